@@ -10,6 +10,9 @@ namespace {
 constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
 // The first signal that arrived. A signal handler can access only global variables.
 volatile sig_atomic_t g_requested = 0;
+/// The number of Interrupts that exist. An inner one must not forget a signal that the outer one
+/// has not seen yet.
+int g_interrupts = 0;
 
 extern "C" void note_signal(int signal) {
   if (g_requested == 0) g_requested = signal;
@@ -18,7 +21,7 @@ extern "C" void note_signal(int signal) {
 }  // namespace
 
 Interrupt::Interrupt() {
-  g_requested = 0;
+  if (g_interrupts++ == 0) g_requested = 0;
   struct sigaction action {};
   action.sa_handler = note_signal;
   sigemptyset(&action.sa_mask);
@@ -27,6 +30,7 @@ Interrupt::Interrupt() {
 
 Interrupt::~Interrupt() {
   for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+  --g_interrupts;
 }
 
 bool Interrupt::requested() const {

@@ -9,8 +9,9 @@
 
 namespace dlrun {
 
-/// Owns the handlers of these signals; the destructor restores the old ones. A new Interrupt
-/// forgets earlier signals, so use only one at a time.
+/// Owns the handlers of these signals; the destructor restores the old ones. An Interrupt that is
+/// made while another one exists shares its signals. Any other new Interrupt forgets earlier
+/// signals. Use it in one thread.
 class Interrupt {
  public:
   Interrupt();

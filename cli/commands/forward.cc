@@ -19,7 +19,7 @@ namespace {
 struct ForwardOptions {
   std::string run, node;
   std::vector<std::string> ports;
-  bool socket = false;
+  bool socket = false, any_user = false;
 };
 
 std::string login_host() {
@@ -56,6 +56,11 @@ class ForwardPrinter final : public ForwardEvents {
   void on_answered(std::uint16_t port) override {
     print_note(cli_, fmt::format("port {} of {} answers now", port, node_));
   }
+  void on_full() override {
+    print_warning(cli_,
+                  "this process has as many open files as it may have, so further connections "
+                  "wait; `ulimit -n` shows the limit");
+  }
   void on_given_up(std::uint16_t port, std::string_view reason) override {
     print_note(cli_,
                fmt::format("a connection to port {} of {} is closed: {}", port, node_, reason));
@@ -79,8 +84,8 @@ Result<int> forward(Cli& cli, const ForwardOptions& options) {
                    listen_for(cli.env, ports, options.socket,
                               [&cli](const std::string& text) { print_warning(cli, text); }));
   ForwardPrinter printer(cli, listeners.all, target.node);
-  DLRUN_TRY_ASSIGN(const auto end, forward_ports(relay_step(target, agent.string()), cli.env,
-                                                 listeners.all, printer));
+  const auto step = relay_step(target, agent.string(), options.any_user);
+  DLRUN_TRY_ASSIGN(const auto end, forward_ports(step, cli.env, listeners.all, printer));
   if (end.signal != 0) return kExitInterrupted;
   DLRUN_TRY_ASSIGN(const auto state,
                    state_after_forwarding(cli.env, known_servers(cli), run, target.node, end));
@@ -106,6 +111,9 @@ void add_forward(CLI::App& root, Action& action) {
       "--socket", options->socket,
       "Listen on a unix socket that only you can open (default if you logged in by ssh and "
       "give no LOCAL)");
+  command.flag("--any-user", options->any_user,
+               "Connect to programs of other users of the node, too (default: only to yours and "
+               "root's)");
   command.calls(forward, options, action);
 }
 

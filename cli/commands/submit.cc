@@ -2,6 +2,7 @@
 // to its end.
 
 #include <memory>
+#include <string>
 #include <variant>
 
 #include <nlohmann/json.hpp>
@@ -22,6 +23,7 @@ struct SubmitOptions {
   SpecOptions spec;
   OutputOptions output;
   bool dry_run = false, test_only = false;
+  std::string continued;  ///< the search to continue; empty: none
 };
 
 /// Prints the job that dlrun would submit without --dry-run; for a sweep, its first array.
@@ -81,8 +83,9 @@ Result<int> submit(Cli& cli, const SubmitOptions& options) {
   Provenance provenance = provenance_of(cli, options.spec.file);
   TerminalReporter reporter(cli);
   RunInspector inspector(cli.env, known_servers(cli));
-  DLRUN_TRY_ASSIGN(const auto result, submit_spec(cli, reporter, inspector, options.spec, mode,
-                                                  options.output.watch, provenance));
+  DLRUN_TRY_ASSIGN(const auto result,
+                   submit_spec(cli, reporter, inspector, options.spec,
+                               {mode, options.output.watch, options.continued}, provenance));
   return std::visit(ResultPrinter{cli, inspector, options.output}, result);
 }
 
@@ -99,6 +102,10 @@ void add_submit(CLI::App& root, Action& action) {
                "Print what dlrun would do; write and submit nothing");
   command.flag("--test-only", options->test_only,
                "Ask Slurm whether and when the job would run; submit nothing");
+  command
+      .option("--continue", options->continued,
+              "Continue the search RUN: its program first gets the results of the earlier points")
+      .type_name("RUN");
   command.flag("--json", options->output.json, "Print a JSON object");
   command.calls(submit, options, action);
 }

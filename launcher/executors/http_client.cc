@@ -1,8 +1,16 @@
 #include "launcher/executors/http_client.h"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <array>
+#include <cerrno>
+#include <optional>
 #include <thread>
 
+#include "common/files.h"
 #include "common/log.h"
 #include "common/text.h"
 #include "launcher/executors/curl_library.h"
@@ -33,6 +41,22 @@ std::size_t append(char* bytes, std::size_t size, std::size_t count, void* into)
   return size * count;
 }
 
+/// Connects a new socket to an address of this machine, which answers immediately or not at all.
+[[nodiscard]] UniqueFd connected_socket(const struct curl_sockaddr& address) {
+  UniqueFd socket(
+      ::socket(address.family, address.socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, address.protocol));
+  if (!socket.is_open()) return socket;
+  if (::connect(socket.get(), &address.addr, address.addrlen) == 0) return socket;
+  pollfd writable{socket.get(), POLLOUT, 0};
+  int error = errno;
+  socklen_t size = sizeof error;
+  const bool has_answer = error == EINPROGRESS &&
+                          ::poll(&writable, 1, static_cast<int>(kConnectTimeout.count())) == 1 &&
+                          ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0;
+  if (!has_answer || error != 0) socket.reset();
+  return socket;
+}
+
 [[nodiscard]] bool is_connection_lost(CURLcode code) {
   return code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR || code == CURLE_GOT_NOTHING ||
          code == CURLE_PARTIAL_FILE;
@@ -45,6 +69,24 @@ struct HttpClient::State {
   CURL* handle = nullptr;
   RestAddress address;
   std::array<char, CURL_ERROR_SIZE> curl_message{};
+  CheckPeer check_peer;
+  std::optional<Error> peer_error;  ///< of check_peer, during the last request
+
+  /// Opens and connects a socket for libcurl, and checks the other end. libcurl would only tell
+  /// dlrun about its own connections in versions since 7.80.
+  static curl_socket_t open_checked(void* state, curlsocktype, struct curl_sockaddr* address) {
+    State& self = *static_cast<State*>(state);
+    UniqueFd socket = connected_socket(*address);
+    if (!socket.is_open()) return CURL_SOCKET_BAD;
+    if (auto checked = self.check_peer(socket.get()); !checked) {
+      self.peer_error = std::move(checked.error());
+      return CURL_SOCKET_BAD;
+    }
+    return socket.release();
+  }
+  static int tell_connected(void*, curl_socket_t, curlsocktype) {
+    return CURL_SOCKOPT_ALREADY_CONNECTED;
+  }
 
   /// Sets all options of a request whose response goes to `arriving`. The arguments must live as
   /// long as the request.
@@ -57,6 +99,11 @@ struct HttpClient::State {
     set(CURLOPT_ERRORBUFFER, curl_message.data());
     set(CURLOPT_URL, url.c_str());
     if (!address.socket.empty()) set(CURLOPT_UNIX_SOCKET_PATH, address.socket.c_str());
+    if (check_peer) {
+      set(CURLOPT_OPENSOCKETFUNCTION, &open_checked);
+      set(CURLOPT_OPENSOCKETDATA, static_cast<void*>(this));
+      set(CURLOPT_SOCKOPTFUNCTION, &tell_connected);
+    }
     // The token must reach only the configured server: no redirection, no proxy for http://.
     set(CURLOPT_FOLLOWLOCATION, 0L);
     if (address.base.starts_with("http://")) set(CURLOPT_PROXY, "");
@@ -90,12 +137,13 @@ HttpClient::HttpClient(HttpClient&&) noexcept = default;
 HttpClient& HttpClient::operator=(HttpClient&&) noexcept = default;
 HttpClient::~HttpClient() = default;
 
-Result<HttpClient> HttpClient::to(const RestAddress& address) {
+Result<HttpClient> HttpClient::to(const RestAddress& address, CheckPeer check_peer) {
   DLRUN_TRY_ASSIGN(
       auto curl, CurlLibrary::load("slurmrestd is asked through", "submit.via: sbatch needs none"));
   auto state = std::make_unique<State>();
   state->curl = curl;
   state->address = address;
+  state->check_peer = std::move(check_peer);
   state->handle = curl.easy_init();
   if (state->handle == nullptr) return fail(Errc::kInternal, "libcurl could not be set up");
   return HttpClient(std::move(state));
@@ -119,6 +167,7 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
   if (!request.body.empty()) add_header("Content-Type: application/json");
 
   state_->curl_message.front() = '\0';
+  state_->peer_error.reset();
   CURLcode code = state_->set_options(request, url, headers, &arriving);
   int tries = 1;
   const auto start = std::chrono::steady_clock::now();
@@ -143,6 +192,7 @@ Result<HttpResponse> HttpClient::send(const HttpRequest& request) {
             {"tries", tries},
             {"seconds", std::chrono::steady_clock::now() - start},
             {"error", code == CURLE_OK ? "" : curl.easy_strerror(code)}});
+  if (code != CURLE_OK && state_->peer_error) return tl::unexpected(*state_->peer_error);
   if (arriving.is_too_large)
     return fail(Errc::kUnavailable,
                 "its answer to {} {} is larger than {} MiB; dlrun has stopped reading. Check "

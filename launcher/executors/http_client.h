@@ -3,6 +3,7 @@
 // libcurl; until then, dlrun runs without it.
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,20 +27,26 @@ struct HttpResponse {
   std::string body;
 };
 
+/// Decides whether a connected TCP socket leads to the right server. Called before anything is
+/// sent.
+using CheckPeer = std::function<Result<>(int socket)>;
+
 /// A client for one server. Not thread-safe.
 class HttpClient {
  public:
-  /// Makes a client for the server. Fails with kNotFound if libcurl is not installed, and with
-  /// kInternal if it cannot be set up.
-  [[nodiscard]] static Result<HttpClient> to(const RestAddress& address);
+  /// Makes a client for the server. check_peer: of a server on this machine that is reached over
+  /// TCP; empty: every server is accepted. Fails with kNotFound if libcurl is not installed, and
+  /// with kInternal if it cannot be set up.
+  [[nodiscard]] static Result<HttpClient> to(const RestAddress& address, CheckPeer check_peer = {});
   HttpClient(HttpClient&&) noexcept;
   HttpClient& operator=(HttpClient&&) noexcept;
   ~HttpClient();
 
   /// Sends a request and returns the response, whatever its status. Does not follow redirections.
-  /// Fails with kUnavailable if no complete response of at most largest_response bytes arrived
-  /// within the timeout; the server may still have acted on the request. Retries a GET, which is
-  /// idempotent, up to three times if the connection is lost, and no other method.
+  /// Fails as check_peer does; then nothing was sent. Fails with kUnavailable if no complete
+  /// response of at most largest_response bytes arrived within the timeout; the server may still
+  /// have acted on the request. Retries a GET, which is idempotent, up to three times if the
+  /// connection is lost, and no other method.
   [[nodiscard]] Result<HttpResponse> send(const HttpRequest& request);
 
  private:

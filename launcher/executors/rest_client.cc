@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/tcp_owner.h"
 #include "common/text.h"
 #include "launcher/executors/classify.h"
 #include "launcher/executors/rest_reply.h"
 #include "launcher/executors/rest_token.h"
+#include "launcher/executors/slurm_conf.h"
 
 namespace dlrun {
 namespace {
@@ -24,6 +26,24 @@ constexpr std::size_t kLargestQueue = 256U << 20U;
 }
 
 }  // namespace
+
+Result<> check_server_owner(const RestServer& server, std::optional<uid_t> owner) {
+  if (!owner || *owner == 0 || *owner == ::geteuid()) return {};
+  const struct passwd* account = ::getpwuid(*owner);
+  const std::string uid = std::to_string(*owner);
+  const std::string name = account != nullptr ? account->pw_name : uid;
+  if (name == "slurm" || name == "slurmrestd" || name == server.user || uid == server.user)
+    return {};
+  // SlurmUser may have a number in parentheses behind the name.
+  const std::string slurm_user = slurm_conf_value(Env::of_process(), "SlurmUser");
+  if (name == slurm_user.substr(0, slurm_user.find('('))) return {};
+  return fail(
+      Errc::kRefused,
+      "user {} (uid {}) listens there, and not root, slurm or slurmrestd; nothing was sent. "
+      "Every user of this machine can take a free port. If {} runs your slurmrestd, write "
+      "`user: {}` into the server's entry under `slurmrestd` in your site file",
+      printable(name), uid, printable(name), printable(name));
+}
 
 Result<std::vector<std::string>> RestClient::served_versions() {
   HttpRequest request;
@@ -118,7 +138,13 @@ Result<HttpResponse> RestClient::send_to_server(HttpRequest request) {
     request.headers.push_back("X-SLURM-USER-TOKEN: " + token);
   }
   if (!client_) {
-    DLRUN_TRY_ASSIGN(auto client, HttpClient::to(address));
+    CheckPeer check_peer;
+    if (address.socket.empty() && address.base.starts_with("http://")) {
+      check_peer = [server = server_](int socket) {
+        return check_server_owner(server, owner_of_tcp_peer(socket));
+      };
+    }
+    DLRUN_TRY_ASSIGN(auto client, HttpClient::to(address, std::move(check_peer)));
     client_ = std::make_unique<HttpClient>(std::move(client));
   }
   auto response = client_->send(request);

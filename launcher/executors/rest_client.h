@@ -2,6 +2,8 @@
 // Talks to one slurmrestd: chooses the version of the API, sends requests with the caller's token,
 // and converts unexpected responses to errors.
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -18,6 +20,12 @@ namespace dlrun {
 
 /// The time limit of requests that change nothing, or that end a job.
 inline constexpr std::chrono::seconds kRestQueryTimeout{30};
+
+/// Checks that a program of an account that may run slurmrestd is at the other end of a connection
+/// to this machine: root, slurm, slurmrestd, slurm.conf's SlurmUser, the caller, or server.user.
+/// owner: of the socket there; nullopt: the kernel cannot tell, and the server is accepted. Fails
+/// with kRefused and names the user.
+[[nodiscard]] Result<> check_server_owner(const RestServer& server, std::optional<uid_t> owner);
 
 /// A client for one slurmrestd. Every request has a time limit. The first call also asks the server
 /// for its versions. Not thread-safe.

@@ -27,6 +27,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kKeptBytesOfMessages = 4096;
+constexpr std::chrono::milliseconds kPauseIfFull{500};
 
 /// Makes the signals that end the forwarding readable while it exists.
 class EndSignals {
@@ -54,6 +55,11 @@ class EndSignals {
   sigset_t before_{};
   UniqueFd fd_;
 };
+
+/// Returns true for an error of accept() that ends when a file or memory is free again.
+bool is_out_of_files(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
 
 /// Reads once from the pipe. Calls on_message for each complete line, and keeps the last bytes of
 /// the text in `messages`. Returns false at the end of the pipe.
@@ -87,14 +93,15 @@ class ClientEnd final : public RelayEvents {
     for (;;) {
       std::vector<pollfd> others{{signals.fd(), POLLIN, 0},
                                  {has_messages ? relay_.err() : -1, POLLIN, 0}};
-      const bool accepts = is_ready_ && mux_.has_room();
+      const bool is_paused = RelayMux::Clock::now() < paused_until_;
+      const bool accepts = is_ready_ && mux_.has_room() && !is_paused;
       for (const auto& listener : listeners_)
         others.push_back({accepts ? listener.socket.get() : -1, POLLIN, 0});
       if (const auto now = RelayMux::Clock::now(); is_ready_ && now >= next_beat_) {
         mux_.tell_alive();
         next_beat_ = now + kRelayBeat;
       }
-      auto goes_on = mux_.run_once(others, kRelayBeat);
+      auto goes_on = mux_.run_once(others, is_paused ? kPauseIfFull : kRelayBeat);
       result.was_ready = is_ready_;
       if (others[1].revents != 0) has_messages = read_messages(result.messages);
       if (!goes_on) return tl::unexpected(goes_on.error());
@@ -134,6 +141,12 @@ class ClientEnd final : public RelayEvents {
       UniqueFd client(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
       if (!client.is_open() && (errno == EINTR || errno == ECONNABORTED)) continue;
       if (!client.is_open() && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+      if (!client.is_open() && is_out_of_files(errno)) {
+        // The client stays in the kernel's queue, and the connections that are open continue.
+        paused_until_ = RelayMux::Clock::now() + kPauseIfFull;
+        if (!std::exchange(has_been_full_, true)) events_.on_full();
+        break;
+      }
       if (!client.is_open())
         return fail(Errc::kIo, "a client cannot be accepted: {}", errno_text(errno));
       const int on = 1;  // fails for a unix socket, which needs no such option
@@ -160,7 +173,8 @@ class ClientEnd final : public RelayEvents {
   std::map<std::uint32_t, std::uint16_t> ports_;  ///< of the channels that no program has accepted
   std::set<std::uint16_t> waited_;                ///< the ports that on_waiting() has reported
   bool is_ready_ = false;
-  RelayMux::Clock::time_point next_beat_{};
+  bool has_been_full_ = false;  ///< on_full() was called
+  RelayMux::Clock::time_point next_beat_{}, paused_until_{};
   RelayMux mux_;
 };
 

@@ -71,9 +71,11 @@ struct AttachTarget {
                                         const std::string& script_path, bool has_terminal = true);
 
 /// Returns the command that starts the agent's relay on a node of a running job, in a step of one
-/// task that shares the resources of the ranks.
+/// task that shares the resources of the ranks. accepts_any_user: the relay also connects to
+/// programs of other users of the node.
 [[nodiscard]] std::vector<std::string> relay_step(const AttachTarget& target,
-                                                  const std::string& agent);
+                                                  const std::string& agent,
+                                                  bool accepts_any_user = false);
 
 /// Renders a command that runs beside the ranks of a running job and uses its standard input and
 /// output for a protocol. The command gets the job's environment and runs on the node itself, even

@@ -3,6 +3,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
@@ -67,18 +68,29 @@ std::string program_there(const Context& context, const HostFile& host) {
   return fmt::format("~/.cache/dlrun/{}/bin/dlrun", hash_of(context));
 }
 
+namespace {
+
+/// Returns true if every user of the host could read a secret in the word of the request: `ps`
+/// shows the arguments of all processes there.
+bool may_hold_secret(const RemoteRequest& request) {
+  return std::any_of(request.argv.begin(), request.argv.end(),
+                     [](const std::string& word) { return word.starts_with("--set"); });
+}
+
+}  // namespace
+
 Result<RemoteProcess> start_on_host(const Ssh& ssh, const std::string& program,
                                     const RemoteRequest& request) {
   const std::string word = word_of(request);
-  const bool is_long = word.size() > kLongestArgument;
-  const auto argv = ssh.command(ssh.start_of(program, is_long ? "-" : word), false);
+  const bool is_input = word.size() > kLongestArgument || may_hold_secret(request);
+  const auto argv = ssh.command(ssh.start_of(program, is_input ? "-" : word), false);
   constexpr std::chrono::seconds kRsyncPatience{600}, kPatience{20};
   const bool is_rsync = request.mode == RemoteMode::kPipe;
   DLRUN_TRY_ASSIGN(auto session, ssh.take_session(is_rsync, is_rsync ? kRsyncPatience : kPatience));
   DLRUN_TRY_ASSIGN(auto process,
                    RemoteProcess::start(argv, ssh.env(), request.nonce, ssh.asks_each_time()));
   process.hold_session(std::move(session));
-  if (is_long) process.send(word + "\n");
+  if (is_input) process.send(word + "\n");
   return process;
 }
 

@@ -2,6 +2,7 @@
 
 #include "common/text.h"
 #include "launcher/remote/bootstrap.h"
+#include "launcher/remote/code_state.h"
 #include "launcher/remote/code_sync.h"
 #include "launcher/remote/mirror_lock.h"
 
@@ -10,6 +11,8 @@ namespace {
 
 constexpr std::size_t kLongestAnswer = 1U << 20U;
 constexpr std::chrono::seconds kAnswerLimit{120};
+/// In bytes. The request that sends the list to the host has a limit, too.
+constexpr std::size_t kLongestSentList = 4U << 20U;
 
 bool is_below_tree(const std::filesystem::path& relative) {
   return !relative.empty() && *relative.begin() != "..";
@@ -49,16 +52,18 @@ Result<CodeCopy> prepare_code(const HostFile& host, const std::filesystem::path&
   return code;
 }
 
-Result<RemoteProcess> copy_under_lock(const Ssh& ssh, const std::string& program,
-                                      const CodeCopy& code,
-                                      const std::filesystem::path& own_program,
-                                      const Interrupt& interrupt) {
+Result<LockedCopy> copy_under_lock(const Ssh& ssh, const std::string& program, const CodeCopy& code,
+                                   const std::filesystem::path& own_program,
+                                   const Interrupt& interrupt) {
   RemoteRequest request;
   request.mode = RemoteMode::kMirror;
   request.nonce = random_hex(16);
   request.root = ssh.host().root;
   request.mirror = code.tree.mirror;
   for (const LocalPath& local : code.paths) request.paths.push_back(local.path);
+  // rsync needs seven round trips or more, also if there is nothing to copy.
+  if (has_copied(code.tree, code.list, ssh.host(), ssh.env()))
+    request.state = state_of_files(code.tree.top, code.list.files);
   DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program, request));
   const auto line = process.read_line(kLongestAnswer, kAnswerLimit, interrupt);
   if (!line && line.error().code == Errc::kInterrupted) return tl::unexpected(line.error());
@@ -66,12 +71,15 @@ Result<RemoteProcess> copy_under_lock(const Ssh& ssh, const std::string& program
   auto answer = parse_mirror_answer(*line);
   if (!answer) return within(ssh.host().name, answer.error());
   DLRUN_TRY(refuse_missing(code.paths, answer->missing, ssh.host().name));
+  if (answer->is_current && !request.state.empty()) return LockedCopy{std::move(process), {}};
   const auto copied =
       copy_code(code.tree, code.list, ssh.host(), answer->path, own_program, ssh.env());
   // Ctrl-C ends rsync too, so rsync's error is not the cause.
   if (!copied && interrupt.requested()) return fail(Errc::kInterrupted, "");
   if (!copied) return tl::unexpected(copied.error());
-  return process;
+  std::string files = joined_names(code.list.files);
+  if (files.size() > kLongestSentList) files.clear();
+  return LockedCopy{std::move(process), std::move(files)};
 }
 
 }  // namespace dlrun

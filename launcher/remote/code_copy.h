@@ -29,13 +29,19 @@ struct CodeCopy {
                                             const std::filesystem::path& current_dir,
                                             const std::string& spec, const Env& env);
 
-/// Locks the mirror on the host and copies the code to it. Returns the process that holds the lock
-/// and waits for Frame::kGo. program: dlrun on the host. own_program: this dlrun. Fails with
-/// kUnavailable if the connection fails or another submission holds the lock, with kIo if rsync
-/// fails, and with kInterrupted.
-[[nodiscard]] Result<RemoteProcess> copy_under_lock(const Ssh& ssh, const std::string& program,
-                                                    const CodeCopy& code,
-                                                    const std::filesystem::path& own_program,
-                                                    const Interrupt& interrupt);
+/// The host after a copy.
+struct LockedCopy {
+  RemoteProcess process;  ///< holds the mirror's lock and waits for Frame::kGo
+  std::string files;      ///< RemoteRequest::files of that frame
+};
+
+/// Locks the mirror on the host and copies the code to it. Starts no rsync if the host has all
+/// files already. program: dlrun on the host. own_program: this dlrun. Fails with kUnavailable if
+/// the connection fails or another submission holds the lock, with kIo if rsync fails, and with
+/// kInterrupted.
+[[nodiscard]] Result<LockedCopy> copy_under_lock(const Ssh& ssh, const std::string& program,
+                                                 const CodeCopy& code,
+                                                 const std::filesystem::path& own_program,
+                                                 const Interrupt& interrupt);
 
 }  // namespace dlrun

@@ -17,13 +17,6 @@ namespace {
 constexpr std::size_t kLargestFileList = 64U << 20U;
 constexpr std::chrono::hours kCopyTimeLimit{24};
 
-/// Joins names with a NUL after each.
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += name + '\0';
-  return text;
-}
-
 /// Returns the names of the earlier list whose files no longer exist on this machine.
 std::vector<std::string> gone_names(const CodeTree& tree, const std::string& earlier) {
   std::vector<std::string> gone;
@@ -34,6 +27,11 @@ std::vector<std::string> gone_names(const CodeTree& tree, const std::string& ear
   return gone;
 }
 
+/// Returns the name of the file with the names that were copied last.
+std::string list_name(const CodeTree& tree) {
+  return tree.mirror + ".list";
+}
+
 /// Quotes a word of rsync's -e. rsync splits the value itself and knows these quotes.
 std::string quoted_for_rsync(const std::string& word) {
   std::string quoted = "'";
@@ -42,6 +40,19 @@ std::string quoted_for_rsync(const std::string& word) {
 }
 
 }  // namespace
+
+std::string joined_names(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += name + '\0';
+  return text;
+}
+
+bool has_copied(const CodeTree& tree, const CodeList& list, const HostFile& host, const Env& env) {
+  const auto folder = remote_state_folder(env, host.name);
+  if (!folder) return false;
+  const auto copied = read_untrusted(*folder / list_name(tree), kLargestFileList, Links::kRefuse);
+  return copied && *copied == joined_names(list.files);
+}
 
 std::string rsync_shell(const std::filesystem::path& program, const std::string& host) {
   return quoted_for_rsync(program.string()) + " --rsync-shell " + host;
@@ -57,7 +68,7 @@ Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& h
                    const Env& env) {
   DLRUN_TRY_ASSIGN(const auto folder, remote_state_folder(env, host.name));
   DLRUN_TRY(make_private_directories(folder));
-  const auto file = folder / (tree.mirror + ".list");
+  const auto file = folder / list_name(tree);
   const auto earlier = read_untrusted(file, kLargestFileList, Links::kRefuse);
   if (!earlier && earlier.error().code != Errc::kNotFound) return tl::unexpected(earlier.error());
   auto names = earlier ? gone_names(tree, *earlier) : std::vector<std::string>();
@@ -65,7 +76,7 @@ Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& h
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   // The file keeps the union of both lists until rsync has deleted the old files on the host.
-  const std::string before = joined(names), after = joined(list.files);
+  const std::string before = joined_names(names), after = joined_names(list.files);
   if (!earlier || *earlier != before) DLRUN_TRY(write_file_atomic(file, before));
   Command command;
   command.argv = {"rsync",

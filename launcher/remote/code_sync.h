@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "common/env.h"
 #include "common/result.h"
@@ -17,6 +18,13 @@ namespace dlrun {
 [[nodiscard]] Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& host,
                                  const std::string& mirror, const std::filesystem::path& program,
                                  const Env& env);
+
+/// Returns true if the last copy to the host has ended well and had exactly the listed files.
+[[nodiscard]] bool has_copied(const CodeTree& tree, const CodeList& list, const HostFile& host,
+                              const Env& env);
+
+/// Returns the names with a NUL after each.
+[[nodiscard]] std::string joined_names(const std::vector<std::string>& names);
 
 /// Returns the value of rsync's -e, with which rsync starts this dlrun to reach the host.
 [[nodiscard]] std::string rsync_shell(const std::filesystem::path& program,

@@ -13,9 +13,11 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "launcher/remote/code_state.h"
 #include "launcher/remote/mirror_lock.h"
 #include "launcher/submit/token_claim.h"
 
@@ -204,7 +206,8 @@ Result<FarRole> serve_mirror(const RemoteRequest& request, const Env& env,
                              const FarStreams& streams) {
   DLRUN_TRY_ASSIGN(const auto root, expand_root(request.root, env));
   DLRUN_TRY_ASSIGN(auto lock, MirrorLock::take(root, request.mirror));
-  const std::string answer = mirror_answer(root / request.mirror, request.paths);
+  const std::string answer = mirror_answer(root / request.mirror, request.paths,
+                                           is_current(root, request.mirror, request.state));
   DLRUN_TRY(write_all(streams.out, answer));
   FrameReader frames;
   for (;;) {
@@ -212,6 +215,11 @@ Result<FarRole> serve_mirror(const RemoteRequest& request, const Env& env,
     if (frame && frame->kind == Frame::Kind::kGo) {
       DLRUN_TRY_ASSIGN(auto next, parse_request(frame->bytes));
       DLRUN_TRY_ASSIGN(auto git_state, write_git_state(root, request.mirror, next.git_state));
+      // Without the list, the next copy only takes longer.
+      if (!next.files.empty())
+        static_cast<void>(keep_file_list(root, request.mirror, std::exchange(next.files, {})));
+      // A command without a token queues no job, so the code may change while it runs.
+      if (next.token.empty()) lock.release();
       auto role = start_command(std::move(next), env, streams, std::move(frames));
       if (role && !role->exit_code) {
         lock.leave_to_process();

@@ -81,12 +81,12 @@ Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteEnd& end) {
               host.name, call.command);
 }
 
-Result<int> run_request(const HostCaller& caller, const Ssh& ssh, const HostCall& call,
-                        const RemoteRequest& request, std::function<void()> on_output) {
-  const Interrupt interrupt;
-  DLRUN_TRY_ASSIGN(auto process,
-                   start_on_host(ssh, program_there(caller.context, ssh.host()), request));
-  if (request.has_input) process.forward_input(RemoteProcess::Input::kFramed);
+namespace {
+
+/// Shows the output of a command that was started on the host, or writes it to call.output.
+Result<int> follow_command(const HostCaller& caller, const Ssh& ssh, const HostCall& call,
+                           RemoteProcess& process, const Interrupt& interrupt,
+                           std::function<void()> on_output) {
   HostOutput& output = caller.output;
   std::string document;
   const auto keep = [&](std::string_view bytes) {
@@ -119,7 +119,32 @@ Result<int> run_request(const HostCaller& caller, const Ssh& ssh, const HostCall
   return end.exit_code;
 }
 
+}  // namespace
+
+Result<int> run_request(const HostCaller& caller, const Ssh& ssh, const HostCall& call,
+                        const RemoteRequest& request, std::function<void()> on_output) {
+  const Interrupt interrupt;
+  DLRUN_TRY_ASSIGN(auto process,
+                   start_on_host(ssh, program_there(caller.context, ssh.host()), request));
+  if (request.has_input) process.forward_input(RemoteProcess::Input::kFramed);
+  return follow_command(caller, ssh, call, process, interrupt, std::move(on_output));
+}
+
 namespace {
+
+/// Copies the code, and runs the command in the session that has locked the copy. A session of its
+/// own would cost two round trips.
+Result<int> run_with_code(const HostCaller& caller, const Ssh& ssh, const HostCall& call,
+                          const CodeCopy& code, RemoteRequest request) {
+  const Context& context = caller.context;
+  const Interrupt interrupt;
+  DLRUN_TRY_ASSIGN(auto locked, copy_under_lock(ssh, program_there(context, ssh.host()), code,
+                                                context.bin_dir / "dlrun", interrupt));
+  request.files = std::move(locked.files);
+  locked.process.send(Frame{Frame::Kind::kGo, word_of(request)});
+  if (request.has_input) locked.process.forward_input(RemoteProcess::Input::kFramed);
+  return follow_command(caller, ssh, call, locked.process, interrupt, {});
+}
 
 /// Runs a command on the caller's terminal.
 Result<int> run_with_own_terminal(const Ssh& ssh, const HostCall& call, const std::string& program,
@@ -149,6 +174,8 @@ Result<int> run_there(const HostCaller& caller, const Ssh& ssh, const HostCall& 
   RemoteRequest request = request_of(caller, call, host, code ? &*code : nullptr);
   if (call.submits)
     return submit_on_host(caller, ssh, call, std::move(request), code ? &*code : nullptr);
+  if (code && !uses_terminal(caller, call))
+    return run_with_code(caller, ssh, call, *code, std::move(request));
   const std::string program = program_there(context, host);
   if (code) {
     const Interrupt interrupt;

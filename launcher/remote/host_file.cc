@@ -3,6 +3,8 @@
 
 #include "launcher/remote/host_file.h"
 
+#include <grp.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -134,16 +136,31 @@ HostFile read_keys(const ConfigFile& file, std::string_view name,
   return host;
 }
 
-/// Fails if another user than root owns the file, or if everybody can write to it.
-Result<> check_writers(const std::string& path) {
+/// Returns true if the group is the user's private group: the user's first group, with the user's
+/// name and without other members. Many systems give every user such a group and the umask 002.
+bool is_private_group(gid_t gid) {
+  const struct passwd* user = ::getpwuid(::geteuid());
+  if (user == nullptr || user->pw_gid != gid) return false;
+  const std::string name = user->pw_name;
+  const struct group* group = ::getgrgid(gid);
+  if (group == nullptr || name != group->gr_name) return false;
+  for (char** member = group->gr_mem; *member != nullptr; ++member) {
+    if (name != *member) return false;
+  }
+  return true;
+}
+
+/// Fails if another user than root owns the file or folder, or if others can write to it.
+Result<> check_writers(const std::filesystem::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return {};
-  if ((status.st_uid == ::geteuid() || status.st_uid == 0) && (status.st_mode & S_IWOTH) == 0)
-    return {};
+  const bool is_own = status.st_uid == ::geteuid() || status.st_uid == 0;
+  const bool can_group_write = (status.st_mode & S_IWGRP) != 0 && !is_private_group(status.st_gid);
+  if (is_own && (status.st_mode & S_IWOTH) == 0 && !can_group_write) return {};
   return fail(Errc::kInvalid,
               "{}: another user can write to it, and it decides which host gets your commands; "
-              "`chmod o-w` it, or copy it so that it is yours",
-              path);
+              "`chmod go-w` it, or copy it so that it is yours",
+              path.string());
 }
 
 }  // namespace
@@ -162,7 +179,11 @@ std::string host_keys_markdown() {
 Result<HostFile> read_host(std::string_view name, const std::vector<std::filesystem::path>& dirs) {
   std::vector<Diagnostic> problems;
   const auto file = is_slug(name) ? find_config("hosts", name, dirs, problems) : std::nullopt;
-  if (file) DLRUN_TRY(check_writers(file->source));
+  if (file) {
+    // Users who can write to the folder can replace the file.
+    DLRUN_TRY(check_writers(std::filesystem::path(file->source).parent_path()));
+    DLRUN_TRY(check_writers(file->source));
+  }
   HostFile host;
   if (file) host = read_keys(*file, name, problems);
   if (!problems.empty()) return fail(Errc::kInvalid, std::move(problems));

@@ -125,6 +125,7 @@ class HostSubmission {
     request.nonce = random_hex(16);
     request.has_input = false;
     request.git_state.clear();
+    request.files.clear();
     // Options of dlrun itself, such as -v, may stand before the command's name.
     const auto name = std::find(request.argv.begin(), request.argv.end(), call_.command);
     if (name != request.argv.end()) request.argv.insert(name + 1, "--watch");
@@ -140,14 +141,19 @@ class HostSubmission {
     request_.nonce = random_hex(16);
     request_.has_input = call_.spec == "-";
     if (code_ == nullptr) is_sent = true;
-    DLRUN_TRY_ASSIGN(auto process,
-                     code_ == nullptr
-                         ? start_on_host(ssh_, program_, request_)
-                         : copy_under_lock(ssh_, program_, *code_,
-                                           caller_.context.bin_dir / "dlrun", interrupt));
+    const auto start = [&]() -> Result<LockedCopy> {
+      if (code_ != nullptr)
+        return copy_under_lock(ssh_, program_, *code_, caller_.context.bin_dir / "dlrun",
+                               interrupt);
+      DLRUN_TRY_ASSIGN(auto started, start_on_host(ssh_, program_, request_));
+      return LockedCopy{std::move(started), {}};
+    };
+    DLRUN_TRY_ASSIGN(auto locked, start());
+    RemoteProcess& process = locked.process;
     if (code_ != nullptr) {
       is_sent = true;
       if (git_state_.valid()) request_.git_state = git_state_.get();
+      request_.files = std::move(locked.files);
       process.send(Frame{Frame::Kind::kGo, word_of(request_)});
     }
     if (request_.has_input) {

@@ -51,7 +51,7 @@ Result<MirrorLock> MirrorLock::take(const std::filesystem::path& root, const std
 }
 
 std::string mirror_answer(const std::filesystem::path& mirror,
-                          const std::vector<std::string>& paths) {
+                          const std::vector<std::string>& paths, bool is_current) {
   nlohmann::ordered_json answer;
   answer["mirror"] = mirror.string();
   answer["missing"] = nlohmann::ordered_json::array();
@@ -59,6 +59,7 @@ std::string mirror_answer(const std::filesystem::path& mirror,
   for (const std::string& path : paths) {
     if (!std::filesystem::exists(path, error)) answer["missing"].push_back(path);
   }
+  answer["current"] = is_current;
   return json_read::dump(answer) + "\n";
 }
 
@@ -69,6 +70,7 @@ Result<MirrorAnswer> parse_mirror_answer(const std::string& line) {
   answer.path = json_read::text(*json, "mirror");
   if (!answer.path.starts_with('/'))
     return fail(Errc::kInvalid, "the host's answer names no folder");
+  answer.is_current = json_read::truth(*json, "current");
   if (const auto missing = json->find("missing"); missing != json->end() && missing->is_array()) {
     for (const auto& path : *missing) {
       if (path.is_string()) answer.missing.push_back(path.get<std::string>());

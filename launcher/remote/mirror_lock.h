@@ -24,20 +24,23 @@ class MirrorLock {
       std::chrono::seconds patience = std::chrono::seconds(10));
   /// Keeps the lock until this process and those that it starts have ended.
   void leave_to_process() { static_cast<void>(fd_.release()); }
+  /// Releases the lock. Call it before a fork, because a child shares the lock.
+  void release() { fd_.reset(); }
 
  private:
   explicit MirrorLock(UniqueFd fd) : fd_(std::move(fd)) {}
   UniqueFd fd_;
 };
 
-/// Returns the host's answer, one line of JSON: the mirror's path, and those of `paths` that do not
-/// exist on this machine.
+/// Returns the host's answer, one line of JSON: the mirror's path, those of `paths` that do not
+/// exist on this machine, and whether the mirror has the caller's files already.
 [[nodiscard]] std::string mirror_answer(const std::filesystem::path& mirror,
-                                        const std::vector<std::string>& paths);
+                                        const std::vector<std::string>& paths, bool is_current);
 
 struct MirrorAnswer {
   std::string path;
   std::vector<std::string> missing;
+  bool is_current = false;
 };
 /// Reads the answer. Fails with kInvalid if it is not one.
 [[nodiscard]] Result<MirrorAnswer> parse_mirror_answer(const std::string& line);

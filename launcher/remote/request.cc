@@ -3,6 +3,7 @@
 
 #include "launcher/remote/request.h"
 
+#include <algorithm>
 #include <array>
 
 #include "common/text.h"
@@ -37,6 +38,10 @@ Result<> set_field(RemoteRequest& request, std::string_view name, std::string va
     request.token = std::move(value);
   } else if (name == "git_state") {
     request.git_state = from_base64url(value).value_or("");
+  } else if (name == "state") {
+    request.state = std::move(value);
+  } else if (name == "files") {
+    request.files = from_base64url(value).value_or("");
   } else if (name == "colour_out") {
     request.colour_out = is_yes;
   } else if (name == "colour_err") {
@@ -69,6 +74,8 @@ std::string word_of(const RemoteRequest& request) {
   add("subfolder", request.subfolder);
   add("token", request.token);
   add("git_state", base64url(request.git_state));  // its bytes may hold NUL
+  add("state", request.state);
+  add("files", base64url(request.files));
   add("colour_out", request.colour_out ? "1" : "");
   add("colour_err", request.colour_err ? "1" : "");
   add("has_input", request.has_input ? "1" : "");
@@ -135,8 +142,12 @@ std::string marker_of(std::string_view nonce, std::string_view version) {
 
 Result<std::string> MarkerFilter::pass(std::string_view bytes) {
   if (has_begun_) return std::string(bytes);
+  // Text that was searched before is not searched again, or single bytes would cost much time.
+  constexpr std::size_t kLongestVersion = 256;
+  const auto known = std::min(noise_.size(), start_.size() + kLongestVersion);
+  const auto from = noise_.size() - known;
   noise_ += bytes;
-  const auto at = noise_.find(start_);
+  const auto at = noise_.find(start_, from);
   const auto end = at == std::string::npos ? at : noise_.find(">\n", at);
   if (end != std::string::npos) {
     has_begun_ = true;

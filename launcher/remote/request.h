@@ -29,6 +29,8 @@ struct RemoteRequest {
   std::string subfolder;  ///< the folder below the mirror where the command starts
   std::string token;      ///< of a submission; empty: the host makes one
   std::string git_state;  ///< git_state_bytes() of the code; empty: unknown
+  std::string state;      ///< kMirror: state_of_files() of the code; empty: rsync must run
+  std::string files;      ///< kGo: the list for keep_file_list(); empty: it has not changed
   bool colour_out = false, colour_err = false;
   bool has_input = false;  ///< the command reads standard input
   /// kMirror: absolute paths that exist on the caller's machine. The host answers which are

@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <thread>
@@ -23,7 +24,7 @@ namespace {
 constexpr std::size_t kLongestSocket = 90;
 constexpr int kCommandSessions = 6, kRsyncSessions = 2;
 
-/// Makes the folder. If it exists, checks that it is the caller's and that no other user can enter.
+/// Makes the folder. Fails if it exists and is not the caller's, or if another user can enter it.
 Result<> make_folder(const std::filesystem::path& folder) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     return fail(Errc::kIo, "cannot make {}: {}", folder.string(), errno_text(errno));
@@ -32,19 +33,35 @@ Result<> make_folder(const std::filesystem::path& folder) {
       status.st_uid == ::geteuid() && (status.st_mode & 077) == 0)
     return {};
   return fail(Errc::kInvalid,
-              "{}: is not a private folder of yours; connections to hosts would be open to others. "
-              "Remove it, or set XDG_RUNTIME_DIR",
+              "{}: is not a private folder of yours; connections to hosts would be open to others",
               folder.string());
 }
 
-/// Returns the folder of the sockets.
-std::filesystem::path socket_folder(const Env& env) {
+/// Makes and returns the folder of the sockets: below $XDG_RUNTIME_DIR, else in `shared`, else
+/// below
+/// ~/.cache. In `shared` another user may have made a folder of this name, which then cannot be
+/// removed either. ~/.cache comes last, because not every network file system has sockets.
+Result<std::filesystem::path> socket_folder(const Env& env, const std::filesystem::path& shared) {
+  const auto fits = [](const std::filesystem::path& folder) {
+    constexpr std::size_t kSocketName = 32;
+    return folder.is_absolute() && folder.string().size() + kSocketName < kLongestSocket;
+  };
   const std::filesystem::path runtime = env.get_or("XDG_RUNTIME_DIR", "");
   const auto preferred = runtime / "dlrun-ssh";
-  if (runtime.is_absolute() && ::access(runtime.c_str(), W_OK) == 0 &&
-      preferred.string().size() + 32 < kLongestSocket)
+  if (fits(preferred) && ::access(runtime.c_str(), W_OK) == 0 && make_folder(preferred))
     return preferred;
-  return fmt::format("/tmp/dlrun-ssh-{}", ::geteuid());
+  const auto usual = shared / fmt::format("dlrun-ssh-{}", ::geteuid());
+  const auto made = make_folder(usual);
+  if (made) return usual;
+  const auto last = std::filesystem::path(env.get_or("HOME", "")) / ".cache/dlrun/ssh";
+  if (fits(last) && make_private_directories(last) && make_folder(last)) {
+    log_info("another folder holds the connections",
+             {{"instead_of", usual.string()}, {"folder", last.string()}});
+    return last;
+  }
+  return fail(made.error().code,
+              "{}. Set XDG_RUNTIME_DIR to a folder of yours with a short path, or remove this one",
+              made.error().message);
 }
 
 /// Returns the start of the alias and a hash of the whole alias and the user's home, whose
@@ -55,20 +72,45 @@ std::string socket_name(const HostFile& host, const Env& env) {
   return host.ssh.substr(0, kShown) + "-" + sha256_of_text(all).substr(0, kHash);
 }
 
+/// Returns the command line of a process: "`dlrun host login juwels` (process 4711)".
+std::string process_text(std::string_view pid) {
+  const auto words = read_file(fmt::format("/proc/{}/cmdline", pid), std::size_t{64} << 10U);
+  if (!parse_int(pid) || !words || words->empty()) return "another dlrun";
+  constexpr std::size_t kShown = 200;
+  std::string line = words->substr(0, words->find_last_not_of('\0') + 1);
+  std::replace(line.begin(), line.end(), '\0', ' ');
+  return fmt::format("`{}` (process {})", printable(line.substr(0, kShown)), pid);
+}
+
 /// Takes the lock under which a connection is opened. Without the lock, two commands that start
-/// together would open two connections, and one of them would stay open unused.
-UniqueFd lock_opening(const std::filesystem::path& socket) {
-  UniqueFd fd(::open((socket.string() + ".lock").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  while (fd.is_open() && ::flock(fd.get(), LOCK_EX) != 0 && errno == EINTR) {
+/// together would open two connections, and one of them would stay open unused. The file holds the
+/// process id of the last holder. Fails with kUnavailable at the end of `patience`.
+Result<UniqueFd> lock_opening(const Ssh& ssh, std::chrono::seconds patience) {
+  const std::string file = ssh.socket().string() + ".lock";
+  UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!fd.is_open()) return fail(Errc::kIo, "cannot open {}: {}", file, errno_text(errno));
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return fd;  // a file system without locks
+    if (std::chrono::steady_clock::now() >= deadline) {
+      const auto holder = read_file(file, 32);
+      return fail(Errc::kUnavailable,
+                  "{}: {} has been opening the connection for {} s; it may wait for a password or "
+                  "a code on its terminal. Answer there, or end it, and try again",
+                  ssh.host().name, process_text(holder ? trim(*holder) : ""), patience.count());
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
+  if (::ftruncate(fd.get(), 0) == 0)
+    static_cast<void>(write_all(fd.get(), fmt::format("{}\n", ::getpid())));
   return fd;
 }
 
 }  // namespace
 
-Result<Ssh> Ssh::of_host(HostFile host, Env env, bool can_ask) {
-  const auto folder = socket_folder(env);
-  DLRUN_TRY(make_folder(folder));
+Result<Ssh> Ssh::of_host(HostFile host, Env env, bool can_ask,
+                         const std::filesystem::path& shared) {
+  DLRUN_TRY_ASSIGN(const auto folder, socket_folder(env, shared));
   const auto socket = folder / socket_name(host, env);
   // ssh's SendEnv could pass DLRUN_HOST on, and the host does not know this name.
   env.unset("DLRUN_HOST");
@@ -105,7 +147,7 @@ std::vector<std::string> Ssh::opener() const {
   return argv;
 }
 
-Result<> Ssh::open(bool is_login) const {
+Result<> Ssh::open(bool is_login, std::chrono::seconds patience) const {
   if (host_.master == MasterUse::kNone) return {};
   if (is_open()) return {};
   if (host_.master == MasterUse::kExisting && !is_login) {
@@ -114,7 +156,7 @@ Result<> Ssh::open(bool is_login) const {
                 "host login {0}` first",
                 host_.name);
   }
-  const auto lock = lock_opening(socket_);
+  DLRUN_TRY_ASSIGN(const auto lock, lock_opening(*this, patience));
   if (is_open()) return {};
   ::unlink(socket_.c_str());  // the socket of a connection that has ended
   DLRUN_TRY_ASSIGN(const auto ended, run_on_terminal(opener(), env_, can_ask_));

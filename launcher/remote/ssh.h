@@ -17,10 +17,11 @@ namespace dlrun {
 /// The calls of ssh for one host.
 class Ssh {
  public:
-  /// Makes the private folder of the sockets: below $XDG_RUNTIME_DIR, else in /tmp. can_ask: a
-  /// person at a terminal can answer ssh's questions. Fails with kInvalid if another user owns the
-  /// folder or can enter it.
-  [[nodiscard]] static Result<Ssh> of_host(HostFile host, Env env, bool can_ask);
+  /// Makes the private folder of the sockets: below $XDG_RUNTIME_DIR, else in `shared`, else below
+  /// ~/.cache. can_ask: a person at a terminal can answer ssh's questions. Fails with kInvalid if
+  /// another user owns the folder in `shared` or can enter it, and ~/.cache cannot be used either.
+  [[nodiscard]] static Result<Ssh> of_host(HostFile host, Env env, bool can_ask,
+                                           const std::filesystem::path& shared = "/tmp");
 
   [[nodiscard]] const HostFile& host() const { return host_; }
   [[nodiscard]] const Env& env() const { return env_; }
@@ -36,8 +37,10 @@ class Ssh {
   [[nodiscard]] bool is_open() const;
   /// Opens the shared connection if there is none, as host().master allows. If can_ask(), ssh may
   /// ask for a password, a code or about the host's key. is_login: opens it also if master is
-  /// kExisting, for `dlrun host login`. Fails with kUnavailable and ssh's message.
-  [[nodiscard]] Result<> open(bool is_login = false) const;
+  /// kExisting, for `dlrun host login`. patience: the longest wait for another dlrun that opens the
+  /// connection. Fails with kUnavailable and ssh's message, or with the name of that dlrun.
+  [[nodiscard]] Result<> open(bool is_login = false,
+                              std::chrono::seconds patience = std::chrono::seconds(60)) const;
   /// Closes the shared connection. Returns false if there was none.
   [[nodiscard]] Result<bool> close() const;
 

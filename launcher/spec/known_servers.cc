@@ -13,13 +13,15 @@ std::vector<RestServer> KnownServers::listed() const {
     for (RestServer& server : servers_of_site(name, config_dirs_, env_))
       listed.push_back(std::move(server));
   }
-  // An entry without a version gets that of another entry with the same url, because the version is
-  // a property of the server.
+  // An entry without a version or a user gets that of another entry with the same url, because both
+  // are properties of the server.
   for (RestServer& server : listed) {
-    const auto other = std::find_if(listed.begin(), listed.end(), [&](const RestServer& entry) {
-      return entry.url == server.url && !entry.version.empty();
-    });
-    if (server.version.empty() && other != listed.end()) server.version = other->version;
+    for (const auto field : {&RestServer::version, &RestServer::user}) {
+      const auto other = std::find_if(listed.begin(), listed.end(), [&](const RestServer& entry) {
+        return entry.url == server.url && !(entry.*field).empty();
+      });
+      if ((server.*field).empty() && other != listed.end()) server.*field = (*other).*field;
+    }
   }
   return listed;
 }

@@ -16,6 +16,9 @@ struct RestServer {
   /// The version of the API to use, such as "v0.0.42". Empty: the newest that dlrun and the server
   /// both support.
   std::string version = {};
+  /// http:// only: the account that runs the server, besides root, slurm and slurmrestd. A user's
+  /// name or uid.
+  std::string user = {};
   friend bool operator==(const RestServer&, const RestServer&) = default;
 };
 

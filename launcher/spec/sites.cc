@@ -91,7 +91,7 @@ class ClusterPattern {
   return partition;
 }
 
-/// Reads a list of maps, each with a url, and optionally a token_file and a version.
+/// Reads a list of maps, each with a url, and optionally a token_file, a version and a user.
 void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
                   std::vector<YamlId>& servers) {
   const YamlNode& list = file.document.at(id);
@@ -104,7 +104,8 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
     RestServer server;
     reader.read(item, {{"url", reader.text(server.url)},
                        {"token_file", reader.text(server.token_file)},
-                       {"version", reader.choice(server.version, versions)}});
+                       {"version", reader.choice(server.version, versions)},
+                       {"user", reader.text(server.user)}});
     const auto url = substitute_variables(server.url, Env());
     const auto address = url ? parse_rest_url(*url) : tl::make_unexpected(url.error());
     if (!address && address.error().code != Errc::kNotFound)
@@ -263,16 +264,21 @@ std::vector<RestServer> servers_of_site(std::string_view name,
   DefaultIds ids;
   static_cast<void>(read_site(*file, name, ids, ignored));
   const SpecSource source{Origin::Kind::kSite, file->source, file->text, "/", 0};
-  const auto add = [&](YamlId id, std::string_view path, std::string version = {}) {
+  const auto add = [&](YamlId id, std::string_view path, std::string version = {},
+                       std::string user = {}) {
     SpecBuilder builder(env);
     builder.apply_at(file->document, id, path, source);
     const SubmitSpec& submit = builder.spec().submit;
     if (submit.url && parse_rest_url(*submit.url))
-      servers.push_back({*submit.url, submit.token_file.value_or(""), std::move(version)});
+      servers.push_back(
+          {*submit.url, submit.token_file.value_or(""), std::move(version), std::move(user)});
   };
   for (const YamlId id : ids.servers) {
-    const auto version = child(file->document, id, {"version"});
-    add(id, "submit", version ? file->document.at(*version).text : std::string());
+    const auto text_of = [&](const char* key) {
+      const auto value = child(file->document, id, {key});
+      return value ? file->document.at(*value).text : std::string();
+    };
+    add(id, "submit", text_of("version"), text_of("user"));
   }
   if (ids.site) add(*ids.site, "");
   for (const auto& [partition, id] : ids.partitions) add(id, "");

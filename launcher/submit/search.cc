@@ -1,19 +1,27 @@
 #include "launcher/submit/search.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "common/files.h"
 #include "common/interrupt.h"
 #include "common/json_read.h"
 #include "common/text.h"
+#include "launcher/executors/backoff.h"
 #include "launcher/executors/slurm_conf.h"
 #include "launcher/runs/sweep_record.h"
 #include "launcher/spec/sweep_points.h"
 #include "launcher/submit/search_program.h"
+#include "launcher/submit/sweep_settings.h"
 
 namespace dlrun {
 namespace {
@@ -24,6 +32,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLookEvery{500};
 /// The interval at which Slurm is asked about points whose records have no end.
 constexpr std::chrono::seconds kAskSlurmEvery{10};
+/// The time for which points that Slurm refuses are submitted again. Many refusals, such as those
+/// of a limit on queued jobs, end by themselves.
+constexpr std::chrono::minutes kRefusedLimit{10};
 constexpr std::int64_t kAnswerSeconds = 60;  ///< the default of sweep.ask_timeout
 
 /// A point that has not ended.
@@ -52,6 +63,13 @@ struct OpenPoint {
             {"result", std::move(result)}}}};
 }
 
+/// Points that the sweep has recorded, and that Slurm has not accepted.
+struct UnsentPoints {
+  Error error;  ///< of the last attempt
+  Backoff backoff{};
+  Clock::time_point since = Clock::now();
+};
+
 /// One search, from the first question to the last result.
 class Search {
  public:
@@ -65,23 +83,75 @@ class Search {
         sweep_(job_.experiment->loaded.spec.sweep),
         pack_(static_cast<std::size_t>(sweep_.pack.value_or(1))) {}
 
-  Result<Searched> run() {
+  Result<Searched> run(const IndexEntry* earlier) {
+    if (earlier != nullptr) DLRUN_TRY(take_over(*earlier));
     const auto seconds = parse_int(sweep_.ask_timeout.value_or("")).value_or(kAnswerSeconds);
     DLRUN_TRY_ASSIGN(program_,
                      SearchProgram::start(sweep_.ask, context_.env, job_.experiment->loaded.folder,
                                           std::chrono::seconds(seconds)));
-    DLRUN_TRY(program_->tell(start_message(sweep_)));
-    if (auto done = ask_and_submit(); !done)
-      return tl::unexpected(with_points(std::move(done.error())));
+    // A signal between two questions ends the search like one that arrives while dlrun waits.
+    const Interrupt interrupt;
+    auto done = program_->tell(start_message(sweep_));
+    if (done) done = tell_ends();
+    if (done) done = ask_and_submit(interrupt);
+    if (!done && interrupt.requested())
+      return tl::unexpected(with_points({Errc::kInterrupted, "interrupted"}));
+    if (!done) return tl::unexpected(with_points(std::move(done.error())));
     return Searched{*run_, next_};
   }
 
  private:
+  /// Makes the points of an earlier search those of this one. Points that Slurm does not have are
+  /// submitted again.
+  Result<> take_over(const IndexEntry& earlier) {
+    if (!is_sweep(earlier.path))
+      return fail(Errc::kUsage, "--continue: {} is no search, but a single job", earlier.id);
+    DLRUN_TRY_ASSIGN(const auto record, read_sweep(earlier.path));
+    std::vector<std::string> keys = record.keys, wanted;
+    for (const SweptKey& key : sweep_.parameters) wanted.push_back(key.key);
+    std::sort(keys.begin(), keys.end());
+    std::sort(wanted.begin(), wanted.end());
+    if (keys != wanted || record.pack != pack_)
+      return fail(Errc::kInvalid,
+                  "--continue: the points of {} set {} (sweep.pack: {}), and those of this spec {} "
+                  "({}); they must be equal",
+                  earlier.id, join(keys, ", "), record.pack, join(wanted, ", "), pack_);
+    DLRUN_TRY_ASSIGN(auto settings, read_sbatch_settings(earlier.path));
+    settings.secrets = std::move(job_.settings.secrets);
+    settings.is_array = true;
+    job_.settings = std::move(settings);
+    run_ = RunDirectory{earlier.id, earlier.name, earlier.path, earlier.created};
+    DLRUN_TRY(hold_run());
+    arrays_ = record.arrays;
+    for (const SweepRecord::Point& point : record.points) {
+      SweepPoint values;
+      for (std::size_t i = 0; i < record.keys.size(); ++i) {
+        if (i < point.values.size() && point.values[i])
+          values.push_back({record.keys[i], *point.values[i], {}});
+      }
+      open_.push_back({next_++, std::move(values), point_path(run_->path, point)});
+    }
+    unsent_.emplace();
+    return {};
+  }
+
+  /// Refuses a second process that would add points to the same sweep.
+  Result<> hold_run() {
+    hold_.reset(::open(run_->path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (hold_.is_open() && ::flock(hold_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+      return fail(Errc::kRefused, "{}: another dlrun runs this search; end it first", run_->id);
+    return {};
+  }
+
   /// Asks for points and submits them until the search is over and all points have ended.
-  Result<> ask_and_submit() {
+  Result<> ask_and_submit(const Interrupt& interrupt) {
     for (;;) {
       DLRUN_TRY_ASSIGN(auto batch, next_batch());
-      if (!batch.empty()) DLRUN_TRY(submit(std::move(batch)));
+      if (interrupt.requested()) return fail(Errc::kInterrupted, "interrupted");
+      if (!batch.empty()) {
+        DLRUN_TRY(submit(std::move(batch)));
+        continue;
+      }
       if (open_.empty() && is_over_) {
         if (run_) return {};
         return fail(Errc::kInvalid, "sweep.ask: {} proposed no point", printable(sweep_.ask[0]));
@@ -90,33 +160,33 @@ class Search {
         return fail(Errc::kInvalid,
                     "sweep.ask: {} waits for another result, but has all results of its points",
                     printable(sweep_.ask[0]));
-      DLRUN_TRY(wait_for_end());
+      DLRUN_TRY(wait_for_end(interrupt));
     }
   }
 
-  /// Asks the program for as many points as may run now: with sweep.pack, for the points of whole
-  /// jobs. Returns fewer points if the program waits or ends the search.
+  /// Asks the program for the next point, or with sweep.pack for the points of the next job. A slow
+  /// answer therefore delays no earlier point. Returns fewer points if the program waits or ends
+  /// the search, and none if no further point may run now.
   Result<std::vector<SweepPoint>> next_batch() {
     std::vector<SweepPoint> batch;
     const auto at_once =
         static_cast<std::size_t>(sweep_.max_parallel.value_or(static_cast<std::int64_t>(pack_)));
-    std::size_t wanted = (at_once - std::min(at_once, open_.size())) / pack_ * pack_;
+    if (unsent_) return batch;
+    std::size_t wanted = std::min(pack_, at_once - std::min(at_once, open_.size()));
+    if (wanted < pack_) wanted = 0;
     const auto most = static_cast<std::size_t>(
         sweep_.max_points.value_or(static_cast<std::int64_t>(kMostSweepPoints)));
     wanted = std::min(wanted, most - next_);
     is_over_ = is_over_ || next_ == most;
-    is_waiting_ = false;
-    while (!is_over_ && batch.size() < wanted) {
+    while (!is_over_ && !is_waiting_ && batch.size() < wanted) {
       DLRUN_TRY_ASSIGN(const auto line, program_->ask({{"ask", next_ + batch.size()}}));
       auto answer = read_proposal(line, sweep_);
       if (!answer)
-        return fail(Errc::kInvalid, "sweep.ask: {} answered '{}': {}", printable(sweep_.ask[0]),
-                    printable(line.substr(0, 200)), answer.error().message);
+        return fail(Errc::kInvalid, "sweep.ask: {} answered '{}' (line {} of its output): {}",
+                    printable(sweep_.ask[0]), printable(line.substr(0, 200)), program_->lines(),
+                    answer.error().message);
       if (answer->kind == Proposal::Kind::kDone) is_over_ = true;
-      if (answer->kind == Proposal::Kind::kWait) {
-        is_waiting_ = true;
-        break;
-      }
+      if (answer->kind == Proposal::Kind::kWait) is_waiting_ = true;
       if (answer->kind == Proposal::Kind::kPoint) batch.push_back(std::move(answer->point));
     }
     return batch;
@@ -133,7 +203,8 @@ class Search {
                          max_array_size(context_.env, job_.settings.clusters.value_or("")));
   }
 
-  /// Submits the points. The first points make the sweep's run directory, later ones are added.
+  /// Submits the points. The first points make the sweep's run directory, later ones are added. If
+  /// Slurm does not accept points that the sweep has recorded, wait_for_end() tries again.
   Result<> submit(std::vector<SweepPoint> batch) {
     DLRUN_TRY_ASSIGN(auto planned, plan(batch));
     const std::size_t before = arrays_;
@@ -141,16 +212,52 @@ class Search {
     std::vector<std::pair<std::size_t, std::size_t>> places;
     for (const PlannedPoint& point : planned.points)
       places.emplace_back(before + point.array, point.place);
-    if (run_) {
-      DLRUN_TRY(submit_more(context_, inspector_, *run_, job_.settings, planned));
-    } else {
-      DLRUN_TRY(submit_first(std::move(planned)));
-    }
+    const auto sent = run_ ? submit_more(context_, inspector_, *run_, job_.settings, planned)
+                           : submit_first(std::move(planned));
+    if (!sent && !has_recorded(next_ + batch.size())) return sent;
     for (std::size_t i = 0; i < batch.size(); ++i) {
       const SweepRecord::Point recorded{places[i].first, places[i].second, {}};
       reporter_.note(fmt::format("{}/{}: {}", run_->id, next_, describe(batch[i])));
       open_.push_back({next_++, std::move(batch[i]), point_path(run_->path, recorded)});
     }
+    if (sent || sent.error().code == Errc::kInterrupted) return sent;
+    unsent_ = UnsentPoints{sent.error()};
+    unsent_->backoff.note_query();
+    reporter_.warning(fmt::format("{}; dlrun submits the point{} again soon", sent.error().message,
+                                  batch.size() == 1 ? "" : "s"));
+    return {};
+  }
+
+  /// Returns true if the sweep's record has this number of points.
+  [[nodiscard]] bool has_recorded(std::size_t points) const {
+    if (!run_) return false;
+    const auto recorded = read_sweep(run_->path);
+    return recorded && recorded->points.size() >= points;
+  }
+
+  /// Submits the unsent points again if their pause is over. Gives up if Slurm has refused them for
+  /// kRefusedLimit: the program then gets their state.
+  Result<> submit_unsent() {
+    if (!unsent_ || !unsent_->backoff.is_due()) return {};
+    const auto sent = submit_missing(context_, reporter_, inspector_,
+                                     {run_->id, run_->name, run_->path, run_->created});
+    // kUsage: Slurm has all points, because an attempt succeeded whose answer was lost.
+    if (sent || sent.error().code == Errc::kUsage) {
+      reporter_.note(fmt::format("{}: Slurm has all points now", run_->id));
+      unsent_.reset();
+      if (sent && sent->is_interrupted) return fail(Errc::kInterrupted, "interrupted");
+      return {};
+    }
+    const Errc code = sent.error().code;
+    if (code == Errc::kInterrupted) return tl::unexpected(sent.error());
+    unsent_->error = sent.error();
+    unsent_->backoff.note_query();
+    const bool may_recover = code == Errc::kUnavailable || code == Errc::kTimeout;
+    if (may_recover || Clock::now() < unsent_->since + kRefusedLimit) return {};
+    refusal_ = std::move(unsent_->error);
+    unsent_.reset();
+    reporter_.warning(
+        fmt::format("{}; the search program gets the state of the point", refusal_->message));
     return {};
   }
 
@@ -163,25 +270,33 @@ class Search {
                                                   std::move(planned), checked, provenance_));
     job_ = std::move(submitted.job);
     run_ = std::move(submitted.run);
+    DLRUN_TRY(hold_run());
     if (submitted.failure) return tl::unexpected(std::move(*submitted.failure));
     if (submitted.is_interrupted) return fail(Errc::kInterrupted, "interrupted");
     return {};
   }
 
-  /// Waits until at least one point has ended. Sends the program the results of all points that
-  /// have ended.
-  Result<> wait_for_end() {
-    const Interrupt interrupt;
+  /// Waits until at least one point has ended, or until Slurm has all points. Sends the program the
+  /// results of all points that have ended. Fails if Slurm has refused points and no other point is
+  /// left.
+  Result<> wait_for_end(const Interrupt& interrupt) {
     for (auto asked = Clock::now();;) {
       interrupt.sleep(kLookEvery);
       if (interrupt.requested()) return fail(Errc::kInterrupted, "interrupted");
+      const bool had_unsent = unsent_.has_value();
+      DLRUN_TRY(submit_unsent());
+      if (had_unsent && !unsent_ && !refusal_) return {};  // further points may run
       const bool has_record = std::any_of(
           open_.begin(), open_.end(), [](const OpenPoint& point) { return has_end(point.path); });
       if (!has_record && Clock::now() < asked + kAskSlurmEvery) continue;
       asked = Clock::now();
       const std::size_t before = open_.size();
       DLRUN_TRY(tell_ends());
-      if (open_.size() < before) return {};
+      if (refusal_ && open_.empty()) return tl::unexpected(std::move(*refusal_));
+      if (open_.size() == before) continue;
+      refusal_.reset();
+      is_waiting_ = false;
+      return {};
     }
   }
 
@@ -192,8 +307,15 @@ class Search {
     const auto states = inspector_.inspect_all(paths);
     std::vector<OpenPoint> still_open;
     for (std::size_t i = 0; i < open_.size(); ++i) {
-      if (!states[i]) return tl::unexpected(states[i].error());
-      if (!is_over(*states[i])) {
+      if (!states[i]) {
+        note_unreadable(states[i].error());
+        still_open.push_back(std::move(open_[i]));
+        continue;
+      }
+      const bool is_unsent =
+          states[i]->state == RunState::kRefused ||
+          (states[i]->state == RunState::kNotSubmitted && !states[i]->is_last_known);
+      if (is_unsent ? unsent_.has_value() : !is_over(*states[i])) {
         still_open.push_back(std::move(open_[i]));
         continue;
       }
@@ -206,7 +328,16 @@ class Search {
     return {};
   }
 
-  /// Adds to the message of an error how to list and how to cancel the points of the search.
+  /// Warns once about a record that cannot be read. A file system that fails for a while does not
+  /// end the search; dlrun reads the record again.
+  void note_unreadable(const Error& error) {
+    if (has_warned_) return;
+    has_warned_ = true;
+    reporter_.warning(fmt::format("{}; dlrun reads it again until the search ends", error.message));
+  }
+
+  /// Adds to the message of an error how to list and how to cancel the points of the search, and
+  /// how to continue it.
   [[nodiscard]] Error with_points(Error error) const {
     if (!run_ || error.message.empty()) return error;
     error.message += open_.empty()
@@ -216,6 +347,8 @@ class Search {
                                "lists them, `dlrun cancel {}` ends them",
                                open_.size(), open_.size() == 1 ? "" : "s", run_->id,
                                open_.size() == 1 ? "is" : "are", run_->handle(), run_->handle());
+    error.message +=
+        fmt::format("; `dlrun submit SPEC --continue {}` continues the search", run_->handle());
     return error;
   }
 
@@ -228,18 +361,22 @@ class Search {
   std::size_t pack_;
   std::unique_ptr<SearchProgram> program_;
   std::optional<RunDirectory> run_;
+  UniqueFd hold_;  ///< the run's directory, which is locked while the search lasts
   std::vector<OpenPoint> open_;
-  std::size_t next_ = 0;  ///< the number of the next point
+  std::optional<UnsentPoints> unsent_;
+  std::optional<Error> refusal_;  ///< why dlrun has given up points that Slurm has not accepted
+  std::size_t next_ = 0;          ///< the number of the next point
   std::size_t arrays_ = 0;
   bool is_over_ = false;     ///< the program is not asked for further points
+  bool has_warned_ = false;  ///< about a record that cannot be read
   bool is_waiting_ = false;  ///< the program waits for another result before the next point
 };
 
 }  // namespace
 
 Result<Searched> run_search(const Context& context, Reporter& reporter, RunInspector& inspector,
-                            Job job, Provenance& provenance) {
-  return Search(context, reporter, inspector, std::move(job), provenance).run();
+                            Job job, Provenance& provenance, const IndexEntry* earlier) {
+  return Search(context, reporter, inspector, std::move(job), provenance).run(earlier);
 }
 
 }  // namespace dlrun

@@ -4,19 +4,23 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
+#include <linux/close_range.h>
 
+#include "common/interrupt.h"
 #include "common/json_read.h"
 #include "common/subprocess.h"
 #include "common/text.h"
@@ -53,11 +57,16 @@ constexpr std::size_t kLongestLine = 1U << 20U;  ///< bytes
   return "";
 }
 
-[[nodiscard]] bool is_among(const std::vector<SweptValue>& values, const std::string& text) {
+/// Returns the listed value that is equal to the text. The job gets the spelling of the spec, such
+/// as 128, and not that of the program, such as 128.0.
+[[nodiscard]] std::optional<std::string> listed_value(const std::vector<SweptValue>& values,
+                                                      const std::string& text) {
   const auto number = parse_double(text);
-  return std::any_of(values.begin(), values.end(), [&](const SweptValue& value) {
+  const auto is_same = [&](const SweptValue& value) {
     return value.text == text || (number && parse_double(value.text) == number);
-  });
+  };
+  const auto found = std::find_if(values.begin(), values.end(), is_same);
+  return found == values.end() ? std::nullopt : std::optional(found->text);
 }
 
 /// Returns the value of a parameter in an answer.
@@ -70,7 +79,9 @@ constexpr std::size_t kLongestLine = 1U << 20U;  ///< bytes
     if (const auto why = why_outside(*key.range, *text); !why.empty())
       return fail(Errc::kInvalid, "'{}': {}", key.key, why);
     if (key.range->is_whole) text = fmt::format("{:.0f}", *parse_double(*text));
-  } else if (!is_among(key.values, *text)) {
+  } else if (auto listed = listed_value(key.values, *text)) {
+    text = std::move(listed);
+  } else {
     return fail(Errc::kInvalid, "'{}': {} is not one of the sweep's values", key.key,
                 printable(*text));
   }
@@ -93,6 +104,49 @@ constexpr std::size_t kLongestLine = 1U << 20U;  ///< bytes
   return point;
 }
 
+/// Returns the first number of a line of JSON that no double can hold, such as 1e400.
+[[nodiscard]] std::optional<std::string_view> number_without_bounds(std::string_view line) {
+  constexpr std::string_view kInNumbers = "+-.eE0123456789";
+  bool is_in_text = false;
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    const char c = line[at];
+    if (is_in_text && c == '\\') ++at;
+    if (c == '"') is_in_text = !is_in_text;
+    if (is_in_text || (c != '-' && (c < '0' || c > '9'))) continue;
+    const auto end = std::min(line.find_first_not_of(kInNumbers, at), line.size());
+    const std::string_view number = line.substr(at, end - at);
+    double value = 0;
+    const auto read = std::from_chars(number.data(), number.data() + number.size(), value);
+    const bool is_small =
+        number.find("e-") != std::string_view::npos || number.find("E-") != std::string_view::npos;
+    if (read.ec == std::errc::result_out_of_range && !is_small) return number;
+    at = end - 1;
+  }
+  return std::nullopt;
+}
+
+/// Returns the reason why a line is not a JSON object. Many libraries write NaN and Infinity, which
+/// JSON does not have.
+[[nodiscard]] std::string why_no_object(std::string_view line) {
+  if (const auto number = number_without_bounds(line))
+    return fmt::format("{} is too large for a number", printable(number->substr(0, 40)));
+  const bool has_no_number =
+      line.find("NaN") != std::string_view::npos || line.find("Infinity") != std::string_view::npos;
+  if (line.starts_with('{') && has_no_number)
+    return "it is not a JSON object: JSON has neither NaN nor Infinity";
+  return "it is not a JSON object";
+}
+
+/// Makes all descriptors but the standard streams close at the start of the program. A daemon that
+/// the program leaves behind would otherwise hold dlrun's locks. Only async-signal-safe calls.
+void close_others_at_exec() {
+  constexpr unsigned kFirst = 3;
+  if (::syscall(SYS_close_range, kFirst, ~0U, CLOSE_RANGE_CLOEXEC) == 0) return;
+  // Linux before 5.11 does not know the call.
+  constexpr int kMost = 65536;
+  for (int fd = kFirst; fd < kMost; ++fd) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
 /// Becomes the search program. Runs in the child after fork, where only async-signal-safe calls are
 /// allowed.
 [[noreturn]] void start_program(const std::string& program, char** argv, char** envp,
@@ -104,6 +158,7 @@ constexpr std::size_t kLongestLine = 1U << 20U;  ///< bytes
   // In a process group of its own, the program gets no SIGINT on Ctrl-C. It sees the end of its
   // input instead, and can save its state.
   setpgid(0, 0);
+  close_others_at_exec();
   if (chdir(directory.c_str()) == 0 && dup2(channel, 0) >= 0 && dup2(channel, 1) >= 0)
     execve(program.c_str(), argv, envp);
   _exit(127);
@@ -116,14 +171,18 @@ constexpr std::size_t kLongestLine = 1U << 20U;  ///< bytes
   return result;
 }
 
-/// Waits until the descriptor is ready for `events`. Returns false at the deadline.
-[[nodiscard]] bool wait_for(int fd, short events, Clock::time_point deadline) {
+/// Waits until the descriptor is ready for `events`. Returns false at the deadline. Fails with
+/// kInterrupted after a signal.
+[[nodiscard]] Result<bool> wait_for(int fd, short events, Clock::time_point deadline,
+                                    const Interrupt& interrupt) {
+  constexpr long long kLookMs = 200;  // a signal just before poll() is noticed after this time
   for (;;) {
+    if (interrupt.requested()) return fail(Errc::kInterrupted, "interrupted");
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) return false;
     pollfd wait{fd, events, 0};
-    if (::poll(&wait, 1, static_cast<int>(std::min<long long>(left, 1000))) > 0) return true;
+    if (::poll(&wait, 1, static_cast<int>(std::min<long long>(left, kLookMs))) > 0) return true;
   }
 }
 
@@ -131,7 +190,7 @@ constexpr std::size_t kLongestLine = 1U << 20U;  ///< bytes
 
 Result<Proposal> read_proposal(std::string_view line, const SweepSpec& sweep) {
   const auto json = json_read::object_of(line);
-  if (!json) return fail(Errc::kInvalid, "it is not a JSON object");
+  if (!json) return fail(Errc::kInvalid, "{}", why_no_object(line));
   if (json->size() == 1 && json_read::truth(*json, "wait"))
     return Proposal{Proposal::Kind::kWait, {}};
   if (json->size() == 1 && json_read::truth(*json, "done"))
@@ -224,9 +283,11 @@ Error SearchProgram::end_error() {
 
 Result<> SearchProgram::tell(const Json& message) {
   const std::string line = json_read::dump(message) + "\n";
+  const Interrupt interrupt;
   const auto deadline = Clock::now() + timeout_;
   for (std::string_view rest = line; !rest.empty();) {
-    if (!wait_for(channel_.get(), POLLOUT, deadline))
+    DLRUN_TRY_ASSIGN(const bool is_ready, wait_for(channel_.get(), POLLOUT, deadline, interrupt));
+    if (!is_ready)
       return fail(Errc::kTimeout, "sweep.ask: {} has read nothing for {} s", printable(name_),
                   timeout_.count());
     const ssize_t sent =
@@ -238,18 +299,21 @@ Result<> SearchProgram::tell(const Json& message) {
 }
 
 Result<std::string> SearchProgram::ask(const Json& message) {
+  const Interrupt interrupt;
   DLRUN_TRY(tell(message));
   const auto deadline = Clock::now() + timeout_;
   for (;;) {
     if (const auto end = unread_.find('\n'); end != std::string::npos) {
       std::string line = unread_.substr(0, end);
       unread_.erase(0, end + 1);
+      ++lines_;
       return line;
     }
     if (unread_.size() > kLongestLine)
       return fail(Errc::kInvalid, "sweep.ask: {} has written a line of more than {} bytes",
                   printable(name_), kLongestLine);
-    if (!wait_for(channel_.get(), POLLIN, deadline))
+    DLRUN_TRY_ASSIGN(const bool is_ready, wait_for(channel_.get(), POLLIN, deadline, interrupt));
+    if (!is_ready)
       return fail(Errc::kTimeout,
                   "sweep.ask: {} has not answered for {} s (sweep.ask_timeout); does it flush its "
                   "output after each line?",

@@ -56,13 +56,15 @@ class SearchProgram {
   SearchProgram(const SearchProgram&) = delete;
   SearchProgram& operator=(const SearchProgram&) = delete;
 
-  /// Writes one line. Fails with kTimeout if the program does not read it in time, and with kPeer
-  /// if the program has ended.
+  /// Writes one line. Fails with kTimeout if the program does not read it in time, with kPeer if
+  /// the program has ended, and with kInterrupted after a signal.
   [[nodiscard]] Result<> tell(const nlohmann::ordered_json& message);
   /// Writes one line and returns the program's answer. Fails with kTimeout if there is no answer in
-  /// time, with kInvalid if the answer is longer than 1 MiB, and with kPeer if the program has
-  /// ended.
+  /// time, with kInvalid if the answer is longer than 1 MiB, with kPeer if the program has ended,
+  /// and with kInterrupted after a signal.
   [[nodiscard]] Result<std::string> ask(const nlohmann::ordered_json& message);
+  /// Returns the number of lines that ask() has returned.
+  [[nodiscard]] std::size_t lines() const { return lines_; }
 
  private:
   SearchProgram(std::string name, pid_t child, UniqueFd channel, std::chrono::seconds timeout)
@@ -76,6 +78,7 @@ class SearchProgram {
   pid_t child_;       ///< -1 after its exit code was read
   UniqueFd channel_;  ///< dlrun's end of the socket that is the program's input and output
   std::chrono::seconds timeout_;
+  std::size_t lines_ = 0;
   std::string unread_;  ///< the program's output after the last line that ask() returned
 };
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "launcher/runs/ownership.h"
+#include "launcher/runs/resolve.h"
 #include "launcher/submit/check_report.h"
 
 namespace dlrun {
@@ -38,6 +40,20 @@ Result<> check_search(bool has_token, bool watches) {
   return {};
 }
 
+/// Runs the search of a sweep. continued: the search to continue; empty: none.
+Result<SubmitResult> search_points(const Context& context, Reporter& reporter,
+                                   RunInspector& inspector, Job job, const std::string& continued,
+                                   Provenance& provenance) {
+  std::optional<IndexEntry> earlier;
+  if (!continued.empty()) {
+    DLRUN_TRY_ASSIGN(earlier, find_run(context.env, context.current_dir, continued));
+    DLRUN_TRY(require_own(earlier->id, earlier->path, "continued"));
+  }
+  DLRUN_TRY_ASSIGN(auto searched, run_search(context, reporter, inspector, std::move(job),
+                                             provenance, earlier ? &*earlier : nullptr));
+  return searched;
+}
+
 }  // namespace
 
 Provenance provenance_of(Context& context, const std::string& file) {
@@ -48,8 +64,9 @@ Provenance provenance_of(Context& context, const std::string& file) {
 }
 
 Result<SubmitResult> submit_spec(Context& context, Reporter& reporter, RunInspector& inspector,
-                                 const SpecOptions& options, SubmitMode mode, bool watches,
+                                 const SpecOptions& options, const SubmitWish& wish,
                                  Provenance& provenance) {
+  const SubmitMode mode = wish.mode;
   DLRUN_TRY_ASSIGN(auto claim, take_claim(context.env));
   if (claim) {
     DLRUN_TRY_ASSIGN(auto earlier, earlier_submission(context, reporter, inspector, *claim));
@@ -58,11 +75,12 @@ Result<SubmitResult> submit_spec(Context& context, Reporter& reporter, RunInspec
   DLRUN_TRY_ASSIGN(auto job, make_job(context, reporter, options));
   DLRUN_TRY_ASSIGN(auto sweep, plan_arrays(context, job, mode != SubmitMode::kDryRun));
   if (is_search(job) && mode == SubmitMode::kSubmit) {
-    DLRUN_TRY(check_search(claim.has_value(), watches));
-    DLRUN_TRY_ASSIGN(auto searched,
-                     run_search(context, reporter, inspector, std::move(job), provenance));
-    return searched;
+    DLRUN_TRY(check_search(claim.has_value(), wish.watches));
+    return search_points(context, reporter, inspector, std::move(job), wish.continued, provenance);
   }
+  if (!wish.continued.empty())
+    return fail(Errc::kUsage,
+                "--continue: continues a sweep with sweep.ask, without --dry-run and --test-only");
   const SweepPlan* arrays = sweep ? &*sweep : nullptr;
   DLRUN_TRY_ASSIGN(const auto checked,
                    check_job(context, reporter, inspector, job, arrays, stage_of(mode)));

@@ -21,6 +21,13 @@ enum class SubmitMode {
   kDryRun,    ///< nothing is written or submitted
 };
 
+/// The options of `dlrun submit` that do not change the job.
+struct SubmitWish {
+  SubmitMode mode = SubmitMode::kSubmit;
+  bool watches = false;   ///< follow the job, which a search does not allow
+  std::string continued;  ///< the search to continue, as the user names it; empty: none
+};
+
 /// kDryRun: what a submission would do.
 struct DryRun {
   Job job;                         ///< for a sweep, its first array
@@ -43,12 +50,11 @@ using SubmitResult = std::variant<Submitted, Searched, DryRun, Verdict>;
 [[nodiscard]] Provenance provenance_of(Context& context, const std::string& file);
 
 /// Submits a spec or a script, runs the search of a spec with sweep.ask, or only tries a submission
-/// out. Returns the submission of an earlier call if one with the same token exists. watches: the
-/// user wants to follow the job, which a search does not allow.
+/// out. Returns the submission of an earlier call if one with the same token exists. Fails with
+/// kUsage if wish.continued is another user's run, or if the spec or wish.mode needs no search.
 [[nodiscard]] Result<SubmitResult> submit_spec(Context& context, Reporter& reporter,
                                                RunInspector& inspector, const SpecOptions& options,
-                                               SubmitMode mode, bool watches,
-                                               Provenance& provenance);
+                                               const SubmitWish& wish, Provenance& provenance);
 
 /// Return the JSON of `dlrun submit --json`; cli/OUTPUT.md documents it. The first function asks
 /// Slurm once when the job starts.

@@ -290,9 +290,13 @@ Result<Invocation> parse_autopsy(const std::vector<std::string>& arguments) {
 }
 
 Result<Invocation> parse_relay(const std::vector<std::string>& arguments) {
-  if (arguments.size() > 1)
-    return fail(Errc::kUsage, "relay: takes no '{}'", printable(arguments[1]));
-  return RelayOptions{};
+  RelayOptions options;
+  for (std::size_t at = 1; at < arguments.size(); ++at) {
+    if (arguments[at] != "--any-user")
+      return fail(Errc::kUsage, "relay: takes --any-user, not '{}'", printable(arguments[at]));
+    options.accepts_any_user = true;
+  }
+  return options;
 }
 
 Result<Invocation> parse_sshd(const std::vector<std::string>& arguments) {
@@ -319,7 +323,7 @@ const char* const kUsageText =
        dlrun-agent lead --local N [options] -- dlrun-agent rank ... -- PROGRAM...
        dlrun-agent lead --never-started CODE [options] -- COMMAND...
        dlrun-agent rank [options] -- PROGRAM...
-       dlrun-agent relay
+       dlrun-agent relay [--any-user]
        dlrun-agent sshd --check | --folder DIR
 
 lead starts the ranks of a step, watches them and keeps the record of the run:
@@ -364,6 +368,7 @@ rank runs the program of one task:
   --tmpdir DIR            TMPDIR that the user asked for; Slurm sets /tmp if it cannot write there
   --trusted               give the program access to the store
 relay connects `dlrun forward` to ports of the node, over standard input and output.
+  --any-user              connect to programs of other users of the node, too
 sshd serves one ssh connection over standard input and output, with the node's own sshd:
   --folder DIR            folder of the keys that `dlrun ssh-config` made
   --check                 only find the node's sshd

@@ -36,7 +36,8 @@ UniqueFd end_signals() {
 /// The relay's end on the node: connects each channel to a program of this node.
 class NodeEnd final : public RelayEvents {
  public:
-  NodeEnd() : mux_(RelayMux::End::kAccepts, STDIN_FILENO, STDOUT_FILENO, *this) {}
+  explicit NodeEnd(RelayDialer::OwnerOf owner_of)
+      : owner_of_(owner_of), mux_(RelayMux::End::kAccepts, STDIN_FILENO, STDOUT_FILENO, *this) {}
 
   /// Serves until the trunk ends or a signal arrives. signals: from end_signals().
   Result<> serve(int signals) {
@@ -53,7 +54,8 @@ class NodeEnd final : public RelayEvents {
   }
 
   void on_open(std::uint32_t channel, std::uint16_t port) override {
-    dialers_.emplace(channel, Dialing{RelayDialer(port, dialed_addresses(), Clock::now())});
+    dialers_.emplace(channel,
+                     Dialing{RelayDialer(port, dialed_addresses(), Clock::now(), owner_of_)});
     dial(Clock::now());
   }
   void on_reset(std::uint32_t channel, std::string_view) override { dialers_.erase(channel); }
@@ -84,16 +86,22 @@ class NodeEnd final : public RelayEvents {
       if (state == RelayDialer::State::kGivenUp)
         mux_.reset(channel, fmt::format("nothing has listened on port {} for {} s",
                                         dialing.dialer.port(), RelayDialer::kLimit.count()));
+      if (state == RelayDialer::State::kForeign)
+        mux_.reset(channel, fmt::format("a program of another user (uid {}) listens there; choose "
+                                        "another port, or give --any-user if you trust that user",
+                                        dialing.dialer.stranger().value_or(0)));
       if (state == RelayDialer::State::kWaiting && !dialing.is_wait_sent) {
         dialing.is_wait_sent = true;
         mux_.tell_waiting(channel);
       }
-      const bool is_over =
-          state == RelayDialer::State::kConnected || state == RelayDialer::State::kGivenUp;
+      const bool is_over = state == RelayDialer::State::kConnected ||
+                           state == RelayDialer::State::kGivenUp ||
+                           state == RelayDialer::State::kForeign;
       at = is_over ? dialers_.erase(at) : std::next(at);
     }
   }
 
+  RelayDialer::OwnerOf owner_of_;
   std::map<std::uint32_t, Dialing> dialers_;
   RelayMux mux_;
 };
@@ -107,13 +115,13 @@ void make_raw(int fd) {
   ::tcsetattr(fd, TCSANOW, &settings);
 }
 
-Result<> run_relay(const RelayOptions&) {
+Result<> run_relay(const RelayOptions& options) {
   ignore_write_signals();
   raise_file_limit();
   const UniqueFd signals = end_signals();
   if (!signals.is_open()) return fail(Errc::kIo, "signalfd: {}", errno_text(errno));
   make_raw(STDOUT_FILENO);
-  return NodeEnd().serve(signals.get());
+  return NodeEnd(options.accepts_any_user ? nullptr : owner_of_tcp_peer).serve(signals.get());
 }
 
 }  // namespace dlrun::agent

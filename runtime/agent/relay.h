@@ -6,7 +6,9 @@
 
 namespace dlrun::agent {
 
-struct RelayOptions {};
+struct RelayOptions {
+  bool accepts_any_user = false;  ///< also connects to programs of other users of the node
+};
 
 /// Serves until standard input ends, or until SIGTERM, SIGINT or SIGHUP. Fails with kInvalid if the
 /// other end breaks the protocol, with kUnavailable if it sends nothing for kRelaySilence, and with

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -28,14 +29,18 @@ std::vector<std::string> dialed_addresses() {
   return addresses;
 }
 
-RelayDialer::State RelayDialer::outcome() const {
+RelayDialer::State RelayDialer::outcome() {
   pollfd writable{socket_.get(), POLLOUT, 0};
   if (::poll(&writable, 1, 0) == 0) return State::kConnecting;
   int error = 0;
   socklen_t size = sizeof error;
   const bool is_connected = ::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 &&
                             error == 0 && !is_connected_to_itself(socket_.get());
-  return is_connected ? State::kConnected : State::kWaiting;
+  if (!is_connected) return State::kWaiting;
+  const auto owner = owner_of_ != nullptr ? owner_of_(socket_.get()) : std::nullopt;
+  if (!owner || *owner == 0 || *owner == ::geteuid()) return State::kConnected;
+  stranger_ = owner;
+  return State::kWaiting;
 }
 
 RelayDialer::State RelayDialer::try_now(Clock::time_point now) {
@@ -51,6 +56,8 @@ RelayDialer::State RelayDialer::try_now(Clock::time_point now) {
     if (tried_ == addresses_.size()) break;
     if (auto begun = begin_connect({addresses_[tried_++], port_})) socket_ = std::move(*begun);
   }
+  // The user's own program may listen on another address, so all addresses are tried first.
+  if (stranger_) return State::kForeign;
   tried_ = 0;
   next_try_ = now + kPause;
   return none;

@@ -1,13 +1,17 @@
 #pragma once
 // Connects to a port of this node. If no program listens on the port yet, tries again for a while.
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/files.h"
+#include "common/tcp_owner.h"
 
 namespace dlrun::agent {
 
@@ -27,10 +31,20 @@ class RelayDialer {
     kConnecting,  ///< the kernel has not answered yet: poll fd() for POLLOUT
     kWaiting,     ///< no address accepts: try again at next_try()
     kGivenUp,     ///< kLimit has passed
+    kForeign,     ///< only a program of another user accepts: stranger()
   };
+  /// Returns the owner of the other end of a connected socket; nullopt if the kernel cannot tell.
+  using OwnerOf = std::optional<uid_t> (*)(int socket);
 
-  RelayDialer(std::uint16_t port, std::vector<std::string> addresses, Clock::time_point now)
-      : port_(port), addresses_(std::move(addresses)), end_(now + kLimit), next_try_(now) {}
+  /// owner_of: the programs of this user and of root are connected, those of other users are not.
+  /// nullptr: the program of any user is connected.
+  RelayDialer(std::uint16_t port, std::vector<std::string> addresses, Clock::time_point now,
+              OwnerOf owner_of = owner_of_tcp_peer)
+      : port_(port),
+        addresses_(std::move(addresses)),
+        end_(now + kLimit),
+        next_try_(now),
+        owner_of_(owner_of) {}
 
   /// Continues the connection attempt that has begun, or tries the addresses in turn.
   State try_now(Clock::time_point now);
@@ -40,15 +54,20 @@ class RelayDialer {
   [[nodiscard]] Clock::time_point next_try() const { return fd() < 0 ? next_try_ : end_; }
   [[nodiscard]] UniqueFd take() { return std::move(socket_); }
   [[nodiscard]] std::uint16_t port() const { return port_; }
+  /// Returns the other user whose program has accepted; nullopt if there is none.
+  [[nodiscard]] std::optional<uid_t> stranger() const { return stranger_; }
 
  private:
-  /// Returns the state of the connection attempt; kWaiting if it has failed.
-  [[nodiscard]] State outcome() const;
+  /// Returns the state of the connection attempt; kWaiting if it has failed. Sets stranger_ if a
+  /// program of another user has accepted.
+  [[nodiscard]] State outcome();
 
   std::uint16_t port_;
   std::vector<std::string> addresses_;
   std::size_t tried_ = 0;  ///< the number of addresses that were tried in this round
   Clock::time_point end_, next_try_;
+  OwnerOf owner_of_;
+  std::optional<uid_t> stranger_;
   UniqueFd socket_;
 };
 

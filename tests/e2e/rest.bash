@@ -90,7 +90,10 @@ list_servers() {
             echo "  - {url: $url$2}"
         done &&
         for url in "$DLRUN_TESTBED_REST_URL" http://127.0.0.1:9 "${@:3}"; do
-            for token in token nosuch; do echo "  - {url: $url, token_file: $1/$token$2}"; done
+            for token in token nosuch; do
+                # The testbed runs slurmrestd as nobody.
+                echo "  - {url: $url, token_file: $1/$token$2, user: nobody}"
+            done
         done' - "$dir" "${wanted_version:+, version: $wanted_version}" "$@"
 }
 

@@ -65,6 +65,19 @@ load rest
     refused 2 "expired" $(by_token)
 }
 
+@test "a program of another user that holds the server's port gets no token" {
+    list_servers http://127.0.0.1:28899
+    new_token 600
+    setpriv --reuid=daemon --regid=daemon --clear-groups python3 -m http.server 28899 \
+        --bind 127.0.0.1 --directory /tmp >"$BATS_TEST_TMPDIR/requests" 2>&1 3>&- &
+    stranger=$!
+    wait_until 10 bash -c ': </dev/tcp/127.0.0.1/28899'
+    refused 3 "user daemon (uid 1) listens there" --set "$(via slurmrestd)" \
+        --set submit.url=http://127.0.0.1:28899 --set "submit.token_file=$dir/token"
+    kill "$stranger"
+    [[ $(grep -c GET "$BATS_TEST_TMPDIR/requests") == 0 ]]
+}
+
 # certificate NAME SAN [AUTHORITY]: makes NAME.pem and NAME.key in the test's own folder,
 # self-signed or signed by that authority.
 certificate() {

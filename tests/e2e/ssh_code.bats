@@ -22,6 +22,38 @@ load ssh
     [ -e "$mirror/src/result.txt" ]
 }
 
+@test "rsync starts only if a file has changed here or in the copy" {
+    local mirror
+    make_code
+    as_user touch -d 2020-01-01 "$dir/a.py"
+    mirror=$(laptop -H near check exp.yaml | sed -n 's|^ *runs *\(.*\)/runs$|\1|p')
+    # An rsync that fails stands for one that must not start.
+    as_user mkdir -p "$laptop_dir/bin"
+    as_user bash -c 'printf "#!/bin/sh\necho started >&2; exit 9\n" >"$1" && chmod 755 "$1"' - \
+        "$laptop_dir/bin/rsync"
+    # shellcheck disable=SC2016 # the inner bash expands the variables
+    without_rsync() {
+        laptop_env bash -c 'cd "$1" && PATH=$2:$PATH && shift 2 && exec dlrun "$@"' - "$dir" \
+            "$laptop_dir/bin" "$@"
+    }
+    without_rsync -H near check exp.yaml
+    without_rsync -H near render exp.yaml
+    as_user touch "$mirror/a.py" # a job has written the file
+    refused_rsync() {
+        run without_rsync -H near check exp.yaml
+        echo "$output"
+        [[ $status == 1 && $output == *"rsync ended with 9"* ]]
+    }
+    refused_rsync
+    laptop -H near check exp.yaml
+    [ "$(stat -c %Y "$mirror/a.py")" = "$(stat -c %Y "$dir/a.py")" ]
+    without_rsync -H near check exp.yaml
+    as_user touch "$dir/new.py"
+    refused_rsync
+    laptop -H near check exp.yaml
+    without_rsync -H near check exp.yaml
+}
+
 @test "code that cannot be copied to the host is refused, and nothing is submitted" {
     make_code
     host_file near 'sync: {max: 1K}'

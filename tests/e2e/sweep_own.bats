@@ -165,7 +165,7 @@ YAML
         [[ $output == *"$2"* ]]
     }
     answers 'read -r a; echo "Trial 0 started"; sleep 60' \
-        "bash answered 'Trial 0 started': it is not a JSON object"
+        "bash answered 'Trial 0 started' (line 1 of its output): it is not a JSON object"
     answers 'read -r a; echo "{\"point\": {\"x\": 1000}}"; sleep 60' \
         "'x': 1000 is not between 1 and 900"
     answers 'sleep 60' "bash has not answered for 2 s (sweep.ask_timeout)"
@@ -177,3 +177,80 @@ YAML
         "\`dlrun sweep wrong"
     [[ $(points .state) == completed ]]
 }
+
+@test "a search continues after a failed sbatch, and Ctrl-C ends it while its program thinks" {
+    write search.yaml <<'YAML'
+name: stubborn
+resources: {tasks_per_node: 1, time: 5m}
+launch: {command: [sleep, "{x}"]}
+sweep: {parameters: {x: {min: 1, max: 900}}, ask: [bash, search.sh], max_parallel: 3}
+YAML
+    # The program answers two questions and thinks about the third.
+    write search.sh <<'SH'
+points=(1 600) n=0
+while read -r line; do
+    [[ $line == *'"ask"'* ]] || continue
+    ((n < 2)) || { touch thinks && sleep 300; }
+    echo "{\"point\": {\"x\": ${points[n++]}}}"
+done
+SH
+    # sbatch refuses the second array once.
+    as_user mkdir "$dir/bin"
+    as_user bash -c "cat >'$dir/bin/sbatch'" <<SH
+#!/bin/bash
+if [[ \$* == *array-1* && ! -e $dir/refused ]]; then
+    touch $dir/refused
+    echo "sbatch: error: Job violates accounting/QOS policy (job submit limit)" >&2
+    exit 1
+fi
+exec $slurm_bin/sbatch "\$@"
+SH
+    as_user chmod +x "$dir/bin/sbatch"
+    as_user env --chdir="$dir" bash -c 'echo $$ >search.pid && PATH=$PWD/bin:$PATH &&
+        exec dlrun submit search.yaml >search.out 2>&1' </dev/null 3>&- &
+    search=$!
+    wait_until 60 test -e "$dir/thinks"
+    kill -INT "$(<"$dir/search.pid")"
+    code=0
+    wait "$search" || code=$?
+    cat "$dir/search.out"
+    [ "$code" -eq 130 ]
+    [ -e "$dir/refused" ]
+    grep -q 'job submit limit' "$dir/search.out"
+    grep -q 'dlrun submits the point again soon' "$dir/search.out"
+    grep -q 'Slurm has all points now' "$dir/search.out"
+    grep -q 'interrupted; .*dlrun sweep stubborn' "$dir/search.out"
+    # Both points are recorded, and Slurm has them.
+    [[ $(points .point | xargs) == "0 1" ]]
+    [[ $(points 'select(.point == 1) | .state') =~ ^(pending|running)$ ]]
+    wait_until 10 search_program_is_gone
+    # A second dlrun continues the search: its program first gets the result of the first point.
+    wait_until 60 first_point_is_over
+    write search.sh <<'SH'
+read -r start
+while read -r line; do
+    echo "$line" >>heard
+    [[ $line == *'"ask"'* ]] && echo '{"done": true}'
+done
+SH
+    as_user env --chdir="$dir" bash -c \
+        'exec dlrun submit search.yaml --continue stubborn >continued.out 2>&1' </dev/null 3>&- &
+    search=$!
+    wait_until 60 grep -q '"ask"' "$dir/heard"
+    [[ $(sed -n 1p "$dir/heard") == *'"point":0'*'"state":"completed"'* ]]
+    [[ $(sed -n 2p "$dir/heard") == '{"ask":2}' ]]
+    run dl submit search.yaml --continue stubborn
+    echo "$output"
+    [ "$status" -eq 3 ]
+    [[ $output == *"another dlrun runs this search"* ]]
+    run dl submit search.yaml --continue stubborn --set 'sweep.parameters={y: {min: 1, max: 2}}' \
+        --set 'launch.command=[sleep, "{y}"]'
+    [ "$status" -eq 2 ]
+    [[ $output == *"they must be equal"* ]]
+    dl cancel stubborn/1
+    wait "$search"
+    [[ $(sed -n 3p "$dir/heard") == *'"point":1'*'"state":"cancelled"'* ]]
+    grep -q 'searched stubborn-.*: 2 points' "$dir/continued.out"
+}
+first_point_is_over() { [[ $(points 'select(.point == 0) | .state') == completed ]]; }
+search_program_is_gone() { ! pgrep -u "$DLRUN_TESTBED_USER" -f 'bash search.sh'; }

@@ -251,6 +251,7 @@ TEST_CASE("a relay's step shares the resources of the ranks, and srun does not b
         "srun --unbuffered --jobid=42 --nodelist=n2 --overlap --nodes=1 --ntasks=1 --mpi=none "
         "--cpus-per-task=1 --mem=0 --quit-on-interrupt /a/dlrun-agent relay");
   CHECK(relay_step({"42", "n2", "east", {}}, "/a")[2] == "--clusters=east");
+  CHECK(relay_step({"42", "n2", "", {}}, "/a", true).back() == "--any-user");
 }
 
 TEST_CASE(

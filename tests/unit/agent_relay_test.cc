@@ -1,7 +1,9 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -72,9 +74,30 @@ TEST_CASE("a dialer finds a program that listens only on IPv6") {
   CHECK(answered_state(dialer, now) == State::kConnected);
 }
 
+TEST_CASE("a dialer connects to no program of another user, unless it was told to") {
+  auto held = hold_free_port();
+  REQUIRE(held);
+  REQUIRE(::listen(held->socket.get(), 8) == 0);
+  const auto now = RelayDialer::Clock::now();
+  const auto of_stranger = [](int) { return std::optional<uid_t>(::geteuid() + 1); };
+  RelayDialer strict(held->port, {"127.0.0.1"}, now, of_stranger);
+  CHECK(answered_state(strict, now) == State::kForeign);
+  CHECK(strict.stranger() == ::geteuid() + 1);
+  CHECK(strict.fd() < 0);
+  RelayDialer any(held->port, {"127.0.0.1"}, now, nullptr);
+  CHECK(answered_state(any, now) == State::kConnected);
+  const auto of_root = [](int) { return std::optional<uid_t>(0); };
+  RelayDialer root(held->port, {"127.0.0.1"}, now, of_root);
+  CHECK(answered_state(root, now) == State::kConnected);
+  const auto of_nobody_known = [](int) { return std::optional<uid_t>(); };
+  RelayDialer unknown(held->port, {"127.0.0.1"}, now, of_nobody_known);
+  CHECK(answered_state(unknown, now) == State::kConnected);
+}
+
 TEST_CASE("the agent's command line accepts relay and sshd with their options alone") {
   CHECK(std::holds_alternative<RelayOptions>(parse_arguments({"relay"}).value()));
   CHECK_FALSE(parse_arguments({"relay", "8888"}));
+  CHECK(std::get<RelayOptions>(parse_arguments({"relay", "--any-user"}).value()).accepts_any_user);
   const auto sshd = parse_arguments({"sshd", "--folder", "/runs/a/ssh"});
   REQUIRE(sshd);
   CHECK(std::get<SshdOptions>(*sshd).folder == "/runs/a/ssh");

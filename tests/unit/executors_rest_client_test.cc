@@ -1,5 +1,8 @@
 // Tests the client of slurmrestd against an HTTP server on loopback that plays slurmrestd.
 
+#include <unistd.h>
+
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +49,44 @@ TEST_CASE("the client uses the newest version that both support, or the configur
   CHECK(requests[2] == "/openapi/v3 from 0");
   CHECK(requests[3] == "/slurm/v0.0.45/ping from 0");
   CHECK(requests[4] == "/slurm/v0.0.45/ping from 0");
+}
+
+TEST_CASE("a server on this machine that another user runs gets nothing") {
+  const RestServer server{"http://127.0.0.1:6820", "/token"};
+  CHECK(check_server_owner(server, std::nullopt));
+  CHECK(check_server_owner(server, 0));
+  CHECK(check_server_owner(server, ::geteuid()));
+  const uid_t other = ::geteuid() + 54321;  // no account has this uid
+  const auto refused = check_server_owner(server, other);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::kRefused);
+  CHECK(has(refused.error().message, fmt::format("(uid {}) listens there", other)));
+  CHECK(has(refused.error().message, fmt::format("`user: {}`", other)));
+  RestServer named = server;
+  named.user = std::to_string(other);
+  CHECK(check_server_owner(named, other));
+}
+
+TEST_CASE("a connection that the check refuses carries no request") {
+  const FakeSlurmrestd fake;
+  std::string port = fake.server.url("");
+  port.pop_back();  // the '/' of the path
+  auto client = HttpClient::to({port, {}}, [](int socket) -> Result<> {
+    CHECK(socket >= 0);
+    return fail(Errc::kRefused, "a stranger listens there");
+  });
+  REQUIRE(client);
+  HttpRequest request;
+  request.path = "/v3";
+  const auto refused = client->send(request);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::kRefused);
+  CHECK(refused.error().message == "a stranger listens there");
+  CHECK(fake.server.requests().empty());
+  auto open = HttpClient::to({port, {}}, [](int) { return Result<>(); });
+  REQUIRE(open);
+  CHECK(open->send(request)->status == 200);
+  CHECK(fake.server.requests().size() == 1);
 }
 
 TEST_CASE("without a common version, the error names the versions of both") {

@@ -1,5 +1,9 @@
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <iterator>
@@ -147,6 +151,7 @@ class Notes final : public ForwardEvents {
   void on_slurm_message(std::string_view line) override { lines.emplace_back(line); }
   void on_waiting(std::uint16_t) override {}
   void on_answered(std::uint16_t) override {}
+  void on_full() override {}
   void on_given_up(std::uint16_t, std::string_view) override {}
   bool is_ready = false;
   std::vector<std::string> lines;
@@ -187,6 +192,55 @@ TEST_CASE("a relay that no longer reads ends the forwarding, and SIGPIPE keeps i
   REQUIRE(::pthread_sigmask(SIG_BLOCK, nullptr, &blocked) == 0);
   for (const int signal : {SIGPIPE, SIGINT, SIGTERM, SIGHUP})
     CHECK(sigismember(&blocked, signal) == 0);
+}
+
+/// Leaves this process no free descriptor as soon as the relay runs, until on_full().
+class FewFiles final : public ForwardEvents {
+ public:
+  void on_ready() override {
+    const UniqueFd lowest(::dup(0));
+    REQUIRE(lowest.is_open());
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
+    const rlimit none{static_cast<rlim_t>(lowest.get()), before_.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  }
+  void on_slurm_message(std::string_view) override {}
+  void on_waiting(std::uint16_t) override {}
+  void on_answered(std::uint16_t) override {}
+  void on_given_up(std::uint16_t, std::string_view) override {}
+  void on_full() override {
+    ++times_full;
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &before_) == 0);
+  }
+  int times_full = 0;
+
+ private:
+  rlimit before_{};
+};
+
+TEST_CASE("without free descriptors a forwarding accepts clients later, and says so once") {
+  TemporaryDirectory place;
+  Env env;
+  env.set("XDG_RUNTIME_DIR", place.path().string());
+  const auto folder = SocketFolder::make(env);
+  REQUIRE(folder);
+  std::vector<LocalListener> listeners;
+  listeners.push_back(listen_in(*folder, 6006).value());
+  const UniqueFd client(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  listeners[0].path.copy(address.sun_path, sizeof address.sun_path - 1);
+  REQUIRE(::connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) ==
+          0);
+  FewFiles events;
+  // The pretended relay ends when dlrun has asked it to open a connection (8 bytes and the port).
+  const auto end = forward_ports({"bash", "-c",
+                                  "printf '\\0dlrun relay 1\\n'; while read -rN1 -d '' kind; do "
+                                  "[[ $kind == $'\\1' ]] && exit 0; done; exit 1"},
+                                 Env::of_process(), listeners, events);
+  REQUIRE(end);
+  CHECK(end->exit_code == 0);
+  CHECK(events.times_full == 1);
 }
 
 TEST_CASE("a host's name for ssh has no character that ssh treats specially") {

@@ -1,6 +1,9 @@
 // The requests and frames of -H, the file of a host, and the code that goes there.
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,7 +15,10 @@
 
 #include "common/files.h"
 #include "common/subprocess.h"
+#include "launcher/remote/bootstrap.h"
 #include "launcher/remote/code_copy.h"
+#include "launcher/remote/code_state.h"
+#include "launcher/remote/code_sync.h"
 #include "launcher/remote/far_side.h"
 #include "launcher/remote/host_call.h"
 #include "launcher/remote/host_file.h"
@@ -99,6 +105,8 @@ TEST_CASE("a request of every byte but NUL is one word of plain characters, and 
   request.subfolder = "deep/er";
   request.token = kNonce;
   request.git_state = std::string("root\0commit\0\0patch", 18);
+  request.state = "5eed";
+  request.files = std::string("a\0b c\0", 6);
   request.colour_out = true;
   request.has_input = true;
   request.paths = {"/a", "/b c"};
@@ -117,6 +125,8 @@ TEST_CASE("a request of every byte but NUL is one word of plain characters, and 
   CHECK(back->subfolder == request.subfolder);
   CHECK(back->token == request.token);
   CHECK(back->git_state == request.git_state);
+  CHECK(back->state == request.state);
+  CHECK(back->files == request.files);
   CHECK(back->colour_out);
   CHECK_FALSE(back->colour_err);
   CHECK(back->has_input);
@@ -247,8 +257,32 @@ TEST_CASE("a host's file that every user can write is refused") {
   REQUIRE(folder.read("ssh: a\n"));
   const auto file = folder.folder.path() / "hosts/far.yaml";
   REQUIRE(::chmod(file.c_str(), 0666) == 0);
-  CHECK(error_text(read_host("far", {folder.folder.path()})).find("chmod o-w") !=
+  CHECK(error_text(read_host("far", {folder.folder.path()})).find("chmod go-w") !=
         std::string::npos);
+}
+
+TEST_CASE("a host's file is refused if a group of several users can write it or its folder") {
+  HostFolder folder;
+  REQUIRE(folder.read("ssh: a\n"));
+  const auto hosts = folder.folder.path() / "hosts", file = hosts / "far.yaml";
+  // A group that is not the user's first one has other members, or may get some.
+  std::vector<gid_t> groups(64);
+  const int count = ::getgroups(static_cast<int>(groups.size()), groups.data());
+  groups.resize(static_cast<std::size_t>(std::max(count, 0)));
+  if (::geteuid() == 0) groups.push_back(1);  // root may give the file to any group
+  const auto other =
+      std::find_if(groups.begin(), groups.end(), [](gid_t one) { return one != ::getegid(); });
+  if (other == groups.end()) return;  // this user has one group only
+  for (const auto& path : {hosts, file}) {
+    CAPTURE(path.string());
+    const mode_t before = path == hosts ? 0700 : 0600;
+    REQUIRE(::chown(path.c_str(), static_cast<uid_t>(-1), *other) == 0);
+    REQUIRE(::chmod(path.c_str(), before | 0070) == 0);
+    CHECK(error_text(read_host("far", {folder.folder.path()})).find("chmod go-w") !=
+          std::string::npos);
+    REQUIRE(::chmod(path.c_str(), before) == 0);
+    CHECK(read_host("far", {folder.folder.path()}));
+  }
 }
 
 TEST_CASE("docs/remote.md has the table of the keys of a host's file") {
@@ -270,6 +304,44 @@ TEST_CASE("ssh: the socket's path is short, and differs between aliases that beg
   CHECK(first->socket().string().size() < 90);
   CHECK(first->socket() != second->socket());
   CHECK_FALSE(first->is_open());
+}
+
+TEST_CASE("ssh: a folder of another user, or one that others can enter, gives way to ~/.cache") {
+  TemporaryDirectory home, shared;
+  Env env;
+  env.set("HOME", home.path().string());
+  HostFile host;
+  host.ssh = "far";
+  const auto usual = shared.path() / fmt::format("dlrun-ssh-{}", ::geteuid());
+  const auto first = Ssh::of_host(host, env, false, shared.path());
+  REQUIRE(first);
+  CHECK(first->socket().parent_path() == usual);
+  REQUIRE(::chmod(usual.c_str(), 0777) == 0);
+  const auto second = Ssh::of_host(host, env, false, shared.path());
+  REQUIRE(second);
+  CHECK(second->socket().parent_path() == home.path() / ".cache/dlrun/ssh");
+  env.set("HOME", "/" + std::string(100, 'x'));  // too long for the path of a socket
+  CHECK(error_text(Ssh::of_host(host, env, false, shared.path())).find("Set XDG_RUNTIME_DIR") !=
+        std::string::npos);
+}
+
+TEST_CASE("ssh: the wait for another command that opens the connection ends, and names it") {
+  TemporaryDirectory folder;
+  Env env;
+  env.set("HOME", folder.path().string());
+  env.set("XDG_RUNTIME_DIR", folder.path().string());
+  HostFile host;
+  host.name = host.ssh = "far";
+  const auto ssh = Ssh::of_host(host, env, false);
+  REQUIRE(ssh);
+  const std::string file = ssh->socket().string() + ".lock";
+  write(file, fmt::format("{}\n", ::getpid()));
+  const UniqueFd held(::open(file.c_str(), O_RDWR | O_CLOEXEC));
+  REQUIRE(::flock(held.get(), LOCK_EX) == 0);
+  const auto opened = ssh->open(false, std::chrono::seconds(0));
+  REQUIRE_FALSE(opened);
+  CHECK(opened.error().code == Errc::kUnavailable);
+  CHECK(opened.error().message.find(fmt::format("(process {})", ::getpid())) != std::string::npos);
 }
 
 TEST_CASE("ssh never stops at a question if nobody can answer it") {
@@ -363,12 +435,112 @@ TEST_CASE("a copy that others can write, or that is a link, is refused") {
 }
 
 TEST_CASE("a host's answer about the mirror that is garbage is refused") {
-  CHECK(parse_mirror_answer(mirror_answer("/a", {"/", "/no/such"}))->missing ==
+  CHECK(parse_mirror_answer(mirror_answer("/a", {"/", "/no/such"}, false))->missing ==
         std::vector<std::string>{"/no/such"});
+  CHECK_FALSE(parse_mirror_answer(mirror_answer("/a", {}, false))->is_current);
+  CHECK(parse_mirror_answer(mirror_answer("/a", {}, true))->is_current);
   for (const char* line : {"", "{", "[]", "{}", R"({"mirror": 3})", R"({"mirror": "rel"})"}) {
     CAPTURE(line);
     CHECK_FALSE(parse_mirror_answer(line));
   }
+}
+
+TEST_CASE("a copy is current until a file differs in a way that rsync notices, or is missing") {
+  TemporaryDirectory folder;
+  const auto here = folder.path() / "here", there = folder.path() / "code-1";
+  const std::vector<std::string> names{"gone", "link", "src/deep/a.py", "src/run.sh"};
+  for (const auto& top : {here, there}) {
+    write(top / "src/deep/a.py", "print()");
+    write(top / "src/run.sh", "true");
+    std::filesystem::create_symlink("src/run.sh", top / "link");
+    for (const char* one : {"src/deep/a.py", "src/run.sh"})
+      std::filesystem::last_write_time(top / one, std::filesystem::file_time_type());
+    for (const char* one : {"src", "src/deep"}) REQUIRE(::chmod((top / one).c_str(), 0755) == 0);
+  }
+  const std::string state = state_of_files(here, names);
+  CHECK_FALSE(is_current(folder.path(), "code-1", state));  // no list is known
+  REQUIRE(keep_file_list(folder.path(), "code-1", joined_names(names)));
+  CHECK(is_current(folder.path(), "code-1", state));
+  CHECK_FALSE(is_current(folder.path(), "code-1", ""));
+  write(there / "result.txt", "a file that the job has made");
+  CHECK(is_current(folder.path(), "code-1", state));
+
+  const auto differs_after = [&](const auto& change, const auto& undo) {
+    change();
+    const bool differs = !is_current(folder.path(), "code-1", state);
+    undo();
+    return differs && is_current(folder.path(), "code-1", state);
+  };
+  const auto file = there / "src/run.sh", deep = there / "src/deep", link = there / "link";
+  const auto set_old = [&] {
+    std::filesystem::last_write_time(file, std::filesystem::file_time_type());
+  };
+  const auto rewrite = [&](std::string_view text) {
+    return [&, text] {
+      write(file, text);
+      set_old();
+    };
+  };
+  const auto mode = [](const std::filesystem::path& path, mode_t wanted) {
+    return [path, wanted] { REQUIRE(::chmod(path.c_str(), wanted) == 0); };
+  };
+  CHECK(differs_after(rewrite("false"), rewrite("true")));
+  CHECK(differs_after([&] { write(file, "eurt"); }, rewrite("true")));  // another time of change
+  CHECK(differs_after(mode(file, 0755), mode(file, 0600)));
+  CHECK(differs_after(mode(deep, 0700), mode(deep, 0755)));
+  CHECK(differs_after([&] { write(there / "gone", ""); },
+                      [&] { std::filesystem::remove(there / "gone"); }));
+  CHECK(differs_after(
+      [&] {
+        std::filesystem::remove(link);
+        std::filesystem::create_symlink("src/deep", link);
+      },
+      [&] {
+        std::filesystem::remove(link);
+        std::filesystem::create_symlink("src/run.sh", link);
+      }));
+  REQUIRE(keep_file_list(folder.path(), "code-1", joined_names({"link"})));
+  CHECK_FALSE(is_current(folder.path(), "code-1", state));
+}
+
+TEST_CASE("values of --set reach the host by standard input and not in an argument") {
+  TemporaryDirectory folder;
+  const auto pretended = folder.path() / "ssh";
+  write(pretended,
+        fmt::format("#!/bin/sh\necho \"$*\" >{0}/args\ncat >{0}/input\n", folder.path().string()));
+  REQUIRE(::chmod(pretended.c_str(), 0700) == 0);
+  Env env;
+  env.set("HOME", folder.path().string());
+  env.set("XDG_RUNTIME_DIR", folder.path().string());
+  env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
+  HostFile host;
+  host.ssh = "far";
+  host.master = MasterUse::kNone;
+  const auto ssh = Ssh::of_host(host, env, false);
+  REQUIRE(ssh);
+  RemoteRequest request;
+  request.nonce = kNonce;
+  const auto send = [&] {
+    auto process = start_on_host(*ssh, "/bin/dlrun", request);
+    REQUIRE(process);
+    process->end_input();
+    const Interrupt interrupt;
+    const auto accept = [](std::string_view) { return true; };
+    REQUIRE(process->finish(accept, accept, interrupt));
+  };
+  const auto holds = [&](const char* file, const std::string& text) {
+    return read_file(folder.path() / file, 65536).value().find(text) != std::string::npos;
+  };
+  for (const char* option : {"--set", "--set=environment.vars.KEY=hidden"}) {
+    request.argv = {"submit", "exp.yaml", option, "environment.vars.KEY=hidden"};
+    send();
+    CHECK(holds("args", "--remote -"));
+    CHECK_FALSE(holds("args", word_of(request)));
+    CHECK(holds("input", word_of(request) + "\n"));
+  }
+  request.argv = {"status", "last"};
+  send();
+  CHECK(holds("args", "--remote " + word_of(request)));
 }
 
 TEST_CASE("the code: git's list with submodules and `also`, and without `exclude`") {

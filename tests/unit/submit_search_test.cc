@@ -1,8 +1,12 @@
+#include <fcntl.h>
+
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
 #include <doctest/doctest.h>
 
+#include "common/interrupt.h"
 #include "launcher/spec/sweep_points.h"
 #include "launcher/submit/search_program.h"
 #include "tests/contains.h"
@@ -63,6 +67,57 @@ TEST_CASE("an invalid answer is refused with the reason") {
             "'model': rnn is not one of the sweep's values"));
   CHECK(has(refusal_of(R"({"point": {"lr": [1], "depth": 4, "model": "cnn"}})"),
             "'lr' is neither a number nor a text"));
+}
+
+TEST_CASE("a number that JSON does not have is refused with its spelling") {
+  CHECK(has(refusal_of(R"({"point": {"lr": NaN, "depth": 4, "model": "cnn"}})"),
+            "JSON has neither NaN nor Infinity"));
+  CHECK(has(refusal_of(R"({"point": {"lr": 0.01, "depth": -Infinity, "model": "cnn"}})"),
+            "JSON has neither NaN nor Infinity"));
+  CHECK(has(refusal_of(R"({"point": {"model": "9e999", "lr": 1e400, "depth": 4}})"),
+            "1e400 is too large for a number"));
+  CHECK(has(refusal_of(R"({"point": {"lr": "NaN", "depth": 4, "model": "cnn"}})"),
+            "'lr': NaN is not a number"));
+}
+
+TEST_CASE("the job gets a listed value as the spec spells it, and numbers may come as texts") {
+  SweepSpec sweep = searched_sweep();
+  sweep.parameters.push_back({"width", {{"width", "128", {}}, {"width", "256", {}}}, {}, {}});
+  for (const char* width : {"128", "128.0", "1.28e2", "\"128\""}) {
+    CAPTURE(width);
+    const auto answer = read_proposal(
+        fmt::format(R"({{"point": {{"lr": "1e-2", "depth": "4.0", "model": "cnn", "width": {}}}}})",
+                    width),
+        sweep);
+    REQUIRE(answer.has_value());
+    CHECK(describe(answer->point) == "lr=1e-2 depth=4 model=cnn width=128");
+  }
+}
+
+TEST_CASE("a search program inherits only its standard streams") {
+  const UniqueFd lock(::open("/dev/null", O_RDWR));  // as a lock that children are to inherit
+  REQUIRE(lock.is_open());
+  const auto program = start_shell(
+      fmt::format("read -r line; [[ -e /proc/$$/fd/{} ]] && echo open || echo closed", lock.get()));
+  CHECK(*program->ask(Json{{"ask", 0}}) == "closed");
+}
+
+TEST_CASE("a signal while the search program thinks ends the question") {
+  const auto program = start_shell("read -r line; kill -INT $PPID; sleep 60");
+  const auto answer = program->ask(Json{{"ask", 0}});
+  REQUIRE_FALSE(answer.has_value());
+  CHECK(answer.error().code == Errc::kInterrupted);
+  CHECK(program->lines() == 0);
+}
+
+TEST_CASE("an inner Interrupt keeps the signal that the outer one has not seen") {
+  const Interrupt outer;
+  REQUIRE(::raise(SIGTERM) == 0);
+  {
+    const Interrupt inner;
+    CHECK(inner.signal() == SIGTERM);
+  }
+  CHECK(outer.requested());
 }
 
 TEST_CASE("messages to the program have parameters and values with their types") {
