@@ -77,8 +77,7 @@ TEST_CASE("a trainer that refused another run's checkpoint folder (code 78) does
 
 TEST_CASE(
     "a job that always fails ends after --no-progress attempts without progress, with the "
-    "program's "
-    "code, although restarts are left") {
+    "program's code, although restarts are left") {
   Run run;
   run.start(2, "[ $DLRUN_RANK = 0 ] || sleep 60; echo '{\"step\": 3}' >$DLRUN_PROGRESS; exit 7",
             {"--retry", "1000", "--retry-on", "failure", "--no-progress", "4"});
