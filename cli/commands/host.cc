@@ -8,7 +8,7 @@
 #include "cli/remote.h"
 #include "cli/terminal/print.h"
 #include "common/text.h"
-#include "launcher/remote/bootstrap.h"
+#include "launcher/remote/host_program.h"
 #include "launcher/remote/pending.h"
 #include "launcher/submit/places.h"
 

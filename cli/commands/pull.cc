@@ -9,7 +9,7 @@
 #include "cli/select.h"
 #include "cli/terminal/print.h"
 #include "common/text.h"
-#include "launcher/remote/bootstrap.h"
+#include "launcher/remote/host_program.h"
 
 namespace dlrun {
 namespace {

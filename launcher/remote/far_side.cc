@@ -1,5 +1,5 @@
-// This process reads the connection's input: frames for the command, and the end of the input. The
-// command is its child.
+// After the fork, the parent reads the connection's input (frames for the command, and the end of
+// the input), and the child runs the command.
 
 #include "launcher/remote/far_side.h"
 
@@ -36,15 +36,15 @@ Result<std::string> read_word(int fd) {
   for (char c = 0; word.size() < kLongestWord;) {
     const ssize_t got = ::read(fd, &c, 1);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return fail(Errc::kInvalid, "--remote: the request has not come whole");
+    if (got <= 0) return fail(Errc::kInvalid, "--remote: the request is incomplete");
     if (c == '\n') return word;
     word += c;
   }
   return fail(Errc::kInvalid, "--remote: the request is longer than {} bytes", kLongestWord);
 }
 
-/// Returns the folder where the command starts: in the mirror, or the home if that folder does not
-/// exist.
+/// Returns the folder where the command starts: a folder in the mirror, or the home directory if
+/// that folder does not exist.
 Result<std::filesystem::path> folder_of_request(const RemoteRequest& request, const Env& env) {
   std::error_code error;
   if (!request.mirror.empty()) {
@@ -56,7 +56,7 @@ Result<std::filesystem::path> folder_of_request(const RemoteRequest& request, co
   return std::filesystem::is_directory(home, error) ? home : std::filesystem::path("/");
 }
 
-/// Waits for the command, and passes frames on to it.
+/// Waits for the end of the command. Passes input and signals from the frames on to it.
 class Waiter {
  public:
   Waiter(pid_t child, const FarStreams& streams, UniqueFd to_child, FrameReader frames)
@@ -139,7 +139,7 @@ class Waiter {
   int in_;
   UniqueFd to_child_, pidfd_;
   FrameReader frames_;
-  std::string to_write_;  ///< input that the command has not taken yet
+  std::string to_write_;  ///< input that the command has not read yet
   bool has_input_end_ = false, is_over_ = false;
   Clock::time_point kill_at_;
 };

@@ -5,7 +5,7 @@
 #include "common/files.h"
 #include "common/interrupt.h"
 #include "common/text.h"
-#include "launcher/remote/bootstrap.h"
+#include "launcher/remote/host_program.h"
 #include "launcher/submit/places.h"
 #include "launcher/view/exit_code.h"
 
@@ -19,8 +19,8 @@ bool uses_terminal(const HostCaller& caller, const HostCall& call) {
   return takes_terminal(call) && caller.streams.has_terminal;
 }
 
-/// Returns the request of a command that starts in the copy of the code, or of the current folder
-/// if the command takes no code.
+/// Returns the request to run the command. The command starts in the copy of the code. Without code
+/// it starts in the copy of the current folder, if there may be one, else in the home directory.
 RemoteRequest request_of(const HostCaller& caller, const HostCall& call, const HostFile& host,
                          const CodeCopy* code) {
   RemoteRequest request;
@@ -132,8 +132,8 @@ Result<int> run_request(const HostCaller& caller, const Ssh& ssh, const HostCall
 
 namespace {
 
-/// Copies the code, and runs the command in the session that has locked the copy. A session of its
-/// own would cost two round trips.
+/// Copies the code, and runs the command in the same ssh session that has locked the copy. A second
+/// session would cost two round trips.
 Result<int> run_with_code(const HostCaller& caller, const Ssh& ssh, const HostCall& call,
                           const CodeCopy& code, RemoteRequest request) {
   const Context& context = caller.context;
@@ -157,7 +157,7 @@ Result<int> run_with_own_terminal(const Ssh& ssh, const HostCall& call, const st
   return code;
 }
 
-/// Runs the command on the host, which has dlrun.
+/// Runs the command on a host that has dlrun already.
 Result<int> run_there(const HostCaller& caller, const Ssh& ssh, const HostCall& call) {
   const Context& context = caller.context;
   const HostFile& host = ssh.host();
@@ -194,8 +194,9 @@ Result<std::optional<int>> run_on_host(const HostCaller& caller, const HostCall&
   DLRUN_TRY_ASSIGN(const auto ssh, ssh_of(caller.context, call.host, caller.streams.can_ask));
   if (is_this_machine(ssh)) return std::optional<int>();
   DLRUN_TRY(ssh.open());
-  // A command with a terminal has no marker that would show that dlrun is missing there, and one
-  // that reads standard input cannot be tried again.
+  // Two kinds of commands cannot be tried again below, so the host is asked first: a command with a
+  // terminal, because it prints no marker and a missing dlrun is not noticed, and a command that
+  // reads standard input.
   DLRUN_TRY(
       ensure_installed(caller.context, ssh, uses_terminal(caller, call) || reads_input(call)));
   auto code = run_there(caller, ssh, call);

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,16 +35,11 @@ struct HostFile {
   std::string persist = "4h";  ///< how long an unused connection stays open
   bool login_shell = false;    ///< commands start through `bash -l`
   CodeSource sync_from = CodeSource::kGit;
-  std::vector<std::string> sync_also;     ///< files and folders that git ignores
-  std::vector<std::string> sync_exclude;  ///< patterns of files that stay here
+  std::vector<std::string> sync_also;     ///< files and folders to copy although git ignores them
+  std::vector<std::string> sync_exclude;  ///< patterns of files that are not copied
   std::int64_t sync_max_bytes = std::int64_t{200} << 20;
 };
 
-/// One key of a host's file, for the reference.
-struct HostKey {
-  std::string_view path, fallback, help;
-};
-[[nodiscard]] std::span<const HostKey> host_keys();
 /// Returns the table of the keys in Markdown, as docs/remote.md has it.
 [[nodiscard]] std::string host_keys_markdown();
 
