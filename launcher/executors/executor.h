@@ -53,7 +53,7 @@ struct SubmitRequest {
   std::filesystem::path script;  ///< absolute; used by submit()
   std::string script_text;  ///< the script's text; used by check() and test(), which need no file
   std::vector<std::string> options;  ///< sbatch's arguments before the script
-  std::filesystem::path directory;   ///< the job's working directory
+  std::filesystem::path directory;   ///< the folder from which sbatch is called
   Env env;                           ///< the job's whole environment
   /// For messages: each option's key in the spec, such as "--hint" -> "resources.hint".
   std::map<std::string, std::string> keys;

@@ -67,7 +67,7 @@ struct Forwarded {
 /// SIGINT, SIGTERM or SIGHUP the program has two seconds to end by itself; then it gets SIGTERM.
 /// on_message: called for each line of the program's standard error. Fails with kNotFound if there
 /// is no such program, and with kIo.
-[[nodiscard]] Result<Forwarded> lend_streams(
+[[nodiscard]] Result<Forwarded> run_with_own_streams(
     const std::vector<std::string>& argv, const Env& env,
     const std::function<void(std::string_view)>& on_message);
 

@@ -104,7 +104,7 @@ Result<int> follow_command(const HostCaller& caller, const Ssh& ssh, const HostC
                                                   show_err, interrupt));
   output.finish();
   if (end.interrupted != 0) return kExitInterrupted;
-  if (!is_printed && output.is_reader_left()) return kExitReaderLeft;
+  if (!is_printed && output.has_lost_reader()) return kExitReaderLeft;
   DLRUN_TRY(check_end(call, ssh, end));
   if (document.size() > kLargestOutput) {
     return fail(Errc::kInvalid,

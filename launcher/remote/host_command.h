@@ -33,7 +33,7 @@ class HostOutput {
   /// Shows what is left of incomplete characters. Called at the end of each command.
   virtual void finish() = 0;
   /// Returns true if standard output is a pipe whose reader has gone.
-  [[nodiscard]] virtual bool is_reader_left() const = 0;
+  [[nodiscard]] virtual bool has_lost_reader() const = 0;
   /// Reports the file to which the host's output was written.
   virtual void on_written(const std::filesystem::path& file) = 0;
 };

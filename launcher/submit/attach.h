@@ -1,5 +1,6 @@
 #pragma once
-// Finds the node of a running job on which a shell can start beside the ranks, and starts it there.
+// Starts a shell or a command beside the ranks of a running job: finds the job, the node and the
+// plan. `forward` and `ssh-config` use the same functions to enter a job.
 
 #include <filesystem>
 #include <string>

@@ -15,8 +15,8 @@
 namespace dlrun {
 namespace {
 
-/// Fails with kUsage if the run of another user is named in `after`. id: the run's name in the
-/// message.
+/// Fails with kUsage if `run`, which `after` names, belongs to another user. id: the run's name in
+/// the message.
 Result<> check_is_own(const std::string& id, const std::filesystem::path& run) {
   const auto owner = foreign_owner(run);
   if (!owner) return {};

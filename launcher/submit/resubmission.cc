@@ -152,8 +152,8 @@ Result<> check_ended(const IndexEntry& run, const RunStatus& status, bool force)
   return {};
 }
 
-/// Returns the submission of an earlier call with the claim's token; nullopt if Slurm has no job of
-/// it. is_point: `run` is a sweep's point, whose record then names the new run.
+/// Returns the submission of an earlier call with the claim's token; nullopt if Slurm has no such
+/// job. is_point: `run` is a sweep's point; its record then gets the name of the new run.
 Result<std::optional<Submitted>> earlier_resubmission(const Context& context, Reporter& reporter,
                                                       RunInspector& inspector,
                                                       const IndexEntry& run, bool is_point,

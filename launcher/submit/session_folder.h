@@ -15,7 +15,7 @@ class SessionFolder {
  public:
   /// Creates the folder in <runs>/.interactive-UID/. Removes folders that killed sessions left
   /// behind. Fails with kInvalid if another user owns .interactive-UID, or if others can write to
-  /// it: their script would run as the caller.
+  /// it, because they could replace the script, which runs as the caller.
   static Result<SessionFolder> make(const std::filesystem::path& runs_dir);
   SessionFolder(SessionFolder&& other) noexcept
       : path_(std::exchange(other.path_, {})), fd_(std::move(other.fd_)) {}
