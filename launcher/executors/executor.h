@@ -24,7 +24,7 @@ enum class JobPhase { kPending, kRunning, kEnded };
 struct JobReport {
   JobId job;
   JobPhase phase = JobPhase::kPending;
-  std::string state;   ///< the executor's name for it: PENDING, RUNNING, TIMEOUT, OUT_OF_MEMORY ...
+  std::string state;   ///< the executor's name of the state: PENDING, RUNNING, OUT_OF_MEMORY ...
   std::string reason;  ///< why the job is pending or ended; empty if there is no reason
   /// The dependencies that can no longer be fulfilled, such as "afterok:12". Empty if
   /// there are none, or if Slurm does not name them.

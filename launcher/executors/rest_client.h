@@ -49,8 +49,8 @@ class RestClient {
 
   enum class AcceptUnknownJob { kNo, kYes };
   /// Sends a GET for a path below the version's path ("jobs", "job/42"). Fails unless the response
-  /// has status 200 and is a complete JSON object. kYes: also returns the response that Slurm does
-  /// not know the job.
+  /// has status 200 and is a complete JSON object. kYes: also returns a response that says that
+  /// Slurm does not know the job.
   [[nodiscard]] Result<HttpResponse> get(std::string_view path,
                                          AcceptUnknownJob accept = AcceptUnknownJob::kNo);
 

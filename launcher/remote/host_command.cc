@@ -125,7 +125,7 @@ Result<int> run_request(const HostCaller& caller, const Ssh& ssh, const HostCall
                         const RemoteRequest& request, std::function<void()> on_output) {
   const Interrupt interrupt;
   DLRUN_TRY_ASSIGN(auto process,
-                   start_on_host(ssh, program_there(caller.context, ssh.host()), request));
+                   start_on_host(ssh, program_on_host(caller.context, ssh.host()), request));
   if (request.has_input) process.forward_input(RemoteProcess::Input::kFramed);
   return follow_command(caller, ssh, call, process, interrupt, std::move(on_output));
 }
@@ -138,7 +138,7 @@ Result<int> run_with_code(const HostCaller& caller, const Ssh& ssh, const HostCa
                           const CodeCopy& code, RemoteRequest request) {
   const Context& context = caller.context;
   const Interrupt interrupt;
-  DLRUN_TRY_ASSIGN(auto locked, copy_under_lock(ssh, program_there(context, ssh.host()), code,
+  DLRUN_TRY_ASSIGN(auto locked, copy_under_lock(ssh, program_on_host(context, ssh.host()), code,
                                                 context.bin_dir / "dlrun", interrupt));
   request.files = std::move(locked.files);
   locked.process.send(Frame{Frame::Kind::kGo, word_of(request)});
@@ -176,7 +176,7 @@ Result<int> run_there(const HostCaller& caller, const Ssh& ssh, const HostCall& 
     return submit_on_host(caller, ssh, call, std::move(request), code ? &*code : nullptr);
   if (code && !uses_terminal(caller, call))
     return run_with_code(caller, ssh, call, *code, std::move(request));
-  const std::string program = program_there(context, host);
+  const std::string program = program_on_host(context, host);
   if (code) {
     const Interrupt interrupt;
     // The returned process is destroyed at once, which releases the lock. The command needs no
@@ -213,7 +213,7 @@ Result<HostAnswer> ask_host(const Context& context, const Ssh& ssh, std::vector<
   RemoteRequest request;
   request.nonce = random_hex(16);
   request.argv = std::move(argv);
-  DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program_there(context, ssh.host()), request));
+  DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program_on_host(context, ssh.host()), request));
   HostAnswer answer;
   const Interrupt interrupt;
   DLRUN_TRY_ASSIGN(answer.end,
@@ -233,7 +233,7 @@ Result<int> run_as_rsync_shell(const Context& context, HostOutput& output, const
   request.nonce = random_hex(16);
   request.argv = std::move(argv);
   const Interrupt interrupt;
-  DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program_there(context, ssh.host()), request));
+  DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program_on_host(context, ssh.host()), request));
   process.forward_input(RemoteProcess::Input::kRaw);
   DLRUN_TRY_ASSIGN(
       const auto end,

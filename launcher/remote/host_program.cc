@@ -63,7 +63,7 @@ std::string hash_of(const Context& context) {
 
 }  // namespace
 
-std::string program_there(const Context& context, const HostFile& host) {
+std::string program_on_host(const Context& context, const HostFile& host) {
   if (host.program != "auto") return host.program;
   return fmt::format("~/.cache/dlrun/{}/bin/dlrun", hash_of(context));
 }

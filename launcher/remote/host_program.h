@@ -12,7 +12,7 @@ namespace dlrun {
 
 /// Returns the path of dlrun on the host: the one in the host's file, or for `dlrun: auto` a path
 /// below ~/.cache/dlrun/HASH. HASH is a hash of this dlrun, its agent, its trainer and its modules.
-[[nodiscard]] std::string program_there(const Context& context, const HostFile& host);
+[[nodiscard]] std::string program_on_host(const Context& context, const HostFile& host);
 
 /// Starts dlrun on the host with a request. Fails with kUnavailable if other commands use all
 /// sessions of the shared connection, and with kNotFound without ssh.

@@ -82,7 +82,7 @@ class HostSubmission {
         request_(std::move(request)),
         code_(code),
         input_(std::move(input)),
-        program_(program_there(caller.context, ssh.host())) {
+        program_(program_on_host(caller.context, ssh.host())) {
     std::erase(request_.argv, "--watch");
     if (code_ == nullptr) return;
     // git inspects the code while rsync copies it.

@@ -15,12 +15,12 @@
 namespace dlrun {
 
 /// The three descriptors of the connection.
-struct FarStreams {
+struct HostStreams {
   int in = 0, out = 1, err = 2;
 };
 
 /// The role of the process that returns from serve().
-struct FarRole {
+struct HostRole {
   /// Set if the process has waited for the command; it then exits with this code. Otherwise the
   /// process runs the command.
   std::optional<int> exit_code{};
@@ -36,11 +36,11 @@ struct FarRole {
 ///
 /// For kMirror, first locks the mirror, answers, and waits for Frame::kGo. For kPipe, the other
 /// program replaces this process. For kTerminal, returns at once without a marker and a fork.
-[[nodiscard]] Result<FarRole> serve(std::string_view word, const Env& env,
-                                    const FarStreams& streams);
+[[nodiscard]] Result<HostRole> serve(std::string_view word, const Env& env,
+                                     const HostStreams& streams);
 
 /// Gives this process the folder, the variables and the arguments of the role's command.
-void take_role(const FarRole& role, Context& context);
+void take_role(const HostRole& role, Context& context);
 
 /// Replaces ~ and $NAME in a root by the values of env, the host's environment. Fails with kInvalid
 /// if a variable is not set, and if the result is not an absolute path.
