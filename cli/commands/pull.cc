@@ -6,7 +6,7 @@
 
 #include "cli/command_line.h"
 #include "cli/remote.h"
-#include "cli/select.h"
+#include "cli/run_argument.h"
 #include "cli/terminal/print.h"
 #include "common/text.h"
 #include "launcher/remote/host_program.h"
