@@ -32,7 +32,8 @@ std::string list_name(const CodeTree& tree) {
   return tree.mirror + ".list";
 }
 
-/// Quotes a word of rsync's -e. rsync splits the value itself and knows these quotes.
+/// Quotes a word of rsync's -e. rsync itself splits the value into words, and interprets these
+/// quotes.
 std::string quoted_for_rsync(const std::string& word) {
   std::string quoted = "'";
   for (const char c : word) quoted += c == '\'' ? std::string("''") : std::string(1, c);

@@ -45,7 +45,7 @@ struct HostFile {
 
 /// Reads hosts/NAME.yaml of the first of `dirs` that has it. Fails with kNotFound if there is none,
 /// with all problems and their places if the file is wrong, and with kInvalid if another user could
-/// have written it: the file decides which programs ssh starts.
+/// have written it: the file decides which host gets the user's commands.
 [[nodiscard]] Result<HostFile> read_host(std::string_view name,
                                          const std::vector<std::filesystem::path>& dirs);
 

@@ -112,7 +112,7 @@ Result<Ssh> Ssh::of_host(HostFile host, Env env, bool can_ask,
                          const std::filesystem::path& shared) {
   DLRUN_TRY_ASSIGN(const auto folder, socket_folder(env, shared));
   const auto socket = folder / socket_name(host, env);
-  // ssh's SendEnv could pass DLRUN_HOST on, and the host does not know this name.
+  // ssh's SendEnv could pass DLRUN_HOST on to the host, which has no file of this name.
   env.unset("DLRUN_HOST");
   return Ssh(std::move(host), std::move(env), socket, can_ask);
 }

@@ -33,8 +33,8 @@ namespace dlrun {
 [[nodiscard]] Result<AttachTarget> job_target(const Env& env, const IndexEntry& run,
                                               const RunStatus& status, const std::string& node);
 
-/// Returns the job, the node and the job's CPUs on it. Asks Slurm for the CPUs; the rest is as in
-/// job_target().
+/// Does the same as job_target(), and also sets the number of the job's CPUs on the node if Slurm
+/// reports it.
 [[nodiscard]] Result<AttachTarget> attach_target(const Env& env, const IndexEntry& run,
                                                  const RunStatus& status, const std::string& node);
 

@@ -126,7 +126,8 @@ Result<> look_for_files(Work& work) {
   return {};
 }
 
-/// Notes that the resolved spec of an earlier run names the source tree, not that run's copy of it.
+/// Reports a note if the spec is the resolved spec of an earlier run with a copy of the code: such
+/// a spec names the source tree, not the copy.
 Result<> note_copy_of_code(Work& work) {
   const Job& job = work.job;
   if (!work.is_spec() || work.sweep != nullptr || !job.experiment->plan.snapshot) return {};

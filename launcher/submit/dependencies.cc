@@ -96,7 +96,7 @@ Result<std::optional<std::string>> dependency_on_sweep(const IndexEntry& sweep,
   return std::optional(condition + ":" + join(jobs, ":"));
 }
 
-/// Returns the dependency on one run, such as "afterok:12"; nothing if the run has already ended as
+/// Returns the dependency on one run, such as "afterok:12"; nullopt if the run has already ended as
 /// required.
 Result<std::optional<std::string>> dependency_on_run(const Context& context,
                                                      RunInspector& inspector,

@@ -81,7 +81,7 @@ struct Job {
 [[nodiscard]] Result<Job> make_job_of_spec(const Context& context, Reporter& reporter,
                                            const SpecOptions& options);
 
-/// Plans the arrays of a sweep, and makes the first one the job's script. Returns nothing for a
+/// Plans the arrays of a sweep, and makes the first one the job's script. Returns nullopt for a
 /// single job. asks_slurm: true asks Slurm for the largest size of an array; false reads it from
 /// Slurm's configuration.
 [[nodiscard]] Result<std::optional<SweepPlan>> plan_arrays(const Context& context, Job& job,

@@ -10,7 +10,8 @@
 
 namespace dlrun {
 
-/// A private folder that the nodes can read. The destructor removes it with its content.
+/// A private folder beside the runs, where the nodes can read it. The destructor removes it with
+/// its content.
 class SessionFolder {
  public:
   /// Creates the folder in <runs>/.interactive-UID/. Removes folders that killed sessions left
