@@ -428,7 +428,8 @@ def call(words, on_terminal):
     began = time.monotonic()
     with open(os.devnull) as nothing:
         child = subprocess.Popen(["dlrun", *words], stdin=nothing, stdout=theirs, stderr=theirs,
-                                 env=environment, start_new_session=True, preexec_fn=disable_core_dumps)
+                                 env=environment, start_new_session=True,
+                                 preexec_fn=disable_core_dumps)
     os.close(theirs)
     output, is_open = bytearray(), True
     while is_open and time.monotonic() - began < MAX_SECONDS * 2:
@@ -516,8 +517,8 @@ def faults_of(words, on_terminal, private):
 
 
 def caller_may_see_private_file(words, is_own):
-    """Returns True if dlrun may show the private file: if a link on the command line leads to it, or
-    if it is the log of the caller's own run, which resources.output may set to any file."""
+    """Returns True if dlrun may show the private file: if a link on the command line leads to it,
+    or if it is the log of the caller's own run, because resources.output may set any file."""
     return ("/links-" in words[1] and not words[1].endswith("-own")
             and not words[1].endswith("-foreign") or is_own and "/claimed_log-" in words[1])
 

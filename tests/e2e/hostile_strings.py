@@ -366,11 +366,11 @@ SWITCHES = {"environment.modules.purge", "container.writable", "container.mount_
             "container.remap_root", "container.entrypoint"}
 # Keys that dlrun reads when the script is submitted; the script's shell does not.
 READ_LATER = {"submit.token_file"}
-# Slurm has a grammar of its own for the values of these keys. It shows these values in another form,
+# Slurm has a grammar of its own for the values of these keys. It shows the values in another form,
 # or refuses them silently, so for these keys the test can only detect executed commands.
 SLURMS_OWN = {"resources.signal", "resources.distribution", "resources.exclusive"}
-# slurmrestd reports the values of these keys in another form: as numbers, compressed node lists, and
-# paths with filled-in patterns.
+# slurmrestd reports the values of these keys in another form: as numbers, compressed node lists,
+# and paths with filled-in patterns.
 NORMALISED = SLURMS_OWN | set(PARSED) | {"resources.output", "resources.error", "resources.begin",
                                          "resources.gres", "resources.nodelist",
                                          "resources.exclude", "resources.licenses"}

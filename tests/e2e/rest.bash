@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # For test files that submit through a real slurmrestd, on a socket and over loopback with a token.
 # Each file has a testbed of its own, because the shared testbeds have no slurmrestd. The files
-# start with `load helpers`, `load rest`. With DLRUN_TEST_REST_VERSION=v0.0.42 dlrun uses that version of
-# the API, otherwise the newest one.
+# start with `load helpers`, `load rest`. With DLRUN_TEST_REST_VERSION=v0.0.42 dlrun uses that
+# version of the API, otherwise the newest one.
 #
 #   $api, $slurm          the version of the API that dlrun is expected to use; Slurm's release
 #   $commands             the PATH of the jobs, which has the testbed's Slurm
