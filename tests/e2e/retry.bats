@@ -140,9 +140,9 @@ YAML
     [ "$(json early | jq -c '[.state, .detail]')" = '["completed","the rank ended with 0"]' ]
 }
 
-# low PARTITION TRACKER THEN: submits a run on two nodes that can be preempted. On USR1, each rank
-# saves and then executes the shell command THEN; if THEN is empty, the rank continues.
-low() {
+# preemptible PARTITION TRACKER THEN: submits a run on two nodes that can be preempted. On USR1,
+# each rank saves and then executes the shell command THEN; if THEN is empty, the rank continues.
+preemptible() {
     spec <<YAML
 name: $1
 resources: {nodes: 2, tasks_per_node: 1, time: 5m, partition: $1, exclusive: true}
@@ -161,8 +161,8 @@ YAML
 @test "a preempted run saves if there is time, is requeued, and is never reported as ended" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
-        low preempt "$tracker" "$([[ $tracker == cgroup ]] || echo exit 0)"
-        low preempt-now "$tracker" ''
+        preemptible preempt "$tracker" "$([[ $tracker == cgroup ]] || echo exit 0)"
+        preemptible preempt-now "$tracker" ''
         as_user sbatch -N4 --exclusive -t 1 -o /dev/null --wrap 'sleep 1'
         save_dir_of "$tracker"
     done
