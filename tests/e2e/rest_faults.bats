@@ -68,7 +68,7 @@ load rest
 @test "a program of another user that holds the server's port gets no token" {
     list_servers http://127.0.0.1:28899
     new_token 600
-    setpriv --reuid=daemon --regid=daemon --clear-groups python3 -m http.server 28899 \
+    setpriv --reuid=daemon --regid=daemon --clear-groups /usr/bin/python3 -m http.server 28899 \
         --bind 127.0.0.1 --directory /tmp >"$BATS_TEST_TMPDIR/requests" 2>&1 3>&- &
     stranger=$!
     wait_until 10 bash -c ': </dev/tcp/127.0.0.1/28899'
