@@ -98,3 +98,7 @@ print_failure() {
     # This starts dead daemons again and brings back nodes that are down.
     timeout 60 "$testbed/up" --again
 }
+
+# Prints the number of a TCP port that is free on this machine.
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0))
+print(s.getsockname()[1])'; }

@@ -66,14 +66,16 @@ load rest
 }
 
 @test "a program of another user that holds the server's port gets no token" {
-    list_servers http://127.0.0.1:28899
+    local port
+    port=$(free_port)
+    list_servers "http://127.0.0.1:$port"
     new_token 600
-    setpriv --reuid=daemon --regid=daemon --clear-groups /usr/bin/python3 -m http.server 28899 \
+    setpriv --reuid=daemon --regid=daemon --clear-groups /usr/bin/python3 -m http.server "$port" \
         --bind 127.0.0.1 --directory /tmp >"$BATS_TEST_TMPDIR/requests" 2>&1 3>&- &
     stranger=$!
-    wait_until 10 bash -c ': </dev/tcp/127.0.0.1/28899'
+    wait_until 10 bash -c ": </dev/tcp/127.0.0.1/$port"
     refused 3 "user daemon (uid 1) listens there" --set "$(via slurmrestd)" \
-        --set submit.url=http://127.0.0.1:28899 --set "submit.token_file=$dir/token"
+        --set "submit.url=http://127.0.0.1:$port" --set "submit.token_file=$dir/token"
     kill "$stranger"
     [[ $(grep -c GET "$BATS_TEST_TMPDIR/requests") == 0 ]]
 }

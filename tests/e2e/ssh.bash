@@ -81,9 +81,6 @@ start_sshd() {
 
 as_root() { if ((EUID == 0)); then "$@"; else sudo "$@"; fi; }
 
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0))
-print(s.getsockname()[1])'; }
-
 # Prints the ssh configuration with the aliases.
 aliases() {
     local common="    User $DLRUN_TESTBED_USER
