@@ -201,6 +201,8 @@ TEST_CASE("a compacted record whose folder cannot be synced is used, and the fai
     const rlimit two_more{static_cast<rlim_t>(third.get()), before.rlim_max};
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &two_more) == 0);
   }
+  // More than a line of `more`, so that the record grows beyond the limit.
+  for (int i = 0; i < 4; ++i) log->record(events::Progress{.step = i});
   log->record(events::AttemptEnd{.reason = EndReason::kOk});
   const bool is_drained = log->drain(wall_limit(std::chrono::seconds(30)));
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
