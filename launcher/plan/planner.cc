@@ -119,6 +119,11 @@ void Planner::check_local() {
           "container.image: dlrun run starts the ranks on this machine itself, without a "
           "container; give --set container.image=null to run without it");
   }
+  if (!spec_.environment.uenv_images.empty()) {
+    error("environment.uenv.images"_key,
+          "environment.uenv.images: only Slurm's plugin mounts a uenv; `uenv start` opens a shell "
+          "in it, in which dlrun run works with --set environment.uenv=null");
+  }
   if (plan_.local_ranks > 1 && preset_.wants_mpi && !preset_.is_trainer) {
     error("launch.preset"_key,
           fmt::format("launch.preset: an MPI program needs srun to start it; here "
@@ -141,6 +146,11 @@ void Planner::environment() {
   p.conda_module = e.conda_module.value_or("");
   p.conda_name = e.conda_name.value_or("");
   p.venv = e.venv.value_or("");
+  p.uv_project = e.uv_project.value_or("");
+  p.pixi_project = e.pixi_project.value_or("");
+  p.pixi_environment = e.pixi_environment.value_or("default");
+  p.spack = e.spack.value_or("");
+  p.eessi = e.eessi.value_or("");
   p.setup = e.setup.value_or("");
   p.setup_node = e.setup_node.value_or("");
   const auto is_set_by_user = [&](std::string_view name) {

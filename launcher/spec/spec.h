@@ -65,6 +65,12 @@ struct Environment {
   std::vector<std::string> modules_use, modules_load;
   std::optional<std::string> conda_module, conda_name;
   std::optional<std::string> venv;
+  std::optional<std::string> uv_project;  ///< absolute
+  /// The folder of the pixi project, absolute, and the environment in it.
+  std::optional<std::string> pixi_project, pixi_environment;
+  std::optional<std::string> spack;  ///< a name, or an absolute folder
+  std::vector<std::string> uenv_images, uenv_views;
+  std::optional<std::string> eessi;  ///< a version
   NamedValues vars;
   std::vector<SecretSource> secrets;
   std::optional<std::string> setup, setup_node;

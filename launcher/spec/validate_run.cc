@@ -56,6 +56,39 @@ void Validator::check_container() {
   }
 }
 
+void Validator::check_environment() {
+  constexpr std::array kRoots{"environment.uv.project"_key,
+                              "environment.pixi.project"_key,
+                              "environment.pixi.environment"_key,
+                              "environment.spack"_key,
+                              "environment.uenv.images"_key,
+                              "environment.uenv.views"_key,
+                              "environment.eessi"_key};
+  const bool has_container = container_runtime(spec_, site_) != "none";
+  for (const char* key : kRoots) {
+    if (sweeps_over(spec_.sweep, key))
+      error(key, fmt::format("{}: a sweep cannot change it, because dlrun builds one environment "
+                             "for all points; submit one sweep for each environment",
+                             key));
+    if (!has(key)) continue;
+    if (has_container)
+      error(key, fmt::format("{}: the ranks run in a container, which does not have this "
+                             "environment; remove the key, or set container.runtime: none",
+                             key));
+  }
+  if (has("environment.pixi.environment"_key) && !has("environment.pixi.project"_key))
+    error("environment.pixi.environment"_key,
+          "environment.pixi.environment needs environment.pixi.project, the project's folder");
+  if (has("environment.uenv.views"_key) && !has("environment.uenv.images"_key))
+    error("environment.uenv.views"_key,
+          "environment.uenv.views needs environment.uenv.images, the images with these views");
+  if (spec_.environment.uv_project && spec_.code_snapshot.value_or(false))
+    warn("environment.uv.project"_key,
+         fmt::format("environment.uv.project: uv installs a package of the project from {}, not "
+                     "from the copy of the code (code.snapshot)",
+                     printable(*spec_.environment.uv_project)));
+}
+
 void Validator::check_agent() {
   if (spec_.launch.agent.value_or(true)) return;
   if (preset_.trusted) {

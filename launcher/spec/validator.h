@@ -59,6 +59,8 @@ class Validator {
 
   // validate_run.cc: container, agent, retry and health
   void check_container();
+  /// Refuses environments that the container, a sweep or a missing key make useless.
+  void check_environment();
   void check_agent();
   void check_retry();
   void check_idle_gpu();
