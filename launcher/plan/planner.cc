@@ -199,6 +199,30 @@ void Planner::environment() {
     p.vars.push_back({name, value, "environment.vars"_key, false, Origin::Kind::kFile});
 }
 
+void Planner::preflight() {
+  constexpr const char* kKey = "health.preflight"_key;
+  std::vector<std::string> names;
+  for (const PreflightCheck& check : spec_.health.preflight) names.push_back(check.name);
+  if (names.empty()) return;
+  plan_.rank_options.push_back({"--preflight", join(names, ","), kKey});
+  for (const PreflightCheck& check : spec_.health.preflight) {
+    if (!check.line.empty()) plan_.rank_options.push_back({"--preflight-run", check.line, kKey});
+  }
+  if (std::find(names.begin(), names.end(), "fabric") == names.end()) return;
+  const SiteFabric& fabric = site_fabric(spec_, site_);
+  std::vector<std::string> figures;
+  const auto add = [&](std::string_view name, const std::optional<std::int64_t>& figure) {
+    if (figure) figures.push_back(fmt::format("{}={}", name, *figure));
+  };
+  add("infiniband_ports", fabric.infiniband_ports);
+  add("infiniband_gbps", fabric.infiniband_gbps);
+  if (!fabric.gpu_link.empty()) figures.push_back("gpu_link=" + fabric.gpu_link);
+  add("all_reduce", fabric.all_reduce);
+  add("node_all_reduce", fabric.node_all_reduce);
+  if (!figures.empty())
+    plan_.rank_options.push_back({"--fabric", join(figures, ","), "site " + site_.name});
+}
+
 void Planner::rank_variables() {
   const std::string from_preset = "launch.preset: " + preset_.name;
   if (const auto nproc = nproc_per_node(spec_); preset_.is_node_launcher && nproc) {
@@ -218,9 +242,7 @@ void Planner::rank_variables() {
     }
     if (!roles.empty()) plan_.rank_options.push_back({"--roles", join(roles, ","), "launch.roles"});
   }
-  if (!spec_.health.preflight.empty())
-    plan_.rank_options.push_back(
-        {"--preflight", join(spec_.health.preflight, ","), "health.preflight"_key});
+  preflight();
   for (const auto& [name, value] : spec_.environment.vars) {
     if (name == "TMPDIR" && inputs_.target == Target::kSlurm)
       plan_.rank_options.push_back({"--tmpdir", value, "environment.vars"_key});

@@ -25,6 +25,8 @@ class Planner {
   void count_resources();
   void check_local();
   void environment();
+  /// Adds the checks of nodes to the rank's options, with the figures of the site.
+  void preflight();
   void rank_variables();
   void program();
   /// Returns true if the ranks can use the host's MPI. An image rarely holds the host's libmpi.

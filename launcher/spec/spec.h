@@ -125,8 +125,14 @@ struct RetrySpec {
   std::optional<std::int64_t> no_progress;
 };
 
+/// A check of nodes before the programs start: one of dlrun's, or a shell line of the user.
+struct PreflightCheck {
+  std::string name;  ///< "run" for a shell line
+  std::string line{};
+};
+
 struct HealthSpec {
-  std::vector<std::string> preflight;         ///< names of checks
+  std::vector<PreflightCheck> preflight;
   std::optional<std::string> hang_after;      ///< seconds, as text
   std::optional<std::string> idle_gpu_after;  ///< seconds, as text
   std::optional<std::string> idle_gpu;        ///< warn, end

@@ -131,8 +131,12 @@ void Validator::check_retry() {
   check_spare_nodes();
   check_known_bad();
   const auto& checks = spec_.health.preflight;
-  const bool has_nccl = std::find(checks.begin(), checks.end(), "nccl") != checks.end();
-  if (has_nccl && std::find(checks.begin(), checks.end(), "gloo") != checks.end()) {
+  const auto wants = [&](std::string_view name) {
+    return std::any_of(checks.begin(), checks.end(),
+                       [&](const PreflightCheck& check) { return check.name == name; });
+  };
+  const bool has_nccl = wants("nccl");
+  if (has_nccl && wants("gloo")) {
     error("health.preflight"_key,
           "health.preflight: nccl and gloo are the same check, with and without GPUs; name one");
   } else if (has_nccl && !may_have_gpus(spec_)) {
@@ -140,6 +144,11 @@ void Validator::check_retry() {
           "health.preflight: nccl needs GPUs, but the job requests none "
           "(resources.gpus_per_node); use gloo, the same check without GPUs");
   }
+  if (wants("binding") && !may_have_gpus(spec_))
+    error("health.preflight"_key,
+          "health.preflight: binding needs GPUs, but the job requests none "
+          "(resources.gpus_per_node)");
+  if (wants("fabric")) check_fabric(has_nccl || wants("gloo"));
   if (preset_.is_trainer && spec_.checkpoint.keep == 0 && wants_retry(spec_))
     warn("checkpoint.keep"_key,
          "checkpoint.keep is 0, so that no checkpoint is saved: a restarted run (retry) begins at "
@@ -148,6 +157,19 @@ void Validator::check_retry() {
   if (const auto after = parse_duration(spec_.health.hang_after.value_or("60"));
       after && *after < 1)
     error("health.hang_after"_key, "health.hang_after is 0 s: every run would hang");
+}
+
+void Validator::check_fabric(bool has_collective) {
+  const SiteFabric& fabric = site_fabric(spec_, site_);
+  if (!fabric.is_given())
+    return warn("health.preflight"_key,
+                fmt::format("health.preflight: fabric: site '{}' names no figures, so only ports "
+                            "without a subnet manager are found; docs/sites.md explains `fabric`",
+                            site_.name));
+  if ((fabric.all_reduce || fabric.node_all_reduce) && !has_collective)
+    warn("health.preflight"_key,
+         "health.preflight: fabric measures the speed of all-reduce only together with nccl or "
+         "gloo; add one of them");
 }
 
 void Validator::check_idle_gpu() {

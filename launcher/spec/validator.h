@@ -64,6 +64,8 @@ class Validator {
   void check_agent();
   void check_retry();
   void check_idle_gpu();
+  /// has_collective: health.preflight also has nccl or gloo.
+  void check_fabric(bool has_collective);
   void check_spare_nodes();
   void check_known_bad();
 

@@ -245,7 +245,22 @@ std::vector<Option> options_of_rank(RankOptions& rank) {
              return {};
            },
            {}},
-          {"--preflight", parsed_into(NodeChecks::parse, rank.checks), {}},
+          {"--preflight",
+           [&rank](std::string_view value) -> Result<> {
+             DLRUN_TRY_ASSIGN(auto checks, NodeChecks::parse(value));
+             checks.figures = rank.checks.figures;
+             checks.own = std::move(rank.checks.own);
+             rank.checks = std::move(checks);
+             return {};
+           },
+           {}},
+          {"--preflight-run",
+           [&rank](std::string_view value) -> Result<> {
+             rank.checks.own.emplace_back(value);
+             return {};
+           },
+           {}},
+          {"--fabric", parsed_into(FabricFigures::parse, rank.checks.figures), {}},
           {"--tmpdir",
            [&rank](std::string_view value) -> Result<> {
              rank.tmpdir = value;
@@ -359,8 +374,11 @@ rank runs the program of one task:
   --nproc-per-node N      value of {nproc_per_node} (1)
   --roles ROLES           numbers of ranks that are not workers: chief=1,ps=2,evaluator=1
   --secret NAME           variable for the program, from the secrets file of the run
-  --preflight CHECKS      checks before the program starts: gpu,disk,clock,nccl (or gloo); a node
-                          that fails one ends the attempt
+  --preflight CHECKS      checks before the program starts: gpu,disk,clock,binding,fabric,nccl (or
+                          gloo); a node that fails one ends the attempt
+  --preflight-run LINE    shell line that checks the node; another code than 0 makes it unfit
+  --fabric FIGURES        figures of the site for the check fabric: infiniband_ports=4,
+                          infiniband_gbps=200, gpu_link=nvlink, all_reduce=90, node_all_reduce=200
   --tmpdir DIR            TMPDIR that the user asked for; Slurm sets /tmp if it cannot write there
   --trusted               give the program access to the store
 relay connects `dlrun forward` to ports of the node, over standard input and output.

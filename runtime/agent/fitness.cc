@@ -4,6 +4,22 @@
 
 namespace dlrun::agent {
 
+namespace {
+
+/// Returns the complaint without the details in square brackets, such as the figures of one node.
+std::string without_details(std::string_view words) {
+  std::string rest;
+  int depth = 0;
+  for (const char c : words) {
+    if (c == '[') ++depth;
+    if (depth == 0) rest += c;
+    if (c == ']' && depth > 0) --depth;
+  }
+  return rest;
+}
+
+}  // namespace
+
 void Fitness::note(int rank, const std::string& host, int local_size, std::string_view unfit,
                    Clock::time_point now) {
   auto& node = nodes_.try_emplace(host, Node{local_size, {}}).first->second;
@@ -20,7 +36,8 @@ Fitness::Verdict Fitness::verdict(int nodes, Clock::time_point now) const {
   bool all_alike = true;
   for (const auto& [host, node] : nodes_) {
     const bool is_fit = node.complaint.empty() && node.awaited <= 0;
-    const bool differs = !node.complaint.empty() && node.complaint != first_->words;
+    const bool differs = !node.complaint.empty() &&
+                         without_details(node.complaint) != without_details(first_->words);
     if (is_fit || differs) return Verdict::kNodes;
     all_alike = all_alike && !node.complaint.empty();
   }

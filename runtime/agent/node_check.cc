@@ -14,6 +14,7 @@
 #include "common/files.h"
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "runtime/agent/binding_check.h"
 #include "runtime/agent/gpu_probe.h"
 
 namespace dlrun::agent {
@@ -26,23 +27,52 @@ constexpr milliseconds kGpuLimit{60'000};
 constexpr milliseconds kClockLimit{5'000};
 
 std::vector<std::string> ask_gpus(const Env& env) {
-  Command command;
-  command.argv = {"nvidia-smi", "--query-gpu=index,uuid,ecc.errors.uncorrected.volatile.total",
-                  "--format=csv,noheader,nounits"};
-  command.env = env;
-  command.timeout = kGpuLimit;
-  const auto done = run_command(command);
-  if (!done) return {fmt::format("gpu: {}", done.error().message)};
-  if (done->exit_code != 0) {
-    const std::string output = done->out + done->err;
-    const auto words = trim(output);
-    return {fmt::format("gpu: nvidia-smi ended with {}: {}", done->exit_code,
-                        printable(words.substr(0, words.find('\n'))))};
-  }
-  return gpu_problems(done->out, env.get("CUDA_VISIBLE_DEVICES"));
+  const auto answer =
+      ask_nvidia_smi(env, {"--query-gpu=index,uuid,ecc.errors.uncorrected.volatile.total",
+                           "--format=csv,noheader,nounits"});
+  if (!answer) return {fmt::format("gpu: {}", answer.error().message)};
+  return gpu_problems(*answer, env.get("CUDA_VISIBLE_DEVICES"));
+}
+
+/// Returns the last line of a text that is not empty, for a message.
+std::string last_line(std::string_view text) {
+  constexpr std::size_t kMostBytes = 200;
+  const auto words = trim(text);
+  const auto start = words.rfind('\n');
+  return printable(
+      words.substr(start == std::string_view::npos ? 0 : start + 1).substr(0, kMostBytes));
 }
 
 }  // namespace
+
+Result<std::string> ask_nvidia_smi(const Env& env, const std::vector<std::string>& arguments) {
+  Command command;
+  command.argv = {"nvidia-smi"};
+  command.argv.insert(command.argv.end(), arguments.begin(), arguments.end());
+  command.env = env;
+  command.timeout = kGpuLimit;
+  DLRUN_TRY_ASSIGN(auto done, run_command(command));
+  if (done.exit_code == 0) return std::move(done.out);
+  const std::string output = done.out + done.err;
+  const auto words = trim(output);
+  return fail(Errc::kUnavailable, "nvidia-smi ended with {}: {}", done.exit_code,
+              printable(words.substr(0, words.find('\n'))));
+}
+
+std::optional<std::string> own_check_problem(const std::string& line, const Env& env,
+                                             milliseconds limit) {
+  Command command;
+  command.argv = {"sh", "-c", line};
+  command.env = env;
+  command.env.unset("DLRUN_SECRET");
+  command.timeout = limit;
+  const auto done = run_command(command);
+  if (!done) return fmt::format("run: '{}': {}", printable(line), done.error().message);
+  if (done->exit_code == 0) return std::nullopt;
+  const auto words = last_line(trim(done->err).empty() ? done->out : done->err);
+  return fmt::format("run: '{}' ended with {}{}", printable(line), done->exit_code,
+                     words.empty() ? "" : fmt::format(" [{}]", words));
+}
 
 std::optional<std::string> disk_problem(const std::string& folder) {
   const auto because = [&](int error) {
@@ -67,10 +97,18 @@ Result<NodeChecks> NodeChecks::parse(std::string_view words) {
       checks.disk = true;
     } else if (word == "clock") {
       checks.clock = true;
+    } else if (word == "binding") {
+      checks.binding = true;
+    } else if (word == "fabric") {
+      checks.fabric = true;
+    } else if (word == "run") {
+      // The option --preflight-run has the command. The name is for the record of the run.
     } else if ((word == "nccl" || word == "gloo") && checks.collective.empty()) {
       checks.collective = word;
     } else {
-      return fail(Errc::kUsage, "--preflight '{}' is none of gpu, disk, clock, nccl (or gloo)",
+      return fail(Errc::kUsage,
+                  "--preflight '{}' is none of gpu, disk, clock, binding, fabric, "
+                  "nccl (or gloo)",
                   printable(word));
     }
   }
@@ -121,6 +159,15 @@ std::vector<std::string> node_problems(const NodeChecks& checks, const Env& env,
   }
   if (checks.gpu && gpu_scope(env, world) != GpuScope::kNone) {
     for (auto& problem : ask_gpus(env)) problems.push_back(std::move(problem));
+  }
+  const auto add = [&](std::vector<std::string> found) {
+    for (auto& problem : found) problems.push_back(std::move(problem));
+  };
+  if (checks.binding) add(binding_problems(env, world, "/sys/bus/pci/devices"));
+  if (checks.fabric) add(fabric_problems(checks.figures, env, world, "/sys/class/infiniband"));
+  if (world.local_rank != 0) return problems;
+  for (const std::string& line : checks.own) {
+    if (auto problem = own_check_problem(line, env)) problems.push_back(std::move(*problem));
   }
   return problems;
 }

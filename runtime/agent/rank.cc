@@ -186,7 +186,7 @@ Result<> RankRunner::start_check() {
   auto env = program_env(env_, options_, fields_);
   if (!env) return tl::unexpected<Error>(std::move(env.error()));
   auto check =
-      CollectiveCheck::start(loop_, options_.checks.collective, std::move(*env),
+      CollectiveCheck::start(loop_, options_.checks, std::move(*env),
                              [this](const MessageToLead& message) { lead_.send(message); });
   if (!check) return tl::unexpected<Error>(std::move(check.error()));
   check_ = std::move(*check);

@@ -34,7 +34,7 @@ inline constexpr KeyRow kRunKeys[] = {
            "only attempts that ended before the program started count.",
    .fallback = "3", .example = "2"},
   {.path = "health.preflight", FIELD(health.preflight), .format = Format::kChoice,
-   .choices = "gpu nccl gloo disk clock",
+   .choices = "gpu nccl gloo disk clock binding fabric",
    .help = "These checks examine every node before any program starts. dlrun names a node that "
            "fails; its failure counts as node_failure in retry.on. If the job has several nodes "
            "and all fail for the same reason, the run ends with code 80 and does not restart. "
@@ -43,8 +43,11 @@ inline constexpr KeyRow kRunKeys[] = {
            "is within five seconds of the first node's clock. nccl: all ranks together, each on "
            "its GPU, all-reduce four MiB over NCCL within a minute with correct sums; dlrun "
            "names a rank that does not arrive, and its node. gloo: the same check with CPUs and "
-           "the network only. `dlrun bench collectives` measures the speed of collectives.",
-   .example = "[gpu, nccl, disk, clock]"},
+           "the network only. binding: the rank may use CPUs near its GPU. fabric: InfiniBand ports, "
+           "NVLink and the speed of all-reduce have the figures of the site file. {run: LINE}: the "
+           "shell line ends with 0 on each node. `dlrun bench collectives` measures the speed of "
+           "collectives.",
+   .example = "[gpu, nccl, binding, fabric, {run: ./check.sh}]"},
   {.path = "health.hang_after", FIELD(health.hang_after), .format = Format::kDuration,
    .help = "A run hangs if it shows no progress for this long. dlrun then ends it, and restarts it "
            "if retry.on contains hang. Progress is what the program reports. The trainer "
