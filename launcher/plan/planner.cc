@@ -199,6 +199,18 @@ void Planner::environment() {
     p.vars.push_back({name, value, "environment.vars"_key, false, Origin::Kind::kFile});
 }
 
+void Planner::profile() {
+  const ProfileSpec& p = spec_.profile;
+  if (!p.tool) return;
+  const auto add = [&](std::string_view option, const std::string& value, std::string_view key) {
+    plan_.rank_options.push_back({std::string(option), value, std::string(key)});
+  };
+  add("--profile", *p.tool, "profile.tool"_key);
+  if (!p.ranks.empty()) add("--profile-ranks", join(p.ranks, ","), "profile.ranks"_key);
+  if (p.delay) add("--profile-delay", *p.delay, "profile.delay"_key);
+  if (p.length) add("--profile-for", *p.length, "profile.for"_key);
+}
+
 void Planner::preflight() {
   constexpr const char* kKey = "health.preflight"_key;
   std::vector<std::string> names;
@@ -243,6 +255,7 @@ void Planner::rank_variables() {
     if (!roles.empty()) plan_.rank_options.push_back({"--roles", join(roles, ","), "launch.roles"});
   }
   preflight();
+  profile();
   for (const auto& [name, value] : spec_.environment.vars) {
     if (name == "TMPDIR" && inputs_.target == Target::kSlurm)
       plan_.rank_options.push_back({"--tmpdir", value, "environment.vars"_key});

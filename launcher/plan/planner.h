@@ -27,6 +27,8 @@ class Planner {
   void environment();
   /// Adds the checks of nodes to the rank's options, with the figures of the site.
   void preflight();
+  /// Adds the options of the profiler to the rank's options.
+  void profile();
   void rank_variables();
   void program();
   /// Returns true if the ranks can use the host's MPI. An image rarely holds the host's libmpi.

@@ -140,6 +140,13 @@ struct HealthSpec {
   std::optional<std::string> known_bad_for;   ///< seconds, as text
 };
 
+/// The profile of chosen ranks.
+struct ProfileSpec {
+  std::optional<std::string> tool;           ///< nsys, py-spy, perf
+  std::vector<std::string> ranks;            ///< whole numbers, as text
+  std::optional<std::string> delay, length;  ///< seconds, as text
+};
+
 /// The jobs that this job waits for: names of runs, and Slurm job ids.
 struct AfterSpec {
   std::vector<std::string> ok, any, notok;
@@ -213,6 +220,7 @@ struct JobSpec {
   CheckpointSpec checkpoint;
   RetrySpec retry;
   HealthSpec health;
+  ProfileSpec profile;
   AfterSpec after;
   SweepSpec sweep;
   SubmitSpec submit;

@@ -22,7 +22,7 @@ consteval auto joined(const KeyRow (&... groups)[kSizes]) {
 
 constexpr auto kKeys = joined(keys::kJobKeys, keys::kProgramKeys, keys::kTrainKeys, keys::kRunKeys);
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kShorthands{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kShorthands{{
     {"environment.modules", "environment.modules.load"},
     {"environment.conda", "environment.conda.name"},
     {"environment.uv", "environment.uv.project"},
@@ -31,6 +31,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kShorthan
     {"train.optimizer", "train.optimizer.name"},
     {"train.data", "train.data.path"},
     {"health.known_bad", "health.known_bad.for"},
+    {"profile", "profile.tool"},
 }};
 
 [[nodiscard]] bool is_below(std::string_view path, std::string_view section) {

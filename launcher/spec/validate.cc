@@ -49,6 +49,7 @@ std::vector<Diagnostic> Validator::run() && {
   check_preset();
   check_agent();
   check_retry();
+  check_profile();
   check_sweep();
   check_submit();
   return std::move(found_);

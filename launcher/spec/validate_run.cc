@@ -159,6 +159,42 @@ void Validator::check_retry() {
     error("health.hang_after"_key, "health.hang_after is 0 s: every run would hang");
 }
 
+void Validator::check_profile() {
+  const ProfileSpec& p = spec_.profile;
+  if (!has("profile.tool"_key)) {
+    for (const char* key : {"profile.ranks"_key, "profile.delay"_key, "profile.for"_key}) {
+      if (has(key)) error(key, fmt::format("{} needs profile.tool: nsys, py-spy or perf", key));
+    }
+    return;
+  }
+  if (!spec_.launch.agent.value_or(true))
+    error("launch.agent"_key, "launch.agent: false: only the agent can profile ranks (profile)");
+  if (parse_duration(p.length.value_or("1")) == 0)
+    error("profile.for"_key, "profile.for is 0 s: the profile would be empty");
+  const Resources& r = spec_.resources;
+  const auto per_node = ranks_per_node(spec_);
+  const auto size = r.ntasks ? r.ntasks
+                    : per_node && (!r.nodes || r.nodes->min == r.nodes->max)
+                        ? std::optional(*per_node * (r.nodes ? r.nodes->min : 1))
+                        : std::nullopt;
+  for (const std::string& text : p.ranks) {
+    const auto rank = parse_int(text);
+    if (!rank || *rank < 0) {
+      error("profile.ranks"_key,
+            fmt::format("profile.ranks: '{}' is not the number of a rank", printable(text)));
+    } else if (size && *rank >= *size) {
+      error("profile.ranks"_key, fmt::format("profile.ranks: there is no rank {}; the job has the "
+                                             "ranks 0 to {}",
+                                             *rank, *size - 1));
+    }
+  }
+  if (p.tool == "nsys" && has("checkpoint.signal_before"_key))
+    error("profile.tool"_key,
+          "profile.tool: nsys starts the program itself, so it would get the signal of "
+          "checkpoint.signal_before instead of the program; remove one of them, or use perf or "
+          "py-spy");
+}
+
 void Validator::check_fabric(bool has_collective) {
   const SiteFabric& fabric = site_fabric(spec_, site_);
   if (!fabric.is_given())

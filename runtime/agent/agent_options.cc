@@ -1,6 +1,7 @@
 #include "runtime/agent/agent_options.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 
@@ -261,6 +262,25 @@ std::vector<Option> options_of_rank(RankOptions& rank) {
            },
            {}},
           {"--fabric", parsed_into(FabricFigures::parse, rank.checks.figures), {}},
+          {"--profile",
+           [&rank](std::string_view value) -> Result<> {
+             constexpr std::array<std::string_view, 3> kTools{"nsys", "py-spy", "perf"};
+             if (std::find(kTools.begin(), kTools.end(), value) == kTools.end())
+               return fail(Errc::kUsage, "--profile '{}' is none of nsys, py-spy, perf",
+                           printable(value));
+             rank.profile.tool = value;
+             return {};
+           },
+           {}},
+          {"--profile-ranks",
+           [&rank](std::string_view value) { return rank.profile.set_ranks(value); },
+           {}},
+          {"--profile-delay",
+           number_into("--profile-delay", "seconds", 0, 1 << 30, rank.profile.delay_s),
+           {}},
+          {"--profile-for",
+           number_into("--profile-for", "seconds", 1, 1 << 30, rank.profile.length_s),
+           {}},
           {"--tmpdir",
            [&rank](std::string_view value) -> Result<> {
              rank.tmpdir = value;
@@ -379,6 +399,10 @@ rank runs the program of one task:
   --preflight-run LINE    shell line that checks the node; another code than 0 makes it unfit
   --fabric FIGURES        figures of the site for the check fabric: infiniband_ports=4,
                           infiniband_gbps=200, gpu_link=nvlink, all_reduce=90, node_all_reduce=200
+  --profile TOOL          run the program under nsys, py-spy or perf; result in the run's profile/
+  --profile-ranks RANKS   ranks to profile, such as 0,8 (0)
+  --profile-delay SECS    time from the start of the program to that of the profile (0)
+  --profile-for SECS      length of the profile (to the end of the program)
   --tmpdir DIR            TMPDIR that the user asked for; Slurm sets /tmp if it cannot write there
   --trusted               give the program access to the store
 relay connects `dlrun forward` to ports of the node, over standard input and output.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <map>
 
 #include <fmt/format.h>
 
@@ -85,25 +84,15 @@ std::optional<std::string> binding_problem(std::int64_t gpu, const ProcessorSet&
 std::vector<std::string> binding_problems(const Env& env, const World& world,
                                           const std::filesystem::path& devices) {
   if (!has_gpus(env, world)) return {};
-  const auto answer =
-      ask_nvidia_smi(env, {"--query-gpu=index,uuid,pci.bus_id", "--format=csv,noheader,nounits"});
+  const auto tool = find_gpu_tool(env);
+  if (!tool) return {fmt::format("binding: {}", kNoGpuTool)};
+  const auto answer = ask_gpu_tool(env, *tool, tool->place);
   if (!answer) return {fmt::format("binding: {}", answer.error().message)};
-  std::vector<GpuReading> all;
-  std::map<std::int64_t, std::string> places;
-  for (const auto line : split(*answer, '\n')) {
-    const auto fields = split(line, ',');
-    const auto index = fields.size() == 3 ? parse_int(trim(fields[0])) : std::nullopt;
-    if (!index) continue;
-    all.emplace_back();
-    all.back().index = *index;
-    all.back().uuid = trim(fields[1]);
-    places[*index] = pci_device_name(fields[2]);
-  }
   std::vector<std::string> problems;
-  const auto visible = visible_gpus(std::move(all), env.get("CUDA_VISIBLE_DEVICES"));
+  const auto visible = visible_gpus(tool->parse_place(*answer), visible_devices(env));
   const ProcessorSet allowed = own_processors();
   for (const GpuReading& gpu : gpus_of_rank(visible, env, world)) {
-    const std::string& name = places[gpu.index];
+    const std::string name = pci_device_name(gpu.bus_id);
     if (name.empty() || name.find('/') != std::string::npos) continue;
     const auto text = read_untrusted(devices / name / "local_cpulist", kListLimit, Links::kFollow);
     const auto near = text ? parse_processors(*text) : std::nullopt;

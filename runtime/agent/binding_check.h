@@ -20,7 +20,7 @@ namespace dlrun::agent {
 /// Returns the kernel's list of the processors.
 [[nodiscard]] std::string processor_list(const ProcessorSet& processors);
 
-/// Returns the sysfs name of a PCI device that nvidia-smi calls "00000000:C1:00.0".
+/// Returns the sysfs name of a PCI device that the GPU's tool calls "00000000:C1:00.0".
 [[nodiscard]] std::string pci_device_name(std::string_view bus_id);
 
 /// Returns a sentence if the rank may run on none of the processors near the GPU. near: as the
@@ -29,7 +29,7 @@ namespace dlrun::agent {
                                                          const ProcessorSet& allowed);
 
 /// Returns the problems of the rank's GPUs. A rank that sees all GPUs of its node has the one with
-/// the number of its local rank. Runs nvidia-smi (at most 60 s). A rank without a GPU has no
+/// the number of its local rank. Runs the GPU's tool (at most 60 s). A rank without a GPU has no
 /// problem. devices: /sys/bus/pci/devices.
 [[nodiscard]] std::vector<std::string> binding_problems(const Env& env, const World& world,
                                                         const std::filesystem::path& devices);

@@ -157,7 +157,12 @@ std::vector<std::string> fabric_problems(const FabricFigures& figures, const Env
   if (world.local_rank != 0) return {};
   auto problems = infiniband_problems(figures, ports);
   if (!figures.needs_nvlink || gpu_scope(env, world) == GpuScope::kNone) return problems;
-  const auto matrix = ask_nvidia_smi(env, {"topo", "-m"});
+  const auto tool = find_gpu_tool(env);
+  const auto matrix =
+      tool && !tool->is_amd
+          ? ask_gpu_tool(env, *tool, {"topo", "-m"})
+          : Result<std::string>(fail(Errc::kNotFound,
+                                     "the site expects NVLink, but nvidia-smi is not on the PATH"));
   if (!matrix) {
     problems.push_back(fmt::format("fabric: {}", matrix.error().message));
     return problems;

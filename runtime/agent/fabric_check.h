@@ -16,7 +16,7 @@
 
 namespace dlrun::agent {
 
-/// What the site expects of a node. An absent figure is not checked.
+/// The figures that the site expects of a node. An absent figure is not checked.
 struct FabricFigures {
   std::optional<std::int64_t> infiniband_ports;  ///< active ports of a node
   std::optional<std::int64_t> infiniband_gbps;   ///< of each port, in Gb/s

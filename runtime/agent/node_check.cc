@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <set>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -26,12 +25,34 @@ constexpr std::size_t kFileBytes = 4U << 20U;
 constexpr milliseconds kGpuLimit{60'000};
 constexpr milliseconds kClockLimit{5'000};
 
+/// Returns the problems of the GPUs that `visible` names. tool: the program's name, for messages.
+std::vector<std::string> problems_of(std::vector<GpuReading> all,
+                                     std::optional<std::string_view> visible,
+                                     std::string_view tool) {
+  std::vector<std::string> problems;
+  if (all.empty()) return {fmt::format("gpu: {} lists none", tool)};
+  const std::size_t wanted = visible ? split(*visible, ',').size() : all.size();
+  const auto mine = visible_gpus(std::move(all), visible);
+  if (mine.size() < wanted) {
+    problems.push_back(
+        fmt::format("gpu: {} is '{}', but {} lists {} of them",
+                    tool == "nvidia-smi" ? "CUDA_VISIBLE_DEVICES" : "the list of visible devices",
+                    printable(*visible), tool, mine.size()));
+  }
+  for (const auto& gpu : mine) {
+    if (gpu.uncorrected_errors.value_or(0) > 0)
+      problems.push_back(fmt::format("gpu: GPU {} ({}) has uncorrected memory errors", gpu.index,
+                                     printable(gpu.uuid)));
+  }
+  return problems;
+}
+
 std::vector<std::string> ask_gpus(const Env& env) {
-  const auto answer =
-      ask_nvidia_smi(env, {"--query-gpu=index,uuid,ecc.errors.uncorrected.volatile.total",
-                           "--format=csv,noheader,nounits"});
+  const auto tool = find_gpu_tool(env);
+  if (!tool) return {fmt::format("gpu: {}", kNoGpuTool)};
+  const auto answer = ask_gpu_tool(env, *tool, tool->state);
   if (!answer) return {fmt::format("gpu: {}", answer.error().message)};
-  return gpu_problems(*answer, env.get("CUDA_VISIBLE_DEVICES"));
+  return problems_of(tool->parse_state(*answer), visible_devices(env), tool->name());
 }
 
 /// Returns the last line of a text that is not empty, for a message.
@@ -45,17 +66,19 @@ std::string last_line(std::string_view text) {
 
 }  // namespace
 
-Result<std::string> ask_nvidia_smi(const Env& env, const std::vector<std::string>& arguments) {
+Result<std::string> ask_gpu_tool(const Env& env, const GpuTool& tool,
+                                 const std::vector<std::string>& arguments) {
   Command command;
-  command.argv = {"nvidia-smi"};
+  command.argv = {tool.program};
   command.argv.insert(command.argv.end(), arguments.begin(), arguments.end());
   command.env = env;
+  command.env.unset("DLRUN_SECRET");
   command.timeout = kGpuLimit;
   DLRUN_TRY_ASSIGN(auto done, run_command(command));
   if (done.exit_code == 0) return std::move(done.out);
   const std::string output = done.out + done.err;
   const auto words = trim(output);
-  return fail(Errc::kUnavailable, "nvidia-smi ended with {}: {}", done.exit_code,
+  return fail(Errc::kUnavailable, "{} ended with {}: {}", tool.name(), done.exit_code,
               printable(words.substr(0, words.find('\n'))));
 }
 
@@ -117,34 +140,8 @@ Result<NodeChecks> NodeChecks::parse(std::string_view words) {
 
 std::vector<std::string> gpu_problems(std::string_view csv,
                                       std::optional<std::string_view> visible) {
-  std::vector<std::string> problems;
-  std::vector<GpuReading> all;
-  std::set<std::int64_t> damaged;
-  for (const auto line : split(csv, '\n')) {
-    const auto fields = split(line, ',');
-    if (fields.size() != 3) continue;
-    const auto index = parse_int(trim(fields[0]));
-    if (!index) continue;
-    all.emplace_back();
-    all.back().index = *index;
-    all.back().uuid = trim(fields[1]);
-    if (const auto errors = parse_int(trim(fields[2])); errors && *errors > 0)
-      damaged.insert(*index);
-  }
-  if (all.empty()) return {"gpu: nvidia-smi lists none"};
-  const std::size_t wanted = visible ? split(*visible, ',').size() : all.size();
-  const auto mine = visible_gpus(std::move(all), visible);
-  if (mine.size() < wanted) {
-    problems.push_back(
-        fmt::format("gpu: CUDA_VISIBLE_DEVICES is '{}', but nvidia-smi lists {} of them",
-                    printable(*visible), mine.size()));
-  }
-  for (const auto& gpu : mine) {
-    if (damaged.contains(gpu.index))
-      problems.push_back(fmt::format("gpu: GPU {} ({}) has uncorrected memory errors", gpu.index,
-                                     printable(gpu.uuid)));
-  }
-  return problems;
+  const GpuTool tool;
+  return problems_of(tool.parse_state(csv), visible, "nvidia-smi");
 }
 
 std::vector<std::string> node_problems(const NodeChecks& checks, const Env& env,

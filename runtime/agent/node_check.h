@@ -12,6 +12,7 @@
 #include "common/env.h"
 #include "common/result.h"
 #include "runtime/agent/fabric_check.h"
+#include "runtime/agent/gpu_tool.h"
 #include "runtime/bootstrap/world.h"
 
 namespace dlrun::agent {
@@ -45,10 +46,14 @@ struct NodeChecks {
 [[nodiscard]] std::vector<std::string> node_problems(const NodeChecks& checks, const Env& env,
                                                      const World& world);
 
-/// Returns the output of nvidia-smi. Fails as run_command() does, and with kUnavailable if it ends
+/// The reason why a check of GPUs fails on a node without their tools.
+inline constexpr std::string_view kNoGpuTool =
+    "none of nvidia-smi, amd-smi and rocm-smi is on the PATH";
+
+/// Returns the output of the tool. Fails as run_command() does, and with kUnavailable if it ends
 /// with another code than 0.
-[[nodiscard]] Result<std::string> ask_nvidia_smi(const Env& env,
-                                                 const std::vector<std::string>& arguments);
+[[nodiscard]] Result<std::string> ask_gpu_tool(const Env& env, const GpuTool& tool,
+                                               const std::vector<std::string>& arguments);
 
 /// Runs a shell line of the user in the job's environment, without the secret of the attempt.
 /// Returns a sentence with the last line of its output if it ends with another code than 0, or does

@@ -96,6 +96,24 @@ TEST_CASE(
   CHECK(std::filesystem::is_empty(folder / "gone"));
 }
 
+TEST_CASE("AMD GPUs with uncorrected errors are named, and ROCR_VISIBLE_DEVICES selects GPUs") {
+  TemporaryDirectory folder;
+  Env env;
+  env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
+  env.set("ROCR_VISIBLE_DEVICES", "1");
+  env.set("SLURM_STEP_GPUS", "1");
+  write_program(folder / "amd-smi",
+                "gpu,total_correctable_count,total_uncorrectable_count\n0,0,0\n1,5,2", 0);
+  const NodeChecks checks{.gpu = true};
+  CHECK(node_problems(checks, env, World{.size = 1}) ==
+        Strings{"gpu: GPU 1 () has uncorrected memory errors"});
+  env.set("ROCR_VISIBLE_DEVICES", "0");
+  CHECK(node_problems(checks, env, World{.size = 1}).empty());
+  env.set("ROCR_VISIBLE_DEVICES", "0,2");
+  CHECK(node_problems(checks, env, World{.size = 1}) ==
+        Strings{"gpu: the list of visible devices is '0,2', but amd-smi lists 1 of them"});
+}
+
 /// A folder with the files of sysfs that a test writes.
 struct Sysfs {
   TemporaryDirectory folder;
