@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include "launcher/plan/plan.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/sites.h"
 #include "load_checks.h"
