@@ -136,7 +136,7 @@ void Planner::check_local() {
   }
 }
 
-void Planner::environment() {
+void Planner::activations() {
   const Environment& e = spec_.environment;
   Prologue& p = plan_.prologue;
   p.purge_modules = e.modules_purge.value_or(false);
@@ -151,6 +151,12 @@ void Planner::environment() {
   p.pixi_environment = e.pixi_environment.value_or("default");
   p.spack = e.spack.value_or("");
   p.eessi = e.eessi.value_or("");
+}
+
+void Planner::environment() {
+  const Environment& e = spec_.environment;
+  Prologue& p = plan_.prologue;
+  activations();
   p.setup = e.setup.value_or("");
   p.setup_node = e.setup_node.value_or("");
   const auto is_set_by_user = [&](std::string_view name) {

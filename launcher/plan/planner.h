@@ -24,6 +24,8 @@ class Planner {
   /// Fills plan_.requested, the resources that the job requests.
   void count_resources();
   void check_local();
+  /// Fills the modules and environments that the prologue loads.
+  void activations();
   void environment();
   /// Adds the checks of nodes to the rank's options, with the figures of the site.
   void preflight();

@@ -208,6 +208,47 @@ Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
   return lead;
 }
 
+std::vector<Option> options_of_checks(RankOptions& rank) {
+  return {{"--preflight",
+           [&rank](std::string_view value) -> Result<> {
+             DLRUN_TRY_ASSIGN(auto checks, NodeChecks::parse(value));
+             checks.figures = rank.checks.figures;
+             checks.own = std::move(rank.checks.own);
+             rank.checks = std::move(checks);
+             return {};
+           },
+           {}},
+          {"--preflight-run",
+           [&rank](std::string_view value) -> Result<> {
+             rank.checks.own.emplace_back(value);
+             return {};
+           },
+           {}},
+          {"--fabric", parsed_into(FabricFigures::parse, rank.checks.figures), {}}};
+}
+
+std::vector<Option> options_of_profile(RankOptions& rank) {
+  return {{"--profile",
+           [&rank](std::string_view value) -> Result<> {
+             constexpr std::array<std::string_view, 3> kTools{"nsys", "py-spy", "perf"};
+             if (std::find(kTools.begin(), kTools.end(), value) == kTools.end())
+               return fail(Errc::kUsage, "--profile '{}' is none of nsys, py-spy, perf",
+                           printable(value));
+             rank.profile.tool = value;
+             return {};
+           },
+           {}},
+          {"--profile-ranks",
+           [&rank](std::string_view value) { return rank.profile.set_ranks(value); },
+           {}},
+          {"--profile-delay",
+           number_into("--profile-delay", "seconds", 0, 1 << 30, rank.profile.delay_s),
+           {}},
+          {"--profile-for",
+           number_into("--profile-for", "seconds", 1, 1 << 30, rank.profile.length_s),
+           {}}};
+}
+
 std::vector<Option> options_of_rank(RankOptions& rank) {
   return {{"--env",
            [&rank](std::string_view value) -> Result<> {
@@ -246,41 +287,6 @@ std::vector<Option> options_of_rank(RankOptions& rank) {
              return {};
            },
            {}},
-          {"--preflight",
-           [&rank](std::string_view value) -> Result<> {
-             DLRUN_TRY_ASSIGN(auto checks, NodeChecks::parse(value));
-             checks.figures = rank.checks.figures;
-             checks.own = std::move(rank.checks.own);
-             rank.checks = std::move(checks);
-             return {};
-           },
-           {}},
-          {"--preflight-run",
-           [&rank](std::string_view value) -> Result<> {
-             rank.checks.own.emplace_back(value);
-             return {};
-           },
-           {}},
-          {"--fabric", parsed_into(FabricFigures::parse, rank.checks.figures), {}},
-          {"--profile",
-           [&rank](std::string_view value) -> Result<> {
-             constexpr std::array<std::string_view, 3> kTools{"nsys", "py-spy", "perf"};
-             if (std::find(kTools.begin(), kTools.end(), value) == kTools.end())
-               return fail(Errc::kUsage, "--profile '{}' is none of nsys, py-spy, perf",
-                           printable(value));
-             rank.profile.tool = value;
-             return {};
-           },
-           {}},
-          {"--profile-ranks",
-           [&rank](std::string_view value) { return rank.profile.set_ranks(value); },
-           {}},
-          {"--profile-delay",
-           number_into("--profile-delay", "seconds", 0, 1 << 30, rank.profile.delay_s),
-           {}},
-          {"--profile-for",
-           number_into("--profile-for", "seconds", 1, 1 << 30, rank.profile.length_s),
-           {}},
           {"--tmpdir",
            [&rank](std::string_view value) -> Result<> {
              rank.tmpdir = value;
@@ -292,7 +298,10 @@ std::vector<Option> options_of_rank(RankOptions& rank) {
 
 Result<Invocation> parse_rank(const std::vector<std::string>& arguments) {
   RankOptions rank;
-  auto command = read_options(arguments, options_of_rank(rank));
+  auto options = options_of_rank(rank);
+  for (auto&& group : {options_of_checks(rank), options_of_profile(rank)})
+    options.insert(options.end(), group.begin(), group.end());
+  auto command = read_options(arguments, options);
   if (!command) return tl::unexpected<Error>(std::move(command.error()));
   rank.program = std::move(*command);
   return rank;

@@ -1,7 +1,10 @@
 // Tests environment.uv, pixi, spack, uenv and eessi in a spec.
 
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
+#include "launcher/plan/plan.h"
 #include "launcher/spec/load.h"
 #include "load_checks.h"
 #include "tests/contains.h"
@@ -76,6 +79,18 @@ TEST_CASE("a part of an environment without its main key is refused") {
             "environment.pixi.environment needs environment.pixi.project"));
   CHECK(has(refused(with_environment("{uenv: {views: [default]}}")),
             "environment.uenv.views needs environment.uenv.images"));
+}
+
+TEST_CASE("a run on this machine refuses a uenv, which only Slurm's plugin mounts") {
+  const auto spec = loaded(with_environment("{uenv: [\"a/1:v1\"]}"));
+  const PlanInputs slurm{"/runs", "/agent", "/trainer", Target::kSlurm};
+  const auto plan = make_plan(spec, slurm);
+  REQUIRE(plan.has_value());
+  CHECK(std::any_of(plan->directives.begin(), plan->directives.end(),
+                    [](const PlannedOption& one) { return one.word() == "--uenv=a/1:v1"; }));
+  const auto local = make_plan(spec, {"/runs", "/agent", "/trainer", Target::kLocal});
+  REQUIRE_FALSE(local.has_value());
+  CHECK(has(format_diagnostics(local.error()), "only Slurm's plugin mounts a uenv"));
 }
 
 TEST_CASE("with code.snapshot, a uv project gives a warning about the package's folder") {

@@ -171,6 +171,32 @@ TEST_CASE_FIXTURE(Project, "a missing tool and a missing file are refused with t
   CHECK(tools("venv: ./venv").empty());
 }
 
+TEST_CASE_FIXTURE(Project, "uenv is refused where sbatch does not have the plugin's option") {
+  fs::create_directory(folder / "slurm");
+  for (const char* program : {"uenv", "sbatch"}) {
+    write(std::string("slurm/") + program, "#!/bin/sh\necho '  --account=name'\n");
+    fs::permissions(folder / "slurm" / program, fs::perms::owner_all);
+  }
+  context.env.set("PATH", (folder / "slurm").string() + ":/usr/bin:/bin");
+  const auto made = experiment("uenv: [a]");
+  CHECK(has(message(check_environments(context, made)), "the sbatch here has no option --uenv"));
+  write("slurm/sbatch", "#!/bin/sh\necho '  --account=name'\necho '  --uenv=images'\n");
+  CHECK(message(check_environments(context, made)).empty());
+}
+
+TEST_CASE_FIXTURE(Project, "missing uenv images are pulled, and present ones are not") {
+  fs::create_directory(folder / "slurm");
+  write("slurm/uenv",
+        "#!/bin/sh\n[ \"$2 $3\" != 'inspect there' ] && [ \"$2\" = inspect ] && exit 1\n"
+        "echo \"$*\" >>" +
+            (folder / "calls").string() + "\n");
+  fs::permissions(folder / "slurm/uenv", fs::perms::owner_all);
+  context.env.set("PATH", (folder / "slurm").string() + ":/usr/bin:/bin");
+  REQUIRE(message(build("uenv: [there, missing]")).empty());
+  CHECK(read_file(folder / "calls", 1000).value_or("") ==
+        "image inspect there\nimage pull missing\n");
+}
+
 TEST_CASE_FIXTURE(Project,
                   "a module that cannot be loaded is named before a tool counts as missing") {
   fs::create_directories(folder / "lmod/init");

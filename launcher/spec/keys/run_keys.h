@@ -37,16 +37,16 @@ inline constexpr KeyRow kRunKeys[] = {
    .choices = "gpu nccl gloo disk clock binding fabric",
    .help = "These checks examine every node before any program starts. dlrun names a node that "
            "fails; its failure counts as node_failure in retry.on. If the job has several nodes "
-           "and all fail for the same reason, the run ends with code 80 and does not restart. "
-           "gpu: nvidia-smi, amd-smi or rocm-smi lists every GPU that the rank sees, and none has uncorrected memory "
-           "errors. disk: the run's folder, $TMPDIR and /dev/shm accept a file. clock: the clock "
-           "is within five seconds of the first node's clock. nccl: all ranks together, each on "
-           "its GPU, all-reduce four MiB over NCCL within a minute with correct sums; dlrun "
-           "names a rank that does not arrive, and its node. gloo: the same check with CPUs and "
-           "the network only. binding: the rank may use CPUs near its GPU. fabric: InfiniBand ports, "
-           "NVLink and the speed of all-reduce have the figures of the site file. {run: LINE}: the "
-           "shell line ends with 0 on each node. `dlrun bench collectives` measures the speed of "
-           "collectives.",
+           "and all fail for the same reason, the run ends with code 80 and does not restart. gpu: "
+           "nvidia-smi, amd-smi or rocm-smi lists every GPU that the rank sees, and none has "
+           "uncorrected memory errors. disk: the run's folder, $TMPDIR and /dev/shm accept a file. "
+           "clock: the clock is within five seconds of the first node's clock. nccl: all ranks "
+           "together, each on its GPU, all-reduce four MiB over NCCL within a minute with correct "
+           "sums; dlrun names a rank that does not arrive, and its node. gloo: the same check with "
+           "CPUs and the network only. binding: the rank may use CPUs near its GPU. fabric: "
+           "InfiniBand ports, NVLink and the speed of all-reduce have the figures of the site "
+           "file. {run: LINE}: the shell line ends with 0 on each node. `dlrun bench collectives` "
+           "measures the speed of collectives.",
    .example = "[gpu, nccl, binding, fabric, {run: ./check.sh}]"},
   {.path = "health.hang_after", FIELD(health.hang_after), .format = Format::kDuration,
    .help = "A run hangs if it shows no progress for this long. dlrun then ends it, and restarts it "
