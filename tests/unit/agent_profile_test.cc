@@ -8,6 +8,9 @@
 
 #include "common/files.h"
 #include "common/subprocess.h"
+#include "common/text.h"
+#include "launcher/spec/spec_keys.h"
+#include "runtime/agent/agent_options.h"
 #include "runtime/agent/profile.h"
 #include "tests/contains.h"
 #include "tests/temporary_directory.h"
@@ -34,6 +37,16 @@ TEST_CASE("only the chosen ranks are profiled") {
     CAPTURE(wrong);
     CHECK_FALSE(options.set_ranks(wrong).has_value());
   }
+}
+
+TEST_CASE("the agent knows every tool that profile.tool offers") {
+  const KeyRow* const row = find_key("profile.tool");
+  REQUIRE(row != nullptr);
+  for (const auto word : split(row->choices, ' ')) {
+    CAPTURE(word);
+    CHECK(parse_arguments({"rank", "--profile", std::string(word), "--", "x"}).has_value());
+  }
+  CHECK_FALSE(parse_arguments({"rank", "--profile", "gdb", "--", "x"}).has_value());
 }
 
 TEST_CASE("nsys gets the times, and does not end the program after the profile") {
