@@ -89,11 +89,14 @@ std::optional<std::string> own_check_problem(const std::string& line, const Env&
   command.env = env;
   command.env.unset("DLRUN_SECRET");
   command.timeout = limit;
+  constexpr std::size_t kMostShown = 100;
+  const std::string shown =
+      printable(line.substr(0, kMostShown)) + (line.size() > kMostShown ? "..." : "");
   const auto done = run_command(command);
-  if (!done) return fmt::format("run: '{}': {}", printable(line), done.error().message);
+  if (!done) return fmt::format("run: '{}': {}", shown, done.error().message);
   if (done->exit_code == 0) return std::nullopt;
   const auto words = last_line(trim(done->err).empty() ? done->out : done->err);
-  return fmt::format("run: '{}' ended with {}{}", printable(line), done->exit_code,
+  return fmt::format("run: '{}' ended with {}{}", shown, done->exit_code,
                      words.empty() ? "" : fmt::format(" [{}]", words));
 }
 
