@@ -46,6 +46,18 @@ std::string known_bad_file_in(std::string_view runs_dir) {
   return fmt::format("{}/known-bad.jsonl", runs_dir);
 }
 
+std::string environments_folder(std::string_view project) {
+  return fmt::format("{}{}.dlrun", project, project.ends_with('/') ? "" : "/");
+}
+
+std::string uv_link(std::string_view project) {
+  return environments_folder(project) + "/uv/current";
+}
+
+std::string eessi_script(std::string_view version) {
+  return fmt::format("/cvmfs/software.eessi.io/versions/{}/init/bash", version);
+}
+
 std::string runs_directory(const std::optional<std::string>& option, const Env& env,
                            const SiteProfile& site, const std::filesystem::path& current_dir) {
   std::string chosen = option.value_or("");

@@ -51,6 +51,10 @@ struct Prologue {
   std::vector<std::string> use_modules, load_modules;  ///< module use, module load
   std::string module_init;  ///< file to source for `module`; empty: the script searches for it
   std::string conda_module, conda_name, venv;
+  std::string uv_project;  ///< its folder, absolute
+  std::string pixi_project, pixi_environment;
+  std::string spack;  ///< an environment: a name, or an absolute folder
+  std::string eessi;  ///< a version
   std::vector<PlannedVariable> vars;  ///< exported byte for byte
   /// The image in which the script looks up NVIDIA_DRIVER_CAPABILITIES. If the image is not an
   /// absolute path, the script cannot read it and requests all parts of NVIDIA's driver. nullopt:
@@ -89,6 +93,14 @@ struct KnownBad {
   std::string file;          ///< absolute
   std::int64_t seconds = 0;  ///< how long a node is remembered
 };
+
+/// Returns the folder in which dlrun keeps the environments that it builds for a project.
+[[nodiscard]] std::string environments_folder(std::string_view project);
+/// Returns the link to the newest environment of a uv project. A new uv.lock gets a new environment
+/// and moves the link, so that running jobs keep the files of their environment.
+[[nodiscard]] std::string uv_link(std::string_view project);
+/// Returns the script that initializes a version of EESSI.
+[[nodiscard]] std::string eessi_script(std::string_view version);
 
 enum class Target { kSlurm, kLocal };
 

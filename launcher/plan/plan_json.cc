@@ -38,17 +38,24 @@ using Json = nlohmann::ordered_json;
 }
 
 [[nodiscard]] Json prologue_json(const Prologue& p) {
-  return {{"purge_modules", p.purge_modules},
-          {"use_modules", p.use_modules},
-          {"load_modules", p.load_modules},
-          {"module_init", p.module_init},
-          {"conda_module", p.conda_module},
-          {"conda_name", p.conda_name},
-          {"venv", p.venv},
-          {"vars", variables_json(p.vars)},
-          {"image_of_gpus", p.image_of_gpus ? Json(*p.image_of_gpus) : Json()},
-          {"setup", p.setup},
-          {"setup_node", p.setup_node}};
+  Json json{{"purge_modules", p.purge_modules},
+            {"use_modules", p.use_modules},
+            {"load_modules", p.load_modules},
+            {"module_init", p.module_init},
+            {"conda_module", p.conda_module},
+            {"conda_name", p.conda_name},
+            {"venv", p.venv},
+            {"vars", variables_json(p.vars)},
+            {"image_of_gpus", p.image_of_gpus ? Json(*p.image_of_gpus) : Json()},
+            {"setup", p.setup},
+            {"setup_node", p.setup_node}};
+  for (const auto& [name, value] :
+       {std::pair("uv_project", p.uv_project), std::pair("pixi_project", p.pixi_project),
+        std::pair("spack", p.spack), std::pair("eessi", p.eessi)}) {
+    if (!value.empty()) json[name] = value;
+  }
+  if (!p.pixi_project.empty()) json["pixi_environment"] = p.pixi_environment;
+  return json;
 }
 
 [[nodiscard]] Json entry_json(const ContainerEntry& entry) {

@@ -119,6 +119,11 @@ void Planner::check_local() {
           "container.image: dlrun run starts the ranks on this machine itself, without a "
           "container; give --set container.image=null to run without it");
   }
+  if (!spec_.environment.uenv_images.empty()) {
+    error("environment.uenv.images"_key,
+          "environment.uenv.images: only Slurm's plugin mounts a uenv; `uenv start` opens a shell "
+          "in it, in which dlrun run works with --set environment.uenv=null");
+  }
   if (plan_.local_ranks > 1 && preset_.wants_mpi && !preset_.is_trainer) {
     error("launch.preset"_key,
           fmt::format("launch.preset: an MPI program needs srun to start it; here "
@@ -131,7 +136,7 @@ void Planner::check_local() {
   }
 }
 
-void Planner::environment() {
+void Planner::activations() {
   const Environment& e = spec_.environment;
   Prologue& p = plan_.prologue;
   p.purge_modules = e.modules_purge.value_or(false);
@@ -141,6 +146,17 @@ void Planner::environment() {
   p.conda_module = e.conda_module.value_or("");
   p.conda_name = e.conda_name.value_or("");
   p.venv = e.venv.value_or("");
+  p.uv_project = e.uv_project.value_or("");
+  p.pixi_project = e.pixi_project.value_or("");
+  p.pixi_environment = e.pixi_environment.value_or("default");
+  p.spack = e.spack.value_or("");
+  p.eessi = e.eessi.value_or("");
+}
+
+void Planner::environment() {
+  const Environment& e = spec_.environment;
+  Prologue& p = plan_.prologue;
+  activations();
   p.setup = e.setup.value_or("");
   p.setup_node = e.setup_node.value_or("");
   const auto is_set_by_user = [&](std::string_view name) {
@@ -189,6 +205,42 @@ void Planner::environment() {
     p.vars.push_back({name, value, "environment.vars"_key, false, Origin::Kind::kFile});
 }
 
+void Planner::profile() {
+  const ProfileSpec& p = spec_.profile;
+  if (!p.tool) return;
+  const auto add = [&](std::string_view option, const std::string& value, std::string_view key) {
+    plan_.rank_options.push_back({std::string(option), value, std::string(key)});
+  };
+  add("--profile", *p.tool, "profile.tool"_key);
+  if (!p.ranks.empty()) add("--profile-ranks", join(p.ranks, ","), "profile.ranks"_key);
+  if (p.delay) add("--profile-delay", *p.delay, "profile.delay"_key);
+  if (p.length) add("--profile-for", *p.length, "profile.for"_key);
+}
+
+void Planner::preflight() {
+  constexpr const char* kKey = "health.preflight"_key;
+  std::vector<std::string> names;
+  for (const PreflightCheck& check : spec_.health.preflight) names.push_back(check.name);
+  if (names.empty()) return;
+  plan_.rank_options.push_back({"--preflight", join(names, ","), kKey});
+  for (const PreflightCheck& check : spec_.health.preflight) {
+    if (!check.line.empty()) plan_.rank_options.push_back({"--preflight-run", check.line, kKey});
+  }
+  if (std::find(names.begin(), names.end(), "fabric") == names.end()) return;
+  const SiteFabric& fabric = site_fabric(spec_, site_);
+  std::vector<std::string> figures;
+  const auto add = [&](std::string_view name, const std::optional<std::int64_t>& figure) {
+    if (figure) figures.push_back(fmt::format("{}={}", name, *figure));
+  };
+  add("infiniband_ports", fabric.infiniband_ports);
+  add("infiniband_gbps", fabric.infiniband_gbps);
+  if (!fabric.gpu_link.empty()) figures.push_back("gpu_link=" + fabric.gpu_link);
+  add("all_reduce", fabric.all_reduce);
+  add("node_all_reduce", fabric.node_all_reduce);
+  if (!figures.empty())
+    plan_.rank_options.push_back({"--fabric", join(figures, ","), "site " + site_.name});
+}
+
 void Planner::rank_variables() {
   const std::string from_preset = "launch.preset: " + preset_.name;
   if (const auto nproc = nproc_per_node(spec_); preset_.is_node_launcher && nproc) {
@@ -208,9 +260,8 @@ void Planner::rank_variables() {
     }
     if (!roles.empty()) plan_.rank_options.push_back({"--roles", join(roles, ","), "launch.roles"});
   }
-  if (!spec_.health.preflight.empty())
-    plan_.rank_options.push_back(
-        {"--preflight", join(spec_.health.preflight, ","), "health.preflight"_key});
+  preflight();
+  profile();
   for (const auto& [name, value] : spec_.environment.vars) {
     if (name == "TMPDIR" && inputs_.target == Target::kSlurm)
       plan_.rank_options.push_back({"--tmpdir", value, "environment.vars"_key});

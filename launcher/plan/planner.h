@@ -24,7 +24,13 @@ class Planner {
   /// Fills plan_.requested, the resources that the job requests.
   void count_resources();
   void check_local();
+  /// Fills the modules and environments that the prologue loads.
+  void activations();
   void environment();
+  /// Adds the checks of nodes to the rank's options, with the figures of the site.
+  void preflight();
+  /// Adds the options of the profiler to the rank's options.
+  void profile();
   void rank_variables();
   void program();
   /// Returns true if the ranks can use the host's MPI. An image rarely holds the host's libmpi.

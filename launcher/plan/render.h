@@ -37,6 +37,10 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 /// Renders the part of the script before the step: modules, conda, venv, variables and setup lines.
 [[nodiscard]] std::string render_prologue(const LaunchPlan& plan);
 
+/// Renders the lines in which dlrun looks for tools, and builds environments, on the submitting
+/// machine: the modules of the job, and the variables of the spec and the site.
+[[nodiscard]] std::string render_build_setup(const LaunchPlan& plan);
+
 /// Returns sbatch's directives as arguments of salloc ("--nodes=2"), without those that apply only
 /// to a batch job.
 [[nodiscard]] std::vector<std::string> salloc_arguments(const LaunchPlan& plan);

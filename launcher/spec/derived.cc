@@ -70,4 +70,11 @@ std::optional<std::int64_t> ranks_per_node(const JobSpec& spec) {
   return 1;
 }
 
+const SiteFabric& site_fabric(const JobSpec& spec, const SiteProfile& site) {
+  const auto found =
+      site.partitions.find(spec.resources.partition.value_or(site.default_partition));
+  return found != site.partitions.end() && found->second.fabric.is_given() ? found->second.fabric
+                                                                           : site.fabric;
+}
+
 }  // namespace dlrun

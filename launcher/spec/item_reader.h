@@ -26,6 +26,7 @@ struct ItemReader {
                                             const std::vector<SecretSource>& before) const;
   [[nodiscard]] Result<Download> download(const YamlNode& item,
                                           const std::vector<Download>& before) const;
+  [[nodiscard]] Result<PreflightCheck> preflight(const YamlNode& item) const;
 
  private:
   [[nodiscard]] Result<Mount> checked(Mount mount) const;

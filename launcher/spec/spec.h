@@ -65,6 +65,12 @@ struct Environment {
   std::vector<std::string> modules_use, modules_load;
   std::optional<std::string> conda_module, conda_name;
   std::optional<std::string> venv;
+  std::optional<std::string> uv_project;  ///< absolute
+  /// The folder of the pixi project, absolute, and the environment in it.
+  std::optional<std::string> pixi_project, pixi_environment;
+  std::optional<std::string> spack;  ///< a name, or an absolute folder
+  std::vector<std::string> uenv_images, uenv_views;
+  std::optional<std::string> eessi;  ///< a version
   NamedValues vars;
   std::vector<SecretSource> secrets;
   std::optional<std::string> setup, setup_node;
@@ -119,13 +125,26 @@ struct RetrySpec {
   std::optional<std::int64_t> no_progress;
 };
 
+/// A check of nodes before the programs start: one of dlrun's, or a shell line of the user.
+struct PreflightCheck {
+  std::string name;  ///< "run" for a shell line
+  std::string line{};
+};
+
 struct HealthSpec {
-  std::vector<std::string> preflight;         ///< names of checks
+  std::vector<PreflightCheck> preflight;
   std::optional<std::string> hang_after;      ///< seconds, as text
   std::optional<std::string> idle_gpu_after;  ///< seconds, as text
   std::optional<std::string> idle_gpu;        ///< warn, end
   std::optional<std::string> known_bad_file;  ///< absolute
   std::optional<std::string> known_bad_for;   ///< seconds, as text
+};
+
+/// The profile of chosen ranks.
+struct ProfileSpec {
+  std::optional<std::string> tool;           ///< nsys, py-spy, perf
+  std::vector<std::string> ranks;            ///< whole numbers, as text
+  std::optional<std::string> delay, length;  ///< seconds, as text
 };
 
 /// The jobs that this job waits for: names of runs, and Slurm job ids.
@@ -201,6 +220,7 @@ struct JobSpec {
   CheckpointSpec checkpoint;
   RetrySpec retry;
   HealthSpec health;
+  ProfileSpec profile;
   AfterSpec after;
   SweepSpec sweep;
   SubmitSpec submit;

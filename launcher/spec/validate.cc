@@ -44,10 +44,12 @@ std::vector<Diagnostic> Validator::run() && {
   check_partition();
   check_time();
   check_container();
+  check_environment();
   check_launch();
   check_preset();
   check_agent();
   check_retry();
+  check_profile();
   check_sweep();
   check_submit();
   return std::move(found_);
@@ -378,7 +380,7 @@ std::vector<Diagnostic> validate(const LoadedSpec& loaded,
 }
 
 std::span<const std::pair<std::string_view, std::string_view>> exclusive_keys() {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kExclusive{{
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 24> kExclusive{{
       {"resources.gres"_key, "resources.gpus_per_node"_key},
       {"resources.cpus_per_gpu"_key, "resources.cpus_per_task"_key},
       {"resources.mem_per_cpu"_key, "resources.mem"_key},
@@ -386,6 +388,17 @@ std::span<const std::pair<std::string_view, std::string_view>> exclusive_keys() 
       {"resources.mem_per_gpu"_key, "resources.mem_per_cpu"_key},
       {"resources.signal"_key, "checkpoint.signal_before"_key},
       {"environment.venv"_key, "environment.conda.name"_key},
+      {"environment.uv.project"_key, "environment.conda.name"_key},
+      {"environment.uv.project"_key, "environment.venv"_key},
+      {"environment.pixi.project"_key, "environment.conda.name"_key},
+      {"environment.pixi.project"_key, "environment.venv"_key},
+      {"environment.pixi.project"_key, "environment.uv.project"_key},
+      {"environment.spack"_key, "environment.conda.name"_key},
+      {"environment.spack"_key, "environment.pixi.project"_key},
+      {"environment.eessi"_key, "environment.conda.name"_key},
+      {"environment.eessi"_key, "environment.pixi.project"_key},
+      {"environment.eessi"_key, "environment.spack"_key},
+      {"environment.eessi"_key, "environment.uenv.images"_key},
       {"resources.hint"_key, "launch.cpu_bind"_key},
       {"sweep.points"_key, "sweep.parameters"_key},
       {"sweep.points"_key, "sweep.random"_key},

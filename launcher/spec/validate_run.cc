@@ -56,6 +56,39 @@ void Validator::check_container() {
   }
 }
 
+void Validator::check_environment() {
+  constexpr std::array kRoots{"environment.uv.project"_key,
+                              "environment.pixi.project"_key,
+                              "environment.pixi.environment"_key,
+                              "environment.spack"_key,
+                              "environment.uenv.images"_key,
+                              "environment.uenv.views"_key,
+                              "environment.eessi"_key};
+  const bool has_container = container_runtime(spec_, site_) != "none";
+  for (const char* key : kRoots) {
+    if (sweeps_over(spec_.sweep, key))
+      error(key, fmt::format("{}: a sweep cannot change it, because dlrun builds one environment "
+                             "for all points; submit one sweep for each environment",
+                             key));
+    if (!has(key)) continue;
+    if (has_container)
+      error(key, fmt::format("{}: the ranks run in a container, which does not have this "
+                             "environment; remove the key, or set container.runtime: none",
+                             key));
+  }
+  if (has("environment.pixi.environment"_key) && !has("environment.pixi.project"_key))
+    error("environment.pixi.environment"_key,
+          "environment.pixi.environment needs environment.pixi.project, the project's folder");
+  if (has("environment.uenv.views"_key) && !has("environment.uenv.images"_key))
+    error("environment.uenv.views"_key,
+          "environment.uenv.views needs environment.uenv.images, the images with these views");
+  if (spec_.environment.uv_project && spec_.code_snapshot.value_or(false))
+    warn("environment.uv.project"_key,
+         fmt::format("environment.uv.project: uv installs a package of the project from {}, not "
+                     "from the copy of the code (code.snapshot)",
+                     printable(*spec_.environment.uv_project)));
+}
+
 void Validator::check_agent() {
   if (spec_.launch.agent.value_or(true)) return;
   if (preset_.trusted) {
@@ -98,8 +131,12 @@ void Validator::check_retry() {
   check_spare_nodes();
   check_known_bad();
   const auto& checks = spec_.health.preflight;
-  const bool has_nccl = std::find(checks.begin(), checks.end(), "nccl") != checks.end();
-  if (has_nccl && std::find(checks.begin(), checks.end(), "gloo") != checks.end()) {
+  const auto wants = [&](std::string_view name) {
+    return std::any_of(checks.begin(), checks.end(),
+                       [&](const PreflightCheck& check) { return check.name == name; });
+  };
+  const bool has_nccl = wants("nccl");
+  if (has_nccl && wants("gloo")) {
     error("health.preflight"_key,
           "health.preflight: nccl and gloo are the same check, with and without GPUs; name one");
   } else if (has_nccl && !may_have_gpus(spec_)) {
@@ -107,6 +144,11 @@ void Validator::check_retry() {
           "health.preflight: nccl needs GPUs, but the job requests none "
           "(resources.gpus_per_node); use gloo, the same check without GPUs");
   }
+  if (wants("binding") && !may_have_gpus(spec_))
+    error("health.preflight"_key,
+          "health.preflight: binding needs GPUs, but the job requests none "
+          "(resources.gpus_per_node)");
+  if (wants("fabric")) check_fabric(has_nccl || wants("gloo"));
   if (preset_.is_trainer && spec_.checkpoint.keep == 0 && wants_retry(spec_))
     warn("checkpoint.keep"_key,
          "checkpoint.keep is 0, so that no checkpoint is saved: a restarted run (retry) begins at "
@@ -115,6 +157,55 @@ void Validator::check_retry() {
   if (const auto after = parse_duration(spec_.health.hang_after.value_or("60"));
       after && *after < 1)
     error("health.hang_after"_key, "health.hang_after is 0 s: every run would hang");
+}
+
+void Validator::check_profile() {
+  const ProfileSpec& p = spec_.profile;
+  if (!has("profile.tool"_key)) {
+    for (const char* key : {"profile.ranks"_key, "profile.delay"_key, "profile.for"_key}) {
+      if (has(key)) error(key, fmt::format("{} needs profile.tool: nsys, py-spy or perf", key));
+    }
+    return;
+  }
+  if (!spec_.launch.agent.value_or(true))
+    error("launch.agent"_key, "launch.agent: false: only the agent can profile ranks (profile)");
+  if (parse_duration(p.length.value_or("1")) == 0)
+    error("profile.for"_key, "profile.for is 0 s: the profile would be empty");
+  const Resources& r = spec_.resources;
+  const auto per_node = ranks_per_node(spec_);
+  const auto size = r.ntasks ? r.ntasks
+                    : per_node && (!r.nodes || r.nodes->min == r.nodes->max)
+                        ? std::optional(*per_node * (r.nodes ? r.nodes->min : 1))
+                        : std::nullopt;
+  for (const std::string& text : p.ranks) {
+    const auto rank = parse_int(text);
+    if (!rank || *rank < 0) {
+      error("profile.ranks"_key,
+            fmt::format("profile.ranks: '{}' is not the number of a rank", printable(text)));
+    } else if (size && *rank >= *size) {
+      error("profile.ranks"_key, fmt::format("profile.ranks: there is no rank {}; the job has the "
+                                             "ranks 0 to {}",
+                                             *rank, *size - 1));
+    }
+  }
+  if (p.tool == "nsys" && has("checkpoint.signal_before"_key))
+    error("profile.tool"_key,
+          "profile.tool: nsys starts the program itself, so it would get the signal of "
+          "checkpoint.signal_before instead of the program; remove one of them, or use perf or "
+          "py-spy");
+}
+
+void Validator::check_fabric(bool has_collective) {
+  const SiteFabric& fabric = site_fabric(spec_, site_);
+  if (!fabric.is_given())
+    return warn("health.preflight"_key,
+                fmt::format("health.preflight: fabric: site '{}' names no figures, so only ports "
+                            "without a subnet manager are found; docs/sites.md explains `fabric`",
+                            site_.name));
+  if ((fabric.all_reduce || fabric.node_all_reduce) && !has_collective)
+    warn("health.preflight"_key,
+         "health.preflight: fabric measures the speed of all-reduce only together with nccl or "
+         "gloo; add one of them");
 }
 
 void Validator::check_idle_gpu() {

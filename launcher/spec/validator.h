@@ -59,9 +59,14 @@ class Validator {
 
   // validate_run.cc: container, agent, retry and health
   void check_container();
+  /// Refuses environments that the container, a sweep or a missing key make useless.
+  void check_environment();
   void check_agent();
   void check_retry();
+  void check_profile();
   void check_idle_gpu();
+  /// has_collective: health.preflight also has nccl or gloo.
+  void check_fabric(bool has_collective);
   void check_spare_nodes();
   void check_known_bad();
 

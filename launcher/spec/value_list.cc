@@ -189,6 +189,50 @@ OptionText Downloads::yaml(const std::vector<Download>& value) {
   });
 }
 
+// Checks before the programs start
+
+using Checks = ValueType<std::vector<PreflightCheck>>;
+
+void Checks::set(const ValueReader& in, Access<std::vector<PreflightCheck>> member) {
+  std::vector<PreflightCheck> checks;
+  bool is_fine = true;
+  const auto add = [&](const YamlNode& item) {
+    auto check = in.items().preflight(item);
+    if (check) {
+      checks.push_back(std::move(*check));
+    } else {
+      in.refuse(check.error(), &item);
+      is_fine = false;
+    }
+  };
+  if (in.node.kind == YamlNode::Kind::kSequence) {
+    for (YamlId id : in.node.items) add(in.layer.document.at(id));
+  } else {
+    add(in.node);
+  }
+  if (is_fine) in.put(member, Result<std::vector<PreflightCheck>>(std::move(checks)));
+}
+
+ValueJson Checks::schema(const KeyRow& row) {
+  const ValueJson map{{"type", "object"},
+                      {"properties", {{"run", scalar(kPrintable)}}},
+                      {"required", {"run"}},
+                      {"additionalProperties", false}};
+  const ValueJson item = any_of({formatted(row), map});
+  return any_of({list_of(item), item});
+}
+
+std::string Checks::description(const KeyRow& row) {
+  return fmt::format("list, or one value: one of: {}, or {{run: SHELL LINE}}", row.choices);
+}
+
+OptionText Checks::yaml(const std::vector<PreflightCheck>& value) {
+  return flow_list(value, [](const PreflightCheck& check) {
+    return check.line.empty() ? yaml_string(check.name)
+                              : fmt::format("{{\"run\": {}}}", yaml_string(check.line));
+  });
+}
+
 // Keys and points of a sweep
 
 using SweptKeys = ValueType<std::vector<SweptKey>>;

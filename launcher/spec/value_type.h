@@ -139,6 +139,15 @@ struct ValueType<std::vector<Download>> : StructuredValue<std::vector<Download>>
 };
 
 template <>
+struct ValueType<std::vector<PreflightCheck>> : StructuredValue<std::vector<PreflightCheck>> {
+  static constexpr ValueTraits kTraits{.is_text = true};
+  static void set(const ValueReader& in, Access<std::vector<PreflightCheck>> member);
+  [[nodiscard]] static ValueJson schema(const KeyRow& row);
+  [[nodiscard]] static std::string description(const KeyRow& row);
+  [[nodiscard]] static OptionText yaml(const std::vector<PreflightCheck>& value);
+};
+
+template <>
 struct ValueType<std::vector<SweptKey>> : StructuredValue<std::vector<SweptKey>> {
   static constexpr ValueTraits kTraits{.is_map = true};
   static void set(const ValueReader& in, Access<std::vector<SweptKey>> member);

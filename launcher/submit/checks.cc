@@ -11,6 +11,7 @@
 #include "launcher/runs/run_directory.h"
 #include "launcher/submit/dependencies.h"
 #include "launcher/submit/downloads.h"
+#include "launcher/submit/environments.h"
 #include "launcher/submit/job_secrets.h"
 #include "launcher/submit/known_bad.h"
 #include "launcher/submit/slurm_options.h"
@@ -114,6 +115,13 @@ Result<> find_missing_downloads(Work& work) {
   return {};
 }
 
+/// Refuses an environment whose tool is missing. The job of a run that is repeated has no spec if
+/// its script needs none.
+Result<> look_for_tools(Work& work) {
+  if (!work.job.experiment) return {};
+  return check_environments(work.context, *work.job.experiment);
+}
+
 Result<> look_for_files(Work& work) {
   if (!work.job.experiment) return {};
   // `dlrun submit --test-only` of a sweep only asks Slurm about the first array.
@@ -192,6 +200,9 @@ constexpr Row kRows[] = {
     {CheckStage::kCheckReport | CheckStage::kSubmission | CheckStage::kTestOnly |
          CheckStage::kLocalRun,
      look_for_files},
+    {CheckStage::kCheckReport | CheckStage::kSubmission | CheckStage::kTestOnly |
+         CheckStage::kResubmission | CheckStage::kSession | CheckStage::kLocalRun,
+     look_for_tools},
     {CheckStage::kSubmission | CheckStage::kTestOnly, note_copy_of_code},
     {CheckStage::kSubmission | CheckStage::kResubmission, ask_executor},
     {CheckStage::kCheckReport | CheckStage::kSubmission | CheckStage::kTestOnly |

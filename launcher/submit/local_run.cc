@@ -9,6 +9,7 @@
 #include "launcher/runs/lost_end.h"
 #include "launcher/runs/run_record.h"
 #include "launcher/submit/downloads.h"
+#include "launcher/submit/environments.h"
 #include "launcher/submit/recording.h"
 #include "launcher/submit/submitting.h"
 
@@ -41,6 +42,7 @@ Result<LocalRun> run_here(const Context& context, Reporter& reporter, const Job&
                           Provenance& provenance, bool quiet_output) {
   const Experiment& experiment = *job.experiment;
   DLRUN_TRY(fetch_downloads(reporter, experiment.loaded));
+  DLRUN_TRY(build_environments(context, reporter, experiment));
   DLRUN_TRY(stage(context, reporter, job.runs_dir));
   DLRUN_TRY_ASSIGN(auto run, record_run(context, reporter, job));
   std::string folder = experiment.plan.folder;

@@ -52,12 +52,17 @@ const YamlNode* value_in(const YamlDocument& document, const YamlNode* map, std:
   return nullptr;
 }
 
-/// Returns true if a resolved spec waits for runs or downloads files, which no script can express.
+/// Returns true if a resolved spec waits for runs, downloads files or needs an environment that
+/// dlrun builds, which no script can express.
 bool needs_spec(std::string_view resolved_yaml) {
   const auto document = parse_yaml(resolved_yaml);
   if (!document || document->nodes.empty()) return true;  // planning it reports the fault
   const YamlNode* root = &document->at(document->root);
   const YamlNode* data = value_in(*document, value_in(*document, root, "train"), "data");
+  const YamlNode* environment = value_in(*document, root, "environment");
+  for (const std::string_view tool : {"uv", "pixi", "spack", "uenv", "eessi"}) {
+    if (value_in(*document, environment, tool) != nullptr) return true;
+  }
   return value_in(*document, root, "after") != nullptr ||
          value_in(*document, data, "download") != nullptr;
 }
@@ -199,8 +204,8 @@ Result<std::optional<Experiment>> recorded_experiment(const Context& context,
   Error error = std::move(experiment.error());
   error.message = fmt::format(
       "{}: this dlrun or this site refuses the spec, and the script alone is not the whole job: "
-      "only the spec has the runs that the job waits for, its secrets and its downloads. Correct "
-      "the spec and use `dlrun submit`",
+      "only the spec has the runs that the job waits for, its secrets, downloads and "
+      "environments. Correct the spec and use `dlrun submit`",
       file.string());
   return tl::unexpected(std::move(error));
 }

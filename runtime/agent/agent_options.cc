@@ -1,6 +1,7 @@
 #include "runtime/agent/agent_options.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 
@@ -207,6 +208,47 @@ Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
   return lead;
 }
 
+std::vector<Option> options_of_checks(RankOptions& rank) {
+  return {{"--preflight",
+           [&rank](std::string_view value) -> Result<> {
+             DLRUN_TRY_ASSIGN(auto checks, NodeChecks::parse(value));
+             checks.figures = rank.checks.figures;
+             checks.own = std::move(rank.checks.own);
+             rank.checks = std::move(checks);
+             return {};
+           },
+           {}},
+          {"--preflight-run",
+           [&rank](std::string_view value) -> Result<> {
+             rank.checks.own.emplace_back(value);
+             return {};
+           },
+           {}},
+          {"--fabric", parsed_into(FabricFigures::parse, rank.checks.figures), {}}};
+}
+
+std::vector<Option> options_of_profile(RankOptions& rank) {
+  return {{"--profile",
+           [&rank](std::string_view value) -> Result<> {
+             constexpr std::array<std::string_view, 3> kTools{"nsys", "py-spy", "perf"};
+             if (std::find(kTools.begin(), kTools.end(), value) == kTools.end())
+               return fail(Errc::kUsage, "--profile '{}' is none of nsys, py-spy, perf",
+                           printable(value));
+             rank.profile.tool = value;
+             return {};
+           },
+           {}},
+          {"--profile-ranks",
+           [&rank](std::string_view value) { return rank.profile.set_ranks(value); },
+           {}},
+          {"--profile-delay",
+           number_into("--profile-delay", "seconds", 0, 1 << 30, rank.profile.delay_s),
+           {}},
+          {"--profile-for",
+           number_into("--profile-for", "seconds", 1, 1 << 30, rank.profile.length_s),
+           {}}};
+}
+
 std::vector<Option> options_of_rank(RankOptions& rank) {
   return {{"--env",
            [&rank](std::string_view value) -> Result<> {
@@ -245,7 +287,6 @@ std::vector<Option> options_of_rank(RankOptions& rank) {
              return {};
            },
            {}},
-          {"--preflight", parsed_into(NodeChecks::parse, rank.checks), {}},
           {"--tmpdir",
            [&rank](std::string_view value) -> Result<> {
              rank.tmpdir = value;
@@ -257,7 +298,10 @@ std::vector<Option> options_of_rank(RankOptions& rank) {
 
 Result<Invocation> parse_rank(const std::vector<std::string>& arguments) {
   RankOptions rank;
-  auto command = read_options(arguments, options_of_rank(rank));
+  auto options = options_of_rank(rank);
+  for (auto&& group : {options_of_checks(rank), options_of_profile(rank)})
+    options.insert(options.end(), group.begin(), group.end());
+  auto command = read_options(arguments, options);
   if (!command) return tl::unexpected<Error>(std::move(command.error()));
   rank.program = std::move(*command);
   return rank;
@@ -363,8 +407,15 @@ rank runs the program of one task:
   --nproc-per-node N      value of {nproc_per_node} (1)
   --roles ROLES           numbers of ranks that are not workers: chief=1,ps=2,evaluator=1
   --secret NAME           variable for the program, from the secrets file of the run
-  --preflight CHECKS      checks before the program starts: gpu,disk,clock,nccl (or gloo); a node
-                          that fails one ends the attempt
+  --preflight CHECKS      checks before the program starts: gpu,disk,clock,binding,fabric,nccl (or
+                          gloo); a node that fails one ends the attempt
+  --preflight-run LINE    shell line that checks the node; another code than 0 makes it unfit
+  --fabric FIGURES        figures of the site for the check fabric: infiniband_ports=4,
+                          infiniband_gbps=200, gpu_link=nvlink, all_reduce=90, node_all_reduce=200
+  --profile TOOL          run the program under nsys, py-spy or perf; result in the run's profile/
+  --profile-ranks RANKS   ranks to profile, such as 0,8 (0)
+  --profile-delay SECS    time from the start of the program to that of the profile (0)
+  --profile-for SECS      length of the profile (to the end of the program)
   --tmpdir DIR            TMPDIR that the user asked for; Slurm sets /tmp if it cannot write there
   --trusted               give the program access to the store
 relay connects `dlrun forward` to ports of the node, over standard input and output.

@@ -22,8 +22,9 @@ class Fitness {
   /// kOpen: undecided. kNodes: the nodes are at fault. kEverywhere: all nodes fail alike.
   enum class Verdict { kOpen, kNodes, kEverywhere };
 
-  /// Adds the hello of a rank. local_size: number of ranks on its node. unfit: the failed check;
-  /// empty if all checks passed.
+  /// Adds the hello of a rank. Text in square brackets is a detail: complaints that differ only
+  /// there are about the same failure. local_size: number of ranks on its node. unfit: the failed
+  /// check; empty if all checks passed.
   void note(int rank, const std::string& host, int local_size, std::string_view unfit,
             Clock::time_point now);
   [[nodiscard]] bool has_complaint() const { return first_.has_value(); }

@@ -186,7 +186,7 @@ Result<> RankRunner::start_check() {
   auto env = program_env(env_, options_, fields_);
   if (!env) return tl::unexpected<Error>(std::move(env.error()));
   auto check =
-      CollectiveCheck::start(loop_, options_.checks.collective, std::move(*env),
+      CollectiveCheck::start(loop_, options_.checks, std::move(*env),
                              [this](const MessageToLead& message) { lead_.send(message); });
   if (!check) return tl::unexpected<Error>(std::move(check.error()));
   check_ = std::move(*check);
@@ -208,6 +208,11 @@ Result<> RankRunner::launch_program() {
                   .err = output_.program_err(),
                   .dies_with_us = true};
   DLRUN_TRY(add_secrets(program.env, options_.secrets, fields_.run));
+  if (options_.profile.includes(world_.rank)) {
+    DLRUN_TRY_ASSIGN(program.argv, profile_command(options_.profile, program.env, fields_.run,
+                                                   fields_.attempt, world_.rank, program.argv));
+    program.may_be_traced = true;
+  }
   if (options_.is_trusted && lead_.is_made()) {
     auto store = StoreRelay::create(
         loop_, [this](const MessageToLead& message) { on_program_message(message); });

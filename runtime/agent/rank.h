@@ -6,6 +6,7 @@
 
 #include "common/env.h"
 #include "runtime/agent/node_check.h"
+#include "runtime/agent/profile.h"
 #include "runtime/agent/template.h"
 
 namespace dlrun::agent {
@@ -16,7 +17,8 @@ struct RankOptions {
   std::vector<Template> words;       ///< arguments before the program's argv
   Roles roles;
   int nproc_per_node = 1;
-  NodeChecks checks;        ///< checks before the program starts
+  NodeChecks checks;  ///< checks before the program starts
+  ProfileOptions profile{};
   std::string tmpdir{};     ///< TMPDIR of the spec; empty: keep the current one
   bool is_trusted = false;  ///< the program is dlrun's own and gets the store
   std::vector<std::string> program;

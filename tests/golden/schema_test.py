@@ -80,6 +80,7 @@ class Schema(unittest.TestCase):
         return [line for line in said.stderr.splitlines() if place.match(line)
                 and "exclude each other" not in line
                 and "needs container" not in line and "needs health.idle_gpu_after" not in line
+                and "needs environment." not in line
                 and "needs train.local_steps" not in line and "needs train.device: cuda" not in line
                 and "needs train.data.dataset: patches" not in line
                 and "sweep.parameters is missing" not in line and "No such file" not in line
@@ -164,6 +165,15 @@ class Schema(unittest.TestCase):
             "environment.modules": (["CUDA", "[GCC/8.3.0, CUDA]", "{purge: true, load: CUDA}"],
                                     ["{purge: maybe}", "{loads: a}", "[[a]]"]),
             "environment.conda": (["custom-env", "{module: m, name: n}"], ["[a, b]", "{env: a}"]),
+            "environment.uv": (["."], ["[a, b]", "{folder: a}"]),
+            "environment.uenv": (["a/1:v1", "[a, b]", "{images: [a], views: [b]}"],
+                                 ["{image: a}", "[[a]]"]),
+            "environment.eessi": (["2023.06", '"2023.06"'], ["../x", "[a]"]),
+            "health.preflight": (["disk", "[disk, {run: ./x}]", "{run: ./x}"],
+                                 ["[disks]", '[{run: ""}]', "[{runs: x}]", "[run]",
+                                  "[{run: a, b: c}]"]),
+            "profile": (["nsys", "{tool: perf, ranks: [0], delay: 2m, for: 30s}"],
+                        ["gdb", "{tool: gdb}", "{tools: nsys}", "{tool: nsys, for: soon}"]),
             "environment.vars": (['{A: 1, B: "x\\ny", C: true, D: 1.5}'],
                                  ["{1X: a}", "{DLRUN_RANK: 3}", "{UID: 1}", "{A: [1]}", "[A]"]),
             "environment.secrets": (["[A, B_1]", "[A, {name: B, file: ~/b}]"],

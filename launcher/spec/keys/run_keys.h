@@ -34,17 +34,20 @@ inline constexpr KeyRow kRunKeys[] = {
            "only attempts that ended before the program started count.",
    .fallback = "3", .example = "2"},
   {.path = "health.preflight", FIELD(health.preflight), .format = Format::kChoice,
-   .choices = "gpu nccl gloo disk clock",
+   .choices = "gpu nccl gloo disk clock binding fabric",
    .help = "These checks examine every node before any program starts. dlrun names a node that "
            "fails; its failure counts as node_failure in retry.on. If the job has several nodes "
-           "and all fail for the same reason, the run ends with code 80 and does not restart. "
-           "gpu: nvidia-smi lists every GPU that the rank sees, and none has uncorrected memory "
-           "errors. disk: the run's folder, $TMPDIR and /dev/shm accept a file. clock: the clock "
-           "is within five seconds of the first node's clock. nccl: all ranks together, each on "
-           "its GPU, all-reduce four MiB over NCCL within a minute with correct sums; dlrun "
-           "names a rank that does not arrive, and its node. gloo: the same check with CPUs and "
-           "the network only. `dlrun bench collectives` measures the speed of collectives.",
-   .example = "[gpu, nccl, disk, clock]"},
+           "and all fail for the same reason, the run ends with code 80 and does not restart. gpu: "
+           "nvidia-smi, amd-smi or rocm-smi lists every GPU that the rank sees, and none has "
+           "uncorrected memory errors. disk: the run's folder, $TMPDIR and /dev/shm accept a file. "
+           "clock: the clock is within five seconds of the first node's clock. nccl: all ranks "
+           "together, each on its GPU, all-reduce four MiB over NCCL within a minute with correct "
+           "sums; dlrun names a rank that does not arrive, and its node. gloo: the same check with "
+           "CPUs and the network only. binding: the rank may use CPUs near its GPU. fabric: "
+           "InfiniBand ports, NVLink and the speed of all-reduce have the figures of the site "
+           "file. {run: LINE}: the shell line ends with 0 on each node. `dlrun bench collectives` "
+           "measures the speed of collectives.",
+   .example = "[gpu, nccl, binding, fabric, {run: ./check.sh}]"},
   {.path = "health.hang_after", FIELD(health.hang_after), .format = Format::kDuration,
    .help = "A run hangs if it shows no progress for this long. dlrun then ends it, and restarts it "
            "if retry.on contains hang. Progress is what the program reports. The trainer "
@@ -73,6 +76,23 @@ inline constexpr KeyRow kRunKeys[] = {
            "resources.exclude and prints them. A node of resources.nodelist is not excluded. "
            "`known_bad: 7d` is short for this key.",
    .fallback = "7d if another key of known_bad is given", .example = "7d"},
+
+  {.path = "profile.tool", FIELD(profile.tool), .format = Format::kChoice,
+   .choices = "nsys py-spy perf",
+   .help = "The programs of profile.ranks run under this profiler, which the job must have on its "
+           "PATH. The result is in profile/ of the run's directory. `profile: nsys` is short for "
+           "this key.",
+   .example = "nsys"},
+  {.path = "profile.ranks", FIELD(profile.ranks),
+   .help = "These ranks are profiled.",
+   .fallback = "[0]", .example = "[0, 8]"},
+  {.path = "profile.delay", FIELD(profile.delay), .format = Format::kDuration,
+   .help = "The profile starts this long after the program. py-spy and perf start after one second "
+           "at the earliest.",
+   .fallback = "0", .example = "2m"},
+  {.path = "profile.for", FIELD(profile.length), .format = Format::kDuration,
+   .help = "The profile ends after this time. The program goes on.",
+   .fallback = "to the end of the program", .example = "30s"},
 
   {.path = "after.ok", FIELD(after.ok),
    .help = "The job starts when these have succeeded: runs by name, id or path, or Slurm job ids. "
