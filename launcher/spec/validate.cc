@@ -48,6 +48,7 @@ std::vector<Diagnostic> Validator::run() && {
   check_preset();
   check_agent();
   check_retry();
+  check_data();
   check_sweep();
   check_submit();
   return std::move(found_);

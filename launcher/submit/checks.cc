@@ -119,8 +119,13 @@ Result<> look_for_files(Work& work) {
   // `dlrun submit --test-only` of a sweep only asks Slurm about the first array.
   if (work.stage == CheckStage::kTestOnly && work.sweep != nullptr) return {};
   const LoadedSpec& loaded = work.job.experiment->loaded;
-  const auto missing =
+  auto missing =
       work.stage == CheckStage::kLocalRun ? check_files(loaded) : preflight(work.context, loaded);
+  const auto is_error = [](const Diagnostic& one) {
+    return one.severity == Diagnostic::Severity::kError;
+  };
+  if (std::any_of(missing.begin(), missing.end(), is_error))
+    return fail(Errc::kInvalid, std::move(missing));
   work.reporter.diagnostics(missing);
   work.found.warnings = missing.size();
   return {};

@@ -59,6 +59,7 @@ bool needs_spec(std::string_view resolved_yaml) {
   const YamlNode* root = &document->at(document->root);
   const YamlNode* data = value_in(*document, value_in(*document, root, "train"), "data");
   return value_in(*document, root, "after") != nullptr ||
+         value_in(*document, root, "download") != nullptr ||
          value_in(*document, data, "download") != nullptr;
 }
 
