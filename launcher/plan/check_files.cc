@@ -171,11 +171,10 @@ class FileCheck {
                               const std::vector<Download>& files) {
       if (!folder) return false;
       const auto name = below(path, *folder);
-      return name && (*name == "." ? !files.empty()
-                                   : std::any_of(files.begin(), files.end(),
-                                                 [&](const Download& one) {
-                                                   return one.file == *name;
-                                                 }));
+      return name &&
+             (*name == "." ? !files.empty()
+                           : std::any_of(files.begin(), files.end(),
+                                         [&](const Download& one) { return one.file == *name; }));
     };
     return is_among(spec_.download.path, spec_.download.files) ||
            (loaded_.preset.is_trainer && is_among(spec_.train.data_path, spec_.train.downloads));

@@ -188,8 +188,8 @@ void Planner::environment() {
   if (spec_.container.save)
     p.made_folders.push_back({folder_of(*spec_.container.save), "container.save"_key});
   if (spec_.download.path)
-    p.vars.push_back({"DLRUN_DOWNLOADS", *spec_.download.path, "download.path"_key, false,
-                      Origin::Kind::kFile});
+    p.vars.push_back(
+        {"DLRUN_DOWNLOADS", *spec_.download.path, "download.path"_key, false, Origin::Kind::kFile});
   for (const auto& [name, value] : e.vars)
     p.vars.push_back({name, value, "environment.vars"_key, false, Origin::Kind::kFile});
 }

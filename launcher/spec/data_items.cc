@@ -51,8 +51,7 @@ constexpr std::int64_t kShortestInterval = 10;
 }
 
 [[nodiscard]] bool is_same_or_inside(std::string_view path, std::string_view folder) {
-  return path.starts_with(folder) &&
-         (path.size() == folder.size() || path[folder.size()] == '/');
+  return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
 }
 
 [[nodiscard]] bool overlap(std::string_view one, std::string_view other) {
@@ -60,8 +59,8 @@ constexpr std::int64_t kShortestInterval = 10;
 }
 
 [[nodiscard]] bool is_tar(std::string_view path) {
-  constexpr std::array<std::string_view, 10> kEndings{".tar",     ".tar.gz", ".tgz",     ".tar.bz2",
-                                                      ".tbz2",    ".tar.xz", ".txz",     ".tar.zst",
+  constexpr std::array<std::string_view, 10> kEndings{".tar",     ".tar.gz", ".tgz", ".tar.bz2",
+                                                      ".tbz2",    ".tar.xz", ".txz", ".tar.zst",
                                                       ".tar.lz4", ".tzst"};
   return std::any_of(kEndings.begin(), kEndings.end(),
                      [&](std::string_view ending) { return path.ends_with(ending); });

@@ -97,8 +97,8 @@ struct StagedData {
 
 /// A folder of each node whose files the agent copies to a place that stays.
 struct OutputCopy {
-  std::string from;  ///< $VARIABLE/PATH: the node expands the variable
-  std::string to;    ///< absolute, or relative to the run's directory
+  std::string from;                     ///< $VARIABLE/PATH: the node expands the variable
+  std::string to;                       ///< absolute, or relative to the run's directory
   std::optional<std::int64_t> every_s;  ///< nullopt: only at the end of each attempt
   std::optional<std::int64_t> limit_s;  ///< the longest time for one copy
 };

@@ -21,8 +21,8 @@ consteval auto joined(const KeyRow (&... groups)[kSizes]) {
   return rows;
 }
 
-constexpr auto kKeys = joined(keys::kJobKeys, keys::kProgramKeys, keys::kDataKeys, keys::kTrainKeys,
-                              keys::kRunKeys);
+constexpr auto kKeys =
+    joined(keys::kJobKeys, keys::kProgramKeys, keys::kDataKeys, keys::kTrainKeys, keys::kRunKeys);
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kShorthands{{
     {"environment.modules", "environment.modules.load"},

@@ -16,7 +16,8 @@ void Validator::check_data() {
   check_download_section();
   if (!spec_.launch.agent.value_or(true)) {
     if (!spec_.stage.empty())
-      error("launch.agent"_key, "launch.agent: false: only the agent can copy data to nodes (stage)");
+      error("launch.agent"_key,
+            "launch.agent: false: only the agent can copy data to nodes (stage)");
     if (!spec_.outputs.empty())
       error("launch.agent"_key,
             "launch.agent: false: only the agent can copy data from nodes (outputs)");
@@ -54,11 +55,11 @@ void Validator::check_node_disk() {
   const auto check = [&](const std::string& key, std::string_view path) {
     const auto variable = path.substr(1, path.find('/') - 1);
     if (is_mounted(variable)) return;
-    warn(key, fmt::format(
-                  "{}: the agent copies inside the container; if ${} is not a folder that the "
-                  "container has from the node, the copies use the container's own file system. "
-                  "Set {} in environment.vars to a folder of container.mounts",
-                  key, variable, variable));
+    warn(key,
+         fmt::format("{}: the agent copies inside the container; if ${} is not a folder that the "
+                     "container has from the node, the copies use the container's own file system. "
+                     "Set {} in environment.vars to a folder of container.mounts",
+                     key, variable, variable));
   };
   for (std::size_t i = 0; i < spec_.stage.size(); ++i)
     check(fmt::format("stage[{}]", i), spec_.stage[i].to);

@@ -9,7 +9,8 @@
 namespace dlrun {
 namespace {
 
-constexpr std::string_view kNodePathPattern = R"(^\$[A-Za-z_][A-Za-z0-9_]*/[^\u0000-\u001f\u007f]+$)";
+constexpr std::string_view kNodePathPattern =
+    R"(^\$[A-Za-z_][A-Za-z0-9_]*/[^\u0000-\u001f\u007f]+$)";
 
 [[nodiscard]] ValueJson list_of_maps(ValueJson properties, ValueJson required) {
   return {{"type", "array"},
@@ -63,8 +64,7 @@ void OutputList::set(const ValueReader& in, Access<std::vector<OutputCopy>> memb
 
 ValueJson OutputList::schema(const KeyRow&) {
   using namespace schema_parts;
-  const ValueJson time =
-      any_of({whole_number(10, 0), text(kDurationPattern), variable()});
+  const ValueJson time = any_of({whole_number(10, 0), text(kDurationPattern), variable()});
   return list_of_maps({{"from", text(kNodePathPattern)},
                        {"to", scalar(kPrintable)},
                        {"every", time},
