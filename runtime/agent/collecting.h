@@ -20,14 +20,14 @@ namespace dlrun::agent {
 
 /// The options of `dlrun-agent collect`.
 struct CollectOptions {
-  std::vector<OutputItem> items;
-  std::filesystem::path run;  ///< the run's directory, for relative places
+  std::vector<OutputItem> items{};
+  std::filesystem::path run{};  ///< the run's directory, for relative places
   /// The index of the node; set if the job has several nodes. Each then has a folder of its own.
-  std::optional<int> node;
+  std::optional<int> node{};
   bool is_last = false;  ///< the program has ended, so that no file changes any more
   /// Unix time in milliseconds. Files that were written later may be torn, because the program was
   /// killed. A torn file does not replace an older copy. nullopt: no file is torn.
-  std::optional<std::chrono::milliseconds> torn_after;
+  std::optional<std::chrono::milliseconds> torn_after{};
 };
 
 /// Files younger than this are not copied while the program runs: it may still write them.

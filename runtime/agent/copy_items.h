@@ -31,7 +31,7 @@ struct StageItem {
 struct OutputItem {
   std::string from;                           ///< $VARIABLE/PATH
   std::string to;                             ///< absolute, or relative to the run's directory
-  std::optional<std::chrono::seconds> every;  ///< nullopt: only at the end
+  std::optional<std::chrono::seconds> every{};  ///< nullopt: only at the end
   std::chrono::seconds limit{600};            ///< the longest time for one copy
 
   /// Reads {"from": "$VARIABLE/PATH", "to": PATH, "every_s": N, "limit_s": N}. Fails with kUsage.

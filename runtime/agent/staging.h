@@ -22,7 +22,7 @@ namespace dlrun::agent {
 
 /// The options of `dlrun-agent stage`.
 struct StageOptions {
-  std::vector<StageItem> items;
+  std::vector<StageItem> items{};
   int nnodes = 1;  ///< nodes of the attempt; a shared file system serves only one node
 };
 
