@@ -115,7 +115,8 @@ TEST_CASE("with a broadcast, the nodes copy once it is done") {
   CHECK(outlet.sent[1] == Json{{"type", "stage"}, {"broadcast", {"/tmp/.dlrun-sbcast-1"}}});
 }
 
-TEST_CASE("outputs are copied from a node once all its ranks have ended, and before the attempt ends") {
+TEST_CASE(
+    "outputs are copied from a node once all its ranks have ended, and before the attempt ends") {
   CopyScene scene;
   scene.all_join_with(false, seconds(60));
   scene.attempt.on_exit(0, {}, scene.now);
@@ -174,8 +175,12 @@ TEST_CASE("an agent that does not copy its outputs in time holds up the end no l
   };
   beats_for(60);
   CHECK(scene.sent("noted") == 0);
-  SUBCASE("its time is over") { beats_for(20); }
-  SUBCASE("its agent is silent") { scene.pass(kLease + seconds(1)); }
+  SUBCASE("its time is over") {
+    beats_for(20);
+  }
+  SUBCASE("its agent is silent") {
+    scene.pass(kLease + seconds(1));
+  }
   SUBCASE("its agent is gone") {
     scene.attempt.on_lost(0, "closed", scene.now);
     scene.attempt.on_lost(2, "closed", scene.now);

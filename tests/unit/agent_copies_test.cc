@@ -49,7 +49,8 @@ struct NodeScene {
   static void age(const fs::path& path, std::chrono::seconds by) {
     fs::last_write_time(path, fs::file_time_type::clock::now() - by);
   }
-  [[nodiscard]] CopyReport stage(const std::string& from, bool unpacks = false, int nnodes = 1) const {
+  [[nodiscard]] CopyReport stage(const std::string& from, bool unpacks = false,
+                                 int nnodes = 1) const {
     return stage_data({{{(shared / from).string(), "$NODE/data", unpacks}}, nnodes}, env);
   }
   /// Collects $NODE/ckpt to `out` of the run.
@@ -69,10 +70,12 @@ TEST_CASE("a place on a node is below an existing folder that a variable of the 
   const auto place = node_place("$NODE/a/b", scene.env);
   REQUIRE(place);
   CHECK(place->path == fs::canonical(scene.node) / "a/b");
-  CHECK(node_place("$NODE/../x", scene.env).error().message == "'$NODE/../x' is not a place below $NODE");
+  CHECK(node_place("$NODE/../x", scene.env).error().message ==
+        "'$NODE/../x' is not a place below $NODE");
   CHECK_FALSE(node_place("$NODE/", scene.env));
   CHECK_FALSE(node_place("/tmp/data", scene.env));
-  CHECK(has(node_place("$NO_SUCH/x", scene.env).error().message, "$NO_SUCH is not set on this node"));
+  CHECK(
+      has(node_place("$NO_SUCH/x", scene.env).error().message, "$NO_SUCH is not set on this node"));
   auto env = scene.env;
   env.set("NODE", (scene.node / "missing").string());
   CHECK(has(node_place("$NODE/x", env).error().message, "does not exist on this node"));
@@ -185,7 +188,8 @@ TEST_CASE("data of somebody else are neither replaced nor used") {
 TEST_CASE("an error of staging names the source and the place") {
   const NodeScene scene;
   const auto report = scene.stage("missing");
-  CHECK(has(report.error, "cannot stage " + (scene.shared / "missing").string() + " to $NODE/data: "));
+  CHECK(has(report.error,
+            "cannot stage " + (scene.shared / "missing").string() + " to $NODE/data: "));
   CHECK(has(report.error, "No such file or directory"));
   REQUIRE(::mkfifo((scene.shared / "fifo").c_str(), 0600) == 0);
   CHECK(has(scene.stage("fifo").error, "neither a file nor a folder nor a link"));
@@ -225,8 +229,13 @@ TEST_CASE("staged data that another run has replaced are not used") {
 /// Makes an archive of a folder of `shared` with the machine's tar.
 void pack(const NodeScene& scene, const std::string& folder, const std::string& archive) {
   Command command;
-  command.argv = {"tar", "--create", "--file", (scene.shared / archive).string(), "--directory",
-                  (scene.shared / folder).string(), "."};
+  command.argv = {"tar",
+                  "--create",
+                  "--file",
+                  (scene.shared / archive).string(),
+                  "--directory",
+                  (scene.shared / folder).string(),
+                  "."};
   command.env = scene.env;
   const auto done = run_command(command);
   REQUIRE(done);
@@ -358,7 +367,8 @@ TEST_CASE("links that leave the folder and special files are not collected") {
   CHECK_FALSE(fs::exists(scene.run / "out/fifo"));
 }
 
-TEST_CASE("each of several nodes has a folder of its own, and a missing folder is reported at the end") {
+TEST_CASE(
+    "each of several nodes has a folder of its own, and a missing folder is reported at the end") {
   const NodeScene scene;
   CHECK(scene.collect(false).problems.empty());
   REQUIRE(scene.collect(true).problems.size() == 1);
@@ -399,7 +409,8 @@ TEST_CASE("a broadcast file is used if it is a copy of the source, and is remove
   const auto sent = scene.node / ".dlrun-sbcast-feed";
   const auto stage = [&] {
     return stage_data(
-        {{{(scene.shared / "weights").string(), "$NODE/data", false, sent.string()}}, 1}, scene.env);
+        {{{(scene.shared / "weights").string(), "$NODE/data", false, sent.string()}}, 1},
+        scene.env);
   };
   scene.write(sent, "sent");
   SUBCASE("the same size and time") {

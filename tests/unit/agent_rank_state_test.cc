@@ -541,8 +541,12 @@ TEST_CASE("a rank that waits for outputs stays, and waits longer for lead's conf
   CHECK_FALSE(scene.is_done({.waits_for_outputs = true}));
   scene.pass_with_lead(std::chrono::duration_cast<seconds>(kExitNotedWithin) + seconds(30));
   CHECK_FALSE(scene.is_done());
-  SUBCASE("lead confirms") { scene.state.on_noted(); }
-  SUBCASE("the time is over") { scene.pass_with_lead(seconds(31)); }
+  SUBCASE("lead confirms") {
+    scene.state.on_noted();
+  }
+  SUBCASE("the time is over") {
+    scene.pass_with_lead(seconds(31));
+  }
   CHECK(scene.is_done());
 }
 

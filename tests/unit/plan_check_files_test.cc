@@ -127,9 +127,9 @@ TEST_CASE("a missing source of stage is an error at its line, unless dlrun fetch
   TemporaryDirectory folder;
   const std::string job = "resources: {time: 1m}\nlaunch: {command: [x]}\n";
   const std::string stage = "stage:\n  - {from: ./data/a.tar, to: $TMPDIR/a, unpack: true}\n";
-  CHECK(has(found(folder, job + stage),
-            "exp.yaml:4:5: error: stage[0]: the source '" + (folder / "data/a.tar").string() +
-                "' does not exist here"));
+  CHECK(has(found(folder, job + stage), "exp.yaml:4:5: error: stage[0]: the source '" +
+                                            (folder / "data/a.tar").string() +
+                                            "' does not exist here"));
   const std::string download =
       "download: {path: ./data, files: [{url: \"https://h.org/a.tar\", sha256: " +
       std::string(64, 'a') + "}]}\n";

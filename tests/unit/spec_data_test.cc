@@ -63,8 +63,9 @@ TEST_CASE("a place that is not on the node's own disk is refused at its line") {
   const auto refused_to = [](const std::string& to) {
     return data_refused("stage:\n  - {from: ./a, to: " + to + "}\n");
   };
-  CHECK(has(refused_to("/tmp/a"), "exp.yaml:4:5: error: stage: to is '/tmp/a', but it must be on "
-                                  "the node's own disk"));
+  CHECK(has(refused_to("/tmp/a"),
+            "exp.yaml:4:5: error: stage: to is '/tmp/a', but it must be on "
+            "the node's own disk"));
   CHECK(has(refused_to("data"), "begin it with a variable of the node"));
   CHECK(has(refused_to("$TMPDIR"), "begin it with a variable of the node"));
   CHECK(has(refused_to("$TMPDIR/../a"), "without '.' and '..'"));
@@ -117,8 +118,7 @@ TEST_CASE("the rank agents get data to stage and outputs as JSON") {
   REQUIRE(plan.has_value());
   REQUIRE(plan->rank_options.size() == 2);
   CHECK(plan->rank_options[0].option == "--stage");
-  CHECK(plan->rank_options[0].value ==
-        R"({"from":"/d/it's.tar","to":"$TMPDIR/a","unpack":true})");
+  CHECK(plan->rank_options[0].value == R"({"from":"/d/it's.tar","to":"$TMPDIR/a","unpack":true})");
   CHECK(plan->rank_options[1].value ==
         R"({"from":"$TMPDIR/ckpt","to":"out","every_s":3600,"limit_s":120})");
 }
