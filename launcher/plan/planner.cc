@@ -233,6 +233,7 @@ void Planner::node_copies() {
   for (const StagedData& one : spec_.stage) {
     nlohmann::ordered_json item{{"from", one.from}, {"to", one.to}};
     if (one.unpack) item["unpack"] = true;
+    if (runtime_ != "none") item["in_container"] = true;
     plan_.rank_options.push_back({"--stage", json_read::dump(item), "stage"_key});
   }
   for (const OutputCopy& one : spec_.outputs) {

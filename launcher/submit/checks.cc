@@ -119,6 +119,10 @@ Result<> look_for_files(Work& work) {
   // `dlrun submit --test-only` of a sweep only asks Slurm about the first array.
   if (work.stage == CheckStage::kTestOnly && work.sweep != nullptr) return {};
   const LoadedSpec& loaded = work.job.experiment->loaded;
+  if (work.stage == CheckStage::kSession &&
+      !(loaded.spec.stage.empty() && loaded.spec.outputs.empty()))
+    work.reporter.note(
+        "an interactive session copies no data to or from its nodes (stage, outputs)");
   auto missing =
       work.stage == CheckStage::kLocalRun ? check_files(loaded) : preflight(work.context, loaded);
   const auto is_error = [](const Diagnostic& one) {

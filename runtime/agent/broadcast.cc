@@ -23,6 +23,8 @@ std::vector<Broadcast> planned_broadcasts(const std::vector<StageItem>& items, c
   if (least < 1 || nodes < least || nodes < 2 || !find_program("sbcast", env)) return {};
   std::vector<Broadcast> files;
   for (std::size_t i = 0; i < items.size(); ++i) {
+    // sbcast writes outside of containers, where the agents would not find the file.
+    if (items[i].in_container) continue;
     struct stat info {};
     const auto place = node_place(items[i].to, env);
     if (!place || ::stat(items[i].from.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
@@ -43,11 +45,10 @@ BroadcastResult broadcast_files(const std::vector<Broadcast>& files, std::size_t
     command.env = env;
     command.env.remove_matching({"SBCAST_*"}, {});
     command.timeout = kSbcastStarts + std::chrono::seconds(file.bytes / kSlowestBytesPerSecond);
+    // The agents also get the path of an incomplete copy: they recognise it and remove it.
+    result.copies[file.item] = file.to.string();
     const auto done = run_command(command);
-    if (done && done->exit_code == 0) {
-      result.copies[file.item] = file.to.string();
-      continue;
-    }
+    if (done && done->exit_code == 0) continue;
     const auto words = done ? trim(done->err) : std::string_view(done.error().message);
     result.problems.push_back(
         fmt::format("sbcast of {} has failed, so every node copies the file itself: {}",

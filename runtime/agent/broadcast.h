@@ -34,7 +34,8 @@ struct Broadcast {
                                                         const Env& env, std::int64_t nodes);
 
 struct BroadcastResult {
-  /// The copy of each item of stage on every node; empty: the agents copy the item themselves.
+  /// The copy of each item of stage on every node; it may be incomplete after a problem. Empty: the
+  /// agents copy the item themselves.
   std::vector<std::string> copies;
   std::vector<std::string> problems;
 };

@@ -13,7 +13,9 @@
 
 #include "common/directories.h"
 #include "common/files.h"
+#include "common/sha256.h"
 #include "common/text.h"
+#include "runtime/agent/address.h"
 #include "runtime/agent/file_tree.h"
 
 namespace dlrun::agent {
@@ -101,8 +103,13 @@ class OutputCopier {
     return {};
   }
 
-  static fs::path part_of(const fs::path& target) {
-    return target.parent_path() / ("." + target.filename().string() + ".dlrun-part");
+  /// Returns the temporary name of a copy. It has the host's name, because the agents of two
+  /// attempts may copy at once for a short time, on different nodes. The hash keeps it short.
+  [[nodiscard]] fs::path part_of(const fs::path& target) const {
+    constexpr std::size_t kDigits = 16;
+    return target.parent_path() /
+           fmt::format(".{}.{}.dlrun-part",
+                       sha256_of_text(target.filename().string()).substr(0, kDigits), host_);
   }
 
   /// Copies a link that stays inside the folder. Another link would lead nowhere.
@@ -187,6 +194,7 @@ class OutputCopier {
   fs::path from_, to_;
   CopyReport& report_;
   Steady::time_point until_;
+  std::string host_ = own_host();
   bool was_cut_ = false;     ///< the time limit is over
   std::set<fs::path> made_;  ///< folders that exist in the place
 };

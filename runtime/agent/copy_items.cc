@@ -37,7 +37,8 @@ Result<ItemJson> object_of_option(std::string_view option, std::string_view text
 Result<StageItem> StageItem::parse(std::string_view text) {
   DLRUN_TRY_ASSIGN(const auto object, object_of_option("--stage", text));
   StageItem item{json_read::text(object, "from"), json_read::text(object, "to"),
-                 json_read::truth(object, "unpack"), json_read::text(object, "broadcast")};
+                 json_read::truth(object, "unpack"), json_read::truth(object, "in_container"),
+                 json_read::text(object, "broadcast")};
   if (!item.from.starts_with('/'))
     return fail(Errc::kUsage, "--stage: '{}' is not an absolute path", printable(item.from));
   return item;
@@ -46,6 +47,7 @@ Result<StageItem> StageItem::parse(std::string_view text) {
 std::string StageItem::json() const {
   ItemJson object{{"from", from}, {"to", to}};
   if (unpack) object["unpack"] = true;
+  if (in_container) object["in_container"] = true;
   if (!broadcast.empty()) object["broadcast"] = broadcast;
   return json_read::dump(object);
 }

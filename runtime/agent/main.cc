@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <string>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -37,8 +38,10 @@ int main(int argc, char** argv) {
   };
   if (const auto* stage = std::get_if<StageOptions>(&*invocation))
     return print_report(stage_data(*stage, env));
-  if (const auto* collect = std::get_if<CollectOptions>(&*invocation))
+  if (const auto* collect = std::get_if<CollectOptions>(&*invocation)) {
+    std::ignore = ::nice(10);  // the program goes first
     return print_report(collect_outputs(*collect, env));
+  }
   if (const auto* relay = std::get_if<RelayOptions>(&*invocation))
     return print_failure(run_relay(*relay));
   if (const auto* sshd = std::get_if<SshdOptions>(&*invocation))

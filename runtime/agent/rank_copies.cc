@@ -166,6 +166,8 @@ void RankRunner::handle(const to_rank::Stage& message) {
 }
 
 void RankRunner::handle(const to_rank::Collect& message) {
+  // The program has not started, or the agent has already copied because it lost lead.
+  if (!waits_for_outputs()) return lead_.send(to_lead::Collected{});
   outputs_.is_asked = true;
   if (message.since_end) note_torn_outputs(*message.since_end);
 }
