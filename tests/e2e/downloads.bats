@@ -241,3 +241,29 @@ dl_trusting() {
     [ "$status" -eq 0 ]
     cmp "$dir/served/${names[3]}" "$dir/data/${names[3]}"
 }
+
+@test "any program gets downloads, finds their folder in a variable, and can stage them" {
+    serve
+    local name=${names[0]} sum
+    sum=$(sha256sum <"$dir/served/$name")
+    cat >"$dir/any.yaml" <<YAML
+name: any
+resources: {nodes: 1, time: 5m}
+download:
+  path: ./fetched
+  files: [{url: "http://$base/$name", sha256: ${sum%% *}}]
+stage: [{from: ./fetched, to: \$TMPDIR/fetched-$$}]
+launch:
+  preset: plain
+  command: [bash, -c, 'cmp \$DLRUN_DOWNLOADS/$name \$TMPDIR/fetched-$$/$name']
+YAML
+    chown "$DLRUN_TESTBED_USER:" "$dir/any.yaml"
+    run dl check any.yaml
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"$name"* ]]
+    run dl submit any.yaml --watch
+    echo "$output"
+    [ "$status" -eq 0 ]
+    cmp "$dir/fetched/$name" "$dir/served/$name"
+}

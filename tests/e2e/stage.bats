@@ -136,3 +136,15 @@ YAML
     [ "$status" -eq 0 ]
     [ "$(cat "$(path)"/out/0 "$(path)"/out/1)" = "$(printf '0\n1')" ]
 }
+
+@test "a large file reaches the nodes through sbcast, and sbcast's copy is not left behind" {
+    as_user bash -c "yes dlrun | head -c 68000000 >'$dir/large'"
+    spec '[{from: ./large, to: $PLACE/large}]' '[]' \
+        "cmp \$PLACE/large $dir/large && [[ -z \$(find \$PLACE -name .dlrun-sbcast\*) ]]"
+    run as_user env --chdir="$dir" DLRUN_SBCAST_NODES=2 dlrun submit s.yaml --watch
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"staging: sbcast sends $dir/large to all nodes"* ]]
+    [[ $output != *"has failed, so every node copies the file itself"* ]]
+    [ "$(event staged .files)" = 2 ]
+}
