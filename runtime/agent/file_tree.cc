@@ -96,6 +96,11 @@ tl::unexpected<Error> write_failure(const fs::path& target, int error) {
   return fail(Errc::kIo, "{}: {}", printable(target.string()), errno_text(error));
 }
 
+/// Returns the mode of a copy, which only its owner can write: the copy may be in /tmp.
+mode_t safe_mode(const TreeEntry& entry) {
+  return (entry.mode | 0200U) & 0755U;
+}
+
 /// Returns the times for futimens(): the access time stays.
 std::array<timespec, 2> times_of(const TreeEntry& entry) {
   constexpr std::int64_t kSecond = 1'000'000'000;
@@ -183,7 +188,7 @@ Result<> copy_entry(const fs::path& source, const fs::path& target, const TreeEn
                     bool syncs, const std::function<bool()>& is_late) {
   DLRUN_TRY_ASSIGN(const UniqueFd in, open_untrusted(source, Links::kRefuse));
   UniqueFd out(::open(target.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                      entry.mode | 0200U));
+                      safe_mode(entry)));
   if (!out.is_open()) return write_failure(target, errno);
   auto copied = copy_bytes(in.get(), out.get(), source, target, entry, is_late);
   if (copied) {
@@ -200,7 +205,7 @@ Result<> copy_entry(const fs::path& source, const fs::path& target, const TreeEn
 
 Result<> set_stamp(const fs::path& path, const TreeEntry& entry) {
   const auto times = times_of(entry);
-  if (::chmod(path.c_str(), entry.mode | 0200U) != 0 ||
+  if (::chmod(path.c_str(), safe_mode(entry)) != 0 ||
       ::utimensat(AT_FDCWD, path.c_str(), times.data(), AT_SYMLINK_NOFOLLOW) != 0)
     return write_failure(path, errno);
   return {};

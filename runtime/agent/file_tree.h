@@ -45,7 +45,8 @@ struct FileTree {
 /// Returns true if a link in the folder of `path` with this target stays inside the tree.
 [[nodiscard]] bool stays_inside(std::string_view path, std::string_view target);
 
-/// Copies one file to `target`, which must not exist, with its mode and its time. syncs: the copy
+/// Copies one file to `target`, which must not exist, with its time and its mode, except that only
+/// the owner can write the copy. syncs: the copy
 /// survives a power loss. is_late: asked after each piece; if it returns true, the copy stops.
 /// Fails with kRefused if the file is no longer the one of the entry, with kInterrupted if it is
 /// late, with kNotFound if the file has vanished, and with kIo. After a failure the target does not

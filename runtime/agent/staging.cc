@@ -97,8 +97,16 @@ std::optional<StageNote> read_note(const fs::path& path) {
   return StageNote{json_read::text(*object, "source"), json_read::text(*object, "copy")};
 }
 
+/// Returns true if the path belongs to this user. Another user could put data and a note that fits
+/// them into /tmp.
+bool belongs_to_us(const fs::path& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 && info.st_uid == ::geteuid();
+}
+
 /// Returns true if the place has a complete copy of this source.
 bool is_staged(const StagePlace& place, const std::string& source) {
+  if (!belongs_to_us(place.note) || !belongs_to_us(place.target)) return false;
   const auto note = read_note(place.note);
   if (!note || note->copy.empty() || note->source != source) return false;
   const auto copy = list_tree(place.target);
@@ -181,6 +189,13 @@ Result<> unpack(const fs::path& archive, const fs::path& part, const Env& env) {
 Result<> remove_tree(const fs::path& path) {
   std::error_code error;
   fs::remove_all(path, error);
+  if (error) {  // an archive may have folders that nobody can write
+    const auto tree = list_tree(path);
+    for (const auto& entry : tree ? tree->entries : std::vector<TreeEntry>()) {
+      if (entry.kind == TreeEntry::Kind::kFolder) ::chmod((path / entry.path).c_str(), 0700);
+    }
+    fs::remove_all(path, error);
+  }
   if (error)
     return fail(Errc::kIo, "cannot remove {}: {}", printable(path.string()), error.message());
   return {};

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# train.data.download and download: files are fetched once, on the submitting machine, before a job is queued,
-# and are verified.
+# train.data.download and download: files are fetched once, on the submitting machine, before a job
+# is queued, and are verified.
 # timeout: 180
 
 load helpers

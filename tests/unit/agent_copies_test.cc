@@ -266,6 +266,30 @@ TEST_CASE("an archive is unpacked once, and one that would leave its folder is r
   }
 }
 
+TEST_CASE("an archive with folders that nobody can write is replaced by another one") {
+  const NodeScene scene;
+  scene.write(scene.shared / "set/train/a", "a");
+  REQUIRE(::chmod((scene.shared / "set/train").c_str(), 0555) == 0);
+  pack(scene, "set", "set.tar");
+  REQUIRE(::chmod((scene.shared / "set/train").c_str(), 0755) == 0);
+  REQUIRE(scene.stage("set.tar", true).error.empty());
+  scene.age(scene.shared / "set.tar", std::chrono::seconds(60));
+  const auto again = scene.stage("set.tar", true);
+  CHECK(again.error.empty());
+  CHECK(again.files == 1);
+  CHECK(::chmod((scene.node / "data/train").c_str(), 0755) == 0);  // lets the test remove it
+}
+
+TEST_CASE("only its owner can write a copy") {
+  const NodeScene scene;
+  scene.write(scene.shared / "weights", "w");
+  REQUIRE(::chmod((scene.shared / "weights").c_str(), 0777) == 0);
+  REQUIRE(scene.stage("weights").error.empty());
+  struct stat info {};
+  REQUIRE(::stat((scene.node / "data").c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777U) == 0755U);
+}
+
 TEST_CASE("the target of a link stays inside its tree or leaves it") {
   CHECK(stays_inside("a/b", "../c"));
   CHECK(stays_inside("a", "./b/../c"));
