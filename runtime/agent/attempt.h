@@ -119,6 +119,10 @@ class Attempt {
   void on_staged(int rank, std::int64_t files, std::int64_t bytes, Clock::time_point now);
   /// Notes that the rank has copied the outputs of its node.
   void on_collected(int rank, std::int64_t files, std::int64_t bytes, Clock::time_point now);
+  /// Returns the longest time in which a node copies its outputs; 0 without outputs.
+  [[nodiscard]] std::chrono::seconds longest_collecting() const { return outputs_.longest(); }
+  /// Stops waiting for outputs at this time: the time limit of the job is near.
+  void end_collecting_by(Clock::time_point when) { outputs_.end_by(when); }
   void on_exit(int rank, RankEnd end, Clock::time_point now);
   /// Handles a closed connection of an agent. A rank without an exit record has failed.
   void on_lost(int rank, std::string_view why, Clock::time_point now);

@@ -13,6 +13,7 @@ std::vector<int> OutputBoard::take_due(const Members& members,
   std::map<std::string, int> left;  // ranks that have not ended, by host
   for (const auto& [rank, member] : members.by_rank)
     left[member.hello.host] += member.is_connected && !member.end ? 1 : 0;
+  const bool is_over = end_by_ && now >= *end_by_;
   const bool asks_anyway = ends_since && now >= *ends_since + kAskAnyway;
   std::vector<int> due;
   for (auto& [rank, copier] : copiers_) {
@@ -24,7 +25,7 @@ std::vector<int> OutputBoard::take_due(const Members& members,
     const bool is_silent = now >= member.heard + kLease && (copier.asked || asks_anyway);
     // The program of this rank cannot be ended, and the step must be killed.
     const bool is_stuck = !member.end && ends_since && now >= *ends_since + kStepKilledAfter;
-    if (!member.is_connected || is_late || is_silent || is_stuck) {
+    if (!member.is_connected || is_over || is_late || is_silent || is_stuck) {
       copier.is_done = true;
     } else if (!copier.asked && member.end && (left[member.hello.host] == 0 || asks_anyway)) {
       copier.asked = now;
@@ -44,6 +45,12 @@ void OutputBoard::on_collected(int rank, std::int64_t files, std::int64_t bytes,
   files_ += files;
   bytes_ += bytes;
   finish_if_all_done(now);
+}
+
+std::chrono::seconds OutputBoard::longest() const {
+  std::chrono::seconds longest{};
+  for (const auto& [rank, copier] : copiers_) longest = std::max(longest, copier.limit);
+  return longest;
 }
 
 void OutputBoard::finish_if_all_done(Clock::time_point now) {

@@ -41,6 +41,10 @@ class OutputBoard {
   /// Returns when take_due() is to be called next.
   [[nodiscard]] Clock::time_point next_look() const { return next_look_; }
   void on_collected(int rank, std::int64_t files, std::int64_t bytes, Clock::time_point now);
+  /// Stops waiting for any copy at this time: the time limit of the job is near.
+  void end_by(Clock::time_point when) { end_by_ = when; }
+  /// Returns the longest time that one node may need.
+  [[nodiscard]] std::chrono::seconds longest() const;
   /// Stops waiting: no program has started, so there are no outputs.
   void give_up(Clock::time_point now) { done_at_ = now; }
 
@@ -60,7 +64,7 @@ class OutputBoard {
   std::map<int, Copier> copiers_;  ///< by rank
   std::int64_t files_ = 0, bytes_ = 0;
   Clock::time_point next_look_{};
-  std::optional<Clock::time_point> began_, done_at_;
+  std::optional<Clock::time_point> began_, done_at_, end_by_;
 };
 
 }  // namespace dlrun::agent

@@ -213,7 +213,11 @@ void AttemptRunner::on_limit_known(const Result<JobFacts>& facts) {
   if (left > before + kSignalComesEarly.count()) return;
   attempt_->on_limit_near();
   if (!ends_before_limit_) return;
-  const auto margin = std::min<std::int64_t>(kRequeueTakes.count(), left / 2);
+  // The outputs are copied before the job is queued again.
+  const auto margin =
+      std::min<std::int64_t>((kRequeueTakes + attempt_->longest_collecting()).count(), left / 2);
+  const auto requeue_s = std::min<std::int64_t>(kRequeueTakes.count(), left / 4);
+  attempt_->end_collecting_by(Clock::now() + std::chrono::seconds(left - requeue_s));
   attempt_->on_limit_ahead(std::chrono::seconds(std::max<std::int64_t>(left - margin, 0)),
                            Clock::now());
 }

@@ -178,6 +178,10 @@ TEST_CASE("an agent that does not copy its outputs in time holds up the end no l
   SUBCASE("its time is over") {
     beats_for(20);
   }
+  SUBCASE("the time limit is near") {
+    scene.attempt.end_collecting_by(scene.now + seconds(2));
+    beats_for(2);
+  }
   SUBCASE("its agent is silent") {
     scene.pass(kLease + seconds(1));
   }
