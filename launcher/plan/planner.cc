@@ -187,6 +187,9 @@ void Planner::environment() {
   }
   if (spec_.container.save)
     p.made_folders.push_back({folder_of(*spec_.container.save), "container.save"_key});
+  for (const OutputCopy& one : spec_.outputs) {
+    if (one.to.starts_with('/')) p.made_folders.push_back({one.to, "outputs"_key});
+  }
   if (spec_.download.path)
     p.vars.push_back(
         {"DLRUN_DOWNLOADS", *spec_.download.path, "download.path"_key, false, Origin::Kind::kFile});

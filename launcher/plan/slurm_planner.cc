@@ -239,7 +239,9 @@ void Planner::check_own_mounts() {
         "; choose another folder with --runs");
   check("download.path"_key, spec_.download.path.value_or(""), "the folder", "");
   for (const StagedData& one : spec_.stage) check("stage"_key, one.from, "the source", "");
-  for (const OutputCopy& one : spec_.outputs) check("outputs"_key, one.to, "the folder", "");
+  for (const OutputCopy& one : spec_.outputs) {
+    if (one.to.starts_with('/')) check("outputs"_key, one.to, "the folder", "");
+  }
   if (!preset_.is_trainer) return;
   check("train.data.path"_key, spec_.train.data_path.value_or(""), "the folder", "");
   check("checkpoint.dir"_key, spec_.checkpoint.dir.value_or(""), "the folder", "");
