@@ -191,8 +191,8 @@ void Planner::environment() {
     if (one.to.starts_with('/')) p.made_folders.push_back({one.to, "outputs"_key});
   }
   if (spec_.download.path)
-    p.vars.push_back(
-        {"DLRUN_DOWNLOADS", *spec_.download.path, "download.path"_key, false, Origin::Kind::kFile});
+    p.vars.push_back({"DLRUN_DOWNLOADS", *spec_.download.path, "download.path"_key, false,
+                      Origin::Kind::kDefault});
   for (const auto& [name, value] : e.vars)
     p.vars.push_back({name, value, "environment.vars"_key, false, Origin::Kind::kFile});
 }
