@@ -162,6 +162,33 @@ Checked Checked::of(const Json& fields) {
   return {.ranks = count_in(fields, "ranks"), .seconds = seconds_in(fields)};
 }
 
+Json Staging::fields() const {
+  return {{"nodes", nodes}};
+}
+Staging Staging::of(const Json& fields) {
+  return {.nodes = count_in(fields, "nodes")};
+}
+
+Json Staged::fields() const {
+  return {{"nodes", nodes}, {"files", files}, {"bytes", bytes}, {"seconds", seconds}};
+}
+Staged Staged::of(const Json& fields) {
+  return {.nodes = count_in(fields, "nodes"),
+          .files = count_in(fields, "files"),
+          .bytes = count_in(fields, "bytes"),
+          .seconds = seconds_in(fields)};
+}
+
+Json OutputsCopied::fields() const {
+  return {{"nodes", nodes}, {"files", files}, {"bytes", bytes}, {"seconds", seconds}};
+}
+OutputsCopied OutputsCopied::of(const Json& fields) {
+  return {.nodes = count_in(fields, "nodes"),
+          .files = count_in(fields, "files"),
+          .bytes = count_in(fields, "bytes"),
+          .seconds = seconds_in(fields)};
+}
+
 Json Missing::fields() const {
   return {{"ranks", ranks}, {"seconds", seconds}};
 }

@@ -99,6 +99,37 @@ struct Checked {
   [[nodiscard]] static Checked of(const Json& fields);
 };
 
+/// All ranks have connected, and some nodes still copy their data (stage). `Joined` follows.
+struct Staging {
+  static constexpr std::string_view kKind = "staging";
+  std::int64_t nodes = 0;  ///< nodes that copy data
+
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static Staging of(const Json& fields);
+};
+
+/// All nodes have their data.
+struct Staged {
+  static constexpr std::string_view kKind = "staged";
+  std::int64_t nodes = 0;
+  std::int64_t files = 0, bytes = 0;  ///< copied by all nodes together
+  double seconds = 0;
+
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static Staged of(const Json& fields);
+};
+
+/// The agents have copied the attempt's outputs from the nodes (outputs).
+struct OutputsCopied {
+  static constexpr std::string_view kKind = "outputs";
+  std::int64_t nodes = 0;
+  std::int64_t files = 0, bytes = 0;  ///< copied at the end of the attempt
+  double seconds = 0;
+
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static OutputsCopied of(const Json& fields);
+};
+
 /// Some ranks did not join in time.
 struct Missing {
   static constexpr std::string_view kKind = "missing";
@@ -283,10 +314,11 @@ struct Unknown {
 }  // namespace events
 
 using RunEvent =
-    std::variant<events::Claimed, events::Started, events::Joined, events::Checked, events::Missing,
-                 events::Progress, events::FinalReports, events::RankStatistics, events::Signal,
-                 events::RankFailed, events::Warning, events::Autopsy, events::AttemptEnd,
-                 events::Restarting, events::Ended, events::Unknown>;
+    std::variant<events::Claimed, events::Started, events::Joined, events::Checked, events::Staging,
+                 events::Staged, events::OutputsCopied, events::Missing, events::Progress,
+                 events::FinalReports, events::RankStatistics, events::Signal, events::RankFailed,
+                 events::Warning, events::Autopsy, events::AttemptEnd, events::Restarting,
+                 events::Ended, events::Unknown>;
 
 [[nodiscard]] std::string_view kind_of(const RunEvent& event);
 [[nodiscard]] EventClass class_of(const RunEvent& event);

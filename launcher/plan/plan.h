@@ -180,9 +180,10 @@ struct PlanInputs {
 /// folder.
 [[nodiscard]] std::string start_folder(const LoadedSpec& loaded);
 
-/// Returns warnings about files that the job needs and that are missing on this machine: mount
-/// sources, the virtual environment, the image, train.data.path, the program and its script. These
-/// are warnings because a file may exist on the nodes only.
+/// Returns problems with files that the job needs and that are missing on this machine: mount
+/// sources, the virtual environment, the image, train.data.path, the sources of stage, the program
+/// and its script. Most are warnings because a file may exist on the nodes only. A missing source
+/// of stage is an error: a path that only a node has needs no copy.
 [[nodiscard]] std::vector<Diagnostic> check_files(const LoadedSpec& loaded);
 
 }  // namespace dlrun

@@ -5,7 +5,9 @@
 #include <array>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "common/json_read.h"
 #include "common/text.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
@@ -201,6 +203,12 @@ void Planner::environment() {
   }
   if (spec_.container.save)
     p.made_folders.push_back({folder_of(*spec_.container.save), "container.save"_key});
+  for (const OutputCopy& one : spec_.outputs) {
+    if (one.to.starts_with('/')) p.made_folders.push_back({one.to, "outputs"_key});
+  }
+  if (spec_.download.path)
+    p.vars.push_back({"DLRUN_DOWNLOADS", *spec_.download.path, "download.path"_key, false,
+                      Origin::Kind::kDefault});
   for (const auto& [name, value] : e.vars)
     p.vars.push_back({name, value, "environment.vars"_key, false, Origin::Kind::kFile});
 }
@@ -266,11 +274,28 @@ void Planner::rank_variables() {
     if (name == "TMPDIR" && inputs_.target == Target::kSlurm)
       plan_.rank_options.push_back({"--tmpdir", value, "environment.vars"_key});
   }
+  node_copies();
   for (const auto& word : preset_.words)
     plan_.rank_options.push_back({"--word", word, from_preset});
   for (const auto& [name, value] : preset_.env)
     plan_.rank_env.push_back({name, value, from_preset});
   plan_.secrets = spec_.environment.secrets;
+}
+
+void Planner::node_copies() {
+  constexpr std::int64_t kUsualLimit = 600;
+  for (const StagedData& one : spec_.stage) {
+    nlohmann::ordered_json item{{"from", one.from}, {"to", one.to}};
+    if (one.unpack) item["unpack"] = true;
+    if (runtime_ != "none") item["in_container"] = true;
+    plan_.rank_options.push_back({"--stage", json_read::dump(item), "stage"_key});
+  }
+  for (const OutputCopy& one : spec_.outputs) {
+    nlohmann::ordered_json item{{"from", one.from}, {"to", one.to}};
+    if (one.every_s) item["every_s"] = *one.every_s;
+    item["limit_s"] = one.limit_s.value_or(kUsualLimit);
+    plan_.rank_options.push_back({"--output", json_read::dump(item), "outputs"_key});
+  }
 }
 
 void Planner::program() {

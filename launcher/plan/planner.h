@@ -32,6 +32,8 @@ class Planner {
   /// Adds the options of the profiler to the rank's options.
   void profile();
   void rank_variables();
+  /// Adds the rank agent's options for stage and outputs, which are JSON objects.
+  void node_copies();
   void program();
   /// Returns true if the ranks can use the host's MPI. An image rarely holds the host's libmpi.
   [[nodiscard]] bool may_use_mpi() const;

@@ -237,6 +237,11 @@ void Planner::check_own_mounts() {
   };
   check("container.image"_key, inputs_.runs_dir, "the runs folder",
         "; choose another folder with --runs");
+  check("download.path"_key, spec_.download.path.value_or(""), "the folder", "");
+  for (const StagedData& one : spec_.stage) check("stage"_key, one.from, "the source", "");
+  for (const OutputCopy& one : spec_.outputs) {
+    if (one.to.starts_with('/')) check("outputs"_key, one.to, "the folder", "");
+  }
   if (!preset_.is_trainer) return;
   check("train.data.path"_key, spec_.train.data_path.value_or(""), "the folder", "");
   check("checkpoint.dir"_key, spec_.checkpoint.dir.value_or(""), "the folder", "");
@@ -275,6 +280,11 @@ ContainerStep Planner::container_step() const {
   };
   mount(inputs_.runs_dir);
   if (!plan_.agent.empty()) mount(plan_.agent.substr(0, plan_.agent.rfind('/')));
+  if (spec_.download.path) mount(*spec_.download.path);
+  for (const StagedData& one : spec_.stage) mount(one.from);
+  for (const OutputCopy& one : spec_.outputs) {
+    if (one.to.starts_with('/')) mount(one.to);
+  }
   if (preset_.is_trainer) {
     if (spec_.train.data_path) mount(*spec_.train.data_path);
     if (spec_.checkpoint.dir && spec_.checkpoint.dir->starts_with('/'))

@@ -16,6 +16,7 @@
 #include "common/json_read.h"
 #include "common/run_events.h"
 #include "common/text.h"
+#include "common/units.h"
 #include "common/untrusted_file.h"
 #include "launcher/runs/status.h"
 
@@ -99,6 +100,22 @@ std::string event_text(const events::Joined& joined) {
 }
 std::string event_text(const events::Checked&) {
   return {};
+}
+/// Returns text such as "12 files, 1.5 GiB, on 4 nodes in 40 s".
+std::string copies_text(std::int64_t files, std::int64_t bytes, std::int64_t nodes,
+                        double seconds) {
+  return fmt::format("{}, {}, on {} in {}", count_of(files, "file"),
+                     bytes_text(static_cast<double>(bytes)), count_of(nodes, "node"),
+                     seconds_text(seconds));
+}
+std::string event_text(const events::Staging& staging) {
+  return count_of(staging.nodes, "node");
+}
+std::string event_text(const events::Staged& staged) {
+  return copies_text(staged.files, staged.bytes, staged.nodes, staged.seconds);
+}
+std::string event_text(const events::OutputsCopied& copied) {
+  return copies_text(copied.files, copied.bytes, copied.nodes, copied.seconds);
 }
 std::string event_text(const events::Missing& missing) {
   return fmt::format("{} did not connect within {}",

@@ -74,6 +74,7 @@ void begin_attempt(RunRecord& record, std::int64_t attempt) {
   record.attempt = attempt;
   record.joined = false;
   record.checked = false;
+  record.staging_nodes = 0;
   record.missing.clear();
   record.first_failed.reset();
   record.failed.clear();
@@ -103,6 +104,11 @@ class Application {
     record_.hosts = joined.hosts;
   }
   void operator()(const events::Checked&) const { record_.checked = true; }
+  void operator()(const events::Staging& staging) const {
+    record_.staging_nodes = staging.nodes > 0 ? staging.nodes : 1;
+  }
+  void operator()(const events::Staged&) const { record_.staging_nodes = 0; }
+  void operator()(const events::OutputsCopied&) const {}
   void operator()(const events::Missing& missing) const {
     for (const auto rank : missing.ranks) {
       if (record_.missing.size() < kMostMissing) record_.missing.push_back(rank);

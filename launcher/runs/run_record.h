@@ -52,7 +52,8 @@ struct RunRecord {
   std::int64_t ranks = 0;  ///< 0: not known yet
   std::string hosts;       ///< compressed node list of the ranks that joined
   bool joined = false;
-  bool checked = false;  ///< the ranks' check of collectives is done
+  bool checked = false;            ///< the ranks' check of collectives is done
+  std::int64_t staging_nodes = 0;  ///< nodes that copy data before the programs start; 0: none
   /// Checks of the nodes before the ranks join, such as "gpu,disk"; empty: none.
   std::string checks;
   std::vector<std::int64_t> missing;  ///< ranks that did not report in time

@@ -77,6 +77,11 @@ std::string running_detail(const RunRecord& record) {
                        record.restarts.back().cause);
   if (!record.attempt_reason.empty())
     return fmt::format("attempt {} has ended ({})", record.attempt, record.attempt_reason.text());
+  if (record.staging_nodes > 0)
+    return fmt::format("staging: {} {} data before the programs start (stage)",
+                       record.staging_nodes == 1 ? std::string("a node")
+                                                 : fmt::format("{} nodes", record.staging_nodes),
+                       record.staging_nodes == 1 ? "copies" : "copy");
   if (!record.joined && !record.checks.empty())
     return fmt::format("the nodes are checked ({}) before the ranks join",
                        printable(record.checks));

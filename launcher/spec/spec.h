@@ -90,8 +90,29 @@ struct Launch {
 struct Download {
   std::string url;     ///< https:// or http://, without user and password
   std::string sha256;  ///< 64 hexadecimal digits, lowercase
-  std::string file;    ///< the file's name in train.data.path
+  std::string file;    ///< the file's name in its folder
   std::optional<std::int64_t> bytes;
+};
+
+/// Data that the agent copies to each node before the ranks' programs start.
+struct StagedData {
+  std::string from;     ///< a file or a folder, absolute
+  std::string to;       ///< $VARIABLE/PATH: the node expands the variable
+  bool unpack = false;  ///< `from` is a tar archive; `to` is the folder of its contents
+};
+
+/// A folder of each node whose files the agent copies to a place that stays.
+struct OutputCopy {
+  std::string from;                     ///< $VARIABLE/PATH: the node expands the variable
+  std::string to;                       ///< absolute, or relative to the run's directory
+  std::optional<std::int64_t> every_s;  ///< nullopt: only at the end of each attempt
+  std::optional<std::int64_t> limit_s;  ///< the longest time for one copy
+};
+
+/// Files that any program needs; a login node fetches them.
+struct DownloadSpec {
+  std::optional<std::string> path;  ///< absolute
+  std::vector<Download> files;
 };
 
 /// Settings of the bundled trainer. The trainer has its own default for each absent setting.
@@ -216,6 +237,9 @@ struct JobSpec {
   Environment environment;
   ContainerSpec container;
   Launch launch;
+  DownloadSpec download;
+  std::vector<StagedData> stage;
+  std::vector<OutputCopy> outputs;
   TrainSpec train;
   CheckpointSpec checkpoint;
   RetrySpec retry;

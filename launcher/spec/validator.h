@@ -70,6 +70,12 @@ class Validator {
   void check_spare_nodes();
   void check_known_bad();
 
+  // validate_data.cc: download, stage and outputs
+  void check_data();
+  void check_download_section();
+  /// Warns if a container may not have the node's disk that stage and outputs name.
+  void check_node_disk();
+
   // validate_train.cc: launch and train
   void check_preset();
   void check_launch();

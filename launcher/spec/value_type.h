@@ -148,6 +148,24 @@ struct ValueType<std::vector<PreflightCheck>> : StructuredValue<std::vector<Pref
 };
 
 template <>
+struct ValueType<std::vector<StagedData>> : StructuredValue<std::vector<StagedData>> {
+  static constexpr ValueTraits kTraits{};
+  static void set(const ValueReader& in, Access<std::vector<StagedData>> member);
+  [[nodiscard]] static ValueJson schema(const KeyRow& row);
+  [[nodiscard]] static std::string description(const KeyRow& row);
+  [[nodiscard]] static OptionText yaml(const std::vector<StagedData>& value);
+};
+
+template <>
+struct ValueType<std::vector<OutputCopy>> : StructuredValue<std::vector<OutputCopy>> {
+  static constexpr ValueTraits kTraits{};
+  static void set(const ValueReader& in, Access<std::vector<OutputCopy>> member);
+  [[nodiscard]] static ValueJson schema(const KeyRow& row);
+  [[nodiscard]] static std::string description(const KeyRow& row);
+  [[nodiscard]] static OptionText yaml(const std::vector<OutputCopy>& value);
+};
+
+template <>
 struct ValueType<std::vector<SweptKey>> : StructuredValue<std::vector<SweptKey>> {
   static constexpr ValueTraits kTraits{.is_map = true};
   static void set(const ValueReader& in, Access<std::vector<SweptKey>> member);

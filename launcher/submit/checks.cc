@@ -127,10 +127,24 @@ Result<> look_for_files(Work& work) {
   // `dlrun submit --test-only` of a sweep only asks Slurm about the first array.
   if (work.stage == CheckStage::kTestOnly && work.sweep != nullptr) return {};
   const LoadedSpec& loaded = work.job.experiment->loaded;
-  const auto missing =
+  auto missing =
       work.stage == CheckStage::kLocalRun ? check_files(loaded) : preflight(work.context, loaded);
+  const auto is_error = [](const Diagnostic& one) {
+    return one.severity == Diagnostic::Severity::kError;
+  };
+  if (std::any_of(missing.begin(), missing.end(), is_error))
+    return fail(Errc::kInvalid, std::move(missing));
   work.reporter.diagnostics(missing);
   work.found.warnings = missing.size();
+  return {};
+}
+
+/// Notes that a session starts no agent that would copy data.
+Result<> note_uncopied_data(Work& work) {
+  if (!work.job.experiment) return {};
+  const JobSpec& spec = work.job.experiment->loaded.spec;
+  if (!spec.stage.empty() || !spec.outputs.empty())
+    work.reporter.note("a session copies no data to or from its nodes (stage, outputs)");
   return {};
 }
 
@@ -194,6 +208,7 @@ constexpr Row kRows[] = {
     {kQueued | CheckStage::kResubmission | CheckStage::kSession | CheckStage::kLocalRun,
      read_secrets},
     {static_cast<unsigned>(CheckStage::kSession), check_carried_secrets},
+    {static_cast<unsigned>(CheckStage::kSession), note_uncopied_data},
     {kQueued | CheckStage::kResubmission | CheckStage::kSession, find_dependencies},
     {kQueued | CheckStage::kResubmission | CheckStage::kSession, avoid_bad_nodes},
     {static_cast<unsigned>(CheckStage::kCheckReport), find_missing_downloads},

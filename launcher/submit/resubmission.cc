@@ -64,6 +64,7 @@ bool needs_spec(std::string_view resolved_yaml) {
     if (value_in(*document, environment, tool) != nullptr) return true;
   }
   return value_in(*document, root, "after") != nullptr ||
+         value_in(*document, root, "download") != nullptr ||
          value_in(*document, data, "download") != nullptr;
 }
 

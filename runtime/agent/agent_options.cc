@@ -109,6 +109,17 @@ std::function<Result<>(std::string_view)> parsed_into(const Parse& parse, Target
   };
 }
 
+/// Returns an Option::takes that adds the result of `parse` for the value to a list.
+template <typename Parse, typename Item>
+std::function<Result<>(std::string_view)> item_into(const Parse& parse, std::vector<Item>& list) {
+  return [&parse, &list](std::string_view value) -> Result<> {
+    auto parsed = parse(value);
+    if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
+    list.push_back(std::move(*parsed));
+    return {};
+  };
+}
+
 std::vector<Option> options_of_run(LeadOptions& lead) {
   return {{"--runs", text_into("--runs", lead.runs), {}},
           {"--name", text_into("--name", lead.name), {}},
@@ -205,6 +216,11 @@ Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
   lead.always_reports = std::find(ranks, program, "--trusted") != program;
   if (const auto checks = std::find(ranks, program, "--preflight"); program - checks > 1)
     lead.node_checks = checks[1];
+  for (auto at = std::find(ranks, program, "--stage"); program - at > 1;
+       at = std::find(at + 2, program, "--stage")) {
+    DLRUN_TRY_ASSIGN(auto item, StageItem::parse(at[1]));
+    lead.stage.push_back(std::move(item));
+  }
   return lead;
 }
 
@@ -293,6 +309,8 @@ std::vector<Option> options_of_rank(RankOptions& rank) {
              return {};
            },
            {}},
+          {"--stage", item_into(StageItem::parse, rank.stage), {}},
+          {"--output", item_into(OutputItem::parse, rank.outputs), {}},
           {"--trusted", {}, [&rank] { rank.is_trusted = true; }}};
 }
 
@@ -331,6 +349,51 @@ Result<Invocation> parse_autopsy(const std::vector<std::string>& arguments) {
     autopsy.pids.push_back(static_cast<pid_t>(*pid));
   }
   return autopsy;
+}
+
+/// Parses the options of `stage`, which only the rank's agent starts. The items follow "--".
+Result<Invocation> parse_stage(const std::vector<std::string>& arguments) {
+  StageOptions stage;
+  const auto items = read_options(
+      arguments, {{"--nnodes", number_into("--nnodes", "nodes", 1, 1 << 24, stage.nnodes), {}}});
+  if (!items) return tl::unexpected<Error>(items.error());
+  for (const auto& word : *items) {
+    DLRUN_TRY_ASSIGN(auto item, StageItem::parse(word));
+    stage.items.push_back(std::move(item));
+  }
+  return stage;
+}
+
+/// Parses the options of `collect`, which only the rank's agent starts. The items follow "--".
+Result<Invocation> parse_collect(const std::vector<std::string>& arguments) {
+  CollectOptions collect;
+  const auto items = read_options(
+      arguments, {{"--run", text_into("--run", collect.run), {}},
+                  {"--node",
+                   [&](std::string_view value) -> Result<> {
+                     int node = 0;
+                     DLRUN_TRY(take_number(value, "--node", "nodes", 0, 1 << 24, node));
+                     collect.node = node;
+                     return {};
+                   },
+                   {}},
+                  {"--torn-after",
+                   [&](std::string_view value) -> Result<> {
+                     const auto time = parse_int(value);
+                     if (!time)
+                       return fail(Errc::kUsage, "--torn-after '{}' is not a time",
+                                   printable(value));
+                     collect.torn_after = std::chrono::milliseconds(*time);
+                     return {};
+                   },
+                   {}},
+                  {"--last", {}, [&] { collect.is_last = true; }}});
+  if (!items) return tl::unexpected<Error>(items.error());
+  for (const auto& word : *items) {
+    DLRUN_TRY_ASSIGN(auto item, OutputItem::parse(word));
+    collect.items.push_back(std::move(item));
+  }
+  return collect;
 }
 
 Result<Invocation> parse_relay(const std::vector<std::string>& arguments) {
@@ -417,6 +480,10 @@ rank runs the program of one task:
   --profile-delay SECS    time from the start of the program to that of the profile (0)
   --profile-for SECS      length of the profile (to the end of the program)
   --tmpdir DIR            TMPDIR that the user asked for; Slurm sets /tmp if it cannot write there
+  --stage JSON            data that the first agent of the node copies before any program starts:
+                          {"from": PATH, "to": "$VARIABLE/PATH", "unpack": true}
+  --output JSON           folder whose files the first agent of the node copies from it:
+                          {"from": "$VARIABLE/PATH", "to": PATH, "every_s": N, "limit_s": N}
   --trusted               give the program access to the store
 relay connects `dlrun forward` to ports of the node, over standard input and output.
   --any-user              connect to programs of other users of the node, too
@@ -430,6 +497,8 @@ Result<Invocation> parse_arguments(const std::vector<std::string>& arguments) {
   if (word == "lead") return parse_lead(arguments);
   if (word == "rank") return parse_rank(arguments);
   if (word == "autopsy") return parse_autopsy(arguments);
+  if (word == "stage") return parse_stage(arguments);
+  if (word == "collect") return parse_collect(arguments);
   if (word == "relay") return parse_relay(arguments);
   if (word == "sshd") return parse_sshd(arguments);
   if (word == "--help" || word == "-h") return HelpAsked{};

@@ -18,6 +18,7 @@
 #include "runtime/agent/attempt_watch.h"
 #include "runtime/agent/background_call.h"
 #include "runtime/agent/background_file.h"
+#include "runtime/agent/broadcast.h"
 #include "runtime/agent/gate.h"
 #include "runtime/agent/idle_gpus.h"
 #include "runtime/agent/messages.h"
@@ -79,6 +80,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void stop_step(bool kills) override {
     if (step_) step_->stop(kills);
   }
+  void begin_broadcast() override;
 
   // GateHandler
   bool on_peer(PeerId peer, const Claim& claim) override;
@@ -119,6 +121,10 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void wait_for_step();
   void take_signals();
   void look_at_limit();
+  /// Returns the files to send to the nodes. Only the first attempt sends files: a later one finds
+  /// the staged data, or has lost nodes, which sbcast does not know.
+  [[nodiscard]] std::vector<Broadcast> files_to_broadcast() const;
+  void on_broadcast(const BroadcastResult& result);
   /// Asks the controller whether the nodes that srun named have failed, and reports the failed ones
   /// to the attempt.
   void confirm_node_failure(Clock::time_point now);
@@ -141,6 +147,8 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void handle(const Sender& from, const to_lead::Checking& checking);
   void handle(const Sender& from, const to_lead::Checked& checked);
   void handle(const Sender& from, const to_lead::CheckFailed& failed);
+  void handle(const Sender& from, const to_lead::Staged& staged);
+  void handle(const Sender& from, const to_lead::Collected& collected);
   void handle(const Sender& from, const to_lead::Put& put);
   void handle(const Sender& from, const to_lead::Get& get);
   void handle(const Sender& from, const to_lead::Progress& progress);
@@ -179,6 +187,8 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   std::unique_ptr<StopEarly> stop_early_;
   std::unique_ptr<Step> step_;
   BackgroundCall<Result<JobFacts>> limit_;
+  std::vector<Broadcast> broadcasts_;  ///< files to send to the nodes before they stage
+  BackgroundCall<BroadcastResult> broadcast_;
   int ends_asked_ = 0;  ///< number of signals that asked for the end
   SampleBoard samples_{Clock::now()};
   IdleGpus idle_gpus_{options_.idle_gpu_after};

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "common/env.h"
+#include "runtime/agent/copy_items.h"
 #include "runtime/agent/retry.h"
 #include "runtime/agent/stop_early.h"
 
@@ -46,6 +47,7 @@ struct LeadOptions {
   bool always_reports = false;
   /// The ranks' `--preflight` option: the checks that run before the programs start. Empty: none.
   std::string node_checks;
+  std::vector<StageItem> stage{};  ///< the ranks' `--stage` options
   /// Exit code of a job script that ended before it started the ranks. If set, there is no step,
   /// and `command` is the command at which the script ended.
   std::optional<int> never_started;

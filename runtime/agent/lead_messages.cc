@@ -116,6 +116,14 @@ void AttemptRunner::handle(const Sender& from, const to_lead::CheckFailed& faile
   attempt_->on_check_failed(from.rank, failed.words, failed.is_own, from.now);
 }
 
+void AttemptRunner::handle(const Sender& from, const to_lead::Staged& staged) {
+  attempt_->on_staged(from.rank, staged.files, staged.bytes, from.now);
+}
+
+void AttemptRunner::handle(const Sender& from, const to_lead::Collected& collected) {
+  attempt_->on_collected(from.rank, collected.files, collected.bytes, from.now);
+}
+
 void AttemptRunner::handle(const Sender& from, const to_lead::Put& put) {
   answer(store_.put(from.rank, put.id, put.key, put.value));
 }

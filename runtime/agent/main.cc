@@ -1,10 +1,12 @@
 // The program dlrun-agent, which runs in the job's allocation: `lead` in the batch step, `rank`
-// around every task, `relay` and `sshd` for `dlrun forward` and `dlrun ssh-config`.
+// around every task, `autopsy`, `stage` and `collect` beside its program, `relay` and `sshd` for
+// `dlrun forward` and `dlrun ssh-config`.
 
 #include <unistd.h>
 
 #include <cstdio>
 #include <string>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -30,6 +32,16 @@ int main(int argc, char** argv) {
   if (const auto* rank = std::get_if<RankOptions>(&*invocation)) return run_rank(*rank, env);
   if (const auto* autopsy = std::get_if<AutopsyOptions>(&*invocation))
     return run_autopsy(*autopsy, env);
+  const auto print_report = [](const CopyReport& report) {
+    std::puts(report.line().c_str());
+    return report.error.empty() ? 0 : 1;
+  };
+  if (const auto* stage = std::get_if<StageOptions>(&*invocation))
+    return print_report(stage_data(*stage, env));
+  if (const auto* collect = std::get_if<CollectOptions>(&*invocation)) {
+    std::ignore = ::nice(10);  // the program goes first
+    return print_report(collect_outputs(*collect, env));
+  }
   if (const auto* relay = std::get_if<RelayOptions>(&*invocation))
     return print_failure(run_relay(*relay));
   if (const auto* sshd = std::get_if<SshdOptions>(&*invocation))

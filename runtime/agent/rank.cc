@@ -110,6 +110,8 @@ Result<> RankRunner::say_hello() {
                        .pid = ::getpid(),
                        .port = held_.port,
                        .unfit = dlrun::join(node_problems_, "; ")};
+  hello.stages = stages_here();
+  if (collects_here()) hello.collects = time_to_collect();
   if (options_.checks.clock) {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     hello.time = std::chrono::duration_cast<milliseconds>(now);
@@ -194,6 +196,8 @@ Result<> RankRunner::start_check() {
 }
 
 void RankRunner::start_program() {
+  if (const auto found = find_staged_data(); !found)
+    return give_up(kExitStaging, found.error().message);
   if (const auto started = launch_program(); !started)
     give_up(exit_code_of(started.error()), started.error().message);
 }
@@ -235,6 +239,7 @@ Result<> RankRunner::launch_program() {
   state_.on_program_start();
   output_.begin();
   if (lead_.is_made()) meter_.begin(loop_, env_, world_);
+  begin_outputs(Clock::now());
   return {};
 }
 
@@ -325,6 +330,7 @@ void RankRunner::tick() {
   reap();  // a SIGCHLD can be lost
   const auto now = Clock::now();
   state_.tick(now);
+  tick_copies(now);
   if (!state_.is_ending()) {
     meter_.tick(now);
     if (check_) check_->tick(now);
@@ -349,6 +355,8 @@ TemplateFields own_fields(const RankOptions& options, const Env& env, const Worl
 }  // namespace
 
 bool RankRunner::prepare() {
+  set_missing_tmpdir(options_.stage, options_.outputs, env_);
+  if (!options_.outputs.empty()) state_.wait_for_outputs(time_to_collect() + kOutputsMargin);
   fields_ = own_fields(options_, env_, world_);
   if (world_.rank != 0 && !needs_port(options_)) return true;
   if (auto held = hold_free_port()) {
@@ -361,6 +369,13 @@ bool RankRunner::prepare() {
   return true;
 }
 
+void RankRunner::start_alone() {
+  if (!options_.stage.empty() && world_.size > 1)
+    return give_up(kExitUsage, "only dlrun-agent lead can stage data for several ranks (--stage)");
+  const bool is_alone = world_.size == 1;
+  on_start(is_alone ? "127.0.0.1" : "", is_alone ? "127.0.0.1" : "", held_.port);
+}
+
 int RankRunner::run() {
   const auto signals =
       loop_.watch(guarded_.signals.get(), EPOLLIN, [this](std::uint32_t) { take_signals(); });
@@ -369,8 +384,7 @@ int RankRunner::run() {
     if (const auto code = join_lead()) return *code;
   } else {
     open_log();
-    const bool is_alone = world_.size == 1;
-    on_start(is_alone ? "127.0.0.1" : "", is_alone ? "127.0.0.1" : "", held_.port);
+    stages_here() ? start_staging() : start_alone();
   }
   while (!is_done()) {
     loop_.run_once(next_wait());
@@ -398,6 +412,9 @@ int run_rank(const RankOptions& options, const Env& env) {
   if (::isatty(STDIN_FILENO) == 1 && !env.has("DLRUN_LEAD")) {
     // The program replaces this process, so that it keeps the terminal as its input and output.
     auto own = env;
+    set_missing_tmpdir(options.stage, options.outputs, own);
+    if (const auto report = stage_data({options.stage, world->nnodes}, own); !report.error.empty())
+      return refuse(*world, {Errc::kIo, report.error}, kExitStaging);
     auto fields = own_fields(options, env, *world);
     fields.addr = fields.master_addr = "127.0.0.1";
     // The port is free again once the program has replaced this process.

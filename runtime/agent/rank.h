@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/env.h"
+#include "runtime/agent/copy_items.h"
 #include "runtime/agent/node_check.h"
 #include "runtime/agent/profile.h"
 #include "runtime/agent/template.h"
@@ -19,8 +20,10 @@ struct RankOptions {
   int nproc_per_node = 1;
   NodeChecks checks;  ///< checks before the program starts
   ProfileOptions profile{};
-  std::string tmpdir{};     ///< TMPDIR of the spec; empty: keep the current one
-  bool is_trusted = false;  ///< the program is dlrun's own and gets the store
+  std::string tmpdir{};               ///< TMPDIR of the spec; empty: keep the current one
+  bool is_trusted = false;            ///< the program is dlrun's own and gets the store
+  std::vector<StageItem> stage{};     ///< data to copy to the node before the program starts
+  std::vector<OutputItem> outputs{};  ///< folders to copy from the node
   std::vector<std::string> program;
 };
 

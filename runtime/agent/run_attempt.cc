@@ -79,12 +79,13 @@ Result<AttemptEnd> AttemptRunner::run() {
   if (addresses_.empty()) addresses_.emplace_back("127.0.0.1");
   if (addresses_.size() > kAddressesLimit) addresses_.resize(kAddressesLimit);
 
+  broadcasts_ = files_to_broadcast();
   const auto job_nodes = options_.local ? std::string() : nodes_of_step(command_, env_);
   attempt_ = std::make_unique<Attempt>(
       AttemptOptions{options_.join_timeout, options_.forwards_usr1, options_.local.value_or(0),
                      job_nodes, options_.hang_after, tries_collective(options_), true,
                      options_.retry.is_on() && options_.retry.on.contains(Cause::kTimeout),
-                     marks_errors()},
+                     marks_errors(), !broadcasts_.empty()},
       *this, Clock::now());
   const auto env = step_env();
   record(events::Started{.ranks = options_.local.value_or(0),
@@ -228,9 +229,35 @@ void AttemptRunner::on_limit_known(const Result<JobFacts>& facts) {
   if (left > before + kSignalComesEarly.count()) return;
   attempt_->on_limit_near();
   if (!ends_before_limit_) return;
-  const auto margin = std::min<std::int64_t>(kRequeueTakes.count(), left / 2);
+  // The outputs are copied before the job is queued again.
+  const auto margin =
+      std::min<std::int64_t>((kRequeueTakes + attempt_->longest_collecting()).count(), left / 2);
+  const auto requeue_s = std::min<std::int64_t>(kRequeueTakes.count(), left / 4);
+  attempt_->end_collecting_by(Clock::now() + std::chrono::seconds(left - requeue_s));
   attempt_->on_limit_ahead(std::chrono::seconds(std::max<std::int64_t>(left - margin, 0)),
                            Clock::now());
+}
+
+std::vector<Broadcast> AttemptRunner::files_to_broadcast() const {
+  const auto nodes = parse_int(env_.get_or("SLURM_JOB_NUM_NODES", "")).value_or(1);
+  if (options_.local || run_.attempt > 0 || options_.stage.empty()) return {};
+  return planned_broadcasts(options_.stage, env_, nodes);
+}
+
+void AttemptRunner::begin_broadcast() {
+  for (const auto& file : broadcasts_)
+    say(fmt::format("staging: sbcast sends {} to all nodes", printable(file.from)));
+  broadcast_.ask([files = broadcasts_, items = options_.stage.size(), env = env_] {
+    return broadcast_files(files, items, env);
+  });
+}
+
+void AttemptRunner::on_broadcast(const BroadcastResult& result) {
+  for (const auto& problem : result.problems) {
+    say(problem);
+    record(events::Warning{.message = problem});
+  }
+  attempt_->on_broadcast(result.copies);
 }
 
 void AttemptRunner::confirm_node_failure(Clock::time_point now) {
@@ -281,6 +308,7 @@ void AttemptRunner::tick(Clock::time_point now) {
   if (step_) step_->tick();
   confirm_node_failure(now);
   if (const auto facts = limit_.take()) on_limit_known(*facts);
+  if (const auto sent = broadcast_.take()) on_broadcast(*sent);
   if (now >= next_beat_) {
     next_beat_ = now + kBeatEvery;
     broadcast(to_rank::Beat{});

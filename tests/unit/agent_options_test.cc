@@ -161,5 +161,32 @@ TEST_CASE(
     CHECK_FALSE(parse_arguments({"lead", "--never-started", code, "--", "why"}).has_value());
 }
 
+TEST_CASE("data to stage and outputs are JSON objects, and lead finds those of the ranks") {
+  const std::string stage = R"({"from":"/d/a.tar","to":"$TMPDIR/a","unpack":true})";
+  const std::string output = R"({"from":"$TMPDIR/c","to":"out","limit_s":60})";
+  const auto parsed = parse_arguments({"rank", "--stage", stage, "--output", output, "--", "x"});
+  REQUIRE(parsed);
+  const auto& rank = std::get<RankOptions>(*parsed);
+  REQUIRE(rank.stage.size() == 1);
+  CHECK(rank.stage[0].unpack);
+  REQUIRE(rank.outputs.size() == 1);
+  CHECK(rank.outputs[0].limit == std::chrono::seconds(60));
+  const auto led = parse_arguments({"lead", "--", "srun", "dlrun-agent", "rank", "--stage", stage,
+                                    "--stage", stage, "--", "x", "--stage", "y"});
+  REQUIRE(led);
+  CHECK(std::get<LeadOptions>(*led).stage.size() == 2);
+  const auto child = parse_arguments({"stage", "--nnodes", "2", "--", stage});
+  REQUIRE(child);
+  CHECK(std::get<StageOptions>(*child).nnodes == 2);
+  const auto last = parse_arguments({"collect", "--run", "/r", "--node", "1", "--last",
+                                     "--torn-after", "1700000000000", "--", output});
+  REQUIRE(last);
+  const auto& collect = std::get<CollectOptions>(*last);
+  CHECK(collect.node == 1);
+  CHECK(collect.is_last);
+  CHECK(collect.torn_after == std::chrono::milliseconds(1'700'000'000'000));
+  CHECK_FALSE(parse_arguments({"rank", "--stage", "x", "--", "y"}));
+}
+
 }  // namespace
 }  // namespace dlrun::agent

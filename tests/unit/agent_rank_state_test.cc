@@ -529,5 +529,26 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a rank that waits for outputs stays, and waits longer for lead's confirmation") {
+  RankScene scene;
+  scene.state.wait_for_outputs(seconds(60));
+  scene.run_with_lead();
+  scene.state.on_program_end(1, 0, scene.now);
+  scene.is_any_alive = false;
+  CHECK_FALSE(scene.state.processes_are_gone(scene.now));
+  scene.pass_with_lead(seconds(1));
+  CHECK(scene.state.processes_are_gone(scene.now));
+  CHECK_FALSE(scene.is_done({.waits_for_outputs = true}));
+  scene.pass_with_lead(std::chrono::duration_cast<seconds>(kExitNotedWithin) + seconds(30));
+  CHECK_FALSE(scene.is_done());
+  SUBCASE("lead confirms") {
+    scene.state.on_noted();
+  }
+  SUBCASE("the time is over") {
+    scene.pass_with_lead(seconds(31));
+  }
+  CHECK(scene.is_done());
+}
+
 }  // namespace
 }  // namespace dlrun::agent

@@ -123,5 +123,20 @@ TEST_CASE("missing mounts, images, environments and programs are reported, each 
             "the program '/no/such/program'"));
 }
 
+TEST_CASE("a missing source of stage is an error at its line, unless dlrun fetches the file") {
+  TemporaryDirectory folder;
+  const std::string job = "resources: {time: 1m}\nlaunch: {command: [x]}\n";
+  const std::string stage = "stage:\n  - {from: ./data/a.tar, to: $TMPDIR/a, unpack: true}\n";
+  CHECK(has(found(folder, job + stage), "exp.yaml:4:5: error: stage[0]: the source '" +
+                                            (folder / "data/a.tar").string() +
+                                            "' does not exist here"));
+  const std::string download =
+      "download: {path: ./data, files: [{url: \"https://h.org/a.tar\", sha256: " +
+      std::string(64, 'a') + "}]}\n";
+  CHECK(found(folder, job + stage + download).empty());
+  std::filesystem::create_directories(folder / "data/a.tar");
+  CHECK(has(found(folder, job + stage), "is a folder, not an archive"));
+}
+
 }  // namespace
 }  // namespace dlrun

@@ -89,6 +89,21 @@ TEST_CASE("while nodes are checked, status says so") {
   CHECK(assess(facts).detail.empty());
 }
 
+TEST_CASE("while nodes copy their data, status says so") {
+  RunFacts facts = submitted();
+  facts.report = report(JobPhase::kRunning, "RUNNING");
+  const Json started = {{"event", "started"}, {"attempt", 0}, {"ranks", 0}};
+  const Json staging = {{"event", "staging"}, {"attempt", 0}, {"nodes", 2}};
+  facts.record = record({kClaimed, started, staging});
+  CHECK(assess(facts).detail == "staging: 2 nodes copy data before the programs start (stage)");
+  facts.record = record({kClaimed,
+                         started,
+                         staging,
+                         {{"event", "staged"}, {"attempt", 0}, {"nodes", 2}},
+                         {{"event", "joined"}, {"attempt", 0}, {"ranks", 2}}});
+  CHECK(assess(facts).detail.empty());
+}
+
 TEST_CASE("the state of a job that Slurm no longer knows is unknown") {
   RunFacts facts = submitted();
   facts.why_no_accounting = "Slurm accounting storage is disabled";
