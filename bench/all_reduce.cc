@@ -184,9 +184,9 @@ Result<> measure_round(Communicators& communicators, InPlace& in_place, std::vec
                        int round, Rounds& rounds) {
   const int repeats = static_cast<int>(
       std::clamp<std::size_t>((std::size_t{8} << 20U) / (values.size() * sizeof(float)), 5, 400));
-  Result<> failed;
+  Result<> outcome;
   const auto ours = [&](Communicator& communicator) {
-    if (failed) failed = communicator.all_reduce(std::span(values), ReduceOp::kSum);
+    if (outcome) outcome = communicator.all_reduce(std::span(values), ReduceOp::kSum);
   };
   std::array<std::vector<double>, kMethods> times;
   const auto turn = [&](Method method, const auto& call) -> Result<> {
@@ -211,15 +211,15 @@ Result<> measure_round(Communicators& communicators, InPlace& in_place, std::vec
   for (int i = 0; i < repeats; ++i) {
     measure(times[kInPlaceWithWrite], 1, [&] {
       in_place.write_own();
-      if (failed) failed = communicators.shm->barrier();
+      if (outcome) outcome = communicators.shm->barrier();
       measure(times[kInPlace], 1, [&] {
-        if (failed) failed = in_place.all_reduce();
+        if (outcome) outcome = in_place.all_reduce();
       });
     });
   }
   for (int method = 0; method < kMethods; ++method)
     rounds.us[method].push_back(median(std::move(times[method])));
-  return failed;
+  return outcome;
 }
 
 void print_row(std::size_t bytes, const Rounds& rounds) {

@@ -16,8 +16,8 @@
 namespace {
 
 constexpr std::size_t kLanes = 16;
-// Number of independent sums. It exceeds the latency of a multiply-add in cycles, and is below the
-// number of registers.
+// Number of independent sums. It exceeds the latency of a multiply-add in cycles, so that the core
+// never waits for a result, and is below the number of registers.
 constexpr std::size_t kChains = 12;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 using Lanes8 = float __attribute__((vector_size(8 * sizeof(float))));
@@ -70,9 +70,9 @@ EACH_ISA void stream(Lanes* __restrict p, const Lanes* __restrict g, Lanes* __re
   }
 }
 
-/// Returns the shortest of several runs in seconds: the machine's limit without disturbances.
+/// Returns the time of the shortest run, which other work on the machine has disturbed least.
 template <typename Work>
-double seconds(int runs, const Work& work) {
+double shortest_seconds(int runs, const Work& work) {
   double least = 1e9;
   for (int i = 0; i < runs; ++i) {
     const auto start = std::chrono::steady_clock::now();
@@ -94,14 +94,14 @@ int main(int argc, char** argv) {
   constexpr std::size_t kTimes = 200'000;
   volatile float keep = 0;
   const MultiplyAdd multiply_add = widest();
-  const double multiplying = seconds(10, [&] { keep = multiply_add.run(kTimes); });
+  const double multiplying = shortest_seconds(10, [&] { keep = multiply_add.run(kTimes); });
   const std::size_t lines = (count + kLanes - 1) / kLanes;
   struct Line {
     alignas(sizeof(Lanes)) Lanes values;
   };
   std::vector<Line> p(lines), g(lines), m(lines), v(lines);
-  const double streaming =
-      seconds(100, [&] { stream(&p[0].values, &g[0].values, &m[0].values, &v[0].values, lines); });
+  const double streaming = shortest_seconds(
+      100, [&] { stream(&p[0].values, &g[0].values, &m[0].values, &v[0].values, lines); });
   std::printf("%.1f %.1f\n",
               static_cast<double>(2 * multiply_add.lanes * kChains * kTimes) / multiplying * 1e-9,
               static_cast<double>(7 * sizeof(float) * count) / streaming * 1e-9);

@@ -27,7 +27,7 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr rlim_t kOtherFiles = 64;  ///< descriptors of this process that are no connections
+constexpr rlim_t kOtherFiles = 64;  ///< descriptors that are not connections to lead
 
 Result<SimulationOptions> parse_options(const std::vector<std::string>& arguments) {
   constexpr const char* kUsage =
@@ -63,7 +63,8 @@ Result<LeadAccess> find_lead(const Env& env) {
   DLRUN_TRY_ASSIGN(const auto endpoints, parse_endpoints(env.get_or("DLRUN_LEAD", "")));
   const auto secret = key_of_text(env.get_or("DLRUN_SECRET", ""));
   if (!secret) return fail(Errc::kUsage, "DLRUN_SECRET is not set: only lead starts this program");
-  // A connection from 127.1.0.1 reaches only loopback addresses.
+  // The simulated ranks connect from addresses such as 127.1.0.1, which reach only loopback
+  // addresses. The endpoint is therefore lead's port on 127.0.0.1.
   return LeadAccess{
       .endpoint = {"127.0.0.1", endpoints.front().port},
       .secret = *secret,
@@ -92,7 +93,8 @@ Result<> simulate(const std::vector<std::string>& arguments) {
   DLRUN_TRY(check_file_limit(options.ranks));
   DLRUN_TRY(init_crypto());
   ignore_write_signals();
-  // Lead stops its step soon after a death. The ranks that are left are still measured then.
+  // Lead sends these signals to its step soon after a death, while this program still measures the
+  // remaining ranks.
   for (const int signal : {SIGTERM, SIGQUIT}) ::signal(signal, SIG_IGN);
   DLRUN_TRY_ASSIGN(const auto measured, simulate_job(options, lead));
   return write_file_atomic(options.results, measured.dump() + "\n");

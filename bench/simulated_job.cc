@@ -86,12 +86,12 @@ enum class RankPhase {
 struct SimulatedRank {
   int number = 0;
   RankPhase phase = RankPhase::kWaiting;
-  Clock::time_point due{};  ///< when the rank does its next step on its own
+  Clock::time_point due{};  ///< when take_step() is called for this rank next
   std::optional<LinkTry> attempt{};
   std::optional<Link> link{};
   std::optional<EventLoop::Watch> watch{};
   LinkPace pace{};
-  std::int64_t step = 0;
+  std::int64_t step = 0;  ///< training step in the rank's heartbeats
 };
 
 /// All ranks of the job, and the measurements. One thread.
@@ -140,9 +140,10 @@ class Simulation {
   template <typename Message>
   void handle(SimulatedRank&, const Message&) {}
 
-  /// Goes on to the next phase of the measurement if it is time.
-  void look(Clock::time_point now);
-  Result<> measure(Clock::time_point now);
+  /// Calls change_phase() if the present phase is complete. Fails the simulation if the phase has
+  /// reached its time limit.
+  void check_phase(Clock::time_point now);
+  Result<> change_phase(Clock::time_point now);
   void fail_for(std::string why) {
     if (!failure_) failure_ = Error{Errc::kUnavailable, std::move(why)};
   }
@@ -155,7 +156,11 @@ class Simulation {
   std::priority_queue<Due, std::vector<Due>, std::greater<>> queue_;
 
   Phase phase_ = Phase::kJoining;
-  Clock::time_point began_{}, phase_began_{}, told_last_{}, noted_last_{};
+  Clock::time_point began_{}, phase_began_{};
+  Clock::time_point told_last_{};   ///< when a rank last received Start or End
+  Clock::time_point noted_last_{};  ///< when a connection was last closed
+  /// Numbers of ranks that have received Start, that have received End, and whose connection is
+  /// closed.
   int started_ = 0, told_ = 0, gone_ = 0;
   std::int64_t tries_ = 0, beats_ = 0, beats_before_ = 0;
   std::string last_try_error_;
@@ -342,7 +347,7 @@ void Simulation::handle(SimulatedRank& rank, const to_rank::End&) {
        to_lead::Exit{{.code = 128 + SIGTERM, .signal = SIGTERM, .error = {}, .is_own = false}});
 }
 
-void Simulation::look(Clock::time_point now) {
+void Simulation::check_phase(Clock::time_point now) {
   switch (phase_) {
     case Phase::kJoining:
       if (now > began_ + kJoinLimit)
@@ -371,11 +376,11 @@ void Simulation::look(Clock::time_point now) {
     case Phase::kOver:
       return;
   }
-  if (auto done = measure(now); !done) failure_ = std::move(done.error());
+  if (auto done = change_phase(now); !done) failure_ = std::move(done.error());
 }
 
-/// Ends the present phase, and begins the next one.
-Result<> Simulation::measure(Clock::time_point now) {
+/// Records the measurements of the present phase, and begins the next one.
+Result<> Simulation::change_phase(Clock::time_point now) {
   if (phase_ == Phase::kSettling) {
     DLRUN_TRY_ASSIGN(before_, processor_time_of(lead_.pid));
     beats_before_ = beats_;
@@ -413,7 +418,7 @@ Result<nlohmann::ordered_json> Simulation::run() {
     loop_.run_once(wait);
     const auto now = Clock::now();
     take_steps(now);
-    look(now);
+    check_phase(now);
   }
   if (failure_) return tl::unexpected(*failure_);
   return measured_;

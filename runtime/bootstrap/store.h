@@ -2,8 +2,9 @@
 // The rendezvous of an attempt's ranks: a small table of keys and values that all ranks share. Gloo
 // exchanges addresses through it, NCCL its unique id.
 //
-// A key is written once: putting an equal value again succeeds, another value is refused. Keys and
-// values may contain any bytes. Every function may be called from any thread.
+// A key is written once: putting an equal value again succeeds, another value is refused. Keys are
+// UTF-8 text; FileStore and PmixStore limit their length. Values may contain any bytes. Every
+// function may be called from any thread.
 
 #include <chrono>
 #include <cstddef>
@@ -21,8 +22,8 @@ class Store {
  public:
   virtual ~Store() = default;
 
-  /// Sets a key. Fails with kRefused if the key has another value, with kInvalid if the value is
-  /// too long, and with kUnavailable or kIo if the table cannot be reached.
+  /// Sets a key. Fails with kRefused if the key has another value, with kInvalid if the key or the
+  /// value is too long, and with kUnavailable, kTimeout or kIo if the table cannot be reached.
   [[nodiscard]] virtual Result<> put(std::string_view key, std::string_view value) = 0;
 
   /// Waits until the key exists and returns its value. Fails with kTimeout after `wait`; the

@@ -1,10 +1,10 @@
 #pragma once
 // Detects failed or hanging collectives on a device.
 //
-// A collective on a device ends after the call that started it. An aborted collective ends too:
-// work that waits for it continues with partial sums, and no call fails. The watch therefore
-// remembers when a collective was last started and aborts collectives that take too long. After an
-// abort it returns an error to every caller.
+// The call that starts a collective on a device returns before the collective ends. An aborted
+// collective ends too: work that waits for it continues with partial sums, and no call fails. The
+// watch therefore remembers when a collective was last started and aborts collectives that take too
+// long. After an abort it returns an error to every caller.
 
 #include <chrono>
 #include <mutex>

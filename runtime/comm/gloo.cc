@@ -46,9 +46,9 @@ constexpr milliseconds kLeaveWithin{5'000};
 
 /// Adapts our store to Gloo's interface. Gloo expects exceptions; error() returns the store's error
 /// that caused the exception.
-class StoreOfGloo final : public gloo::rendezvous::Store {
+class StoreForGloo final : public gloo::rendezvous::Store {
  public:
-  StoreOfGloo(dlrun::Store& store, std::string prefix, milliseconds timeout)
+  StoreForGloo(dlrun::Store& store, std::string prefix, milliseconds timeout)
       : store_(store), prefix_(std::move(prefix)), timeout_(timeout) {}
 
   void set(const std::string& key, const std::vector<char>& data) override {
@@ -300,6 +300,7 @@ class GlooCommunicator final : public Communicator {
     std::copy(sending.begin(), sending.end(), mine.begin());
   }
 
+  /// Runs call() with SIGPIPE blocked, and returns an exception of Gloo as kTimeout or kPeer.
   template <typename Function>
   Result<> guarded(Function&& call) {
     const SigpipeBlocked sigpipe_blocked;
@@ -356,7 +357,7 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
       options.address.empty() ? options.store->own_address() : Result<std::string>(options.address);
   if (!address) return tl::unexpected(address.error());
   const SigpipeBlocked sigpipe_blocked;
-  StoreOfGloo store(*options.store, fmt::format("gloo/{}/", options.prefix), options.timeout);
+  StoreForGloo store(*options.store, fmt::format("gloo/{}/", options.prefix), options.timeout);
   try {
     gloo::transport::tcp::attr attributes;
     attributes.hostname = address->empty() ? "127.0.0.1" : *address;

@@ -147,11 +147,11 @@ class GuardedCommunicator final : public Communicator {
   }
 
   Result<> check_settled() override {
-    if (!failed_) return failed_;
+    if (!status_) return status_;
     if (auto settled = backend_->check_settled(); !settled)
-      failed_ = fail(settled.error().code, "{}: rank {} of {}: {}", name(), rank(), size(),
+      status_ = fail(settled.error().code, "{}: rank {} of {}: {}", name(), rank(), size(),
                      settled.error().message);
-    return failed_;
+    return status_;
   }
 
   Result<> barrier() override {
@@ -206,11 +206,11 @@ class GuardedCommunicator final : public Communicator {
     return described(call, number, result);
   }
 
-  /// Adds the call to an error. The first error stays in failed_: no later call can undo it.
+  /// Adds the call to an error. status_ keeps the first error.
   [[nodiscard]] Result<> described(const Call& call, std::uint64_t number, const Result<>& result) {
     Result<> error = fail(result.error().code, "{}: {}, call {} of rank {} of {}: {}", name(),
                           call.text(), number, rank(), size(), result.error().message);
-    if (failed_) failed_ = error;
+    if (status_) status_ = error;
     return error;
   }
 
@@ -254,7 +254,7 @@ class GuardedCommunicator final : public Communicator {
   std::unique_ptr<Communicator> backend_;
   std::uint64_t checked_calls_;
   std::uint64_t calls_ = 0;
-  Result<> failed_;  ///< the first error
+  Result<> status_;  ///< success, or the first error
 };
 
 }  // namespace

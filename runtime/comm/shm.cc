@@ -63,8 +63,8 @@ class ShmCommunicator final : public Communicator {
   [[nodiscard]] int size() const override { return segment_->size(); }
   void abandon() override { segment_->leave(); }
   Result<> check_settled() override {
-    if (failed_ && segment_->has_left()) return fail(Errc::kPeer, "the communicator was abandoned");
-    return failed_;
+    if (status_ && segment_->has_left()) return fail(Errc::kPeer, "the communicator was abandoned");
+    return status_;
   }
 
   Result<> all_reduce(Buffer data, ReduceOp op) override {
@@ -159,11 +159,11 @@ class ShmCommunicator final : public Communicator {
   /// Runs the requests with numbers below `end`, in order. Every other collective call first runs
   /// all requests, so all ranks run the same operations in the same order.
   Result<> run_requests(std::uint64_t end) {
-    if (!failed_) return failed_;
+    if (!status_) return status_;
     while (next_request_ - requests_.size() < end) {
       const Job job = requests_.front();
       requests_.pop_front();
-      if (auto done = all_reduce_now(job.data, job.op); !done) return failed_ = std::move(done);
+      if (auto done = all_reduce_now(job.data, job.op); !done) return status_ = std::move(done);
     }
     return {};
   }
@@ -240,6 +240,7 @@ class ShmCommunicator final : public Communicator {
     writer_.write(to, from, count * sizeof(T));
   }
 
+  /// Copies a chunk into this rank's slot, without the part that this rank reduces.
   template <typename T>
   void copy_others_parts(T* to, const T* from, std::size_t count) {
     const Range own = part_of(count, rank(), size());
@@ -262,6 +263,7 @@ class ShmCommunicator final : public Communicator {
     }
   }
 
+  /// Copies the parts that the other ranks have reduced from their slots into `values`.
   template <typename T>
   void copy_reduced_parts(T* values, std::size_t count, std::uint64_t step) const {
     for (int other = 1; other < size(); ++other) {
@@ -300,7 +302,7 @@ class ShmCommunicator final : public Communicator {
   SlotWriter writer_;
   std::deque<Job> requests_;        ///< not run yet, oldest first
   std::uint64_t next_request_ = 0;  ///< number of the next request
-  Result<> failed_;                 ///< error of a request; every later request fails with it
+  Result<> status_;  ///< success, or a request's error, with which all later requests fail
 };
 
 }  // namespace

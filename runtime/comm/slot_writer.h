@@ -33,7 +33,7 @@ class SlotWriter {
   bool is_small_ = false;       // the current collective moves few bytes
   bool streams_large_ = false;  // plain writes were slow, so large writes stream
   int slow_count_ = 0;          // slow writes minus fast writes, kept within 0 to 2
-  unsigned streamed_ = 0;       // number of streamed writes
+  unsigned streamed_ = 0;       // number of large writes that streamed
 };
 
 }  // namespace dlrun

@@ -25,7 +25,7 @@ struct FlagValue {
   std::string placeholder;  ///< for --help; empty if the flag has no value (set ignores the text)
   std::function<Result<>(O&, std::string_view)> set;
   /// Returns the value as text. The ranks compare these texts: different texts mean different
-  /// options.
+  /// options. Empty if the ranks do not compare the flag.
   std::function<std::string(const O&)> show;
 };
 

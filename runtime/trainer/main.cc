@@ -156,7 +156,8 @@ int report_error(const Error& error, const std::string& prefix) {
 }
 
 /// Reports to this rank's agent which rank has failed, so that the run's record names that rank and
-/// not the first rank that reports. Ignores errors: the agent sees the exit code in any case.
+/// not the first rank that reports. Reports rank -1 if the failed rank is unknown. Ignores errors:
+/// the agent sees the exit code in any case.
 void report_failed_rank(DistributedJob& job, const Error& error) {
   if (job.store() == nullptr) return;
   const auto agreed = agreed_error(error);

@@ -22,8 +22,8 @@ namespace {
 constexpr std::string_view kLongExit = DLRUN_LONG_EXIT;
 
 TEST_CASE(
-    "after kill -9 of one program of 8 it is named, and all others end within 2 s although they "
-    "ignore TERM") {
+    "after kill -9 of one program of 8 its rank is named, and the other programs end within 2 s "
+    "although they ignore TERM") {
   Run run;
   run.start(8, kStubborn);
   run.wait_for_programs(8);

@@ -19,8 +19,9 @@
 namespace dlrun::agent {
 namespace {
 
-/// Returns the strace command that slows a system call of lead and of all its child processes. With
-/// -D lead stays a child of this test.
+/// Returns the strace command that slows a system call of lead and of all its child processes. how:
+/// an injection of strace, such as delay_exit=MICROSECONDS. path: slows only calls on this path.
+/// With -D lead stays a child of this test.
 std::vector<std::string> slowed(const std::string& call, const std::string& how,
                                 const std::string& path = "") {
   std::vector<std::string> words{"strace",
@@ -172,7 +173,7 @@ TEST_CASE("a short run waits until surroundings.json of a large environment is w
   for (int i = 0; i < 3000; ++i)
     fs::create_directory(packages / ("package" + std::to_string(i) + ".dist-info"));
   run.env.set("VIRTUAL_ENV", (run.folder / "venv").string());
-  // A slow file system.
+  // Reading the folder of packages takes long, as on a slow file system.
   run.prefix = slowed("getdents64", "delay_exit=60000", packages.string());
   run.start(1, "exit 0");
   CHECK(run.wait() == 0);

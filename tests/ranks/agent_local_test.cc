@@ -247,7 +247,7 @@ TEST_CASE("a run directory that cannot be created is an error with code 73") {
   CHECK(run.err().find("file: exists and is not a directory") != std::string::npos);
 }
 
-TEST_CASE("ranks that do not join are named after --join-timeout, with 76") {
+TEST_CASE("after --join-timeout lead names the ranks that have not joined and exits with 76") {
   Run run;
   // A program that is no rank agent and therefore never says hello.
   std::vector<std::string> options{"--join-timeout", "0.5", "--", "bash", "-c", kForever};

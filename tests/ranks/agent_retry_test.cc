@@ -76,8 +76,8 @@ TEST_CASE("a trainer that refused another run's checkpoint folder (code 78) does
 }
 
 TEST_CASE(
-    "a job that always fails stops after no_progress attempts with the program's code, whatever "
-    "its budget") {
+    "a job that always fails ends after --no-progress attempts without progress, with the "
+    "program's code, although restarts are left") {
   Run run;
   run.start(2, "[ $DLRUN_RANK = 0 ] || sleep 60; echo '{\"step\": 3}' >$DLRUN_PROGRESS; exit 7",
             {"--retry", "1000", "--retry-on", "failure", "--no-progress", "4"});
@@ -106,7 +106,7 @@ TEST_CASE("progress that cannot be parsed is reported once, with the expected fo
   CHECK(run.err().find(": " + message) != std::string::npos);
 }
 
-TEST_CASE("a program that never reports progress can use its whole budget") {
+TEST_CASE("--no-progress does not limit the restarts of a program that never reports progress") {
   Run run;
   run.start(1, "exit 7", {"--retry", "4", "--retry-on", "failure", "--no-progress", "1"});
   CHECK(run.wait() == 7);

@@ -42,8 +42,7 @@ inline bool comes_true(const std::function<bool()>& condition, milliseconds limi
   return condition();
 }
 
-/// Returns the processes whose environment names this run's directory: all descendants of lead, but
-/// not lead itself.
+/// Returns the processes whose environment names this run's directory: lead and its descendants.
 inline std::vector<pid_t> processes_of(const fs::path& run) {
   std::vector<pid_t> found;
   for (const auto& entry : fs::directory_iterator("/proc")) {
@@ -153,7 +152,8 @@ class Run {
     }
     return found;
   }
-  /// Returns the pid of a rank's program, which writes it to RUN/pid-RANK when it has started.
+  /// Returns the pid of a rank's program. Waits for the program to write it to RUN/pid-RANK (kUp);
+  /// fails the test after 20 s.
   [[nodiscard]] pid_t program(int rank) const {
     pid_t pid = 0;
     REQUIRE(comes_true([&] {

@@ -158,6 +158,8 @@ def resumed_at(folder):
 
 
 def undisturbed(dlrun, folder, training):
+    """Returns the result, the files of the last checkpoint, and the seconds per step of a run
+    without a kill."""
     with Run(dlrun, folder, training) as run:
         record, arrays = run.end()
     assert record["restarts"] == [] and record["result"]["steps"] == STEPS, record

@@ -1,5 +1,5 @@
-// A program whose main thread has exited, like one that dies on a busy machine. Its other thread
-// waits for SIGTERM and dies of SIGKILL half a second later.
+// A program that takes long to die, as on a busy machine. Its main thread exits at once. Its other
+// thread waits for SIGTERM, and kills the process half a second later.
 
 #include <signal.h>
 #include <unistd.h>

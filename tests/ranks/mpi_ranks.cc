@@ -2,8 +2,8 @@
 //
 //   mpi_ranks SIZE collectives|mismatch N|patient|crowded|near|lonely
 //
-// SIZE is the world size requested from the launcher. A launcher that starts worlds of one instead
-// makes the test fail, rather than running a smaller test.
+// SIZE is the world size requested from the launcher. The test fails if the launcher starts a world
+// of another size, such as one rank, because it would then check less.
 
 #include <algorithm>
 #include <chrono>

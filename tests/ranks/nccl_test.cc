@@ -1,5 +1,5 @@
-// Tests the nccl backend as far as possible without two GPUs: its refusal without a GPU, and a
-// world of one with one.
+// Tests the nccl backend as far as possible without two GPUs: its refusal on a machine without a
+// GPU, and a world of one rank on a machine with a GPU.
 
 #include <string>
 #include <vector>
@@ -22,7 +22,7 @@ bool has_gpu() {
 
 }  // namespace
 
-TEST_CASE("nccl: the error without a GPU says so and what to do") {
+TEST_CASE("nccl: without a GPU the error names the cause and the remedy") {
   if (has_gpu()) {
     MESSAGE("skipped: this machine has a GPU");
     return;

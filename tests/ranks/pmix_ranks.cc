@@ -3,8 +3,8 @@
 //
 //   pmix_ranks SIZE store|missing|beside|lonely|collectives BACKEND
 //
-// SIZE is the world size requested from the launcher. A launcher that starts worlds of one instead
-// makes the test fail, rather than running a smaller test.
+// SIZE is the world size requested from the launcher. The test fails if the launcher starts a world
+// of another size, such as one rank, because it would then check less.
 
 #include <chrono>
 #include <cstdio>
@@ -44,7 +44,8 @@ std::string value_of(int rank, std::size_t size) {
   return value;
 }
 
-/// Lets ranks leave only when all are done, because a rank's values may be lost with it.
+/// Waits until all ranks are done, because a rank's values may be lost when it ends. Reports the
+/// failures, and returns the exit code.
 int leave(Store& store, const World& world, std::vector<std::string> failures) {
   CommunicatorOptions options;
   options.world = world;

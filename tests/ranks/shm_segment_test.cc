@@ -144,10 +144,10 @@ TEST_CASE("shm: if rank 0 cannot publish its memory, the others get its error at
         on_rank_threads(size, store, [&](CommunicatorOptions options) -> std::vector<std::string> {
           if (options.world.rank == 0) options.store = &lossy;
           const auto segment = ShmSegment::join(options);
-          if (segment) return {"ranks met without rank 0's word"};
-          const bool is_said = has(segment.error().message, "the store is away");
-          return is_said ? std::vector<std::string>{}
-                         : std::vector<std::string>{segment.error().message};
+          if (segment) return {"ranks met although rank 0 could not publish its memory"};
+          const bool has_reason = has(segment.error().message, "the store is away");
+          return has_reason ? std::vector<std::string>{}
+                            : std::vector<std::string>{segment.error().message};
         }));
     // The limit is much less than the 30 s for which ranks wait for each other.
     CHECK(steady_clock::now() - before < std::chrono::seconds(10));

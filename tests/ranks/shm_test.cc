@@ -66,7 +66,7 @@ TEST_CASE("shm: different calls of ranks are an error even if calls are not comp
     // The values fill more than one chunk; the deviating rank passes only ten values.
     const auto reduced =
         comm.all_reduce(std::span(values).first(deviates ? 10 : 100'000), ReduceOp::kSum);
-    if (reduced) return {"ranks with other counts reduced together"};
+    if (reduced) return {"ranks with different counts reduced together"};
     const std::string& message = reduced.error().message;
     if (reduced.error().code != Errc::kPeer) return {"not kPeer: " + message};
     const bool is_named = has(message, deviates ? "ranks 0, 1, 3 call another operation"
@@ -105,7 +105,7 @@ TEST_CASE("shm: a sum has the same bytes on every rank, and is close to the sum 
       const std::lock_guard lock(mutex);
       if (first.empty()) first = values;
       if (std::memcmp(first.data(), values.data(), kCount * sizeof(float)) != 0)
-        return {"ranks hold other bytes"};
+        return {"ranks hold different bytes"};
       for (std::size_t i = 0; i < kCount; ++i) {
         // Each of the `size` additions of numbers below `size` rounds by at most size / 2^24.
         if (std::abs(static_cast<double>(values[i]) - expected[i]) > size * size * 6e-8)
@@ -169,7 +169,7 @@ TEST_CASE("shm: a rank that waits for a late one leaves the processor to others"
     const auto before = own_time();
     if (auto met = comm.barrier(); !met) return {met.error().message};
     if (comm.rank() == 1 && own_time() - before > kLate / 10)
-      return {"it computed while it waited"};
+      return {"rank 1 used the processor while it waited"};
     return {};
   }));
 }
@@ -281,7 +281,7 @@ TEST_CASE(
 TEST_CASE("shm: bytes are copied correctly into shared memory at any alignment, streamed or not") {
   constexpr std::size_t kSpare = 256;
   std::mt19937 random(1);
-  // A small call, which streams, and a large one.
+  // The bytes of a small call, which streams, and of a large one.
   for (const std::size_t call : {std::size_t{1} << 10U, std::size_t{1} << 20U}) {
     SlotWriter writer;
     writer.begin(call);

@@ -1,4 +1,5 @@
-// Tests batch normalisation on several ranks: all ranks share the statistics.
+// Tests batch normalisation on several ranks: with "sync" they share the statistics of each batch;
+// without it, each rank normalises its own samples, and only the running statistics are shared.
 
 #include <doctest/doctest.h>
 
@@ -36,8 +37,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "local batchnorm gives other parameters on several ranks, and the same running statistics on "
-    "all ranks") {
+    "local batchnorm trains several ranks differently from one, with the same running statistics "
+    "on all ranks") {
   const TrainOptions options = options_with("batchnorm");
   const auto one = train(1, options);
   TrainOptions parts = options;

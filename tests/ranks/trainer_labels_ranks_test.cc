@@ -1,4 +1,4 @@
-// Tests training on samples of several labels: its scores do not depend on the number of ranks.
+// Tests training on samples with several labels: the scores do not depend on the number of ranks.
 
 #include <algorithm>
 
@@ -22,7 +22,8 @@ TEST_CASE("patches can be learned on any number of ranks, with the same F1 on al
   REQUIRE(one[0].outcome->labels.has_value());
   const LabelScores& alone = *one[0].outcome->labels;
   CHECK(alone.classes.size() == kPatchLabels);
-  CHECK(alone.micro_f1 > 0.15);  // without training it is 0, or about 0.2 if all classes are given
+  // Without training it is 0, or about 0.2 if every class is predicted.
+  CHECK(alone.micro_f1 > 0.15);
   double samples = 0;
   for (const ClassScore& score : alone.classes) samples += score.samples;
   CHECK(samples == std::ranges::count(data.test.labels, 1));

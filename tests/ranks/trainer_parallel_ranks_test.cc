@@ -1,4 +1,4 @@
-// Tests compressed gradients and sharded optimizer states.
+// Tests compressed gradients, sharded optimizer states and arrays in memory that ranks share.
 
 #include <algorithm>
 #include <array>
@@ -46,16 +46,15 @@ TEST_CASE(
       CAPTURE(size);
       on_ranks(size, [&](Communicator& communicator) {
         auto kernels = make_cpu_kernels<float>(1);
-        const std::vector<std::string> words{"dense 3", "relu", "dense 2"};
-        Network<float> network(*kernels, *make_layers<float>(words, {1, 1, 5}, 2), 5, 1, 2);
+        const std::vector<std::string> layers{"dense 3", "relu", "dense 2"};
+        Network<float> network(*kernels, *make_layers<float>(layers, {1, 1, 5}, 2), 5, 1, 2);
         std::ranges::fill(network.gradients(), 1.0F / 3);
         std::ranges::fill(network.extra(), 100'003.0F);
         GradientReducer reducer(communicator, *kernels, network, {16, 16, compression});
         CHECK(reducer.buckets() == 3);
         for (std::size_t layer = 3; layer-- > 0;) reducer.layer_done(layer);
         REQUIRE(reducer.wait().has_value());
-        for (const float word : network.extra())
-          CHECK(word == 100'003.0F * static_cast<float>(size));
+        for (const float sum : network.extra()) CHECK(sum == 100'003.0F * static_cast<float>(size));
         // Each of up to `size` roundings has an error of half a unit in the sum's last place.
         const double unit = compression == Compression::kFloat16 ? 0x1p-11 : 0x1p-8;
         for (const float gradient : network.gradients()) {
@@ -100,7 +99,7 @@ TEST_CASE(
 TEST_CASE("N ranks with sharded optimizer states train like one rank") {
   TrainOptions options = clipped_descent();
   options.has_sharded_state = true;
-  // The sums of the same numbers are added in another order, through 22 steps.
+  // The ranks add the same numbers in another order, in 22 steps.
   check_that_ranks_train_as_one(options, 1e-6);
   options = adam();
   options.has_sharded_state = true;
@@ -183,7 +182,7 @@ TEST_CASE("each rank keeps a part of the parameters, and the parts form the whol
       std::vector<float> gradients(parameters.size(), 0.25F);
       std::copy(whole.begin(), whole.end(), parameters.begin());
       OptimizerState state(communicator, *kernels, **rule, 10, 1, true);
-      std::array<float, 2> words{1, 2};
+      std::array<float, 2> sums{1, 2};
       const double norm = 0.25 * size * std::sqrt(10.0);
       const auto exchange = make_sharded_exchange({.communicator = communicator,
                                                    .kernels = *kernels,
@@ -191,11 +190,11 @@ TEST_CASE("each rank keeps a part of the parameters, and the parts form the whol
                                                    .state = state,
                                                    .parameters = std::span(parameters).first(10),
                                                    .gradients = std::span(gradients).first(10),
-                                                   .step_sums = words,
+                                                   .step_sums = sums,
                                                    .tensors = {},
                                                    .clip_norm = norm / 2});
       REQUIRE(exchange->update({0.5, 1, 1}).has_value());
-      CHECK(words[1] == 2.0F * static_cast<float>(size));
+      CHECK(sums[1] == 2.0F * static_cast<float>(size));
       for (std::size_t i = 0; i < 10; ++i)
         CHECK(parameters[i] == doctest::Approx(whole[i] - 0.5 * 0.25 * size / 2).epsilon(1e-6));
     });
@@ -220,14 +219,14 @@ TEST_CASE(
           auto* const parameters = static_cast<float*>(flat.parameters.get());
           auto* const gradients = static_cast<float*>(flat.gradients.get());
           OptimizerState state(communicator, *kernels, **rule, kCount, 1, true);
-          std::array<float, 2> words{1, 2};
+          std::array<float, 2> sums{1, 2};
           const auto exchange = make_shared_exchange({.communicator = communicator,
                                                       .kernels = *kernels,
                                                       .rule = **rule,
                                                       .state = state,
                                                       .parameters = {parameters, kCount},
                                                       .gradients = {gradients, kCount},
-                                                      .step_sums = words,
+                                                      .step_sums = sums,
                                                       .tensors = {}},
                                                      shared);
 

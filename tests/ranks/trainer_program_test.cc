@@ -191,9 +191,9 @@ TEST_CASE(
   REQUIRE(write_file_atomic(folder / "attempt", "1\n"));
   for (const char* attempt : {"0", "1"}) {
     const bool is_owner = std::string_view(attempt) == "1";
-    const std::string run_words = "DLRUN_RUN=" + folder.path().string();
+    const std::string run_variable = "DLRUN_RUN=" + folder.path().string();
     const auto done =
-        run(words({"/usr/bin/env", run_words, std::string("DLRUN_ATTEMPT=") + attempt, kProgram},
+        run(words({"/usr/bin/env", run_variable, std::string("DLRUN_ATTEMPT=") + attempt, kProgram},
                   kSmall),
             folder.path());
     CHECK(done.exit_code == (is_owner ? 0 : 78));

@@ -21,8 +21,9 @@ namespace dlrun::trainer {
 
 namespace fs = std::filesystem;
 
-/// An optimizer with a rate at which it learns the small data. Ranks add the same numbers in
-/// another order: 22 steps with errors of a few units of 2^-24. Rules that divide by a root mean
+/// An optimizer with a rate at which it learns the small data. tolerance: the largest difference
+/// of the parameters at another number of ranks. Ranks add the same numbers in another order, which
+/// gives errors of a few units of 2^-24 in each of 22 steps. Rules that divide by a root mean
 /// square amplify the error if a gradient is nearly 0.
 struct Rule {
   const char* optimizer;
@@ -140,8 +141,7 @@ TEST_CASE(
   check_that_it_resumes(options);
 }
 
-TEST_CASE("leaving out the last batch changes the parameters by more than the tolerance") {
-  // Dropping the last batch changes the parameters by far more than the tolerance above.
+TEST_CASE("leaving out the last batch changes the parameters by more than the tolerances above") {
   TrainOptions options = small_options();
   options.optimizer.name = "sgd";
   options.learning_rate = 0.05;
@@ -150,7 +150,8 @@ TEST_CASE("leaving out the last batch changes the parameters by more than the to
   CHECK(largest_difference(all[0].parameters, without[0].parameters) > 1e-3);
 }
 
-TEST_CASE("with epochs shared every rank ends with the same parameters after its share of epochs") {
+TEST_CASE(
+    "with sharded epochs all ranks end with the same parameters after their share of epochs") {
   TrainOptions options = small_options();
   options.sharding = Sharding::kEpoch;
   options.epochs = 5;

@@ -69,9 +69,9 @@ TEST_CASE("changes depend on seed, epoch and sample, and every change occurs abo
   for (const auto& [turn, count] : quarters) CHECK(count == doctest::Approx(1750).epsilon(0.11));
   for (const auto& [moved, count] : down) CHECK(count == doctest::Approx(1000).epsilon(0.15));
   CHECK(flipped == doctest::Approx(3500).epsilon(0.06));
-  CHECK(repeated < 100);  // by chance one of 2 x 4 x 7 x 7
+  CHECK(repeated < 100);  // by chance one of 2 x 4 x 7 x 7 = 392 samples
   CHECK(key_of(image_change(kAll, 1, 2, 5)) != key_of(image_change(kAll, 4, 2, 5)));
-  // Each change is independent of the others that are on.
+  // A change does not depend on which other changes are enabled.
   const ImageChange turned = image_change({false, true, 0}, 1, 2, 5);
   CHECK(turned.quarters == image_change(kAll, 1, 2, 5).quarters);
   CHECK(turned.is_flipped + turned.down + turned.right == 0);

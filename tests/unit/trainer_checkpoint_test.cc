@@ -276,9 +276,9 @@ TEST_CASE("a process whose run belongs to another attempt commits nothing and re
 
   // The other attempt takes over while the files are written: after the first check, before
   // the second.
-  int questions = 0;
+  int checks = 0;
   const CheckpointFolder stale(folder.path() / "ckpt", 1, [&]() -> Result<> {
-    if (++questions == 2) REQUIRE(write_file_atomic(folder.path() / "attempt", "1\n"));
+    if (++checks == 2) REQUIRE(write_file_atomic(folder.path() / "attempt", "1\n"));
     return check_attempt(env);
   });
   const auto saved = stale.save(state_at(2), kTensors);
@@ -297,9 +297,9 @@ TEST_CASE("a process whose run belongs to another attempt commits nothing and re
 
   // The stale attempt pauses during a save until the other attempt has saved the same step.
   REQUIRE(write_file_atomic(folder.path() / "attempt", "0\n"));
-  questions = 0;
+  checks = 0;
   const CheckpointFolder late(folder.path() / "ckpt", 1, [&]() -> Result<> {
-    if (++questions == 2) {
+    if (++checks == 2) {
       REQUIRE(write_file_atomic(folder.path() / "attempt", "1\n"));
       REQUIRE(at(folder).save(state_at(2), kTensors));
     }

@@ -165,7 +165,7 @@ TEST_CASE("depthwise convolutions match plain loops, and use a fast implementati
 TEST_CASE("convolutions of many channels match plain loops, and use a product or Winograd") {
   struct Case {
     std::size_t edge, from, to, size, stride, padding;
-    const char* way;
+    const char* implementation;
   };
   // Tiles of 4 x 4 that end with the image, and tiles that reach beyond it; with and without zeros
   // around the image.
@@ -185,7 +185,8 @@ TEST_CASE("convolutions of many channels match plain loops, and use a product or
       device.kernels = make_cpu_kernels<float>(threads);
       const std::size_t left = (c.edge + 2 * c.padding - c.size) / c.stride + 1;
       check(device, {{c.edge, c.edge, c.from}, {left, left, c.to}, c.size, c.stride, c.padding}, 3);
-      CHECK(device.kernels->layers().implementations() == std::vector<std::string>{c.way});
+      CHECK(device.kernels->layers().implementations() ==
+            std::vector<std::string>{c.implementation});
     }
   }
 }

@@ -478,8 +478,8 @@ TEST_CASE("a recorded step runs once, when it is launched, with its own argument
 }
 
 TEST_CASE(
-    "rows that are sent to the GPU arrive in order, also if they fill several pieces or one row "
-    "exceeds a piece") {
+    "rows that are sent to the GPU arrive in order, also if they fill several chunks or one row "
+    "exceeds a chunk") {
   for (const std::size_t width :
        {std::size_t{0}, std::size_t{1}, std::size_t{3000}, cuda::Uploads::kChunkBytes + 1}) {
     CAPTURE(width);

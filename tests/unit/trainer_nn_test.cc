@@ -540,9 +540,10 @@ TEST_CASE("an invalid layer is refused with its number, its text and the reason"
         std::string::npos);
   CHECK(message({"residual: conv2d 2 3; shortcut; conv2d 3 3"})
             .find("the shape of the shortcut's output, 26 x 26 x 3") != std::string::npos);
-  CHECK(message({"residual: shortcut; relu"}).find("has no layer in it") != std::string::npos);
+  CHECK(message({"residual: shortcut; relu"}).find("a branch has no layer") != std::string::npos);
   CHECK(message({"batchnorm sinc"}) == "layer 1, 'batchnorm sinc': unexpected 'sinc'");
-  CHECK(message({"residual: residual: relu"}).find("no residual block in it") != std::string::npos);
+  CHECK(message({"residual: residual: relu"}).find("cannot contain another residual block") !=
+        std::string::npos);
   CHECK(message({"dense 9"}) == "the last layer has 9 outputs, the data have 10 classes");
   CHECK(message({""}) == "layer 1, '': is empty");
 }

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Stores the reports. On request, fails from the second report on.
+/// Keeps the reports. While is_broken, each report is kept and fails.
 class RecordingStore final : public Store {
  public:
   Result<> put(std::string_view, std::string_view) override { return {}; }

@@ -287,12 +287,12 @@ Result<std::optional<TrainingState>> CheckpointFolder::load(
     auto arrays =
         stored ? parse_safetensors((folder / kOptimizerFile).string(), bytes_of(stored->optimizer))
                : tl::unexpected(stored.error());
-    if (const auto& failed = model ? arrays : model; !failed && failed.error().code == Errc::kIo) {
+    if (const auto& parsed = model ? arrays : model; !parsed && parsed.error().code == Errc::kIo) {
       // The checkpoint may be undamaged. Do not resume from an older one, because that would lose
       // work.
       return fail(Errc::kIo,
                   "cannot read a checkpoint: {}; start the run again when the file system works",
-                  failed.error().message);
+                  parsed.error().message);
     }
     if (!model || !arrays) {
       skipped.push_back(fmt::format("damaged checkpoint: {}; {}",

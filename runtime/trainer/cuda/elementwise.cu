@@ -32,8 +32,8 @@ __global__ void relu_backward_kernel(const float* y, const float* dy, float* dx,
   for (std::size_t i = first(); i < count; i += stride()) dx[i] = y[i] > 0 ? dy[i] : 0;
 }
 
-/// Uses a single block with one thread per row. The totals are then added in a fixed order, so that
-/// every run gives the same bits.
+/// Uses a single block, in which each thread computes every kThreads-th row. The totals are then
+/// added in a fixed order, so that every run gives the same bits.
 __global__ void softmax_cross_entropy_kernel(const float* logits, const std::uint8_t* labels,
                                              std::size_t n, std::size_t classes, float scale,
                                              float* gradient, float* totals) {

@@ -72,8 +72,10 @@ void each_of_images(Value value, const ImageShape& shape, std::size_t n, float* 
          shape, to);
 }
 
-constexpr unsigned kLanes = kThreads / kWarp;  // rows that a block adds at a time
-constexpr std::size_t kRowsOfLane = 16;        // rows of a lane; fewer rows do not need a block
+// A block adds kLanes rows at a time. There is one block for each kLanes * kRowsOfLane rows, but
+// there are at most kMostPartials blocks, which then add more rows each.
+constexpr unsigned kLanes = kThreads / kWarp;
+constexpr std::size_t kRowsOfLane = 16;
 constexpr std::size_t kMostPartials = 256;
 
 std::size_t blocks_of_rows(std::size_t rows) {
@@ -165,7 +167,7 @@ __global__ void dropout_factors_kernel(std::uint64_t seed, std::uint64_t key,
     factors[row * width + j] = random.uniform_at(j) < rate ? 0.0F : kept;
 }
 
-/// Uses a single block with one thread per row, like softmax_cross_entropy_kernel.
+/// Uses a single block for all rows, like softmax_cross_entropy_kernel.
 __global__ void sigmoid_cross_entropy_kernel(const float* logits, const std::uint8_t* labels,
                                              std::size_t n, std::size_t classes, float scale,
                                              float* gradient, float* totals) {

@@ -22,8 +22,8 @@ class StepGraphs {
   StepGraphs& operator=(const StepGraphs&) = delete;
   ~StepGraphs();
 
-  /// Starts recording until launch(). The first step of a kind is not recorded, because libraries
-  /// allocate and initialise their state in it.
+  /// Starts a recording, which launch() ends. Does not record the first step of a kind, because
+  /// libraries allocate and initialise their state in it.
   [[nodiscard]] Result<> begin(std::size_t kind, cudaStream_t stream);
   [[nodiscard]] bool is_recording() const { return is_recording_; }
   /// Queues the recorded operations on the stream.

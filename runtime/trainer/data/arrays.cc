@@ -38,8 +38,8 @@ Result<> read_images(std::string_view name, const Tensor& images, Dataset& data)
   const auto& shape = images.shape;
   if (images.dtype != "U8" || shape.size() < 2 || shape.size() > 4) {
     return fail(Errc::kInvalid,
-                "{}: images are {} [{}], expected U8 [n, height, width], with [channels] behind, "
-                "or [n, features]",
+                "{}: images are {} [{}], expected U8 [n, height, width], [n, height, width, "
+                "channels] or [n, features]",
                 name, images.dtype, fmt::join(shape, ", "));
   }
   data.height = shape.size() > 2 ? shape[1] : 1;
@@ -106,7 +106,8 @@ Result<Dataset> read_arrays(const fs::path& path) {
                       {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
 }
 
-/// Returns the number of partitions in a file name: 8 for train-00003-of-00008.safetensors.
+/// Returns the number of partitions in a file name: 8 for train-00003-of-00008.safetensors. Returns
+/// nullopt if the file is not a partition.
 std::optional<std::size_t> partitions_of(std::string_view file) {
   if (!file.starts_with(kTrainPrefix) || !file.ends_with(kEnding)) return std::nullopt;
   file = file.substr(kTrainPrefix.size(), file.size() - kTrainPrefix.size() - kEnding.size());

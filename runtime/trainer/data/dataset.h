@@ -35,7 +35,7 @@ struct Split {
 
 struct DataOptions {
   std::string dataset = "digits";  ///< idx | mnist | cifar10 | arrays | digits | patches
-  std::filesystem::path path;      ///< directory; if empty, digits are generated in memory
+  std::filesystem::path path;      ///< directory; empty for generated digits and patches
   /// Limit for the training data. 0: all samples of the files, or 8000 digits or 2000 patches.
   std::size_t train_samples = 0;
   /// Limit for the test data. 0: all samples of the files, or 2000 digits or 500 patches.
@@ -67,7 +67,7 @@ struct DataOptions {
 
 /// Generates digits and writes them as IDX files with MNIST's names into a directory, which is
 /// created if missing. With partitions > 0, writes safetensors files instead (arrays.h), with the
-/// training data in that many files.
+/// training data in that many files. Fails with kIo.
 [[nodiscard]] Result<> write_digits(const std::filesystem::path& folder, std::size_t train_samples,
                                     std::size_t test_samples, std::uint64_t seed,
                                     std::size_t partitions = 0);

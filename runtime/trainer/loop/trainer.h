@@ -87,6 +87,8 @@ struct Session {
 struct Outcome {
   double test_accuracy = 0;
   double test_loss = 0;
+  /// First 16 hex digits of the hash of the parameters and the running statistics; equal on all
+  /// ranks.
   std::string parameters_hash;
   std::uint64_t steps = 0;
   std::optional<LabelScores> labels{};  ///< of the test data, if samples have several labels

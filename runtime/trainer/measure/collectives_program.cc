@@ -102,7 +102,8 @@ void kill_all(const std::vector<pid_t>& children) {
 Result<> run_here(const CollectivesOptions& options, const Env& env) {
   if (options.backend == "mpi") {
     return fail(Errc::kUsage,
-                "--ranks starts no MPI: mpirun -n {} dlrun-trainer collectives --backend mpi",
+                "--ranks cannot start ranks of MPI; run: mpirun -n {} dlrun-trainer collectives "
+                "--backend mpi",
                 options.ranks);
   }
   std::string folder =

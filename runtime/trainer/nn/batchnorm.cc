@@ -72,6 +72,8 @@ class BatchNorm final : public Layer<T> {
     return is_synchronised_ ? call.batch.sum_over_ranks : nullptr;
   }
 
+  /// Fills the first channels_ values with `first` (0 or 1), and the next channels_ values with
+  /// 1 - first.
   void ones_and_zeros(std::span<T> values, T first) const {
     std::fill_n(values.begin(), channels_, first);
     std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(channels_), channels_, 1 - first);

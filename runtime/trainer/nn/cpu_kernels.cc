@@ -201,7 +201,7 @@ class CpuKernels final : public Kernels<T> {
   }
 
  private:
-  /// Calls work(first, count) for parts of `count` elements, one part per thread.
+  /// Divides `count` elements into one part for each thread. Calls work(begin, n) for each part.
   template <typename Work>
   void split(std::size_t count, const Work& work) const {
     if (threads_ == 1 || count < kSerialElements) return work(0, count);

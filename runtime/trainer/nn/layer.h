@@ -51,7 +51,8 @@ struct BatchInfo {
   const SumOverRanks* sum_over_ranks = nullptr;  ///< nullptr if there is only one rank
 };
 
-/// Arguments common to forward and backward. n is the number of samples of this rank's batch.
+/// Arguments common to forward and backward. n is the number of samples of the call: this rank's
+/// batch or, if Layer::goes_in_parts(), a part of it.
 template <typename T>
 struct LayerCall {
   Kernels<T>& kernels;

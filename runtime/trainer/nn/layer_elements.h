@@ -1,10 +1,10 @@
 #pragma once
 // The computations of layers for a single element, shared by all devices. Only the GPU uses the
-// pooling functions, with one element per thread; the CPU processes all channels of a pixel
-// together. The pooling functions are in this file so that tests can run them without a GPU. Images
-// are [n x height x width x channels]. Statistics, parameters, gradients and means of batch
-// normalisation are [2 x channels], as in layer_kernels.h. The code is C++17, because nvcc compiles
-// it.
+// functions of pooling and of depthwise convolutions, with one element per thread; the CPU
+// processes all channels of a pixel together. These functions are in this file so that tests can
+// run them without a GPU. Images are [n x height x width x channels]. Statistics, parameters,
+// gradients and means of batch normalisation are [2 x channels], as in layer_kernels.h. The code is
+// C++17, because nvcc compiles it.
 
 #include <cmath>
 #include <cstddef>

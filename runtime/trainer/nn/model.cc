@@ -222,10 +222,10 @@ class Builder {
 
   /// Adds the layers of one branch of a residual block.
   Result<> branch(std::span<const std::string_view> parts, Layers<T>& layers) {
-    if (parts.empty()) return fail(Errc::kUsage, "has no layer in it");
+    if (parts.empty()) return fail(Errc::kUsage, "a branch has no layer");
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (trim(parts[i]).starts_with(kResidual))
-        return fail(Errc::kUsage, "a residual block has no residual block in it");
+        return fail(Errc::kUsage, "a residual block cannot contain another residual block");
       DLRUN_TRY(add(parts.subspan(i), layers));
     }
     return {};

@@ -42,9 +42,8 @@ template <typename T>
 ///   128).
 /// - resnet18: the 18 layers of He et al. 2016, table 1, for images of 25 to 32 pixels (first a 3x3
 ///   convolution of stride 1 and no maxpool, as used on CIFAR-10).
-/// - resnet50: the 50 layers of the same table, for images of any size. The stride of a block is in
-/// its
-///   3x3 convolution, as in torchvision and others ("v1.5").
+/// - resnet50: the 50 layers of the same table, for images of any size. A block has its stride in
+///   the 3x3 convolution, as in torchvision and others ("v1.5").
 /// - efficientnet-b0: Tan & Le 2019, table 1, as in torchvision, without the stochastic depth.
 ///
 /// Fails with kUsage for other names.

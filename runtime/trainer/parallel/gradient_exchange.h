@@ -49,9 +49,9 @@ struct StepStart {
 
 /// Describes the work that the ranks have in common in a step.
 struct StepScope {
-  /// The loss is divided by this number of samples. In a common step it is the number of samples of
-  /// all ranks. The sum over the ranks is then the mean over the global batch, however the samples
-  /// are distributed.
+  /// The loss is divided by this number of samples. If the ranks sum their gradients in this step,
+  /// it is the number of samples of all ranks: the sum is then the mean over the global batch,
+  /// however the samples are distributed. In a local step it is the number of this rank's samples.
   std::size_t divisor = 0;
   /// True if all ranks hold the same parameters after the step, and step_sums are sums over all
   /// ranks.
@@ -84,12 +84,12 @@ class GradientExchange {
   /// Announces that the gradients of a layer are final.
   virtual void layer_done(std::size_t /*layer*/) {}
 
-  /// Combines the gradients, limits their norm and runs the optimizer. After a common step all
-  /// ranks hold the same new parameters, and step_sums are sums over the ranks. The caller skips
-  /// this function if the step's divisor is 0. Fails as the collectives do.
+  /// Combines the gradients, except in a local step, then limits their norm and runs the optimizer.
+  /// The caller skips this function if the step's divisor is 0. Fails as the collectives do.
   [[nodiscard]] virtual Result<> update(const StepInfo& info) = 0;
 
-  /// Ends the step. Fails as the collectives do.
+  /// Ends the step. If the step was common, all ranks then hold the same parameters, and step_sums
+  /// are sums over the ranks. Fails as the collectives do.
   [[nodiscard]] virtual Result<> end() { return {}; }
 
   /// Returns the time for which the last update() and end() waited for other ranks.
