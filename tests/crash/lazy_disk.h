@@ -45,8 +45,8 @@ class UnreadableFile {
 
 class LazyDisk {
  public:
-  /// Starts recording. The current content of `folder` counts as synced. skip: the index of an
-  /// ordering call that returns success without taking effect.
+  /// Starts recording. The current content of `folder` counts as synced. skip: an index into
+  /// ordering_calls(); this call returns success without taking effect.
   explicit LazyDisk(std::filesystem::path folder, std::optional<std::size_t> skip = std::nullopt);
   ~LazyDisk();
   LazyDisk(const LazyDisk&) = delete;

@@ -16,7 +16,7 @@ namespace dlrun::crash {
 namespace {
 
 /// Returns the files of every state that a crash after `mark` may leave: "name=bytes name=bytes".
-std::set<std::string> left_after(const LazyDisk& disk, const std::string& mark) {
+std::set<std::string> states_after(const LazyDisk& disk, const std::string& mark) {
   std::set<std::string> all;
   for (const LazyDisk::Crash& crash : disk.crashes()) {
     if (!crash.marks.contains(mark)) continue;
@@ -40,7 +40,7 @@ TEST_CASE("crash: the simulated disk may lose, tear, zero or keep unsynced bytes
   LazyDisk disk(folder.path());
   write_text(folder / "f", O_CREAT, "abcd");
   disk.mark("written");
-  CHECK(left_after(disk, "written") ==
+  CHECK(states_after(disk, "written") ==
         std::set<std::string>{"", "f= ", "f=ab ", std::string("f=\0\0\0\0 ", 7), "f=abcd "});
 }
 
@@ -53,8 +53,8 @@ TEST_CASE("crash: fsync of a file keeps its bytes, and fsync of its folder keeps
   disk.mark("bytes");
   REQUIRE(sync_directory(folder.path()));
   disk.mark("name");
-  CHECK(left_after(disk, "bytes") == std::set<std::string>{"", "f=abcd "});
-  CHECK(left_after(disk, "name") == std::set<std::string>{"f=abcd "});
+  CHECK(states_after(disk, "bytes") == std::set<std::string>{"", "f=abcd "});
+  CHECK(states_after(disk, "name") == std::set<std::string>{"f=abcd "});
 }
 
 TEST_CASE("crash: an unsynced rename takes effect completely or not at all") {
@@ -64,7 +64,7 @@ TEST_CASE("crash: an unsynced rename takes effect completely or not at all") {
   LazyDisk disk(folder.path());
   REQUIRE(::rename((folder / "new").c_str(), (folder / "old").c_str()) == 0);
   disk.mark("renamed");
-  CHECK(left_after(disk, "renamed") == std::set<std::string>{"new=new old=old ", "old=new "});
+  CHECK(states_after(disk, "renamed") == std::set<std::string>{"new=new old=old ", "old=new "});
 }
 
 TEST_CASE("crash: an unsynced mkdir, link or removal may be lost") {
@@ -77,13 +77,13 @@ TEST_CASE("crash: an unsynced mkdir, link or removal may be lost") {
   disk.mark("linked");
   std::filesystem::remove_all(folder / "d");
   disk.mark("removed");
-  CHECK(left_after(disk, "linked").contains("d/ f=text "));
-  CHECK(left_after(disk, "linked").contains("d/ d/g=text f=text "));
-  CHECK(left_after(disk, "removed").contains("f=text "));
-  CHECK(left_after(disk, "removed").contains("d/ d/g=text f=text "));
+  CHECK(states_after(disk, "linked").contains("d/ f=text "));
+  CHECK(states_after(disk, "linked").contains("d/ d/g=text f=text "));
+  CHECK(states_after(disk, "removed").contains("f=text "));
+  CHECK(states_after(disk, "removed").contains("d/ d/g=text f=text "));
 }
 
-TEST_CASE("crash: a skipped guard returns success and has no effect") {
+TEST_CASE("crash: a skipped rename returns success and has no effect") {
   const TemporaryDirectory folder;
   LazyDisk disk(folder.path(), 1);
   REQUIRE(write_file_atomic(folder / "f", "text"));

@@ -25,15 +25,15 @@ struct Writer {
       fault_of;
 };
 
-/// A guard is an ordering call: fsync, rename or link. This guard can be removed without causing a
-/// fault; `reason` is why the writer has it nevertheless.
+/// A guard is an ordering call: fsync, fdatasync, rename or link. A spare guard can be removed
+/// without causing a fault; `reason` is why the writer has it nevertheless.
 struct Spare {
   std::string_view guard;  ///< as in LazyDisk::ordering_calls()
   std::string_view reason;
 };
 
 /// Checks that the reader finds no fault after any crash. Then checks that it does find one when
-/// any single fsync, rename or link of the writer is skipped, except those in `spare`.
+/// any single guard of the writer is skipped, except those in `spare`.
 void check_writer(const Writer& writer, const std::vector<Spare>& spare = {});
 
 }  // namespace dlrun::crash

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# A run that waits for other runs, and a run that copies its code.
+# Runs that wait for other runs (after), copies of the code (code.snapshot), and
+# environment.setup_node.
 # timeout: 300
 
 load helpers
@@ -194,8 +195,8 @@ dependency() {
 }
 
 @test "environment.setup_node runs once per node before the ranks, and its failure ends the job" {
-    # setup_node gets all CPUs of the job on its node, also if nodes differ: 3 tasks of 2 CPUs make
-    # 4 and 2 here.
+    # On each node setup_node gets the smallest number of CPUs that the job has on any node. Here it
+    # has 4 CPUs on one node and 2 on the other.
     dl submit first.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=null \
         --set resources.ntasks=3 \
         --set resources.cpus_per_task=2 \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Jobs in containers with apptainer, the default of four of the sites: the installed one or the
-# testbed's stand-in.
+# Jobs in containers with apptainer, the runtime of most built-in sites that name one. The apptainer
+# is the installed one or the testbed's stand-in.
 # timeout: 200
 
 load helpers

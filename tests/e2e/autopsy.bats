@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# A hanging run: before it is ended, the positions of its ranks are saved and shown.
-# tests/unit/agent_autopsy_test.cc tests what is read and how it is grouped.
+# Before dlrun ends a hanging run, it saves the positions of the run's ranks in the code.
+# tests/unit/agent_autopsy_test.cc tests the reading of stacks and the grouping of ranks.
 # timeout: 240
 
 load helpers

@@ -112,7 +112,7 @@ YAML
     job=$(json spare | jq -r .job)
     has_joined() { [[ -n $(event joined spare) ]]; }
     wait_until 30 has_joined
-    used=$(event joined spare | jq -r '.nodes // empty')
+    used=$(event joined spare | jq -r .hosts)
     echo "used: $used; allocated: $(nodes_of "$job")"
     [[ $(nodes_of "$job") == 'n[1-3]' ]]
     "$testbed/fault" kill n2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Measuring collectives on one machine: every installed backend, and a message about each missing
-# one.
+# `dlrun bench collectives` measures every installed backend on this machine and names the missing
+# ones. `dlrun bench scaling` runs a spec at several sizes, with and without Slurm.
 # timeout: 120
 
 bats_require_minimum_version 1.5.0
@@ -17,8 +17,7 @@ has_no_job() { [[ -z $(squeue -h -n "$1") ]]; }
     [ "$status" -eq 0 ]
     [ "$(jq -c '[.results[] | [.backend, .workers, .bytes]] | sort' <<<"$output")" = \
         '[["gloo",2,8],["gloo",2,65536],["mpi",2,8],["mpi",2,65536],["shm",2,8],["shm",2,65536]]' ]
-    # With two ranks the bus bandwidth equals the algorithm's, and time, size and bandwidth
-    # are consistent.
+    # With two ranks the bus bandwidth equals the algorithm's bandwidth, which is size / time.
     jq -e '[.results[] | (.algbw_gb_s == .busbw_gb_s) and .us > 0 and
         (.bytes / .us / 1000 - .algbw_gb_s | fabs) <= 0.01 * .algbw_gb_s + 1e-6] | all' \
         <<<"$output"
@@ -96,7 +95,7 @@ YAML
     done
 }
 
-@test "bench scaling says why a job waits, and a signal that ends it cancels the job" {
+@test "bench scaling says why its job waits, and cancels the job if a signal ends bench" {
     as_user tee "$dir/job.yaml" >/dev/null <<'YAML'
 name: waits
 resources: {tasks_per_node: 1, cpus_per_task: 1, time: 5m}
@@ -112,7 +111,7 @@ YAML
         bench=$!
         wait_until 60 grep -q 'pending: ' "$dir/err"
         has_job waits PENDING
-        # Signals the program itself, not as_user's wrappers around it.
+        # Signals dlrun itself, not the commands of as_user that started it.
         kill -s "${signal%:*}" "$(pgrep -u "$DLRUN_TESTBED_USER" -f '^dlrun bench scaling')"
         code=0
         wait "$bench" || code=$?

@@ -284,8 +284,8 @@ SH
         for i in {1..20}; do dlrun wait last >"wait-$i" 2>&1 & done; wait' \
         - "$dir" &
     wait_until 30 test -s "$dir/queries"
-    # Each of the 20 commands needs Slurm's answer at once, after one second and after three. They
-    # would send 60 queries if no command used the answer to another's query.
+    # Each of the 20 commands needs Slurm's answer at its start, one second later and three seconds
+    # later. Without shared answers they would send 60 queries.
     sleep 4
     [ "$(wc -l <"$dir/queries")" -le 15 ]
     as_user touch "$dir/go"
@@ -500,7 +500,7 @@ YAML
     wait_until 60 no_jobs
 }
 
-@test "with a full, closed or unread stderr, submit keeps its journal and run its exit code" {
+@test "with a full, closed or unread stderr, submit writes its journal, and exit codes stay right" {
     for stream in '2>/dev/full' '2>&-' '2> >(true)'; do
         run as_user bash -c "cd '$dir' && dlrun status nope $stream"
         [[ $status -eq 6 && $output == "" ]]

@@ -13,7 +13,7 @@ containers_of() { on_node "$1" env PATH="$PATH" enroot list; }
 no_container_is_left() { ! { containers_of n1 && containers_of n2; } | grep ^dlrun-; }
 has_a_container() { containers_of n1 | grep -q ^dlrun-; }
 
-@test "an MPI job's session, attach and steps without PMIx start" {
+@test "with the preset mpi, a session, a job without PMIx and attach start in the container" {
     for runtime in pyxis enroot; do
         runtime $runtime
         run dl interactive job.yaml --set launch.preset=mpi -- cat /etc/os-release
@@ -56,8 +56,8 @@ has_a_container() { containers_of n1 | grep -q ^dlrun-; }
     wait_until 30 test -s "$dir/saved/out.sqsh"
 }
 
-# Starts an interactive session on n1 whose program ignores TERM. The node may still be completing
-# the job before.
+# Starts an interactive session on n1 whose program ignores TERM. Waits up to 60 s, because the node
+# may still be completing the previous job.
 start_session() {
     as_user bash -c 'cd "$1" &&
         exec dlrun interactive job.yaml --set resources.nodelist=n1 \
@@ -98,7 +98,7 @@ start_session() {
 @test "enroot: nodes that share the data folder create a named container once" {
     runtime enroot
     as_user mkdir "$dir/shared"
-    # Unpacking this much takes so long that all nodes do it at the same time.
+    # Unpacking 40 MB takes so long that all nodes do it at the same time.
     head -c 40M /dev/urandom >"$BATS_TEST_TMPDIR/large"
     cp -a "$BATS_FILE_TMPDIR/root" "$BATS_TEST_TMPDIR/root"
     cp "$BATS_TEST_TMPDIR/large" "$BATS_TEST_TMPDIR/root/large"

@@ -15,8 +15,8 @@
 #   make_image DIR FILE      makes a squashfs image of DIR
 #   make_mpi_root DIR        makes a root like make_root, with mpi_chain and all that Open MPI needs
 #   chain_on_two_nodes [FOLDER]
-#                            makes an image with make_mpi_root, and runs mpi_chain in it on 2 nodes
-#                            x 2 ranks, or in a copy of it that is unpacked into FOLDER
+#                            makes an image with make_mpi_root, and with FOLDER unpacks it there;
+#                            runs mpi_chain in it on 2 nodes x 2 ranks
 #   copy_program FILE DIR    copies a program of this machine with its shared libraries into a root
 #   containers_are_there     fails without container programs, skips if the kernel allows no
 #                            containers; call it in setup, not in setup_file

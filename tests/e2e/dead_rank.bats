@@ -24,8 +24,8 @@ YAML
 }
 all_have_started() { [ "$(cat "$dir"/pid-* 2>/dev/null | wc -l)" -eq 8 ]; }
 
-# dies PID: checks that after kill -9 of PID all processes are gone within 2 s, and that every
-# report names rank 3, its host and the signal
+# dies PID: kills the process with SIGKILL. Checks that all processes of the job are gone within
+# 2 s, and that every report names rank 3, its host and the signal
 dies() {
     local since=$EPOCHREALTIME
     kill -9 "$1"

@@ -107,7 +107,7 @@ wait_in_container() {
     on_node n3 enroot remove --force keep-e
 }
 
-@test "an image that cannot be unpacked ends the job before the ranks, with a message" {
+@test "an image that cannot be unpacked ends the job before the ranks start, with a message" {
     echo nonsense >"$dir/bad.sqsh"
     chmod a+r "$dir/bad.sqsh"
     run dl submit job.yaml --watch --set "container.image=$dir/bad.sqsh"

@@ -53,7 +53,7 @@ nothing_was_done() {
 # output_of WORDS: prints the output of the dlrun command that begins with these words
 output_of() { sed -n "/^[$] dlrun $1 /,/^(code /p" <<<"$transcript"; }
 
-# try_commands_on RUN: runs every command on RUN and checks that it had no effect.
+# try_commands_on RUN: runs every command on RUN and checks that none had an effect.
 try_commands_on() {
     before=$(state_of "$1") jobs=$(jobs_of_victim)
     commands_on "$1"
@@ -120,7 +120,7 @@ JSON
     [ ! -s "$dir/calls" ]
 }
 
-@test "a foreign run on this machine that names a process of the viewer does not end it" {
+@test "no command ends a process of the caller that a foreign run names as its job" {
     as_user bash -c 'echo $$ >"$1/pid.new" && mv "$1/pid.new" "$1/pid" && exec sleep 600' - "$dir" \
         3>&- &
     wait_until 20 test -s "$dir/pid"
@@ -140,7 +140,7 @@ JSON
     kill -0 "$victim_process"
 }
 
-@test "if a foreign run has an own run's name, its name, prefix, job id and last mean the own run" {
+@test "if a foreign run has an own run's name, name, prefix, job id and last mean the own run" {
     own=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .run)
     job=$(dl status "$own" --json | jq -r .job)
     hostile=$there/mnist-20990101-000000-0001

@@ -6,8 +6,9 @@
 #                              the file `serve` exists. Sets job
 #   start_forward ARGUMENTS..  starts dlrun forward in the background, with the variables of the
 #                              array forward_env, and waits until it serves. Its output is in
-#                              forward.out and forward.err. Sets started, its process id; shell, the
-#                              job of the shell; and address, its first address
+#                              forward.out and forward.err. Sets started, the process id of dlrun;
+#                              waited_for, the process to wait for (as_user); and address, the first
+#                              address that dlrun prints
 #   end_of_forward             waits for the end of dlrun forward; sets code to its exit code
 #   fetch ARGUMENTS...         curl without proxies of the environment
 #   nothing_is_left            succeeds if the job has only its own step, and no process of a
@@ -54,7 +55,7 @@ start_forward() {
     rm -f "$dir"/forward.*
     as_user env --chdir="$dir" "${forward_env[@]}" bash -c 'echo $$ >forward.pid &&
         exec dlrun forward "$@" >forward.out 2>forward.err' - "$@" </dev/null 3>&- &
-    shell=$!
+    waited_for=$!
     wait_until 30 test -s "$dir/forward.out"
     started=$(<"$dir/forward.pid")
     address=$(sed 's/ is port .*//;q' "$dir/forward.out")
@@ -62,7 +63,7 @@ start_forward() {
 # shellcheck disable=SC2034 # the tests use code
 end_of_forward() {
     code=0
-    wait "$shell" || code=$?
+    wait "$waited_for" || code=$?
     cat "$dir/forward.err"
 }
 fetch() { curl -sS --noproxy '*' --max-time 60 "$@"; }

@@ -412,7 +412,7 @@ CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
-def limits():
+def disable_core_dumps():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
@@ -428,7 +428,8 @@ def call(words, on_terminal):
     began = time.monotonic()
     with open(os.devnull) as nothing:
         child = subprocess.Popen(["dlrun", *words], stdin=nothing, stdout=theirs, stderr=theirs,
-                                 env=environment, start_new_session=True, preexec_fn=limits)
+                                 env=environment, start_new_session=True,
+                                 preexec_fn=disable_core_dumps)
     os.close(theirs)
     output, is_open = bytearray(), True
     while is_open and time.monotonic() - began < MAX_SECONDS * 2:
@@ -516,8 +517,8 @@ def faults_of(words, on_terminal, private):
 
 
 def caller_may_see_private_file(words, is_own):
-    """Returns True if the caller itself named the private file. A link in the command line may show
-    its target. The log of the caller's own run may be any file: resources.output sets it."""
+    """Returns True if dlrun may show the private file: if a link on the command line leads to it,
+    or if it is the log of the caller's own run, because resources.output may set any file."""
     return ("/links-" in words[1] and not words[1].endswith("-own")
             and not words[1].endswith("-foreign") or is_own and "/claimed_log-" in words[1])
 

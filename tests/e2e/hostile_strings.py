@@ -7,9 +7,9 @@ usage: hostile_strings.py --keys FILE [--all] [--turn N] [--rest SOCKET]
 Half of the strings are generated: each way out of a quotation combined with each way to run a
 command. Each key gets every third string of STRINGS and every twelfth generated string; jobs get
 every fourth string, and `dlrun run` gets every second one. With --rest each key gets every 40th
-string, and jobs get every 12th. --all uses all of them. --turn shifts the selection; its default is
-the day of the year, so that each string is in each place within some weeks. The output shows the turn; --turn with this
-number repeats the selection.
+string, and jobs get every 12th. --all uses all strings everywhere. --turn shifts the selection; its
+default is the day of the year, so that each key gets each string within some weeks. The output
+shows the value of --turn, with which the same selection can be repeated.
 
 Runs as an ordinary user on the testbed, in an empty folder that the nodes see. Each string in each
 key is either refused (exit 2, an error that names the key, nothing written) or arrives byte for
@@ -366,11 +366,11 @@ SWITCHES = {"environment.modules.purge", "container.writable", "container.mount_
             "container.remap_root", "container.entrypoint"}
 # Keys that dlrun reads when the script is submitted; the script's shell does not.
 READ_LATER = {"submit.token_file"}
-# Slurm has a grammar of its own for the values of these keys. It shows them in another form, or
-# refuses them silently, so the test can only detect executed commands.
+# Slurm has a grammar of its own for the values of these keys. It shows the values in another form,
+# or refuses them silently, so for these keys the test can only detect executed commands.
 SLURMS_OWN = {"resources.signal", "resources.distribution", "resources.exclusive"}
-# slurmrestd reports these in another form: numbers, folded node lists, paths with patterns
-# filled in.
+# slurmrestd reports the values of these keys in another form: as numbers, compressed node lists,
+# and paths with filled-in patterns.
 NORMALISED = SLURMS_OWN | set(PARSED) | {"resources.output", "resources.error", "resources.begin",
                                          "resources.gres", "resources.nodelist",
                                          "resources.exclude", "resources.licenses"}

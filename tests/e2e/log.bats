@@ -14,7 +14,7 @@ setup() {
 }
 
 dl() { dl_with_key "$@"; }
-# dl_logged LEVEL ARGUMENTS...: dlrun with DLRUN_LOG set to the level and a file of its own.
+# dl_logged LEVEL ARGUMENTS...: runs dlrun with DLRUN_LOG set to the level and the file own.log.
 dl_logged() {
     printf 'export MY_KEY=%s DLRUN_LOG=%s\n' "$canary" "$1:$dir/own.log" >"$dir/env.sh"
     chmod 600 "$dir/env.sh" && chown "$DLRUN_TESTBED_USER:" "$dir/env.sh"
@@ -22,7 +22,7 @@ dl_logged() {
         - "$dir" "$@"
 }
 path() { dl status last --json | jq -r .path; }
-is_over() { [[ $(dl status last --json | jq -r .state) == "$1" ]]; }
+is_state() { [[ $(dl status last --json | jq -r .state) == "$1" ]]; }
 
 # executed FILE: prints the names of the programs in strace's output FILE, one per line.
 executed() {
@@ -83,7 +83,7 @@ executed() {
 @test "DLRUN_LOG logs lead and the agents into the run, with each attempt's end and its reason" {
     dl_logged debug submit secret.yaml --set environment.vars.CODE=7 \
         --set retry.max=1 --set 'retry.on=[failure]'
-    wait_until 60 is_over failed
+    wait_until 60 is_state failed
     run=$(path)
     grep -q ' info lead\[.*: recorded event=started ' "$run/debug/lead.log"
     grep -q ' lead\[.*a command has ended argv="srun ' "$run/debug/lead.log"
@@ -123,7 +123,7 @@ executed() {
     [ "$status" -eq 2 ]
     [[ $output == *"DLRUN_LOG: 'loud' is not a setting of the log; expected off, info or debug"* ]]
     dl submit secret.yaml --set environment.setup='export DLRUN_LOG=loud'
-    wait_until 60 is_over completed
+    wait_until 60 is_state completed
     [[ $(cat "$(path)"/slurm-*.out) == *"no log is written"* ]]
     [ ! -e "$(path)/debug" ]
 }

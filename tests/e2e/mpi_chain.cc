@@ -1,6 +1,6 @@
-// Passes numbers around all ranks, where each rank adds one, and prints the ranks that took part.
-// The tests use it to check MPI across nodes. The message is 4 MiB, so that ranks of one node also
-// use the path for large messages.
+// Passes numbers from rank 0 to the last rank. Each rank adds one and prints the result, which is
+// the number of ranks so far. The tests use this program to check MPI across nodes. The message has
+// 4 MiB, so that ranks of one node also use MPI's path for large messages.
 #include <algorithm>
 #include <cstdio>
 #include <vector>

@@ -51,8 +51,8 @@ is_state() { [[ $(state) == "$1" ]]; }
     "$testbed/up" >/dev/null
     wait_until 30 as_user squeue
     [ "$(state)" = not_submitted ]
-    # Only this test's jobs count, because a killed controller may bring back the ended job of the
-    # test before.
+    # Checks only for jobs of this test, because a killed controller may bring back the ended job of
+    # the previous test.
     [[ $(squeue -h -o %Z) != *"$dir"* ]]
 }
 

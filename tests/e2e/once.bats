@@ -74,7 +74,7 @@ submit() {
         ((RANDOM % 8)) || limit=0.0$((RANDOM % 50 + 5))
         submit "$i"
     done
-    echo "$wanted submissions, $again of them sent again by hand"
+    echo "$wanted submissions, repeated $again times because the status was not_submitted"
     ((again > 0))
     wait_until $((60 + wanted)) no_jobs
     [ "$(sort -n "$dir/executed")" = "$(seq "$wanted")" ]

@@ -63,8 +63,8 @@ state_and_code() {
     wait_until 60 is_running lost
     wait_until 60 is_running recorded
     # shellcheck disable=SC2317 # called by wait_until
-    has_leader() { dl status lost --json | jq -e '.attempt == 0'; }
-    wait_until 60 has_leader
+    has_started() { dl status lost --json | jq -e '.attempt == 0'; }
+    wait_until 60 has_started
     # Lead is killed, so that no process can write an end.
     kill -KILL "$(jq -r 'select(.event == "claimed").pid' \
         "$(dl status lost --json | jq -r .path)/events.jsonl")"

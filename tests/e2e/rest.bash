@@ -1,15 +1,15 @@
 # shellcheck shell=bash
 # For test files that submit through a real slurmrestd, on a socket and over loopback with a token.
-# Each of them has a testbed of its own, because the shared ones have no slurmrestd. The files start
-# with `load helpers`, `load rest`. With DLRUN_TEST_REST_VERSION=v0.0.42 dlrun uses that version of
-# the API, otherwise the newest one.
+# Each file has a testbed of its own, because the shared testbeds have no slurmrestd. The files
+# start with `load helpers`, `load rest`. With DLRUN_TEST_REST_VERSION=v0.0.42 dlrun uses that
+# version of the API, otherwise the newest one.
 #
 #   $api, $slurm          the version of the API that dlrun is expected to use; Slurm's release
 #   $commands             the PATH of the jobs, which has the testbed's Slurm
 #   served_versions       prints the versions that the server serves, the oldest first
 #   speaks_text           succeeds if the version of the API takes numbers as text, as v0.0.38 does
 #   start_proxy MODE...   starts rest_proxy.py between dlrun and slurmrestd, at $dir/proxy
-#   stop_proxy            ends it
+#   stop_proxy            ends the proxy
 #   list_servers [URL...] writes the testbed's server, the proxy and each URL into the user's
 #                         configuration as allowed servers, with the version $wanted_version if it
 #                         is not empty

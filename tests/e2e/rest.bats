@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Submitting through a real slurmrestd: the job is the same as sbatch's, and dlrun does everything
-# with it that it does with sbatch's jobs.
+# Submitting through a real slurmrestd: the job is the same as with sbatch, and dlrun's commands
+# handle it in the same way.
 # timeout: 300
 # shellcheck disable=SC2030,SC2031 # bats: each test is a subshell
 
@@ -28,7 +28,8 @@ same() {
     fields "$one" >"$BATS_TEST_TMPDIR/one"
     fields "$two" >"$BATS_TEST_TMPDIR/two"
     [ "$(wc -l <"$BATS_TEST_TMPDIR/one")" -gt 40 ]
-    diff "$BATS_TEST_TMPDIR/one" "$BATS_TEST_TMPDIR/two" || { echo "of $*" >&2 && return 1; }
+    diff "$BATS_TEST_TMPDIR/one" "$BATS_TEST_TMPDIR/two" ||
+        { echo "the jobs differ: $*" >&2 && return 1; }
 }
 
 @test "slurmrestd and sbatch give the same job, field by field, for every common key" {

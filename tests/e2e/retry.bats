@@ -21,7 +21,7 @@ is_state() { [[ $(json "${2:-last}" | jq -r .state) == "$1" ]]; }
 restarts() { json "${1:-last}" | jq -r '[.restarts[].cause] | join(" ")'; }
 event() { jq -c "select(.event == \"$1\")" "$2/events.jsonl"; }
 
-# rank_pids RUN RANK NAME: prints the rank's processes with this name
+# rank_pids RUN RANK NAME: prints the ids of the rank's processes with this name
 rank_pids() {
     local pid
     for pid in $(pgrep -x "$3"); do
@@ -115,8 +115,8 @@ YAML
 }
 
 @test "without retry a program that exits on the time limit's warning is completed" {
-    # The job's environment is not scrubbed. The clock that distinguishes the two cases must be
-    # readable in every time format of the user.
+    # Only a USR1 near the time limit is Slurm's warning (`warned`); long before the limit it is not
+    # (`early`). Lead asks Slurm for the limit, also if the job has another SLURM_TIME_FORMAT.
     spec <<'YAML'
 name: warned
 resources: {nodes: 1, tasks_per_node: 1, time: 3m}
@@ -140,9 +140,9 @@ YAML
     [ "$(json early | jq -c '[.state, .detail]')" = '["completed","the rank ended with 0"]' ]
 }
 
-# low PARTITION TRACKER THEN: submits a run on two nodes that can be preempted. On USR1, each rank
-# saves and then executes the shell command THEN; if THEN is empty, the rank continues.
-low() {
+# preemptible PARTITION TRACKER THEN: submits a run on two nodes that can be preempted. On USR1,
+# each rank saves and then executes the shell command THEN; if THEN is empty, the rank continues.
+preemptible() {
     spec <<YAML
 name: $1
 resources: {nodes: 2, tasks_per_node: 1, time: 5m, partition: $1, exclusive: true}
@@ -161,8 +161,8 @@ YAML
 @test "a preempted run saves if there is time, is requeued, and is never reported as ended" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
-        low preempt "$tracker" "$([[ $tracker == cgroup ]] || echo exit 0)"
-        low preempt-now "$tracker" ''
+        preemptible preempt "$tracker" "$([[ $tracker == cgroup ]] || echo exit 0)"
+        preemptible preempt-now "$tracker" ''
         as_user sbatch -N4 --exclusive -t 1 -o /dev/null --wrap 'sleep 1'
         save_dir_of "$tracker"
     done

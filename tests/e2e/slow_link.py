@@ -2,7 +2,7 @@
 """usage: slow_link.py SECONDS PORT
 
 Connects standard input and output to a port of this machine and delays each byte by SECONDS, in
-both directions: the ProxyCommand of a host that is twice that time away.
+both directions. As ssh's ProxyCommand, it simulates a host with a round trip of twice SECONDS.
 """
 
 import os

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Functions for tests of `dlrun -H`. They run a private sshd with its own keys, configuration and
-# port on loopback. The testbed's user runs this sshd, and only this user can log in. The machine's
-# own ssh is neither used nor changed. The laptop is the same user with other folders for dlrun's
+# Functions for tests of `dlrun -H`. They run a private sshd as root, with its own keys,
+# configuration and port on loopback. The tests log in as the testbed's user. The machine's own sshd
+# is neither used nor changed. The laptop is the same user with other folders for dlrun's
 # configuration and state. A file that says `load ssh` gets setup and teardown functions, too.
 #
 #   start_sshd            starts the sshd. The aliases `near` (also near-SHELL) and `far` (40 ms
@@ -63,11 +63,12 @@ start_sshd() {
         as_user bash -c 'printf "SetEnv SLURM_CONF=%s PATH=%s PMIX_MCA_gds=hash\n" \
             "$SLURM_CONF" "$PATH"'
     } | as_user tee "$ssh_dir/config" >/dev/null
-    # As root, as on a real host: where devpts is mounted without gid=tty, only root can give a
-    # terminal to the group tty, and sshd insists on that.
-    # sshd refuses a locked account, '!'. With '*', no password fits.
+    # sshd refuses an account whose password is locked ('!'). With '*' no password is valid, but the
+    # account can log in with a key.
     as_root usermod -p '*' "$DLRUN_TESTBED_USER"
     as_root mkdir -p /run/sshd
+    # sshd runs as root, as on a real host. sshd gives each terminal to the group tty; if devpts is
+    # mounted without gid=tty, only root can do this.
     as_root /usr/sbin/sshd -f "$ssh_dir/config" -E "$ssh_dir/log"
     wait_until 10 test -s "$ssh_dir/pid"
     aliases | as_user tee "$home/.ssh/config" >/dev/null
@@ -167,7 +168,7 @@ submit_cut() {
     local failed=0 arguments=(-H near submit "$3" --set "name=cut-$1"
         --set "launch.command=[sh, -c, 'echo \$0 >>$dir/executed', '$1']")
     cut "$2" "${arguments[@]}" &>"$dir/out-$1" && return
-    # The answer came before the cut, and a user would not repeat the command.
+    # If the answer came before the cut, a user would not repeat the command.
     ! grep -q '^submitted ' "$dir/out-$1" || return 0
     until laptop "${arguments[@]}" &>>"$dir/out-$1"; do ((++failed < 5)) || return 1; done
     ((++cuts))
@@ -180,7 +181,7 @@ cut_submissions() {
     submit_cut 0 100000 exp.yaml
     whole=$(((${EPOCHREALTIME/./} - start) / 1000))
     for ((i = 1; i <= number; i++)); do
-        # The first submission took longer than the others do, so some of them end before the cut.
+        # The first submission takes longest, so some of the others end before their cut.
         submit_cut "$i" $((RANDOM % whole * 4 / 5 + 1)) exp.yaml ||
             { cat "$dir/out-$i" && return 1; }
     done
@@ -192,7 +193,7 @@ one_job_each() {
     runs=$(laptop -H near check exp.yaml | sed -n 's|^ *runs *||p')
     wait_until $((60 + $1)) no_jobs
     [[ $(sort -n "$dir/executed") == "$(seq 0 "$1")" ]] || return 1
-    # The runs of an earlier try are in the copy of another folder.
+    # Each try of a test has a new folder, and thus another copy of the code with runs of its own.
     [[ $(laptop -H near ls --all --json |
         jq -r --arg runs "$runs/" '.[] | select(.path | startswith($runs)) | .name' |
         grep '^cut-' | sort -t- -k2n) == \

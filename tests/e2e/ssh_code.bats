@@ -27,7 +27,7 @@ load ssh
     make_code
     as_user touch -d 2020-01-01 "$dir/a.py"
     mirror=$(laptop -H near check exp.yaml | sed -n 's|^ *runs *\(.*\)/runs$|\1|p')
-    # An rsync that fails stands for one that must not start.
+    # This rsync always fails, so a command that succeeds has not started rsync.
     as_user mkdir -p "$laptop_dir/bin"
     as_user bash -c 'printf "#!/bin/sh\necho started >&2; exit 9\n" >"$1" && chmod 755 "$1"' - \
         "$laptop_dir/bin/rsync"

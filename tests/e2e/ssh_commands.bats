@@ -30,7 +30,8 @@ launch: {preset: plain, command: [sleep, 300]}'
     diff "$path/job.sh" "$dir/all/job.sh"
     [ ! -e "$dir/all/passwd" ] && [ ! -L "$dir/all/passwd" ]
     [ ! -e "$dir/all/ckpt/home" ] && [ ! -L "$dir/all/ckpt/home" ]
-    # A host that names other folders: the answer about the run, and names in rsync's stream.
+    # A hostile host: it answers with a run id that is a path, or its rsync sends a file of another
+    # folder.
     as_user mkdir "$dir/bin" "$dir/evil"
     as_user tee "$dir/bin/dlrun" >/dev/null <<'PY'
 #!/usr/bin/env python3
@@ -44,7 +45,7 @@ here = os.path.dirname(os.path.dirname(os.path.abspath(sys.argv[0])))
 if b'status' in fields:
     run = open(here + '/id').read().strip()
     print(json.dumps({'run': run, 'path': here + '/evil'}))
-else: # Sends the file with its path from above the folder, whatever was asked for.
+else: # Sends a file from outside the run's folder, whatever was requested.
     os.chdir(here + '/evil')
     os.execvp('rsync', ['rsync', '--server', '--sender', '-logDtprRze.iLsfxCIvu', '.',
                         '../../' + os.path.basename(here) + '/secret'])

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Tests that the variables of a user's shell that Slurm's commands, MPI and frameworks read do not
-# change a job. Also tests which programs and folders dlrun's commands use.
+# Variables of a user's shell must not change a job, although Slurm's commands, MPI or frameworks
+# read them. Also tests which programs and folders dlrun's commands use.
 # timeout: 200
 
 load helpers

@@ -233,7 +233,7 @@ submit_ten() {
     [[ $(dl status "$parent") == \
         *"\`dlrun resubmit $parent\` submits the points that were not submitted"* ]]
     rm "$dir/kill"
-    # If two commands submit a point at once, alone or with the missing points, one succeeds.
+    # While one command submits a point, alone or with the missing points, others are refused.
     path=$(json status "$parent" | jq -r .path)
     for locked in '.,8,/8: another dlrun is submitting the missing points of the sweep' \
         "array-1/0,8,/8: another dlrun is submitting it again" \

@@ -97,8 +97,8 @@ for epoch in range(1, 10**9):
         time.sleep(0.1)  # A bad point ends only if lead stops it.
 report(final=True, loss=loss.item())
 PY
-    # A small TPE: of 50 random values, it proposes the one that is nearest to the good results and
-    # farthest from the bad ones.
+    # A small version of TPE, a method of Bayesian search: of 50 random values, the program proposes
+    # the one that is nearest to the good results and farthest from the bad ones.
     write search.py <<'PY'
 import json, math, random, sys
 

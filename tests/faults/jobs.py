@@ -223,7 +223,7 @@ class Job:
             return []
 
     def steps_done(self) -> int:
-        """Returns the step of the newest saved state."""
+        """Returns the step of the newest saved state; 0 if there is none."""
         if self.type.is_trainer:
             return max((int(name[5:]) for name in self.checkpoint_names()), default=0)
         try:
@@ -237,7 +237,7 @@ class Job:
 
     def starts(self) -> list[tuple[int, int, str, bool]]:
         """Returns (attempt, rank, node, has_overlap) for every start. has_overlap: another program
-        of the rank still ran."""
+        of the rank still ran. The trainer records only the starts of rank 0, without the node."""
         if self.type.is_trainer:
             found = []
             for path in sorted(self.run.glob("logs/attempt-*/rank-0000.log")):
@@ -279,8 +279,8 @@ class Job:
         return found
 
     def resumed_at(self, attempt: int) -> int | None:
-        """Returns the step that this attempt reports to have resumed from; None if it reports none.
-        """
+        """Returns the step from which this attempt of the trainer resumed: 0 without a checkpoint.
+        Returns None for other programs, whose logs do not show the step."""
         if not self.type.is_trainer:
             return None
         match = re.search(r"resumed from .* at step (\d+)", self.log(attempt, 0))

@@ -1,5 +1,5 @@
-"""Faults of a cluster: daemons killed, stopped and paused, nodes lost, links unplugged. No
-other job uses the testbed while a fault acts.
+"""Faults of a cluster: daemons killed, stopped and paused, nodes lost, links unplugged. Only one
+job uses the testbed during such a fault.
 """
 
 import dataclasses
@@ -73,7 +73,7 @@ def _has_started_again(scene: Scene) -> bool:
 
 
 def unplug_until(heals: bool) -> Callable[[Scene], Injected]:
-    """Unplugs a node until the run continues elsewhere (heals), or until it has ended.
+    """Unplugs a node. heals: until the run continues on other nodes; otherwise until it has ended.
 
     If the run's lead is on that node, lead reports that the other nodes have fallen silent."""
 

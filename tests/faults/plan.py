@@ -12,8 +12,8 @@ from kinds import Kind
 
 @dataclass(frozen=True)
 class Planned:
-    """One planned fault. progress: the part of the job's steps after which it happens, from 0 to 1;
-    delay_s: additional seconds. seed: for all other random choices."""
+    """One planned fault. It happens after the part `progress` (0 to 1) of the job's steps, plus
+    delay_s seconds. seed: for all other random choices."""
 
     number: int
     kind: str

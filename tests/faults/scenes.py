@@ -17,7 +17,7 @@ from plan import Planned
 from testbed import Failure, Testbed, wait_for
 
 START_S = 60.0  # the time until a job has started and has reached the moment of its fault
-TRIES = 4  # tries of a fault whose job ends too early, each earlier than the last
+TRIES = 4  # tries of a fault if the job ends before it; each try injects the fault earlier
 
 
 @dataclass
@@ -98,7 +98,8 @@ def _wait_for_moment(
     return found if found and not job.has_ended() else None
 
 
-def _submit(testbed: Testbed, planned: Planned, kind: Kind, attempt: int) -> Job:
+def _new_job(testbed: Testbed, planned: Planned, kind: Kind, attempt: int) -> Job:
+    """Creates the job's folder and spec. Does not submit the job."""
     disk = testbed.take_disk() if kind.disk else None
     name = f"f{planned.number}" + (f"-{attempt}" if attempt else "")
     return Job(
@@ -113,7 +114,7 @@ def _submit(testbed: Testbed, planned: Planned, kind: Kind, attempt: int) -> Job
     )
 
 
-def _is_known_over(job: Job) -> bool:
+def _is_over(job: Job) -> bool:
     return job.has_ended() or job.status()["state"] in (
         "completed",
         "failed",
@@ -131,7 +132,7 @@ def _wait_for_end(job: Job, limit_s: float) -> bool:
     while time.monotonic() < until:
         if wait_for(
             job.has_ended, min(2.0, max(0.0, until - time.monotonic())), every_s=0.03
-        ) or _is_known_over(job):
+        ) or _is_over(job):
             return True
     return False
 
@@ -231,7 +232,7 @@ def play(
     behaviour."""
     for attempt in range(TRIES):
         outcome = Outcome(planned.number, kind.name, planned.job)
-        job = _submit(testbed, planned, kind, attempt)
+        job = _new_job(testbed, planned, kind, attempt)
         draw = random.Random(planned.seed)
         try:
             if kind.submit:

@@ -29,8 +29,8 @@ The columns mean:
 - **untrue verdicts**: runs for which dlrun reported a wrong state, cause, rank, node or signal.
 - **wrong starts**: runs in which a rank's program was started twice in one attempt, in an attempt
   that is not on the record, or while an earlier one ran.
-- **leftovers**: runs that left a process, or a process in a control group of their job, 8 s after
-  their end.
+- **leftovers**: runs of which a process, or a file in /dev/shm, was left after their end: usually
+  8 s after it, and up to 100 s after it for some kinds of faults.
 - **verdict**: seconds from the fault to the recorded end of the attempt; empty if the fault need
   not end an attempt.
 """

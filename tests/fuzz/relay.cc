@@ -1,4 +1,4 @@
-// Fuzzes what one end of a relay reads from the other.
+// Fuzzes the bytes that one end of a relay reads from the other end.
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -32,7 +32,8 @@ class Answers final : public RelayEvents {
   RelayMux* mux = nullptr;
 };
 
-/// Reads frames up to the first wrong one, and returns them as they are written again.
+/// Reads frames up to the first invalid one, from pieces of `piece` bytes. Returns the same frames,
+/// encoded again.
 std::string reread(std::string_view bytes, std::size_t piece) {
   FrameBuffer buffer;
   std::string again;
@@ -53,8 +54,8 @@ std::string reread(std::string_view bytes, std::size_t piece) {
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto bytes = dlrun::fuzz::text_of(data, size);
   const auto whole = reread(bytes, std::max<std::size_t>(size, 1));
-  dlrun::fuzz::expect(bytes.starts_with(whole), "frames read back in one way");
-  dlrun::fuzz::expect(reread(bytes, 3) == whole, "pieces make no difference");
+  dlrun::fuzz::expect(bytes.starts_with(whole), "a frame that is encoded again has the same bytes");
+  dlrun::fuzz::expect(reread(bytes, 3) == whole, "the size of the pieces makes no difference");
 
   FrameBuffer noise;
   noise.append(bytes);

@@ -16,9 +16,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (const auto hosts = expand_hostlist(text, 1000)) {
     const auto list = compress_hostlist(*hosts);
     const auto again = expand_hostlist(list, 1000);
-    // expand_hostlist() refuses more than 1 MiB. A list of names of kilobytes may be longer.
-    const bool is_longest = list.size() > (1U << 20U);
-    fuzz::expect(is_longest || (again && *again == *hosts),
+    // If the names are long, the list may exceed 1 MiB. expand_hostlist() refuses such a list.
+    const bool is_too_long = list.size() > (1U << 20U);
+    fuzz::expect(is_too_long || (again && *again == *hosts),
                  "a node list is compressed without loss");
   }
   if (const auto parsed = Template::parse(text)) std::ignore = parsed->expand({});

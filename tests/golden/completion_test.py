@@ -39,9 +39,9 @@ def environment(home):
 
 
 class Terminal:
-    """A shell on a pseudo-terminal, started and at its prompt. Before the prompt, the terminal
-    itself would interpret control characters. After it, the shell reads the typed bytes in order,
-    so no test has to wait for an echo."""
+    """A shell on a pseudo-terminal. The constructor waits for the shell's prompt, because before it
+    the terminal itself would interpret control characters. After the prompt, the shell reads the
+    typed bytes in order, so no test has to wait for an echo."""
 
     def __init__(self, home, setup=""):
         argv, start = START[SHELL]
@@ -57,7 +57,8 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def read_until(self, mark, then=""):
-        """Returns the terminal's output up to `mark`, with `then` somewhere after it."""
+        """Reads until the output contains `mark`, and `then` somewhere after it. Returns all this
+        output."""
         text, end = "", time.monotonic() + LIMIT_SECONDS
         while mark not in text or then not in text.split(mark)[-1]:
             left = end - time.monotonic()

@@ -81,7 +81,7 @@ void say(const std::string& message) {
   return self.parent_path().parent_path() / "registry" / (uri + ".sqsh");
 }
 
-/// Returns true for a registry that simulates a node without access to the internet.
+/// Returns true for the registries that the stand-in reports as unreachable.
 [[nodiscard]] bool is_unreachable(const std::string& uri) {
   return uri.starts_with("docker://unreachable.");
 }

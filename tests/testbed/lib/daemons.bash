@@ -107,8 +107,9 @@ start_accounting() {
 rest_answers() { [[ -S $state/rest/socket ]] && (exec 3<>"/dev/tcp/127.0.0.1/$((port + 3))"); }
 
 # Starts slurmrestd twice: over TCP for JWT on the loopback address, and on a socket that
-# authenticates its caller by user id. slurmrestd refuses to run as root or SlurmUser, and on the
-# socket it serves only its own user. It therefore runs as the ordinary user.
+# authenticates its caller by user id. slurmrestd refuses to run as root or SlurmUser, so the first
+# runs as nobody. On the socket slurmrestd serves only its own user, so the second runs as the
+# ordinary user.
 start_rest() {
     [[ $rest == yes ]] || return 0
     local as=(setpriv --reuid="$user" --regid="$user" --init-groups)

@@ -23,8 +23,8 @@ subnet_is_free() {
 }
 
 # Takes the first free network 10.77.K.0/24 with its bridge dlrunK, or the requested one. Sets
-# `subnet` (three numbers) and `bridge`. Creating the bridge claims the network, so two testbeds
-# that start at once cannot get the same.
+# `subnet` (the first three numbers of its addresses) and `bridge`. Creating the bridge claims the
+# network, so two testbeds that start at once cannot get the same one.
 claim_network() {
     local k last=15 first=0
     if [[ -n ${DLRUN_TESTBED_SUBNET:-} ]]; then
