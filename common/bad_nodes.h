@@ -3,10 +3,10 @@
 // (common/json_lines.h).
 //
 // Each line states that a node is bad until a given time, or that it is good again because a user
-// called `dlrun nodes --forget`. Writers append each line with one write(2), so two concurrent
-// writers lose nothing, and readers skip a torn line, because its checksum is wrong. Lead and
-// `dlrun nodes --forget` write the file; submissions read it. Other users may be able to write it
-// too, so readers use only node names and bounded text from it.
+// called `dlrun nodes --forget`. A writer appends all its lines with one write(2), so two
+// concurrent writers lose nothing. Readers skip a torn line, because its checksum is wrong. Lead
+// and `dlrun nodes --forget` write the file; submissions read it. Other users may be able to write
+// it too, so readers use only node names and bounded text from it.
 
 #include <chrono>
 #include <filesystem>
@@ -30,7 +30,7 @@ struct BadNode {
 
 /// Appends one line per node. Creates the file with the process's umask, so that a team can
 /// share it. Fails with kIo, and with kInvalid if the path is not a regular file, is a symbolic
-/// link or is one of several names of a file.
+/// link or has several hard links.
 [[nodiscard]] Result<> remember_bad_nodes(const std::filesystem::path& file,
                                           std::span<const BadNode> nodes);
 

@@ -6,9 +6,9 @@
 
 namespace dlrun {
 
-/// Blocks SIGPIPE in this thread, and discards a SIGPIPE that a write has raised in the meantime.
-/// Does not ignore the signal: the disposition belongs to the whole process, and children inherit
-/// it.
+/// Blocks SIGPIPE in this thread while the object exists. The destructor discards a SIGPIPE that a
+/// write has raised. Does not ignore the signal instead, because the disposition belongs to the
+/// whole process, and children inherit it.
 class BlockedSigpipe {
  public:
   BlockedSigpipe() {

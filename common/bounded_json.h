@@ -1,8 +1,8 @@
 #pragma once
 // The only JSON parser for text from untrusted sources. It checks depth and size before
-// parsing, because nlohmann's parser has no limits, and copies, prints and compares values by
-// recursion: 100,000 nested brackets would crash the process, and an object with a million
-// names would take hours.
+// parsing, because nlohmann's library parses without limits, and copies, prints and compares
+// values by recursion: 100,000 nested brackets would crash the process, and an object with a
+// million names would take hours.
 
 #include <cstddef>
 #include <limits>
@@ -13,7 +13,7 @@
 namespace dlrun {
 
 struct JsonLimits {
-  std::size_t depth = 64;          ///< nesting of arrays and objects
+  std::size_t depth = 64;          ///< levels of nested arrays and objects; at most 64
   std::size_t values = 1'000'000;  ///< number of values; each costs up to 70 bytes of memory
   /// Names per object; nlohmann's ordered objects search them one by one.
   std::size_t members = 256;

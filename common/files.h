@@ -58,7 +58,8 @@ class UniqueFd {
 /// are. Fails with kIo.
 [[nodiscard]] Result<> make_private_directories(const std::filesystem::path& path);
 
-/// Syncs a directory, so that files created or renamed in it survive a power loss.
+/// Syncs a directory, so that files created or renamed in it survive a power loss. Does nothing if
+/// this user may not read the directory, or if the file system cannot sync it. Fails with kIo.
 [[nodiscard]] Result<> sync_directory(const std::filesystem::path& directory);
 
 /// Writes all bytes, in several write(2) calls if needed. Retries on EINTR; fails with

@@ -12,15 +12,16 @@
 namespace dlrun {
 
 /// Expands a node list in its order and keeps duplicates, as `scontrol show hostnames` does. If a
-/// name has several brackets, the last one varies fastest. Fails with kInvalid if the list is
-/// malformed or has more than `limit` nodes, before allocating them.
+/// name has several brackets, the last one varies fastest. An empty text has no nodes. Fails with
+/// kInvalid if the list is malformed or has more than `limit` nodes, before it allocates memory for
+/// the nodes.
 [[nodiscard]] Result<std::vector<std::string>> expand_hostlist(std::string_view expression,
                                                                std::size_t limit = 100'000);
 
 /// Checks a node list written by a person: names of letters, digits, '.', '_' and '-', brackets
 /// with numbers and ranges, separated by commas. Slurm also accepts the path of a file of names;
-/// this function does not. Fails with kInvalid; the message contains the wrong character. Does not
-/// expand the list.
+/// this function does not. Fails with kInvalid, also for an empty list and for more than 65,536
+/// nodes, Slurm's limit. Does not expand the list.
 [[nodiscard]] Result<> check_hostlist(std::string_view expression);
 
 /// Returns a node list that expands to exactly these hosts in this order. Consecutive numbers of

@@ -9,7 +9,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kMostDigits = 10;  // Slurm's ids have 32 bits
-constexpr std::size_t kLongestJobId = 255;
+constexpr std::size_t kLongestHostOrCluster = 255;
 constexpr std::string_view kDecimalDigits = "0123456789";
 
 bool is_number(std::string_view text, std::size_t most_digits) {
@@ -20,7 +20,7 @@ bool is_number(std::string_view text, std::size_t most_digits) {
 bool is_name(std::string_view text) {
   constexpr std::string_view kAllowed =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-  return !text.empty() && text.size() <= kLongestJobId && text.front() != '-' &&
+  return !text.empty() && text.size() <= kLongestHostOrCluster && text.front() != '-' &&
          text.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 

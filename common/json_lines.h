@@ -58,9 +58,9 @@ class LineReader {
   LineReader(int fd, off_t begin, off_t end)
       : fd_(fd), at_(begin), line_offset_(begin), next_offset_(begin), end_(end) {}
 
-  /// Returns the next line without its newline, or nothing at the end. The view is valid until the
-  /// next call. Bytes without a newline at the end are not returned. Lines longer than
-  /// kLongestLineBytes are skipped and counted.
+  /// Returns the next line without its newline; nothing at the end, or if reading fails. The view
+  /// is valid until the next call. Bytes without a newline at the end are not returned. Lines
+  /// longer than kLongestLineBytes are skipped and counted.
   [[nodiscard]] std::optional<std::string_view> next();
 
   /// Offsets in the file of the line that next() returned last, and of the line after it.
@@ -86,8 +86,8 @@ class LineReader {
 };
 
 /// Returns the end offset of the file's last line with a correct checksum. Bytes after it are a
-/// torn tail; a writer cuts them off before it appends. Reads only the end of the file if that
-/// contains such a line.
+/// torn tail; a writer cuts them off before it appends. Returns 0 if there is no such line. Reads
+/// only the last 4 MiB of the file if they contain such a line.
 [[nodiscard]] off_t end_of_checked_lines(int fd, off_t size);
 
 }  // namespace dlrun

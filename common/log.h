@@ -64,7 +64,7 @@ using LogWriter = std::function<void(std::string line)>;
 /// file of this user that no other user may access. Does nothing if the level is kOff.
 [[nodiscard]] Result<> open_log(std::string program, const LogSetting& setting, const Env& env);
 
-/// Opens the log like open_log(), but passes the lines to `write`, which any thread may call.
+/// Opens the log like open_log(), but passes the lines to `write`. Any thread may make these calls.
 void open_log_to(std::string program, LogLevel level, const Env& env, LogWriter write);
 
 /// Turns the log off for the rest of the process. A child after fork() calls this if the log's
@@ -122,8 +122,8 @@ void write_line(LogLevel level, std::string_view message, std::span<const LogFie
   return level <= log_detail::level.load(std::memory_order_relaxed);
 }
 
-/// Logs a message, which is a constant of dlrun, with fields. Values are escaped, so that a line is
-/// always one line, and secrets in them are masked. A field with an empty text is left out.
+/// Logs a fixed message of dlrun with fields. Values are escaped, so that a line is always one line,
+/// and secrets in them are masked. A field with an empty text is left out.
 inline void log_line(LogLevel level, std::string_view message,
                      std::initializer_list<LogField> fields = {}) {
   if (is_logged(level)) log_detail::write_line(level, message, {fields.begin(), fields.size()});

@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kFileLimit = 64U << 10U;
 
-/// Returns the numbers of a line such as "150000 100000"; -1 for other text, such as "max".
+/// Returns the numbers in a file's text, such as "150000 100000", with -1 in place of other words,
+/// such as "max". Returns none if the file cannot be read.
 std::vector<std::int64_t> numbers_in(const fs::path& file) {
   std::vector<std::int64_t> numbers;
   const auto text = read_file(file, kFileLimit);

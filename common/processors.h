@@ -25,7 +25,7 @@ using ProcessorSet = std::bitset<8192>;
 [[nodiscard]] std::optional<double> cpu_quota(std::string_view cgroups,
                                               const std::filesystem::path& mount);
 
-/// Returns this process's quota.
+/// Returns this process's quota; nothing if it has none.
 [[nodiscard]] std::optional<double> own_cpu_quota();
 
 /// Returns the smaller of `processors` and the quota, rounded down; at least 1.

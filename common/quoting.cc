@@ -16,9 +16,9 @@ bool is_plain(char c) {
 }  // namespace
 
 std::string shell_quote(std::string_view text) {
-  // zsh expands a leading '='. An '=' elsewhere would turn the first word of a command into an
-  // assignment. In scripts dlrun itself writes the first word of each command; lines of whole
-  // commands are only shown.
+  // A leading '=' needs quotes, because zsh expands it. An '=' elsewhere needs none: it would only
+  // turn the first word of a command into an assignment. In scripts dlrun itself writes the first
+  // word of each command, and a command line that is quoted as a whole is only shown.
   if (!text.empty() && text[0] != '=' && std::all_of(text.begin(), text.end(), is_plain))
     return std::string(text);
   const bool has_return = text.find('\r') != std::string_view::npos;

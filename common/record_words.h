@@ -60,14 +60,15 @@ enum class RestartedBy {
   kSlurm,  ///< Slurm, from the queue
 };
 
-/// Returns the name of a value.
+/// Returns the name of a value; empty for EndReason::kUndecided.
 [[nodiscard]] std::string_view word(EndReason reason);
 [[nodiscard]] std::string_view word(Cause cause);
 [[nodiscard]] std::string_view word(EndState state);
 [[nodiscard]] std::string_view word(SignalDecision decision);
 [[nodiscard]] std::string_view word(RestartedBy by);
 
-/// Returns the value with this name. Defined for the enums of this header.
+/// Returns the value with this name; nullopt if there is none. Defined for the enums of this
+/// header.
 template <typename Enum>
 [[nodiscard]] std::optional<Enum> of_word(std::string_view name);
 
@@ -78,7 +79,7 @@ class Word {
  public:
   /// Makes the empty value of an event that lacks the field.
   Word() = default;
-  Word(Enum value) : value_(value), text_(word(value)) {}  // NOLINT: an enum is a word
+  Word(Enum value) : value_(value), text_(word(value)) {}  // NOLINT: implicit on purpose
   /// Returns the value with this name in a record. Cuts a text that is too long to be a name.
   [[nodiscard]] static Word of_text(std::string text) {
     constexpr std::size_t kLongest = 4096;

@@ -15,7 +15,7 @@
 
 namespace dlrun {
 
-/// The largest number of bytes in one direction of a connection that were sent without credit.
+/// The largest number of bytes that an end may send on a connection before it gets credit for them.
 inline constexpr std::size_t kRelayWindow = 512U << 10U;
 
 class RelayChannel {
@@ -53,7 +53,7 @@ class RelayChannel {
  private:
   std::size_t credit_ = kRelayWindow;
   std::string received_;
-  std::size_t written_ = 0;  ///< the socket has accepted so many bytes of received_
+  std::size_t written_ = 0;  ///< number of bytes of received_ that the socket has accepted
   std::size_t owed_ = 0;     ///< written bytes for which wrote() has returned no credit yet
   bool has_sent_end_ = false, has_received_end_ = false;
 };

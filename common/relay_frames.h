@@ -19,10 +19,10 @@ enum class FrameKind : std::uint8_t {
   kOpened = 2,   ///< agent: the program has accepted the connection
   kWaiting = 3,  ///< agent: nothing listens on the port yet, and the agent tries again
   kData = 4,     ///< bytes of the connection, at least one
-  kCredit = 5,   ///< the number of bytes of kData that the receiver has written; payload: 4 bytes
+  kCredit = 5,   ///< the sender has written this many more bytes of kData; payload: 4 bytes
   kEnd = 6,      ///< no more bytes follow in this direction
   kReset = 7,    ///< the connection is closed in both directions; payload: the reason, for people
-  kAlive = 8,    ///< dlrun: the forwarding continues; sent every kRelayBeat, channel 0
+  kAlive = 8,    ///< dlrun: the forwarding continues; channel 0 (kRelayBeat in relay_mux.h)
 };
 
 /// The largest payload of a frame, in bytes.

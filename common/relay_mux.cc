@@ -1,7 +1,7 @@
-// Each round reads at most one portion from each socket, so that all connections share the trunk.
-// The queue of the trunk is bounded: sockets are read only while the queue is short, and the other
-// frames add only a few bytes per connection and window. The trunk itself is always read, because
-// each connection has room for one window.
+// Each run_once() reads at most one frame's payload from each socket, so that all connections share
+// the trunk. The queue of bytes for the trunk is bounded: sockets are read only while the queue is
+// short, and all other frames are small and rare. The trunk itself is always read, because each
+// connection has room for one window.
 
 #include "common/relay_mux.h"
 
@@ -19,7 +19,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kQueueLimit = 256U << 10U;  ///< no socket is read while more waits
+constexpr std::size_t kQueueLimit = 256U << 10U;  ///< no socket is read while more bytes wait
 constexpr std::size_t kReadBytes = 64U << 10U;
 
 void make_nonblocking(int fd) {
@@ -142,11 +142,10 @@ Result<> RelayMux::take_frames() {
     if (!frame) return {};
     if (frame->kind == FrameKind::kOpen) {
       DLRUN_TRY(take_open(*frame));
-    } else if (has(frame
-                       ->channel)) {  // frames of a connection that this end has reset still arrive
+    } else if (has(frame->channel)) {
       DLRUN_TRY(take(*frame));
       settle(frame->channel);
-    }
+    }  // otherwise this end has reset the connection, and ignores the frame
   }
 }
 
@@ -155,7 +154,7 @@ Result<> RelayMux::take_open(const Frame& frame) {
     return fail(Errc::kInvalid, "the relay got a request to open channel {}, which is not allowed",
                 frame.channel);
   if (!has_room()) {
-    // The other end has forgotten connections whose last bytes are still unwritten here.
+    // The other end does not count connections whose last bytes this end has still to write.
     append_frame(unsent_, FrameKind::kReset, frame.channel,
                  fmt::format("the relay already has {} connections", kRelayConnections));
     return {};

@@ -62,7 +62,8 @@ class RelayMux {
 
   /// Adds a connection, and asks the other end to connect to the port there. Returns its channel.
   std::uint32_t open(UniqueFd socket, std::uint16_t port);
-  /// Gives a channel of on_open() its socket. Does nothing if the channel no longer exists.
+  /// Sets the socket of a channel that on_open() has announced. Does nothing if the channel no
+  /// longer exists.
   void connect(std::uint32_t channel, UniqueFd socket);
   /// Tells the other end that nothing listens on the port yet.
   void tell_waiting(std::uint32_t channel);
@@ -100,8 +101,8 @@ class RelayMux {
   [[nodiscard]] bool write_trunk();
   void read_socket(std::uint32_t id, Connection& connection);
   void write_socket(std::uint32_t id, Connection& connection);
-  /// Shuts the socket's writing side when the other end has ended, and forgets a finished
-  /// connection.
+  /// Shuts the socket's writing side once all bytes of the other end are written, and forgets a
+  /// finished connection.
   void settle(std::uint32_t id);
 
   End end_;
@@ -113,7 +114,7 @@ class RelayMux {
   Connections connections_;
   FrameBuffer received_;
   std::string unsent_;
-  std::size_t sent_ = 0;  ///< the first bytes of unsent_, which the trunk has accepted
+  std::size_t sent_ = 0;  ///< number of bytes of unsent_ that the trunk has accepted
 };
 
 }  // namespace dlrun

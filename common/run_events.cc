@@ -24,7 +24,7 @@ constexpr std::string_view kBeforeTime = R"({"t":")";
 constexpr std::string_view kBeforeKind = R"(","event":")";
 constexpr std::size_t kTimeLength = std::string_view("2026-11-21T12:00:00.000Z").size();
 
-/// Calls `use` with a default value of each alternative of RunEvent except Unknown.
+/// Calls `use` with std::type_identity of each alternative of RunEvent except Unknown.
 template <typename Use>
 void each_known(const Use& use) {
   const auto all = [&]<typename... Events>(std::type_identity<std::variant<Events...>>) {

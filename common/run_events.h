@@ -24,7 +24,7 @@
 
 namespace dlrun {
 
-/// Size in bytes above which lead rewrites the file with fewer progress and samples events.
+/// Size in bytes above which lead rewrites the file with fewer events (EventClass).
 inline constexpr std::size_t kCompactAtBytes = 32U << 20U;
 /// Size in bytes of the largest file that lead writes. Readers read only the beginning and the end
 /// of a larger one.
@@ -39,7 +39,7 @@ struct RecordParts {
 [[nodiscard]] RecordParts parts_to_read(off_t size);
 
 enum class EventClass {
-  kDecides,    ///< attempts, restarts, ends, failures, the result: never dropped
+  kDecides,    ///< attempts, restarts, ends, failures, the last result: never dropped
   kRemark,     ///< warnings and signals: the latest ones are kept
   kDroppable,  ///< progress and samples: some of them may be dropped
 };
@@ -54,6 +54,7 @@ using Json = nlohmann::ordered_json;
 //   fields()  the event's own fields, in the order of the record
 //   of()      reads the fields of a record. A field that is missing or has the wrong type keeps its
 //             default, because anybody may have written the record.
+// A field `seconds` is the time since the start of the attempt.
 
 /// Lead has claimed the run for its job.
 struct Claimed {
@@ -69,10 +70,10 @@ struct Claimed {
 /// Lead starts the step of an attempt.
 struct Started {
   static constexpr std::string_view kKind = "started";
-  std::int64_t ranks = 0;  ///< 0: the number is unknown
-  std::string lead{};      ///< lead's addresses, as in DLRUN_LEAD
-  std::vector<std::string> argv{};
-  std::string checks{};  ///< checks of the nodes before ranks join; empty: none
+  std::int64_t ranks = 0;           ///< 0: the number is unknown
+  std::string lead{};               ///< lead's addresses, as in DLRUN_LEAD
+  std::vector<std::string> argv{};  ///< the command line of the step
+  std::string checks{};             ///< checks of the nodes before ranks join; empty: none
 
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static Started of(const Json& fields);
@@ -169,7 +170,7 @@ struct FinalReports {
   static constexpr std::string_view kKind = "result";
   Json values = Json::object();
 
-  /// Adds the values of a later report. They replace values of the same name.
+  /// Adds the values of a later report, which replace values of the same name.
   void add(const FinalReports& later);
   [[nodiscard]] Json fields() const { return values; }
   [[nodiscard]] static FinalReports of(const Json& fields);
@@ -200,7 +201,7 @@ struct RankStatistics {
   std::optional<Spread<std::int64_t>> gpu_used_bytes{}, step{};
   std::optional<Spread<double>> work_ms{};
   std::int64_t slow_ranks = 0;
-  std::vector<SlowRank> slow{};  ///< the slowest of them
+  std::vector<SlowRank> slow{};  ///< the slowest of the slow ranks
 
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static RankStatistics of(const Json& fields);
@@ -223,7 +224,8 @@ struct RankFailed {
   static constexpr std::string_view kKind = "rank_failed";
   std::int64_t rank = -1;  ///< -1: unknown
   std::string host{};
-  std::int64_t pid = 0, code = 0;
+  std::int64_t pid = 0;  ///< process id of the rank's agent; 0: the rank never joined
+  std::int64_t code = 0;
   std::string signal{};  ///< "SIGKILL"; empty: the rank exited
   std::string error{};
 
@@ -270,7 +272,7 @@ struct AttemptEnd {
   Word<EndReason> reason{};
   Word<Cause> cause{};                       ///< empty: there is no cause
   std::optional<RankFailed> first_failed{};  ///< its process id and error are not recorded here
-  /// Nodes whose agents are all gone without an exit record.
+  /// The suspect nodes, if all agents of at least one of them are gone without an exit record.
   std::optional<std::vector<std::string>> silent{};
   std::vector<std::string> lost_nodes{};
   std::optional<double> seconds{};  ///< nullopt: the ranks were never started
@@ -285,7 +287,7 @@ struct Restarting {
   Word<Cause> cause{};
   std::int64_t left = 0;  ///< restarts that are left afterwards
   Word<RestartedBy> by{};
-  std::vector<std::string> exclude{};  ///< nodes that it does not use
+  std::vector<std::string> exclude{};  ///< nodes that the next attempt does not use
 
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static Restarting of(const Json& fields);

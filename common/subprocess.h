@@ -21,7 +21,7 @@ struct Command {
   std::optional<std::string> directory;  ///< working directory; by default the caller's
   std::chrono::milliseconds timeout{30'000};
   std::size_t output_limit_bytes = 16U << 20U;  ///< limit for stdout and stderr each
-  /// Called about once a second; when it returns true, the child gets SIGTERM.
+  /// Called at least once a second; when it returns true, the child gets SIGTERM, once.
   std::function<bool()> is_unwanted{};
 };
 
@@ -33,7 +33,7 @@ struct Finished {
 };
 
 /// Returns the absolute path of the program that execvp would run with env's PATH, or nothing if
-/// there is no executable one.
+/// there is no executable file of this name.
 [[nodiscard]] std::optional<std::string> find_program(std::string_view name, const Env& env);
 
 /// Runs a command to its end and captures its output. A non-zero exit code is not an error here.

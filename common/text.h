@@ -39,8 +39,8 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 /// spelling suggestions.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// Returns the candidate nearest to the word if it may be a spelling error: distance
-/// <= max(1, length / 3).
+/// Returns the candidate nearest to the word if the word may be a misspelling of it: their distance
+/// is at most max(1, length of the word / 3). Otherwise returns nullopt.
 [[nodiscard]] std::optional<std::string_view> nearest(std::string_view word,
                                                       std::span<const std::string_view> candidates);
 

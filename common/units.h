@@ -17,7 +17,7 @@ namespace dlrun {
 /// Formats memory in use with three significant digits: "3.42 GiB".
 [[nodiscard]] std::string memory_figure(double bytes);
 
-/// Divides a number of bytes by the power of 1024 that `unit` names, for the axis of a chart.
+/// The unit of a chart's axis. A number of bytes divided by `divisor` is the number in this unit.
 struct ByteScale {
   double divisor = 1;
   std::string_view unit = "B";
@@ -39,13 +39,13 @@ struct ByteScale {
 /// Formats a value with four significant digits, from 10,000 on with a suffix: "0.1234", "84.3k",
 /// "1.23M".
 [[nodiscard]] std::string value_text(double value);
-/// Formats a value of a page in few characters: "84.3k", "0.981", "1.2e-05", "3.1G".
+/// Formats a value in few characters, for a page: "84.3k", "0.981", "1.2e-05", "3.1G".
 [[nodiscard]] std::string short_number(double value);
 /// Formats a rate with three significant digits: "0.241", "812", "84.3k", "1.2M".
 [[nodiscard]] std::string rate_text(double value);
 /// Formats a positive measurement with about three significant digits: "0.24", "51.2", "3997".
 [[nodiscard]] std::string measurement_text(double value);
-/// Formats a part of a whole: "75 %"; with two significant digits below 10 %: "9.9 %".
+/// Formats a fraction from 0 to 1: "75 %"; with two significant digits below 10 %: "9.9 %".
 [[nodiscard]] std::string percent_text(double part);
 
 }  // namespace dlrun

@@ -27,7 +27,7 @@ Result<UniqueFd> open_untrusted(const fs::path& path, Links links) {
   if (!found.is_open() || fstat(found.get(), &status) != 0) return failed();
   if (S_ISLNK(status.st_mode))
     return fail(Errc::kInvalid,
-                "{}: is a symbolic link; dlrun creates no links here, and reads only its own file",
+                "{}: is a symbolic link; dlrun creates no links here, and does not follow it",
                 path.string());
   if (!S_ISREG(status.st_mode))
     return fail(Errc::kInvalid, "{}: is not a regular file", path.string());

@@ -30,7 +30,7 @@ struct ContainerSpec {
 struct ContainerStep {
   ContainerSpec spec;
   /// Mounts of the runs folder and of the agent's folder. A user's mount with the same target
-  /// replaces them.
+  /// replaces such a mount.
   std::vector<Mount> own_mounts;
   /// Variables whose value in the job takes precedence over the image's.
   std::vector<std::string> env_names;

@@ -26,14 +26,15 @@ struct Endpoint {
 [[nodiscard]] Result<std::vector<Endpoint>> parse_endpoints(std::string_view text);
 
 struct Listener {
-  UniqueFd socket;  ///< non-blocking
+  UniqueFd socket;  ///< non-blocking if it listens
   std::uint16_t port = 0;
 };
 /// Listens on an ephemeral port of the loopback interface only, or of all interfaces.
 [[nodiscard]] Result<Listener> listen_on_free_port(bool loopback_only);
 
-/// Returns this machine's addresses, best first: IPv4 before IPv6, network interfaces before
-/// container bridges. Leaves out loopback addresses and link-local IPv6 addresses.
+/// Returns this machine's addresses, best first: those of network interfaces before those of
+/// container bridges, and in both groups IPv4 before IPv6. Leaves out loopback addresses and
+/// link-local IPv6 addresses.
 [[nodiscard]] std::vector<std::string> own_addresses();
 
 /// Starts a TCP connection. The returned socket is non-blocking. It becomes writable once the

@@ -138,7 +138,8 @@ std::vector<Option> options_of_run(LeadOptions& lead) {
            [&lead](std::string_view value) -> Result<> {
              const auto given = parse_double(value);
              if (!given || *given <= 0 || *given > 1e6) {
-               return fail(Errc::kUsage, "--join-timeout '{}' is not a number of seconds above 0",
+               return fail(Errc::kUsage,
+                           "--join-timeout '{}' is not a positive number of seconds up to 1000000",
                            printable(value));
              }
              lead.join_timeout = std::chrono::milliseconds(std::llround(*given * 1000));

@@ -60,8 +60,8 @@ class AttemptOutlet {
 
 struct AttemptOptions {
   std::chrono::milliseconds join_timeout{600'000};
-  bool forwards_usr1 = false;
-  int ranks = 0;  ///< number of ranks; 0: taken from the first hello
+  bool forwards_usr1 = false;  ///< a USR1 makes the programs save a checkpoint
+  int ranks = 0;               ///< number of ranks; 0: taken from the first hello
   /// Slurm's node list, used to name the nodes from which no rank has joined. May be empty.
   std::string job_nodes{};
   std::optional<std::chrono::seconds> hang_after{};  ///< health.hang_after

@@ -37,7 +37,7 @@ void blame_slurm(Judgement& judged, const EndSigns& signs) {
 }
 
 /// Makes the time limit the cause if its warning (checkpoint.signal_before) killed a program that
-/// does not handle the signal. A restart in this job would not have the time to get further.
+/// does not handle the signal. A restart within this job would have no time to make progress.
 void blame_warning(Judgement& judged, const EndFacts& facts) {
   auto& end = judged.end;
   if (!facts.signs.is_limit_near || end.reason != EndReason::kRankFailed || !end.first_failed)
@@ -117,6 +117,7 @@ void name_suspects(AttemptEnd& end, const EndFacts& facts) {
   std::set<std::string> suspects;
   // After srun's end Slurm ends the agents, so a lost agent does not make its node suspect.
   if (end.reason != EndReason::kLauncherLost) suspects = facts.lost_hosts;
+  // True if all agents of at least one suspect node disappeared.
   end.is_whole_node_silent =
       std::any_of(suspects.begin(), suspects.end(), [&](const std::string& host) {
         const auto left = facts.ranks_left.find(host);

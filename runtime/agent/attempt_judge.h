@@ -18,7 +18,7 @@ namespace dlrun::agent {
 struct FailedRank {
   int rank = 0;
   std::string host;
-  int pid = 0;
+  int pid = 0;  ///< process id of the rank's agent; 0: the rank never joined
   RankEnd end;
 };
 
@@ -27,6 +27,7 @@ struct AttemptEnd {
   EndReason reason = EndReason::kUndecided;
   std::optional<FailedRank> first_failed;
   std::string message;  ///< a sentence for the user
+  /// A signal to lead, or Slurm, ended the job, so that a retry within this job is pointless.
   bool is_cancelled = false;
   /// The attempt ended because of the time limit: Slurm ended it, or it ended earlier so that the
   /// job can be requeued.

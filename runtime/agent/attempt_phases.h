@@ -32,7 +32,8 @@ struct Stopped {
   std::chrono::seconds time{};
   Clock::time_point heard{};
 };
-/// All ranks have joined. They check collectives if asked to, and run their programs.
+/// All ranks have joined. They check collectives if health.preflight contains nccl or gloo, and run
+/// their programs.
 struct Running {
   HangWatch hang;
   /// When the hang was first seen. The verdict waits for late heartbeats.
@@ -43,7 +44,7 @@ struct Running {
   std::set<int> arrived{};           ///< ranks whose check of collectives has opened its device
   int checked = 0;                   ///< number of ranks whose check has passed
   std::vector<std::string> table{};  ///< pages of the address table, made on the first request
-  /// When the attempt ends itself, ahead of the time limit.
+  /// When the attempt ends, because the time limit is near and the job is to be requeued.
   std::optional<Clock::time_point> limit_at{};
   std::optional<Clock::time_point> all_ended_since{};
 };
@@ -54,7 +55,7 @@ struct Examining {
   Clock::time_point until{};
 };
 
-/// The ranks are told to end.
+/// The ranks have been told to end.
 struct Ending {
   Clock::time_point since{};
   int stops_asked = 0;  ///< 1: the step was asked to stop; 2: it was killed

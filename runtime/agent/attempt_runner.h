@@ -155,7 +155,8 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void handle(const Sender& from, const to_lead::Table& table);
   void handle(const Sender& from, to_lead::Exit& exit);
 
-  /// Calls tick(), unless the last call was a moment ago. The next call then follows in time.
+  /// Calls tick(), unless the last call was less than kTickPause ago. In that case next_wait()
+  /// makes the loop return when kTickPause is over, so that the call follows then.
   void tick_in_time();
   void tick(Clock::time_point now);
   /// Tells the attempt if this process was stopped since the last call, and for how long.
@@ -205,7 +206,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   BackgroundCall<Result<std::vector<std::string>>> lost_nodes_;
   Clock::time_point next_question_{};
   Clock::time_point next_beat_{};
-  Clock::time_point last_tick_ = Clock::now();  ///< the last message or tick
+  Clock::time_point last_tick_ = Clock::now();  ///< the last message or tick, for note_sleep()
   std::size_t beats_heard_ = 0;                 ///< heartbeats of ranks in this round of the loop
   Clock::time_point ticked_{};
   bool owes_tick_ = false;  ///< events were handled, and no tick has followed yet

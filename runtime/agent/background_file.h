@@ -23,7 +23,7 @@ class BackgroundFile {
 
   /// The kind of content decides what happens after a partial write.
   enum class Content {
-    kRecords,     ///< a partly written record is truncated; the file must have no other writer
+    kRecords,     ///< a partly written record is cut off; the file must have no other writer
     kText,        ///< like kRecords, and a line in the file reports the number of missing bytes
     kSharedText,  ///< like kText, but the file has other writers, so it is never truncated
   };
@@ -60,8 +60,8 @@ class BackgroundFile {
   /// the disk hangs.
   [[nodiscard]] bool has_room() const;
 
-  /// Queues text. If the queue is full, drops the text, counts its bytes, and writes a line about
-  /// the loss in its place.
+  /// Queues text. If the queue is full, drops the text and counts its bytes. A file of kText or
+  /// kSharedText then gets a line about the loss in its place.
   void push_or_drop(std::string bytes);
   /// Returns the number of bytes that push_or_drop() dropped.
   [[nodiscard]] std::size_t dropped_bytes() const;

@@ -66,6 +66,7 @@ bool is_of_image(std::string_view words) {
   constexpr std::array<std::string_view, 5> kImageErrors{"Invalid image format",
                                                          "No such file or directory", "FATAL ERROR",
                                                          "uncompress", "returned error code"};
+  // "ommand" matches "command" and "Command".
   constexpr std::array<std::string_view, 4> kNodeErrors{"No space left", "quota",
                                                         "ommand not found", "File already exists"};
   const auto has_one_of = [&](const auto& parts) {

@@ -56,7 +56,7 @@ std::vector<std::string> parse_bad_nodes(std::string_view text) {
     if (space == std::string_view::npos) continue;
     const auto node = line.substr(0, space);
     const auto state = trim(line.substr(space + 1));
-    bool is_bad = state.find('*') != std::string_view::npos;
+    bool is_bad = state.find('*') != std::string_view::npos;  // the node does not answer
     for (const auto word : kBad) is_bad = is_bad || state.starts_with(word);
     // sinfo lists a node once for each of its partitions.
     if (is_bad && (bad.empty() || bad.back() != node)) bad.emplace_back(node);

@@ -1,8 +1,8 @@
 #pragma once
 // Lead's questions to Slurm's controller: the state of nodes, the state of the job, and the request
 // to requeue the job. The functions that parse answers are pure. Each call of a Slurm command
-// blocks for at most Controller::kLimit, which is less than kLease: the agents wait that long for
-// lead before they end their programs.
+// blocks for at most Controller::kLimit. This is less than kLease, the time for which the agents
+// wait for lead before they end their programs.
 
 #include <chrono>
 #include <cstdint>

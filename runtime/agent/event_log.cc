@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::size_t kLongestText = 4096;
 constexpr std::size_t kLongestList = 64U << 10U;
+/// While the queue is full, all events are dropped.
 constexpr std::size_t kEventQueueLimitBytes = 16U << 20U;
 
 /// Returns the value with long texts and lists cut; a cut value ends in "...".
@@ -91,8 +92,8 @@ Result<EventLog> EventLog::open(const std::filesystem::path& path) {
                 cut_bytes, errno_text(errno));
   }
   if (valid > static_cast<off_t>(kCompactAtBytes)) {
-    // An older version's lead wrote a larger file. If the disk has no room for a compacted copy,
-    // the run continues with the large file.
+    // The file can be larger, for example after a compaction that failed. If the disk still has no
+    // room for a compacted copy, the run continues with the large file.
     if (auto compact = compact_events(path)) {
       file = std::move(compact->file);
       if (compact->sync_error) return tl::unexpected(*compact->sync_error);

@@ -19,12 +19,13 @@ class Fitness {
   /// Time after the first failed check for which the verdict waits for the other nodes.
   static constexpr std::chrono::seconds kOthersWait{5};
 
-  /// kOpen: undecided. kNodes: the nodes are at fault. kEverywhere: all nodes fail alike.
+  /// kOpen: undecided. kNodes: the nodes are at fault. kEverywhere: all of several nodes fail
+  /// alike.
   enum class Verdict { kOpen, kNodes, kEverywhere };
 
-  /// Adds the hello of a rank. Text in square brackets is a detail: complaints that differ only
-  /// there are about the same failure. local_size: number of ranks on its node. unfit: the failed
-  /// check; empty if all checks passed.
+  /// Adds the result of a rank's checks: from its hello, or a failed check of collectives. Text in
+  /// square brackets is a detail: complaints that differ only there are about the same failure.
+  /// local_size: number of ranks on its node. unfit: the failed check; empty if all checks passed.
   void note(int rank, const std::string& host, int local_size, std::string_view unfit,
             Clock::time_point now);
   [[nodiscard]] bool has_complaint() const { return first_.has_value(); }
@@ -49,7 +50,7 @@ class Fitness {
     [[nodiscard]] bool is_fit() const { return complaint.empty() && awaited <= 0; }
   };
   std::map<std::string, Node> nodes_;
-  // Each hello asks for the verdict, so it needs these instead of a look at all nodes.
+  // verdict() is called for each hello. With these counts it does not look at all nodes.
   std::size_t fit_ = 0;       ///< number of fit nodes
   std::size_t unfit_ = 0;     ///< number of nodes with a complaint
   bool has_another_ = false;  ///< a node's complaint differs from the first one

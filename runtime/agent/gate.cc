@@ -19,8 +19,9 @@ namespace {
 
 // Leading bytes of an IPv6 address that identify a host. One host may own a whole /64 network.
 constexpr std::size_t kNetworkBytes = 8;
-/// Interval of the look at all peers for silent ones: shorter than the longest pause that counts.
+/// Interval between two looks for silent peers.
 constexpr std::chrono::milliseconds kLookAtSilence{1000};
+/// Longest time between two looks that counts as silence; see tick().
 constexpr std::chrono::milliseconds kLongestCounted{2000};
 static_assert(kLookAtSilence * 2 <= kLongestCounted);
 
@@ -199,8 +200,8 @@ void Gate::read_from(PeerId id) {
     if (got < 0) return lose(id, errno_text(errno));
     if (got == 0) return lose(id, "the connection was closed");
     peer->silent = {};
-    // Fewer bytes than wanted means that no byte is left, so the next call would only say so. A
-    // heartbeat of each of ten thousand ranks would need this call.
+    // If recv() returns fewer bytes than wanted, no byte is left. Lead then makes no further call,
+    // which saves one system call for each heartbeat of ten thousand ranks.
     const bool is_last = static_cast<std::size_t>(got) < wanted;
     if (!peer->is_closing) {  // the bytes of a peer that is being closed are discarded
       if (peer->handshake) peer->unproven_bytes += static_cast<std::size_t>(got);
@@ -325,8 +326,8 @@ void Gate::tick(Clock::time_point now) {
         loop_.watch(listener_.socket.get(), EPOLLIN, [this](std::uint32_t) { accept_peers(); });
   }
   if (now < last_tick_ + kLookAtSilence) return;
-  // Counts at most kLongestCounted between two looks: after a longer pause this process was stopped
-  // or starved and could not hear the peers.
+  // Counts at most kLongestCounted between two looks: during a longer pause this process was
+  // stopped or starved, and could not hear the peers.
   const auto awake = std::min<Clock::duration>(now - last_tick_, kLongestCounted);
   last_tick_ = now;
   std::vector<PeerId> silent;

@@ -60,8 +60,9 @@ class Gate {
   static constexpr std::chrono::seconds kSilenceLimit{30};
   /// Unsent bytes for one peer beyond which the peer is lost.
   static constexpr std::size_t kHeldLimitBytes = 64U << 20U;
-  /// Memory that an empty buffer of a peer keeps for the next message. A page of the address table
-  /// has more bytes, and ten thousand peers would keep as many of them.
+  /// Bytes of memory that an empty buffer of a peer keeps for the next message. A page of the
+  /// address table needs more; without the limit, ten thousand peers would keep the memory of a
+  /// page each.
   static constexpr std::size_t kBufferKeptBytes = 512;
 
   /// loop and handler must outlive the gate.

@@ -21,9 +21,9 @@ inline constexpr std::chrono::milliseconds kOutputsMargin{15'000};
 
 /// Time from SIGTERM to SIGKILL for a program that is told to end.
 inline constexpr std::chrono::milliseconds kKilledAfterTerm{1000};
-/// Time from the order to end until the step is asked to stop.
+/// Time from lead's order to the ranks to end until lead asks the step to stop.
 inline constexpr std::chrono::milliseconds kStepStoppedAfter{1500};
-/// Time from the order to end until the step is killed.
+/// Time from lead's order to the ranks to end until lead kills the step.
 inline constexpr std::chrono::milliseconds kStepKilledAfter{3000};
 
 static_assert(kBeatEvery < kBeatLateAfter && kBeatEvery * 2 < kSilentAfter);

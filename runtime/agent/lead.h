@@ -3,14 +3,13 @@
 // leads one run to its end.
 //
 // Terms of this folder:
-//   lead     this process. It claims the run, starts its ranks, and decides how the run ends.
-//   rank     one task of the job. An agent (`dlrun-agent rank`) runs around the task's program.
-//   step     srun, or the agents that lead itself starts on this machine: one attempt's ranks
-//   (step.h). attempt  one start of all ranks. A run has several when it is retried (attempt.h,
-//   retry.h). gate     lead's listening socket and the authenticated connections of the ranks
-//   (gate.h). record   events.jsonl, the durable log of the run. Lead is its only writer
-//   (event_log.h). autopsy  the collection of all stacks before a hung attempt is ended
-//   (autopsy.h).
+// - lead: this process. It claims the run, starts its ranks, and decides how the run ends.
+// - rank: one task of the job. An agent (`dlrun-agent rank`) starts the task's program.
+// - attempt: one start of all ranks. A run has several when it is retried (attempt.h, retry.h).
+// - step: the processes of one attempt: srun, or the agents that lead itself starts (step.h).
+// - gate: lead's listening socket and the authenticated connections of the ranks (gate.h).
+// - record: events.jsonl, the durable log of the run. Lead is its only writer (event_log.h).
+// - autopsy: saving all stacks before a hung attempt is ended (autopsy.h).
 
 #include <chrono>
 #include <filesystem>

@@ -16,12 +16,12 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kWaitUsual{30'000};  ///< for a Get without wait_ms
 constexpr milliseconds kWaitLimit{24 * 3600 * 1000};
-constexpr std::size_t kClaimedNodesLimitBytes = 16U << 10U;
+constexpr std::size_t kReportedNodesLimitBytes = 16U << 10U;
 
 }  // namespace
 
 void AttemptRunner::on_node_failure(std::string_view nodes) {
-  if (reported_nodes_.size() < kClaimedNodesLimitBytes)
+  if (reported_nodes_.size() < kReportedNodesLimitBytes)
     reported_nodes_ += fmt::format("{}{}", reported_nodes_.empty() ? "" : ",", nodes);
 }
 

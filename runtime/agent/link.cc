@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kSynLimit{400};
 constexpr milliseconds kFirstTryLimit{1000};  // first try of an endpoint, from SYN to lead's proof
 constexpr milliseconds kTryLimit{4000};       // longest later try
-constexpr milliseconds kAskEvery{200};
+constexpr milliseconds kAskEvery{200};        ///< interval of the calls of should_stop
 constexpr milliseconds kFirstPause{50};
 constexpr milliseconds kLongestPause{1000};
 constexpr std::size_t kHeldLimitBytes = 16U << 20U;

@@ -36,7 +36,7 @@ class LinkTry {
   /// Returns true while the TCP connection is not established: the try then waits until the socket
   /// is writable, and afterwards until it is readable.
   [[nodiscard]] bool is_connecting() const { return is_connecting_; }
-  /// Returns when the try has failed if the socket is not ready by then.
+  /// Returns the time at which the try fails unless the socket becomes ready before.
   [[nodiscard]] Clock::time_point until() const;
 
   /// Does what is possible without blocking. Call it when the socket is ready. Returns the link
@@ -67,7 +67,8 @@ class LinkPace {
   LinkPace();
   /// Returns the time limit of the next try.
   [[nodiscard]] std::chrono::milliseconds try_limit() const { return try_limit_; }
-  /// Returns the pause after a failed round of tries, and slows down.
+  /// Returns the pause after a failed round of tries. Doubles the next pause and the time limit of
+  /// the next tries, up to their limits.
   [[nodiscard]] std::chrono::milliseconds take_pause();
 
  private:

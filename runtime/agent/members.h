@@ -12,7 +12,7 @@
 
 namespace dlrun::agent {
 
-/// One rank that has said hello, or that the step has reported as ended.
+/// One rank that has said hello, or that failed before it could.
 struct Member {
   to_lead::Hello hello{};
   bool is_connected = false;
@@ -51,7 +51,7 @@ struct Members {
 struct Silence {
   std::vector<int> ranks;                         ///< ranks whose agents have fallen silent
   std::vector<std::string> nodes;                 ///< nodes of which every agent has fallen silent
-  std::chrono::steady_clock::time_point since{};  ///< last message of any of these ranks
+  std::chrono::steady_clock::time_point since{};  ///< the latest message of these ranks
   bool is_any_late = false;                       ///< the heartbeat of a further rank is late
 };
 

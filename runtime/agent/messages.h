@@ -53,13 +53,13 @@ struct GpuUse {
 
 namespace to_lead {
 
-/// The first message of a rank: its place in the world, its host, its addresses.
+/// The first message of a rank: its place in the world, its host, its address.
 struct Hello {
   static constexpr std::string_view kType = "hello";
   World world{};
   std::string host{};
   std::string addr{};
-  int pid = 0;
+  int pid = 0;   ///< process id of the rank's agent
   int port = 0;  ///< port that the agent holds for the rank's program; 0: none
   /// Unix time on the rank's node. Set if the clocks are to be compared.
   std::optional<std::chrono::milliseconds> time{};

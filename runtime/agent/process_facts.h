@@ -16,7 +16,8 @@ struct ThreadFacts {
   std::string name{};
   /// The kernel's letter: R runs, S sleeps, D waits for a device, T is stopped, Z is dead.
   char state = '?';
-  /// The kernel function, such as futex_wait_queue; empty if the kernel does not report it.
+  /// The kernel function in which the thread waits, such as futex_wait_queue; empty if the kernel
+  /// does not report it.
   std::string waits_in{};
   /// Number and arguments of the system call; empty if this process may not read them.
   std::string system_call{};

@@ -1,8 +1,8 @@
 #pragma once
 // The file into which a program without the store writes its progress, a JSON object
-// (DLRUN_PROGRESS; ENVIRONMENT.md, "The store"). The file is a memfd of the agent with a path below
-// /proc. So no disk or network file system can make it hang, and no file is left behind, however
-// the agent ends.
+// (DLRUN_PROGRESS; ENVIRONMENT.md, "Progress reports of a program"). The file is a memfd of the
+// agent with a path below /proc. Therefore no disk or network file system can make the program
+// hang, and no file is left behind, however the agent ends.
 
 #include <optional>
 #include <string>

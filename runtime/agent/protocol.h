@@ -12,9 +12,9 @@
 //
 // Every MAC is BLAKE2b-256. The key of the handshake's MACs is the attempt's secret. The key of the
 // frames' MACs differs for each connection and direction; it is derived from the secret, both
-// nonces and the claim. The MAC of a frame covers a counter. So a frame cannot be replayed,
-// dropped, reordered, or taken from another connection. Before a MAC is verified, only lengths are
-// read from a peer's bytes.
+// nonces and the claim. The MAC of a frame covers a counter. Therefore the receiver detects a frame
+// that is replayed, reordered or taken from another connection, or that follows a dropped one.
+// Before the MAC of a handshake or frame is verified, only its lengths are read.
 //
 // messages.h defines the messages.
 
@@ -113,7 +113,8 @@ class RankHandshake {
   RankHandshake(const Key& secret, const Claim& claim);
 
   /// Removes lead's greeting from the front of buffer and returns the bytes to send. Returns
-  /// nullopt if more bytes are needed. Fails with kInvalid if the greeting is not lead's.
+  /// nullopt if more bytes are needed. Fails with kInvalid if the greeting is not lead's, or if the
+  /// claim is too long.
   [[nodiscard]] Result<std::optional<std::string>> answer(std::string& buffer);
   /// Removes lead's MAC from the front of buffer and verifies it. Call it after answer(). Returns
   /// nullopt if more bytes are needed. Fails with kInvalid if lead does not know the secret.

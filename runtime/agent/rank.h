@@ -28,7 +28,8 @@ struct RankOptions {
 };
 
 /// Runs the program to its end. Returns its exit code, or 128 + signal if a signal ended it.
-/// Without a lead and with a terminal on standard input, execs the program instead. Blocks signals.
+/// Without a lead and with a terminal on standard input, the program replaces this process instead.
+/// Blocks signals.
 /// Call it once per process.
 [[nodiscard]] int run_rank(const RankOptions& options, const Env& env);
 

@@ -106,15 +106,16 @@ void RankState::end_without_lead(std::string reason, Clock::time_point now) {
 }
 
 void RankState::on_killed(bool found_any, bool has_children, Clock::time_point now) {
-  // One look can miss a process, so two looks in a row must be empty. Two empty looks suffice even
-  // if has_children stays true, as for a traced zombie, for which waitpid() cannot succeed.
+  // Without children no process is left. With children, two looks in a row must find no living
+  // process, because one look can miss a process. has_children may stay true for ever, as for a
+  // traced zombie, for which waitpid() cannot succeed.
   end_.empty_looks = found_any ? 0 : end_.empty_looks + 1;
   const bool is_gone = !has_children || end_.empty_looks > 1;
   if (is_gone && exit_ && !end_.tree_gone_at) end_.tree_gone_at = now;
 }
 
-/// Looks every second for new reports of the program and whether it is stopped. awake: time in
-/// which this process was not stopped. Slurm suspends a job as a whole, including this process.
+/// Checks every second whether the program has new reports, and whether it is stopped. awake: time
+/// in which this process was not stopped. Slurm suspends a job as a whole, including this process.
 void RankState::look_at_program(Clock::time_point now, Clock::duration awake) {
   look_.stopped += awake;
   if (now < look_.next) return;

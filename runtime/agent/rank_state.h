@@ -47,7 +47,7 @@ class RankState {
 
   /// Time for lead's reply about a signal.
   static constexpr std::chrono::milliseconds kAnswerWait{2000};
-  /// Time for a signal to reach all nodes of a step. They do not get it at the same moment.
+  /// Time for a signal to reach all nodes of a step, which do not get it at the same moment.
   static constexpr std::chrono::milliseconds kTermUnderWay{200};
   /// Interval between two looks at the program.
   static constexpr std::chrono::milliseconds kLookEvery{1000};

@@ -20,7 +20,7 @@ struct RetryOptions {
   /// Largest number of restarts of the run, including requeues. 0 disables retries.
   int max = 0;
   std::set<Cause> on{};  ///< causes after which the run is retried
-  int no_progress = 3;   ///< the run ends after this many attempts in a row without progress
+  int no_progress = 3;   ///< the run ends after this many fruitless() attempts in a row
   bool excludes_bad_nodes = false;
   int min_nodes = 0;  ///< fewest nodes that the spec allows; 0: all nodes are needed
   /// Number of nodes that each attempt uses if the allocation has spare nodes. 0: it has none.

@@ -33,15 +33,15 @@ constexpr milliseconds kTickEvery{500};
 /// and each tick costs system calls.
 constexpr milliseconds kTickPause{5};
 /// With at least kGatherFrom ranks, lead waits for kGatherTime after a round with fewer than
-/// kFewReady heartbeats and nothing else. Ten thousand ranks send a heartbeat every 0.3 ms, and
-/// lead then wakes up once for several of them.
+/// kFewReady heartbeats and nothing else. From ten thousand ranks a heartbeat arrives every 0.3 ms,
+/// so lead wakes up once for several heartbeats.
 constexpr std::size_t kGatherFrom = 1000;
 constexpr std::size_t kFewReady = 32;
 constexpr milliseconds kGatherTime{2};
-/// A longer time between two ticks means that this process was stopped.
+/// If this process has handled neither a message nor a tick for longer, it was stopped.
 constexpr milliseconds kAsleep{2000};
-/// Slurm's USR1 may come earlier than requested by this time: Slurm checks time limits twice a
-/// minute, and rounds.
+/// Slurm may send USR1 earlier than requested, by up to this time, because Slurm checks time limits
+/// twice a minute, and rounds.
 constexpr std::chrono::seconds kSignalComesEarly{90};
 /// Time before the limit that is reserved for ending the ranks and requeuing the job.
 constexpr std::chrono::seconds kRequeueTakes{15};

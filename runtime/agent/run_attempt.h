@@ -40,8 +40,9 @@ struct AttemptContext {
   std::function<void(const AttemptEnd&)> on_early_end;
 };
 
-/// Starts the step and leads it to its end. Returns once the step has ended, or srun was
-/// killed. Ends with kExitRunTaken if a later attempt has superseded this one.
+/// Starts the step and leads it until the attempt is over. After a success, also waits up to 90 s
+/// for srun to exit. The end has the code kExitRunTaken if a later attempt has superseded this one.
+/// Fails if lead cannot listen on a port.
 [[nodiscard]] Result<AttemptEnd> run_attempt(const AttemptContext& context);
 
 }  // namespace dlrun::agent

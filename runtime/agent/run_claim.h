@@ -38,9 +38,10 @@ struct ClaimedRun {
 /// number is the one in the file `attempt` plus one; restart_count if there is no such file.
 ///
 /// Fails with kRefused if another job has claimed the run (the message names it), or if this job's
-/// token is not that of the run's submission. A crash of an older version may have left a claim
-/// without valid content. This function takes such a claim over if the file belongs to this user
-/// and the run's own files name this job or its token. Only one job can take it over.
+/// token is not that of the run's submission. On a file system without links and exclusive renames,
+/// a crash may have left a claim without valid content. This function takes such a claim over if
+/// the file belongs to this user and the run's name or its own files name this job, or its token.
+/// Only one job can take it over.
 ///
 /// Fails with kIo if a file cannot be written.
 [[nodiscard]] Result<ClaimedRun> claim_run(const std::filesystem::path& directory,

@@ -63,6 +63,9 @@ class RunLeader {
   void say(std::string_view line) const { outputs_.say(line); }
 
  private:
+  /// The next step after an attempt. kEnd: the run is over. kStep: lead starts another attempt in
+  /// the allocation. kRequeue: lead asks Slurm to requeue the job. kSlurm: Slurm requeues it by
+  /// itself.
   enum class Next { kEnd, kStep, kRequeue, kSlurm };
   [[nodiscard]] static std::string_view word_of(Next next);
   struct Plan {
@@ -79,6 +82,7 @@ class RunLeader {
   /// Writes the next attempt's number. Retries for one minute if the disk is full or the folder
   /// cannot be written.
   [[nodiscard]] Result<> begin_next_attempt();
+  /// Decides what follows the attempt, and records a restart.
   [[nodiscard]] Plan plan_after(AttemptEnd& end);
   /// Asks Slurm for the cause of the end if the signals alone did not show it.
   [[nodiscard]] Cause cause_by_slurm(AttemptEnd& end) const;

@@ -31,6 +31,7 @@ class SampleBoard {
   /// Adds a rank's heartbeat. Values that the heartbeat lacks stay unchanged.
   void note(int rank, const to_lead::Beat& beat, Clock::time_point now);
 
+  /// Returns true if a rank has reported a value.
   [[nodiscard]] bool has_any() const { return has_any_; }
   /// Returns true when ranks.json is to be written: every 4 s, or with many ranks at intervals of
   /// up to 20 s.
@@ -53,7 +54,7 @@ class SampleBoard {
     std::optional<GpuUse> gpus;
     bool has_reported = false;     ///< the rank has reported a value, not only an empty heartbeat
     Clock::time_point heard_at{};  ///< time of the last heartbeat
-    std::int64_t lag = 0;  ///< steps behind the one that half of the ranks reached 6 to 12 s ago
+    std::int64_t lag = 0;  ///< steps behind the step that half of the ranks had 6 to 12 s ago
     bool is_slow = false;
   };
 

@@ -34,6 +34,7 @@ struct ScriptEnd {
   bool comes_again = false;  ///< Slurm queues the job again, so this is not the end of the run
 };
 
+/// Returns the end of an attempt whose script ended before it started the ranks.
 [[nodiscard]] ScriptEnd judge_script_end(const ScriptTrap& trap);
 
 /// Checks whether a step could not be launched because Slurm ends the job. If so, replaces the

@@ -29,7 +29,7 @@ class SignalRelay {
     return came_direct_.contains(signal) && came_by_guard_.contains(signal);
   }
 
-  /// Queues the signal for the program. It is dropped if the whole tree turns out to have got it.
+  /// Queues the signal for the program. take_due() drops it if the whole tree has got it.
   void pass_on(int signal, Clock::time_point now) { waiting_.emplace(now + kTreeWait, signal); }
   /// Returns the signals to send to the program now.
   [[nodiscard]] std::vector<int> take_due(Clock::time_point now);

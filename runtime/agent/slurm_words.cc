@@ -64,13 +64,13 @@ std::optional<std::string_view> error_of_stepd(std::string_view line) {
   return take(line, kError) ? std::optional(line) : std::nullopt;
 }
 
-/// Returns the reason in slurmstepd's line about a cancelled step or job (kept: "STEP " or "JOB ").
-/// Empty if the line contains none.
-std::optional<std::string_view> reason_behind(std::string_view kept, std::string_view line) {
+/// Returns the reason in slurmstepd's line about a cancelled step or job; empty if the line
+/// contains none, nullopt for other lines. object: "STEP " or "JOB ".
+std::optional<std::string_view> reason_behind(std::string_view object, std::string_view line) {
   constexpr std::string_view kDueTo = " DUE TO ";
   constexpr std::string_view kEnd = " ***";
   auto error = error_of_stepd(line);
-  if (!error || !take(*error, "*** ") || !take(*error, kept) || !error->ends_with(kEnd))
+  if (!error || !take(*error, "*** ") || !take(*error, object) || !error->ends_with(kEnd))
     return std::nullopt;
   const auto cancelled = error->find(" CANCELLED AT ");
   if (cancelled == std::string_view::npos) return std::nullopt;

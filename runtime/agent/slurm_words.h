@@ -1,6 +1,6 @@
 #pragma once
 // Parses Slurm's messages about a step on srun's standard error, in the wording of Slurm 22.05 to
-// 26.05. No I/O.
+// 26.05. Each parse function returns nullopt for a line of another kind. No I/O.
 //
 // srun begins each line with its name. So does slurmstepd up to 24.11; from 25.05 on, and in 24.11
 // with LogTimeFormat=format_stderr, its lines begin with a time in brackets instead. A program can

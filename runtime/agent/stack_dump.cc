@@ -67,8 +67,8 @@ std::vector<std::string> gdb_argv(pid_t pid, std::initializer_list<const char*> 
 #if defined(__x86_64__)
 /// Appends gdb commands that call a function of three integer arguments in the process, on the
 /// stack below $room, and leave its result in $rax. They write single registers, because gdb's own
-/// `call` also writes the vector registers. On processors with AMX, this fails in gdb 13. The
-/// system call that gdb interrupted is then not restarted, and the process aborts.
+/// `call` also writes the vector registers, which fails in gdb 13 on processors with AMX. The
+/// system call that gdb interrupted would then not be restarted, and the process would abort.
 void add_call(std::vector<std::string>& commands, std::string_view function,
               const std::array<std::string, 3>& arguments) {
   constexpr std::array kRegisters{"rdi", "rsi", "rdx"};
@@ -117,9 +117,10 @@ std::vector<std::string> python_commands(const std::filesystem::path& scratch) {
 #endif
 
 /// Returns a gdb command line that makes a Python interpreter write the stacks of its threads into
-/// scratch. It calls the function that faulthandler uses, which takes no lock and allocates no
-/// memory, so it is safe in a hung process. gdb loads only the symbols of libc and libpython, so it
-/// needs only a third of a second, even for a program as large as torch.
+/// scratch. gdb calls the function that faulthandler uses. This function takes no lock and
+/// allocates no memory, so the call is safe in a hung process. gdb loads only the symbols of libc
+/// and libpython, and therefore needs only a third of a second, even for a program as large as
+/// torch.
 std::vector<std::string> python_argv(pid_t pid, const std::filesystem::path& scratch) {
   auto argv = gdb_argv(pid, {"auto-solib-add off"});
   for (const char* command :

@@ -22,15 +22,16 @@ struct StackDump {
 };
 
 /// Dumps the stacks of pid. Prefers the Python frames of a Python program. These come from py-spy.
-/// Without py-spy, gdb makes the interpreter write them into `scratch`, a file that both can write
-/// and that is removed afterwards. Native frames come from gdb. Returns no frames if neither tool
-/// is installed, if the kernel forbids attaching, or after `limit`.
+/// Without py-spy, gdb makes the interpreter write them into the file `scratch`, which this
+/// function then removes. Native frames come from gdb. Returns no frames if neither tool is
+/// installed, if the kernel forbids attaching, or after `limit`.
 [[nodiscard]] StackDump dump_stacks(pid_t pid, const Env& env, const std::filesystem::path& scratch,
                                     std::chrono::milliseconds limit);
 
 /// Returns the main thread's frames in the output of `py-spy dump`.
 [[nodiscard]] std::vector<std::string> frames_of_py_spy(std::string_view text);
-/// Returns the main thread's frames in the output of Python's faulthandler: the last thread.
+/// Returns the main thread's frames in the output of Python's faulthandler, which lists this thread
+/// last.
 [[nodiscard]] std::vector<std::string> frames_of_faulthandler(std::string_view text);
 /// Returns the frames of thread 1 in the output of gdb's `thread apply all backtrace`, without
 /// addresses and arguments.

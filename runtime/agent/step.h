@@ -33,8 +33,8 @@ class StepHandler {
   virtual void on_launch_failure(std::string_view node, std::string_view why) = 0;
   /// Called when srun reports that nodes of the step have failed. nodes is a node list.
   virtual void on_node_failure(std::string_view nodes) = 0;
-  /// Called with each line without a mark. No rank's program printed it: it is an error of the
-  /// container tool, for example.
+  /// Called with each line without a mark. No rank's program printed it: it is a message of Slurm
+  /// or, for example, an error of the container tool.
   virtual void on_unmarked_line(std::string_view line) = 0;
   /// Called when a signal that stop() did not send ended srun.
   virtual void on_srun_killed(int signal) = 0;
@@ -72,9 +72,9 @@ struct StepContext {
                                                        const std::vector<std::string>& argv,
                                                        const Env& env);
 
-/// Starts `ranks` copies of argv (a `dlrun-agent rank` command line) with env, and with its
-/// rank and the number of ranks in DLRUN_RANK, DLRUN_WORLD_SIZE, .... Removes the variables of an
-/// outer Slurm step or MPI job from env.
+/// Starts `ranks` copies of argv (a `dlrun-agent rank` command line) with env. Each copy also gets
+/// its rank and the number of ranks, in DLRUN_RANK, DLRUN_WORLD_SIZE and similar variables. Removes
+/// the variables of an outer Slurm step or MPI job from env.
 [[nodiscard]] Result<std::unique_ptr<Step>> start_local(const StepContext& context,
                                                         const std::vector<std::string>& argv,
                                                         const Env& env, int ranks);

@@ -69,8 +69,8 @@ class StoreTable {
 
   std::map<std::string, std::string, std::less<>> values_;
   std::map<Number, Waiter> waiters_;
-  // The waiters by what they are looked up by. All ranks may wait for one key, and all of them may
-  // leave at once, so no look-up goes through all waiters.
+  // Indexes of the waiters. All ranks may wait for one key, and all of them may leave at once, so
+  // no operation may go through all waiters.
   std::set<std::pair<Clock::time_point, Number>> by_deadline_;
   std::map<std::string, std::set<Number>, std::less<>> by_key_;
   std::unordered_map<int, std::set<Number>> by_rank_;
