@@ -1,4 +1,4 @@
-// `dlrun init`: writes a first spec from flags or from answers on the terminal.
+// `dlrun init`: writes a first spec from flags, from answers on the terminal or from a job script.
 
 #include <array>
 #include <cstdio>
@@ -12,8 +12,10 @@
 #include "cli/terminal/questions.h"
 #include "common/files.h"
 #include "common/text.h"
+#include "common/untrusted_file.h"
 #include "container/container.h"
 #include "launcher/executors/slurm_conf.h"
+#include "launcher/import/script_import.h"
 #include "launcher/plan/plan.h"
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/sites.h"
@@ -25,7 +27,7 @@ namespace {
 struct InitOptions {
   InitAnswers answers;
   std::optional<std::string> gpus, nodes, tasks, cpus;
-  std::string output;
+  std::string output, from;
   bool force = false, yes = false;
 };
 
@@ -83,17 +85,23 @@ void name_flags(std::vector<Diagnostic>& found) {
   }
 }
 
-/// Loads the text as a spec. Prints all problems, and fails with kInvalid if one is an error, such
-/// as an answer that exceeds the site's limits.
-[[nodiscard]] Result<> check_text(const Cli& cli, const std::string& text,
-                                  const std::string& file) {
+/// Returns the request that reads a spec on this machine.
+[[nodiscard]] LoadRequest request_to_load(const Cli& cli, const std::string& file) {
   LoadRequest request;
   request.file = file;
-  request.text = text;
   request.env = cli.env;
   request.current_dir = cli.current_dir;
   request.config_dirs = config_folders(cli);
   request.cluster_name = slurm_cluster_name(cli.env);
+  return request;
+}
+
+/// Loads the text as a spec. Prints all problems, and fails with kInvalid if one is an error, such
+/// as an answer that exceeds the site's limits.
+[[nodiscard]] Result<> check_text(const Cli& cli, const std::string& text,
+                                  const std::string& file) {
+  LoadRequest request = request_to_load(cli, file);
+  request.text = text;
   const auto loaded = load_spec(request);
   if (loaded) {
     print_diagnostics(cli, loaded->warnings);
@@ -114,7 +122,62 @@ void name_flags(std::vector<Diagnostic>& found) {
   return fail(Errc::kUsage, "{}: '{}' is not a number from 1 on", option, printable(*text));
 }
 
+/// Writes the spec to the file of -o, or to standard output.
+[[nodiscard]] Result<int> write_spec(const Cli& cli, const InitOptions& options,
+                                     const std::string& text) {
+  if (options.output.empty() || options.output == "-") {
+    print_document(text);
+    return kExitOk;
+  }
+  const auto path = cli.current_dir / options.output;
+  if (options.force) {
+    DLRUN_TRY(write_file_atomic(path, text, 0644));
+  } else if (auto made = create_file_exclusive(path, text, 0644); !made) {
+    if (made.error().code != Errc::kRefused) return tl::unexpected(made.error());
+    return fail(Errc::kUsage, "{}: exists; give another with -o, or --force to overwrite it",
+                options.output);
+  }
+  print_note(cli, fmt::format("wrote {0}; `dlrun check {0}` reports whether Slurm would accept it",
+                              options.output));
+  return kExitOk;
+}
+
+/// Fails if the command line has an option whose value --from takes from the script.
+[[nodiscard]] Result<> check_from_options(const InitOptions& options) {
+  const InitAnswers& a = options.answers;
+  const bool has_value = a.name || a.partition || a.account || a.time || a.mem || a.image ||
+                         a.runtime || a.conda || a.venv || a.preset || !a.modules.empty() ||
+                         options.gpus || options.nodes || options.tasks || options.cpus;
+  if (!has_value) return {};
+  return fail(Errc::kUsage,
+              "--from reads the keys from the script: it can be combined with --site, -o, --force "
+              "and a program after --; change the other keys in the spec");
+}
+
+/// Writes a spec from a job script.
+[[nodiscard]] Result<int> init_from(const Cli& cli, const InitOptions& options) {
+  constexpr std::size_t kLargestScript = 1U << 20U;
+  DLRUN_TRY(check_from_options(options));
+  ScriptImport import;
+  import.name = options.from;
+  DLRUN_TRY_ASSIGN(import.script,
+                   read_untrusted(cli.current_dir / options.from, kLargestScript, Links::kFollow));
+  if (options.answers.site) {
+    DLRUN_TRY_ASSIGN(const auto site, site_of(cli, options.answers.site, config_folders(cli)));
+    print_diagnostics(cli, site.problems);
+    import.site = *options.answers.site;
+  }
+  import.command = options.answers.command;
+  const bool to_stdout = options.output.empty() || options.output == "-";
+  import.load = request_to_load(cli, to_stdout ? "exp.yaml" : options.output);
+  DLRUN_TRY_ASSIGN(const auto imported, import_script(import));
+  print_diagnostics(cli, imported.remarks);
+  print_diagnostics(cli, imported.warnings);
+  return write_spec(cli, options, imported.spec);
+}
+
 Result<int> init(Cli& cli, InitOptions options) {
+  if (!options.from.empty()) return init_from(cli, options);
   InitAnswers& answers = options.answers;
   DLRUN_TRY(read_count("--nodes", options.nodes, answers.nodes));
   DLRUN_TRY(read_count("--tasks", options.tasks, answers.tasks_per_node));
@@ -142,21 +205,7 @@ Result<int> init(Cli& cli, InitOptions options) {
   const std::string text = init_spec(complete(std::move(answers), site.profile), site.profile);
   const bool to_stdout = options.output.empty() || options.output == "-";
   DLRUN_TRY(check_text(cli, text, to_stdout ? "exp.yaml" : options.output));
-  if (to_stdout) {
-    print_document(text);
-    return kExitOk;
-  }
-  const auto path = cli.current_dir / options.output;
-  if (options.force) {
-    DLRUN_TRY(write_file_atomic(path, text, 0644));
-  } else if (auto made = create_file_exclusive(path, text, 0644); !made) {
-    if (made.error().code != Errc::kRefused) return tl::unexpected(made.error());
-    return fail(Errc::kUsage, "{}: exists; give another with -o, or --force to overwrite it",
-                options.output);
-  }
-  print_note(cli, fmt::format("wrote {0}; `dlrun check {0}` reports whether Slurm would accept it",
-                              options.output));
-  return kExitOk;
+  return write_spec(cli, options, text);
 }
 
 }  // namespace
@@ -165,12 +214,16 @@ void add_init(CLI::App& root, Action& action) {
   auto options = std::make_shared<InitOptions>();
   InitAnswers& a = options->answers;
   Subcommand command(root, "init",
-                     "Write a first spec from answers on a terminal, or from options; PROGRAM "
-                     "follows --");
+                     "Write a first spec from answers on a terminal, from options or from a job "
+                     "script; PROGRAM follows --");
   command
       .option("--site", a.site,
               "Name of a site, from dlrun site list (default: the site of this cluster)")
       .type_name("SITE");
+  command
+      .option("--from", options->from,
+              "Make the spec from this job script for sbatch; nothing of the script is run")
+      .type_name("FILE");
   command.option("--name", a.name, "Name of the experiment (default: hello)").type_name("NAME");
   command.option("--nodes", options->nodes, "Number of nodes (default: 1)").type_name("N");
   command
