@@ -1,6 +1,7 @@
 // Tests the specs that are made from job scripts. tests/golden/import_test.cc compares whole specs.
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>

@@ -1,5 +1,6 @@
 // Tests how shell scripts are read as text.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
