@@ -1,11 +1,12 @@
 // `dlrun run`: runs the job on this machine without Slurm. Lead runs in the foreground and
-// starts the ranks.
+// starts the ranks. With --here, runs the job in the allocation of the shell.
 
 #include <memory>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "cli/allocation_command.h"
 #include "cli/command_line.h"
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
@@ -23,11 +24,30 @@ namespace {
 
 struct RunOptions {
   SpecOptions spec;
-  bool json = false, dry_run = false;
+  bool json = false, dry_run = false, here = false;
   std::optional<std::size_t> point;
 };
 
+/// Runs the spec in the allocation of this shell, such as that of salloc.
+Result<int> run_in_shells_allocation(Cli& cli, const RunOptions& options) {
+  AllocationRun run;
+  run.spec = options.spec;
+  run.job = cli.env.get_or("SLURM_JOB_ID", "");
+  if (run.job.empty() && !options.dry_run) {
+    return fail(Errc::kUsage,
+                "--here: this shell is not in an allocation (SLURM_JOB_ID is not set): call salloc "
+                "first, or name a running job of yours: dlrun submit --in JOBID");
+  }
+  run.point = options.point;
+  run.json = options.json;
+  run.dry_run = options.dry_run;
+  run.watch = true;
+  run.is_foreground = true;
+  return run_in_allocation(cli, run);
+}
+
 Result<int> run_locally(Cli& cli, const RunOptions& options) {
+  if (options.here) return run_in_shells_allocation(cli, options);
   TerminalReporter reporter(cli);
   Provenance provenance(folder_of(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);
   auto prepared = prepare(cli, reporter, options.spec, Target::kLocal);
@@ -67,8 +87,12 @@ Result<int> run_locally(Cli& cli, const RunOptions& options) {
 
 void add_run(CLI::App& root, Action& action) {
   auto options = std::make_shared<RunOptions>();
-  Subcommand command(root, "run", "Run the experiment on this machine, without Slurm");
+  Subcommand command(
+      root, "run",
+      "Run the experiment on this machine, without Slurm, or in an allocation (--here)");
   add_spec_options(command, options->spec);
+  command.flag("--here", options->here,
+               "Run in the Slurm allocation of this shell, such as that of salloc");
   command.flag("--dry-run", options->dry_run, "Print the script; write and start nothing");
   command.option("--point", options->point, "Point of a sweep to run, counted from 0")
       .type_name("N")

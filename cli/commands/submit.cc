@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/allocation_command.h"
 #include "cli/command_line.h"
 #include "cli/remote_side.h"
 #include "cli/spec_options.h"
@@ -26,6 +27,7 @@ using Json = nlohmann::ordered_json;
 struct SubmitOptions {
   SpecOptions spec;
   bool json = false, dry_run = false, test_only = false, watch = false;
+  std::optional<std::string> in;
 };
 
 /// Prints the job that dlrun would submit without --dry-run; for a sweep, its first array. sweep:
@@ -108,11 +110,30 @@ Result<int> search(Cli& cli, const SubmitOptions& options, Job job, Provenance& 
   return kExitOk;
 }
 
+/// Starts the spec in the allocation of another job.
+Result<int> submit_into(Cli& cli, const SubmitOptions& options) {
+  if (options.test_only)
+    return fail(Errc::kUsage, "--test-only: Slurm does not queue a run in an allocation (--in)");
+  DLRUN_TRY_ASSIGN(const auto claim, take_claim(cli.env));
+  if (claim)
+    return fail(Errc::kUsage,
+                "--in: a cut connection could start the run a second time; log in to the host, and "
+                "start it there");
+  AllocationRun run;
+  run.spec = options.spec;
+  run.job = *options.in;
+  run.json = options.json;
+  run.dry_run = options.dry_run;
+  run.watch = options.watch;
+  return run_in_allocation(cli, run);
+}
+
 Result<int> submit(Cli& cli, const SubmitOptions& options) {
   if (options.dry_run && (options.test_only || options.watch)) {
     return fail(Errc::kUsage,
                 "--dry-run submits nothing; it cannot be combined with --test-only or --watch");
   }
+  if (options.in) return submit_into(cli, options);
   // The code of a call over ssh has no .git; the caller has sent its state. No job inherits the
   // name.
   const std::string git_state = cli.env.get_or(kGitStateVariable, "");
@@ -166,6 +187,10 @@ void add_submit(CLI::App& root, Action& action) {
   add_spec_options(command, options->spec);
   command.flag("--watch", options->watch,
                "Follow the log until the job ends; exit with 0, or with 5 if the run failed");
+  command
+      .option("--in", options->in,
+              "Start the run in the allocation of this running job of yours, without a queue")
+      .type_name("JOBID");
   command.flag("--dry-run", options->dry_run,
                "Print what dlrun would do; write and submit nothing");
   command.flag("--test-only", options->test_only,

@@ -145,7 +145,8 @@ std::vector<Option> options_of_run(LeadOptions& lead) {
            },
            {}},
           {"--container-error", text_into("--container-error", lead.container_message), {}},
-          {"--forward-usr1", {}, [&lead] { lead.forwards_usr1 = true; }}};
+          {"--forward-usr1", {}, [&lead] { lead.forwards_usr1 = true; }},
+          {"--borrowed", {}, [&lead] { lead.is_borrowed = true; }}};
 }
 
 std::vector<Option> options_of_health(LeadOptions& lead) {
@@ -331,6 +332,7 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
                           the ranks; start nothing
   --container-error TEXT  with --never-started: the container could not be created; TEXT is the
                           error message of the container tool
+  --borrowed              the allocation belongs to another script or shell; never requeue it
   --forward-usr1          pass a USR1 that reaches the job to the programs
   --hang-after SECONDS    end a step that has shown no progress for this time: no report, or no
                           output of a program that reports nothing

@@ -88,6 +88,11 @@ class RunLeader {
   /// helper process would cancel the step as soon as it reaches the controller again. By then the
   /// job may run on other nodes, where its new step has the same number and would be cancelled.
   void end_cut_off_srun() const;
+  /// Records the restart and tells the user.
+  void announce_restart(const Plan& plan, const RetryDecision& decision);
+  /// Returns true, and adds the reason to the end, if only another allocation could continue the
+  /// run, and the allocation is borrowed.
+  [[nodiscard]] bool ends_with_allocation(const Plan& plan, AttemptEnd& end) const;
   [[nodiscard]] Next where_to(Cause cause, const std::vector<std::string>& bad_nodes);
   /// Changes the command to run on these nodes only, at most RetryOptions::step_nodes of them.
   void step_on(std::vector<std::string> nodes);
@@ -104,7 +109,8 @@ class RunLeader {
   /// Returns true if the controller must be asked whether Slurm queues the job again although the
   /// run has completed.
   [[nodiscard]] bool may_be_requeued(const AttemptEnd& end) const {
-    return controller_ && end.code == 0 && (end.had_grace || history_.was_preempted());
+    return controller_ && !options_.is_borrowed && end.code == 0 &&
+           (end.had_grace || history_.was_preempted());
   }
   void record_end(const AttemptEnd& end) { agent::record_end(events_, run_.directory, end); }
   int leave(int code);

@@ -11,14 +11,15 @@ using Words = std::vector<std::string>;
 
 TEST_CASE("lead's options end at the first --, and the command has all words after it") {
   const auto parsed = parse_arguments({"lead", "--runs", "/scratch/runs", "--name=mnist",
-                                       "--join-timeout", "2.5", "--forward-usr1", "--", "srun",
-                                       "-n2", "dlrun-agent", "rank", "--", "python"});
+                                       "--join-timeout", "2.5", "--forward-usr1", "--borrowed",
+                                       "--", "srun", "-n2", "dlrun-agent", "rank", "--", "python"});
   REQUIRE(parsed);
   const auto& lead = std::get<LeadOptions>(*parsed);
   CHECK(lead.runs == "/scratch/runs");
   CHECK(lead.name == "mnist");
   CHECK(lead.join_timeout == std::chrono::milliseconds(2500));
   CHECK(lead.forwards_usr1);
+  CHECK(lead.is_borrowed);
   CHECK_FALSE(lead.local);
   CHECK(lead.command == Words{"srun", "-n2", "dlrun-agent", "rank", "--", "python"});
 }
