@@ -306,6 +306,12 @@ void Planner::retry() {
   if (spec_.retry.no_progress)
     add("--no-progress", fmt::format("{}", *spec_.retry.no_progress), "retry.no_progress"_key);
   if (!is_slurm) return;
+  if (spec_.retry.grow_mem) {
+    add("--grow-memory", fmt::format("{}", *spec_.retry.grow_mem), "retry.grow.mem"_key);
+    add("--memory-limit",
+        fmt::format("{}", memory_mib(spec_.retry.grow_max.value_or("0")).value_or(0)),
+        "retry.grow.max"_key);
+  }
   const auto& nodes = spec_.resources.nodes;
   const bool has_spare = spec_.resources.spare_nodes.has_value();
   continues_with_fewer_nodes_ =

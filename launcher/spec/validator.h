@@ -61,6 +61,7 @@ class Validator {
   void check_container();
   void check_agent();
   void check_retry();
+  void check_grow();
   void check_idle_gpu();
   void check_spare_nodes();
   void check_known_bad();
