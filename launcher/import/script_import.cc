@@ -11,6 +11,7 @@
 #include "launcher/plan/render.h"
 #include "launcher/plan/sbatch_lines.h"
 #include "launcher/spec/key_name.h"
+#include "launcher/spec/spec_builder.h"
 #include "launcher/spec/yaml_text.h"
 
 namespace dlrun {
@@ -157,7 +158,7 @@ void set_defaults(const ScriptImport& import, ImportState& state) {
   ImportedKeys& keys = state.keys;
   if (keys.find("name") == nullptr) {
     const std::string stem = std::filesystem::path(import.name).stem().string();
-    keys.set({"name", yaml_text(stem), 0, "the script's name"});
+    if (is_slug(stem)) keys.set({"name", yaml_text(stem), 0, "the script's name"});
   }
   if (!import.site.empty()) keys.set({"site", yaml_text(import.site), 0, ""});
   const ImportedKey* preset = keys.find("launch.preset"_key);
@@ -232,8 +233,8 @@ std::vector<Diagnostic> diagnostics_of(const ScriptImport& import,
   for (const ImportRemark& remark : remarks) {
     Diagnostic one;
     one.severity = Diagnostic::Severity::kWarning;
-    one.where = {Origin::Kind::kFile, import.name, static_cast<int>(remark.line), 0};
-    one.message = fmt::format("{}: {}", printable(remark.source), remark.reason);
+    one.where = {Origin::Kind::kFile, import.name, static_cast<int>(remark.line), 1};
+    one.message = fmt::format("{}: {}", remark.source, remark.reason);
     all.push_back(std::move(one));
   }
   return all;

@@ -96,8 +96,8 @@ class WordReader {
   }
   /// Returns true for the words `{`, `[` and `[[`, which are commands.
   [[nodiscard]] bool is_bracket_alone(bool is_first) const {
-    return (is_first && (is_word_end(peek(1)) || (peek() == '[' && peek(1) == '['))) ||
-           (peek() == '[' && is_word_end(peek(1)));
+    if (peek() == '{') return is_first && is_word_end(peek(1));
+    return peek() == '[' && (is_word_end(peek(1)) || (is_first && peek(1) == '['));
   }
 
   /// Returns true directly after NAME=, where the shell replaces ~ as at the start of a word.
@@ -283,14 +283,22 @@ class CommandReader {
 
   void parenthesis(char c) {
     command_.is_joined = true;
-    const bool is_function = c == '(' && words_.peek(1) == ')' && command_.words.size() == 1;
-    if (is_function) {
+    const bool has_words = !command_.words.empty();
+    if (c == '(' && words_.peek(1) == ')' && command_.words.size() == 1) {
       has_function_head_ = true;
-    } else if (c == '(' && command_.words.empty()) {
-      ++depth_;
-      command_.is_nested = true;
-    } else if (c == ')' && !has_function_head_ && command_.words.empty()) {
-      leave_block();
+      words_.skip(1);  // the other parenthesis follows
+    } else if (c == '(') {
+      const bool is_block = !has_words || has_function_head_;
+      if (is_block) ++depth_;
+      command_.is_nested = command_.is_nested || is_block;
+      parentheses_.push_back(is_block);
+    } else if (has_words && (case_depth_ > 0 || command_.words.front().source == "case")) {
+      return;  // the end of a pattern of `case`
+    } else {
+      const bool is_block = parentheses_.empty() || parentheses_.back();
+      if (!parentheses_.empty()) parentheses_.pop_back();
+      command_.is_nested = command_.is_nested || is_block;
+      if (is_block) leave_block();
     }
   }
 
@@ -359,6 +367,8 @@ class CommandReader {
       const bool is_open = is_among(kOpen, word) || word == "{" || word == "function";
       if (is_open && word != "function") ++depth_;
       if (is_among(kClose, word) || word == "}") leave_block();
+      if (word == "case") ++case_depth_;
+      if (word == "esac" && case_depth_ > 0) --case_depth_;
       has_keyword = has_keyword || is_open || is_among(kClose, word) || word == "}" ||
                     is_among(kBetween, word);
       if (word == "for" || word == "case" || word == "select") break;
@@ -398,7 +408,9 @@ class CommandReader {
   std::size_t start_ = std::string_view::npos;  ///< of the present command; npos: none has begun
   std::size_t tail_start_ = 0;
   std::size_t line_ = 1, counted_ = 0;  ///< the number of the line at the position `counted_`
-  std::size_t depth_ = 0;
+  std::size_t depth_ = 0;               ///< of blocks
+  std::size_t case_depth_ = 0;          ///< of blocks of `case`, in which a pattern ends with ')'
+  std::vector<bool> parentheses_;       ///< for each open one: true if it begins a subshell
   bool has_function_head_ = false, is_lost_ = false;
   std::vector<std::pair<std::string, bool>> documents_;  ///< marks, and whether tabs are removed
 };

@@ -23,8 +23,8 @@ rm -f last-line
 SH
     run dl init --from job.sh -o exp.yaml
     [ "$status" -eq 0 ]
-    [[ $output == *"job.sh:7: warning: touch was-run: "* ]]
-    [[ $output == *"job.sh:9: warning: rm -f last-line: dlrun runs nothing after the ranks"* ]]
+    [[ $output == *"job.sh:7:1: warning: touch was-run: "* ]]
+    [[ $output == *"job.sh:9:1: warning: rm -f last-line: dlrun runs nothing after the ranks"* ]]
     [[ ! -e $dir/was-run ]]
     dl check exp.yaml
     dl submit exp.yaml --watch

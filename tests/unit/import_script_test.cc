@@ -73,11 +73,11 @@ TEST_CASE("an option that a spec refuses is a remark with the reason, and not in
                                      "#SBATCH --array=1-9\n#SBATCH --requeue\n#SBATCH --mem=lots\n"
                                      "#SBATCH --export=NONE,HF_TOKEN=abc\nsrun ./x\n"
                                      "#SBATCH --nodes=2\n");
-  CHECK(has(text, "job.sh:3: warning: #SBATCH --array=1-9: slurm: 'array' cannot be given: use"));
-  CHECK(has(text, "job.sh:4: warning: #SBATCH --requeue: "));
-  CHECK(has(text, "job.sh:5: warning: #SBATCH --mem=lots: resources.mem: "));
+  CHECK(has(text, "job.sh:3:1: warning: #SBATCH --array=1-9: slurm: 'array' cannot be given: use"));
+  CHECK(has(text, "job.sh:4:1: warning: #SBATCH --requeue: "));
+  CHECK(has(text, "job.sh:5:1: warning: #SBATCH --mem=lots: resources.mem: "));
   CHECK(has(text, "HF_TOKEN=..."));
-  CHECK(has(text, "job.sh:8: warning: #SBATCH --nodes=2: sbatch ignores it, because it follows"));
+  CHECK(has(text, "job.sh:8:1: warning: #SBATCH --nodes=2: sbatch ignores it, because it follows"));
   CHECK_FALSE(has(text, "abc"));
   CHECK_FALSE(has(text, "\n  nodes:"));
   CHECK_FALSE(has(text, "\n  array:"));
@@ -204,9 +204,9 @@ TEST_CASE("each line without a key is named in the spec and in a remark, and a b
   CHECK(has(text, "#   4 to 6: if [ -d a ]\n"));
   CHECK(has(text, "#   7: mkdir out\n"));
   CHECK(has(text, "#   9: rm -r d\n"));
-  CHECK(has(text, "job.sh:3: warning: cd /data: the job starts in the spec's folder"));
-  CHECK(has(text, "job.sh:4: warning: if [ -d a ]: it is part of a condition"));
-  CHECK(has(text, "job.sh:9: warning: rm -r d: dlrun runs nothing after the ranks"));
+  CHECK(has(text, "job.sh:3:1: warning: cd /data: the job starts in the spec's folder"));
+  CHECK(has(text, "job.sh:4:1: warning: if [ -d a ]: it is part of a condition"));
+  CHECK(has(text, "job.sh:9:1: warning: rm -r d: dlrun runs nothing after the ranks"));
 }
 
 }  // namespace

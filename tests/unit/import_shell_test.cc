@@ -45,7 +45,7 @@ TEST_CASE(
   CHECK(words[6].parts[1].text == "HOME");
   for (const ShellWord& word : words) CHECK_FALSE(word.is_complex);
   for (const char* text : {"$(date)", "`date`", "${A:-b}", "${A[0]}", "$1", "$?", "*.py", "a?",
-                           "{1,2}", "$((1 + 2))", "$'a'", "~user/x"}) {
+                           "{1,2}", "$((1 + 2))", "$'a'", "~user/x", "*", "?"}) {
     INFO(text);
     const auto one = read_shell(std::string("x ") + text + "\n");
     REQUIRE(one.size() == 1);
@@ -75,12 +75,13 @@ TEST_CASE(
       "while read -r x; do\n  case $x in\n    y) a3 ;;\n    *) b3 ;;\n  esac\ndone < file\n"
       "f() {\n  a4\n}\n"
       "function g { a5; }\n"
-      "( a6 )\n"
+      "case $x in y) a8;; *) b8;; esac\n"
+      "h() ( a9 )\n"
+      "( a6; b6 )\n(\n  a7\n)\n"
       "after\n");
   for (const ShellCommand& command : commands) {
     INFO(command.source);
-    CHECK(command.is_nested == (command.source != "after" && command.source != "f() {"));
-    if (command.source == "f() {") CHECK(command.is_joined);
+    CHECK(command.is_nested == (command.source != "after"));
   }
   REQUIRE(!commands.empty());
   CHECK(commands.back().source == "after");
