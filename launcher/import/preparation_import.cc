@@ -165,7 +165,7 @@ bool import_variables(const ShellCommand& command, ImportState& state) {
   return true;
 }
 
-std::string list_of(const std::vector<std::string>& items) {
+std::string yaml_list(const std::vector<std::string>& items) {
   std::vector<std::string> texts;
   for (const std::string& item : items) texts.push_back(yaml_with_variables(item));
   return "[" + join(texts, ", ") + "]";
@@ -209,12 +209,12 @@ void forget_variables(const ShellCommand& command, ImportState& state) {
 void finish_preparation(ImportState& state) {
   if (!state.modules.empty())
     state.keys.set(
-        {"environment.modules.load"_key, list_of(state.modules), state.modules_line, ""});
+        {"environment.modules.load"_key, yaml_list(state.modules), state.modules_line, ""});
   if (!state.module_folders.empty())
-    state.keys.set({"environment.modules.use"_key, list_of(state.module_folders),
+    state.keys.set({"environment.modules.use"_key, yaml_list(state.module_folders),
                     state.module_folders_line, ""});
   if (!state.secrets.empty())
-    state.keys.set({"environment.secrets"_key, list_of(state.secrets), state.secrets_line, ""});
+    state.keys.set({"environment.secrets"_key, yaml_list(state.secrets), state.secrets_line, ""});
 }
 
 }  // namespace dlrun

@@ -51,7 +51,7 @@ std::optional<std::int64_t> gpus_in(std::string_view details, std::string_view r
 }
 
 /// Calls a command of Slurm. Fails with its message.
-Result<std::string> ask(const Context& context, std::vector<std::string> argv) {
+Result<std::string> slurm_output(const Context& context, std::vector<std::string> argv) {
   Command command;
   const std::string name = argv.front();
   command.argv = std::move(argv);
@@ -108,11 +108,11 @@ Result<Allocation> find_allocation(const Context& context, const std::string& jo
   if (!is_slurm_job_id(job))
     return fail(Errc::kUsage, "'{}' is not the id of a Slurm job; `squeue --me` lists your jobs",
                 printable(job));
-  DLRUN_TRY_ASSIGN(const auto listed,
-                   ask(context, {"squeue", "-h", "-j", job, "-o", std::string(kAllocationFormat)}));
+  DLRUN_TRY_ASSIGN(const auto listed, slurm_output(context, {"squeue", "-h", "-j", job, "-o",
+                                                             std::string(kAllocationFormat)}));
   DLRUN_TRY_ASSIGN(auto allocation, parse_allocation(listed, "", job, ::geteuid()));
   DLRUN_TRY_ASSIGN(const auto details,
-                   ask(context, {"scontrol", "--details", "show", "job", allocation.job}));
+                   slurm_output(context, {"scontrol", "--details", "show", "job", allocation.job}));
   return parse_allocation(listed, details, job, ::geteuid());
 }
 
