@@ -188,7 +188,8 @@ Result<> Controller::requeue(const std::vector<std::string>& excluded,
          fmt::format("{}={}", memory->is_per_cpu ? "MinMemoryCPU" : "MinMemoryNode", memory->mib)});
     if (!done) {
       std::ignore = ask({"scancel", job_});
-      return tl::unexpected<Error>(done.error());
+      return fail(Errc::kRefused, "it does not get {} MiB, and is cancelled: {}", memory->mib,
+                  done.error().message);
     }
   }
   if (excluded.empty()) return {};

@@ -73,7 +73,7 @@ class Controller {
   [[nodiscard]] bool requeues_by_itself(bool was_preempted = false) const;
   /// Requeues the job. Slurm then ends the running job. excluded: nodes that the job must not get.
   /// memory: the job's new memory; nullopt: it stays. If Slurm refuses the new memory, cancels the
-  /// job, which would run out of its memory again, and fails.
+  /// job, which would run out of its memory again, and fails with kRefused.
   [[nodiscard]] Result<> requeue(const std::vector<std::string>& excluded,
                                  const std::optional<JobMemory>& memory) const;
 

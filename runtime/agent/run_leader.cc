@@ -429,7 +429,9 @@ bool RunLeader::requeue(AttemptEnd& end, const Plan& plan) {
   std::ignore = outputs_.wait_for_record();
   const auto asked = controller_->requeue(
       options_.retry.excludes_bad_nodes ? plan.bad_nodes : std::vector<std::string>(), plan.memory);
-  if (!asked && signal_within(outputs_.signal_fd, kSlurmWasFaster)) return true;
+  // A job that Slurm has refused more memory is cancelled, so that a signal means no other start.
+  const bool is_cancelled = !asked && asked.error().code == Errc::kRefused;
+  if (!asked && !is_cancelled && signal_within(outputs_.signal_fd, kSlurmWasFaster)) return true;
   if (!asked) {
     end.message += fmt::format("; Slurm does not queue it again: {}", asked.error().message);
     say(fmt::format("Slurm does not queue the job again: {}", asked.error().message));

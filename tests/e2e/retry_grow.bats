@@ -12,7 +12,7 @@ setup() {
 #!/bin/bash
 "$slurm_bin/srun" "\$@"
 code=\$?
-((code != 9)) || echo "srun: error: n1: task 0: Out Of Memory" >&2
+((code == 0)) || echo "srun: error: n1: task 0: Out Of Memory" >&2
 exit "\$code"
 SH
     as_user chmod +x "$dir/bin/srun"
@@ -33,7 +33,7 @@ launch:
     - |
       memory=\$(scontrol show job \$SLURM_JOB_ID | sed -n 's/.*MinMemoryNode=\([0-9]*\)M.*/\1/p')
       echo "attempt \$DLRUN_ATTEMPT has \$memory MiB"
-      ((memory > 2500)) || exit 9
+      ((memory > 2500)) || kill -KILL \$\$
 retry: {max: 5, on: [oom], grow: $1}
 YAML
 }
