@@ -79,6 +79,10 @@ Result<int> run_in_allocation(Cli& cli, const AllocationRun& options) {
     DLRUN_TRY_ASSIGN(experiment, prepare_point(reporter, std::move(experiment), *options.point));
   }
   DLRUN_TRY_ASSIGN(auto script, render_script(experiment.plan));
+  if (options.dry_run && options.json) {
+    print_json({{"run", nullptr}, {"allocation", options.job}, {"script", script}});
+    return kExitOk;
+  }
   if (options.dry_run) {
     print_document(script);
     print_note(cli, "nothing was written or started (--dry-run)");

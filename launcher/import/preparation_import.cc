@@ -160,6 +160,8 @@ bool import_variables(const ShellCommand& command, ImportState& state) {
       export_variable(command, name, value, state);
     } else if (is_torch_variable(name)) {
       state.sets_torch_variables = true;
+    } else if (!value) {
+      state.remark(command.line, command.source, "only the job knows the value");
     }
   }
   return true;

@@ -75,7 +75,8 @@ TEST_CASE_FIXTURE(CliFixture,
   std::ofstream(folder / "job.sh") << "#!/bin/bash\n#SBATCH -N 2\n#SBATCH -t 10\nmkdir out\n"
                                       "srun python t.py\ntouch ran\n";
   const std::string result = code_and_stderr({"init", "--from", "job.sh", "-o", "exp.yaml"});
-  CHECK(result.starts_with("0\njob.sh:4:1: warning: mkdir out: "));
+  CHECK(result.starts_with("0\n"));
+  CHECK(result.find("job.sh:4:1: warning: mkdir out: ") != std::string::npos);
   CHECK(result.find("job.sh:6:1: warning: touch ran: ") != std::string::npos);
   CHECK(call({"check", "exp.yaml"}) == 0);
   CHECK(read("exp.yaml").find("command: [python, t.py]") != std::string::npos);
