@@ -377,13 +377,15 @@ AttemptEnd AttemptEnd::of(const Json& fields) {
 Json Restarting::fields() const {
   Json json{{"cause", cause.text()}, {"left", left}, {"by", by.text()}};
   if (!exclude.empty()) json["exclude"] = exclude;
+  if (memory_mib > 0) json["memory_mib"] = memory_mib;
   return json;
 }
 Restarting Restarting::of(const Json& fields) {
   return {.cause = word_in<Cause>(fields, "cause"),
           .left = count_in(fields, "left"),
           .by = word_in<RestartedBy>(fields, "by"),
-          .exclude = texts_in(fields, "exclude")};
+          .exclude = texts_in(fields, "exclude"),
+          .memory_mib = count_in(fields, "memory_mib")};
 }
 
 Json Ended::fields() const {

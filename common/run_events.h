@@ -288,6 +288,7 @@ struct Restarting {
   std::int64_t left = 0;  ///< restarts that are left afterwards
   Word<RestartedBy> by{};
   std::vector<std::string> exclude{};  ///< nodes that the next attempt does not use
+  std::int64_t memory_mib = 0;         ///< new memory, per node or CPU; 0: it stays the same
 
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static Restarting of(const Json& fields);

@@ -2,11 +2,13 @@
 // to its end.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 
 #include <nlohmann/json.hpp>
 
+#include "cli/allocation_command.h"
 #include "cli/command_line.h"
 #include "cli/spec_options.h"
 #include "cli/submission_output.h"
@@ -24,6 +26,7 @@ struct SubmitOptions {
   OutputOptions output;
   bool dry_run = false, test_only = false;
   std::string continued;  ///< the search to continue; empty: none
+  std::optional<std::string> in;
 };
 
 /// Prints the job that dlrun would submit without --dry-run; for a sweep, its first array.
@@ -71,11 +74,22 @@ struct ResultPrinter {
   OutputOptions output;
 };
 
+/// Starts the spec in the allocation of another job.
+Result<int> submit_into(Cli& cli, const SubmitOptions& options) {
+  if (options.test_only)
+    return fail(Errc::kUsage, "--test-only: Slurm does not queue a run in an allocation (--in)");
+  if (!options.continued.empty())
+    return fail(Errc::kUsage, "--continue: a search cannot run in an allocation (--in)");
+  return run_in_allocation(
+      cli, {options.spec, {options.in, std::nullopt, options.dry_run}, options.output});
+}
+
 Result<int> submit(Cli& cli, const SubmitOptions& options) {
   if (options.dry_run && (options.test_only || options.output.watch)) {
     return fail(Errc::kUsage,
                 "--dry-run submits nothing; it cannot be combined with --test-only or --watch");
   }
+  if (options.in) return submit_into(cli, options);
   const SubmitMode mode = options.dry_run     ? SubmitMode::kDryRun
                           : options.test_only ? SubmitMode::kTestOnly
                                               : SubmitMode::kSubmit;
@@ -98,6 +112,10 @@ void add_submit(CLI::App& root, Action& action) {
   add_spec_options(command, options->spec);
   command.flag("--watch", options->output.watch,
                "Follow the log until the job ends; exit with 0, or with 5 if the run failed");
+  command
+      .option("--in", options->in,
+              "Start the run in the allocation of this running job of yours, without a queue")
+      .type_name("JOBID");
   command.flag("--dry-run", options->dry_run,
                "Print what dlrun would do; write and submit nothing");
   command.flag("--test-only", options->test_only,

@@ -156,6 +156,8 @@ struct PlanInputs {
   std::string agent_path;          ///< absolute, as the nodes see it
   std::string trainer_path;        ///< absolute, beside the agent; used by the preset `trainer`
   Target target = Target::kSlurm;  ///< kLocal: one node without Slurm (`dlrun run`)
+  /// The job runs in an allocation that the user already has, which may be larger than the job.
+  bool is_borrowed = false;
 };
 
 /// Makes the plan, with the checks that load_spec() does not make. The error holds all problems.

@@ -50,6 +50,7 @@ Planner::Planner(const LoadedSpec& loaded, const PlanInputs& inputs)
 tl::expected<LaunchPlan, std::vector<Diagnostic>> Planner::run() && {
   count_resources();
   if (inputs_.target == Target::kLocal) check_local();
+  if (inputs_.is_borrowed) check_borrowed();
   check_own_mounts();
   if (inputs_.runs_dir.find('\\') != std::string::npos && !spec_.resources.output) {
     error("resources.output"_key,
@@ -136,6 +137,19 @@ void Planner::check_local() {
     error("train.backend"_key,
           "train.backend: mpi needs srun to start the ranks; use shm, or auto");
   }
+}
+
+void Planner::check_borrowed() {
+  for (std::string_view key : {"after.ok"_key, "after.any"_key, "after.notok"_key}) {
+    if (spec_.origins.contains(key))
+      error(key, fmt::format("{0}: a run in an allocation that you already have starts at once and "
+                             "cannot wait for others; add --set {0}=null",
+                             key));
+  }
+  if (!spec_.launch.agent.value_or(true))
+    error("launch.agent"_key,
+          "launch.agent: false: only the agent can record a run in an allocation that you already "
+          "have; add --set launch.agent=true");
 }
 
 void Planner::activations() {
@@ -346,6 +360,8 @@ void Planner::retry() {
     add("--idle-gpu-after", spec_.health.idle_gpu_after, "health.idle_gpu_after"_key);
   if (spec_.health.idle_gpu == "end") add("--end-idle-gpus", std::nullopt, "health.idle_gpu"_key);
   if (is_slurm) bad_node_options();
+  if (inputs_.is_borrowed)
+    add("--borrowed", std::nullopt, "the allocation belongs to another script or shell");
   if (spec_.checkpoint.signal_before && is_slurm)
     add("--signal-before", spec_.checkpoint.signal_before, "checkpoint.signal_before"_key);
   const SweepSpec& sweep = spec_.sweep;
@@ -366,11 +382,17 @@ void Planner::retry() {
   if (spec_.retry.no_progress)
     add("--no-progress", fmt::format("{}", *spec_.retry.no_progress), "retry.no_progress"_key);
   if (!is_slurm) return;
+  if (spec_.retry.grow_mem) {
+    add("--grow-memory", fmt::format("{}", *spec_.retry.grow_mem), "retry.grow.mem"_key);
+    add("--memory-limit",
+        fmt::format("{}", memory_mib(spec_.retry.grow_max.value_or("0")).value_or(0)),
+        "retry.grow.max"_key);
+  }
   const auto& nodes = spec_.resources.nodes;
   const bool has_spare = spec_.resources.spare_nodes.has_value();
   continues_with_fewer_nodes_ =
       is_among("node_failure") && nodes && (nodes->min < nodes->max || has_spare);
-  may_be_requeued_ = true;
+  may_be_requeued_ = !inputs_.is_borrowed;
   if (spec_.retry.exclude_bad_nodes.value_or(false))
     add("--exclude-bad-nodes", std::nullopt, "retry.exclude_bad_nodes"_key);
   if (continues_with_fewer_nodes_)

@@ -24,6 +24,8 @@ class Planner {
   /// Fills plan_.requested, the resources that the job requests.
   void count_resources();
   void check_local();
+  /// Refuses keys that have no effect in an allocation that the user already has.
+  void check_borrowed();
   /// Fills the modules and environments that the prologue loads.
   void activations();
   void environment();
@@ -63,6 +65,8 @@ class Planner {
   /// the container's backend merged into its own options.
   [[nodiscard]] std::vector<ContainerUserOption> plan_container();
   void step();
+  /// Repeats the job's requests in the step's options, because the allocation may be larger.
+  void borrowed_step();
   /// Adds the preset's variables for PMIx to a step that uses PMIx. Other steps must not have them:
   /// a hook of enroot reads any PMIX_* variable as the sign of PMIx, and then fails.
   void step_variables();

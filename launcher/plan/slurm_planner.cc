@@ -175,6 +175,7 @@ void Planner::step() {
   };
   add("--export", "ALL", "what this script exports reaches the ranks");
   add("--kill-on-bad-exit", "1", "a rank that is lost ends the step");
+  if (inputs_.is_borrowed) borrowed_step();
   if (continues_with_fewer_nodes_)
     add("--no-kill", std::nullopt, "lead restarts it on the other nodes");
   if (spec_.resources.spare_nodes) {
@@ -205,6 +206,42 @@ void Planner::step() {
   for (const auto& [name, value] : plan_container()) add("--" + name, value, "launch.srun"_key);
   step_variables();
   plan_.step.insert(plan_.step.end(), plan_.container.begin(), plan_.container.end());
+}
+
+void Planner::borrowed_step() {
+  // The requests of a job that srun can make for a step, too.
+  constexpr std::array<std::string_view, 15> kOfStep{"--nodes",
+                                                     "--ntasks",
+                                                     "--ntasks-per-node",
+                                                     "--gpus-per-node",
+                                                     "--gpus",
+                                                     "--gpus-per-task",
+                                                     "--gres",
+                                                     "--mem",
+                                                     "--mem-per-cpu",
+                                                     "--mem-per-gpu",
+                                                     "--hint",
+                                                     "--exclude",
+                                                     "--threads-per-core",
+                                                     "--distribution",
+                                                     "--nodelist"};
+  const bool has_spare = spec_.resources.spare_nodes.has_value();
+  bool has_tasks = has_spare;
+  for (const PlannedOption& directive : plan_.directives) {
+    if (std::find(kOfStep.begin(), kOfStep.end(), directive.option) == kOfStep.end()) continue;
+    if (has_spare && (directive.option == "--nodes" || directive.option == "--ntasks")) continue;
+    has_tasks = has_tasks || directive.option == "--ntasks";
+    plan_.step.push_back(directive);
+  }
+  const bool has_nodes =
+      std::any_of(plan_.step.begin(), plan_.step.end(),
+                  [](const PlannedOption& option) { return option.option == "--nodes"; });
+  if (!has_spare && !has_nodes && plan_.requested.nodes)
+    plan_.step.push_back(
+        {"--nodes", fmt::format("{}", *plan_.requested.nodes), "resources.nodes"_key});
+  if (!has_tasks && plan_.requested.tasks)
+    plan_.step.push_back(
+        {"--ntasks", fmt::format("{}", *plan_.requested.tasks), "resources.tasks_per_node"_key});
 }
 
 void Planner::step_variables() {

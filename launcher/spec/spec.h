@@ -144,6 +144,8 @@ struct RetrySpec {
   std::vector<std::string> on;  ///< causes of failure
   std::optional<bool> exclude_bad_nodes;
   std::optional<std::int64_t> no_progress;
+  std::optional<double> grow_mem;       ///< grow.mem: the factor by which the memory grows
+  std::optional<std::string> grow_max;  ///< grow.max: the largest memory
 };
 
 /// A check of nodes before the programs start: one of dlrun's, or a shell line of the user.

@@ -128,6 +128,7 @@ void Validator::check_retry() {
       error("launch.agent"_key,
             "launch.agent: false: only the agent can check a node (health.preflight)");
   }
+  check_grow();
   check_spare_nodes();
   check_known_bad();
   const auto& checks = spec_.health.preflight;
@@ -157,6 +158,35 @@ void Validator::check_retry() {
   if (const auto after = parse_duration(spec_.health.hang_after.value_or("60"));
       after && *after < 1)
     error("health.hang_after"_key, "health.hang_after is 0 s: every run would hang");
+}
+
+void Validator::check_grow() {
+  const RetrySpec& r = spec_.retry;
+  constexpr const char *kMem = "retry.grow.mem"_key, *kMax = "retry.grow.max"_key;
+  if (!r.grow_mem) {
+    if (r.grow_max && !refused_.contains(kMem))
+      error(kMax, "retry.grow.max needs retry.grow.mem, the factor by which the memory grows");
+    return;
+  }
+  if (!r.grow_max) {
+    if (!refused_.contains(kMax))
+      error(kMem, "retry.grow.mem needs retry.grow.max, the largest memory of the job");
+    return;
+  }
+  const auto causes = retry_causes(spec_);
+  if (!wants_retry(spec_) || std::find(causes.begin(), causes.end(), "oom") == causes.end())
+    error(kMem, "retry.grow.mem: only a restart after oom gets more memory; add oom to retry.on");
+  const Resources& wanted = spec_.resources;
+  const auto& first = wanted.mem ? wanted.mem : wanted.mem_per_cpu;
+  const auto start = memory_mib(first.value_or("0")), most = memory_mib(*r.grow_max);
+  if (!start)
+    return error(kMem,
+                 "retry.grow.mem needs resources.mem or resources.mem_per_cpu, the memory from "
+                 "which it grows");
+  if (!most || *most <= *start)
+    error(kMax, fmt::format("retry.grow.max is {}, which is not more than {}, the memory that the "
+                            "job has at first",
+                            *r.grow_max, *first));
 }
 
 void Validator::check_profile() {

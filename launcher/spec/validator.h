@@ -63,6 +63,7 @@ class Validator {
   void check_environment();
   void check_agent();
   void check_retry();
+  void check_grow();
   void check_profile();
   void check_idle_gpu();
   /// has_collective: health.preflight also has nccl or gloo.

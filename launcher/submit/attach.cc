@@ -22,7 +22,14 @@ namespace {
 /// Returns the job and the node. Fails with kUsage if the run has no running job.
 Result<AttachTarget> target_of(const IndexEntry& run, const RunStatus& status,
                                const std::string& wanted) {
-  if (status.job.cluster == kLocalCluster) {
+  const bool is_local = status.job.cluster == kLocalCluster;
+  if (const auto& claim = status.facts.claim; is_local && claim && is_slurm_job_id(claim->job.id)) {
+    return fail(Errc::kUsage,
+                "{0}: runs in the allocation of job {1}, which is not the run's own; `srun "
+                "--jobid={1} --overlap --pty bash` opens a shell in it",
+                run.id, claim->job.id);
+  }
+  if (is_local) {
     return fail(Errc::kUsage,
                 "{}: runs without Slurm on {}; use any shell there, and open its ports there at "
                 "127.0.0.1",

@@ -4,6 +4,7 @@
 
 #include "common/json_or_null.h"
 #include "launcher/runs/log_file.h"
+#include "launcher/submit/allocation_run.h"
 #include "launcher/submit/check_report.h"
 #include "launcher/submit/submit_spec.h"
 #include "launcher/view/start_and_limits.h"
@@ -93,6 +94,17 @@ Json submission_json(const Verdict& verdict) {
   out["name"] = verdict.job.name;
   out["slurm"] = verdict.words;
   set_hours(out, nullptr, verdict.job.requests.requested);
+  return out;
+}
+
+Json submission_json(const AllocationScript& script) {
+  return {{"run", nullptr}, {"allocation", script.job}, {"script", script.script}};
+}
+
+Json submission_json(const AllocationStart& start) {
+  Json out;
+  set_run(out, start.run);
+  out["allocation"] = start.job;
   return out;
 }
 

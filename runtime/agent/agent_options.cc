@@ -158,7 +158,8 @@ std::vector<Option> options_of_run(LeadOptions& lead) {
            },
            {}},
           {"--container-error", text_into("--container-error", lead.container_message), {}},
-          {"--forward-usr1", {}, [&lead] { lead.forwards_usr1 = true; }}};
+          {"--forward-usr1", {}, [&lead] { lead.forwards_usr1 = true; }},
+          {"--borrowed", {}, [&lead] { lead.is_borrowed = true; }}};
 }
 
 std::vector<Option> options_of_health(LeadOptions& lead) {
@@ -196,6 +197,26 @@ std::vector<Option> options_of_retry(RetryOptions& retry) {
       {"--exclude-bad-nodes", {}, [&retry] { retry.excludes_bad_nodes = true; }},
       {"--min-nodes", number_into("--min-nodes", "nodes", 1, kMost, retry.min_nodes), {}},
       {"--step-nodes", number_into("--step-nodes", "nodes", 1, kMost, retry.step_nodes), {}},
+      {"--grow-memory",
+       [&retry](std::string_view value) -> Result<> {
+         const auto factor = parse_double(value);
+         if (!factor || *factor <= 1 || *factor > 100)
+           return fail(Errc::kUsage, "--grow-memory '{}' is not a factor above 1",
+                       printable(value));
+         retry.memory_factor = *factor;
+         return {};
+       },
+       {}},
+      {"--memory-limit",
+       [&retry](std::string_view value) -> Result<> {
+         const auto limit = parse_int(value);
+         if (!limit || *limit < 1)
+           return fail(Errc::kUsage, "--memory-limit '{}' is not a number of MiB from 1",
+                       printable(value));
+         retry.memory_limit_mib = *limit;
+         return {};
+       },
+       {}},
       {"--signal-before",
        number_into("--signal-before", "seconds", 1, 65535, retry.signal_before_s),
        {}}};
@@ -443,6 +464,7 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
                           the ranks; start nothing
   --container-error TEXT  with --never-started: the container could not be created; TEXT is the
                           error message of the container tool
+  --borrowed              the allocation belongs to another script or shell; never requeue it
   --forward-usr1          pass a USR1 that reaches the job to the programs
   --hang-after SECONDS    end a step that has shown no progress for this time: no report, or no
                           output of a program that reports nothing
@@ -461,6 +483,8 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
   --step-nodes N          use N nodes for every attempt; the other nodes of the allocation are spare
   --known-bad FILE        remember bad nodes in this file, which other runs read
   --known-bad-for SECONDS time for which a bad node is remembered (604800)
+  --grow-memory FACTOR    after an end for lack of memory, requeue the job with FACTOR times as much
+  --memory-limit MIB      the largest memory that --grow-memory requests
   --signal-before SECONDS time between the signal USR1 and the time limit
 rank runs the program of one task:
   --env NAME=TEMPLATE     variable for the program; dlrun fills in {rank} {world_size}

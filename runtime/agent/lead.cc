@@ -62,13 +62,15 @@ UniqueFd catch_signals() {
 int end_without_step(const LeadOptions& options, const Env& env, const JobIdentity& identity,
                      const std::filesystem::path& run, const LeadOutputs& outputs) {
   auto& events = outputs.events;
-  const auto log = options.local ? std::string() : own_log();
+  // The end of a script says nothing about the end of an allocation that is not its own.
+  const bool asks_slurm = !options.local && !options.is_borrowed;
+  const auto log = asks_slurm ? own_log() : std::string();
   ScriptTrap trap{.code = *options.never_started,
                   .at = printable(join(options.command, " ")),
                   .facts = {},
                   .restarts = restart_count_of(env),
                   .log = log};
-  if (!options.local) {
+  if (asks_slurm) {
     if (auto facts = Controller(env, identity.job).job(); facts && !facts->state.empty())
       trap.facts = std::move(*facts);
   }

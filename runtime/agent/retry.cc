@@ -1,6 +1,7 @@
 #include "runtime/agent/retry.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <variant>
 
@@ -153,6 +154,14 @@ Result<RecordedHistory> read_history_file(const std::filesystem::path& events,
   LineReader lines(file.get(), 0, std::numeric_limits<off_t>::max());
   while (const auto line = lines.next()) reader.see(*line);
   return reader.finish();
+}
+
+std::optional<std::int64_t> grown_memory(const RetryOptions& options, std::int64_t present_mib) {
+  if (options.memory_factor <= 1 || present_mib <= 0 || present_mib >= options.memory_limit_mib)
+    return std::nullopt;
+  const double grown = std::ceil(static_cast<double>(present_mib) * options.memory_factor);
+  return grown >= static_cast<double>(options.memory_limit_mib) ? options.memory_limit_mib
+                                                                : static_cast<std::int64_t>(grown);
 }
 
 RetryDecision decide_retry(const RetryOptions& options, const RetryHistory& history, Cause cause) {

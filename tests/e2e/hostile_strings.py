@@ -152,6 +152,10 @@ def render(key, text, number, failures):
         values["environment.conda.name"] = "custom"
     if key == "submit.url":
         values["submit.via"] = "slurmrestd"
+    if key.startswith("retry.grow."):
+        for other, value in (("retry.max", 2), ("resources.mem", "64G"), ("retry.grow.mem", 1.5),
+                             ("retry.grow.max", "128G")):
+            values.setdefault(other, value)
     if key.startswith("train.") or key.startswith("checkpoint."):
         values.update({"launch.preset": "trainer", "train.data.dataset": "digits"}
                       if key not in ("launch.preset", "train.data.dataset") else {})
@@ -360,7 +364,8 @@ PARSED = {"resources.time": "90s", "resources.mem": "64G", "resources.mem_per_cp
           "resources.gpus_per_node": "a100:4", "resources.gpus_per_task": "1",
           "resources.hint": "nomultithread", "resources.threads_per_core": "1", "site": "generic",
           "launch.preset": "mpi", "container.runtime": "enroot", "checkpoint.every": "500 steps",
-          "checkpoint.signal_before": "60s", "submit.via": "sbatch",
+          "checkpoint.signal_before": "60s", "submit.via": "sbatch", "retry.grow.mem": "1.5",
+          "retry.grow.max": "128G",
           "submit.url": "unix:/run/slurmrestd/socket"}
 SWITCHES = {"environment.modules.purge", "container.writable", "container.mount_home",
             "container.remap_root", "container.entrypoint"}

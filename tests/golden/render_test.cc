@@ -204,6 +204,20 @@ TEST_CASE("a resolved spec renders to the same script in any folder") {
   }
 }
 
+TEST_CASE("the scripts for an allocation that the user already has match their goldens") {
+  PlanInputs borrowed = inputs(Target::kSlurm);
+  borrowed.is_borrowed = true;
+  for (const char* name : {"known-bad-spare.yaml", "retry.yaml"}) {
+    const auto file = golden::folder() / "specs" / name;
+    const auto plan = make_plan(load(file), borrowed);
+    if (!plan) FAIL(format_diagnostics(plan.error()));
+    const auto script = render_script(*plan);
+    REQUIRE(script.has_value());
+    golden::check(script_of(file, ".borrowed.sh"), *script);
+    CHECK(script->find("#SBATCH --requeue") == std::string::npos);
+  }
+}
+
 TEST_CASE("local scripts and interactive sessions match their goldens") {
   const auto examples = fs::path(DLRUN_SOURCE_DIR) / "configs" / "examples";
   for (const char* name : {"digits.yaml", "mnist-mlp.yaml", "plain.yaml"}) {

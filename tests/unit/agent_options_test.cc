@@ -11,14 +11,15 @@ using Words = std::vector<std::string>;
 
 TEST_CASE("lead's options end at the first --, and the command has all words after it") {
   const auto parsed = parse_arguments({"lead", "--runs", "/scratch/runs", "--name=mnist",
-                                       "--join-timeout", "2.5", "--forward-usr1", "--", "srun",
-                                       "-n2", "dlrun-agent", "rank", "--", "python"});
+                                       "--join-timeout", "2.5", "--forward-usr1", "--borrowed",
+                                       "--", "srun", "-n2", "dlrun-agent", "rank", "--", "python"});
   REQUIRE(parsed);
   const auto& lead = std::get<LeadOptions>(*parsed);
   CHECK(lead.runs == "/scratch/runs");
   CHECK(lead.name == "mnist");
   CHECK(lead.join_timeout == std::chrono::milliseconds(2500));
   CHECK(lead.forwards_usr1);
+  CHECK(lead.is_borrowed);
   CHECK_FALSE(lead.local);
   CHECK(lead.command == Words{"srun", "-n2", "dlrun-agent", "rank", "--", "python"});
 }
@@ -42,6 +43,10 @@ TEST_CASE("lead parses the options for hangs, restarts and bad nodes, and names 
                                        "/shared/bad",
                                        "--known-bad-for",
                                        "60",
+                                       "--grow-memory",
+                                       "1.5",
+                                       "--memory-limit",
+                                       "512000",
                                        "--signal-before",
                                        "120",
                                        "--",
@@ -55,6 +60,8 @@ TEST_CASE("lead parses the options for hangs, restarts and bad nodes, and names 
   CHECK(lead.retry.excludes_bad_nodes);
   CHECK(lead.retry.min_nodes == 2);
   CHECK(lead.retry.step_nodes == 3);
+  CHECK(lead.retry.memory_factor == 1.5);
+  CHECK(lead.retry.memory_limit_mib == 512000);
   CHECK(lead.known_bad.file == "/shared/bad");
   CHECK(lead.known_bad.time == std::chrono::seconds(60));
   CHECK(lead.retry.signal_before_s == 120);
@@ -125,7 +132,8 @@ TEST_CASE("the error for wrong usage quotes the wrong word") {
     const char* says;
   };
   for (const auto& wrong :
-       {Case{{}, "expected 'lead' or 'rank'"}, Case{{"laed"}, "not 'laed'"},
+       {Case{{}, "expected 'lead' or 'rank'"},
+        Case{{"laed"}, "not 'laed'"},
         Case{{"lead", "--local", "0", "--", "x"}, "--local '0'"},
         Case{{"lead", "--local", "4097", "--", "x"}, "--local '4097'"},
         Case{{"lead", "--join-timeout", "-1", "--", "x"}, "'-1'"},
@@ -138,7 +146,10 @@ TEST_CASE("the error for wrong usage quotes the wrong word") {
         Case{{"rank", "--roles", "boss=1", "--", "x"}, "'boss=1'"},
         Case{{"lead", "--nmae", "x", "--", "x"}, "unknown option '--nmae'"},
         Case{{"lead", "--forward-usr1=yes", "--", "x"}, "takes no value"},
-        Case{{"lead", "srun"}, "unknown option 'srun'"}, Case{{"rank", "--"}, "no command"},
+        Case{{"lead", "--grow-memory", "1", "--", "x"}, "--grow-memory '1'"},
+        Case{{"lead", "--memory-limit", "0", "--", "x"}, "--memory-limit '0'"},
+        Case{{"lead", "srun"}, "unknown option 'srun'"},
+        Case{{"rank", "--"}, "no command"},
         Case{{"rank"}, "no command"},
         Case{{"rank", "--env", "A={x}", "--", "p"}, "'{x}' is no field"}}) {
     CAPTURE(wrong.says);

@@ -90,6 +90,9 @@ std::vector<Line> lines() {
       {events::Restarting{
            .cause = Cause::kTimeout, .left = 0, .by = RestartedBy::kSlurm, .exclude = {"n3"}},
        R"("cause":"timeout","left":0,"by":"slurm","exclude":["n3"])"},
+      {events::Restarting{
+           .cause = Cause::kOom, .left = 1, .by = RestartedBy::kSlurm, .memory_mib = 1536},
+       R"("cause":"oom","left":1,"by":"slurm","memory_mib":1536)"},
       {events::Ended{.state = EndState::kFailed, .code = 1, .message = "m"},
        R"("state":"failed","code":1,"message":"m")"},
       {events::Ended{.state = EndState::kCompleted, .message = "m", .requeued = true},

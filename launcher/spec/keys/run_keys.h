@@ -33,6 +33,14 @@ inline constexpr KeyRow kRunKeys[] = {
            "program can report them through $DLRUN_PROGRESS. If a program never reports a step, "
            "only attempts that ended before the program started count.",
    .fallback = "3", .example = "2"},
+  {.path = "retry.grow.mem", FIELD(retry.grow_mem), .min = 1.1, .max = 16,
+   .help = "After the cause oom the job is queued again with its memory (resources.mem or "
+           "mem_per_cpu) times this factor. Other causes do not change the memory.",
+   .fallback = "the memory stays the same", .example = "1.5"},
+  {.path = "retry.grow.max", FIELD(retry.grow_max), .format = Format::kMemory,
+   .help = "The memory grows at most to this size, which counts like resources.mem or mem_per_cpu. "
+           "A job that runs out of this memory ends.",
+   .example = "500G"},
   {.path = "health.preflight", FIELD(health.preflight), .format = Format::kChoice,
    .choices = "gpu nccl gloo disk clock binding fabric",
    .help = "These checks examine every node before any program starts. dlrun names a node that "
