@@ -18,7 +18,7 @@ namespace {
 Result<int> follow_to_the_end(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
                               const AllocationCall& call) {
   WatchOptions watch;
-  watch.print_log = !call.output.json;
+  watch.passes_log = !call.output.json;
   auto status = [&] {
     const Interrupt interrupt;
     return follow_run(cli, inspector, run, watch, interrupt);

@@ -1,5 +1,6 @@
 #pragma once
-// The state of the process when dlrun started. It is read once, and every command receives it.
+// The process as it was when dlrun started, which every command receives; the functions that add
+// the commands to the command line; and run_cli(), which runs one.
 
 #include <functional>
 #include <memory>

@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
       !cli.env.get_or("NO_COLOR", "").empty() || cli.env.get_or("TERM", "dumb") == "dumb";
   cli.colour_out = !is_plain && dlrun::is_output_terminal();
   cli.colour_err = !is_plain && dlrun::is_error_terminal();
-  // A dlrun on another machine starts the first one over ssh, and rsync here starts the second one.
+  // A dlrun on another machine calls --remote over ssh. rsync on this machine calls --rsync-shell.
   if (argc == 3 && std::string_view(argv[1]) == "--remote")
     return dlrun::run_remote_side(cli, argv[2]);
   if (argc >= 5 && std::string_view(argv[1]) == "--rsync-shell")

@@ -5,7 +5,7 @@
 #include "cli/terminal/print.h"
 #include "cli/terminal/remote_output.h"
 #include "cli/terminal/terminal_reporter.h"
-#include "launcher/remote/far_side.h"
+#include "launcher/remote/host_side.h"
 
 namespace dlrun {
 namespace {

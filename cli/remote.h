@@ -11,7 +11,7 @@
 
 namespace dlrun {
 
-/// Returns the ssh for a host, which asks on the terminal if there is one.
+/// Returns the ssh for a host. ssh may ask on the terminal if there is one.
 [[nodiscard]] Result<Ssh> ssh_of(const Cli& cli, const std::string& host);
 
 /// Runs the command on the host, prints its output and returns its exit code. Returns nullopt if
@@ -23,7 +23,7 @@ namespace dlrun {
 [[nodiscard]] int run_remote_side(Cli& cli, std::string_view word);
 
 /// `dlrun --rsync-shell NAME PLACE ARGV...`, which rsync calls as its remote shell: runs argv on
-/// the host NAME and returns its exit code.
+/// the host NAME and returns its exit code. rsync sets PLACE, which dlrun ignores.
 [[nodiscard]] int run_rsync_shell(const Cli& cli, const std::string& name,
                                   std::vector<std::string> argv);
 

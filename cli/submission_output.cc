@@ -96,7 +96,7 @@ Result<int> watch_to_the_end(const Cli& cli, RunInspector& inspector, const Inde
                              const std::string& job, bool json) {
   const Interrupt interrupt;
   WatchOptions watch;
-  watch.print_log = !json && !is_sweep(run.path);
+  watch.passes_log = !json && !is_sweep(run.path);
   const auto status = follow_run(cli, inspector, run, watch, interrupt);
   if (!status && status.error().code == Errc::kInterrupted) {
     const bool has_points = is_sweep(run.path);

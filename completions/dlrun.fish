@@ -316,7 +316,7 @@ complete -c dlrun -n '__fish_seen_subcommand_from host' -l log-file -rF -d 'Appe
 complete -c dlrun -n '__fish_seen_subcommand_from host; and __fish_seen_subcommand_from check forget list login' -a '(dlrun completion --list hosts 2>/dev/null)'
 complete -c dlrun -n '__fish_seen_subcommand_from host; and not __fish_seen_subcommand_from check forget list login' -a 'check forget list login'
 complete -c dlrun -n '__fish_seen_subcommand_from pull' -s h -l help -d 'Print the help of the command and exit'
-complete -c dlrun -n '__fish_seen_subcommand_from pull' -l to -rF -d 'Folder to copy to (a folder with the name of the run)'
+complete -c dlrun -n '__fish_seen_subcommand_from pull' -l to -rF -d 'Folder to copy to (default: ./RUN, named after the run)'
 complete -c dlrun -n '__fish_seen_subcommand_from pull' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
 complete -c dlrun -n '__fish_seen_subcommand_from pull' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from pull' -a '(__dlrun_runs)'

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/select.h"
+#include "cli/run_argument.h"
 #include "cli/terminal/print.h"
 #include "launcher/forward/forwarding.h"
 #include "launcher/runs/tools.h"

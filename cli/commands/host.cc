@@ -8,7 +8,7 @@
 #include "cli/remote.h"
 #include "cli/terminal/print.h"
 #include "common/text.h"
-#include "launcher/remote/bootstrap.h"
+#include "launcher/remote/host_program.h"
 #include "launcher/remote/pending.h"
 #include "launcher/submit/places.h"
 
@@ -62,7 +62,7 @@ Result<int> check_host(const Cli& cli, const Ssh& ssh) {
   DLRUN_TRY_ASSIGN(const bool is_new, ensure_installed(cli, ssh, true));
   DLRUN_TRY_ASSIGN(const auto answer, ask_host(cli, ssh, {"--version"}));
   print(cli, "{}  ssh {}, dlrun {} in {}{}\n", styled(Style::kBold, host.name), host.ssh,
-        answer.end.version, program_there(cli, host), is_new ? " (copied now)" : "");
+        answer.end.version, program_on_host(cli, host), is_new ? " (copied now)" : "");
   for (const std::string& command : open_submissions(cli.env, host.name))
     print(cli, "  submission without an answer: dlrun {}\n", command);
   return kExitOk;

@@ -6,7 +6,7 @@
 
 #include "cli/command_line.h"
 #include "cli/follow.h"
-#include "cli/select.h"
+#include "cli/run_argument.h"
 #include "cli/spec_options.h"
 #include "cli/terminal/log_output.h"
 #include "cli/terminal/print.h"

@@ -6,10 +6,10 @@
 
 #include "cli/command_line.h"
 #include "cli/remote.h"
-#include "cli/select.h"
+#include "cli/run_argument.h"
 #include "cli/terminal/print.h"
 #include "common/text.h"
-#include "launcher/remote/bootstrap.h"
+#include "launcher/remote/host_program.h"
 
 namespace dlrun {
 namespace {
@@ -48,8 +48,8 @@ void add_pull(CLI::App& root, Action& action) {
       root, "pull", "Copy the files of a run from the host of -H to this machine; deletes nothing");
   command.option("RUN", options->run, kRunHelp).required();
   command.option("PATTERN", options->pattern,
-                 "Copy only files that match, such as '*.pt' or 'ckpt/**' (all files)");
-  command.option("--to", options->to, "Folder to copy to (a folder with the name of the run)")
+                 "Copy only files that match, such as '*.pt' or 'ckpt/**' (default: all files)");
+  command.option("--to", options->to, "Folder to copy to (default: ./RUN, named after the run)")
       .type_name("DIR");
   command.calls(pull_run, options, action);
 }

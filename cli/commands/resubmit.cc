@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/select.h"
+#include "cli/run_argument.h"
 #include "cli/spec_options.h"
 #include "cli/submission_output.h"
 #include "cli/terminal/terminal_reporter.h"

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/select.h"
+#include "cli/run_argument.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/terminal_reporter.h"
 #include "launcher/forward/ssh_session.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
-#include "cli/select.h"
+#include "cli/run_argument.h"
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/status_text.h"

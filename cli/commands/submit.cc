@@ -37,8 +37,9 @@ void show(const Cli& cli, const DryRun& dry_run) {
                               ? "submit through slurmrestd at " + job.settings.server->url +
                                     ", with the settings of sbatch"
                               : "call sbatch --parsable";
-  print_note(cli, fmt::format("would make {} and {} {} {}", dry_run.run.string(), how,
-                              shell_quote_all(dry_run.words), (dry_run.run / "job.sh").string()));
+  print_note(
+      cli, fmt::format("would make {} and {} {} {}", dry_run.run.string(), how,
+                       shell_quote_all(dry_run.sbatch_options), (dry_run.run / "job.sh").string()));
   if (dry_run.sweep) print_note(cli, points_and_cost_text(*dry_run.sweep));
   if (const auto hours = cost_text(job.requests.requested); !dry_run.sweep && !hours.empty())
     print_note(cli, hours);
@@ -46,7 +47,7 @@ void show(const Cli& cli, const DryRun& dry_run) {
 }
 
 void show(const Cli& cli, const Verdict& verdict) {
-  print(cli, "{}\n", verdict.words);
+  print(cli, "{}\n", verdict.answer);
 }
 
 void show(const Cli& cli, const Searched& searched) {
@@ -54,7 +55,7 @@ void show(const Cli& cli, const Searched& searched) {
         styled(Style::kBold, searched.run.id), searched.points, searched.run.handle());
 }
 
-/// Prints results of all kinds.
+/// Prints each kind of result of submit_spec(), and returns the exit code.
 struct ResultPrinter {
   Result<int> operator()(const Submitted& submitted) const {
     return print_submitted(cli, inspector, submitted, output);

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "cli/command_line.h"
-#include "cli/select.h"
+#include "cli/run_argument.h"
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "launcher/runs/ownership.h"

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command_line.h"
-#include "cli/select.h"
+#include "cli/run_argument.h"
 #include "cli/spec_options.h"
 #include "cli/terminal/full_screen.h"
 #include "cli/terminal/print.h"

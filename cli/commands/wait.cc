@@ -6,7 +6,7 @@
 
 #include "cli/command_line.h"
 #include "cli/follow.h"
-#include "cli/select.h"
+#include "cli/run_argument.h"
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "common/interrupt.h"
@@ -31,7 +31,7 @@ Result<int> wait(Cli& cli, const WaitOptions& options) {
   RunInspector inspector(cli.env, known_servers(cli));
   const Interrupt interrupt;
   WatchOptions silent;
-  silent.print_log = false;
+  silent.passes_log = false;
   int code = kExitOk;
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const auto& run : runs) {

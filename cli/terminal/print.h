@@ -1,6 +1,7 @@
 #pragma once
 // Prints the ordinary output of commands, for people and for programs. Only the full screen of
-// `top`, printed logs, the progress line and the log of dlrun (-v) are written elsewhere.
+// `top`, printed logs, the output of hosts (-H), the progress line and the log of dlrun (-v) are
+// written elsewhere.
 //
 // Text for people is escaped (printed_text.h). No function here throws or ends the process because
 // of its stream. finish_output() reports whether standard output has failed: it may be closed, on

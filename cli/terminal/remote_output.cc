@@ -34,7 +34,7 @@ void RemoteOutput::finish() {
   flush(stderr);
 }
 
-bool RemoteOutput::is_reader_left() const {
+bool RemoteOutput::has_lost_reader() const {
   return is_reader_gone();
 }
 

@@ -19,7 +19,7 @@ class RemoteOutput final : public HostOutput {
   bool out(std::string_view bytes) override;
   bool err(std::string_view bytes) override;
   void finish() override;
-  [[nodiscard]] bool is_reader_left() const override;
+  [[nodiscard]] bool has_lost_reader() const override;
   void on_written(const std::filesystem::path& file) override;
 
  private:

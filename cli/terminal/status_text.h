@@ -13,7 +13,7 @@ namespace dlrun {
 /// Returns the lines of `dlrun status`. Reads the last lines of the failed rank's log.
 [[nodiscard]] Text status_text(const IndexEntry& run, const RunStatus& status);
 
-/// Prints how the run ended to stderr. Returns the exit code.
+/// Prints to stderr how the run ended. Returns the exit code of `wait` for this end.
 [[nodiscard]] int print_end(const Cli& cli, const IndexEntry& run, const RunStatus& status);
 
 }  // namespace dlrun

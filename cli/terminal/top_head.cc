@@ -186,8 +186,8 @@ void HeadLines::add_resources() {
   add_spread("GPU memory", point.gpu_used_bytes, memory_text);
 }
 
-/// Returns the lines. An empty line separates the run from its figures, and one the figures from
-/// the table.
+/// Returns the lines. An empty line separates the run from its figures, and another one separates
+/// the figures from the table.
 std::vector<Text> HeadLines::take() {
   add_title();
   add_place();

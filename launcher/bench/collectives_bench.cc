@@ -103,7 +103,7 @@ Result<std::vector<int>> parse_rank_counts(const std::string& text) {
   for (const std::string_view word : split(text, ',')) {
     const auto number = parse_int(word);
     if (!number || *number < 1 || *number > kMostRanks)
-      return fail(Errc::kUsage, "--ranks: '{}' is not a number from 1 to {}", printable(word),
+      return fail(Errc::kUsage, "--workers: '{}' is not a number from 1 to {}", printable(word),
                   kMostRanks);
     ranks.push_back(static_cast<int>(*number));
   }

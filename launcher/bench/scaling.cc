@@ -159,7 +159,7 @@ void SizeRunner::cancel(const IndexEntry& run) const {
 Result<Outcome> SizeRunner::follow(const IndexEntry& run) const {
   RunInspector inspector(request_.env, request_.servers);
   WatchOptions watch;
-  watch.print_log = false;
+  watch.passes_log = false;
   watch.remind = kRemindEvery;
   NewsOnly listener(messages_);
   const auto status = watch_run(inspector, run, watch, listener, interrupt_);

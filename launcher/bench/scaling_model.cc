@@ -28,7 +28,7 @@ struct Fit {
 };
 
 /// Fits some of the terms by least squares with the normal equations, for at most three unknowns.
-/// Returns nothing if the terms cannot be separated or a cost would be negative.
+/// Returns nullopt if the terms cannot be separated or a cost would be negative.
 std::optional<Fit> fit_terms(const Figures& figures, double batch,
                              const std::array<bool, kTerms>& used) {
   std::array<std::array<double, kTerms + 1>, kTerms> a{};

@@ -47,13 +47,13 @@ void keep_larger(std::optional<std::int64_t>& most, const std::optional<std::int
   if (value) most = std::max(most.value_or(0), *value);
 }
 
-/// Returns true if a node in this state accepts no jobs.
-[[nodiscard]] bool accepts_no_jobs(std::string_view state) {
+/// Returns true if a node in this state accepts jobs, perhaps after the present ones.
+[[nodiscard]] bool accepts_jobs(std::string_view state) {
   constexpr std::array<std::string_view, 7> kOut{"down",  "drain",  "fail",    "unknown",
                                                  "inval", "future", "not_resp"};
-  return std::any_of(kOut.begin(), kOut.end(),
-                     [&](std::string_view word) { return state.starts_with(word); }) ||
-         state.ends_with('*');
+  return std::none_of(kOut.begin(), kOut.end(),
+                      [&](std::string_view word) { return state.starts_with(word); }) &&
+         !state.ends_with('*');  // '*': the node does not respond
 }
 
 class Doctor {
@@ -243,7 +243,7 @@ void add_nodes(std::vector<PartitionFacts>& partitions, std::string_view text) {
     keep_larger(found->cpus_per_node, leading_number(fields[2]));
     keep_larger(found->mem_per_node_mib, leading_number(fields[3]));
     add_gres(*found, fields[4]);
-    if (!accepts_no_jobs(fields[5]))
+    if (accepts_jobs(fields[5]))
       found->nodes_in_use_or_idle += leading_number(fields[1]).value_or(0);
   }
 }

@@ -123,8 +123,8 @@ void add_containers(const ClusterFacts& facts, Findings& found) {
     found.add(
         Kind::kMissing, "pyxis", "srun has no --container-image",
         container_runtime(facts) == "none"
-            ? "no container runtime was found on this node: modules, conda or a venv, unless a "
-              "module brings apptainer"
+            ? "no container runtime was found on this node: use modules, conda or a venv, or a "
+              "module that brings apptainer"
             : "container.runtime: " + container_runtime(facts) + " instead");
   }
   for (const auto& [tool, version] : facts.container_tools) {

@@ -24,7 +24,7 @@ enum class JobPhase { kPending, kRunning, kEnded };
 struct JobReport {
   JobId job;
   JobPhase phase = JobPhase::kPending;
-  std::string state;   ///< the executor's name for it: PENDING, RUNNING, TIMEOUT, OUT_OF_MEMORY ...
+  std::string state;   ///< the executor's name of the state: PENDING, RUNNING, OUT_OF_MEMORY ...
   std::string reason;  ///< why the job is pending or ended; empty if there is no reason
   /// The dependencies that can no longer be fulfilled, such as "afterok:12". Empty if
   /// there are none, or if Slurm does not name them.
@@ -53,7 +53,7 @@ struct SubmitRequest {
   std::filesystem::path script;  ///< absolute; used by submit()
   std::string script_text;  ///< the script's text; used by check() and test(), which need no file
   std::vector<std::string> options;  ///< sbatch's arguments before the script
-  std::filesystem::path directory;   ///< the job's working directory
+  std::filesystem::path directory;   ///< the folder from which sbatch is called
   Env env;                           ///< the job's whole environment
   /// For messages: each option's key in the spec, such as "--hint" -> "resources.hint".
   std::map<std::string, std::string> keys;

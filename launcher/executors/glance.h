@@ -1,6 +1,5 @@
 #pragma once
-// Queries a job once right after its submission, to inform the user. Nothing else depends on the
-// answer.
+// Queries a job once, right after its submission, to tell the user when the job will start.
 
 #include <chrono>
 #include <optional>

@@ -72,8 +72,8 @@ struct HttpClient::State {
   CheckPeer check_peer;
   std::optional<Error> peer_error;  ///< of check_peer, during the last request
 
-  /// Opens and connects a socket for libcurl, and checks the other end. libcurl would only tell
-  /// dlrun about its own connections in versions since 7.80.
+  /// Opens and connects a socket for libcurl, and checks the other end. If libcurl opened the
+  /// socket, only versions from 7.80 on would let dlrun check it before anything is sent.
   static curl_socket_t open_checked(void* state, curlsocktype, struct curl_sockaddr* address) {
     State& self = *static_cast<State*>(state);
     UniqueFd socket = connected_socket(*address);

@@ -1,6 +1,6 @@
 #pragma once
-// Shares squeue's last answer about a user's jobs among all of the user's dlrun processes on this
-// machine, so that a hundred watchers send the controller one query instead of a hundred.
+// Shares the last answer of squeue or slurmrestd about a user's jobs among all of the user's dlrun
+// processes on this machine, so that a hundred watchers send one query instead of a hundred.
 
 #include <chrono>
 #include <filesystem>
@@ -13,7 +13,8 @@
 
 namespace dlrun {
 
-/// Answers to queries, one file each, locked with flock while a process asks.
+/// A folder with one file for each query: the last answer. A process that asks again locks the file
+/// with flock.
 class QueueCache {
  public:
   /// Returns the user's cache in $XDG_RUNTIME_DIR, else in a private folder under /tmp; neither is

@@ -21,10 +21,10 @@ namespace dlrun {
 /// The time limit of requests that change nothing, or that end a job.
 inline constexpr std::chrono::seconds kRestQueryTimeout{30};
 
-/// Checks that a program of an account that may run slurmrestd is at the other end of a connection
-/// to this machine: root, slurm, slurmrestd, slurm.conf's SlurmUser, the caller, or server.user.
-/// owner: of the socket there; nullopt: the kernel cannot tell, and the server is accepted. Fails
-/// with kRefused and names the user.
+/// Checks which user listens at the other end of a connection to this machine. Accepts root, slurm,
+/// slurmrestd, slurm.conf's SlurmUser, the caller and server.user. owner: the user who owns the
+/// socket there; nullopt: the kernel does not report it, and the server is accepted. Fails with
+/// kRefused and names the user.
 [[nodiscard]] Result<> check_server_owner(const RestServer& server, std::optional<uid_t> owner);
 
 /// A client for one slurmrestd. Every request has a time limit. The first call also asks the server
@@ -49,8 +49,8 @@ class RestClient {
 
   enum class AcceptUnknownJob { kNo, kYes };
   /// Sends a GET for a path below the version's path ("jobs", "job/42"). Fails unless the response
-  /// has status 200 and is a complete JSON object. kYes: also returns the response that Slurm does
-  /// not know the job.
+  /// has status 200 and is a complete JSON object. kYes: also returns a response that says that
+  /// Slurm does not know the job.
   [[nodiscard]] Result<HttpResponse> get(std::string_view path,
                                          AcceptUnknownJob accept = AcceptUnknownJob::kNo);
 

@@ -40,12 +40,12 @@ class ForwardEvents {
   virtual void on_given_up(std::uint16_t port, std::string_view reason) = 0;
 };
 
-/// The end of a forwarding.
+/// How a forwarding ended.
 struct Forwarded {
-  bool was_ready = false;
-  int signal = 0;        ///< the signal that ended the forwarding; 0: the relay ended by itself
-  int exit_code = 0;     ///< of the relay's command
-  std::string messages;  ///< the end of the text on its standard error, at most about 4 KiB
+  bool was_ready = false;  ///< the relay ran on the node
+  int signal = 0;          ///< the signal that ended the forwarding; 0: the relay ended by itself
+  int exit_code = 0;       ///< of the relay's command
+  std::string messages;    ///< the end of the text on its standard error, at most about 4 KiB
 };
 
 /// Starts the relay with argv and serves the clients of the listeners until SIGINT, SIGTERM or
@@ -67,7 +67,7 @@ struct Forwarded {
 /// SIGINT, SIGTERM or SIGHUP the program has two seconds to end by itself; then it gets SIGTERM.
 /// on_message: called for each line of the program's standard error. Fails with kNotFound if there
 /// is no such program, and with kIo.
-[[nodiscard]] Result<Forwarded> lend_streams(
+[[nodiscard]] Result<Forwarded> run_with_own_streams(
     const std::vector<std::string>& argv, const Env& env,
     const std::function<void(std::string_view)>& on_message);
 

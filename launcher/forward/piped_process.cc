@@ -70,9 +70,9 @@ Result<PipedProcess> PipedProcess::start(const std::vector<std::string>& argv, c
     sigemptyset(&none);
     ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
     ::signal(SIGPIPE, SIG_DFL);
-    const bool is_lent = streams == Streams::kInherited ||
-                         (::dup2(in.read.get(), 0) >= 0 && ::dup2(out.write.get(), 1) >= 0);
-    if (::getppid() != parent || !is_lent || ::dup2(err.write.get(), 2) < 0) ::_exit(126);
+    const bool has_streams = streams == Streams::kInherited ||
+                             (::dup2(in.read.get(), 0) >= 0 && ::dup2(out.write.get(), 1) >= 0);
+    if (::getppid() != parent || !has_streams || ::dup2(err.write.get(), 2) < 0) ::_exit(126);
     ::execve(program->c_str(), arguments.data(), environment.data());
     ::_exit(errno == ENOENT ? 127 : 126);
   }

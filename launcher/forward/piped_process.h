@@ -17,9 +17,9 @@ enum class Streams {
   kInherited,  ///< the child uses standard input and output of this process
 };
 
-/// Owns the child and the pipes. The child has a process group of its own, so that Ctrl-C
-/// reaches only this process. The owner then calls end(). If this process dies, the child gets
-/// SIGTERM. Not thread-safe.
+/// Owns the child and the pipes. The child has a process group of its own, so that Ctrl-C reaches
+/// only this process, which then calls end(). If this process dies, the child gets SIGTERM. Not
+/// thread-safe.
 class PipedProcess {
  public:
   /// Starts the program with no signal blocked. Fails with kNotFound if argv[0] is not in PATH, and

@@ -15,8 +15,9 @@ std::string without_tokens(std::string_view text) {
   return doubled;
 }
 
-/// Returns a path as one quoted word. ssh would end the word at a quote, and replace ${NAME} by a
-/// variable. It has no way to write these characters that all its versions know.
+/// Returns a path as one quoted word. ssh would end the word at a quote, and replace ${NAME} by the
+/// value of a variable. No escape for these characters works in all versions of ssh, so that such a
+/// path is an error.
 Result<std::string> quoted_path(const std::filesystem::path& path) {
   const std::string text = path.string();
   if (text.find_first_of("\"\\") != std::string::npos || text.find("${") != std::string::npos ||

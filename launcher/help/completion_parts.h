@@ -15,7 +15,7 @@ namespace dlrun::completion {
 enum class ValueKind { kNothing, kValue, kPath, kSet, kSite };
 [[nodiscard]] ValueKind value_kind_of(const OptionHelp& option);
 
-/// Returns the values of the first positional if it accepts only a fixed set; otherwise none.
+/// Returns the values that the first positional accepts; empty if it accepts any text.
 [[nodiscard]] std::vector<std::string> first_argument_choices(const CommandHelp& command);
 /// Returns true if a positional is the path of a file.
 [[nodiscard]] bool has_file_positional(const CommandHelp& command);
@@ -24,9 +24,9 @@ enum class ValueKind { kNothing, kValue, kPath, kSet, kSite };
 /// all three shells.
 [[nodiscard]] std::string without_single_quotes(std::string_view text);
 
-/// The completions of --set: keys followed by '=', or by '.' if a name that the user chooses
-/// follows.
+/// The completions of --set.
 struct SetCompletions {
+  /// Each key ends with '=', or with '.' if a name that the user chooses comes next.
   std::vector<std::string> keys;
   std::vector<std::pair<std::string, std::string>>
       values;         ///< keys ("a|b"), and the values that they accept, with blanks between them

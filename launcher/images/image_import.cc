@@ -42,7 +42,8 @@ struct RegistryAnswer {
   return {std::string(text.substr(0, 7) == "sha256:" ? text.substr(7) : text), ""};
 }
 
-/// Removes the file in the destructor, unless ImageStore::adopt() has moved it away.
+/// A file that an import writes. The destructor removes it, unless ImageStore::adopt() has moved
+/// it.
 class NewFile {
  public:
   explicit NewFile(std::filesystem::path path) : path_(std::move(path)) {}

@@ -1,9 +1,9 @@
 #include "launcher/remote/code_copy.h"
 
 #include "common/text.h"
-#include "launcher/remote/bootstrap.h"
+#include "launcher/remote/code_rsync.h"
 #include "launcher/remote/code_state.h"
-#include "launcher/remote/code_sync.h"
+#include "launcher/remote/host_program.h"
 #include "launcher/remote/mirror_lock.h"
 
 namespace dlrun {
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kLongestAnswer = 1U << 20U;
 constexpr std::chrono::seconds kAnswerLimit{120};
-/// In bytes. The request that sends the list to the host has a limit, too.
+/// In bytes. A longer list is not sent, because a frame holds at most 16 MiB.
 constexpr std::size_t kLongestSentList = 4U << 20U;
 
 bool is_below_tree(const std::filesystem::path& relative) {

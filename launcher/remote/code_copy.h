@@ -1,5 +1,6 @@
 #pragma once
-// The code of one command, and its copy on the host under the mirror's lock.
+// Finds the code that a command needs, and copies it to its mirror: the copy of a repository on a
+// host. The mirror stays locked until Slurm has the job.
 
 #include <filesystem>
 #include <string>
@@ -24,15 +25,16 @@ struct CodeCopy {
 };
 
 /// Finds the repository around a spec ("-": around the current folder), lists its files, and checks
-/// the spec's paths. Contacts no host. Fails with kInvalid if there is no repository.
+/// the spec's paths. Contacts no host. Fails with kInvalid if there is no repository,
+/// and as check_spec_paths() and list_code() do.
 [[nodiscard]] Result<CodeCopy> prepare_code(const HostFile& host,
                                             const std::filesystem::path& current_dir,
                                             const std::string& spec, const Env& env);
 
-/// The host after a copy.
+/// The connection to the host after copy_under_lock().
 struct LockedCopy {
   RemoteProcess process;  ///< holds the mirror's lock and waits for Frame::kGo
-  std::string files;      ///< RemoteRequest::files of that frame
+  std::string files;      ///< for RemoteRequest::files in that frame; may be empty
 };
 
 /// Locks the mirror on the host and copies the code to it. Starts no rsync if the host has all

@@ -1,5 +1,5 @@
 #pragma once
-// The code around a spec, and its files that are copied to a host.
+// The git repository around a spec, and those of its files that are copied to a host.
 
 #include <cstdint>
 #include <filesystem>
@@ -23,7 +23,7 @@ struct CodeTree {
 [[nodiscard]] std::optional<CodeTree> find_tree(const std::filesystem::path& folder);
 
 struct CodeList {
-  /// Relative to the top, sorted. Includes files that git tracks and that were deleted.
+  /// Relative to the top, sorted. Includes deleted files that git still tracks.
   std::vector<std::string> files;
   std::vector<std::string> skipped;  ///< inner repositories, whose files git does not list
   std::int64_t bytes = 0;            ///< of all files

@@ -10,7 +10,7 @@ namespace dlrun {
 struct HostCall {
   std::string host, command;
   std::vector<std::string> arguments;  ///< the command's name and all arguments for the host
-  std::string spec;                    ///< the spec's file; empty: the command takes none
+  std::string spec;                    ///< the spec's file; "-": standard input; empty: none
   std::string output;                  ///< -o: the file to write on this machine; empty: none
   bool takes_code = false;             ///< the command works on the code around the spec
   bool submits = false;                ///< the command queues a job
@@ -21,12 +21,12 @@ struct HostCall {
 /// this machine.
 [[nodiscard]] std::vector<std::string> arguments_for_host(const std::vector<std::string>& argv);
 
-/// Returns the call's arguments with `-` for the file that the command writes. spec_there: the
-/// spec's path on the host, which replaces the spec; nullptr leaves the spec as it is.
+/// Returns the call's arguments with `-` in place of the file of -o. spec_there: the spec's path on
+/// the host, which replaces the spec's path; nullptr: the spec's path stays.
 [[nodiscard]] std::vector<std::string> adapted_arguments(const HostCall& call,
                                                          const std::string* spec_there);
 
-/// Returns true if the command takes over the terminal if dlrun has one.
+/// Returns true for the commands that take over the caller's terminal if there is one.
 [[nodiscard]] bool takes_terminal(const HostCall& call);
 /// Returns true if the command reads standard input, which cannot be read twice.
 [[nodiscard]] bool reads_input(const HostCall& call);

@@ -5,7 +5,7 @@
 #include "common/files.h"
 #include "common/interrupt.h"
 #include "common/text.h"
-#include "launcher/remote/bootstrap.h"
+#include "launcher/remote/host_program.h"
 #include "launcher/submit/places.h"
 #include "launcher/view/exit_code.h"
 
@@ -19,8 +19,8 @@ bool uses_terminal(const HostCaller& caller, const HostCall& call) {
   return takes_terminal(call) && caller.streams.has_terminal;
 }
 
-/// Returns the request of a command that starts in the copy of the code, or of the current folder
-/// if the command takes no code.
+/// Returns the request to run the command. The command starts in the copy of the code. Without code
+/// it starts in the copy of the current folder, if there may be one, else in the home directory.
 RemoteRequest request_of(const HostCaller& caller, const HostCall& call, const HostFile& host,
                          const CodeCopy* code) {
   RemoteRequest request;
@@ -104,7 +104,7 @@ Result<int> follow_command(const HostCaller& caller, const Ssh& ssh, const HostC
                                                   show_err, interrupt));
   output.finish();
   if (end.interrupted != 0) return kExitInterrupted;
-  if (!is_printed && output.is_reader_left()) return kExitReaderLeft;
+  if (!is_printed && output.has_lost_reader()) return kExitReaderLeft;
   DLRUN_TRY(check_end(call, ssh, end));
   if (document.size() > kLargestOutput) {
     return fail(Errc::kInvalid,
@@ -125,20 +125,20 @@ Result<int> run_request(const HostCaller& caller, const Ssh& ssh, const HostCall
                         const RemoteRequest& request, std::function<void()> on_output) {
   const Interrupt interrupt;
   DLRUN_TRY_ASSIGN(auto process,
-                   start_on_host(ssh, program_there(caller.context, ssh.host()), request));
+                   start_on_host(ssh, program_on_host(caller.context, ssh.host()), request));
   if (request.has_input) process.forward_input(RemoteProcess::Input::kFramed);
   return follow_command(caller, ssh, call, process, interrupt, std::move(on_output));
 }
 
 namespace {
 
-/// Copies the code, and runs the command in the session that has locked the copy. A session of its
-/// own would cost two round trips.
+/// Copies the code, and runs the command in the same ssh session that has locked the copy. A second
+/// session would cost two round trips.
 Result<int> run_with_code(const HostCaller& caller, const Ssh& ssh, const HostCall& call,
                           const CodeCopy& code, RemoteRequest request) {
   const Context& context = caller.context;
   const Interrupt interrupt;
-  DLRUN_TRY_ASSIGN(auto locked, copy_under_lock(ssh, program_there(context, ssh.host()), code,
+  DLRUN_TRY_ASSIGN(auto locked, copy_under_lock(ssh, program_on_host(context, ssh.host()), code,
                                                 context.bin_dir / "dlrun", interrupt));
   request.files = std::move(locked.files);
   locked.process.send(Frame{Frame::Kind::kGo, word_of(request)});
@@ -157,7 +157,7 @@ Result<int> run_with_own_terminal(const Ssh& ssh, const HostCall& call, const st
   return code;
 }
 
-/// Runs the command on the host, which has dlrun.
+/// Runs the command on a host that has dlrun already.
 Result<int> run_there(const HostCaller& caller, const Ssh& ssh, const HostCall& call) {
   const Context& context = caller.context;
   const HostFile& host = ssh.host();
@@ -176,7 +176,7 @@ Result<int> run_there(const HostCaller& caller, const Ssh& ssh, const HostCall& 
     return submit_on_host(caller, ssh, call, std::move(request), code ? &*code : nullptr);
   if (code && !uses_terminal(caller, call))
     return run_with_code(caller, ssh, call, *code, std::move(request));
-  const std::string program = program_there(context, host);
+  const std::string program = program_on_host(context, host);
   if (code) {
     const Interrupt interrupt;
     // The returned process is destroyed at once, which releases the lock. The command needs no
@@ -194,8 +194,9 @@ Result<std::optional<int>> run_on_host(const HostCaller& caller, const HostCall&
   DLRUN_TRY_ASSIGN(const auto ssh, ssh_of(caller.context, call.host, caller.streams.can_ask));
   if (is_this_machine(ssh)) return std::optional<int>();
   DLRUN_TRY(ssh.open());
-  // A command with a terminal has no marker that would show that dlrun is missing there, and one
-  // that reads standard input cannot be tried again.
+  // Two kinds of commands cannot be tried again below, so the host is asked first: a command with a
+  // terminal, because it prints no marker and a missing dlrun is not noticed, and a command that
+  // reads standard input.
   DLRUN_TRY(
       ensure_installed(caller.context, ssh, uses_terminal(caller, call) || reads_input(call)));
   auto code = run_there(caller, ssh, call);
@@ -212,7 +213,7 @@ Result<HostAnswer> ask_host(const Context& context, const Ssh& ssh, std::vector<
   RemoteRequest request;
   request.nonce = random_hex(16);
   request.argv = std::move(argv);
-  DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program_there(context, ssh.host()), request));
+  DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program_on_host(context, ssh.host()), request));
   HostAnswer answer;
   const Interrupt interrupt;
   DLRUN_TRY_ASSIGN(answer.end,
@@ -232,7 +233,7 @@ Result<int> run_as_rsync_shell(const Context& context, HostOutput& output, const
   request.nonce = random_hex(16);
   request.argv = std::move(argv);
   const Interrupt interrupt;
-  DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program_there(context, ssh.host()), request));
+  DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program_on_host(context, ssh.host()), request));
   process.forward_input(RemoteProcess::Input::kRaw);
   DLRUN_TRY_ASSIGN(
       const auto end,

@@ -1,5 +1,6 @@
 #pragma once
-// Runs a command of dlrun on a host: `dlrun -H NAME COMMAND`.
+// Runs a command of dlrun on a host: `dlrun -H NAME COMMAND`. host_submission.cc defines
+// submit_on_host().
 
 #include <filesystem>
 #include <functional>
@@ -32,7 +33,7 @@ class HostOutput {
   /// Shows what is left of incomplete characters. Called at the end of each command.
   virtual void finish() = 0;
   /// Returns true if standard output is a pipe whose reader has gone.
-  [[nodiscard]] virtual bool is_reader_left() const = 0;
+  [[nodiscard]] virtual bool has_lost_reader() const = 0;
   /// Reports the file to which the host's output was written.
   virtual void on_written(const std::filesystem::path& file) = 0;
 };
@@ -58,13 +59,13 @@ struct HostCaller {
                                                      const HostCall& call);
 
 /// Submits on the host exactly once, even if the connection is cut. code: nullptr if the command
-/// takes none.
+/// needs no code. Returns the exit code.
 [[nodiscard]] Result<int> submit_on_host(const HostCaller& caller, const Ssh& ssh,
                                          const HostCall& call, RemoteRequest request,
                                          const CodeCopy* code);
 
 /// Runs a request on the host and shows its output, or writes it to call.output. on_output: called
-/// once, after the first output was shown.
+/// once, after the first output was shown. Returns the exit code.
 [[nodiscard]] Result<int> run_request(const HostCaller& caller, const Ssh& ssh,
                                       const HostCall& call, const RemoteRequest& request,
                                       std::function<void()> on_output = {});
@@ -80,9 +81,9 @@ struct HostAnswer {
 [[nodiscard]] Result<HostAnswer> ask_host(const Context& context, const Ssh& ssh,
                                           std::vector<std::string> argv);
 
-/// Runs argv on the host, with the standard input of this process, and returns its exit code. rsync
-/// calls dlrun with it as its remote shell. The host's shell sees only one word, and the text that
-/// its start files print is dropped.
+/// Runs argv on the host, with the standard input of this process, and returns its exit code. Used
+/// if rsync calls dlrun as its remote shell. The host's shell gets argv as one encoded word, and
+/// the text that its start files print is dropped.
 [[nodiscard]] Result<int> run_as_rsync_shell(const Context& context, HostOutput& output,
                                              const std::string& host,
                                              std::vector<std::string> argv);
@@ -91,11 +92,12 @@ struct HostAnswer {
 /// it.
 [[nodiscard]] Sink into_answer(std::string& text);
 
-/// Fails with the reason if the command did not start on the host, or if the connection was lost.
+/// Fails with the reason if the command did not start on the host, or if the connection was lost. A
+/// lost connection is not noticed for a command with own codes (has_own_codes()).
 [[nodiscard]] Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteEnd& end);
 
-/// Returns the ssh for a host. can_ask: a person at the terminal can answer its questions. Fails as
-/// read_host() and Ssh::of_host() do.
+/// Reads the host's file and returns the ssh for this host. can_ask: a person at the terminal can
+/// answer ssh's questions. Fails as read_host() and Ssh::of_host() do.
 [[nodiscard]] Result<Ssh> ssh_of(const Context& context, const std::string& host, bool can_ask);
 
 }  // namespace dlrun

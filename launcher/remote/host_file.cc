@@ -1,5 +1,5 @@
-// Reads a host's file with the reader of site files. One table holds the keys, for the reader and
-// for the reference.
+// Reads a host's file with the reader of site files. read_keys() reads the keys; the table kKeys
+// describes the same keys for docs/remote.md.
 
 #include "launcher/remote/host_file.h"
 
@@ -18,6 +18,11 @@
 
 namespace dlrun {
 namespace {
+
+/// One key of a host's file, for docs/remote.md.
+struct HostKey {
+  std::string_view path, fallback, help;
+};
 
 constexpr std::array<HostKey, 7> kKeys{{
     {"ssh", "the file's name",
@@ -47,6 +52,7 @@ bool is_among(char c, std::string_view others) {
          others.find(c) != std::string_view::npos;
 }
 
+/// Returns true if the text has only letters, digits and the characters in `others`.
 bool holds_only(std::string_view text, std::string_view others) {
   return std::all_of(text.begin(), text.end(), [&](char c) { return is_among(c, others); });
 }
@@ -150,7 +156,7 @@ bool is_private_group(gid_t gid) {
   return true;
 }
 
-/// Fails if another user than root owns the file or folder, or if others can write to it.
+/// Fails if somebody other than the user and root owns the file or folder, or can write to it.
 Result<> check_writers(const std::filesystem::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return {};
@@ -164,10 +170,6 @@ Result<> check_writers(const std::filesystem::path& path) {
 }
 
 }  // namespace
-
-std::span<const HostKey> host_keys() {
-  return kKeys;
-}
 
 std::string host_keys_markdown() {
   std::string text = "| key | default | meaning |\n|---|---|---|\n";

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,22 +35,17 @@ struct HostFile {
   std::string persist = "4h";  ///< how long an unused connection stays open
   bool login_shell = false;    ///< commands start through `bash -l`
   CodeSource sync_from = CodeSource::kGit;
-  std::vector<std::string> sync_also;     ///< files and folders that git ignores
-  std::vector<std::string> sync_exclude;  ///< patterns of files that stay here
+  std::vector<std::string> sync_also;     ///< files and folders to copy although git ignores them
+  std::vector<std::string> sync_exclude;  ///< patterns of files that are not copied
   std::int64_t sync_max_bytes = std::int64_t{200} << 20;
 };
 
-/// One key of a host's file, for the reference.
-struct HostKey {
-  std::string_view path, fallback, help;
-};
-[[nodiscard]] std::span<const HostKey> host_keys();
 /// Returns the table of the keys in Markdown, as docs/remote.md has it.
 [[nodiscard]] std::string host_keys_markdown();
 
 /// Reads hosts/NAME.yaml of the first of `dirs` that has it. Fails with kNotFound if there is none,
 /// with all problems and their places if the file is wrong, and with kInvalid if another user could
-/// have written it: the file decides which programs ssh starts.
+/// have written it: the file decides which host gets the user's commands.
 [[nodiscard]] Result<HostFile> read_host(std::string_view name,
                                          const std::vector<std::filesystem::path>& dirs);
 

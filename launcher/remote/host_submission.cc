@@ -11,8 +11,8 @@
 
 #include "common/files.h"
 #include "common/text.h"
-#include "launcher/remote/bootstrap.h"
 #include "launcher/remote/host_command.h"
+#include "launcher/remote/host_program.h"
 #include "launcher/remote/pending.h"
 #include "launcher/runs/provenance.h"
 #include "launcher/view/exit_code.h"
@@ -29,11 +29,11 @@ constexpr std::array<std::chrono::milliseconds, 5> kPauses{
 
 /// The answer of the host to one attempt.
 struct Answer : HostAnswer {
-  /// The record to delete after the answer was printed; nullopt: it stays, for the next call.
+  /// The record to delete after the answer was printed; nullopt: no record is to be deleted.
   std::optional<PendingSubmission> pending{};
 };
 
-/// Reads the spec from standard input. It is kept, because it may have to be sent again.
+/// Reads the whole spec from standard input, because it may have to be sent more than once.
 Result<std::string> read_spec_input() {
   std::string text;
   std::array<char, 1U << 15U> buffer{};
@@ -82,15 +82,15 @@ class HostSubmission {
         request_(std::move(request)),
         code_(code),
         input_(std::move(input)),
-        program_(program_there(caller.context, ssh.host())) {
+        program_(program_on_host(caller.context, ssh.host())) {
     std::erase(request_.argv, "--watch");
     if (code_ == nullptr) return;
     // git inspects the code while rsync copies it.
     git_state_ = std::async(std::launch::async, git_state_to_send, code_->tree.top, ssh_.env());
   }
 
-  /// Makes attempts until the host answers. Fails with kUnavailable if all of them fail. Makes only
-  /// one if the connection fails before the token was sent.
+  /// Makes attempts until the host answers. Fails with kUnavailable if all attempts fail. Makes
+  /// only one attempt if the connection fails before the token was sent.
   Result<Answer> ask(const Interrupt& interrupt) {
     DLRUN_TRY_ASSIGN(auto pending,
                      PendingSubmission::find_or_make(caller_.context.env, ssh_.host().name,
@@ -134,7 +134,7 @@ class HostSubmission {
 
  private:
   /// Makes one attempt: copies the code and sends the token. Sets is_sent before the token leaves
-  /// this machine.
+  /// this machine, and resets it if dlrun did not start on the host.
   Result<Answer> call_once(const Interrupt& interrupt, bool& is_sent) {
     const bool was_sent = is_sent;
     DLRUN_TRY(ssh_.open());
@@ -185,7 +185,7 @@ class HostSubmission {
   RemoteRequest request_;
   const CodeCopy* code_;
   std::string input_, program_;
-  std::future<std::string> git_state_;  ///< until it was sent
+  std::future<std::string> git_state_;  ///< not valid after it was sent
 };
 
 }  // namespace

@@ -16,7 +16,8 @@
 namespace dlrun {
 namespace {
 
-/// Takes the lock of an open file. Returns false if another process still holds it at the end.
+/// Takes the lock of an open file. Returns false if another process still holds it after
+/// `patience`.
 bool lock_within(int fd, std::chrono::seconds patience) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   for (;;) {

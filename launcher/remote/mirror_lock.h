@@ -1,6 +1,6 @@
 #pragma once
-// The copy of a user's code on a host, and the lock that keeps it unchanged until Slurm has the
-// job.
+// The lock of a mirror (the copy of a user's code on a host): it keeps the code unchanged until
+// Slurm has the job. Also the host's answer about its mirror.
 
 #include <chrono>
 #include <filesystem>
@@ -18,7 +18,8 @@ class MirrorLock {
  public:
   /// Makes root and the mirror's folder, and takes the lock. Waits for the lock up to `patience`.
   /// On a file system without locks the lock has no effect. Fails with kUnavailable if another
-  /// submission holds it, and with kIo if the folder cannot be made.
+  /// submission holds it, with kIo if the folder cannot be made, and with kInvalid if another user
+  /// owns the folder or the lock's file.
   [[nodiscard]] static Result<MirrorLock> take(
       const std::filesystem::path& root, const std::string& mirror,
       std::chrono::seconds patience = std::chrono::seconds(10));
@@ -42,7 +43,7 @@ struct MirrorAnswer {
   std::vector<std::string> missing;
   bool is_current = false;
 };
-/// Reads the answer. Fails with kInvalid if it is not one.
+/// Parses the line of mirror_answer(). Fails with kInvalid for any other line.
 [[nodiscard]] Result<MirrorAnswer> parse_mirror_answer(const std::string& line);
 
 }  // namespace dlrun

@@ -11,7 +11,7 @@
 #include "common/sha256.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
-#include "launcher/remote/code_sync.h"
+#include "launcher/remote/code_rsync.h"
 
 namespace dlrun {
 namespace {

@@ -18,14 +18,15 @@ class PendingSubmission {
  public:
   /// Returns the record of an earlier call of the same command that got no answer. If there is
   /// none, writes a new one with a new token to the disk. command: identifies the command: its
-  /// folder, arguments and spec. shown: the command line for people.
+  /// folder, arguments and spec. shown: the command line for people. Fails with kUnavailable if
+  /// another process has just taken the new record.
   [[nodiscard]] static Result<PendingSubmission> find_or_make(const Env& env,
                                                               const std::string& host,
                                                               const std::string& command,
                                                               const std::string& shown);
 
   [[nodiscard]] const std::string& token() const { return token_; }
-  /// Returns true if an earlier call sent the token.
+  /// Returns true if an earlier call made the record. That call may have sent the token.
   [[nodiscard]] bool is_repeated() const { return is_repeated_; }
   /// Deletes the record. Called after the user has seen the host's answer.
   void settle();

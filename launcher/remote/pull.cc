@@ -9,7 +9,7 @@
 #include "common/json_read.h"
 #include "common/subprocess.h"
 #include "common/text.h"
-#include "launcher/remote/code_sync.h"
+#include "launcher/remote/code_rsync.h"
 #include "launcher/remote/host_command.h"
 #include "launcher/view/exit_code.h"
 

@@ -63,7 +63,7 @@ struct Ends {
   UniqueFd ours, theirs;
 };
 
-/// Makes a connected pair. A socket, because a write to a closed pipe raises SIGPIPE.
+/// Makes a pair of connected sockets. They replace a pipe, because send() can avoid SIGPIPE.
 Result<Ends> make_ends() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
@@ -182,7 +182,7 @@ void RemoteProcess::write_some() {
       ::send(in_.get(), to_send_.data(), to_send_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent > 0) to_send_.erase(0, static_cast<std::size_t>(sent));
   if (sent < 0 && errno != EAGAIN && errno != EINTR) {
-    to_send_.clear();  // ssh has ended, which the output shows
+    to_send_.clear();  // ssh has ended; step() notices the end of its output
     in_.reset();
   }
 }

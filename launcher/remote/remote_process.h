@@ -1,5 +1,5 @@
 #pragma once
-// An ssh that this process talks to through pipes.
+// Runs ssh as a child process: sends it a request and input, and receives the host's output.
 
 #include <sys/types.h>
 
@@ -58,21 +58,27 @@ class RemoteProcess {
   RemoteProcess& operator=(RemoteProcess&&) = delete;
   ~RemoteProcess();
 
-  /// Sends bytes; what does not fit into the pipe is sent while the output is read.
+  /// Queues bytes for the host. read_line() and finish() send them.
   void send(std::string_view bytes) { to_send_ += bytes; }
   void send(const Frame& frame) { to_send_ += encode(frame); }
-  enum class Input { kNone, kFramed, kRaw };
+  enum class Input {
+    kNone,    ///< the caller's standard input is not read
+    kFramed,  ///< sends it as frames
+    kRaw,     ///< sends it unchanged
+  };
   /// Closes the standard input of the command when all is sent.
   void end_input() { input_ = Input::kRaw, input_ended_ = true; }
   /// Keeps a session of Ssh::take_session() until ssh has been reaped.
   void hold_session(UniqueFd session) { session_ = std::move(session); }
-  /// Passes on the caller's standard input from now on: as frames, or unchanged.
+  /// Sends the caller's standard input to the host from now on.
   void forward_input(Input input) { input_ = input; }
   /// Returns true if dlrun has started on the host.
   [[nodiscard]] bool has_begun() const { return out_filter_.has_begun(); }
 
-  /// Returns the next line of the answer. Fails with kUnavailable if ssh ends before, with
-  /// kTimeout, and with kInvalid if the line is longer than the limit.
+  /// Returns the next line of the answer. If ssh ends before, fails with the error that the host
+  /// printed, with kNotFound if dlrun did not start there, or with kUnavailable if the connection
+  /// was lost. Fails with kTimeout, with kInterrupted after a signal, and with kInvalid if the line
+  /// is longer than the limit.
   [[nodiscard]] Result<std::string> read_line(std::size_t limit_bytes, std::chrono::seconds timeout,
                                               const Interrupt& interrupt);
   /// Passes the output to the sinks until ssh ends. Sends the first signal in `interrupt` to the
@@ -89,7 +95,8 @@ class RemoteProcess {
         out_filter_(nonce),
         err_filter_(nonce) {}
 
-  /// Waits for something to do, and does it. Returns false if ssh has ended and all is read.
+  /// Waits at most 500 ms for output, input or room to send, and handles it. Returns false at the
+  /// end of the host's output.
   [[nodiscard]] Result<bool> step(const Sink& out, const Sink& err);
   [[nodiscard]] Result<> take(UniqueFd& fd, MarkerFilter& filter, const Sink& sink);
   void write_some();

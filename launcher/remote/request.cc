@@ -142,7 +142,8 @@ std::string marker_of(std::string_view nonce, std::string_view version) {
 
 Result<std::string> MarkerFilter::pass(std::string_view bytes) {
   if (has_begun_) return std::string(bytes);
-  // Text that was searched before is not searched again, or single bytes would cost much time.
+  // Does not search the same text again. Otherwise output that comes byte by byte would take
+  // quadratic time.
   constexpr std::size_t kLongestVersion = 256;
   const auto known = std::min(noise_.size(), start_.size() + kLongestVersion);
   const auto from = noise_.size() - known;

@@ -15,8 +15,8 @@ namespace dlrun {
 
 /// The action of the host.
 enum class RemoteMode {
-  kCommand,   ///< runs a command of dlrun, until standard input ends
-  kTerminal,  ///< becomes the command: the terminal ends it
+  kCommand,   ///< runs a command of dlrun, and ends it when standard input ends
+  kTerminal,  ///< becomes the command, which ends with the terminal
   kMirror,    ///< locks the mirror, sends its path, and waits for kGo to run the command
   kPipe,      ///< becomes another program, with the connection as its standard streams
 };
@@ -30,7 +30,7 @@ struct RemoteRequest {
   std::string token;      ///< of a submission; empty: the host makes one
   std::string git_state;  ///< git_state_bytes() of the code; empty: unknown
   std::string state;      ///< kMirror: state_of_files() of the code; empty: rsync must run
-  std::string files;      ///< kGo: the list for keep_file_list(); empty: it has not changed
+  std::string files;      ///< kGo: the list for keep_file_list(); empty: the host keeps its list
   bool colour_out = false, colour_err = false;
   bool has_input = false;  ///< the command reads standard input
   /// kMirror: absolute paths that exist on the caller's machine. The host answers which are
@@ -51,12 +51,12 @@ struct RemoteRequest {
 /// Returns the line that the host prints before anything else: "<dlrun NONCE VERSION>\n".
 [[nodiscard]] std::string marker_of(std::string_view nonce, std::string_view version);
 
-/// Drops everything before the marker, in pieces.
+/// Drops everything before the marker. Accepts the bytes in pieces.
 class MarkerFilter {
  public:
   explicit MarkerFilter(std::string_view nonce) : start_("<dlrun " + std::string(nonce) + " ") {}
-  /// Returns the bytes behind the marker. Before the marker there are none. Fails with kInvalid if
-  /// more than a mebibyte came and no marker.
+  /// Returns the new bytes after the marker; empty as long as the marker has not come. Fails with
+  /// kInvalid after more than a mebibyte without a marker.
   [[nodiscard]] Result<std::string> pass(std::string_view bytes);
   [[nodiscard]] bool has_begun() const { return has_begun_; }
   [[nodiscard]] const std::string& version() const { return version_; }
@@ -68,7 +68,7 @@ class MarkerFilter {
   bool has_begun_ = false;
 };
 
-/// A message to the host while a command runs there.
+/// A message to dlrun on the host, before or while a command runs there.
 struct Frame {
   enum class Kind : char {
     kInput = 'i',     ///< bytes for the command's standard input

@@ -39,8 +39,8 @@ Result<> make_folder(const std::filesystem::path& folder) {
 
 /// Makes and returns the folder of the sockets: below $XDG_RUNTIME_DIR, else in `shared`, else
 /// below
-/// ~/.cache. In `shared` another user may have made a folder of this name, which then cannot be
-/// removed either. ~/.cache comes last, because not every network file system has sockets.
+/// ~/.cache. In `shared`, another user may have made a folder of this name, which the caller cannot
+/// remove. ~/.cache comes last, because not every network file system supports sockets.
 Result<std::filesystem::path> socket_folder(const Env& env, const std::filesystem::path& shared) {
   const auto fits = [](const std::filesystem::path& folder) {
     constexpr std::size_t kSocketName = 32;
@@ -64,8 +64,8 @@ Result<std::filesystem::path> socket_folder(const Env& env, const std::filesyste
               made.error().message);
 }
 
-/// Returns the start of the alias and a hash of the whole alias and the user's home, whose
-/// ~/.ssh/config defines the alias.
+/// Returns the start of the alias, and a hash of the alias and of the user's home. The home is
+/// included, because ~/.ssh/config defines the alias.
 std::string socket_name(const HostFile& host, const Env& env) {
   constexpr std::size_t kShown = 16, kHash = 12;
   const std::string all = host.ssh + '\n' + env.get_or("HOME", "");
@@ -112,7 +112,7 @@ Result<Ssh> Ssh::of_host(HostFile host, Env env, bool can_ask,
                          const std::filesystem::path& shared) {
   DLRUN_TRY_ASSIGN(const auto folder, socket_folder(env, shared));
   const auto socket = folder / socket_name(host, env);
-  // ssh's SendEnv could pass DLRUN_HOST on, and the host does not know this name.
+  // ssh's SendEnv could pass DLRUN_HOST on to the host, which has no file of this name.
   env.unset("DLRUN_HOST");
   return Ssh(std::move(host), std::move(env), socket, can_ask);
 }

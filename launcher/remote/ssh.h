@@ -46,9 +46,11 @@ class Ssh {
 
   /// Takes one of the eight sessions that dlrun uses of the shared connection; sshd allows ten
   /// (MaxSessions). Closing the descriptor frees the session. Waits up to `patience` for a free
-  /// one, and then fails with kUnavailable. is_rsync: takes one of two sessions that only rsync's
-  /// remote shell uses, because the submission that waits for rsync holds a session already.
-  /// Returns a closed descriptor if the host has no shared connection.
+  /// one, and then fails with kUnavailable. Returns a closed descriptor if the host's file says
+  /// `master: none`.
+  ///
+  /// is_rsync: takes one of two sessions that only rsync's remote shell uses. They are separate,
+  /// because the submission that waits for rsync holds a session already.
   [[nodiscard]] Result<UniqueFd> take_session(
       bool is_rsync, std::chrono::seconds patience = std::chrono::seconds(20)) const;
 
@@ -76,7 +78,7 @@ class Ssh {
   bool can_ask_ = false;
 };
 
-/// Returns the message about an ssh that could not connect, with what the user can do. printed: the
+/// Returns the error message if ssh could not connect, with advice for the user. printed: the
 /// text that ssh printed; empty if ssh printed it on the terminal.
 [[nodiscard]] std::string connection_text(const Ssh& ssh, std::string_view printed);
 

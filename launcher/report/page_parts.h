@@ -41,9 +41,11 @@ struct Column {
 [[nodiscard]] std::string table_html(const std::vector<Column>& columns,
                                      const std::vector<std::vector<std::string>>& rows);
 
-/// Returns the time of the run's first event, in seconds since 1970; 0 if it has none.
+/// Returns the start of the first attempt, else the time of the first line of metrics.jsonl, in
+/// seconds since 1970; 0 without both.
 [[nodiscard]] double begin_of(const RunReport& report);
-/// Returns the time of the run's last event, in seconds since 1970.
+/// Returns the time of the run's last event, progress report or sample, in seconds since 1970;
+/// begin_of() if it has none.
 [[nodiscard]] double end_of(const RunReport& report);
 /// Returns the nodes of the run's ranks, else the nodes that the executor reports.
 [[nodiscard]] std::string nodes_of(const RunReport& report);

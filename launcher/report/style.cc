@@ -4,8 +4,8 @@ namespace dlrun {
 
 namespace {
 
-// Eight colours by Okabe and Ito, which colour-blind readers can distinguish, too. A dark
-// background has lighter colours in the same order.
+// Eight colours that colour-blind readers can distinguish, too; the first four are by Okabe and
+// Ito. A dark background has lighter colours in the same order.
 constexpr std::string_view kStyle =
     R"css(
 :root{--paper:#fff;--card:#f7f8fa;--ink:#1d2530;--soft:#5c6875;--line:#dfe3e8;--good:#1a7f4b;

@@ -52,9 +52,9 @@ Result<AttachTarget> target_of(const IndexEntry& run, const RunStatus& status,
                       std::nullopt};
 }
 
-/// Returns the job's id. For a task of an array ("12_3"), asks squeue for the task's own job id,
-/// because srun needs that.
-Result<std::string> number_of(const Env& env, const JobId& job) {
+/// Returns the job id that srun accepts. For a task of an array ("12_3"), asks squeue for the
+/// task's own job id.
+Result<std::string> job_id_for_srun(const Env& env, const JobId& job) {
   DLRUN_TRY(check_job(job));
   if (job.id.find('_') == std::string::npos) return job.id;
   Command command;
@@ -69,7 +69,7 @@ Result<std::string> number_of(const Env& env, const JobId& job) {
               trim(done.err));
 }
 
-/// Returns the number of the job's CPUs on the node; nothing if Slurm does not report it.
+/// Returns the number of the job's CPUs on the node; nullopt if Slurm does not report it.
 std::optional<std::int64_t> cpus_of(const Env& env, const AttachTarget& target) {
   Command command;
   command.argv = {"scontrol"};
@@ -116,7 +116,7 @@ Result<AttachTarget> job_target(const Env& env, const IndexEntry& run, const Run
   if (status.is_last_known) return fail(Errc::kUnavailable, "{}", status.facts.unreachable);
   auto target = target_of(run, status, node);
   if (!target) return target;
-  DLRUN_TRY_ASSIGN(target->job, number_of(env, status.job));
+  DLRUN_TRY_ASSIGN(target->job, job_id_for_srun(env, status.job));
   return target;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Finds the node of a running job on which a shell can start beside the ranks, and starts it there.
+// Starts a shell or a command beside the ranks of a running job: finds the job, the node and the
+// plan. `forward` and `ssh-config` use the same functions to enter a job.
 
 #include <filesystem>
 #include <string>
@@ -32,8 +33,8 @@ namespace dlrun {
 [[nodiscard]] Result<AttachTarget> job_target(const Env& env, const IndexEntry& run,
                                               const RunStatus& status, const std::string& node);
 
-/// Returns the job, the node and the job's CPUs on it. Asks Slurm for the CPUs; the rest is as in
-/// job_target().
+/// Does the same as job_target(), and also sets the number of the job's CPUs on the node if Slurm
+/// reports it.
 [[nodiscard]] Result<AttachTarget> attach_target(const Env& env, const IndexEntry& run,
                                                  const RunStatus& status, const std::string& node);
 

@@ -13,7 +13,7 @@ namespace dlrun {
 struct Cancelled {
   std::vector<std::string> jobs;  ///< the jobs that were cancelled; one, or a sweep's arrays
   bool is_local = false;          ///< the job ran on this machine
-  std::string remark;             ///< why there was nothing to cancel; empty if there was
+  std::string remark;             ///< why there was nothing to cancel; empty if a job was cancelled
   std::optional<Error> failure;   ///< why the next of several jobs could not be cancelled
 };
 

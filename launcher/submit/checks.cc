@@ -26,7 +26,7 @@ constexpr unsigned operator|(unsigned a, CheckStage b) {
   return a | static_cast<unsigned>(b);
 }
 
-/// The job that is being checked.
+/// The job that is being checked, and the arguments of check_job().
 struct Work {
   const Context& context;
   Reporter& reporter;
@@ -148,7 +148,8 @@ Result<> note_uncopied_data(Work& work) {
   return {};
 }
 
-/// Notes that the resolved spec of an earlier run names the source tree, not that run's copy of it.
+/// Reports a note if the spec is the resolved spec of an earlier run with a copy of the code: such
+/// a spec names the source tree, not the copy.
 Result<> note_copy_of_code(Work& work) {
   const Job& job = work.job;
   if (!work.is_spec() || work.sweep != nullptr || !job.experiment->plan.snapshot) return {};
@@ -162,8 +163,8 @@ Result<> note_copy_of_code(Work& work) {
   return {};
 }
 
-/// Makes the checks of the executor that send nothing to Slurm. A sweep's arrays are tested later.
-Result<> ask_executor(Work& work) {
+/// Calls the executor's check(), which submits nothing. A sweep's arrays are tested later.
+Result<> check_request(Work& work) {
   const Job& job = work.job;
   if (work.sweep != nullptr) return {};
   DLRUN_TRY_ASSIGN(auto request, submit_request(work.context, job.settings,
@@ -219,7 +220,7 @@ constexpr Row kRows[] = {
          CheckStage::kResubmission | CheckStage::kSession | CheckStage::kLocalRun,
      look_for_tools},
     {CheckStage::kSubmission | CheckStage::kTestOnly, note_copy_of_code},
-    {CheckStage::kSubmission | CheckStage::kResubmission, ask_executor},
+    {CheckStage::kSubmission | CheckStage::kResubmission, check_request},
     {CheckStage::kCheckReport | CheckStage::kSubmission | CheckStage::kTestOnly |
          CheckStage::kResubmission,
      find_folders_of_logs},

@@ -15,8 +15,8 @@
 namespace dlrun {
 namespace {
 
-/// Fails with kUsage if the run of another user is named in `after`. id: the run's name in the
-/// message.
+/// Fails with kUsage if `run`, which `after` names, belongs to another user. id: the run's name in
+/// the message.
 Result<> check_is_own(const std::string& id, const std::filesystem::path& run) {
   const auto owner = foreign_owner(run);
   if (!owner) return {};
@@ -96,7 +96,7 @@ Result<std::optional<std::string>> dependency_on_sweep(const IndexEntry& sweep,
   return std::optional(condition + ":" + join(jobs, ":"));
 }
 
-/// Returns the dependency on one run, such as "afterok:12"; nothing if the run has already ended as
+/// Returns the dependency on one run, such as "afterok:12"; nullopt if the run has already ended as
 /// required.
 Result<std::optional<std::string>> dependency_on_run(const Context& context,
                                                      RunInspector& inspector,

@@ -11,8 +11,9 @@
 
 namespace dlrun {
 
-/// Returns the value for sbatch's --dependency. Returns nothing if the job waits for no run, if all
-/// runs have already ended as required, or if the script's own --dependency names every job.
+/// Returns the value for sbatch's --dependency. Returns nullopt if the job waits for no run, if all
+/// runs have already ended as required, or if `after` names only job ids: the script then has the
+/// --dependency.
 ///
 /// Fails with kInvalid if a run cannot be found, if it did not end as required, or if Slurm cannot
 /// wait for it. The error holds each problem with its place in the spec.

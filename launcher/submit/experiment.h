@@ -42,7 +42,7 @@ struct Experiment {
 [[nodiscard]] Result<Experiment> prepare_again(const Context& context, const std::string& file,
                                                std::string resolved_yaml, const PlanInputs& inputs);
 
-/// Plans the spec that a rendered script carries, as it was before anybody edited the script.
+/// Plans the spec that a rendered script carries. The plan has no edits of the script.
 [[nodiscard]] Result<Experiment> prepare_carried(const Context& context,
                                                  const CarriedSpec& carried);
 
@@ -55,11 +55,12 @@ struct Experiment {
 [[nodiscard]] Result<Experiment> prepare_point(Reporter& reporter, Experiment experiment,
                                                std::size_t number);
 
-/// Returns warnings about files, mounts and the image that are missing for the job or unsuitable,
-/// as seen from this machine.
+/// Returns warnings about files, mounts and the image of the job that are missing or unsuitable on
+/// this machine.
 [[nodiscard]] std::vector<Diagnostic> preflight(const Context& context, const LoadedSpec& loaded);
 
-/// Copies the agent and the trainer next to the runs if they are missing there.
+/// Copies the agent, the trainer and the modules next to the runs if they are missing there. Warns
+/// if other users could replace them. Fails as check_runs_place() and stage_tools() do.
 [[nodiscard]] Result<> stage(const Context& context, Reporter& reporter,
                              const std::string& runs_dir);
 

@@ -114,7 +114,7 @@ Job build_job(Job::Source source, std::string script, ScriptRequests requests,
 
 Job job_of(Experiment experiment, std::string script) {
   const LaunchPlan& plan = experiment.plan;
-  Job job = build_job(Job::Source::kSpec, std::move(script), script_of_plan(plan), plan.folder);
+  Job job = build_job(Job::Source::kSpec, std::move(script), requests_of_plan(plan), plan.folder);
   job.file = experiment.loaded.file;
   job.settings.server = plan.server;
   job.known_bad = plan.known_bad;

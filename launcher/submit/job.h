@@ -23,7 +23,7 @@ struct SbatchSettings {
   std::optional<std::string> clusters;  ///< --clusters (-M)
   /// The user's own output file, from absolute_pattern(). nullopt: the file is slurm-JOB.out.
   std::optional<std::string> log_pattern;
-  std::filesystem::path directory;     ///< the job's working directory
+  std::filesystem::path directory;     ///< the folder from which sbatch is called
   std::optional<std::string> comment;  ///< the user's own --comment; it follows dlrun's
   /// The job's name for a script without --job-name; sbatch would use the file's name, job.sh.
   std::optional<std::string> job_name;
@@ -51,7 +51,7 @@ struct Job {
   ScriptRequests requests;  ///< the script's requests
   SbatchSettings settings;
   std::string image;                  ///< the container's image, for the record; may be empty
-  std::filesystem::path source_dir;   ///< code.snapshot: the tree to copy
+  std::filesystem::path source_dir;   ///< the folder of the code, which code.snapshot copies
   std::optional<KnownBad> known_bad;  ///< nodes that the job avoids
   /// kSpec: the spec. kScript: the spec that the script carries. kRun: the recorded spec, if the
   /// script alone does not describe the whole job.
@@ -81,7 +81,7 @@ struct Job {
 [[nodiscard]] Result<Job> make_job_of_spec(const Context& context, Reporter& reporter,
                                            const SpecOptions& options);
 
-/// Plans the arrays of a sweep, and makes the first one the job's script. Returns nothing for a
+/// Plans the arrays of a sweep, and makes the first one the job's script. Returns nullopt for a
 /// single job. asks_slurm: true asks Slurm for the largest size of an array; false reads it from
 /// Slurm's configuration.
 [[nodiscard]] Result<std::optional<SweepPlan>> plan_arrays(const Context& context, Job& job,

@@ -39,7 +39,7 @@ Result<> record_end(const std::filesystem::path& run, const ForegroundEnd& end) 
 }  // namespace
 
 Result<LocalRun> run_here(const Context& context, Reporter& reporter, const Job& job,
-                          Provenance& provenance, bool quiet_output) {
+                          Provenance& provenance, bool prints_to_stderr) {
   const Experiment& experiment = *job.experiment;
   DLRUN_TRY(fetch_downloads(reporter, experiment.loaded));
   DLRUN_TRY(build_environments(context, reporter, experiment));
@@ -58,7 +58,7 @@ Result<LocalRun> run_here(const Context& context, Reporter& reporter, const Job&
   DLRUN_TRY(write_secrets(run.path, job.settings.secrets));
   const Env env = job_environment(context, run.path, submission.token, job.settings.secrets);
   std::vector<std::string> argv = submission.argv;
-  if (quiet_output) argv.insert(argv.begin(), {"bash", "-c", "exec \"$@\" >&2", "bash"});
+  if (prints_to_stderr) argv.insert(argv.begin(), {"bash", "-c", "exec \"$@\" >&2", "bash"});
   DLRUN_TRY_ASSIGN(auto child,
                    ForegroundProcess::start(argv, env, folder, OnSignal::kTermThenKill));
   submission.job.id = local_job_id(child.pid()).value_or("");

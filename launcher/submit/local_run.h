@@ -16,8 +16,8 @@ struct LocalRun {
 };
 
 /// Fetches the job's downloads, records the run and runs it to its end. The job must have passed
-/// check_job(). quiet_output: the ranks' output goes to standard error.
+/// check_job(). prints_to_stderr: the ranks' output goes to standard error, not to standard output.
 [[nodiscard]] Result<LocalRun> run_here(const Context& context, Reporter& reporter, const Job& job,
-                                        Provenance& provenance, bool quiet_output);
+                                        Provenance& provenance, bool prints_to_stderr);
 
 }  // namespace dlrun

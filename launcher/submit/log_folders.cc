@@ -76,7 +76,8 @@ struct Obstacle {
   int error = 0;
 };
 
-/// Returns the obstacle that keeps a missing folder from being created.
+/// Returns the obstacle that keeps a missing folder from being created; nullopt if the folder
+/// exists or can be created.
 std::optional<Obstacle> find_obstacle(const std::filesystem::path& folder) {
   auto above = folder;
   struct stat info {};

@@ -13,8 +13,9 @@
 
 namespace dlrun {
 
-/// Returns the folders that may hold sites/ and presets/: the user's, then share/dlrun of the
-/// installation. The latter is relative to the binary, so that the installation can be moved.
+/// Returns the folders that may hold sites/, presets/ and hosts/: the user's folders, then
+/// share/dlrun of the installation. share/dlrun is found from the path of the binary, so that the
+/// installation can be moved.
 [[nodiscard]] std::vector<std::filesystem::path> config_folders(const Context& context);
 
 /// Returns the slurmrestds that the user's and the site's configuration name. dlrun contacts

@@ -30,7 +30,7 @@ std::filesystem::path directory_of(const Context& context, const std::filesystem
                                                          : context.current_dir;
 }
 
-/// Returns the folder in the run's copy of the code where the script starts again; nothing without
+/// Returns the folder in the run's copy of the code where the script starts again; nullopt without
 /// code.snapshot.
 Result<std::optional<std::string>> copy_of_code(const IndexEntry& run, const RunFacts& facts) {
   if (!facts.submission || facts.submission->chdir.empty()) return std::optional<std::string>();
@@ -105,7 +105,7 @@ struct LockedPoint {
   bool is_sweep_locked = false;
 };
 
-/// Locks `run` if it is a point of a sweep; otherwise returns nothing. text: the run as the user
+/// Locks `run` if it is a point of a sweep; otherwise returns nullopt. text: the run as the user
 /// named it.
 Result<std::optional<LockedPoint>> lock_point(const Context& context, const std::string& text,
                                               const IndexEntry& run) {
@@ -158,8 +158,8 @@ Result<> check_ended(const IndexEntry& run, const RunStatus& status, bool force)
   return {};
 }
 
-/// Returns the submission of an earlier call with the claim's token; nullopt if Slurm has no job of
-/// it. is_point: `run` is a sweep's point, whose record then names the new run.
+/// Returns the submission of an earlier call with the claim's token; nullopt if Slurm has no such
+/// job. is_point: `run` is a sweep's point; its record then gets the name of the new run.
 Result<std::optional<Submitted>> earlier_resubmission(const Context& context, Reporter& reporter,
                                                       RunInspector& inspector,
                                                       const IndexEntry& run, bool is_point,

@@ -84,7 +84,7 @@ std::filesystem::path starts_in(const ScriptRequests& script, const std::filesys
   return script.chdir ? (folder / *script.chdir).lexically_normal() : folder;
 }
 
-ScriptRequests script_of_plan(const LaunchPlan& plan) {
+ScriptRequests requests_of_plan(const LaunchPlan& plan) {
   const auto value_of = [&](std::string_view option) -> std::optional<std::string> {
     for (const auto& directive : plan.directives) {
       if (directive.option == option) return directive.value;

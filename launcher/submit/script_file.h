@@ -39,7 +39,7 @@ struct ScriptRequests {
                                               const std::filesystem::path& folder);
 
 /// Returns the requests of the script that is rendered from the plan.
-[[nodiscard]] ScriptRequests script_of_plan(const LaunchPlan& plan);
+[[nodiscard]] ScriptRequests requests_of_plan(const LaunchPlan& plan);
 
 /// Reads the script's #SBATCH and #PBS lines, and the options of dlrun's agent. A script without
 /// --job-name gets its name from file_name.

@@ -63,7 +63,7 @@ struct OpenPoint {
             {"result", std::move(result)}}}};
 }
 
-/// Points that the sweep has recorded, and that Slurm has not accepted.
+/// Points that are in the sweep's record and that Slurm has not accepted yet.
 struct UnsentPoints {
   Error error;  ///< of the last attempt
   Backoff backoff{};
@@ -135,7 +135,8 @@ class Search {
     return {};
   }
 
-  /// Refuses a second process that would add points to the same sweep.
+  /// Locks the run's directory. Fails with kRefused if another process has locked it, because two
+  /// processes must not add points to the same sweep.
   Result<> hold_run() {
     hold_.reset(::open(run_->path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (hold_.is_open() && ::flock(hold_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
@@ -241,7 +242,7 @@ class Search {
     if (!unsent_ || !unsent_->backoff.is_due()) return {};
     const auto sent = submit_missing(context_, reporter_, inspector_,
                                      {run_->id, run_->name, run_->path, run_->created});
-    // kUsage: Slurm has all points, because an attempt succeeded whose answer was lost.
+    // kUsage: Slurm has all points. An earlier attempt succeeded, but its answer was lost.
     if (sent || sent.error().code == Errc::kUsage) {
       reporter_.note(fmt::format("{}: Slurm has all points now", run_->id));
       unsent_.reset();

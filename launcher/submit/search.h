@@ -18,10 +18,12 @@ struct Searched {
 /// kInvalid if an answer of the program is invalid, with kTimeout if the program does not answer in
 /// time, with kPeer if it ends too early, with kInterrupted on Ctrl-C, and as submit_sweep() does.
 /// After a failure, queued and running points remain, and the message says how to list and how to
-/// cancel them. earlier: the sweep of a search that this one continues. The program first gets the
-/// results of its points, and new points are added to it. Fails with kInvalid if its points have
-/// other parameters, and with kRefused if another process runs that search; nullptr: the search is
-/// new.
+/// cancel them.
+///
+/// earlier: the sweep of an earlier search, which this one continues; nullptr: a new search. The
+/// program first gets the results of the earlier points, and the new points are added to the same
+/// sweep. Fails with kUsage if `earlier` is no sweep, with kInvalid if its points have other
+/// parameters, and with kRefused if another process runs that search.
 [[nodiscard]] Result<Searched> run_search(const Context& context, Reporter& reporter,
                                           RunInspector& inspector, Job job, Provenance& provenance,
                                           const IndexEntry* earlier = nullptr);

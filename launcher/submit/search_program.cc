@@ -105,7 +105,7 @@ constexpr std::size_t kLongestLine = 1U << 20U;  ///< bytes
 }
 
 /// Returns the first number of a line of JSON that no double can hold, such as 1e400.
-[[nodiscard]] std::optional<std::string_view> number_without_bounds(std::string_view line) {
+[[nodiscard]] std::optional<std::string_view> number_beyond_double(std::string_view line) {
   constexpr std::string_view kInNumbers = "+-.eE0123456789";
   bool is_in_text = false;
   for (std::size_t at = 0; at < line.size(); ++at) {
@@ -128,17 +128,17 @@ constexpr std::size_t kLongestLine = 1U << 20U;  ///< bytes
 /// Returns the reason why a line is not a JSON object. Many libraries write NaN and Infinity, which
 /// JSON does not have.
 [[nodiscard]] std::string why_no_object(std::string_view line) {
-  if (const auto number = number_without_bounds(line))
+  if (const auto number = number_beyond_double(line))
     return fmt::format("{} is too large for a number", printable(number->substr(0, 40)));
-  const bool has_no_number =
+  const bool has_nan_or_infinity =
       line.find("NaN") != std::string_view::npos || line.find("Infinity") != std::string_view::npos;
-  if (line.starts_with('{') && has_no_number)
+  if (line.starts_with('{') && has_nan_or_infinity)
     return "it is not a JSON object: JSON has neither NaN nor Infinity";
   return "it is not a JSON object";
 }
 
-/// Makes all descriptors but the standard streams close at the start of the program. A daemon that
-/// the program leaves behind would otherwise hold dlrun's locks. Only async-signal-safe calls.
+/// Makes all descriptors except the standard streams close at exec. Otherwise a daemon that the
+/// program leaves behind would hold dlrun's locks. Makes only async-signal-safe calls.
 void close_others_at_exec() {
   constexpr unsigned kFirst = 3;
   if (::syscall(SYS_close_range, kFirst, ~0U, CLOSE_RANGE_CLOEXEC) == 0) return;

@@ -10,12 +10,13 @@
 
 namespace dlrun {
 
-/// A private folder that the nodes can read. The destructor removes it with its content.
+/// A private folder beside the runs, where the nodes can read it. The destructor removes it with
+/// its content.
 class SessionFolder {
  public:
   /// Creates the folder in <runs>/.interactive-UID/. Removes folders that killed sessions left
   /// behind. Fails with kInvalid if another user owns .interactive-UID, or if others can write to
-  /// it: their script would run as the caller.
+  /// it, because they could replace the script, which runs as the caller.
   static Result<SessionFolder> make(const std::filesystem::path& runs_dir);
   SessionFolder(SessionFolder&& other) noexcept
       : path_(std::exchange(other.path_, {})), fd_(std::move(other.fd_)) {}

@@ -18,8 +18,9 @@ namespace dlrun {
 [[nodiscard]] Result<> check_slurm_options(const Context& context, Reporter& reporter,
                                            const LoadedSpec& loaded);
 
-/// Checks the options of an interactive session in the same way. salloc: the arguments of salloc.
-/// Refuses --no-shell, which would keep the allocation without starting anything in it.
+/// Checks the options of an interactive session against the installed salloc. Fails with each
+/// option that salloc does not know. salloc: the arguments of salloc. Refuses --no-shell, which
+/// would keep the allocation without starting anything in it.
 [[nodiscard]] Result<> check_salloc_options(const Context& context, const LoadedSpec& loaded,
                                             const std::vector<std::string>& salloc);
 

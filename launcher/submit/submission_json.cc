@@ -79,7 +79,7 @@ Json submission_json(const DryRun& dry_run) {
   Json out;
   out["run"] = nullptr;
   out["runs_dir"] = job.runs_dir;
-  out["sbatch"] = dry_run.words;
+  out["sbatch"] = dry_run.sbatch_options;
   out["slurmrestd"] = job.settings.server ? Json(job.settings.server->url) : Json(nullptr);
   set_hours(out, sweep, job.requests.requested);
   if (sweep != nullptr) out["points"] = sweep->points.size();
@@ -92,7 +92,7 @@ Json submission_json(const Verdict& verdict) {
   Json out;
   out["run"] = nullptr;
   out["name"] = verdict.job.name;
-  out["slurm"] = verdict.words;
+  out["slurm"] = verdict.answer;
   set_hours(out, nullptr, verdict.job.requests.requested);
   return out;
 }

@@ -23,8 +23,8 @@ CheckStage stage_of(SubmitMode mode) {
 /// Returns the effect of submitting the job, which has passed the checks.
 Result<SubmitResult> dry_run_of(Job job, std::optional<SweepPlan> sweep) {
   auto run = std::filesystem::path(job.runs_dir) / (job.name + "-YYYYMMDD-HHMMSS-xxxx");
-  DLRUN_TRY_ASSIGN(auto words, sbatch_arguments(job.settings, run, "TOKEN"));
-  return DryRun{std::move(job), std::move(sweep), std::move(run), std::move(words)};
+  DLRUN_TRY_ASSIGN(auto options, sbatch_arguments(job.settings, run, "TOKEN"));
+  return DryRun{std::move(job), std::move(sweep), std::move(run), std::move(options)};
 }
 
 /// Fails with kUsage if the search of a sweep cannot be run as the user asks.
@@ -86,8 +86,8 @@ Result<SubmitResult> submit_spec(Context& context, Reporter& reporter, RunInspec
                    check_job(context, reporter, inspector, job, arrays, stage_of(mode)));
   if (mode == SubmitMode::kDryRun) return dry_run_of(std::move(job), std::move(sweep));
   if (mode == SubmitMode::kTestOnly) {
-    DLRUN_TRY_ASSIGN(auto words, ask_slurm(context, inspector, job, job.script));
-    return Verdict{std::move(job), std::move(words)};
+    DLRUN_TRY_ASSIGN(auto answer, ask_slurm(context, inspector, job, job.script));
+    return Verdict{std::move(job), std::move(answer)};
   }
   TokenClaim* const token = claim ? &*claim : nullptr;
   DLRUN_TRY_ASSIGN(auto submitted, arrays != nullptr

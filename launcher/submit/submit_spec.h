@@ -1,6 +1,6 @@
 #pragma once
-// The whole of `dlrun submit`: decides from the spec, from the token of another machine and from
-// the user's wish what happens to a job, and does it.
+// Implements `dlrun submit`: submits a job, a sweep or a search once, or only tries the submission
+// out.
 
 #include <filesystem>
 #include <optional>
@@ -33,31 +33,32 @@ struct DryRun {
   Job job;                         ///< for a sweep, its first array
   std::optional<SweepPlan> sweep;  ///< nullopt for a single job
   std::filesystem::path run;       ///< the run's directory, with letters in place of its time
-  std::vector<std::string> words;  ///< the options of sbatch
+  std::vector<std::string> sbatch_options;
 };
 
 /// kTestOnly: Slurm's answer.
 struct Verdict {
   Job job;
-  std::string words;
+  std::string answer;
 };
 
 using SubmitResult = std::variant<Submitted, Searched, DryRun, Verdict>;
 
-/// Returns the provenance of a submission, for which git inspects the code in the background. The
-/// code of a call over ssh has no .git; the caller has sent its state. Removes the variable that
-/// names this state, so that no job inherits it. file: the spec or the script.
+/// Returns the provenance of a submission. git inspects the code in the background. Code that was
+/// copied over ssh has no .git; the file that kGitStateVariable names then has git's state. Removes
+/// this variable, so that no job inherits it. file: the spec or the script.
 [[nodiscard]] Provenance provenance_of(Context& context, const std::string& file);
 
 /// Submits a spec or a script, runs the search of a spec with sweep.ask, or only tries a submission
-/// out. Returns the submission of an earlier call if one with the same token exists. Fails with
-/// kUsage if wish.continued is another user's run, or if the spec or wish.mode needs no search.
+/// out. If the environment has a token and an earlier call with this token submitted the job,
+/// returns that submission. Fails with kUsage if wish.continued is another user's run, or if the
+/// spec or wish.mode needs no search.
 [[nodiscard]] Result<SubmitResult> submit_spec(Context& context, Reporter& reporter,
                                                RunInspector& inspector, const SpecOptions& options,
                                                const SubmitWish& wish, Provenance& provenance);
 
 /// Return the JSON of `dlrun submit --json`; cli/OUTPUT.md documents it. The first function asks
-/// Slurm once when the job starts.
+/// Slurm once when the job will start.
 [[nodiscard]] nlohmann::ordered_json submission_json(const Env& env, const Submitted& submitted);
 [[nodiscard]] nlohmann::ordered_json submission_json(const Searched& searched);
 [[nodiscard]] nlohmann::ordered_json submission_json(const DryRun& dry_run);

@@ -1,5 +1,5 @@
-// Submits one job. sweep_submission.cc and resubmission.cc define the other functions of the
-// header.
+// Submits one job. earlier_submission.cc, sweep_submission.cc and resubmission.cc define the other
+// functions of the header.
 
 #include "launcher/submit/submitting.h"
 

@@ -33,7 +33,7 @@ struct Submitted {
 [[nodiscard]] std::vector<std::string> jobs_of(const Submitted& submitted);
 
 /// Returns the submission of an earlier call with the claim's token. Returns nullopt if Slurm has
-/// no job of it; claim.run() is then the run in which submit_job() continues, or empty. Submits the
+/// no such job; claim.run() is then the run in which submit_job() continues, or empty. Submits the
 /// arrays of a sweep that Slurm does not have. Fails with kUnavailable if Slurm does not answer,
 /// and with Slurm's reason if it refused the job.
 [[nodiscard]] Result<std::optional<Submitted>> earlier_submission(const Context& context,
@@ -41,7 +41,7 @@ struct Submitted {
                                                                   RunInspector& inspector,
                                                                   TokenClaim& claim);
 
-/// Called after Slurm has accepted the job.
+/// Called after Slurm has accepted the job, with the run.
 using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
 
 /// Fetches the job's downloads, builds its environments, stages the agent, records the job as a run
@@ -81,7 +81,7 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
                                          bool force, TokenClaim* claim = nullptr);
 
 /// Returns the experiment of a recorded run if its script alone does not describe the whole job,
-/// because the job waits for runs, has secrets or downloads files. Returns nothing otherwise. For a
+/// because the job waits for runs, has secrets or downloads files. Returns nullopt otherwise. For a
 /// sweep, returns the experiment of its first point. has_secrets: the script names secrets.
 [[nodiscard]] Result<std::optional<Experiment>> recorded_experiment(
     const Context& context, const std::filesystem::path& run, bool has_secrets);

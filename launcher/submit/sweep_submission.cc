@@ -52,8 +52,9 @@ std::optional<std::string> dependency_after(const SbatchSettings& settings,
   return settings.dependency ? *settings.dependency + "," + own : own;
 }
 
-/// Returns true for messages of --test-only about nodes that are not available. Only sbatch itself
-/// distinguishes nodes that are down for an hour from nodes that do not exist.
+/// Returns true for messages of --test-only about nodes that are not available now. --test-only
+/// prints them for nodes that are down and for nodes that do not exist; only sbatch distinguishes
+/// these.
 bool may_still_be_queued(const std::string& message) {
   for (const char* phrase :
        {"Requested node configuration is not available", "Requested nodes are busy",
@@ -69,7 +70,7 @@ bool may_still_be_queued(const std::string& message) {
 Result<> test_and_order(const Context& context, Reporter& reporter,
                         const std::filesystem::path& run, std::vector<ArrayToSend>& arrays,
                         const SbatchSettings& shared, Executor& executor) {
-  // If sbatch refuses the only array, nothing is queued.
+  // A single array needs no test: if sbatch refuses it, nothing is queued.
   if (arrays.size() < 2) return {};
   std::map<std::string, bool> open;  // key: options; true: --test-only cannot judge them
   for (const ArrayToSend& one : arrays) {

@@ -1,6 +1,6 @@
 #pragma once
-// A token by which another machine asks for one submission, and asks again if the connection was
-// cut.
+// The token of a submission that another machine requests over ssh. If the connection was cut, that
+// machine repeats the request with the same token, and the job is still submitted only once.
 
 #include <filesystem>
 #include <optional>

@@ -95,7 +95,7 @@ void ListMaker::add_state(Listed& listed, const RunStatus& status, RunList& list
   if (listed.events && is_settled) summaries_.add(*listed.entry, *listed.events, *listed.row);
 }
 
-/// Inspects, with one query, all runs that have no cached row, and fills the list.
+/// Inspects all runs without a cached row with one query, and fills the list.
 void ListMaker::inspect(RunInspector& inspector, RunList& list) {
   std::vector<std::filesystem::path> paths;
   for (const Listed& one : listed_) {

@@ -11,7 +11,8 @@
 
 namespace dlrun {
 
-/// Opens the job's log, or the log of `rank` in `attempt`, by default the latest. Fails with
+/// Opens the job's log or, if `rank` is set, the log of this rank in `attempt` (default: the latest
+/// attempt). Fails with
 /// kNotFound if the log does not exist; the message says whether there may be one later.
 [[nodiscard]] Result<LogReader> open_log(RunInspector& inspector, const IndexEntry& run,
                                          std::optional<std::int64_t> rank,

@@ -47,9 +47,9 @@ struct RunPicture {
 /// Returns the picture as JSON; cli/OUTPUT.md documents it.
 [[nodiscard]] nlohmann::ordered_json picture_json(const RunPicture& picture);
 
-/// The points of a sweep, and the sweep's state that follows from them.
+/// The points of a sweep at one moment.
 struct PointsPicture {
-  RunStatus sum;
+  RunStatus sum;  ///< the sweep's state, which follows from its points
   std::vector<PointPicture> points;
 };
 /// Inspects all points of the sweep. max_age: as for RunInspector::inspect().

@@ -23,7 +23,7 @@ namespace dlrun {
 /// n2 was ended by SIGKILL".
 [[nodiscard]] std::string end_text(const IndexEntry& run, const RunStatus& status);
 
-/// The columns of a summary in a list; `status` and --json show everything.
+/// The largest width of a summary in a list, in columns. `status` and --json show everything.
 inline constexpr std::size_t kSummaryColumns = 72;
 /// Returns the progress if the run is running, the result if it has completed, the reason if it has
 /// failed. The owner comes first if it is another user.

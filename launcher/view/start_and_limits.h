@@ -25,7 +25,7 @@ namespace dlrun {
 [[nodiscard]] std::string cannot_start_text(const JobReport& report);
 
 /// Asks Slurm once about a job, or the first task of an array, that was just submitted. Returns
-/// nothing if the controller does not answer within 2 s, or if the job was submitted through
+/// nullopt if the controller does not answer within 2 s, or if the job was submitted through
 /// slurmrestd, which is slow.
 [[nodiscard]] std::optional<JobReport> glance(const Env& env, const Submission& submission);
 

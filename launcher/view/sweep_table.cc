@@ -29,7 +29,7 @@ struct Row {
 
 /// Returns the name of the value by which rows are sorted if the user names none: the first of
 /// kComparedResults that a point has as a result, or "point".
-std::string judged_by(const std::vector<Row>& rows) {
+std::string default_sort_name(const std::vector<Row>& rows) {
   for (const std::string_view name : kComparedResults) {
     const bool has = std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
       return row.result.is_object() && row.result.contains(name);
@@ -196,7 +196,7 @@ Result<SweepTable> sweep_table(const Env& env, const KnownServers& servers, cons
   const auto states = RunInspector(env, servers).inspect_all(paths);
 
   std::vector<Row> rows = rows_of(sweep, states, runs);
-  const std::string by = request.sort.empty() ? judged_by(rows) : request.sort;
+  const std::string by = request.sort.empty() ? default_sort_name(rows) : request.sort;
   for (Row& row : rows) row.key = number_of(row, sweep, by);
   if (!request.sort.empty() &&
       std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.key.has_value(); })) {

@@ -27,9 +27,9 @@ struct SweepTableRequest {
 /// A point in the table.
 struct SweepTableRow {
   std::size_t number = 0;
-  std::vector<std::string> values;  ///< of SweepTable::keys
+  std::vector<std::string> values;  ///< one for each of SweepTable::keys
   std::string state;
-  std::string compared;  ///< the result by which the points are sorted; empty if it has none
+  std::string compared;  ///< the value by which the points are sorted; empty if it has none
   /// The reason if the point has failed, the progress if it is running, or its other results if it
   /// has completed.
   std::string remark;

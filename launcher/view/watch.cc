@@ -33,7 +33,7 @@ class LogFollower {
 
   /// Passes on the new bytes. Returns true if there were any.
   Result<bool> follow(const RunFacts& facts) {
-    if (!options_.print_log) return false;
+    if (!options_.passes_log) return false;
     if (auto path = choose(facts); path && (!reader_ || reader_->path() != *path)) {
       const bool is_first = !reader_;
       if (reader_) {
@@ -144,7 +144,7 @@ Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
     }
     DLRUN_TRY_ASSIGN(const auto any, log.follow(status ? status->facts : RunFacts{}));
     if (any) quiet_since = Clock::now();
-    if (is_over && (!options.print_log || Clock::now() - quiet_since >= kQuiet)) return *status;
+    if (is_over && (!options.passes_log || Clock::now() - quiet_since >= kQuiet)) return *status;
     interrupt.sleep(kTick);
   }
 }

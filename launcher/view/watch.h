@@ -16,7 +16,7 @@ namespace dlrun {
 
 /// Selects the data that watch_run() passes to its listener.
 struct WatchOptions {
-  bool print_log = true;             ///< pass on the log as it grows
+  bool passes_log = true;            ///< pass on the log as it grows
   std::optional<std::int64_t> rank;  ///< pass on this rank's log instead of the job's
   /// The attempt whose log is passed on. nullopt: the current attempt, also after a restart.
   std::optional<std::int64_t> attempt;
@@ -42,7 +42,7 @@ class WatchListener {
   [[nodiscard]] virtual bool on_log_batch() = 0;
   /// Called between two logs: the next bytes belong to another log.
   virtual void on_log_end() = 0;
-  /// Receives the reason why the run waits, whenever it changes.
+  /// Receives the reason why the run waits: when it changes, and again after WatchOptions::remind.
   virtual void on_news(const IndexEntry& run, const std::string& news) = 0;
 };
 

@@ -36,13 +36,16 @@ has_no_job() { [[ -z $(squeue -h -n "$1") ]]; }
     run ! pgrep -u "$DLRUN_TESTBED_USER" -f 'dlrun-trainer collectives'
 }
 
-@test "bench collectives refuses an unknown backend and an invalid size" {
+@test "bench collectives refuses an unknown backend, an invalid size and an invalid number of ranks" {
     run dl bench collectives --backends pigeon --workers 2
     [ "$status" -eq 2 ]
     [[ $output == *"no collective backend is called 'pigeon'"* ]]
     run dl bench collectives --backends shm --sizes tiny
     [ "$status" -eq 2 ]
     [[ $output == *"'tiny' is no size"* ]]
+    run dl bench collectives --workers 0
+    [ "$status" -eq 2 ]
+    [[ $output == *"--workers: '0' is not a number from 1 to 1024"* ]]
 }
 
 @test "bench scaling runs a spec at every size and labels figures that it did not measure" {

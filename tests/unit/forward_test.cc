@@ -136,8 +136,8 @@ TEST_CASE(
     "a command with the streams of this process is waited for, and its messages are passed on") {
   std::vector<std::string> lines;
   const auto end =
-      lend_streams({"sh", "-c", "echo one >&2; echo two >&2; exit 4"}, Env::of_process(),
-                   [&lines](std::string_view line) { lines.emplace_back(line); });
+      run_with_own_streams({"sh", "-c", "echo one >&2; echo two >&2; exit 4"}, Env::of_process(),
+                           [&lines](std::string_view line) { lines.emplace_back(line); });
   REQUIRE(end);
   CHECK(end->exit_code == 4);
   CHECK(end->signal == 0);

@@ -1,5 +1,6 @@
 #pragma once
-// Runs on the host: the steps of `dlrun --remote WORD` before the command line is parsed.
+// The host's side of `dlrun -H`: the steps of `dlrun --remote WORD` before it parses the command
+// line that the request contains.
 
 #include <filesystem>
 #include <optional>
@@ -14,12 +15,12 @@
 namespace dlrun {
 
 /// The three descriptors of the connection.
-struct FarStreams {
+struct HostStreams {
   int in = 0, out = 1, err = 2;
 };
 
 /// The role of the process that returns from serve().
-struct FarRole {
+struct HostRole {
   /// Set if the process has waited for the command; it then exits with this code. Otherwise the
   /// process runs the command.
   std::optional<int> exit_code{};
@@ -28,21 +29,21 @@ struct FarRole {
   std::filesystem::path git_state{};  ///< the file with request.git_state; empty: there is none
 };
 
-/// Serves the request of a word ("-": the word is the first line of the input). Prints the marker
+/// Serves the request of a word ("-": the word is the first line of the input). Prints marker_of()
 /// and forks. Returns in the child, which runs the command in its own process group. Returns in the
 /// parent when the command has ended. The parent ends the group when the input ends: with SIGTERM,
 /// and with SIGKILL ten seconds later.
 ///
-/// For kPipe, the other program replaces this process. For kTerminal, returns at once without a
-/// fork.
-[[nodiscard]] Result<FarRole> serve(std::string_view word, const Env& env,
-                                    const FarStreams& streams);
+/// For kMirror, first locks the mirror, answers, and waits for Frame::kGo. For kPipe, the other
+/// program replaces this process. For kTerminal, returns at once without a marker and a fork.
+[[nodiscard]] Result<HostRole> serve(std::string_view word, const Env& env,
+                                     const HostStreams& streams);
 
 /// Gives this process the folder, the variables and the arguments of the role's command.
-void take_role(const FarRole& role, Context& context);
+void take_role(const HostRole& role, Context& context);
 
-/// Returns a root with ~ and $NAME replaced as the host's environment has them. Fails with kInvalid
-/// and names the variable that is not set.
+/// Replaces ~ and $NAME in a root by the values of env, the host's environment. Fails with kInvalid
+/// if a variable is not set, and if the result is not an absolute path.
 [[nodiscard]] Result<std::filesystem::path> expand_root(std::string_view root, const Env& env);
 
 }  // namespace dlrun

@@ -1,4 +1,4 @@
-#include "cli/select.h"
+#include "cli/run_argument.h"
 
 #include "launcher/runs/resolve.h"
 

@@ -1,7 +1,7 @@
-// This process reads the connection's input: frames for the command, and the end of the input. The
-// command is its child.
+// After the fork, the parent reads the connection's input (frames for the command, and the end of
+// the input), and the child runs the command.
 
-#include "launcher/remote/far_side.h"
+#include "launcher/remote/host_side.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -36,15 +36,15 @@ Result<std::string> read_word(int fd) {
   for (char c = 0; word.size() < kLongestWord;) {
     const ssize_t got = ::read(fd, &c, 1);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return fail(Errc::kInvalid, "--remote: the request has not come whole");
+    if (got <= 0) return fail(Errc::kInvalid, "--remote: the request is incomplete");
     if (c == '\n') return word;
     word += c;
   }
   return fail(Errc::kInvalid, "--remote: the request is longer than {} bytes", kLongestWord);
 }
 
-/// Returns the folder where the command starts: in the mirror, or the home if that folder does not
-/// exist.
+/// Returns the folder where the command starts: a folder in the mirror, or the home directory if
+/// that folder does not exist.
 Result<std::filesystem::path> folder_of_request(const RemoteRequest& request, const Env& env) {
   std::error_code error;
   if (!request.mirror.empty()) {
@@ -56,10 +56,10 @@ Result<std::filesystem::path> folder_of_request(const RemoteRequest& request, co
   return std::filesystem::is_directory(home, error) ? home : std::filesystem::path("/");
 }
 
-/// Waits for the command, and passes frames on to it.
+/// Waits for the end of the command. Passes input and signals from the frames on to it.
 class Waiter {
  public:
-  Waiter(pid_t child, const FarStreams& streams, UniqueFd to_child, FrameReader frames)
+  Waiter(pid_t child, const HostStreams& streams, UniqueFd to_child, FrameReader frames)
       : child_(child), in_(streams.in), to_child_(std::move(to_child)), frames_(std::move(frames)) {
     pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   }
@@ -139,13 +139,13 @@ class Waiter {
   int in_;
   UniqueFd to_child_, pidfd_;
   FrameReader frames_;
-  std::string to_write_;  ///< input that the command has not taken yet
+  std::string to_write_;  ///< input that the command has not read yet
   bool has_input_end_ = false, is_over_ = false;
   Clock::time_point kill_at_;
 };
 
 /// Replaces this process by another program.
-Result<FarRole> become(const RemoteRequest& request, const Env& env) {
+Result<HostRole> become(const RemoteRequest& request, const Env& env) {
   if (request.argv.empty()) return fail(Errc::kInvalid, "--remote: no program is named");
   const auto program = find_program(request.argv[0], env);
   if (!program) {
@@ -164,8 +164,8 @@ Result<FarRole> become(const RemoteRequest& request, const Env& env) {
 }
 
 /// Forks. The child gets the request's standard input and its own process group.
-Result<FarRole> start_command(RemoteRequest request, const Env& env, const FarStreams& streams,
-                              FrameReader frames) {
+Result<HostRole> start_command(RemoteRequest request, const Env& env, const HostStreams& streams,
+                               FrameReader frames) {
   DLRUN_TRY_ASSIGN(auto folder, folder_of_request(request, env));
   std::array<int, 2> input{-1, -1};
   if (request.has_input && ::pipe2(input.data(), O_CLOEXEC) != 0)
@@ -178,7 +178,7 @@ Result<FarRole> start_command(RemoteRequest request, const Env& env, const FarSt
     ::setpgid(child, child);
     read_end.reset();
     if (write_end.is_open()) ::fcntl(write_end.get(), F_SETFL, O_NONBLOCK);
-    FarRole role;
+    HostRole role;
     role.exit_code = Waiter(child, streams, std::move(write_end), std::move(frames)).wait();
     return role;
   }
@@ -187,7 +187,7 @@ Result<FarRole> start_command(RemoteRequest request, const Env& env, const FarSt
   write_end.reset();
   if (!read_end.is_open()) read_end.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   ::dup2(read_end.get(), streams.in);
-  return FarRole{std::nullopt, std::move(request), std::move(folder), {}};
+  return HostRole{std::nullopt, std::move(request), std::move(folder), {}};
 }
 
 /// Writes the state of the code's repository beside the mirror, for the run's provenance. Returns
@@ -202,8 +202,8 @@ Result<std::filesystem::path> write_git_state(const std::filesystem::path& root,
 }
 
 /// Locks the mirror and waits for the request to run under the lock.
-Result<FarRole> serve_mirror(const RemoteRequest& request, const Env& env,
-                             const FarStreams& streams) {
+Result<HostRole> serve_mirror(const RemoteRequest& request, const Env& env,
+                              const HostStreams& streams) {
   DLRUN_TRY_ASSIGN(const auto root, expand_root(request.root, env));
   DLRUN_TRY_ASSIGN(auto lock, MirrorLock::take(root, request.mirror));
   const std::string answer = mirror_answer(root / request.mirror, request.paths,
@@ -230,7 +230,7 @@ Result<FarRole> serve_mirror(const RemoteRequest& request, const Env& env,
     std::array<char, 1U << 15U> buffer{};
     const ssize_t got = ::read(streams.in, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return FarRole{0, {}, {}, {}};
+    if (got <= 0) return HostRole{0, {}, {}, {}};
     frames.add({buffer.data(), static_cast<std::size_t>(got)});
   }
 }
@@ -275,7 +275,7 @@ Result<std::filesystem::path> expand_root(std::string_view root, const Env& env)
   return path.lexically_normal();
 }
 
-Result<FarRole> serve(std::string_view word, const Env& env, const FarStreams& streams) {
+Result<HostRole> serve(std::string_view word, const Env& env, const HostStreams& streams) {
   std::string line;
   if (word == "-") {
     DLRUN_TRY_ASSIGN(line, read_word(streams.in));
@@ -284,7 +284,7 @@ Result<FarRole> serve(std::string_view word, const Env& env, const FarStreams& s
   DLRUN_TRY_ASSIGN(auto request, parse_request(word));
   if (request.mode == RemoteMode::kTerminal) {
     DLRUN_TRY_ASSIGN(auto folder, folder_of_request(request, env));
-    return FarRole{std::nullopt, std::move(request), std::move(folder), {}};
+    return HostRole{std::nullopt, std::move(request), std::move(folder), {}};
   }
   const std::string marker = marker_of(request.nonce, DLRUN_VERSION);
   DLRUN_TRY(write_all(streams.err, marker));
@@ -294,7 +294,7 @@ Result<FarRole> serve(std::string_view word, const Env& env, const FarStreams& s
   return start_command(std::move(request), env, streams, {});
 }
 
-void take_role(const FarRole& role, Context& context) {
+void take_role(const HostRole& role, Context& context) {
   if (::chdir(role.folder.c_str()) == 0) context.current_dir = role.folder;
   Env& env = context.env;
   env.set("PWD", context.current_dir.string());

@@ -1,5 +1,5 @@
 #pragma once
-// The dlrun on a host: where it is, how it starts, and how it gets there.
+// The dlrun program on a host: its path, how it starts there, and how dlrun copies itself there.
 
 #include <string>
 
@@ -11,10 +11,11 @@
 namespace dlrun {
 
 /// Returns the path of dlrun on the host: the one in the host's file, or for `dlrun: auto` a path
-/// below ~/.cache/dlrun/HASH. The hash is that of this dlrun and its tools.
-[[nodiscard]] std::string program_there(const Context& context, const HostFile& host);
+/// below ~/.cache/dlrun/HASH. HASH is a hash of this dlrun, its agent, its trainer and its modules.
+[[nodiscard]] std::string program_on_host(const Context& context, const HostFile& host);
 
-/// Starts dlrun on the host with a request.
+/// Starts dlrun on the host with a request. Fails with kUnavailable if other commands use all
+/// sessions of the shared connection, and with kNotFound without ssh.
 [[nodiscard]] Result<RemoteProcess> start_on_host(const Ssh& ssh, const std::string& program,
                                                   const RemoteRequest& request);
 
@@ -25,13 +26,14 @@ namespace dlrun {
 
 /// For `dlrun: auto`: asks the host whether it has this dlrun, and copies dlrun, its agent and its
 /// trainer there if not. Trusts an earlier answer unless checks_again. Returns true if dlrun was
-/// copied now. Fails with kUnavailable if the host cannot be reached, and with kIo and the host's
+/// copied now. Fails with kUnavailable if the host cannot be reached, with kInvalid if the host has
+/// another operating system or processor type than this machine, and with kIo and the host's
 /// message if the programs cannot be written or do not start there.
 [[nodiscard]] Result<bool> ensure_installed(const Context& context, const Ssh& ssh,
                                             bool checks_again);
 
-/// Returns true if ssh would connect to a name of this machine. Asks ssh only on a machine with
-/// Slurm's commands, because other machines are no hosts.
+/// Returns true if the host has this machine's name, according to ssh's configuration. Returns
+/// false without calling ssh if this machine has no sbatch, because a host has Slurm.
 [[nodiscard]] bool is_this_machine(const Ssh& ssh);
 
 }  // namespace dlrun

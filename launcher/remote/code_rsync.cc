@@ -1,4 +1,4 @@
-#include "launcher/remote/code_sync.h"
+#include "launcher/remote/code_rsync.h"
 
 #include <sys/stat.h>
 
@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kLargestFileList = 64U << 20U;
 constexpr std::chrono::hours kCopyTimeLimit{24};
 
-/// Returns the names of the earlier list whose files no longer exist on this machine.
+/// Returns those names of the earlier list whose files no longer exist on this machine.
 std::vector<std::string> gone_names(const CodeTree& tree, const std::string& earlier) {
   std::vector<std::string> gone;
   for (const std::string_view name : split(earlier, '\0')) {
@@ -27,12 +27,13 @@ std::vector<std::string> gone_names(const CodeTree& tree, const std::string& ear
   return gone;
 }
 
-/// Returns the name of the file with the names that were copied last.
+/// Returns the name of the file that lists the files of the last copy.
 std::string list_name(const CodeTree& tree) {
   return tree.mirror + ".list";
 }
 
-/// Quotes a word of rsync's -e. rsync splits the value itself and knows these quotes.
+/// Quotes a word of rsync's -e. rsync itself splits the value into words, and interprets these
+/// quotes.
 std::string quoted_for_rsync(const std::string& word) {
   std::string quoted = "'";
   for (const char c : word) quoted += c == '\'' ? std::string("''") : std::string(1, c);

@@ -1,4 +1,4 @@
-#include "launcher/remote/bootstrap.h"
+#include "launcher/remote/host_program.h"
 
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -18,12 +18,12 @@
 #include "common/text.h"
 #include "common/untrusted_file.h"
 #include "launcher/executors/foreground.h"
-#include "launcher/remote/code_sync.h"
+#include "launcher/remote/code_rsync.h"
 
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLongestArgument = 100'000;  ///< of a word in argv; Linux allows 131,071
+constexpr std::size_t kLongestArgument = 100'000;  ///< bytes; Linux allows 131,071
 
 /// Appends the build id of a loaded program (the ELF note NT_GNU_BUILD_ID) to the text at `to`.
 int add_build_id(struct dl_phdr_info* info, std::size_t, void* to) {
@@ -63,15 +63,15 @@ std::string hash_of(const Context& context) {
 
 }  // namespace
 
-std::string program_there(const Context& context, const HostFile& host) {
+std::string program_on_host(const Context& context, const HostFile& host) {
   if (host.program != "auto") return host.program;
   return fmt::format("~/.cache/dlrun/{}/bin/dlrun", hash_of(context));
 }
 
 namespace {
 
-/// Returns true if every user of the host could read a secret in the word of the request: `ps`
-/// shows the arguments of all processes there.
+/// Returns true if the request has an argument --set, whose value may be a secret. Such a request
+/// is sent over standard input, because `ps` shows the arguments of a process to all users.
 bool may_hold_secret(const RemoteRequest& request) {
   return std::any_of(request.argv.begin(), request.argv.end(),
                      [](const std::string& word) { return word.starts_with("--set"); });
@@ -109,8 +109,10 @@ namespace {
 constexpr std::chrono::seconds kCopyLimit{600};
 constexpr std::size_t kLargestArchive = 256U << 20U;
 
-/// Runs a POSIX shell script on the host and returns its output. The script is one line without
-/// single quotes, '!' and backslashes, which all login shells pass on unchanged in single quotes.
+/// Runs a POSIX shell script on the host and returns its output. The script must be one line
+/// without single quotes, '!' and backslashes: the login shell gets it in single quotes, and all
+/// shells then leave it unchanged. Fails with kUnavailable if ssh cannot connect, and with kIo and
+/// the script's standard error if the script fails.
 Result<std::string> run_script(const Ssh& ssh, const std::string& script, std::string_view input) {
   const std::string nonce = random_hex(16);
   const std::string marker = fmt::format("echo \"<dlrun {} 0>\"", nonce);
@@ -154,14 +156,14 @@ Result<std::string> archive_of(const Context& context, const Env& env) {
   return std::move(ended.out);
 }
 
-/// Returns this machine as `uname -sm` prints it.
+/// Returns the output of `uname -sm` on this machine.
 std::string system_here() {
   struct utsname name {};
   return ::uname(&name) == 0 ? fmt::format("{} {}", name.sysname, name.machine) : "";
 }
 
-/// Copies dlrun and its tools to ~/.cache/dlrun/HASH on the host. system: as `uname -sm` prints the
-/// host.
+/// Copies dlrun and its tools to ~/.cache/dlrun/HASH on the host. system: the output of `uname -sm`
+/// on the host.
 Result<> copy_programs(const Context& context, const Ssh& ssh, const std::string& hash,
                        std::string_view system) {
   const HostFile& host = ssh.host();

@@ -1,5 +1,5 @@
 #pragma once
-// Copies the code to its mirror on a host with rsync.
+// Copies the code to its mirror (the copy of a repository on a host) with rsync.
 
 #include <filesystem>
 #include <string>
@@ -19,7 +19,7 @@ namespace dlrun {
                                  const std::string& mirror, const std::filesystem::path& program,
                                  const Env& env);
 
-/// Returns true if the last copy to the host has ended well and had exactly the listed files.
+/// Returns true if the last copy to the host succeeded and had exactly the listed files.
 [[nodiscard]] bool has_copied(const CodeTree& tree, const CodeList& list, const HostFile& host,
                               const Env& env);
 
@@ -30,7 +30,8 @@ namespace dlrun {
 [[nodiscard]] std::string rsync_shell(const std::filesystem::path& program,
                                       const std::string& host);
 
-/// Returns $XDG_STATE_HOME/dlrun/remote/HOST, else below ~/.local/state. Fails with kNotFound
+/// Returns the folder for dlrun's own records about a host: $XDG_STATE_HOME/dlrun/remote/HOST, or
+/// without this variable ~/.local/state/dlrun/remote/HOST. Fails with kNotFound
 /// without HOME.
 [[nodiscard]] Result<std::filesystem::path> remote_state_folder(const Env& env,
                                                                 const std::string& host);
