@@ -158,8 +158,8 @@ struct PlanInputs {
   Target target = Target::kSlurm;  ///< kLocal: one node without Slurm (`dlrun run`)
 };
 
-/// Makes the plan, with the checks that load_spec() does not make. The error holds all problems.
-/// With Target::kLocal, a spec with a container is an error.
+/// Makes the plan, with the checks that load_spec() does not make. The error holds the problems
+/// that were found. With Target::kLocal, keys that need Slurm are errors: a container, `after`, ...
 [[nodiscard]] tl::expected<LaunchPlan, std::vector<Diagnostic>> make_plan(const LoadedSpec& loaded,
                                                                           const PlanInputs& inputs);
 

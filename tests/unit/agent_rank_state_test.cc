@@ -28,7 +28,7 @@ TEST_CASE("a program that ends by itself is recorded with its own code") {
   CHECK(scene.exit_record() ==
         Json{{"type", "exit"}, {"code", 3}, {"signal", 0}, {"error", ""}, {"own", true}});
   CHECK(scene.orders.empty());
-  SUBCASE("what the program left behind is killed at once") {
+  SUBCASE("processes that the program left behind are killed at once") {
     scene.pass(milliseconds(20));
     CHECK(scene.orders == Texts{"kill"});
   }
