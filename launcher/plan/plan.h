@@ -117,7 +117,7 @@ struct LaunchPlan {
   /// sbatch's options in the script's order; salloc gets most of them, too.
   std::vector<PlannedOption> directives;
   std::vector<PlannedDependency> after;  ///< the spec's `after`; submit looks up the jobs of runs
-  bool output_given = false;  ///< the spec sets resources.output; submit does not change it
+  bool output_given = false;  ///< the spec sets resources.output, which submit then keeps
   std::optional<std::string> clusters;  ///< the value of -M in every query about the run
   std::optional<RestServer> server;     ///< the slurmrestd to submit to; nullopt: sbatch
   Prologue prologue;
@@ -127,7 +127,7 @@ struct LaunchPlan {
   /// Variables that are exported before the ranks' step, for that step only.
   std::vector<PlannedVariable> step_vars;
   std::vector<PlannedOption> step;       ///< srun's options, in order
-  std::vector<PlannedOption> container;  ///< the options among them that enter the container
+  std::vector<PlannedOption> container;  ///< the options of `step` that enter the container
   std::string runtime;                   ///< the container's runtime; "none": no container
   ContainerEntry entry;  ///< how a task enters the container if srun's options cannot do it
   /// Options of the rank agent: --nproc-per-node, --roles, --word TEMPLATE, and others.

@@ -26,11 +26,13 @@ class Planner {
   void check_local();
   /// Fills the modules and environments that the prologue loads.
   void activations();
+  /// Fills the prologue: activations(), variables, folders and setup lines.
   void environment();
   /// Adds the checks of nodes to the rank's options, with the figures of the site.
   void preflight();
   /// Adds the options of the profiler to the rank's options.
   void profile();
+  /// Adds the rank agent's options, and the variables and secrets that it sets.
   void rank_variables();
   /// Adds the rank agent's options for stage and outputs, which are JSON objects.
   void node_copies();
