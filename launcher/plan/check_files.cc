@@ -15,7 +15,7 @@ namespace dlrun {
 namespace {
 
 /// Returns the script in a command such as `python -u train.py`: the first argument that ends with
-/// .py or .sh. Returns an empty text if there is none.
+/// .py or .sh. Returns an empty text if there is none, or if -c or -m precedes it.
 [[nodiscard]] std::string script_of(const std::vector<std::string>& command) {
   for (std::size_t i = 1; i < command.size(); ++i) {
     if (command[i] == "-c" || command[i] == "-m") break;
@@ -127,7 +127,7 @@ class FileCheck {
 
   void check_container() {
     if (start_folder(loaded_) != loaded_.folder)
-      check("slurm.chdir", start_folder(loaded_), "the folder, in which the job starts,");
+      check("slurm.chdir", start_folder(loaded_), "the start folder");
     for (std::size_t i = 0; i < spec_.container.mounts.size(); ++i) {
       check(fmt::format("container.mounts[{}]", i), spec_.container.mounts[i].source,
             "the mount's source");
@@ -165,7 +165,8 @@ class FileCheck {
     }
   }
 
-  /// Returns true if dlrun fetches the file before the job is queued.
+  /// Returns true if path is a file that dlrun fetches before the job is queued, or the folder that
+  /// receives such files.
   [[nodiscard]] bool is_fetched(const std::string& path) const {
     const auto is_among = [&](const std::optional<std::string>& folder,
                               const std::vector<Download>& files) {

@@ -117,7 +117,7 @@ struct LaunchPlan {
   /// sbatch's options in the script's order; salloc gets most of them, too.
   std::vector<PlannedOption> directives;
   std::vector<PlannedDependency> after;  ///< the spec's `after`; submit looks up the jobs of runs
-  bool output_given = false;  ///< the spec sets resources.output; submit does not change it
+  bool output_given = false;  ///< the spec sets resources.output, which submit then keeps
   std::optional<std::string> clusters;  ///< the value of -M in every query about the run
   std::optional<RestServer> server;     ///< the slurmrestd to submit to; nullopt: sbatch
   Prologue prologue;
@@ -127,7 +127,7 @@ struct LaunchPlan {
   /// Variables that are exported before the ranks' step, for that step only.
   std::vector<PlannedVariable> step_vars;
   std::vector<PlannedOption> step;       ///< srun's options, in order
-  std::vector<PlannedOption> container;  ///< the options among them that enter the container
+  std::vector<PlannedOption> container;  ///< the options of `step` that enter the container
   std::string runtime;                   ///< the container's runtime; "none": no container
   ContainerEntry entry;  ///< how a task enters the container if srun's options cannot do it
   /// Options of the rank agent: --nproc-per-node, --roles, --word TEMPLATE, and others.
@@ -160,8 +160,8 @@ struct PlanInputs {
   bool is_borrowed = false;
 };
 
-/// Makes the plan, with the checks that load_spec() does not make. The error holds all problems.
-/// With Target::kLocal, a spec with a container is an error.
+/// Makes the plan, with the checks that load_spec() does not make. The error holds the problems
+/// that were found. With Target::kLocal, keys that need Slurm are errors: a container, `after`, ...
 [[nodiscard]] tl::expected<LaunchPlan, std::vector<Diagnostic>> make_plan(const LoadedSpec& loaded,
                                                                           const PlanInputs& inputs);
 

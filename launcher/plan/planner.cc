@@ -297,7 +297,7 @@ void Planner::rank_variables() {
 }
 
 void Planner::node_copies() {
-  constexpr std::int64_t kUsualLimit = 600;
+  constexpr std::int64_t kUsualLimitSeconds = 600;
   for (const StagedData& one : spec_.stage) {
     nlohmann::ordered_json item{{"from", one.from}, {"to", one.to}};
     if (one.unpack) item["unpack"] = true;
@@ -307,7 +307,7 @@ void Planner::node_copies() {
   for (const OutputCopy& one : spec_.outputs) {
     nlohmann::ordered_json item{{"from", one.from}, {"to", one.to}};
     if (one.every_s) item["every_s"] = *one.every_s;
-    item["limit_s"] = one.limit_s.value_or(kUsualLimit);
+    item["limit_s"] = one.limit_s.value_or(kUsualLimitSeconds);
     plan_.rank_options.push_back({"--output", json_read::dump(item), "outputs"_key});
   }
 }

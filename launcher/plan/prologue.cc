@@ -1,5 +1,5 @@
-// Renders the batch shell's work before the step: modules, conda, venv, variables, and the lines of
-// environment.setup.
+// Renders the batch shell's work before the step: modules, environments (conda, uv, EESSI, ...),
+// variables, folders, and the lines of environment.setup.
 
 #include "common/quoting.h"
 #include "launcher/plan/render.h"
@@ -71,7 +71,7 @@ void spack(ScriptText& text, const Prologue& prologue) {
            "environment.spack"_key);
 }
 
-/// Renders the activation of the environment that a submission has built. The script follows the
+/// Renders the activation of the uv environment that a submission has built. The script follows the
 /// link once, so that a later submission cannot exchange the environment of a running job. The file
 /// must belong to the user, because the script executes it.
 void uv(ScriptText& text, const Prologue& prologue) {
@@ -99,7 +99,7 @@ void pixi(ScriptText& text, const Prologue& prologue) {
   text.line("export PIXI_FROZEN=true", "for `pixi run` in the job");
 }
 
-/// Renders the start of EESSI. It comes before the modules, because it adds modules.
+/// Renders the start of EESSI. EESSI provides modules, so it starts before modules are loaded.
 void eessi(ScriptText& text, const Prologue& prologue) {
   if (prologue.eessi.empty()) return;
   text.line(". " + shell_quote(eessi_script(prologue.eessi)), "environment.eessi"_key);

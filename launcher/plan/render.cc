@@ -1,7 +1,7 @@
-// A rendered script has six parts. Each line shows the key that it comes from.
+// A rendered script has six parts. A line that comes from a key of the spec shows the key.
 //   1. the #SBATCH lines
-//   2. strict mode with its EXIT trap
-//   3. the prologue: modules, conda, venv, variables and setup lines
+//   2. strict mode, the agent's path, lead's options, and the EXIT trap
+//   3. the prologue: modules, environments, variables, folders and setup lines
 //   4. the step of environment.setup_node
 //   5. lines that make the container, if srun cannot
 //   6. bash arrays (dlrun_step, dlrun_rank, dlrun_program, ...), which the last line combines into

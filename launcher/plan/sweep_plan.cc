@@ -52,7 +52,8 @@ class SweepPlanner {
     request_.text = loaded.text;
   }
 
-  /// Returns the loaded spec of a point; nullptr if it has errors.
+  /// Returns the loaded spec of a point; nullptr if it has errors. This object owns the spec; the
+  /// next call may change it.
   [[nodiscard]] LoadedSpec* load(const SweepPoint& point, std::size_t number) {
     const std::string layers = layers_of(point);
     const auto known = specs_by_layers_.find(layers);
@@ -203,7 +204,7 @@ class Arrays {
  private:
   std::size_t max_points_, pack_;
   std::map<std::string, std::size_t>
-      newest_arrays_;              ///< from #SBATCH lines to the newest array with them
+      newest_arrays_;              ///< from head_of() to the newest such array
   std::vector<LaunchPlan> plans_;  ///< the plan of each array's first point
   std::vector<Packing> packings_;
 };

@@ -51,12 +51,11 @@ struct SweepLimits {
     const SweepLimits& limits);
 
 /// Removes the sweep from a point's loaded spec, so that the point is a run of its own. Keeps
-/// sweep.stop_early, by which the run may end.
+/// sweep.stop_early, which may end the run early.
 void drop_sweep(LoadedSpec& loaded);
 
 /// Returns the sum of hours(point) over all points. hours: computes GPU-hours or core-hours, or
-/// returns nullopt if Slurm chooses the size or the time of the point. Returns nullopt if hours
-/// does for any point.
+/// returns nullopt if Slurm chooses the size or the time of the point; the sum is then nullopt.
 [[nodiscard]] std::optional<double> sum_of_hours(const SweepPlan& sweep,
                                                  std::optional<double> (*hours)(const Requested&));
 

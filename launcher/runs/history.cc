@@ -29,7 +29,8 @@ constexpr std::size_t kEventsRemoved = 1000;  ///< events above the limit that a
 constexpr std::size_t kReadBytes = 8U << 20U;
 /// The size of records and metrics above which only some points of the curves are parsed.
 constexpr std::size_t kParsedBytes = 4U << 20U;
-/// This many frequent events are always parsed: a program may report some values only at first.
+/// At least this many frequent events are parsed before any is skipped: a program may report some
+/// values only at first.
 constexpr std::size_t kFirstFrequent = 64;
 constexpr std::size_t kSlowRanksLimit = 4096;
 constexpr std::size_t kAttemptsLimit = 4096;

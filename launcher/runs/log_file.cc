@@ -18,8 +18,8 @@
 namespace dlrun {
 namespace {
 
-/// Returns the offset at which the last `lines` lines of the file begin. Looks back at most
-/// kTailBytes, and returns that offset if the lines are longer.
+/// Returns the offset at which the last `lines` lines of the file begin. If they are longer than
+/// kTailBytes, returns the offset kTailBytes before the end. Returns 0 if the file cannot be read.
 std::uint64_t tail_offset(int fd, std::uint64_t size, std::size_t lines) {
   constexpr std::uint64_t kBlock = 1U << 16U, kTailBytes = 4U << 20U;
   std::string block;
@@ -139,7 +139,8 @@ Result<> LogReader::open() {
   if (only_of_ && now.st_uid != *only_of_) {
     return fail(
         Errc::kInvalid,
-        "{}: belongs to user {}, and the run that calls it its log to user {}: it is not shown",
+        "{}: belongs to user {}, but the run that names it as its log belongs to user {}; the "
+        "file is not shown",
         printable(path_.string()), owner_of(now.st_uid).name, owner_of(*only_of_).name);
   }
   fd_ = std::move(*fd);

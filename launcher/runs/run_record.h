@@ -43,18 +43,18 @@ struct Restart {
   std::int64_t left = 0;  ///< restarts that are left afterwards
 };
 
-/// The summary of all events of the latest attempt and of the run.
+/// The summary of a run's events.
 struct RunRecord {
   bool has_events = false;
   std::int64_t attempt = 0;
-  std::string claimed_at, claimed_by;  ///< UTC; the job's id
+  std::string claimed_at, claimed_by;  ///< UTC, of the first claim; the latest job's id
   std::string lead_host;
   std::int64_t ranks = 0;  ///< 0: not known yet
   std::string hosts;       ///< compressed node list of the ranks that joined
   bool joined = false;
   bool checked = false;            ///< the ranks' check of collectives is done
   std::int64_t staging_nodes = 0;  ///< nodes that copy data before the programs start; 0: none
-  /// Checks of the nodes before the ranks join, such as "gpu,disk"; empty: none.
+  /// The checks of health.preflight in the latest attempt, such as "gpu,nccl"; empty: none.
   std::string checks;
   std::vector<std::int64_t> missing;  ///< ranks that did not report in time
   std::optional<Progress> progress;

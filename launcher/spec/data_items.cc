@@ -12,7 +12,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::int64_t kShortestInterval = 10;
+constexpr std::int64_t kShortestSeconds = 10;
 
 /// Returns true if every part of the relative path is a name: neither empty, nor "." or "..".
 [[nodiscard]] bool has_plain_parts(std::string_view path) {
@@ -75,9 +75,9 @@ constexpr std::int64_t kShortestInterval = 10;
 [[nodiscard]] Result<std::int64_t> seconds_of_item(std::string_view name, std::string_view text) {
   const auto seconds = parse_duration(text);
   if (!seconds) return within(name, seconds.error());
-  if (*seconds < kShortestInterval)
+  if (*seconds < kShortestSeconds)
     return fail(Errc::kInvalid, "{} is {} s; the shortest time is {} s", name, *seconds,
-                kShortestInterval);
+                kShortestSeconds);
   return *seconds;
 }
 

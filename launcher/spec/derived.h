@@ -16,7 +16,8 @@ namespace dlrun {
 [[nodiscard]] std::string container_runtime(const JobSpec& spec, const SiteProfile& site);
 
 /// Returns the number of ranks on each node: tasks_per_node, else ntasks divided by the nodes, else
-/// gpus_per_node, else 1. Returns nullopt if ntasks is given and the nodes do not divide it evenly.
+/// gpus_per_node, else 1. Returns nullopt if only ntasks is given, and the number of nodes is not
+/// fixed or does not divide ntasks evenly.
 [[nodiscard]] std::optional<std::int64_t> ranks_per_node(const JobSpec& spec);
 
 /// Returns the number of processes that a preset's own launcher starts on each node:

@@ -1,6 +1,6 @@
 #pragma once
-// Reads one item of a list whose items have a structure: a mount, a secret, a download, data to
-// copy. Private to the loading of specs.
+// Reads one item of a list whose items have a structure: a mount, a secret, a download, a check of
+// nodes, data to copy. Private to the loading of specs.
 
 #include <string>
 #include <string_view>

@@ -32,7 +32,7 @@ using Diagnostics = std::vector<Diagnostic>;
 /// Sets a point's values. Their origin is the place where the sweep states them.
 void apply_point(SpecBuilder& builder, const SweepPoint& point) {
   for (const SweptValue& value : point) {
-    if (is_own_parameter(value.key)) continue;  // for fill_templates()
+    if (is_own_parameter(value.key)) continue;  // fill_templates() uses it
     auto document = parse_yaml(value.text);
     if (!document) {
       builder.report(
@@ -48,7 +48,7 @@ void apply_point(SpecBuilder& builder, const SweepPoint& point) {
   }
 }
 
-/// Returns the first point of a sweep. Works for an invalid sweep, too.
+/// Returns the first point of a sweep. For an invalid sweep, returns the first value of each list.
 [[nodiscard]] SweepPoint first_point(const SweepSpec& sweep) {
   const bool is_countable =
       count_points(sweep) <= kMostSweepPoints && count_points(sweep) <= grid_size(sweep);

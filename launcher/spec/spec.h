@@ -101,11 +101,11 @@ struct StagedData {
   bool unpack = false;  ///< `from` is a tar archive; `to` is the folder of its contents
 };
 
-/// A folder of each node whose files the agent copies to a place that stays.
+/// A folder on each node. The agent copies its files to a folder that remains after the job.
 struct OutputCopy {
   std::string from;                     ///< $VARIABLE/PATH: the node expands the variable
   std::string to;                       ///< absolute, or relative to the run's directory
-  std::optional<std::int64_t> every_s;  ///< nullopt: only at the end of each attempt
+  std::optional<std::int64_t> every_s;  ///< nullopt: copies only when an attempt ends
   std::optional<std::int64_t> limit_s;  ///< the longest time for one copy
 };
 

@@ -1,4 +1,4 @@
-// Checks of the container, the agent, restarts and the health of nodes.
+// Checks of the container, environments, the agent, restarts, the health of nodes, and profiles.
 
 #include <algorithm>
 #include <array>
@@ -57,15 +57,15 @@ void Validator::check_container() {
 }
 
 void Validator::check_environment() {
-  constexpr std::array kRoots{"environment.uv.project"_key,
-                              "environment.pixi.project"_key,
-                              "environment.pixi.environment"_key,
-                              "environment.spack"_key,
-                              "environment.uenv.images"_key,
-                              "environment.uenv.views"_key,
-                              "environment.eessi"_key};
+  constexpr std::array kEnvironments{"environment.uv.project"_key,
+                                     "environment.pixi.project"_key,
+                                     "environment.pixi.environment"_key,
+                                     "environment.spack"_key,
+                                     "environment.uenv.images"_key,
+                                     "environment.uenv.views"_key,
+                                     "environment.eessi"_key};
   const bool has_container = container_runtime(spec_, site_) != "none";
-  for (const char* key : kRoots) {
+  for (const char* key : kEnvironments) {
     if (sweeps_over(spec_.sweep, key))
       error(key, fmt::format("{}: a sweep cannot change it, because dlrun builds one environment "
                              "for all points; submit one sweep for each environment",

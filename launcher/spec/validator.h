@@ -57,11 +57,13 @@ class Validator {
   void check_swept_trainer_keys();
   void check_submit();
 
-  // validate_run.cc: container, agent, retry and health
+  // validate_run.cc: container, environment, agent, retry, health and profile
   void check_container();
-  /// Refuses environments that the container, a sweep or a missing key make useless.
+  /// Refuses an environment in a container, an environment that a sweep changes, and one that lacks
+  /// a key.
   void check_environment();
   void check_agent();
+  /// Checks retry and health.
   void check_retry();
   void check_grow();
   void check_profile();

@@ -1,4 +1,5 @@
-// Values that are lists: words, mounts, secrets, downloads, and the keys and points of a sweep.
+// Values that are lists: words, mounts, secrets, downloads, checks of nodes, and the keys and
+// points of a sweep.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

@@ -10,7 +10,7 @@
 namespace dlrun::agent {
 namespace {
 
-/// Two nodes with two ranks each; the first rank of each node copies data or outputs.
+/// Two nodes with two ranks each; the first rank of each node stages data or collects outputs.
 struct CopyScene : Scene {
   using Scene::Scene;
 
@@ -58,13 +58,13 @@ TEST_CASE("the programs start when all ranks have joined and all nodes have thei
   CHECK(scene.notes.count("joined") == 1);
 }
 
-TEST_CASE("copying data longer than the ranks may need to join is no failure") {
+TEST_CASE("data may be copied for longer than the time limit for joining") {
   CopyScene scene({.join_timeout = seconds(10)});
   scene.all_join_with(true);
   scene.pass(seconds(3600));
   CHECK_FALSE(scene.attempt.is_over());
   CHECK(scene.notes.broadcasts_of("end") == 0);
-  SUBCASE("a rank that is missing still is one") {
+  SUBCASE("a rank that does not join in time is still a failure") {
     CopyScene other({.join_timeout = seconds(10)});
     other.join(0, true);
     other.pass(seconds(10));
@@ -86,7 +86,7 @@ TEST_CASE("a node that cannot stage its data is named, and no program starts") {
   CHECK(scene.sent("noted") == 1);
 }
 
-TEST_CASE("with a broadcast, the nodes copy once it is done") {
+TEST_CASE("nodes that wait for a broadcast copy their data when the broadcast is done") {
   struct Sender final : AttemptOutlet {
     int asked = 0;
     std::vector<Json> sent;
@@ -163,7 +163,7 @@ TEST_CASE("the step is not stopped while outputs are copied, and is stopped afte
   CHECK(scene.notes.stops == std::vector<bool>{false});
 }
 
-TEST_CASE("an agent that does not copy its outputs in time holds up the end no longer") {
+TEST_CASE("an attempt stops waiting for an agent that does not copy its outputs in time") {
   CopyScene scene;
   scene.all_join_with(false, seconds(60));
   for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {}, scene.now);
@@ -175,7 +175,7 @@ TEST_CASE("an agent that does not copy its outputs in time holds up the end no l
   };
   beats_for(60);
   CHECK(scene.sent("noted") == 0);
-  SUBCASE("its time is over") {
+  SUBCASE("the time for its copy is over") {
     beats_for(20);
   }
   SUBCASE("the time limit is near") {

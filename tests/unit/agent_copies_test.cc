@@ -45,7 +45,7 @@ struct NodeScene {
   static std::string text(const fs::path& path) {
     return read_file(path, 1U << 20U).value_or("(unreadable)");
   }
-  /// Makes a file this much older than now.
+  /// Sets the modification time of a file to `by` before now.
   static void age(const fs::path& path, std::chrono::seconds by) {
     fs::last_write_time(path, fs::file_time_type::clock::now() - by);
   }
@@ -86,7 +86,7 @@ TEST_CASE("a place on a node is below an existing folder that a variable of the 
   CHECK(env.get_or("TMPDIR", "") == "/tmp");
 }
 
-TEST_CASE("an item reads what it writes, and a wrong option is refused") {
+TEST_CASE("the JSON of an item can be read back, and wrong JSON is refused") {
   const StageItem item{"/d/a b.tar", "$TMPDIR/\"x\"", true, true};
   const auto again = StageItem::parse(item.json());
   REQUIRE(again);
@@ -103,7 +103,7 @@ TEST_CASE("an item reads what it writes, and a wrong option is refused") {
   CHECK_FALSE(OutputItem::parse(R"({"from":"$T/x"})"));
 }
 
-TEST_CASE("a report reads what it wrote, and text that is no report is an error") {
+TEST_CASE("a copy report can be read back, and a missing report is an error") {
   const CopyReport report{
       .files = 3, .bytes = 4096, .held = {{"/l", "/n", "feed"}}, .problems = {"p"}, .error = ""};
   const auto again = CopyReport::of_line(report.line() + "\n");
@@ -162,7 +162,8 @@ TEST_CASE("a single file is staged under the name of its place") {
   CHECK(scene.stage("weights").files == 0);
 }
 
-TEST_CASE("data of somebody else are neither replaced nor used") {
+TEST_CASE(
+    "data that dlrun has not staged are not replaced, and unsafe folders on the way are refused") {
   const NodeScene scene;
   scene.write(scene.shared / "set/a", "a");
   SUBCASE("a folder that dlrun has not staged stays") {
@@ -197,7 +198,9 @@ TEST_CASE("an error of staging names the source and the place") {
   CHECK_FALSE(fs::exists(scene.node / "data"));
 }
 
-TEST_CASE("data that another run uses are shared if they are the same, and kept if they differ") {
+TEST_CASE(
+    "data that another run uses are shared by a run with the same source, and another source does "
+    "not replace them") {
   const NodeScene scene;
   scene.write(scene.shared / "set/a", "a");
   scene.write(scene.shared / "other/a", "other");
@@ -280,7 +283,7 @@ TEST_CASE("an archive with folders that nobody can write is replaced by another 
   CHECK(::chmod((scene.node / "data/train").c_str(), 0755) == 0);  // lets the test remove it
 }
 
-TEST_CASE("only its owner can write a copy") {
+TEST_CASE("only the owner can write a staged copy") {
   const NodeScene scene;
   scene.write(scene.shared / "weights", "w");
   REQUIRE(::chmod((scene.shared / "weights").c_str(), 0777) == 0);
@@ -290,7 +293,7 @@ TEST_CASE("only its owner can write a copy") {
   CHECK((info.st_mode & 0777U) == 0755U);
 }
 
-TEST_CASE("the target of a link stays inside its tree or leaves it") {
+TEST_CASE("stays_inside() is true only if the target of a link is inside the link's tree") {
   CHECK(stays_inside("a/b", "../c"));
   CHECK(stays_inside("a", "./b/../c"));
   CHECK_FALSE(stays_inside("a", "../c"));
@@ -324,7 +327,7 @@ TEST_CASE("a file that changes while it is copied is noticed, and leaves no copy
   CHECK_FALSE(fs::exists(scene.node / "b"));
 }
 
-TEST_CASE("too little space is an error with both sizes") {
+TEST_CASE("the error for too little space has the needed and the free size") {
   const NodeScene scene;
   CHECK(check_space(scene.node, 1));
   const auto full = check_space(scene.node, std::int64_t{1} << 60);
@@ -333,7 +336,8 @@ TEST_CASE("too little space is an error with both sizes") {
   CHECK(has(full.error().message, "are free there"));
 }
 
-TEST_CASE("outputs are copied once they are written, and only newer files replace older ones") {
+TEST_CASE(
+    "a file that was changed just now is copied later, and only newer files replace older ones") {
   const NodeScene scene;
   const auto ckpt = scene.node / "ckpt";
   const auto out = scene.run / "out";
@@ -346,7 +350,7 @@ TEST_CASE("outputs are copied once they are written, and only newer files replac
   CHECK(scene.text(out / "step-1/model") == "one");
   CHECK_FALSE(fs::exists(out / "young"));
   CHECK(scene.collect(false).files == 0);
-  SUBCASE("the last copy takes young files, too") {
+  SUBCASE("the last copy includes the file that was changed just now") {
     CHECK(scene.collect(true).files == 1);
     CHECK(scene.text(out / "young") == "y");
   }
@@ -360,7 +364,7 @@ TEST_CASE("outputs are copied once they are written, and only newer files replac
     CHECK(scene.collect(true).files == 1);  // the young file
     CHECK(scene.text(out / "step-1/model") == "two");
   }
-  SUBCASE("a file that may be torn goes beside its older copy") {
+  SUBCASE("a file that may be incomplete is stored beside its older copy") {
     scene.write(ckpt / "step-1/model", "tor");
     const auto torn_after = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::chrono::system_clock::now().time_since_epoch() - std::chrono::seconds(10));
@@ -371,7 +375,7 @@ TEST_CASE("outputs are copied once they are written, and only newer files replac
     REQUIRE(last.problems.size() == 1);
     CHECK(has(last.problems[0], "may be incomplete"));
   }
-  SUBCASE("nothing is deleted in the place") {
+  SUBCASE("a copy stays if its source is deleted") {
     fs::remove_all(ckpt / "step-1");
     std::ignore = scene.collect(true);
     CHECK(scene.text(out / "step-1/model") == "one");
@@ -393,7 +397,8 @@ TEST_CASE("links that leave the folder and special files are not collected") {
 }
 
 TEST_CASE(
-    "each of several nodes has a folder of its own, and a missing folder is reported at the end") {
+    "each of several nodes has a folder of its own, and the last copy reports a missing source "
+    "folder") {
   const NodeScene scene;
   CHECK(scene.collect(false).problems.empty());
   REQUIRE(scene.collect(true).problems.size() == 1);
@@ -409,7 +414,7 @@ TEST_CASE(
   CHECK(scene.text(scene.run / "out/node-3/a") == "a");
 }
 
-TEST_CASE("a copy that is over its time limit stops and says so") {
+TEST_CASE("a copy stops at its time limit and reports it") {
   const NodeScene scene;
   scene.write(scene.node / "ckpt/a", "a");
   const auto report = scene.collect(true, {}, std::chrono::seconds(0));
@@ -480,7 +485,7 @@ TEST_CASE("small files and few nodes need no broadcast") {
   CHECK(sent.copies == std::vector<std::string>{"", planned[0].to.string()});
   scene.write(scene.node / "bin/sbcast", "#!/bin/sh\necho 'sbcast: error: no' >&2; exit 1\n");
   const auto failed = broadcast_files(planned, items.size(), scene.env);
-  CHECK(failed.copies == sent.copies);  // the agents remove what is left of it
+  CHECK(failed.copies == sent.copies);  // the agents remove a partial copy
   REQUIRE(failed.problems.size() == 1);
   CHECK(has(failed.problems[0], "sbcast: error: no"));
 }

@@ -72,7 +72,7 @@ TEST_CASE("py-spy and perf attach to the process that becomes the program") {
             "sleep 1; exec /usr/bin/perf record -g --output /o.perf.data --pid \"$$\"; }"));
 }
 
-TEST_CASE("a program under a profiler keeps its arguments, its code and its process id") {
+TEST_CASE("a program under a profiler keeps its arguments and its exit code") {
   TemporaryDirectory folder;
   Command command;
   command.env = with_stand_ins();

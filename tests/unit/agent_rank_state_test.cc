@@ -28,7 +28,7 @@ TEST_CASE("a program that ends by itself is recorded with its own code") {
   CHECK(scene.exit_record() ==
         Json{{"type", "exit"}, {"code", 3}, {"signal", 0}, {"error", ""}, {"own", true}});
   CHECK(scene.orders.empty());
-  SUBCASE("what the program left behind is killed at once") {
+  SUBCASE("processes that the program left behind are killed at once") {
     scene.pass(milliseconds(20));
     CHECK(scene.orders == Texts{"kill"});
   }
@@ -69,7 +69,7 @@ TEST_CASE("an order to end sends TERM at once and KILL a second later") {
   }
 }
 
-/// Texts the rank to end. Slurm has sent a TERM to the whole step, which may not have reached the
+/// Orders the rank to end. Slurm has sent a TERM to the whole step, which may not have reached the
 /// program yet. Then moves the clock to 1 ms before the agent sends its own TERM. lead_says_so:
 /// lead reports the TERM to the step; otherwise the agent itself has received it.
 void end_with_term_under_way(RankScene& scene, bool lead_says_so) {

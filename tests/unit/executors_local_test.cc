@@ -110,8 +110,8 @@ JobId local_job(const ForegroundProcess& child) {
   return {std::string(kLocalCluster), local_job_id(child.pid()).value()};
 }
 
-/// Waits until the child has called exec(). Before that, /proc shows this process's environment
-/// for it.
+/// Waits until the child has called exec(). Before that, /proc shows this process's environment as
+/// the child's.
 void wait_for_program(const ForegroundProcess& child) {
   const auto file = "/proc/" + std::to_string(child.pid()) + "/environ";
   std::string text;

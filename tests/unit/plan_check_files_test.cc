@@ -34,9 +34,9 @@ TEST_CASE("a missing script is reported before the job is queued") {
   CHECK(has(of("python, -u, train.py, --epochs, 12"), missing));
   CHECK(has(of("bash, ./train.py"), missing));
   CHECK(has(of("python, ../train.py", "slurm: {chdir: src}"), missing));
-  CHECK(has(of("python, ../train.py", "slurm: {chdir: src}"),
-            "slurm.chdir: the folder, in which the job starts, '" + (folder / "src").string() +
-                "' does not exist here"));
+  CHECK(
+      has(of("python, ../train.py", "slurm: {chdir: src}"),
+          "slurm.chdir: the start folder '" + (folder / "src").string() + "' does not exist here"));
   CHECK(of("python, -m, package, train.py").empty());
   CHECK(of("python, -c, 'exec(open(\"x.py\"))'").empty());
   CHECK(of("train, --config, a.yaml").empty());

@@ -1,5 +1,5 @@
-// Runs the environment part of the script in bash, with fakes of the parts of a cluster: a module
-// system's start file, conda, a virtual environment. Each fake records how it was called.
+// Runs the environment part of the script in bash, with fakes of the tools of a cluster: a module
+// system's start file, conda, Spack, pixi, virtual environments. Each fake records its calls.
 
 #include <unistd.h>
 

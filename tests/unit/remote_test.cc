@@ -1,4 +1,4 @@
-// The requests and frames of -H, the file of a host, and the code that goes there.
+// Tests the requests and frames of -H, the file of a host, and the copy of the code on a host.
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -96,7 +96,8 @@ struct Repository {
 
 }  // namespace
 
-TEST_CASE("a request of every byte but NUL is one word of plain characters, and comes back whole") {
+TEST_CASE(
+    "a request becomes one word of letters, digits, - and _, and can be read back unchanged") {
   RemoteRequest request;
   request.mode = RemoteMode::kMirror;
   request.nonce = kNonce;
@@ -142,7 +143,7 @@ TEST_CASE("a word that is no request is refused") {
   }
 }
 
-TEST_CASE("base64url: all lengths come back, and other characters are refused") {
+TEST_CASE("base64url: bytes of any length can be read back, and other characters are refused") {
   std::string bytes;
   for (int length = 0; length < 70; ++length) {
     CHECK(from_base64url(base64url(bytes)) == bytes);
@@ -178,7 +179,7 @@ TEST_CASE("more than a mebibyte before the marker is an error") {
   CHECK(error_text(passed).find(".bashrc") != std::string::npos);
 }
 
-TEST_CASE("frames come out whole, wherever the pieces end") {
+TEST_CASE("frames are read whole from pieces of any size, and a wrong or a huge frame is refused") {
   std::string stream;
   stream += encode({Frame::Kind::kInput, "some\nbytes"});
   stream += encode({Frame::Kind::kSignal, "2"});
@@ -207,7 +208,7 @@ TEST_CASE("frames come out whole, wherever the pieces end") {
   CHECK_FALSE(huge.next());
 }
 
-TEST_CASE("a host's file: defaults, and all keys") {
+TEST_CASE("a host's file can set every key, and a missing key has its default") {
   HostFolder folder;
   const auto plain = folder.read("");
   REQUIRE(plain);
@@ -306,7 +307,7 @@ TEST_CASE("ssh: the socket's path is short, and differs between aliases that beg
   CHECK_FALSE(first->is_open());
 }
 
-TEST_CASE("ssh: a folder of another user, or one that others can enter, gives way to ~/.cache") {
+TEST_CASE("ssh: the socket is in ~/.cache if others can enter the usual folder") {
   TemporaryDirectory home, shared;
   Env env;
   env.set("HOME", home.path().string());
@@ -406,7 +407,7 @@ TEST_CASE("root: ~ and $NAME are replaced, and a variable that is not set is nam
   CHECK_FALSE(expand_root("${PROJECT/me", env));
 }
 
-TEST_CASE("a mirror's lock: a second holder is refused, and names leave no root") {
+TEST_CASE("a mirror's lock refuses a second holder, and names that leave the root") {
   TemporaryDirectory folder;
   {
     const auto lock = MirrorLock::take(folder.path(), "code-1");
@@ -434,7 +435,7 @@ TEST_CASE("a copy that others can write, or that is a link, is refused") {
   CHECK_FALSE(MirrorLock::take(folder.path(), "code-3"));
 }
 
-TEST_CASE("a host's answer about the mirror that is garbage is refused") {
+TEST_CASE("a malformed answer of a host about its mirror is refused") {
   CHECK(parse_mirror_answer(mirror_answer("/a", {"/", "/no/such"}, false))->missing ==
         std::vector<std::string>{"/no/such"});
   CHECK_FALSE(parse_mirror_answer(mirror_answer("/a", {}, false))->is_current);
@@ -458,7 +459,7 @@ TEST_CASE("a copy is current until a file differs in a way that rsync notices, o
     for (const char* one : {"src", "src/deep"}) REQUIRE(::chmod((top / one).c_str(), 0755) == 0);
   }
   const std::string state = state_of_files(here, names);
-  CHECK_FALSE(is_current(folder.path(), "code-1", state));  // no list is known
+  CHECK_FALSE(is_current(folder.path(), "code-1", state));  // the host has no list of files yet
   REQUIRE(keep_file_list(folder.path(), "code-1", joined_names(names)));
   CHECK(is_current(folder.path(), "code-1", state));
   CHECK_FALSE(is_current(folder.path(), "code-1", ""));
@@ -485,7 +486,7 @@ TEST_CASE("a copy is current until a file differs in a way that rsync notices, o
     return [path, wanted] { REQUIRE(::chmod(path.c_str(), wanted) == 0); };
   };
   CHECK(differs_after(rewrite("false"), rewrite("true")));
-  CHECK(differs_after([&] { write(file, "eurt"); }, rewrite("true")));  // another time of change
+  CHECK(differs_after([&] { write(file, "eurt"); }, rewrite("true")));  // a new modification time
   CHECK(differs_after(mode(file, 0755), mode(file, 0600)));
   CHECK(differs_after(mode(deep, 0700), mode(deep, 0755)));
   CHECK(differs_after([&] { write(there / "gone", ""); },
@@ -543,7 +544,9 @@ TEST_CASE("values of --set reach the host by standard input and not in an argume
   CHECK(holds("args", "--remote " + word_of(request)));
 }
 
-TEST_CASE("the code: git's list with submodules and `also`, and without `exclude`") {
+TEST_CASE(
+    "the code has the files of git's list, of submodules and of `also`, without those of "
+    "`exclude`") {
   Repository code;
   write(code.top / ".gitignore", "*.log\ndata/\n");
   write(code.top / "new file\nof two lines", "x");
@@ -564,7 +567,9 @@ TEST_CASE("the code: git's list with submodules and `also`, and without `exclude
                                                          "new file\nof two lines"});
 }
 
-TEST_CASE("the code: where the command starts, and how it names the spec") {
+TEST_CASE(
+    "the code: the command starts in the current folder if the code contains it, else in the "
+    "spec's folder") {
   Repository code;
   write(code.top / "runs/deep/b.yaml", "name: b\n");
   const auto from_top = prepare_code(code.host, code.top, "runs/deep/b.yaml", code.env);
@@ -622,7 +627,7 @@ TEST_CASE("absolute paths that are missing on the host are refused") {
         std::string::npos);
 }
 
-TEST_CASE("a submission without an answer keeps its token, for the same command only") {
+TEST_CASE("after a submission without an answer, only the same command gets its token again") {
   TemporaryDirectory folder;
   Env env;
   env.set("XDG_STATE_HOME", folder.path().string());
@@ -651,7 +656,7 @@ TEST_CASE("a submission without an answer keeps its token, for the same command 
   CHECK(open_submissions(env, "far").empty());
 }
 
-TEST_CASE("a token keeps its run, and a token is 32 hexadecimal digits") {
+TEST_CASE("the run of a token is remembered, and a token has 32 hexadecimal digits") {
   TemporaryDirectory folder;
   Env env;
   env.set("XDG_STATE_HOME", folder.path().string());

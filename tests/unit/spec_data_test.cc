@@ -31,7 +31,7 @@ LoadedSpec data_loaded(const std::string& more) {
 
 const std::string kFiles = "[{url: \"https://h.org/a.bin\", sha256: " + std::string(64, 'a') + "}]";
 
-TEST_CASE("data to stage and outputs have absolute sources and places of the node") {
+TEST_CASE("a source of stage becomes absolute, and a path of the node keeps its variable") {
   const auto spec = data_loaded(
       "stage: [{from: ./a.tar.gz, to: $TMPDIR/a/, unpack: true}, {from: /d, to: $LOCAL/d}]\n"
       "outputs: [{from: $TMPDIR/ckpt, to: out/, every: 10m}]\n");
@@ -44,7 +44,7 @@ TEST_CASE("data to stage and outputs have absolute sources and places of the nod
   CHECK(spec.spec.outputs[0].to == "out");
   CHECK(spec.spec.outputs[0].every_s == 600);
 
-  // The resolved spec in the run's record means the same.
+  // The resolved spec in the run's record has the same values.
   LoadRequest again;
   again.file = "resolved.yaml";
   again.current_dir = "/elsewhere";
@@ -73,7 +73,7 @@ TEST_CASE("a place that is not on the node's own disk is refused at its line") {
   CHECK(has(refused_to("$1/a"), "begin it with a variable of the node"));
 }
 
-TEST_CASE("items of stage and outputs that contradict each other are refused") {
+TEST_CASE("overlapping, incomplete and invalid items of stage and outputs are refused") {
   CHECK(has(data_refused("stage: [{from: a, to: $T/x}, {from: b, to: $T/x/y}]\n"),
             "'$T/x/y' and '$T/x' overlap"));
   CHECK(has(data_refused("stage: [{from: a}]\n"), "to is missing"));
@@ -93,7 +93,7 @@ TEST_CASE("items of stage and outputs that contradict each other are refused") {
   CHECK(has(format_diagnostics(result.error()), "only the agent can copy data to nodes (stage)"));
 }
 
-TEST_CASE("downloads serve any program, which finds their folder in a variable") {
+TEST_CASE("download works for any program, which finds the folder in DLRUN_DOWNLOADS") {
   const auto spec = data_loaded("download: {path: ./data, files: " + kFiles + "}\n");
   REQUIRE(spec.spec.download.files.size() == 1);
   CHECK(spec.spec.download.files[0].file == "a.bin");

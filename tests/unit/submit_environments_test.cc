@@ -1,5 +1,5 @@
-// Builds environments with stand-ins for uv, pixi and spack (tests/stand_ins). With a real uv on
-// the PATH, tests/e2e/environments.bats uses that.
+// Tests how environments are built, with stand-ins for uv, pixi and spack (tests/stand_ins).
+// tests/e2e/environments.bats uses the real uv if it is on the PATH.
 
 #include <atomic>
 #include <filesystem>
@@ -98,8 +98,8 @@ TEST_CASE_FIXTURE(Project, "uv locks a project without a lock, and builds its en
 }
 
 TEST_CASE_FIXTURE(Project,
-                  "another uv.lock gets another environment, the old one stays, and the old lock "
-                  "finds it again") {
+                  "a changed uv.lock gets a new environment, the old environment stays, and the "
+                  "old uv.lock finds it again") {
   REQUIRE(message(build("uv: .")).empty());
   const std::string first = current();
   const std::string lock = read_file(folder / "uv.lock", 1U << 20U).value_or("");
@@ -114,8 +114,8 @@ TEST_CASE_FIXTURE(Project,
 }
 
 TEST_CASE_FIXTURE(Project,
-                  "an outdated uv.lock is refused with uv's words and the key's place, and leaves "
-                  "no environment") {
+                  "an outdated uv.lock is refused with uv's message and the key's place, and "
+                  "leaves no environment") {
   write("uv.lock", "version = 1\n");
   const auto problem = message(build("uv: ."));
   CHECK(has(problem, "x.yaml:4:"));
@@ -154,7 +154,7 @@ TEST_CASE_FIXTURE(Project, "the tools do not see secrets, and see the variables 
   CHECK(has(problem, "token= index=https://i"));
 }
 
-TEST_CASE_FIXTURE(Project, "a missing tool and a missing file are refused with their places") {
+TEST_CASE_FIXTURE(Project, "a missing tool and a missing file are refused with the key's place") {
   context.env.set("PATH", "/usr/bin:/bin");
   const auto tools = [&](const std::string& environment) {
     return message(check_environments(context, experiment(environment)));

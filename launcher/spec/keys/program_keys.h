@@ -165,8 +165,8 @@ inline constexpr KeyRow kProgramKeys[] = {
    .example = "closest"},
   {.path = "launch.agent", FIELD(launch.agent),
    .help = "With false the script needs nothing of dlrun on the nodes. The preset may then use "
-           "only variables that a shell can set, and the spec may not use retry, health or "
-           "environment.secrets.",
+           "only variables that a shell can set, and the spec may not use retry, health, "
+           "profile, stage, outputs, environment.secrets, sweep.pack or sweep.stop_early.",
    .fallback = "true", .example = "true"},
   {.path = "launch.srun", FIELD(launch.srun), .option = srun(),
    .help = "srun gets these other options by their long names.",

@@ -1,6 +1,6 @@
 #pragma once
-// A part of the key table (launcher/spec/spec_keys.h): retry, health, after, code, sweep and
-// submit, then reserved keys.
+// A part of the key table (launcher/spec/spec_keys.h): retry, health, profile, after, code,
+// sweep and submit, then reserved keys.
 
 #include "common/cause_words.h"
 #include "common/joined.h"
@@ -127,7 +127,8 @@ inline constexpr KeyRow kRunKeys[] = {
            "the spec, or a parameter of your own program: its value replaces {NAME} in "
            "launch.command and environment.vars, where a literal brace is then written twice. "
            "With sweep.random or sweep.ask a name may have {min, max} instead of a list, and log: "
-           "true. If min and max of your own parameter are whole numbers, all its values are.",
+           "true. If min and max of your own parameter are whole numbers, all values of "
+           "the parameter are whole numbers.",
    .example = "{lr: [0.1, 0.01], depth: [4, 8]}"},
   {.path = "sweep.points", FIELD(sweep.points),
    .help = "The sweep has exactly these combinations. This key cannot be combined with parameters "
