@@ -8,8 +8,8 @@ Half of the strings are generated: each way out of a quotation combined with eac
 command. Each key gets every third string of STRINGS and every twelfth generated string; jobs get
 every fourth string, and `dlrun run` gets every second one. With --rest each key gets every 40th
 string, and jobs get every 12th. --all uses all of them. --turn shifts the selection; its default is
-the day of the year, so that each string is in each place within some weeks. The output shows the turn; --turn with this
-number repeats the selection.
+the day of the year, so that each string is in each place within some weeks. The output shows the
+turn; --turn with this number repeats the selection.
 
 Runs as an ordinary user on the testbed, in an empty folder that the nodes see. Each string in each
 key is either refused (exit 2, an error that names the key, nothing written) or arrives byte for
@@ -123,6 +123,8 @@ def value_with(key, text):
         return {IN_MAP[key]: text}
     if key == "launch.command":
         return ["true", text]
+    if key == "stage":
+        return [{"from": text, "to": "$TMPDIR/data"}]
     return text
 
 
@@ -150,6 +152,12 @@ def render(key, text, number, failures):
         values.setdefault("container.runtime", "pyxis")
     if key == "environment.conda.module":
         values["environment.conda.name"] = "custom"
+    if key == "environment.pixi.environment":
+        values["environment.pixi.project"] = "."
+    if key == "environment.uenv.views":
+        values["environment.uenv.images"] = ["image"]
+    if key == "download.path":
+        values["download.files"] = [{"url": "https://example.org/file", "sha256": "ab" * 32}]
     if key == "submit.url":
         values["submit.via"] = "slurmrestd"
     if key.startswith("train.") or key.startswith("checkpoint."):
@@ -231,7 +239,8 @@ def derived_value(key, text):
     """Returns the value that dlrun derives from a text: the text itself, or a path."""
     form = KEY_FORMATS.get(key)
     is_path = (form in ("kPath", "kPattern") or (form == "kMaybePath" and "/" in text)
-               or (form == "kImage" and re.match(r"\.?\.?/|~/", text)) or key == "container.mounts")
+               or (form == "kImage" and re.match(r"\.?\.?/|~/", text))
+               or key in ("container.mounts", "stage"))
     return path_of(text) if is_path else text
 
 
@@ -246,7 +255,7 @@ def is_derived_value(key, text, arrived, before=b"", after=b""):
 
 
 RECORDER = """#!/bin/bash
-# Replaces srun, module and conda in a job: writes its arguments to a file.
+# Replaces srun, conda and other commands in a job: writes its arguments to a file.
 printf '%s\\0' "$(basename "$0")" "$@" >> "$RECORD"
 """
 
@@ -302,7 +311,7 @@ def check_directives(keys, every_one, failures):
                 elif arrived is None:
                     refusal = done.stderr.decode("utf-8", "replace")
                     if (done.returncode == 0
-                        or not re.search(r"error|invalid|Invalid|Unable", refusal)):
+                        or not re.search(r"error|invalid|Invalid|Unable|unrecognized", refusal)):
                         failures.add(key, text, f"sbatch did not show --{name} and did not refuse: "
                                      f"{refusal[-300:]}")
                     elif "Invalid time specification" in refusal and f"): {text}\n" not in refusal:
@@ -360,12 +369,12 @@ PARSED = {"resources.time": "90s", "resources.mem": "64G", "resources.mem_per_cp
           "resources.gpus_per_node": "a100:4", "resources.gpus_per_task": "1",
           "resources.hint": "nomultithread", "resources.threads_per_core": "1", "site": "generic",
           "launch.preset": "mpi", "container.runtime": "enroot", "checkpoint.every": "500 steps",
-          "checkpoint.signal_before": "60s", "submit.via": "sbatch",
+          "checkpoint.signal_before": "60s", "submit.via": "sbatch", "profile.tool": "perf",
           "submit.url": "unix:/run/slurmrestd/socket"}
 SWITCHES = {"environment.modules.purge", "container.writable", "container.mount_home",
             "container.remap_root", "container.entrypoint"}
 # Keys that dlrun reads when the script is submitted; the script's shell does not.
-READ_LATER = {"submit.token_file"}
+READ_LATER = {"submit.token_file", "download.path"}
 # Slurm has a grammar of its own for the values of these keys. It shows them in another form, or
 # refuses them silently, so the test can only detect executed commands.
 SLURMS_OWN = {"resources.signal", "resources.distribution", "resources.exclusive"}
@@ -520,7 +529,7 @@ def check_prologue(pairs, failures):
     """Checks the keys that become neither a directive nor a part of the program: a recorder gets
     the words that bash passes on in a job."""
     os.makedirs("bin", exist_ok=True)
-    for name in ("srun", "conda"):
+    for name in ("srun", "conda", "spack", "pixi", "readlink"):
         with open(f"bin/{name}", "w", encoding="ascii") as out:
             out.write(RECORDER)
         os.chmod(f"bin/{name}", 0o755)
@@ -531,9 +540,9 @@ def check_prologue(pairs, failures):
             continue
         record = f"{HOME}/record-{index}"
         # lead starts the recorder in place of srun. module and conda are functions, as on a
-        # cluster, and so is the command that sources an environment.
+        # cluster, and so are the commands that source an environment and enter a project.
         header = "".join(f"{name}() {{ printf '%s\\0' {name} \"$@\" >> {record}; }}; export -f "
-                         f"{name}\n" for name in ("module", "conda", "."))
+                         f"{name}\n" for name in ("module", "conda", ".", "cd"))
         wrapper = (f"#!/bin/bash\nexport RECORD={record} PATH={HOME}/bin:$PATH\n{header}bash "
                    f"{HOME}/{script}\n")
         with open(f"w{index}.sh", "w", encoding="ascii") as out:
@@ -570,6 +579,14 @@ def is_word(key, text, word):
         return bool(both) and all(is_derived_value(key, text, part) for part in both.groups())
     if key == "environment.venv":
         return is_derived_value(key, text, word, after=b"/bin/activate")
+    if key == "environment.uv.project":
+        return is_derived_value(key, text, word, after=b"/.dlrun/uv/current")
+    if key == "environment.eessi":
+        return is_derived_value(key, text, word, b"/cvmfs/software.eessi.io/versions/",
+                                b"/init/bash")
+    if key == "stage":
+        return (word.startswith(b'{"from":')
+                and is_derived_value(key, text, json.loads(word)["from"].encode()))
     return (is_derived_value(key, text, word)
             or (option != b"" and is_derived_value(key, text, word, before=option + b"=")))
 
