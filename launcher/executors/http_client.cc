@@ -74,9 +74,9 @@ struct HttpClient::State {
 
   /// Opens and connects a socket for libcurl, and checks the other end. If libcurl opened the
   /// socket, only versions from 7.80 on would let dlrun check it before anything is sent.
-  static curl_socket_t open_checked(void* state, curlsocktype, struct curl_sockaddr* address) {
+  static curl_socket_t open_checked(void* state, curlsocktype, struct curl_sockaddr* place) {
     State& self = *static_cast<State*>(state);
-    UniqueFd socket = connected_socket(*address);
+    UniqueFd socket = connected_socket(*place);
     if (!socket.is_open()) return CURL_SOCKET_BAD;
     if (auto checked = self.check_peer(socket.get()); !checked) {
       self.peer_error = std::move(checked.error());

@@ -52,7 +52,9 @@ class PathCheck {
       for (const YamlId item : node.items) visit(item, key);
     } else if (node.kind == YamlNode::Kind::kScalar) {
       const KeyRow* row = find_key(key);
-      if (row != nullptr && is_path(row->format, node.text)) check_value(key, node);
+      if (row == nullptr) row = find_key(section_shorthand(key));
+      const bool is_source = key == "stage.from";
+      if (is_source || (row != nullptr && is_path(row->format, node.text))) check_value(key, node);
     }
   }
 

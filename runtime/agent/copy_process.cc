@@ -15,11 +15,19 @@
 #include "runtime/agent/pump.h"
 
 namespace dlrun::agent {
+namespace {
+
+constexpr int kPipeBytes = 1 << 20;
+
+}  // namespace
 
 Result<> CopyProcess::start(const Env& env, const std::vector<std::string>& arguments) {
   if (pid_ > 0) return fail(Errc::kInternal, "a copy is under way");
   auto pipe = make_output_pipe();
   if (!pipe) return tl::unexpected<Error>(pipe.error());
+  // The report of many items may need more than the usual 64 KiB. The process could not end while
+  // it waits for room in the pipe.
+  ::fcntl(pipe->write_end.get(), F_SETPIPE_SZ, kPipeBytes);
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   Program program{.argv = {"/proc/self/exe"},
                   .env = env,

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <system_error>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include <nlohmann/json.hpp>

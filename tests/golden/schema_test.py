@@ -80,7 +80,9 @@ class Schema(unittest.TestCase):
         return [line for line in said.stderr.splitlines() if place.match(line)
                 and "exclude each other" not in line
                 and "needs container" not in line and "needs health.idle_gpu_after" not in line
-                and "needs environment." not in line
+                and "needs environment." not in line and "needs profile.tool" not in line
+                and "download.path is missing" not in line
+                and "download.files is missing" not in line
                 and "needs train.local_steps" not in line and "needs train.device: cuda" not in line
                 and "needs train.data.dataset: patches" not in line
                 and "sweep.parameters is missing" not in line and "No such file" not in line

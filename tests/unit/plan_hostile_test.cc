@@ -287,7 +287,13 @@ TEST_CASE("a hostile string in any other key is refused or stays inside its own 
                                       "launch.gpu_bind",
                                       "launch.srun.network",
                                       "environment.venv",
-                                      "environment.conda.name"};
+                                      "environment.conda.name",
+                                      "environment.uv.project",
+                                      "environment.pixi.project",
+                                      "environment.spack",
+                                      "environment.eessi",
+                                      "environment.uenv.images",
+                                      "download.path"};
   std::size_t rendered = 0;
   std::string prologue_free;
   for (const std::string& key : keys) {

@@ -602,12 +602,16 @@ TEST_CASE("code larger than sync.max is refused with its largest files") {
 TEST_CASE("paths of a spec that are wrong on a host are refused by key, with their places") {
   Repository code;
   write(code.top / "exp.yaml", fmt::format("base: ../common.yaml\n"
-                                           "environment: {{venv: {}/venv}}\n"
-                                           "container: {{image: ../image.sqsh}}\n",
+                                           "environment: {{venv: {0}/venv, pixi: {0}/pixi}}\n"
+                                           "container: {{image: ../image.sqsh}}\n"
+                                           "stage: [{{from: {0}/data, to: $TMPDIR/data}}]\n",
                                            code.top.string()));
   const auto text = error_text(code.prepare());
   CHECK(text.find("[1:7] base: '../common.yaml' leaves the tree") != std::string::npos);
-  CHECK(text.find("environment.venv") != std::string::npos);
+  for (const char* key : {"environment.venv", "environment.pixi", "stage.from"}) {
+    CAPTURE(key);
+    CHECK(text.find(fmt::format("{}: '{}/", key, code.top.string())) != std::string::npos);
+  }
   CHECK(text.find("is a path of this machine") != std::string::npos);
   CHECK(text.find("[3:20] container.image") != std::string::npos);
 }
