@@ -53,8 +53,8 @@ struct Prologue {
   std::string conda_module, conda_name, venv;
   std::string uv_project;  ///< its folder, absolute
   std::string pixi_project, pixi_environment;
-  std::string spack;  ///< an environment: a name, or an absolute folder
-  std::string eessi;  ///< a version
+  std::string spack;                  ///< an environment: a name, or an absolute folder
+  std::string eessi;                  ///< a version
   std::vector<PlannedVariable> vars;  ///< exported byte for byte
   /// The image in which the script looks up NVIDIA_DRIVER_CAPABILITIES. If the image is not an
   /// absolute path, the script cannot read it and requests all parts of NVIDIA's driver. nullopt:
@@ -117,7 +117,7 @@ struct LaunchPlan {
   /// sbatch's options in the script's order; salloc gets most of them, too.
   std::vector<PlannedOption> directives;
   std::vector<PlannedDependency> after;  ///< the spec's `after`; submit looks up the jobs of runs
-  bool output_given = false;  ///< the spec sets resources.output, which submit then keeps
+  bool output_given = false;            ///< the spec sets resources.output, which submit then keeps
   std::optional<std::string> clusters;  ///< the value of -M in every query about the run
   std::optional<RestServer> server;     ///< the slurmrestd to submit to; nullopt: sbatch
   Prologue prologue;
