@@ -203,9 +203,8 @@ class Arrays {
 
  private:
   std::size_t max_points_, pack_;
-  std::map<std::string, std::size_t>
-      newest_arrays_;              ///< from head_of() to the newest such array
-  std::vector<LaunchPlan> plans_;  ///< the plan of each array's first point
+  std::map<std::string, std::size_t> newest_arrays_;  ///< from head_of() to the newest such array
+  std::vector<LaunchPlan> plans_;                     ///< the plan of each array's first point
   std::vector<Packing> packings_;
 };
 

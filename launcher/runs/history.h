@@ -122,7 +122,7 @@ class RunHistory {
   std::size_t events_left_out_ = 0, damaged_lines_ = 0;
   off_t offset_ = 0;
   ino_t inode_ = 0;
-  RecordParts parts_;       ///< the parts of the file to read, chosen when reading began
+  RecordParts parts_;  ///< the parts of the file to read, chosen when reading began
   /// Only every stride_-th progress or samples event is parsed. Above 1 while read_more() reads the
   /// contents that a large file had when reading began.
   std::size_t stride_ = 1;
