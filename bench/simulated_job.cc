@@ -326,8 +326,9 @@ void Simulation::close(SimulatedRank& rank) {
 
 void Simulation::handle(SimulatedRank& rank, const to_rank::Start& start) {
   if (rank.phase != RankPhase::kJoined) return;
-  if (start.master_addr != address_of(0) || start.master_port != kMasterPort ||
-      start.addr != address_of(rank.number)) {
+  // All ranks connect from loopback addresses, in whose place lead gives its own address.
+  if (start.master_addr.empty() || start.master_port != kMasterPort ||
+      start.addr != start.master_addr) {
     return fail_for(fmt::format("rank {} was told that rank 0 is at {}:{} and itself at {}",
                                 rank.number, start.master_addr, start.master_port, start.addr));
   }

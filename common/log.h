@@ -122,8 +122,8 @@ void write_line(LogLevel level, std::string_view message, std::span<const LogFie
   return level <= log_detail::level.load(std::memory_order_relaxed);
 }
 
-/// Logs a fixed message of dlrun with fields. Values are escaped, so that a line is always one line,
-/// and secrets in them are masked. A field with an empty text is left out.
+/// Logs a fixed message of dlrun with fields. Values are escaped, so that a line is always one
+/// line, and secrets in them are masked. A field with an empty text is left out.
 inline void log_line(LogLevel level, std::string_view message,
                      std::initializer_list<LogField> fields = {}) {
   if (is_logged(level)) log_detail::write_line(level, message, {fields.begin(), fields.size()});

@@ -15,7 +15,7 @@ _dlrun_set() {
     train.data.dataset) words='mnist idx cifar10 arrays digits patches' ;;
     train.model) words='mlp cnn resnet18 resnet50 efficientnet-b0' ;;
     train.loss) words='softmax sigmoid' ;;
-    train.optimizer.name) words='adam adamw sgd nesterov rmsprop lars lamb novograd' ;;
+    train.optimizer.name) words='adam adamw sgd nesterov rmsprop lars lamb novograd lion' ;;
     train.optimizer.state) words='whole sharded' ;;
     train.compression) words='none bf16 fp16' ;;
     train.lr_scaling) words='none linear sqrt' ;;
@@ -63,7 +63,7 @@ _dlrun() {
   fi
   local options='' runs='' verbs='' words='' files=''
   case $command in
-    submit) options='-h --help --set --runs --watch --dry-run --test-only --json -v --verbose --log-file' ;;
+    submit) options='-h --help --set --runs --watch --dry-run --test-only --continue --json -v --verbose --log-file' ;;
     render) options='-h --help --set --runs -o --output --force --point -v --verbose --log-file' ;;
     check) options='-h --help --set --runs --json -v --verbose --log-file' ;;
     interactive) options='-h --help --set --runs --point --dry-run -v --verbose --log-file' ;;
@@ -76,7 +76,7 @@ _dlrun() {
     wait) options='-h --help --json -v --verbose --log-file' runs=1 ;;
     cancel) options='-h --help -v --verbose --log-file' runs=1 ;;
     attach) options='-h --help --node --dry-run -v --verbose --log-file' runs=1 ;;
-    forward) options='-h --help --node --socket -v --verbose --log-file' runs=1 ;;
+    forward) options='-h --help --node --socket --any-user -v --verbose --log-file' runs=1 ;;
     ssh-config) options='-h --help --node --connect -v --verbose --log-file' runs=1 ;;
     sweep) options='-h --help --sort --ascending --descending -n --limit --json -v --verbose --log-file' runs=1 ;;
     nodes) options='-h --help --runs --file --forget --json -v --verbose --log-file' ;;

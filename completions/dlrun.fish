@@ -30,7 +30,7 @@ function __dlrun_set
         case train.loss
             set words softmax sigmoid
         case train.optimizer.name
-            set words adam adamw sgd nesterov rmsprop lars lamb novograd
+            set words adam adamw sgd nesterov rmsprop lars lamb novograd lion
         case train.optimizer.state
             set words whole sharded
         case train.compression
@@ -109,6 +109,7 @@ complete -c dlrun -n '__fish_seen_subcommand_from submit' -l runs -rF -d 'Folder
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -l watch -d 'Follow the log until the job ends; exit with 0, or with 5 if the run failed'
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -l dry-run -d 'Print what dlrun would do; write and submit nothing'
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -l test-only -d 'Ask Slurm whether and when the job would run; submit nothing'
+complete -c dlrun -n '__fish_seen_subcommand_from submit' -l continue -x -d 'Continue the search RUN: its program first gets the results of the earlier points'
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -l json -d 'Print a JSON object'
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
@@ -197,6 +198,7 @@ complete -c dlrun -n '__fish_seen_subcommand_from attach' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from forward' -s h -l help -d 'Print the help of the command and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from forward' -l node -x -d 'Node of the job to use (default: the first node)'
 complete -c dlrun -n '__fish_seen_subcommand_from forward' -l socket -d 'Listen on a unix socket that only you can open (default if you logged in by ssh and give no LOCAL)'
+complete -c dlrun -n '__fish_seen_subcommand_from forward' -l any-user -d 'Connect to programs of other users of the node, too (default: only to yours and root`s)'
 complete -c dlrun -n '__fish_seen_subcommand_from forward' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
 complete -c dlrun -n '__fish_seen_subcommand_from forward' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from forward' -a '(__dlrun_runs)'

@@ -222,6 +222,7 @@ Result<> RemoteProcess::take(UniqueFd& fd, MarkerFilter& filter, const Sink& sin
 
 Result<bool> RemoteProcess::step(const Sink& out, const Sink& err) {
   if (!out_.is_open() && !err_.is_open()) return false;
+  if (input_ == Input::kRaw && input_ended_ && to_send_.empty()) in_.reset();
   const bool wants_input =
       input_ != Input::kNone && !input_ended_ && to_send_.size() < kMostWaiting;
   std::array<pollfd, 4> waits{pollfd{out_.get(), POLLIN, 0}, pollfd{err_.get(), POLLIN, 0},
@@ -232,7 +233,6 @@ Result<bool> RemoteProcess::step(const Sink& out, const Sink& err) {
   if (waits[1].revents != 0) DLRUN_TRY(take(err_, err_filter_, err));
   if (waits[2].revents != 0) write_some();
   if (waits[3].revents != 0) read_input();
-  if (input_ == Input::kRaw && input_ended_ && to_send_.empty()) in_.reset();
   return true;
 }
 

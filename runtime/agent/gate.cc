@@ -28,7 +28,8 @@ static_assert(kLookAtSilence * 2 <= kLongestCounted);
 /// Empties a buffer. Frees its memory if it has grown for a large message.
 void empty_buffer(std::string& buffer) {
   if (buffer.capacity() > Gate::kBufferKeptBytes) {
-    buffer = std::string();
+    // An assignment of an empty string would keep the memory.
+    std::string().swap(buffer);
   } else {
     buffer.clear();
   }

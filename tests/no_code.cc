@@ -1,1 +1,0 @@
-// The only file of dlrun_test_headers, which exists for its precompiled headers.
