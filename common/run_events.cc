@@ -19,6 +19,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kResultFields = 64;
 constexpr std::size_t kLongestName = 64;
 constexpr std::size_t kLongestText = 256;
+constexpr std::size_t kMostComponents = 64;
 
 constexpr std::string_view kBeforeTime = R"({"t":")";
 constexpr std::string_view kBeforeKind = R"(","event":")";
@@ -44,7 +45,7 @@ constexpr EventClass class_of_type() {
 
 bool is_kept_in_result(std::string_view name, const Json& value) {
   if (name == "t" || name == "event" || name == "attempt" || name == "final" || name == "op" ||
-      name == "crc")
+      name == "crc" || name == "component")
     return false;
   if (name.size() > kLongestName) return false;
   if (value.is_string()) return value.get_ref<const std::string&>().size() <= kLongestText;
@@ -132,6 +133,38 @@ Claimed Claimed::of(const Json& fields) {
           .host = json_read::text(fields, "host"),
           .pid = count_in(fields, "pid"),
           .again = json_read::truth(fields, "again")};
+}
+
+Json Components::Component::fields() const {
+  return {{"name", name}, {"role", role}, {"nodes", nodes}, {"ranks", ranks}, {"after", after}};
+}
+Components::Component Components::Component::of(const Json& fields) {
+  return {.name = json_read::text(fields, "name"),
+          .role = json_read::text(fields, "role"),
+          .nodes = count_in(fields, "nodes"),
+          .ranks = count_in(fields, "ranks"),
+          .after = texts_in(fields, "after")};
+}
+
+std::string Components::leading() const {
+  const auto found = std::find_if(components.begin(), components.end(),
+                                  [](const Component& one) { return one.role == "main"; });
+  return found == components.end() ? std::string() : found->name;
+}
+Json Components::fields() const {
+  Json list = Json::array();
+  for (const Component& one : components) list.push_back(one.fields());
+  return {{"components", std::move(list)}};
+}
+Components Components::of(const Json& fields) {
+  Components read;
+  const Json* list = list_in(fields, "components");
+  if (list == nullptr) return read;
+  for (const Json& one : *list) {
+    if (one.is_object() && read.components.size() < kMostComponents)
+      read.components.push_back(Component::of(one));
+  }
+  return read;
 }
 
 Json Started::fields() const {
@@ -347,6 +380,20 @@ AttemptEnd AttemptEnd::of(const Json& fields) {
   return end;
 }
 
+Json ComponentReady::fields() const {
+  return {{"addr", addr}, {"seconds", seconds}};
+}
+ComponentReady ComponentReady::of(const Json& fields) {
+  return {.addr = json_read::text(fields, "addr"), .seconds = seconds_in(fields)};
+}
+
+Json ComponentRestart::fields() const {
+  return {{"code", code}, {"left", left}};
+}
+ComponentRestart ComponentRestart::of(const Json& fields) {
+  return {.code = count_in(fields, "code"), .left = count_in(fields, "left")};
+}
+
 Json Restarting::fields() const {
   Json json{{"cause", cause.text()}, {"left", left}, {"by", by.text()}};
   if (!exclude.empty()) json["exclude"] = exclude;
@@ -397,7 +444,8 @@ Json fields_of(const RunEvent& event) {
 RecordedEvent event_of(const Json& object) {
   RecordedEvent read{.time = json_read::text(object, "t"),
                      .attempt = json_read::integer(object, "attempt"),
-                     .event = events::Unknown{.kind = json_read::text(object, "event")}};
+                     .event = events::Unknown{.kind = json_read::text(object, "event")},
+                     .component = json_read::text(object, "component")};
   const auto kind = std::get<events::Unknown>(read.event).kind;
   each_known([&]<typename Event>(std::type_identity<Event>) {
     if (kind == Event::kKind) read.event = Event::of(object);
@@ -410,6 +458,7 @@ Json object_of(const RecordedEvent& recorded) {
   Json object{{"t", recorded.time},
               {"event", kind_of(recorded.event)},
               {"attempt", recorded.attempt.value_or(0)}};
+  if (!recorded.component.empty()) object["component"] = recorded.component;
   const Json fields = fields_of(recorded.event);
   for (const auto& [key, value] : fields.items()) {
     if (!object.contains(key) && key != "crc") object[key] = value;

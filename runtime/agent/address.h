@@ -49,6 +49,9 @@ struct Listener {
 /// sets SO_REUSEADDR, as servers do, can still bind this port by its number.
 [[nodiscard]] Result<Listener> hold_free_port();
 
+/// Binds this port again, in the same way. Fails with kIo if a program listens on it.
+[[nodiscard]] Result<Listener> hold_port(std::uint16_t port);
+
 /// Returns the name of this host (gethostname(2)).
 [[nodiscard]] std::string own_host();
 

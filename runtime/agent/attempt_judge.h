@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/record_words.h"
+#include "common/run_events.h"
 #include "runtime/agent/container_messages.h"
 #include "runtime/agent/messages.h"
 
@@ -80,6 +81,9 @@ struct Judgement {
 
 /// Returns the final end of an attempt.
 [[nodiscard]] Judgement judge(EndFacts facts);
+
+/// Returns the event that records the end of an attempt. seconds: its duration.
+[[nodiscard]] events::AttemptEnd recorded_end(const AttemptEnd& end, double seconds);
 
 /// Names the container as the reason if a rank never joined and the container tool reported an
 /// error. Returns false, and changes nothing, if the container is not the reason or is already
