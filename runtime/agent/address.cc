@@ -91,8 +91,7 @@ Result<Listener> bind_port(bool loopback_only, int flags, std::uint16_t port = 0
     }
     error = errno;
   }
-  if (port != 0)
-    return fail(Errc::kIo, "TCP port {} cannot be bound: {}", port, errno_text(error));
+  if (port != 0) return fail(Errc::kIo, "TCP port {} cannot be bound: {}", port, errno_text(error));
   return fail(Errc::kIo, "no TCP port can be bound: {}", errno_text(error));
 }
 
@@ -143,6 +142,14 @@ Result<Listener> hold_free_port() {
 
 Result<Listener> hold_port(std::uint16_t port) {
   return bind_port(false, 0, port);
+}
+
+std::vector<std::string> lead_addresses(bool is_local) {
+  constexpr std::size_t kAddressesLimit = 8;
+  auto addresses = is_local ? std::vector<std::string>{} : own_addresses();
+  if (addresses.empty()) addresses.emplace_back("127.0.0.1");
+  if (addresses.size() > kAddressesLimit) addresses.resize(kAddressesLimit);
+  return addresses;
 }
 
 std::vector<std::string> own_addresses() {

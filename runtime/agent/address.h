@@ -35,6 +35,10 @@ struct Listener {
 /// container bridges. Leaves out loopback addresses and link-local IPv6 addresses.
 [[nodiscard]] std::vector<std::string> own_addresses();
 
+/// Returns the addresses over which ranks can reach lead on this machine, best first: at least one
+/// and at most 8. is_local: all ranks run on this machine.
+[[nodiscard]] std::vector<std::string> lead_addresses(bool is_local);
+
 /// Starts a TCP connection. The returned socket is non-blocking. It becomes writable once the
 /// connection is established or has failed.
 [[nodiscard]] Result<UniqueFd> begin_connect(const Endpoint& endpoint);

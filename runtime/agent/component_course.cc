@@ -8,6 +8,23 @@
 namespace dlrun::agent {
 namespace {
 
+/// Returns true if the end of a component for this reason says nothing about its next start. The
+/// other reasons would end the next start, too, or end the whole job.
+bool is_components_own(EndReason reason) {
+  switch (reason) {
+    case EndReason::kOk:
+    case EndReason::kRankFailed:
+    case EndReason::kLaunchFailed:
+    case EndReason::kLauncherLost:
+    case EndReason::kJoinTimeout:
+    case EndReason::kHang:
+    case EndReason::kNotReady:
+      return true;
+    default:
+      return false;
+  }
+}
+
 /// Adds the texts of `news` that `all` lacks.
 void add_missing(std::vector<std::string>& all, const std::vector<std::string>& news) {
   for (const auto& text : news) {
@@ -58,7 +75,7 @@ void ComponentCourse::on_ready(std::size_t at) {
 void ComponentCourse::on_failing(std::size_t at, const AttemptEnd& end) {
   const auto& one = components_[at];
   if (decider_ || mains_are_done() || one.is_stop_ordered || end.code == 0) return;
-  if (one.restarts < one.options.retries && !end.is_cancelled) return;  // see on_over()
+  if (may_restart(one, end)) return;  // on_over() decides, once the cause is known
   decider_ = at;
 }
 
@@ -96,10 +113,9 @@ bool ComponentCourse::may_start(const Component& one) const {
 }
 
 bool ComponentCourse::may_restart(const Component& one, const AttemptEnd& end) const {
-  if (one.restarts >= one.options.retries || end.is_cancelled || end.is_slurms_doing ||
-      !end.lost_nodes.empty() || mains_are_done())
+  if (one.restarts >= one.options.retries || !is_components_own(end.reason) || end.is_cancelled ||
+      end.is_slurms_doing || !end.lost_nodes.empty() || mains_are_done())
     return false;
-  // The other causes would end the next start, too, or end the whole job.
   return end.cause == Cause::kNone || end.cause == Cause::kFailure || end.cause == Cause::kOom ||
          end.cause == Cause::kHang;
 }
@@ -150,9 +166,9 @@ bool ComponentCourse::is_over() const {
 }
 
 const ComponentCourse::Component& ComponentCourse::leading() const {
-  return *std::find_if(
-      components_.begin(), components_.end(),
-      [](const Component& one) { return one.options.role == ComponentRole::kMain; });
+  return *std::find_if(components_.begin(), components_.end(), [](const Component& one) {
+    return one.options.role == ComponentRole::kMain;
+  });
 }
 
 AttemptEnd ComponentCourse::attempt_end() const {

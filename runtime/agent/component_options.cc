@@ -19,9 +19,8 @@ std::vector<std::string> circle_of(const std::vector<ComponentOptions>& componen
   for (bool has_changed = true; has_changed;) {
     has_changed = false;
     for (const auto& one : components) {
-      const bool may = std::all_of(one.after.begin(), one.after.end(), [&](const auto& other) {
-        return can_start.contains(other);
-      });
+      const bool may = std::all_of(one.after.begin(), one.after.end(),
+                                   [&](const auto& other) { return can_start.contains(other); });
       if (may && can_start.insert(one.name).second) has_changed = true;
     }
   }
@@ -45,6 +44,11 @@ bool is_component_name(std::string_view name) {
          });
 }
 
+std::string component_of(const Env& env) {
+  auto name = env.get_or("DLRUN_COMPONENT", "");
+  return env.has("DLRUN_LEAD") && is_component_name(name) ? name : std::string();
+}
+
 std::string variable_word(std::string_view component) {
   std::string text(component);
   for (auto& c : text) {
@@ -52,6 +56,39 @@ std::string variable_word(std::string_view component) {
     if (c == '-') c = '_';
   }
   return text;
+}
+
+Result<> check_component(const ComponentOptions& component) {
+  const auto& name = component.name;
+  if (!is_component_name(name)) {
+    return fail(Errc::kUsage,
+                "--component '{}' is not a letter followed by letters, digits, '-' and '_', at "
+                "most {} of them",
+                printable(name), kComponentNameLimitBytes);
+  }
+  if (component.nodes < 1 || component.ranks < component.nodes)
+    return fail(Errc::kUsage,
+                "component '{}' needs --component-nodes, and at least as many --component-ranks",
+                name);
+  if (component.het_group.has_value() == component.first_node.has_value())
+    return fail(Errc::kUsage, "component '{}' needs either --component-first-node or --het-group",
+                name);
+  if (component.ready.kind != ReadyCheck::Kind::kJoined && component.ports == 0)
+    return fail(Errc::kUsage, "component '{}': --ready-http and --ready-tcp need --port-count 1",
+                name);
+  if (component.retries > 0 && component.role == ComponentRole::kMain)
+    return fail(Errc::kUsage,
+                "component '{}': only a service has --component-retry; a main component that fails "
+                "ends the attempt (--retry)",
+                name);
+  const auto rank = std::find(component.step.begin(), component.step.end(), "rank");
+  const auto program = std::find(rank, component.step.end(), "--");
+  if (rank == component.step.begin() || component.step.end() - program < 2)
+    return fail(Errc::kUsage,
+                "component '{}': its command is not `SRUN-OPTIONS... dlrun-agent rank ... -- "
+                "PROGRAM...`",
+                name);
+  return {};
 }
 
 Result<> check_components(const std::vector<ComponentOptions>& components) {
@@ -78,11 +115,9 @@ Result<> check_components(const std::vector<ComponentOptions>& components) {
     }
   }
   if (const auto circle = circle_of(components); !circle.empty())
-    return fail(Errc::kUsage, "--after: the components {} wait for each other",
-                join(circle, ", "));
-  if (std::none_of(components.begin(), components.end(), [](const ComponentOptions& one) {
-        return one.role == ComponentRole::kMain;
-      }))
+    return fail(Errc::kUsage, "--after: the components {} wait for each other", join(circle, ", "));
+  if (std::none_of(components.begin(), components.end(),
+                   [](const ComponentOptions& one) { return one.role == ComponentRole::kMain; }))
     return fail(Errc::kUsage, "no component has --role main; the job would never end");
   const bool is_het = components.front().het_group.has_value();
   for (const auto& one : components) {
@@ -93,9 +128,9 @@ Result<> check_components(const std::vector<ComponentOptions>& components) {
 }
 
 const ComponentOptions& leading_component(const std::vector<ComponentOptions>& components) {
-  return *std::find_if(
-      components.begin(), components.end(),
-      [](const ComponentOptions& one) { return one.role == ComponentRole::kMain; });
+  return *std::find_if(components.begin(), components.end(), [](const ComponentOptions& one) {
+    return one.role == ComponentRole::kMain;
+  });
 }
 
 }  // namespace dlrun::agent

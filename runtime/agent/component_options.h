@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/env.h"
 #include "common/result.h"
 
 namespace dlrun::agent {
@@ -54,8 +55,15 @@ struct ComponentOptions {
 /// kComponentNameLimitBytes of them.
 [[nodiscard]] bool is_component_name(std::string_view name);
 
+/// Returns the component of this rank, from DLRUN_COMPONENT, which lead sets; empty if the job has
+/// one program, if there is no lead, or if the name is not valid.
+[[nodiscard]] std::string component_of(const Env& env);
+
 /// Returns the X of DLRUN_COMPONENT_X_ADDR: the name in capitals, with '_' for '-'.
 [[nodiscard]] std::string variable_word(std::string_view component);
+
+/// Fails with kUsage if an option is missing, or contradicts another one of the same component.
+[[nodiscard]] Result<> check_component(const ComponentOptions& component);
 
 /// Fails with kUsage if the components contradict each other: two names with the same variables, an
 /// unknown name in --after, a circle, or no main component.

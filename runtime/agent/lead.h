@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "common/env.h"
+#include "runtime/agent/component_options.h"
 #include "runtime/agent/retry.h"
 #include "runtime/agent/stop_early.h"
 
@@ -52,8 +53,10 @@ struct LeadOptions {
   /// With never_started: the container tool's message when the container could not be made. Empty:
   /// the container is not the reason.
   std::string container_message;
-  /// The srun command line; with `local` the `dlrun-agent rank` command line.
+  /// The srun command line; with `local` the `dlrun-agent rank` command line. Empty if the job has
+  /// components.
   std::vector<std::string> command;
+  std::vector<ComponentOptions> components;  ///< empty: the job has one program
 };
 
 /// Leads the run to its end and returns the exit code of the process. Blocks signals and writes to

@@ -73,8 +73,7 @@ std::optional<std::vector<GpuUse>> gpus_in(const Json& message, const char* key)
 }
 
 Json json_of(const ComponentPlace& place) {
-  return {
-      {"name", place.name}, {"addr", place.addr}, {"port", place.port}, {"hosts", place.hosts}};
+  return {{"name", place.name}, {"addr", place.addr}, {"port", place.port}, {"hosts", place.hosts}};
 }
 
 ComponentPlace place_of(const Json& json) {

@@ -54,8 +54,8 @@ struct GpuUse {
 /// Where a component of the job runs.
 struct ComponentPlace {
   std::string name{};
-  std::string addr{};  ///< rank 0's IP
-  int port = 0;        ///< the port that rank 0's agent holds for its program
+  std::string addr{};                ///< rank 0's IP
+  int port = 0;                      ///< the port that rank 0's agent holds for its program
   std::vector<std::string> hosts{};  ///< its nodes, in the order of ranks
 
   friend bool operator==(const ComponentPlace&, const ComponentPlace&) = default;

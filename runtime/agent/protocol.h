@@ -12,11 +12,12 @@
 //
 // Every MAC is BLAKE2b-256. The key of the handshake's MACs is the attempt's secret. If the job has
 // components, each of them has a secret of its own, which is valid only for a claim with its name.
-// Lead finds the secret by trying all of them, so that it need not parse the claim first. The key
-// of the frames' MACs differs for each connection and direction; it is derived from the secret, both
-// nonces and the claim. The MAC of a frame covers a counter. So a frame cannot be replayed,
-// dropped, reordered, or taken from another connection. Before a MAC is verified, only lengths are
-// read from a peer's bytes.
+// Lead finds the secret by trying all of them, so that it need not parse the claim first.
+//
+// The key of the frames' MACs differs for each connection and direction; it is derived from the
+// secret, both nonces and the claim. The MAC of a frame covers a counter. So a frame cannot be
+// replayed, dropped, reordered, or taken from another connection. Before a MAC is verified, only
+// lengths are read from a peer's bytes.
 //
 // messages.h defines the messages.
 

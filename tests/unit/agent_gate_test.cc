@@ -32,7 +32,7 @@ class Echo final : public GateHandler {
   explicit Echo(const Key& secret) : loop_(*EventLoop::create()) {
     REQUIRE(init_crypto());
     gate_ = std::make_unique<Gate>(loop_, *this, std::move(*listen_on_free_port(true)),
-                Secrets{{"", secret}});
+                                   Secrets{{"", secret}});
     port = gate_->port();
     thread_ = std::thread([this] {
       while (!should_stop_) {
@@ -267,8 +267,7 @@ TEST_CASE(
   } quiet;
   auto loop = EventLoop::create();
   REQUIRE(loop);
-  Gate gate(*loop, quiet, std::move(*listen_on_free_port(true)),
-                Secrets{{"", secret}});
+  Gate gate(*loop, quiet, std::move(*listen_on_free_port(true)), Secrets{{"", secret}});
   std::atomic<bool> may_leave = false;
   std::thread rank([&] {
     const auto link = connect_rank(gate.port(), secret);
