@@ -81,6 +81,18 @@ std::vector<std::string> texts_in(const Json& object, const char* key) {
   return texts;
 }
 
+/// Returns the name of a component. The name becomes part of paths, so a text with other characters
+/// than those of names counts as none.
+std::string component_in(const Json& object, const char* key) {
+  auto name = json_read::text(object, key);
+  const bool is_name =
+      name.size() <= kLongestName && std::all_of(name.begin(), name.end(), [](char c) {
+        return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+               c == '-' || c == '_';
+      });
+  return is_name ? name : std::string();
+}
+
 std::optional<events::Number> number_in(const Json& object, const char* key) {
   if (const auto whole = json_read::integer(object, key)) return *whole;
   if (const auto number = json_read::number(object, key)) return *number;
@@ -139,7 +151,7 @@ Json Components::Component::fields() const {
   return {{"name", name}, {"role", role}, {"nodes", nodes}, {"ranks", ranks}, {"after", after}};
 }
 Components::Component Components::Component::of(const Json& fields) {
-  return {.name = json_read::text(fields, "name"),
+  return {.name = component_in(fields, "name"),
           .role = json_read::text(fields, "role"),
           .nodes = count_in(fields, "nodes"),
           .ranks = count_in(fields, "ranks"),
@@ -161,8 +173,9 @@ Components Components::of(const Json& fields) {
   const Json* list = list_in(fields, "components");
   if (list == nullptr) return read;
   for (const Json& one : *list) {
-    if (one.is_object() && read.components.size() < kMostComponents)
-      read.components.push_back(Component::of(one));
+    auto component = Component::of(one);
+    if (!component.name.empty() && read.components.size() < kMostComponents)
+      read.components.push_back(std::move(component));
   }
   return read;
 }
@@ -445,7 +458,7 @@ RecordedEvent event_of(const Json& object) {
   RecordedEvent read{.time = json_read::text(object, "t"),
                      .attempt = json_read::integer(object, "attempt"),
                      .event = events::Unknown{.kind = json_read::text(object, "event")},
-                     .component = json_read::text(object, "component")};
+                     .component = component_in(object, "component")};
   const auto kind = std::get<events::Unknown>(read.event).kind;
   each_known([&]<typename Event>(std::type_identity<Event>) {
     if (kind == Event::kKind) read.event = Event::of(object);
