@@ -1,0 +1,586 @@
+// Tests the course of a job with components, and what lead and the agents do for one component.
+#include <signal.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/agent/agent_options.h"
+#include "runtime/agent/component_course.h"
+#include "runtime/agent/component_options.h"
+#include "runtime/agent/component_step.h"
+#include "runtime/agent/exit_codes.h"
+#include "runtime/agent/program_env.h"
+#include "runtime/agent/protocol.h"
+#include "runtime/agent/ready_probe.h"
+#include "tests/unit/attempt_scene.h"
+
+namespace dlrun::agent {
+namespace {
+
+using Kind = ComponentCourse::Order::Kind;
+
+constexpr std::size_t kServer = 0, kTrainer = 1, kEvaluator = 2;
+
+/// A server with `retries`, a trainer that waits for it, and an evaluator that waits for nothing.
+std::vector<ComponentOptions> three_components(int retries = 0) {
+  std::vector<ComponentOptions> components(3);
+  components[kServer].name = "server";
+  components[kServer].role = ComponentRole::kService;
+  components[kServer].ready.kind = ReadyCheck::Kind::kHttp;
+  components[kServer].retries = retries;
+  components[kTrainer].name = "trainer";
+  components[kTrainer].after = {"server"};
+  components[kEvaluator].name = "evaluator";
+  return components;
+}
+
+AttemptEnd component_end(int code, EndReason reason, Cause cause = Cause::kNone) {
+  AttemptEnd end;
+  end.code = code;
+  end.reason = reason;
+  end.cause = cause;
+  end.message = "it ended";
+  end.has_run = true;
+  return end;
+}
+const AttemptEnd kGoodEnd = component_end(0, EndReason::kOk);
+const AttemptEnd kBadEnd = component_end(7, EndReason::kRankFailed, Cause::kFailure);
+const AttemptEnd kStoppedEnd = component_end(0, EndReason::kStopped);
+
+/// Returns the orders as text, such as "start trainer".
+std::vector<std::string> orders_of(ComponentCourse& course,
+                                   const std::vector<ComponentOptions>& components) {
+  std::vector<std::string> words;
+  for (const auto& order : course.take_orders()) {
+    words.push_back((order.kind == Kind::kStart ? "start " : "stop ") + components[order.at].name);
+  }
+  return words;
+}
+
+using Orders = std::vector<std::string>;
+
+/// Starts all three components, and makes the server ready.
+void start_all(ComponentCourse& course, const std::vector<ComponentOptions>& components) {
+  CHECK(orders_of(course, components) == Orders{"start server", "start evaluator"});
+  course.on_joined(kServer);
+  course.on_ready(kServer);
+  CHECK(orders_of(course, components) == Orders{"start trainer"});
+  course.on_joined(kTrainer);
+  course.on_joined(kEvaluator);
+}
+
+TEST_CASE("a component that waits for another one starts only when that one is ready") {
+  const auto components = three_components();
+  ComponentCourse course(components);
+  CHECK(orders_of(course, components) == Orders{"start server", "start evaluator"});
+  CHECK(course.state(kTrainer) == ComponentState::kWaiting);
+  course.on_joined(kServer);
+  CHECK(course.state(kServer) == ComponentState::kJoined);
+  CHECK(orders_of(course, components).empty());
+  course.on_ready(kServer);
+  CHECK(orders_of(course, components) == Orders{"start trainer"});
+  CHECK(orders_of(course, components).empty());
+}
+
+TEST_CASE("services are stopped when all main components have ended, and the job succeeds") {
+  const auto components = three_components();
+  ComponentCourse course(components);
+  start_all(course, components);
+  course.on_over(kTrainer, kGoodEnd);
+  CHECK(orders_of(course, components).empty());
+  course.on_over(kEvaluator, kGoodEnd);
+  CHECK(orders_of(course, components) == Orders{"stop server"});
+  CHECK_FALSE(course.is_over());
+  course.on_over(kServer, kStoppedEnd);
+  REQUIRE(course.is_over());
+  CHECK(course.state(kServer) == ComponentState::kStopped);
+  CHECK_FALSE(course.decider());
+  CHECK(course.attempt_end().code == 0);
+  CHECK(course.attempt_end().message == "all 2 main components ended with 0");
+}
+
+TEST_CASE("a main component that fails ends the job with its code, and stops all others") {
+  const auto components = three_components(3);
+  ComponentCourse course(components);
+  start_all(course, components);
+  course.on_failing(kTrainer, kBadEnd);
+  CHECK(orders_of(course, components) == Orders{"stop server", "stop evaluator"});
+  // The evaluator fails as a consequence, just before the order reaches it.
+  course.on_over(kEvaluator, component_end(1, EndReason::kRankFailed, Cause::kFailure));
+  course.on_over(kTrainer, kBadEnd);
+  course.on_over(kServer, kStoppedEnd);
+  REQUIRE(course.is_over());
+  CHECK(course.decider() == kTrainer);
+  CHECK(course.attempt_end().code == 7);
+  CHECK(course.attempt_end().message == "component trainer: it ended");
+  CHECK(course.attempt_end().cause == Cause::kFailure);
+}
+
+TEST_CASE("a service that ends by itself fails the job, even with code 0") {
+  const auto components = three_components();
+  ComponentCourse course(components);
+  start_all(course, components);
+  SUBCASE("with 0") {
+    course.on_over(kServer, kGoodEnd);
+    CHECK(orders_of(course, components) == Orders{"stop trainer", "stop evaluator"});
+  }
+  SUBCASE("with another code") {
+    course.on_failing(kServer, kBadEnd);
+    CHECK(orders_of(course, components) == Orders{"stop trainer", "stop evaluator"});
+    course.on_over(kServer, kBadEnd);
+  }
+  course.on_over(kTrainer, kStoppedEnd);
+  course.on_over(kEvaluator, kStoppedEnd);
+  REQUIRE(course.is_over());
+  CHECK(course.state(kServer) == ComponentState::kFailed);
+  CHECK(course.attempt_end().code != 0);
+  CHECK(course.attempt_end().cause == Cause::kFailure);
+}
+
+TEST_CASE("a service with restarts left starts again alone, and its last failure ends the job") {
+  const auto components = three_components(1);
+  ComponentCourse course(components);
+  start_all(course, components);
+  course.on_failing(kServer, kBadEnd);
+  CHECK(orders_of(course, components).empty());
+  course.on_over(kServer, kBadEnd);
+  CHECK(course.state(kServer) == ComponentState::kRestarting);
+  CHECK(course.restarts(kServer) == 1);
+  CHECK(orders_of(course, components) == Orders{"start server"});
+  course.on_joined(kServer);
+  course.on_failing(kServer, kBadEnd);
+  CHECK(orders_of(course, components) == Orders{"stop trainer", "stop evaluator"});
+}
+
+TEST_CASE("a service does not start again after a signal, the loss of a node, or a bad image") {
+  const auto components = three_components(5);
+  ComponentCourse course(components);
+  start_all(course, components);
+  auto end = kBadEnd;
+  SUBCASE("signal") {
+    end = component_end(128 + SIGTERM, EndReason::kSignalled);
+    end.is_cancelled = true;
+  }
+  SUBCASE("a later attempt of the run") {
+    end = component_end(75, EndReason::kSignalled);
+  }
+  SUBCASE("node") {
+    end.lost_nodes = {"n2"};
+  }
+  SUBCASE("image") {
+    end.cause = Cause::kImage;
+  }
+  SUBCASE("check of the nodes") {
+    end.reason = EndReason::kNotFit;
+  }
+  course.on_over(kServer, end);
+  CHECK(course.state(kServer) == ComponentState::kFailed);
+  CHECK(orders_of(course, components) == Orders{"stop trainer", "stop evaluator"});
+}
+
+TEST_CASE("a service that fails after the main components have ended does not fail the job") {
+  const auto components = three_components();
+  ComponentCourse course(components);
+  start_all(course, components);
+  course.on_over(kTrainer, kGoodEnd);
+  course.on_over(kEvaluator, kGoodEnd);
+  course.on_failing(kServer, kBadEnd);
+  course.on_over(kServer, kBadEnd);
+  std::ignore = course.take_orders();
+  REQUIRE(course.is_over());
+  CHECK(course.attempt_end().code == 0);
+}
+
+TEST_CASE("components that still wait never start once the job ends") {
+  const auto components = three_components();
+  ComponentCourse course(components);
+  CHECK(orders_of(course, components) == Orders{"start server", "start evaluator"});
+  course.on_over(kServer, kBadEnd);
+  CHECK(orders_of(course, components) == Orders{"stop evaluator"});
+  CHECK(course.state(kTrainer) == ComponentState::kStopped);
+  course.on_over(kEvaluator, kStoppedEnd);
+  CHECK(course.is_over());
+}
+
+TEST_CASE("the loss of another component's node is the cause of a failure") {
+  const auto components = three_components();
+  ComponentCourse course(components);
+  start_all(course, components);
+  course.on_over(kTrainer, kBadEnd);
+  std::ignore = course.take_orders();
+  auto stopped = kStoppedEnd;
+  stopped.lost_nodes = {"n3"};
+  course.on_over(kServer, stopped);
+  course.on_over(kEvaluator, kStoppedEnd);
+  const auto end = course.attempt_end();
+  CHECK(end.code == 7);
+  CHECK(end.cause == Cause::kNodeFailure);
+  CHECK(end.lost_nodes == std::vector<std::string>{"n3"});
+}
+
+TEST_CASE("a signal to the job is reported for the job, not for the component that ends first") {
+  const auto components = three_components();
+  ComponentCourse course(components);
+  start_all(course, components);
+  auto signalled = component_end(128 + SIGTERM, EndReason::kSignalled);
+  signalled.is_cancelled = true;
+  signalled.message = "ended by SIGTERM";
+  course.on_failing(kServer, signalled);
+  for (const auto at : {kServer, kTrainer, kEvaluator}) course.on_over(at, signalled);
+  CHECK(course.attempt_end().message == "ended by SIGTERM");
+  CHECK(course.attempt_end().is_cancelled);
+}
+
+TEST_CASE("a stopped component ends with 0 and the reason `stopped`, whatever its ranks report") {
+  AttemptOptions options;
+  options.is_component = options.is_service = true;
+  Scene scene(options);
+  scene.all_join(4);
+  scene.attempt.stop("not needed any more", scene.now);
+  CHECK(scene.notes.broadcasts_of("end") == 1);
+  end_all(scene);
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().code == 0);
+  CHECK(scene.attempt.end().reason == EndReason::kStopped);
+  CHECK_FALSE(scene.attempt.end().is_cancelled);
+  CHECK(scene.notes.count("attempt_end") == 0);
+  CHECK(scene.notes.last("component_end")["reason"] == "stopped");
+  CHECK(scene.notes.count("rank_failed") == 0);
+}
+
+TEST_CASE("a component that is not ready in time fails with a code of its own") {
+  AttemptOptions options;
+  options.is_component = true;
+  Scene scene(options);
+  scene.all_join(4);
+  scene.attempt.on_not_ready("it was not ready within 5 s: code 503", scene.now);
+  end_all(scene);
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().code == kExitNotReady);
+  CHECK(scene.attempt.end().cause == Cause::kFailure);
+  CHECK(scene.attempt.end().message == "it was not ready within 5 s: code 503");
+}
+
+TEST_CASE("the warning of a preemption reaches the main components, and services go on") {
+  AttemptOptions options;
+  options.forwards_usr1 = true;
+  options.is_component = options.is_service = true;
+  Scene scene(options);
+  scene.all_join(4);
+  for (const int signal : {SIGUSR1, SIGTERM}) {
+    scene.attempt.on_rank_signal(1, signal, scene.now);
+    REQUIRE_FALSE(scene.notes.sent.empty());
+    CHECK(scene.notes.sent.back().second["word"] == "none");
+  }
+  scene.attempt.on_own_signal(SIGUSR1, scene.now);
+  CHECK(scene.notes.broadcasts.empty());
+  CHECK(scene.attempt.goes_on());
+}
+
+TEST_CASE("a service that reports nothing for an hour does not hang") {
+  AttemptOptions options;
+  options.is_component = options.is_service = true;
+  options.hang_after = seconds(60);
+  Scene scene(options);
+  scene.all_join(4);
+  scene.pass(seconds(3600));
+  CHECK(scene.attempt.goes_on());
+}
+
+TEST_CASE("the place of a component is known once all its ranks have joined") {
+  Scene scene;
+  scene.hello(0, 4);
+  CHECK_FALSE(scene.attempt.place());
+  for (const int rank : {3, 1, 2}) scene.hello(rank, 4);
+  const auto place = scene.attempt.place();
+  REQUIRE(place);
+  CHECK(*place == ComponentPlace{"", "10.0.0.1", 29500, {"n1", "n2"}});
+}
+
+TEST_CASE("a component's secret is refused in the claim of another component") {
+  REQUIRE(init_crypto());
+  const Secrets secrets{{"server", random_key()}, {"trainer", random_key()}};
+  const auto proves = [&](const std::string& key_of, const std::string& claimed) {
+    const LeadHandshake lead;
+    RankHandshake rank(secrets.at(key_of), Claim{"42", "1", 0, 3, claimed});
+    auto greeting = lead.greeting();
+    auto answer = rank.answer(greeting);
+    REQUIRE(answer);
+    REQUIRE(*answer);
+    const auto proven = lead.advance(**answer, secrets);
+    return proven && *proven && (*proven)->claim.component == claimed;
+  };
+  CHECK(proves("server", "server"));
+  CHECK(proves("trainer", "trainer"));
+  CHECK_FALSE(proves("server", "trainer"));
+  CHECK_FALSE(proves("trainer", "server"));
+  CHECK_FALSE(proves("trainer", ""));
+}
+
+TEST_CASE("a claim names its component, and a claim without one keeps its text") {
+  CHECK(Claim{"42", "1", 0, 3}.text() == "42 1 0 3");
+  CHECK(Claim{"42", "1", 0, 3, "server"}.text() == "42 1 0 3 server");
+  const auto parsed = Claim::parse("42 1 0 3 server");
+  REQUIRE(parsed);
+  CHECK(parsed->component == "server");
+  CHECK_FALSE(Claim::parse("42 1 0 3 "));
+  CHECK_FALSE(Claim::parse("42 1 0 3 server x"));
+}
+
+const std::vector<std::string> kTwoComponents{"lead",
+                                              "--runs",
+                                              "/r",
+                                              "--hang-after",
+                                              "60",
+                                              "--component",
+                                              "server",
+                                              "--role",
+                                              "service",
+                                              "--ready-http",
+                                              "/health",
+                                              "--ready-timeout",
+                                              "30",
+                                              "--component-retry",
+                                              "2",
+                                              "--component-nodes",
+                                              "1",
+                                              "--component-ranks",
+                                              "1",
+                                              "--component-first-node",
+                                              "0",
+                                              "--port-count",
+                                              "1",
+                                              "--",
+                                              "--exact",
+                                              "--gpus-per-node=0",
+                                              "/x/dlrun-agent",
+                                              "rank",
+                                              "--",
+                                              "serve",
+                                              "--port",
+                                              "{port}",
+                                              "+++",
+                                              "--component",
+                                              "trainer",
+                                              "--after",
+                                              "server",
+                                              "--component-nodes",
+                                              "2",
+                                              "--component-ranks",
+                                              "4",
+                                              "--component-first-node",
+                                              "1",
+                                              "--",
+                                              "--exact",
+                                              "/x/dlrun-agent",
+                                              "rank",
+                                              "--trusted",
+                                              "--preflight",
+                                              "gpu",
+                                              "--",
+                                              "train",
+                                              "--",
+                                              "x"};
+
+TEST_CASE("lead parses the components, each with its options, its step and its program") {
+  const auto parsed = parse_arguments(kTwoComponents);
+  REQUIRE_MESSAGE(parsed, (parsed ? "" : parsed.error().message));
+  const auto& lead = std::get<LeadOptions>(*parsed);
+  CHECK(lead.runs == "/r");
+  CHECK(lead.hang_after == seconds(60));
+  CHECK(lead.command.empty());
+  CHECK(lead.always_reports);
+  REQUIRE(lead.components.size() == 2);
+  const auto& server = lead.components[0];
+  CHECK(server.role == ComponentRole::kService);
+  CHECK(server.ready.kind == ReadyCheck::Kind::kHttp);
+  CHECK(server.ready.path == "/health");
+  CHECK(server.ready.timeout == seconds(30));
+  CHECK(server.retries == 2);
+  CHECK(server.first_node == 0);
+  CHECK_FALSE(server.always_reports);
+  CHECK(server.step.back() == "{port}");
+  const auto& trainer = lead.components[1];
+  CHECK(trainer.role == ComponentRole::kMain);
+  CHECK(trainer.after == std::vector<std::string>{"server"});
+  CHECK(trainer.ranks == 4);
+  CHECK(trainer.node_checks == "gpu");
+  CHECK(trainer.step.back() == "x");
+}
+
+TEST_CASE("+++ in the command of a job with one program is an argument like any other") {
+  const auto parsed = parse_arguments({"lead", "--", "srun", "a", "+++", "--component", "x"});
+  REQUIRE(parsed);
+  CHECK(std::get<LeadOptions>(*parsed).components.empty());
+  CHECK(std::get<LeadOptions>(*parsed).command.size() == 5);
+}
+
+/// Parses kTwoComponents with the argument `old` replaced; returns the message of the error.
+std::string error_with(const std::string& old, const std::vector<std::string>& replacement) {
+  auto words = kTwoComponents;
+  const auto at = std::find(words.begin(), words.end(), old);
+  REQUIRE(at != words.end());
+  words.insert(words.erase(at), replacement.begin(), replacement.end());
+  const auto parsed = parse_arguments(words);
+  return parsed ? std::string() : parsed.error().message;
+}
+
+TEST_CASE("wrong components are refused with a message that names them") {
+  struct Case {
+    std::string old;
+    std::vector<std::string> replacement;
+    std::string message;
+  };
+  const std::vector<Case> cases{
+      {"service", {"helper"}, "neither main nor service"},
+      {"/health", {"health"}, "--ready-http 'health'"},
+      {"/health", {"/a b"}, "without spaces"},
+      {"/health", {"/a\r\nX: y"}, "without spaces"},
+      {"trainer", {"ser/ver"}, "--component 'ser/ver'"},
+      {"trainer", {"SERVER"}, "DLRUN_COMPONENT_SERVER_ADDR"},
+      {"trainer", {"server"}, "DLRUN_COMPONENT_SERVER_ADDR"},
+      {"trainer", {"trainer", "--after", "trainer"}, "wait for each other"},
+      {"trainer", {"trainer", "--after", "store"}, "'store', which is no component"},
+      {"trainer", {"trainer", "--role", "service"}, "no component has --role main"},
+      {"trainer", {"trainer", "--component-retry", "1"}, "only a service"},
+      {"trainer", {"trainer", "--het-group", "1"}, "either --component-first-node or --het-group"},
+      {"trainer", {"trainer", "--runs", "/x"}, "unknown option '--runs'"},
+      {"--port-count", {"--after", "trainer", "--port-count"}, "wait for each other"},
+      {"/r", {"/r", "--local", "2"}, "--local"},
+      {"/r", {"/r", "--min-nodes", "1"}, "--min-nodes"},
+  };
+  for (const auto& one : cases) {
+    CAPTURE(one.message);
+    const auto message = error_with(one.old, one.replacement);
+    CAPTURE(message);
+    CHECK(message.find(one.message) != std::string::npos);
+  }
+  CHECK(error_with("1", {"1"}).empty());
+}
+
+TEST_CASE("a component's step has its name and its nodes, and no options of the batch step") {
+  const auto parsed = parse_arguments(kTwoComponents);
+  REQUIRE(parsed);
+  const auto& components = std::get<LeadOptions>(*parsed).components;
+  Env env;
+  env.set("SLURM_JOB_NODELIST", "n[1-3]");
+  const auto command = component_command(components[1], env);
+  REQUIRE(command);
+  const std::vector<std::string> begin(command->begin(), command->begin() + 5);
+  CHECK(begin == std::vector<std::string>{"srun", "--job-name=trainer", "--nodelist=n[2-3]",
+                                          "--exact", "/x/dlrun-agent"});
+  env.set("SLURM_JOB_NODELIST", "n[1-2]");
+  const auto too_few = component_command(components[1], env);
+  REQUIRE_FALSE(too_few);
+  CHECK(too_few.error().message.find("component 'trainer' needs the nodes 2 to 3") == 0);
+  auto group = components[1];
+  group.first_node.reset();
+  group.het_group = 1;
+  const auto het = component_command(group, env);
+  REQUIRE(het);
+  CHECK((*het)[2] == "--het-group=1");
+}
+
+TEST_CASE("a component's step inherits no option of the batch step, and knows its name and port") {
+  const auto parsed = parse_arguments(kTwoComponents);
+  REQUIRE(parsed);
+  const auto& components = std::get<LeadOptions>(*parsed).components;
+  const std::vector<std::string> inherited{
+      "SLURM_NTASKS",        "SLURM_NPROCS",   "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE",
+      "SLURM_CPUS_PER_TASK", "SLURM_GPUS",     "SLURM_GPUS_PER_NODE",   "SLURM_GRES",
+      "SLURM_MEM_PER_NODE",  "SLURM_JOB_GPUS", "SLURM_TRES_PER_TASK",   "SLURM_DISTRIBUTION",
+      "SLURM_EXACT",         "SLURM_OVERLAP"};
+  Env env;
+  for (const auto& name : inherited) env.set(name, "1");
+  env.set("SLURM_JOB_ID", "42");
+  set_component(env, components[0], 4711);
+  for (const auto& name : inherited) {
+    CAPTURE(name);
+    CHECK_FALSE(env.has(name));
+  }
+  CHECK(env.get_or("SLURM_JOB_ID", "") == "42");
+  CHECK(env.get_or("DLRUN_COMPONENT", "") == "server");
+  CHECK(env.get_or("DLRUN_HELD_PORT", "") == "4711");
+  CHECK(env.has("DLRUN_HIDES_GPUS"));
+  Env other;
+  set_component(other, components[1], 0);
+  CHECK_FALSE(other.has("DLRUN_HIDES_GPUS"));
+  CHECK_FALSE(other.has("DLRUN_HELD_PORT"));
+}
+
+TEST_CASE("a program of a component knows where the others run, gets its port, and sees no GPU") {
+  RankOptions options;
+  options.program = {"serve", "--port={port}", "{addr}", "{port}-{port}"};
+  TemplateFields fields;
+  fields.port = 4711;
+  fields.component = "server";
+  fields.components = {{"gpu-server", "10.0.0.1", 4711, {"n1", "n2"}}, {"bad name", "x", 1, {}}};
+  Env own;
+  own.set("DLRUN_HIDES_GPUS", "1");
+  own.set("DLRUN_HELD_PORT", "4711");
+  own.set("DLRUN_COMPONENT_OLD_ADDR", "of an outer job");
+  const auto env = program_env(own, options, fields);
+  REQUIRE(env);
+  CHECK(env->get_or("DLRUN_COMPONENT", "") == "server");
+  CHECK(env->get_or("DLRUN_COMPONENT_GPU_SERVER_ADDR", "") == "10.0.0.1:4711");
+  CHECK(env->get_or("DLRUN_COMPONENT_GPU_SERVER_HOSTS", "") == "n1,n2");
+  CHECK(env->get("CUDA_VISIBLE_DEVICES") == std::string_view());
+  for (const auto* name : {"DLRUN_HIDES_GPUS", "DLRUN_HELD_PORT", "DLRUN_COMPONENT_OLD_ADDR"})
+    CHECK_FALSE(env->has(name));
+  CHECK(needs_port(options, true));
+  CHECK(program_argv(options, fields) ==
+        std::vector<std::string>{"serve", "--port=4711", "{addr}", "4711-4711"});
+}
+
+TEST_CASE("a job with one program has none of the variables, and keeps {port} in its arguments") {
+  RankOptions options;
+  options.program = {"serve", "{port}"};
+  TemplateFields fields;
+  fields.port = 4711;
+  const auto env = program_env(Env{}, options, fields);
+  REQUIRE(env);
+  CHECK_FALSE(env->has("DLRUN_COMPONENT"));
+  CHECK_FALSE(env->has("CUDA_VISIBLE_DEVICES"));
+  CHECK_FALSE(needs_port(options, false));
+  CHECK(program_argv(options, fields) == options.program);
+}
+
+TEST_CASE("a rank believes the name of its component only from lead, and only a valid one") {
+  Env env;
+  env.set("DLRUN_COMPONENT", "server");
+  CHECK(component_of(env).empty());
+  env.set("DLRUN_LEAD", "10.0.0.1:4000");
+  CHECK(component_of(env) == "server");
+  env.set("DLRUN_COMPONENT", "../../x");
+  CHECK(component_of(env).empty());
+}
+
+TEST_CASE("the message that starts the programs carries the places, and none for one program") {
+  const to_rank::Start start{.addr = "10.0.0.2",
+                             .master_addr = "10.0.0.1",
+                             .master_port = 4000,
+                             .marked = true,
+                             .components = {{"server", "10.0.0.9", 80, {"n1", "n2"}}}};
+  const auto again = parse_to_rank(text_of(json_of(MessageToRank(start))));
+  REQUIRE(again);
+  CHECK(std::get<to_rank::Start>(*again).components == start.components);
+  CHECK_FALSE(to_rank::Start{}.json().contains("components"));
+}
+
+TEST_CASE("the first line of an HTTP response is read, and any other text is no response") {
+  CHECK(parse_http_status("HTTP/1.1 200 OK\r\n") == 200);
+  CHECK(parse_http_status("HTTP/1.0 503 Service Unavailable\r\n") == 503);
+  for (const auto* text : {"", "HTTP/1.1", "HTTP/1.1 ", "HTTP/1.1 2", "HTTP/1.1 abc", "SSH-2.0",
+                           "HTTP/1.1 -20 OK", "200 OK"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_http_status(text));
+  }
+}
+
+}  // namespace
+}  // namespace dlrun::agent
