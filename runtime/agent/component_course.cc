@@ -177,9 +177,10 @@ AttemptEnd ComponentCourse::attempt_end() const {
     return end && end->reason == EndReason::kSignalled;
   };
   const auto& first = leading();
+  const bool is_for_all =
+      decider_ && is_signalled(first.end) && is_signalled(components_[*decider_].end);
   std::size_t speaker = static_cast<std::size_t>(&first - components_.data());
-  if (decider_ && !(is_signalled(first.end) && is_signalled(components_[*decider_].end)))
-    speaker = *decider_;
+  if (decider_ && !is_for_all) speaker = *decider_;
   int mains = 0;
   for (std::size_t at = 0; at < components_.size(); ++at) {
     const auto& one = components_[at];
@@ -196,8 +197,7 @@ AttemptEnd ComponentCourse::attempt_end() const {
     end.cause = Cause::kFailure;
     end.message += ", although a service must run until the main components have ended";
   }
-  if (end.reason != EndReason::kSignalled)
-    end.message = fmt::format("component {}: {}", spoken.options.name, end.message);
+  if (!is_for_all) end.message = fmt::format("component {}: {}", spoken.options.name, end.message);
   if (!decider_ && mains > 1 && end.cause == Cause::kNone)
     end.message = fmt::format("all {} main components ended with 0", mains);
   end.step = first.end ? first.end->step : std::nullopt;

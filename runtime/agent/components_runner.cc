@@ -85,6 +85,7 @@ Result<AttemptEnd> ComponentsRunner::run() {
   const auto signals =
       context_.loop.watch(context_.signal_fd, EPOLLIN, [this](std::uint32_t) { take_signals(); });
   carry_out(course_.take_orders());
+  write_components_file();
   while (!course_.is_over()) {
     context_.loop.run_once(next_wait());
     tick();
