@@ -45,7 +45,9 @@ struct AttemptEnd {
   bool is_slurms_doing = false;       ///< Slurm ends the whole job, and `cause` is its reason
   bool is_requeued = false;           ///< Slurm requeues the job although the run is over
   bool is_whole_node_silent = false;  ///< no rank of a suspect node left an exit record
-  bool has_run = false;               ///< all ranks had joined, and their programs were started
+  /// Nodes with a rank whose agent did not disappear.
+  std::set<std::string> heard_hosts{};
+  bool has_run = false;  ///< all ranks had joined, and their programs were started
 };
 
 /// Observations during an attempt that may explain its end.

@@ -32,8 +32,8 @@
 
 namespace dlrun::agent {
 
-/// What a component shares with the other components of its job. Every referenced object outlives
-/// the runner.
+/// The objects that a component shares with the other components of its job, and its place among
+/// them. Every referenced object outlives the runner.
 struct ComponentContext {
   const ComponentOptions& options;
   Gate& gate;

@@ -32,6 +32,16 @@ void add_missing(std::vector<std::string>& all, const std::vector<std::string>& 
   }
 }
 
+/// Adds the nodes that are suspect or lost in another component. Components may share nodes.
+void add_nodes(AttemptEnd& all, const AttemptEnd& one) {
+  add_missing(all.lost_nodes, one.lost_nodes);
+  all.had_grace = all.had_grace || one.had_grace;
+  if (all.code == 0) return;
+  add_missing(all.suspects, one.suspects);
+  all.heard_hosts.insert(one.heard_hosts.begin(), one.heard_hosts.end());
+  all.is_whole_node_silent = all.is_whole_node_silent || one.is_whole_node_silent;
+}
+
 }  // namespace
 
 std::string_view word(ComponentState state) {
@@ -203,13 +213,13 @@ AttemptEnd ComponentCourse::attempt_end() const {
   end.step = first.end ? first.end->step : std::nullopt;
   end.has_run = first.end && first.end->has_run;
   for (const auto& one : components_) {
-    if (!one.end) continue;
-    add_missing(end.lost_nodes, one.end->lost_nodes);
-    if (end.code != 0) add_missing(end.suspects, one.end->suspects);
-    end.had_grace = end.had_grace || one.end->had_grace;
-    end.is_whole_node_silent =
-        end.code != 0 && (end.is_whole_node_silent || one.end->is_whole_node_silent);
+    if (one.end) add_nodes(end, *one.end);
   }
+  // A node is not silent if another component still heard from it.
+  end.is_whole_node_silent =
+      end.is_whole_node_silent &&
+      std::any_of(end.suspects.begin(), end.suspects.end(),
+                  [&](const std::string& host) { return !end.heard_hosts.contains(host); });
   // The loss of a node explains failures of components on other nodes.
   if (end.cause == Cause::kFailure && !end.lost_nodes.empty()) end.cause = Cause::kNodeFailure;
   return end;

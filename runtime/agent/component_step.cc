@@ -1,9 +1,10 @@
 #include "runtime/agent/component_step.h"
 
 #include <algorithm>
-#include <string_view>
+#include <cstdint>
 
 #include "common/hostlist.h"
+#include "common/text.h"
 
 namespace dlrun::agent {
 namespace {
@@ -43,6 +44,18 @@ Result<std::vector<std::string>> component_command(const ComponentOptions& compo
   }
   command.insert(command.end(), component.step.begin(), component.step.end());
   return command;
+}
+
+std::string nodes_of_job(const Env& env) {
+  constexpr std::int64_t kMostParts = 128;
+  const auto parts = parse_int(env.get_or("SLURM_HET_SIZE", "0")).value_or(0);
+  if (parts < 2) return env.get_or("SLURM_JOB_NODELIST", "");
+  std::string nodes;
+  for (std::int64_t part = 0; part < std::min(parts, kMostParts); ++part) {
+    const auto own = env.get_or(fmt::format("SLURM_JOB_NODELIST_HET_GROUP_{}", part), "");
+    if (!own.empty()) nodes += (nodes.empty() ? "" : ",") + own;
+  }
+  return nodes;
 }
 
 void set_component(Env& env, const ComponentOptions& component, int held_port) {

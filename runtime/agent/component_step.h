@@ -16,6 +16,9 @@ namespace dlrun::agent {
 [[nodiscard]] Result<std::vector<std::string>> component_command(const ComponentOptions& component,
                                                                  const Env& env);
 
+/// Returns the node list of the job, with the nodes of all parts of a heterogeneous job.
+[[nodiscard]] std::string nodes_of_job(const Env& env);
+
 /// Prepares the environment of a component's step. Removes the variables of the batch step that
 /// srun would take for options of this step, and the GPUs of the batch node. held_port: the port
 /// that rank 0 must hold again; 0: any free one.

@@ -372,8 +372,9 @@ Result<Listener> hold_port_of_rank(const Env& env, int rank) {
 
 bool RankRunner::prepare() {
   fields_ = own_fields(options_, env_, world_);
-  const bool is_needed = needs_port(options_, !fields_.component.empty()) ||
-                         (world_.rank == 0 && env_.has("DLRUN_HELD_PORT"));
+  const bool is_component = !fields_.component.empty();
+  // Rank 0's port is the address of its component.
+  const bool is_needed = needs_port(options_, is_component) || (is_component && world_.rank == 0);
   if (world_.rank != 0 && !is_needed) return true;
   if (auto held = hold_port_of_rank(env_, world_.rank)) {
     held_ = std::move(*held);

@@ -223,6 +223,29 @@ TEST_CASE("the loss of another component's node is the cause of a failure") {
   CHECK(end.lost_nodes == std::vector<std::string>{"n3"});
 }
 
+TEST_CASE("a node is not silent if another component on it has left an exit record") {
+  const auto components = three_components();
+  ComponentCourse course(components);
+  start_all(course, components);
+  auto lost = component_end(137, EndReason::kRankFailed, Cause::kFailure);
+  lost.suspects = {"n1"};
+  lost.is_whole_node_silent = true;
+  course.on_over(kTrainer, lost);
+  std::ignore = course.take_orders();
+  auto stopped = kStoppedEnd;
+  bool is_silent = true;
+  SUBCASE("the other component runs on another node") {
+    stopped.heard_hosts = {"n2"};
+  }
+  SUBCASE("the other component runs on the same node") {
+    stopped.heard_hosts = {"n1"};
+    is_silent = false;
+  }
+  course.on_over(kServer, stopped);
+  course.on_over(kEvaluator, kStoppedEnd);
+  CHECK(course.attempt_end().is_whole_node_silent == is_silent);
+}
+
 TEST_CASE("a signal to the job is reported for the job, not for the component that ends first") {
   const auto components = three_components();
   ComponentCourse course(components);
@@ -484,6 +507,16 @@ TEST_CASE("a component's step has its name and its nodes, and no options of the 
   const auto het = component_command(group, env);
   REQUIRE(het);
   CHECK((*het)[2] == "--het-group=1");
+}
+
+TEST_CASE("the nodes of a heterogeneous job are those of all its parts") {
+  Env env;
+  env.set("SLURM_JOB_NODELIST", "n1");
+  CHECK(nodes_of_job(env) == "n1");
+  env.set("SLURM_HET_SIZE", "2");
+  env.set("SLURM_JOB_NODELIST_HET_GROUP_0", "n1");
+  env.set("SLURM_JOB_NODELIST_HET_GROUP_1", "n[2-3]");
+  CHECK(nodes_of_job(env) == "n1,n[2-3]");
 }
 
 TEST_CASE("a component's step inherits no option of the batch step, and knows its name and port") {
