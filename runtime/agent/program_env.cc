@@ -32,7 +32,10 @@ void add_components(Env& env, const TemplateFields& fields) {
     if (!is_component_name(place.name)) continue;
     const auto prefix = "DLRUN_COMPONENT_" + variable_word(place.name);
     env.set(prefix + "_ADDR", Endpoint{place.addr, static_cast<std::uint16_t>(place.port)}.text());
-    env.set(prefix + "_HOSTS", dlrun::join(place.hosts, ","));
+    const auto hosts = dlrun::join(place.hosts, ",");
+    // A longer list would keep the program from starting. It is in components.json, too.
+    if (prefix.size() + hosts.size() + sizeof "_HOSTS=" <= kVariableLimitBytes)
+      env.set(prefix + "_HOSTS", hosts);
   }
 }
 

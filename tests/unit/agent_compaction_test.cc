@@ -142,7 +142,8 @@ TEST_CASE("a compacted record keeps the result and the furthest progress of each
   REQUIRE(compact_events(path).has_value());
   int results = 0;
   int furthest = 0;
-  for (const auto line : split(content(path), '\n')) {
+  const auto after = content(path);
+  for (const auto line : split(after, '\n')) {
     results += kind_of_line(line) == "result" ? 1 : 0;
     furthest += line.find("\"step\":1000000,") != std::string_view::npos ? 1 : 0;
   }

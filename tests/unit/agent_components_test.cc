@@ -1,5 +1,6 @@
 // Tests the course of a job with components, and what lead and the agents do for one component.
 #include <signal.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <string>
@@ -9,10 +10,13 @@
 
 #include <doctest/doctest.h>
 
+#include "common/files.h"
+#include "runtime/agent/address.h"
 #include "runtime/agent/agent_options.h"
 #include "runtime/agent/component_course.h"
 #include "runtime/agent/component_options.h"
 #include "runtime/agent/component_step.h"
+#include "runtime/agent/event_loop.h"
 #include "runtime/agent/exit_codes.h"
 #include "runtime/agent/program_env.h"
 #include "runtime/agent/protocol.h"
@@ -603,6 +607,80 @@ TEST_CASE("the message that starts the programs carries the places, and none for
   REQUIRE(again);
   CHECK(std::get<to_rank::Start>(*again).components == start.components);
   CHECK_FALSE(to_rank::Start{}.json().contains("components"));
+}
+
+/// Lets the probe try until it connects to the listener, and answers with this text. Returns the
+/// request.
+std::string answer_probe(EventLoop& loop, ReadyProbe& probe, const Listener& listener,
+                         const std::string& text) {
+  UniqueFd peer;
+  const auto until = ReadyProbe::Clock::now() + seconds(20);
+  while (!peer.is_open() && ReadyProbe::Clock::now() < until) {
+    probe.tick(ReadyProbe::Clock::now());
+    loop.run_once(milliseconds(10));
+    peer.reset(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  }
+  REQUIRE(peer.is_open());
+  std::string request(4096, '\0');
+  loop.run_once(milliseconds(10));
+  const auto got = text.empty() ? 0 : ::recv(peer.get(), request.data(), request.size(), 0);
+  request.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  REQUIRE(write_all(peer.get(), text));
+  peer.reset();
+  for (int round = 0; round < 10; ++round) loop.run_once(milliseconds(10));
+  return request;
+}
+
+TEST_CASE("a component is asked again until it answers, over TCP or with a good code of HTTP") {
+  auto loop = EventLoop::create();
+  REQUIRE(loop);
+  const auto listener = listen_on_free_port(true);
+  REQUIRE(listener);
+  const Endpoint endpoint{"127.0.0.1", listener->port};
+  SUBCASE("TCP") {
+    ReadyProbe probe(*loop, endpoint, {.kind = ReadyCheck::Kind::kTcp});
+    CHECK_FALSE(probe.is_ready());
+    std::ignore = answer_probe(*loop, probe, *listener, "");
+    CHECK(probe.is_ready());
+  }
+  SUBCASE("HTTP") {
+    ReadyProbe probe(*loop, endpoint, {.kind = ReadyCheck::Kind::kHttp, .path = "/health"});
+    const auto request =
+        answer_probe(*loop, probe, *listener, "HTTP/1.1 503 Service Unavailable\r\n\r\n");
+    CHECK(request.find("GET /health HTTP/1.1\r\nHost: 127.0.0.1:") == 0);
+    CHECK_FALSE(probe.is_ready());
+    CHECK(probe.problem().ends_with("/health: code 503"));
+    std::ignore = answer_probe(*loop, probe, *listener, "SSH-2.0-OpenSSH\r\n");
+    CHECK_FALSE(probe.is_ready());
+    CHECK(probe.problem().ends_with("the answer is not HTTP"));
+    std::ignore = answer_probe(*loop, probe, *listener, "HTTP/1.0 204 No Content\r\n\r\n");
+    CHECK(probe.is_ready());
+  }
+  SUBCASE("nobody listens") {
+    const auto port = listener->port;
+    auto closed = hold_free_port();
+    REQUIRE(closed);
+    CHECK(closed->port != port);
+    ReadyProbe probe(*loop, {"127.0.0.1", closed->port}, {.kind = ReadyCheck::Kind::kTcp});
+    probe.tick(ReadyProbe::Clock::now());
+    for (int round = 0; round < 10; ++round) loop->run_once(milliseconds(10));
+    CHECK_FALSE(probe.is_ready());
+    CHECK(probe.problem().ends_with("Connection refused"));
+  }
+}
+
+TEST_CASE("a held port can be held again, but not while a program listens on it") {
+  auto held = hold_free_port();
+  REQUIRE(held);
+  const auto port = held->port;
+  held->socket.reset();
+  auto again = hold_port(port);
+  REQUIRE(again);
+  CHECK(again->port == port);
+  REQUIRE(::listen(again->socket.get(), 1) == 0);
+  const auto third = hold_port(port);
+  REQUIRE_FALSE(third);
+  CHECK(third.error().message.find(fmt::format("TCP port {} cannot be bound", port)) == 0);
 }
 
 TEST_CASE("the first line of an HTTP response is read, and any other text is no response") {
