@@ -21,7 +21,7 @@ namespace dlrun {
 [[nodiscard]] std::string attempt_text(const RunRecord& record);
 
 /// Returns a line for each component of a job with several programs: its state and its nodes.
-[[nodiscard]] std::vector<std::string> component_lines(const RunRecord& record);
+[[nodiscard]] std::vector<std::string> component_states(const RunRecord& record);
 
 /// Returns one sentence on how the run ended, for --watch and wait: "mnist-...: failed: rank 3 on
 /// n2 was ended by SIGKILL".

@@ -665,7 +665,7 @@ TEST_CASE("a component is asked again until it answers, over TCP or with a good 
     probe.tick(ReadyProbe::Clock::now());
     for (int round = 0; round < 10; ++round) loop->run_once(milliseconds(10));
     CHECK_FALSE(probe.is_ready());
-    CHECK(probe.problem().ends_with("Connection refused"));
+    CHECK(probe.problem().ends_with("Connection refused (ECONNREFUSED)"));
   }
 }
 
