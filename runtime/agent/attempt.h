@@ -186,6 +186,9 @@ class Attempt {
   [[nodiscard]] bool is_over() const { return is_in<Over>(); }
   [[nodiscard]] const AttemptEnd& end() const { return end_; }
   [[nodiscard]] int world_size() const { return members_.size; }
+  /// Returns true once the programs were told to save a checkpoint, because the time limit or a
+  /// preemption is near.
+  [[nodiscard]] bool is_warned() const { return signs_.is_limit_near || signs_.is_preemption_near; }
   /// Returns true until the end of the attempt is decided.
   [[nodiscard]] bool goes_on() const { return is_in<Joining>() || is_in<Running>(); }
   /// Returns where the ranks run, without a name; nullopt until all ranks have joined.

@@ -159,6 +159,7 @@ Judgement judge(EndFacts facts) {
   end.cause = cause_of(end, facts);
   end.is_timeout = end.is_timeout || end.cause == Cause::kTimeout;
   end.had_grace = facts.signs.is_preemption_near;
+  end.was_warned = facts.signs.is_preemption_near || facts.signs.is_limit_near;
   name_suspects(end, facts);
   return judged;
 }

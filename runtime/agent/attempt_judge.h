@@ -42,6 +42,8 @@ struct AttemptEnd {
   std::vector<std::string> lost_nodes;
   /// A TERM reached the ranks but not lead. It counts as the start of a preemption's grace time.
   bool had_grace = false;
+  /// The programs were told to save a checkpoint, because the time limit or a preemption was near.
+  bool was_warned = false;
   bool is_slurms_doing = false;       ///< Slurm ends the whole job, and `cause` is its reason
   bool is_requeued = false;           ///< Slurm requeues the job although the run is over
   bool is_whole_node_silent = false;  ///< no rank of a suspect node left an exit record

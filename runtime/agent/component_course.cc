@@ -136,7 +136,19 @@ bool ComponentCourse::mains_are_done() const {
   });
 }
 
+bool ComponentCourse::mains_still_save() const {
+  if (!decider_) return false;
+  const auto& decider = components_[*decider_];
+  const bool is_after_warning = decider.options.role == ComponentRole::kMain && decider.end &&
+                                decider.end->was_warned && !decider.end->is_cancelled;
+  return is_after_warning &&
+         std::any_of(components_.begin(), components_.end(), [&](const Component& one) {
+           return one.options.role == ComponentRole::kMain && is_running(one);
+         });
+}
+
 std::optional<std::string> ComponentCourse::reason_to_stop() const {
+  if (mains_still_save()) return std::nullopt;
   if (decider_) {
     const auto& name = components_[*decider_].options.name;
     return components_[*decider_].state == ComponentState::kEnded
@@ -153,7 +165,7 @@ std::vector<ComponentCourse::Order> ComponentCourse::take_orders() {
   for (std::size_t at = 0; at < components_.size(); ++at) {
     auto& one = components_[at];
     if (!why) {
-      if (!may_start(one)) continue;
+      if (decider_ || !may_start(one)) continue;
       one.state = ComponentState::kStarting;
       orders.push_back({.kind = Order::Kind::kStart, .at = at});
     } else if (one.state == ComponentState::kWaiting || one.state == ComponentState::kRestarting) {

@@ -189,7 +189,10 @@ void ComponentsRunner::look_at(std::size_t at, Clock::time_point now) {
   const auto& attempt = slot.runner->attempt();
   look_at_join(at, now);
   if (slot.probe) look_at_probe(at, now);
-  if (!attempt.goes_on() && !attempt.is_over()) course_.on_failing(at, attempt.end());
+  // After a warning, other main components may still save their checkpoints. Then on_over()
+  // decides.
+  if (!attempt.goes_on() && !attempt.is_over() && !attempt.is_warned())
+    course_.on_failing(at, attempt.end());
   if (!attempt.is_over()) return;
   if (!slot.ended_at) slot.ended_at = now;
   // The next start of a service must not wait for the resources of a step that still ends.

@@ -227,6 +227,35 @@ TEST_CASE("the loss of another component's node is the cause of a failure") {
   CHECK(end.lost_nodes == std::vector<std::string>{"n3"});
 }
 
+TEST_CASE("after a warning of the time limit, the other main components may save and end") {
+  const auto components = three_components();
+  ComponentCourse course(components);
+  start_all(course, components);
+  auto warned = component_end(3, EndReason::kRankFailed, Cause::kTimeout);
+  warned.was_warned = true;
+  course.on_over(kTrainer, warned);
+  CHECK(orders_of(course, components).empty());
+  course.on_over(kEvaluator, kGoodEnd);
+  CHECK(orders_of(course, components) == Orders{"stop server"});
+  course.on_over(kServer, kStoppedEnd);
+  REQUIRE(course.is_over());
+  CHECK(course.attempt_end().code == 3);
+  CHECK(course.attempt_end().cause == Cause::kTimeout);
+}
+
+TEST_CASE("nothing starts after a main component has ended because of a warning") {
+  const auto components = three_components();
+  ComponentCourse course(components);
+  CHECK(orders_of(course, components) == Orders{"start server", "start evaluator"});
+  auto warned = component_end(143, EndReason::kTimeLimit, Cause::kTimeout);
+  warned.was_warned = true;
+  course.on_over(kEvaluator, warned);
+  course.on_joined(kServer);
+  course.on_ready(kServer);
+  CHECK(orders_of(course, components) == Orders{"stop server"});
+  CHECK(course.state(kTrainer) == ComponentState::kStopped);
+}
+
 TEST_CASE("a node is not silent if another component on it has left an exit record") {
   const auto components = three_components();
   ComponentCourse course(components);
@@ -303,6 +332,7 @@ TEST_CASE("the warning of a preemption reaches the main components, and services
     scene.attempt.on_rank_signal(1, signal, scene.now);
     REQUIRE_FALSE(scene.notes.sent.empty());
     CHECK(scene.notes.sent.back().second["word"] == "none");
+    CHECK(scene.attempt.is_warned() == (signal == SIGTERM));
   }
   scene.attempt.on_own_signal(SIGUSR1, scene.now);
   CHECK(scene.notes.broadcasts.empty());
