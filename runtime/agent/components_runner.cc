@@ -25,6 +25,8 @@ constexpr seconds kReadyLimit{600};  ///< of a component whose `ready` has no ti
 /// Longest wait for srun after the ranks of a component have ended with 0.
 constexpr seconds kSrunLinger{90};
 constexpr milliseconds kLastFileLimit{1000};
+/// Time for a signal to the job to reach lead and the ranks of all components.
+constexpr milliseconds kSignalSpread{500};
 
 }  // namespace
 
@@ -180,8 +182,16 @@ void ComponentsRunner::tick() {
     look_at(at, now);
   }
   is_superseded_ = is_superseded_ || is_superseded;
-  carry_out(course_.take_orders());
+  if (!awaits_signals(now)) carry_out(course_.take_orders());
   write_components_file();
+}
+
+bool ComponentsRunner::awaits_signals(Clock::time_point now) {
+  const auto decider = course_.decider();
+  if (!decider || slots_[*decider].runner->attempt().end().reason != EndReason::kSignalled)
+    return false;
+  if (!signalled_at_) signalled_at_ = now;
+  return now < *signalled_at_ + kSignalSpread;
 }
 
 void ComponentsRunner::look_at(std::size_t at, Clock::time_point now) {
@@ -363,9 +373,12 @@ milliseconds ComponentsRunner::next_wait() const {
   for (const auto& slot : slots_) {
     if (slot.runner && !slot.is_over) wait = std::min(wait, slot.runner->next_wait());
   }
-  if (const auto next = gate_->next_deadline()) {
-    wait = std::clamp(std::chrono::ceil<milliseconds>(*next - Clock::now()), milliseconds(0), wait);
-  }
+  const auto until = [&](Clock::time_point when) {
+    wait = std::clamp(std::chrono::ceil<milliseconds>(when - Clock::now()), milliseconds(0), wait);
+  };
+  if (const auto next = gate_->next_deadline()) until(*next);
+  if (signalled_at_ && Clock::now() < *signalled_at_ + kSignalSpread)
+    until(*signalled_at_ + kSignalSpread);
   return wait;
 }
 

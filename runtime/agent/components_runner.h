@@ -64,6 +64,10 @@ class ComponentsRunner final : public GateHandler {
   void record_components();
   void take_signals();
   void carry_out(const std::vector<ComponentCourse::Order>& orders);
+  /// Returns true for a moment after a signal has ended a component. A signal to the job reaches
+  /// all components, but not at once. A component that it reaches must not count as stopped by
+  /// lead.
+  [[nodiscard]] bool awaits_signals(Clock::time_point now);
   void start(std::size_t at);
   void tick();
   /// Looks at what a running component has become.
@@ -93,7 +97,8 @@ class ComponentsRunner final : public GateHandler {
   SnapshotFile file_;
   bool has_changed_ = true;  ///< components.json is out of date
   bool is_superseded_ = false;
-  int ends_asked_ = 0;  ///< number of signals that asked for the end
+  std::optional<Clock::time_point> signalled_at_;  ///< when a signal ended the first component
+  int ends_asked_ = 0;                             ///< number of signals that asked for the end
 };
 
 }  // namespace dlrun::agent
