@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
@@ -89,6 +90,7 @@ class RankRunner final : public RankOutlet {
   void on_message(std::string_view payload);
   void mark_errors();
   void begin_autopsy();
+  [[nodiscard]] std::filesystem::path autopsy_folder() const;
   void handle(const to_rank::Start& start);
   void handle(const to_rank::Beat&) {}
   void handle(const to_rank::SignalAnswer& answer) {

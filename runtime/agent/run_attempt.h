@@ -40,8 +40,9 @@ struct AttemptContext {
   std::function<void(const AttemptEnd&)> on_early_end;
 };
 
-/// Starts the step and leads it to its end. Returns once the step has ended, or srun was
-/// killed. Ends with kExitRunTaken if a later attempt has superseded this one.
+/// Starts the step, or the steps of all components, and leads them to their end. Returns once the
+/// steps have ended, or srun was killed. Ends with kExitRunTaken if a later attempt has superseded
+/// this one.
 [[nodiscard]] Result<AttemptEnd> run_attempt(const AttemptContext& context);
 
 }  // namespace dlrun::agent
