@@ -48,6 +48,7 @@ struct LoadedSpec {
   JobSpec spec;
   SiteProfile site;
   Preset preset;
+  std::vector<Preset> component_presets;  ///< one for each of spec.components
   std::string folder;                ///< the spec's folder, absolute: where the job starts
   std::string text;                  ///< the text of `file`, for the run's spec.yaml
   std::vector<SpecFile> bases;       ///< the files that the spec inherits from, nearest first

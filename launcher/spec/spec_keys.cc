@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "launcher/spec/keys/component_keys.h"
 #include "launcher/spec/keys/job_keys.h"
 #include "launcher/spec/keys/program_keys.h"
 #include "launcher/spec/keys/run_keys.h"
@@ -20,7 +21,8 @@ consteval auto joined(const KeyRow (&... groups)[kSizes]) {
   return rows;
 }
 
-constexpr auto kKeys = joined(keys::kJobKeys, keys::kProgramKeys, keys::kTrainKeys, keys::kRunKeys);
+constexpr auto kKeys = joined(keys::kJobKeys, keys::kProgramKeys, keys::kComponentKeys,
+                              keys::kTrainKeys, keys::kRunKeys);
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kShorthands{{
     {"environment.modules", "environment.modules.load"},

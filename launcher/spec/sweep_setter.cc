@@ -44,13 +44,15 @@ namespace {
 
 std::string why_not_swept(std::string_view path) {
   using Reason = std::pair<std::string_view, std::string_view>;
-  constexpr std::array<Reason, 8> kNotSwept{{
+  constexpr std::array<Reason, 10> kNotSwept{{
       {"name", "all points of a sweep have one name"},
       {"site", "a sweep is submitted to one cluster"},
       {"resources.clusters"_key, "a sweep is submitted to one cluster"},
       {"base", "dlrun reads the base before the sweep"},
       {"environment.secrets"_key, "all points of a sweep have the same secrets"},
       {"train.data.download"_key, "all points of a sweep have the same files"},
+      {"components", "all points of a sweep have the same programs"},
+      {"hetjob", "all points of a sweep have the same programs"},
       {"code.snapshot"_key, "all points of a sweep run the same code"},
       {"checkpoint.dir"_key, "every point has checkpoints of its own, in its own run"},
   }};
