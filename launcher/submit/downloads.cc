@@ -6,6 +6,7 @@
 #include "common/interrupt.h"
 #include "common/text.h"
 #include "launcher/executors/downloader.h"
+#include "launcher/spec/component_jobs.h"
 #include "launcher/spec/diagnostic_text.h"
 #include "launcher/spec/key_name.h"
 
@@ -15,7 +16,7 @@ namespace {
 /// Returns the spec's downloads; none if the job does not run the trainer. For such a job, loading
 /// the spec warns that the key has no effect.
 std::span<const Download> downloads_of(const LoadedSpec& loaded) {
-  if (!loaded.preset.is_trainer) return {};
+  if (!runs_trainer(loaded)) return {};
   return loaded.spec.train.downloads;
 }
 
