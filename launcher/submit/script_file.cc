@@ -32,6 +32,13 @@ bool starts_lead(std::string_view line) {
   return line.starts_with(fmt::format("exec {} ", kLeadCommand));
 }
 
+/// Returns true for a rendered script whose lead starts components. Its parts are one run.
+bool starts_components(std::string_view text) {
+  const auto lines = split(text, '\n');
+  return std::any_of(lines.begin(), lines.end(), starts_lead) &&
+         text.find("\"${dlrun_component_") != std::string_view::npos;
+}
+
 /// Returns the value of --runs in the line that starts lead; "" if the path is quoted, which
 /// the renderer does only for unusual paths.
 std::string runs_of(std::string_view text) {
@@ -146,10 +153,10 @@ std::vector<std::string> refusals_of(std::string_view text) {
     if (const auto array = pbs_option(text, flag))
       refuse_array(*array, fmt::format("#PBS {} ", flag));
   }
-  if (const auto line = het_line(text)) {
+  if (const auto line = het_line(text); line && !starts_components(text)) {
     refuse(*line,
-           "a heterogeneous job is several jobs, and a run is the record of one; they are not "
-           "supported. Plain `sbatch` takes the script as it is");
+           "a heterogeneous job is several jobs, and a run is the record of one. Let a spec have "
+           "components, which dlrun starts as one run. Plain `sbatch` takes the script as it is");
   }
   if (const auto line = line_of_flag(text, "--wait", "-W"))
     refuse(*line,
