@@ -13,6 +13,7 @@
 #include "common/json_or_null.h"
 #include "common/text.h"
 #include "launcher/submit/check_report.h"
+#include "launcher/view/component_lines.h"
 #include "launcher/view/start_and_limits.h"
 
 namespace dlrun {
@@ -40,6 +41,7 @@ void print_report_json(const CheckReport& report) {
     json["points"] = report.sweep->points.size();
     json["arrays"] = report.sweep->arrays.size();
   }
+  if (const auto lines = component_lines(loaded); !lines.empty()) json["components"] = lines;
   json["gpu_hours"] = hours(gpu_hours);
   json["core_hours"] = hours(core_hours);
   print_json(json);
@@ -51,6 +53,11 @@ void print_report(const Cli& cli, const CheckReport& report) {
   print(cli, "{}: {}\n", loaded.file, styled(Style::kGreen, "valid"));
   print(cli, "  name      {}\n  site      {} ({})\n  runs      {}\n", report.job.name,
         loaded.site.name, loaded.site.source, report.job.runs_dir);
+  std::string_view title = "components";
+  for (const std::string& line : component_lines(loaded)) {
+    print(cli, "  {:<10}{}{}\n", title, title.empty() ? "  " : "", line);
+    title = "";
+  }
   if (report.sweep) print(cli, "  sweep     {}\n", points_and_cost_text(*report.sweep));
   if (const auto hours = cost_text(report.job.requests.requested); !report.sweep && !hours.empty())
     print(cli, "  cost      {}\n", hours);

@@ -94,6 +94,9 @@ struct EffectiveValue {
 /// Returns all values that were set, in the key table's order.
 [[nodiscard]] std::vector<EffectiveValue> effective_values(const JobSpec& spec);
 
+/// Returns the values that a component gives itself, with keys such as "components.server.nodes".
+[[nodiscard]] std::vector<EffectiveValue> values_of_component(const ComponentSpec& component);
+
 /// Returns the names of all sites ("sites") or presets ("presets"): those in dirs first, then the
 /// built-in ones; sorted within each group.
 [[nodiscard]] std::vector<std::string> spec_config_names(

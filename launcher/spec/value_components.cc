@@ -8,6 +8,7 @@
 #include "common/text.h"
 #include "launcher/spec/component_reader.h"
 #include "launcher/spec/key_name.h"
+#include "launcher/spec/load.h"
 #include "launcher/spec/schema_parts.h"
 #include "launcher/spec/value_type.h"
 #include "launcher/spec/yaml_text.h"
@@ -23,6 +24,7 @@ constexpr std::string_view kComponentNamePattern = R"(^[A-Za-z][A-Za-z0-9_-]{0,3
 struct FlowValue {
   std::vector<std::string> names;  ///< the names of the maps around the value, then its own
   std::string yaml;
+  std::string path{};  ///< the key in the origins of ComponentSpec::own
 };
 
 /// Returns the values as one line of YAML. All values have the same first `depth` names; values
@@ -72,16 +74,18 @@ struct FlowValue {
     for (const std::string& path : component.keys) {
       const auto names = names_in_component(path);
       if (names.front() != key.name) continue;
-      values.push_back({{names.begin(), names.end()}, shared_value(component.own, path)});
+      values.push_back({{names.begin(), names.end()}, shared_value(component.own, path), path});
     }
   }
   return values;
 }
 
-[[nodiscard]] std::string component_yaml(const ComponentSpec& component) {
-  std::vector<FlowValue> values{{{"name"}, yaml_string(component.name)}};
+/// Returns all values that a component gives. Its name comes first.
+[[nodiscard]] std::vector<FlowValue> all_values(const ComponentSpec& component) {
+  std::vector<FlowValue> values{{{"name"}, yaml_string(component.name), "component.name"}};
   const auto add = [&](std::vector<std::string> names, std::string yaml) {
-    values.push_back({std::move(names), std::move(yaml)});
+    std::string path = "component." + names.front();
+    values.push_back({std::move(names), std::move(yaml), std::move(path)});
   };
   if (component.is_service) add({"role"}, "service");
   for (FlowValue& value : shared_values(component)) values.push_back(std::move(value));
@@ -94,10 +98,21 @@ struct FlowValue {
   if (component.retry_max) add({"retry", "max"}, fmt::format("{}", *component.retry_max));
   if (!component.after.empty()) add({"after"}, flow_names(component.after));
   if (!component.shares.empty()) add({"shares"}, yaml_string(component.shares));
-  return flow_map(values);
+  return values;
 }
 
 }  // namespace
+
+std::vector<EffectiveValue> values_of_component(const ComponentSpec& component) {
+  std::vector<EffectiveValue> values;
+  const Origins& origins = component.own.origins;
+  for (const FlowValue& value : all_values(component)) {
+    const auto origin = origins.find(value.path);
+    values.push_back({fmt::format("components.{}.{}", component.name, join(value.names, ".")),
+                      value.yaml, origin == origins.end() ? Origin{} : origin->second});
+  }
+  return values;
+}
 
 using Components = ValueType<std::vector<ComponentSpec>>;
 
@@ -148,7 +163,7 @@ OptionText Components::yaml(const std::vector<ComponentSpec>& value) {
   if (value.empty()) return std::nullopt;
   std::string text = "[";
   for (const ComponentSpec& component : value)
-    text += (text.size() == 1 ? "" : ", ") + component_yaml(component);
+    text += (text.size() == 1 ? "" : ", ") + flow_map(all_values(component));
   return text + "]";
 }
 
