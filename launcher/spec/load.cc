@@ -425,6 +425,7 @@ std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& poin
   if (loaded.templates.is_given()) {
     loaded.spec.launch.command = std::move(loaded.templates.command);
     loaded.spec.environment.vars = std::move(loaded.templates.vars);
+    loaded.spec.components = std::move(loaded.templates.components);
   }
   // Removes the old origins, and the old entries of maps with arbitrary names: new entries would
   // otherwise be added to them.
@@ -451,6 +452,7 @@ std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& poin
   loaded.spec = std::move(builder.spec());
   loaded.templates.command = loaded.spec.launch.command;
   loaded.templates.vars = loaded.spec.environment.vars;
+  loaded.templates.components = loaded.spec.components;
   fill_and_check(builder, loaded, point);
   Diagnostics all = std::move(builder.diagnostics());
   add_line_texts(all, loaded);
