@@ -194,14 +194,23 @@ class SlurmCli final : public Executor {
                       has_all, ask);
   }
 
+  /// Returns the number of a part of a heterogeneous job: 1 for "42+1"; nullopt for other jobs.
+  static std::optional<std::int64_t> part_of(const std::string& id) {
+    const auto plus = id.find('+');
+    return plus == std::string::npos ? std::nullopt
+                                     : parse_int(std::string_view(id).substr(plus + 1));
+  }
+
   /// Adds the nodes of a part of a heterogeneous job to the report of the whole job. Returns false
-  /// if the report is not a part, or the first part of its job.
+  /// if the report is not about such a part, or the first one about its job.
   static bool add_part(QueryAnswer& answer, const std::string& cluster, const JobReport& part) {
-    if (part.job.id.find('+') == std::string::npos) return false;
+    const auto number = part_of(part.job.id);
+    if (!number) return false;
     const JobId whole{cluster, whole_id(part.job.id)};
     for (JobReport& report : answer.reports) {
-      if (report.job.cluster != whole.cluster || report.job.id != whole.id) continue;
+      if (report.job != whole) continue;
       if (!part.nodes.empty()) report.nodes += (report.nodes.empty() ? "" : ",") + part.nodes;
+      report.nodes_of_parts[*number] = part.nodes;
       return true;
     }
     return false;
@@ -218,6 +227,7 @@ class SlurmCli final : public Executor {
       if (add_part(answer, cluster, report)) continue;
       // The query asked for a whole job: the state of its first part counts.
       if (unanswered.erase(whole_id(report.job.id)) != 0) {
+        if (const auto part = part_of(report.job.id)) report.nodes_of_parts[*part] = report.nodes;
         report.job = {cluster, whole_id(report.job.id)};
         answer.reports.push_back(std::move(report));
         continue;

@@ -384,6 +384,7 @@ namespace {
 /// Returns srun's options for the job and the node.
 [[nodiscard]] std::vector<std::string> place_options(const AttachTarget& target) {
   std::vector<std::string> place{"--jobid=" + target.job, "--nodelist=" + target.node};
+  if (target.het_group) place.push_back(fmt::format("--het-group={}", *target.het_group));
   if (!target.clusters.empty()) place.insert(place.begin(), "--clusters=" + target.clusters);
   return place;
 }

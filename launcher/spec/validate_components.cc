@@ -23,6 +23,12 @@ constexpr std::string_view kPortField = "{port}";
 /// The argument that separates the components in lead's command line.
 constexpr std::string_view kSeparatorOfComponents = "+++";
 
+/// Options of srun that dlrun sets to give a component its own nodes and resources.
+constexpr std::array<std::string_view, 18> kOptionsOfStep{
+    "exact",    "overlap",       "exclusive",     "nodes",       "ntasks",      "ntasks-per-node",
+    "nodelist", "exclude",       "relative",      "gres",        "gpus",        "gpus-per-node",
+    "mem",      "gpus-per-task", "tres-per-task", "mem-per-cpu", "mem-per-gpu", "het-group"};
+
 [[nodiscard]] bool has_port_field(const std::vector<std::string>& words) {
   return std::any_of(words.begin(), words.end(), [](const std::string& word) {
     return word.find(kPortField) != std::string::npos;
@@ -62,6 +68,7 @@ void Validator::check_components() {
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     check_roles(i, jobs[i]);
     check_port(i, jobs[i]);
+    check_step_options(i, jobs[i]);
   }
   check_shares(jobs);
   const ComponentLayout layout = layout_of(spec_, jobs);
@@ -156,6 +163,19 @@ void Validator::check_port(std::size_t index, const LoadedSpec& job) {
         fmt::format("ready checks the port that dlrun reserves, but launch.command does not "
                     "contain {{port}}; the program must take the port from DLRUN_COMPONENT_{}_ADDR",
                     variable_part(component.name)));
+}
+
+void Validator::check_step_options(std::size_t index, const LoadedSpec& job) {
+  for (const SlurmOption& option : job.spec.launch.srun) {
+    if (std::find(kOptionsOfStep.begin(), kOptionsOfStep.end(), option.name) ==
+        kOptionsOfStep.end())
+      continue;
+    refuse_component(index, "launch.srun." + option.name,
+                     fmt::format("launch.srun: the step of a component cannot have --{}, because "
+                                 "dlrun gives each component its nodes and resources; use the keys "
+                                 "of the component",
+                                 option.name));
+  }
 }
 
 void Validator::check_known_component(std::size_t index, std::string_view key,

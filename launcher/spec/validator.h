@@ -68,6 +68,7 @@ class Validator {
   void check_component_names();
   void check_roles(std::size_t index, const LoadedSpec& job);
   void check_port(std::size_t index, const LoadedSpec& job);
+  void check_step_options(std::size_t index, const LoadedSpec& job);
   void check_after_names();
   void check_shares(const std::vector<LoadedSpec>& jobs);
   /// Refuses a name of a component that no component has.
