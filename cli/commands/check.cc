@@ -55,7 +55,7 @@ void print_report(const Cli& cli, const CheckReport& report) {
         loaded.site.name, loaded.site.source, report.job.runs_dir);
   std::string_view title = "components";
   for (const std::string& line : component_lines(loaded)) {
-    print(cli, "  {:<10}{}{}\n", title, title.empty() ? "  " : "", line);
+    print(cli, "  {:<11}{}\n", title, line);
     title = "";
   }
   if (report.sweep) print(cli, "  sweep     {}\n", points_and_cost_text(*report.sweep));
