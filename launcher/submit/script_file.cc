@@ -51,8 +51,8 @@ std::string runs_of(std::string_view text) {
   return {};
 }
 
-/// Returns the names in the lines `--secret NAME`, which are options of the rank agent. Somebody
-/// who edited the script may have added or removed such lines.
+/// Returns the different names in the lines `--secret NAME`, which are options of the rank agent.
+/// Each component has these lines. Somebody who edited the script may have added or removed some.
 std::vector<std::string> secrets_in(std::string_view text) {
   constexpr std::string_view kOption = "--secret ";
   std::vector<std::string> names;
@@ -60,7 +60,8 @@ std::vector<std::string> secrets_in(std::string_view text) {
     const auto words = trim(line);
     if (!words.starts_with(kOption)) continue;
     const auto rest = trim(words.substr(kOption.size()));
-    names.emplace_back(rest.substr(0, rest.find_first_of(" \t#")));
+    const auto name = rest.substr(0, rest.find_first_of(" \t#"));
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.emplace_back(name);
   }
   return names;
 }
