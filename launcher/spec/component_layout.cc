@@ -81,7 +81,7 @@ void add_share(NodeShare& sum, const NodeShare& one) {
 }
 
 /// Returns the components in the order of the parts: the first main component, then the others.
-[[nodiscard]] std::vector<std::size_t> parts_of(const JobSpec& spec) {
+[[nodiscard]] std::vector<std::size_t> order_of_parts(const JobSpec& spec) {
   std::vector<std::size_t> parts;
   for (std::size_t i = 0; i < spec.components.size(); ++i) parts.push_back(i);
   const auto main = std::find_if(parts.begin(), parts.end(),
@@ -116,7 +116,7 @@ ComponentLayout layout_of(const JobSpec& spec, const std::vector<LoadedSpec>& jo
     layout.groups.push_back(std::move(group));
   }
   layout.widest = widest_of(layout.groups);
-  layout.parts = parts_of(spec);
+  layout.parts = order_of_parts(spec);
   layout.differing_key = differing_key_of(jobs);
   const std::string asked = spec.hetjob.value_or("auto");
   layout.is_hetjob = asked == "true" || (asked == "auto" && !layout.differing_key.empty());

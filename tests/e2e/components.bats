@@ -45,7 +45,7 @@ components:
     shares: server
     gpus_per_node: 0
     after: server
-    launch: {command: [bash, -c, 'echo "gpus ${CUDA_VISIBLE_DEVICES-unset}" >plain']}
+    launch: {command: [bash, -c, 'echo "gpus $${CUDA_VISIBLE_DEVICES-unset}" >plain']}
 YAML
     run dl check three.yaml
     [ "$status" -eq 0 ]
