@@ -78,8 +78,9 @@ TEST_CASE_FIXTURE(
   CHECK(has(result, "nothing was submitted, because Slurm cannot start every component now: "));
   CHECK(has(result, "Requested node configuration is not available"));
   CHECK_FALSE(has_path("runs"));
-  CHECK(has(code_and_stderr({"interactive", "x.yaml", "--dry-run"}),
-            "2\ndlrun: error: x.yaml: the components make a heterogeneous job"));
+  const auto session = code_and_stderr({"interactive", "x.yaml", "--dry-run"});
+  CHECK(session.starts_with("2\n"));
+  CHECK(has(session, "x.yaml: the components make a heterogeneous job"));
 }
 
 TEST_CASE_FIXTURE(ClusterFixture,
