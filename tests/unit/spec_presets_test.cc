@@ -67,7 +67,7 @@ TEST_CASE(
     for (const auto& variable : plan.prologue.vars)
       CHECK_FALSE(has(variable.name, "VISIBLE_DEVICES"));
   }
-  CHECK(presets == 11);
+  CHECK(presets == 13);
 }
 
 TEST_CASE("a preset that sets a variable with which Slurm binds GPUs is refused") {
