@@ -307,7 +307,12 @@ void ComponentPlanner::merge_prologue(LaunchPlan& plan, const PlannedComponent& 
   }
   // One value holds for all images: a component's own value must not be replaced.
   if (has_variable(p.vars, "NVIDIA_DRIVER_CAPABILITIES")) p.image_of_gpus.reset();
-  p.made_folders.insert(p.made_folders.end(), other.made_folders.begin(), other.made_folders.end());
+  for (const Prologue::Folder& folder : other.made_folders) {
+    const bool is_known =
+        std::any_of(p.made_folders.begin(), p.made_folders.end(),
+                    [&](const Prologue::Folder& one) { return one.path == folder.path; });
+    if (!is_known) p.made_folders.push_back(folder);
+  }
   for (const PlannedVariable& variable : component.plan.step_vars) {
     if (!has_variable(plan.step_vars, variable.name)) plan.step_vars.push_back(variable);
   }

@@ -1,6 +1,7 @@
 #include "launcher/spec/component_jobs.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -48,7 +49,9 @@ void merge_entries(JobSpec& spec, const ComponentSpec& component) {
 void drop_gpu_checks(JobSpec& spec) {
   if (may_have_gpus(spec)) return;
   std::erase_if(spec.health.preflight,
-                [](const std::string& check) { return check == "gpu" || check == "nccl"; });
+                [](const PreflightCheck& check) {
+                  return check.name == "gpu" || check.name == "nccl" || check.name == "binding";
+                });
 }
 
 }  // namespace
@@ -70,6 +73,9 @@ JobSpec spec_of_component(const JobSpec& whole, const ComponentSpec& component) 
   const bool gives_name = component.own.container.name.has_value();
   if (spec.container.name && !gives_name) *spec.container.name += "-" + component.name;
   if (component.is_service && !spec.resources.tasks_per_node) spec.resources.tasks_per_node = 1;
+  // Each component has its own ranks and node numbers, so that their files need folders apart.
+  for (OutputCopy& one : spec.outputs)
+    one.to = (std::filesystem::path(one.to) / component.name).string();
   drop_gpu_checks(spec);
   return spec;
 }

@@ -62,6 +62,7 @@ void Validator::check_components() {
   check_submit();
   if (spec_.components.empty()) return;  // refused when they were read
   check_component_job();
+  check_download_section();
   check_component_names();
   check_after_names();
   const auto jobs = jobs_of_components(loaded_);
@@ -70,6 +71,7 @@ void Validator::check_components() {
     check_port(i, jobs[i]);
     check_step_options(i, jobs[i]);
   }
+  check_trainers(jobs);
   check_shares(jobs);
   const ComponentLayout layout = layout_of(spec_, jobs);
   check_hetjob(layout);
@@ -163,6 +165,18 @@ void Validator::check_port(std::size_t index, const LoadedSpec& job) {
         fmt::format("ready checks the port that dlrun reserves, but launch.command does not "
                     "contain {{port}}; the program must take the port from DLRUN_COMPONENT_{}_ADDR",
                     variable_part(component.name)));
+}
+
+void Validator::check_trainers(const std::vector<LoadedSpec>& jobs) {
+  const LoadedSpec* first = nullptr;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    if (!jobs[i].preset.is_trainer) continue;
+    if (first != nullptr)
+      refuse_component(i, "launch.preset"_key,
+                       "launch.preset: another component is the bundled trainer, too, and both would "
+                       "save to checkpoint.dir; only one component can be the trainer");
+    first = &jobs[i];
+  }
 }
 
 void Validator::check_step_options(std::size_t index, const LoadedSpec& job) {
@@ -332,6 +346,7 @@ void Validator::check_parts(const std::vector<LoadedSpec>& jobs) {
     part.check_container();
     part.check_launch();
     part.check_preset();
+    part.check_data();
     take(std::move(part.found_), fmt::format("component '{}': ", spec_.components[i].name));
   }
   // The checks of restarts and of nodes hold for the whole job. One of them asks for GPUs.
@@ -342,6 +357,19 @@ void Validator::check_parts(const std::vector<LoadedSpec>& jobs) {
   Validator whole(any, refused_);
   whole.check_retry();
   take(std::move(whole.found_), "");
+  check_environment(std::all_of(jobs.begin(), jobs.end(), [](const LoadedSpec& job) {
+    return container_runtime(job.spec, job.site) != "none";
+  }));
+  const auto size_of = [](const LoadedSpec& job) {
+    return nodes_of(job.spec) * ranks_per_node(job.spec).value_or(1);
+  };
+  const auto largest =
+      std::max_element(jobs.begin(), jobs.end(), [&](const LoadedSpec& one, const LoadedSpec& other) {
+        return size_of(one) < size_of(other);
+      });
+  Validator profiled(*largest, refused_);
+  profiled.check_profile();
+  take(std::move(profiled.found_), "");
 }
 
 }  // namespace dlrun

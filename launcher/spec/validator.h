@@ -68,6 +68,9 @@ class Validator {
   void check_component_names();
   void check_roles(std::size_t index, const LoadedSpec& job);
   void check_port(std::size_t index, const LoadedSpec& job);
+  /// Refuses a second trainer: train and checkpoint are keys of the whole spec, so that both would
+  /// use one checkpoint folder.
+  void check_trainers(const std::vector<LoadedSpec>& jobs);
   void check_step_options(std::size_t index, const LoadedSpec& job);
   void check_after_names();
   void check_shares(const std::vector<LoadedSpec>& jobs);
@@ -89,7 +92,8 @@ class Validator {
   // validate_run.cc: container, agent, retry and health
   void check_container();
   /// Refuses environments that the container, a sweep or a missing key make useless.
-  void check_environment();
+  /// has_container: true if no rank runs outside of a container.
+  void check_environment(bool has_container);
   void check_agent();
   void check_retry();
   void check_profile();

@@ -32,7 +32,9 @@ struct ReadyCheck {
   };
   Kind kind = Kind::kJoined;
   std::string path{};
-  std::optional<std::chrono::seconds> timeout{};  ///< from the start of the component
+  /// With a path or tcp: from the start of the programs. Otherwise the time in which all ranks must
+  /// join.
+  std::optional<std::chrono::seconds> timeout{};
 };
 
 struct ComponentOptions {

@@ -227,6 +227,7 @@ void ComponentsRunner::look_at_join(std::size_t at, Clock::time_point now) {
   place->name = slot.options.name;
   slot.place = std::move(*place);
   slot.has_joined = true;
+  slot.joined_at = now;
   has_changed_ = true;
   course_.on_joined(at);
   if (slot.options.ready.kind == ReadyCheck::Kind::kJoined) return announce_ready(at, now);
@@ -244,7 +245,7 @@ void ComponentsRunner::look_at_probe(std::size_t at, Clock::time_point now) {
   if (slot.probe->is_ready()) {
     slot.probe.reset();
     announce_ready(at, now);
-  } else if (now >= slot.began + limit) {
+  } else if (now >= slot.joined_at + limit) {  // copying data to the nodes takes its own time
     attempt.on_not_ready(
         fmt::format("it was not ready within {} s: {}", limit.count(), slot.probe->problem()), now);
     slot.probe.reset();

@@ -51,6 +51,7 @@ class ComponentsRunner final : public GateHandler {
     std::unique_ptr<ReadyProbe> probe{};      ///< set while the component is asked for readiness
     std::optional<ComponentPlace> place{};    ///< of its latest start that has joined
     Clock::time_point began{};
+    Clock::time_point joined_at{};  ///< when its programs started: its ranks have joined
     bool has_joined = false;
     bool is_over = false;
     std::optional<Clock::time_point> ended_at{};  ///< when its attempt was over

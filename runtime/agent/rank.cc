@@ -222,8 +222,9 @@ Result<> RankRunner::launch_program() {
                   .dies_with_us = true};
   DLRUN_TRY(add_secrets(program.env, options_.secrets, fields_.run));
   if (options_.profile.includes(world_.rank)) {
-    DLRUN_TRY_ASSIGN(program.argv, profile_command(options_.profile, program.env, fields_.run,
-                                                   fields_.attempt, world_.rank, program.argv));
+    DLRUN_TRY_ASSIGN(program.argv,
+                     profile_command(options_.profile, program.env, folder_of_attempt("profile"),
+                                     world_.rank, program.argv));
     program.may_be_traced = true;
   }
   if (options_.is_trusted && lead_.is_made()) {
@@ -315,13 +316,14 @@ void RankRunner::mark_errors() {
 void RankRunner::begin_autopsy() {
   const auto pids = program_ > 0 ? descendants() : std::vector<pid_t>();
   const auto started = pids.empty() ? Result<>(fail(Errc::kNotFound, "there is no process"))
-                                    : autopsy_.start(env_, world_, autopsy_folder(), pids);
+                                    : autopsy_.start(env_, world_, folder_of_attempt("autopsy"), pids);
   if (!started) lead_.send(to_lead::Autopsy{});  // no stack to show
 }
 
-std::filesystem::path RankRunner::autopsy_folder() const {
-  return std::filesystem::path(fields_.run) / "autopsy" /
-         fmt::format("attempt-{}", fields_.attempt) / fields_.component;
+std::filesystem::path RankRunner::folder_of_attempt(std::string_view kind) const {
+  if (fields_.run.empty()) return {};
+  return std::filesystem::path(fields_.run) / kind / fmt::format("attempt-{}", fields_.attempt) /
+         fields_.component;
 }
 
 void RankRunner::look_at_progress(bool is_last) {

@@ -259,12 +259,13 @@ void AttemptRunner::on_limit_known(const Result<JobFacts>& facts) {
   log_info("looked at the time limit after a signal", {{"seconds_left", left}, {"before", before}});
   if (left > before + kSignalComesEarly.count()) return;
   attempt_->on_limit_near();
-  if (!ends_before_limit_ || is_service()) return;
+  if (!ends_before_limit_) return;
   // The outputs are copied before the job is queued again.
   const auto margin =
       std::min<std::int64_t>((kRequeueTakes + attempt_->longest_collecting()).count(), left / 2);
   const auto requeue_s = std::min<std::int64_t>(kRequeueTakes.count(), left / 4);
   attempt_->end_collecting_by(Clock::now() + std::chrono::seconds(left - requeue_s));
+  if (is_service()) return;  // ended when the main components have ended
   attempt_->on_limit_ahead(std::chrono::seconds(std::max<std::int64_t>(left - margin, 0)),
                            Clock::now());
 }
