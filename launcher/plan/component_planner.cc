@@ -284,6 +284,12 @@ PlannedComponent ComponentPlanner::plan_component(std::size_t index) {
   std::erase_if(step, [](const PlannedOption& one) { return one.option == "--cpus-per-task"; });
   const auto own = step_options(index);
   step.insert(step.begin() + 2, own.begin(), own.end());
+  for (const PlannedOption& option : component.plan.rank_options) {
+    if (option.value == "+++")
+      part.error(option.key, fmt::format("{}: dlrun reads the value '+++' as the start of the next "
+                                         "component; choose another one",
+                                         option.key));
+  }
   take_errors(std::move(part.errors_), fmt::format("component '{}': ", name));
   return component;
 }

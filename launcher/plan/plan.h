@@ -53,8 +53,8 @@ struct Prologue {
   std::string conda_module, conda_name, venv;
   std::string uv_project;  ///< its folder, absolute
   std::string pixi_project, pixi_environment;
-  std::string spack;  ///< an environment: a name, or an absolute folder
-  std::string eessi;  ///< a version
+  std::string spack;                  ///< an environment: a name, or an absolute folder
+  std::string eessi;                  ///< a version
   std::vector<PlannedVariable> vars;  ///< exported byte for byte
   /// The image in which the script looks up NVIDIA_DRIVER_CAPABILITIES. If the image is not an
   /// absolute path, the script cannot read it and requests all parts of NVIDIA's driver. nullopt:

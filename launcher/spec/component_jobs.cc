@@ -48,10 +48,9 @@ void merge_entries(JobSpec& spec, const ComponentSpec& component) {
 /// Removes checks of GPUs from a component without GPUs; they would end its ranks.
 void drop_gpu_checks(JobSpec& spec) {
   if (may_have_gpus(spec)) return;
-  std::erase_if(spec.health.preflight,
-                [](const PreflightCheck& check) {
-                  return check.name == "gpu" || check.name == "nccl" || check.name == "binding";
-                });
+  std::erase_if(spec.health.preflight, [](const PreflightCheck& check) {
+    return check.name == "gpu" || check.name == "nccl" || check.name == "binding";
+  });
 }
 
 }  // namespace

@@ -49,11 +49,11 @@ struct LoadedSpec {
   SiteProfile site;
   Preset preset;
   std::vector<Preset> component_presets;  ///< one for each of spec.components
-  std::string folder;                ///< the spec's folder, absolute: where the job starts
-  std::string text;                  ///< the text of `file`, for the run's spec.yaml
-  std::vector<SpecFile> bases;       ///< the files that the spec inherits from, nearest first
-  SpecFile site_file;                ///< the site's file
-  std::vector<Diagnostic> warnings;  ///< sorted by position
+  std::string folder;                     ///< the spec's folder, absolute: where the job starts
+  std::string text;                       ///< the text of `file`, for the run's spec.yaml
+  std::vector<SpecFile> bases;            ///< the files that the spec inherits from, nearest first
+  SpecFile site_file;                     ///< the site's file
+  std::vector<Diagnostic> warnings;       ///< sorted by position
   /// The keys with fields of a sweep's own parameters. In `spec`, values replace the fields.
   SweptTemplates templates;
 };

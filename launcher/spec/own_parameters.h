@@ -18,7 +18,7 @@ struct SweptTemplates {
   std::vector<std::string> command;
   NamedValues vars;
   std::vector<ComponentSpec> components;  ///< their commands and variables may contain fields
-  std::vector<std::string> names;  ///< the own parameters of all points
+  std::vector<std::string> names;         ///< the own parameters of all points
 
   [[nodiscard]] bool is_given() const { return !names.empty(); }
 };

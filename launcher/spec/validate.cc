@@ -55,10 +55,11 @@ std::vector<Diagnostic> Validator::run() && {
   check_launch();
   check_preset();
   if (preset_.needs_components)
-    error("launch.preset"_key,
-          fmt::format("launch.preset: '{}' starts a server that other programs of the job use; give "
-                      "the job components (docs/components.md)",
-                      preset_.name));
+    error(
+        "launch.preset"_key,
+        fmt::format("launch.preset: '{}' starts a server that other programs of the job use; give "
+                    "the job components (docs/components.md)",
+                    preset_.name));
   check_agent();
   check_retry();
   check_profile();

@@ -172,9 +172,10 @@ void Validator::check_trainers(const std::vector<LoadedSpec>& jobs) {
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     if (!jobs[i].preset.is_trainer) continue;
     if (first != nullptr)
-      refuse_component(i, "launch.preset"_key,
-                       "launch.preset: another component is the bundled trainer, too, and both would "
-                       "save to checkpoint.dir; only one component can be the trainer");
+      refuse_component(
+          i, "launch.preset"_key,
+          "launch.preset: another component is the bundled trainer, too, and both would "
+          "save to checkpoint.dir; only one component can be the trainer");
     first = &jobs[i];
   }
 }
@@ -363,10 +364,10 @@ void Validator::check_parts(const std::vector<LoadedSpec>& jobs) {
   const auto size_of = [](const LoadedSpec& job) {
     return nodes_of(job.spec) * ranks_per_node(job.spec).value_or(1);
   };
-  const auto largest =
-      std::max_element(jobs.begin(), jobs.end(), [&](const LoadedSpec& one, const LoadedSpec& other) {
-        return size_of(one) < size_of(other);
-      });
+  const auto largest = std::max_element(jobs.begin(), jobs.end(),
+                                        [&](const LoadedSpec& one, const LoadedSpec& other) {
+                                          return size_of(one) < size_of(other);
+                                        });
   Validator profiled(*largest, refused_);
   profiled.check_profile();
   take(std::move(profiled.found_), "");

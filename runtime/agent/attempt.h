@@ -73,7 +73,7 @@ struct AttemptOptions {
   bool retries_timeout = false;
   /// The agents mark the text that their programs write to standard error (text_marks.h).
   bool marks_errors = false;
-  bool broadcasts = false;  ///< lead sends files to the nodes before their agents stage them
+  bool broadcasts = false;    ///< lead sends files to the nodes before their agents stage them
   bool is_component = false;  ///< the attempt is one component of a job with several
   /// The attempt is a service. A service that waits for requests does not hang.
   bool is_service = false;

@@ -315,8 +315,9 @@ void RankRunner::mark_errors() {
 
 void RankRunner::begin_autopsy() {
   const auto pids = program_ > 0 ? descendants() : std::vector<pid_t>();
-  const auto started = pids.empty() ? Result<>(fail(Errc::kNotFound, "there is no process"))
-                                    : autopsy_.start(env_, world_, folder_of_attempt("autopsy"), pids);
+  const auto started = pids.empty()
+                           ? Result<>(fail(Errc::kNotFound, "there is no process"))
+                           : autopsy_.start(env_, world_, folder_of_attempt("autopsy"), pids);
   if (!started) lead_.send(to_lead::Autopsy{});  // no stack to show
 }
 

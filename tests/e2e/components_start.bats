@@ -66,11 +66,11 @@ load components
     submit_components
     wait_until 30 has_event ended
     cat "$dir/out"
-    [[ $(events attempt_end) == *'"component":"server","code":82,"reason":"not_ready"'* ]]
+    [[ $(events attempt_end) == *'"component":"server","code":83,"reason":"not_ready"'* ]]
     message='server: it was not ready within 2 s: TCP connection to .*: Connection refused'
     [[ $(events ended | jq -r .message) =~ $message ]]
     has_no_event started trainer
-    wait_until 20 job_ended_with 82:0
+    wait_until 20 job_ended_with 83:0
 }
 
 @test "a component that needs more nodes than the job has is refused before anything starts" {

@@ -150,6 +150,8 @@ def render(key, text, number, failures):
         values.setdefault("container.runtime", "pyxis")
     if key == "environment.conda.module":
         values["environment.conda.name"] = "custom"
+    if key == "hetjob":
+        values["components"] = [{"name": "a"}, {"name": "b"}]
     if key == "submit.url":
         values["submit.via"] = "slurmrestd"
     if key.startswith("train.") or key.startswith("checkpoint."):
@@ -361,8 +363,9 @@ PARSED = {"resources.time": "90s", "resources.mem": "64G", "resources.mem_per_cp
           "resources.hint": "nomultithread", "resources.threads_per_core": "1", "site": "generic",
           "launch.preset": "mpi", "container.runtime": "enroot", "checkpoint.every": "500 steps",
           "checkpoint.signal_before": "60s", "submit.via": "sbatch",
-          "submit.url": "unix:/run/slurmrestd/socket"}
-SWITCHES = {"environment.modules.purge", "container.writable", "container.mount_home",
+          "submit.url": "unix:/run/slurmrestd/socket",
+          "components": [{"name": "a"}, {"name": "b", "after": "a"}]}
+SWITCHES = {"hetjob", "environment.modules.purge", "container.writable", "container.mount_home",
             "container.remap_root", "container.entrypoint"}
 # Keys that dlrun reads when the script is submitted; the script's shell does not.
 READ_LATER = {"submit.token_file"}

@@ -202,7 +202,7 @@ TEST_CASE("a component that is not ready in time ends the job, and what waits ne
                  {"--role", "service", "--ready-tcp", "--port-count", "1", "--ready-timeout", "1"},
                  kForever),
              component_words("trainer", 1, {"--after", "server"}, "true")});
-  CHECK(run.wait() == 82);
+  CHECK(run.wait() == 83);
   CHECK(run.events("attempt_end").at(0)["reason"] == "not_ready");
   CHECK(run.events("ended")[0]["message"].get<std::string>().find(
             "component server: it was not ready within 1 s: TCP connection to ") == 0);

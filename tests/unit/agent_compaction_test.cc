@@ -34,8 +34,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kBegin = 1'790'000'000'000;  // ms since 1970
 
-// The points of an attempt in long_record(), one per second. A sanitizer needs fewer of them to find
-// a wrong access to memory; the checks of sizes belong to the other builds.
+// The points of an attempt in long_record(), one per second. A sanitizer needs fewer of them to
+// find a wrong access to memory; the checks of sizes belong to the other builds.
 constexpr int kPoints = kWithSanitizer ? 3'500 : 35'000;
 
 std::string line_at(std::int64_t ms, std::string_view event, int attempt, Json fields) {
@@ -77,7 +77,8 @@ std::string long_record() {
     text += line_at((from + kPoints) * 1000, "warning", attempt, {{"message", "a word"}});
     text += line_at((from + kPoints) * 1000, "result", attempt, {{"test_accuracy", 0.5}});
     text += line_at((from + kPoints + 1) * 1000, "result", attempt, {{"test_accuracy", 0.6}});
-    text += line_at((from + kPoints + 2) * 1000, "rank_failed", attempt, {{"rank", 3}, {"code", 9}});
+    text +=
+        line_at((from + kPoints + 2) * 1000, "rank_failed", attempt, {{"rank", 3}, {"code", 9}});
     text += line_at((from + kPoints + 3) * 1000, "attempt_end", attempt,
                     {{"reason", "hang"}, {"cause", "hang"}, {"code", 79}});
     text += line_at(

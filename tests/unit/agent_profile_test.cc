@@ -78,7 +78,8 @@ TEST_CASE("a program under a profiler keeps its arguments, its code and its proc
   command.env = with_stand_ins();
   const Strings program{"sh", "-c", "echo \"$$ $1\"; sleep 3; exit 7", "sh", "a  b"};
   const auto run = [&](const ProfileOptions& options) {
-    auto words = profile_command(options, command.env, folder.path() / "profile" / "attempt-2", 3, program);
+    auto words =
+        profile_command(options, command.env, folder.path() / "profile" / "attempt-2", 3, program);
     REQUIRE(words.has_value());
     command.argv = std::move(*words);
     const auto done = run_command(command);

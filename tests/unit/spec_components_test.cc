@@ -179,6 +179,32 @@ TEST_CASE("mistakes in components are reported with their places, and say what t
           "resources: {gres: 'gpu:1'}\nlaunch: {command: [x]}\n");
   refuses("{name: a}, {name: b, launch: {srun: {overlap: true}}}",
           "launch.srun: the step of a component cannot have --overlap");
+  refuses("{name: a}, {name: b}", "component 'b': launch.preset: another component is the bundled",
+          "resources: {time: 1m}\nlaunch: {preset: trainer}\ntrain: {data: {dataset: digits}}\n");
+}
+
+TEST_CASE("data, profiles and environments of the spec hold for every component") {
+  const auto top = [](std::string_view more) { return fmt::format("{}{}", kTop, more); };
+  const LoadedSpec spec = loaded(request(
+      "{name: a}, {name: b, nodes: 2, gpus_per_node: 1}",
+      top("outputs: [{from: $TMPDIR/x, to: out}]\nhealth: {preflight: [gpu, disk, binding]}\n"
+          "profile: {tool: perf, ranks: [1]}\n")));
+  const JobSpec a = job_of_component(spec, 0).spec, b = job_of_component(spec, 1).spec;
+  CHECK(a.outputs.front().to == "out/a");
+  CHECK(b.outputs.front().to == "out/b");
+  CHECK(a.health.preflight.size() == 1);
+  CHECK(b.health.preflight.size() == 3);
+  CHECK(has(refused(request("{name: a}, {name: b, nodes: 2}",
+                            top("profile: {tool: perf, ranks: [2]}\n"))),
+            "profile.ranks: there is no rank 2"));
+  CHECK(has(refused(request("{name: a}", top("download: {path: /d}\n"))),
+            "download.path: download.files is missing"));
+  const std::string_view uv =
+      "environment: {uv: ./project}\ncontainer: {runtime: pyxis, image: i}\n";
+  CHECK(has(refused(request("{name: a}, {name: b}", top(uv))),
+            "environment.uv.project: the ranks run in a container"));
+  CHECK(loaded(request("{name: a}, {name: b, container: {runtime: none, image: null}}", top(uv)))
+            .spec.environment.uv_project.has_value());
 }
 
 TEST_CASE("a heterogeneous job refuses what its parts cannot have") {
