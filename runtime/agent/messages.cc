@@ -78,7 +78,7 @@ Json json_of(const ComponentPlace& place) {
   return {{"name", place.name}, {"addr", place.addr}, {"port", place.port}, {"hosts", place.hosts}};
 }
 
-ComponentPlace place_of(const Json& json) {
+ComponentPlace component_place_of(const Json& json) {
   ComponentPlace place{.name = json_read::text(json, "name"),
                        .addr = json_read::text(json, "addr"),
                        .port = static_cast<int>(clamped(json, "port", 0, 0, 65535))};
@@ -315,7 +315,7 @@ Start Start::of(const Json& message) {
   const auto list = message.find("components");
   if (list == message.end() || !list->is_array()) return start;
   for (const auto& place : *list) {
-    if (place.is_object()) start.components.push_back(place_of(place));
+    if (place.is_object()) start.components.push_back(component_place_of(place));
   }
   return start;
 }
