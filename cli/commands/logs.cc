@@ -11,6 +11,7 @@
 #include "cli/terminal/log_output.h"
 #include "cli/terminal/print.h"
 #include "common/interrupt.h"
+#include "common/text.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/sweep_record.h"
 #include "launcher/view/run_log.h"
@@ -23,12 +24,14 @@ struct LogsOptions {
   std::string run;
   bool follow = false, is_raw = false;
   std::optional<std::int64_t> rank, attempt;
+  std::string component;
   std::optional<std::size_t> tail;
 };
 
 Result<int> print_log(const Cli& cli, const IndexEntry& run, const LogsOptions& options) {
   RunInspector inspector(cli.env, known_servers(cli));
-  DLRUN_TRY_ASSIGN(auto reader, open_log(inspector, run, options.rank, options.attempt));
+  DLRUN_TRY_ASSIGN(auto reader,
+                   open_log(inspector, run, {options.rank, options.attempt, options.component}));
   if (options.tail) reader.start_at_tail(*options.tail);
   LogOutput output(options.is_raw, cli.colour_out);
   for (;;) {
@@ -60,6 +63,12 @@ Result<int> logs(Cli& cli, const LogsOptions& options) {
     return fail(Errc::kUsage,
                 "--attempt chooses among a rank's logs: give --rank too; the job's own log holds "
                 "all attempts");
+  if (!options.component.empty() && !options.rank)
+    return fail(Errc::kUsage,
+                "--component chooses among the ranks' logs: give --rank too, such as --rank 0");
+  if (options.component.find('/') != std::string::npos || options.component.starts_with('.'))
+    return fail(Errc::kUsage, "--component '{}' is not the name of a component",
+                printable(options.component));
   DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
   if (is_sweep(run.path)) return print_logs_of_points(cli, run, options);
   const auto owner = options.follow ? foreign_owner(run.path) : std::nullopt;
@@ -72,6 +81,7 @@ Result<int> logs(Cli& cli, const LogsOptions& options) {
   WatchOptions watch;
   watch.rank = options.rank;
   watch.attempt = options.attempt;
+  watch.component = options.component;
   watch.tail = options.tail;
   DLRUN_TRY_ASSIGN(const auto status,
                    follow_run(cli, inspector, run, watch, interrupt, options.is_raw));
@@ -91,6 +101,10 @@ void add_logs(CLI::App& root, Action& action) {
               "Print the output of this rank instead of the output of the job")
       .type_name("N")
       .non_negative();
+  command
+      .option("--component", options->component,
+              "With --rank: component of the job to which the rank belongs")
+      .type_name("NAME");
   command
       .option("--attempt", options->attempt,
               "With --rank: number of the attempt (default: the latest)")

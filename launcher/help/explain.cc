@@ -66,7 +66,7 @@ void add_decisions(const LoadedSpec& loaded, const LaunchPlan& plan,
         add(row.path, directive.value.value_or("true"), directive.key);
     }
   }
-  add("launch.preset"_key, loaded.preset.name, "");
+  if (plan.components.empty()) add("launch.preset"_key, loaded.preset.name, "");
   for (const PlannedArguments& group : plan.program) {
     if (group.key.starts_with("train.") && group.arguments.size() == 2)
       add(group.key, group.arguments[1], "");
@@ -105,8 +105,15 @@ void add_decisions(const LoadedSpec& loaded, const LaunchPlan& plan,
 
 std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded, const LaunchPlan& plan) {
   std::vector<ExplainedValue> rows;
-  for (const EffectiveValue& value : effective_values(loaded.spec))
-    rows.push_back({value.key, value.text, value.origin, describe(value.origin)});
+  const auto add_values = [&](const std::vector<EffectiveValue>& values) {
+    for (const EffectiveValue& value : values)
+      rows.push_back({value.key, value.text, value.origin, describe(value.origin)});
+  };
+  std::vector<EffectiveValue> of_spec = effective_values(loaded.spec);
+  std::erase_if(of_spec, [](const EffectiveValue& one) { return one.key == "components"_key; });
+  add_values(of_spec);
+  for (const ComponentSpec& component : loaded.spec.components)
+    add_values(values_of_component(component));
   const auto has_row = [&](const std::string& key) {
     return std::any_of(rows.begin(), rows.end(),
                        [&](const ExplainedValue& row) { return row.key == key; });

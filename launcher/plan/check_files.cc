@@ -1,13 +1,16 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "common/text.h"
 #include "container/image_file.h"
 #include "launcher/plan/plan.h"
+#include "launcher/spec/component_jobs.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
 
@@ -201,7 +204,18 @@ class FileCheck {
 }  // namespace
 
 std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
-  return FileCheck(loaded).run();
+  auto jobs = jobs_of_components(loaded);
+  if (jobs.empty()) return FileCheck(loaded).run();
+  std::vector<Diagnostic> found;
+  std::set<std::pair<std::string, std::string>> seen;  // components inherit the same values
+  for (const LoadedSpec& job : jobs) {
+    for (Diagnostic& one : FileCheck(job).run()) {
+      if (!seen.emplace(describe(one.where), one.message).second) continue;
+      one.line_text = line_under(loaded, one.where);
+      found.push_back(std::move(one));
+    }
+  }
+  return found;
 }
 
 }  // namespace dlrun

@@ -5,6 +5,7 @@
 
 #include "common/job_id.h"
 #include "common/text.h"
+#include "launcher/plan/component_planner.h"
 #include "launcher/plan/planner.h"
 #include "launcher/spec/spec_builder.h"
 
@@ -35,7 +36,8 @@ std::vector<std::string> LaunchPlan::program_argv() const {
 
 tl::expected<LaunchPlan, std::vector<Diagnostic>> make_plan(const LoadedSpec& loaded,
                                                             const PlanInputs& inputs) {
-  auto plan = Planner(loaded, inputs).run();
+  auto plan = loaded.spec.components.empty() ? Planner(loaded, inputs).run()
+                                             : ComponentPlanner(loaded, inputs).run();
   if (!plan) {
     for (Diagnostic& problem : plan.error()) problem.line_text = line_under(loaded, problem.where);
   }

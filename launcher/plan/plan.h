@@ -104,6 +104,8 @@ struct KnownBad {
 
 enum class Target { kSlurm, kLocal };
 
+struct PlannedComponent;
+
 /// All of dlrun's decisions about a job. render.h turns the plan into a script, plan_json() into
 /// JSON.
 struct LaunchPlan {
@@ -145,9 +147,22 @@ struct LaunchPlan {
   std::optional<KnownBad> known_bad;
   std::int64_t local_ranks = 1;  ///< number of ranks that `dlrun run` starts: the tasks of one node
   Requested requested;
+  /// The programs of a job with components, in the order of lead's command line. `step`,
+  /// `rank_options`, `rank_env` and `program` of the job itself are then empty; `container`,
+  /// `entry` and `rank_vars` are those of the component on the node of the job script.
+  std::vector<PlannedComponent> components;
+  /// sbatch's options for each further part of a heterogeneous job; none for other jobs.
+  std::vector<std::vector<PlannedOption>> parts;
 
   /// Returns all arguments of `program`, in order.
   [[nodiscard]] std::vector<std::string> program_argv() const;
+};
+
+/// One program of a job with components.
+struct PlannedComponent {
+  std::string name;
+  std::vector<PlannedOption> options;  ///< lead's options for the component, in order
+  LaunchPlan plan;                     ///< its step, container, rank agent and program
 };
 
 /// The inputs of make_plan() that are not in the spec.

@@ -76,12 +76,34 @@ using Json = nlohmann::ordered_json;
           {"time_seconds", number_or_null(q.time_seconds)}};
 }
 
+[[nodiscard]] Json program_json(const std::vector<PlannedArguments>& program) {
+  Json list = Json::array();
+  for (const PlannedArguments& group : program)
+    list.push_back({{"words", group.arguments}, {"key", group.key}});
+  return list;
+}
+
+[[nodiscard]] Json components_json(const std::vector<PlannedComponent>& components) {
+  Json list = Json::array();
+  for (const PlannedComponent& component : components) {
+    const LaunchPlan& plan = component.plan;
+    list.push_back({{"name", component.name},
+                    {"options", options_json(component.options)},
+                    {"step", options_json(plan.step)},
+                    {"runtime", plan.runtime},
+                    {"entry", entry_json(plan.entry)},
+                    {"rank_vars", variables_json(plan.rank_vars)},
+                    {"rank_options", options_json(plan.rank_options)},
+                    {"rank_env", variables_json(plan.rank_env)},
+                    {"trusted", plan.trusted},
+                    {"program", program_json(plan.program)}});
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string plan_json(const LaunchPlan& plan) {
-  Json program = Json::array();
-  for (const PlannedArguments& group : plan.program)
-    program.push_back({{"words", group.arguments}, {"key", group.key}});
   Json after = Json::array();
   for (const PlannedDependency& one : plan.after)
     after.push_back({{"type", one.type}, {"run", one.run}, {"key", one.key}});
@@ -111,7 +133,7 @@ std::string plan_json(const LaunchPlan& plan) {
       {"rank_env", variables_json(plan.rank_env)},
       {"secrets", secrets_json(plan.secrets)},
       {"trusted", plan.trusted},
-      {"program", program},
+      {"program", program_json(plan.program)},
       {"forward_usr1", plan.forward_usr1},
       {"lead_options", options_json(plan.lead_options)},
       {"local_ranks", plan.local_ranks},
@@ -119,6 +141,8 @@ std::string plan_json(const LaunchPlan& plan) {
   };
   if (plan.known_bad)
     json["known_bad"] = {{"file", plan.known_bad->file}, {"seconds", plan.known_bad->seconds}};
+  if (!plan.components.empty()) json["components"] = components_json(plan.components);
+  for (const auto& part : plan.parts) json["parts"].push_back(options_json(part));
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -52,12 +52,7 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> Planner::run() && {
   if (inputs_.target == Target::kLocal) check_local();
   if (inputs_.is_borrowed) check_borrowed();
   check_own_mounts();
-  if (inputs_.runs_dir.find('\\') != std::string::npos && !spec_.resources.output) {
-    error("resources.output"_key,
-          fmt::format("the runs folder '{}' holds a '\\', which Slurm cannot "
-                      "express in an output path; choose another folder with --runs",
-                      inputs_.runs_dir));
-  }
+  check_runs_folder();
   if (!errors_.empty()) return tl::unexpected(std::move(errors_));
   environment();
   rank_variables();
@@ -80,6 +75,14 @@ void Planner::error(std::string_view key, std::string message) {
       {Diagnostic::Severity::kError,
        origin != spec_.origins.end() ? origin->second : Origin{Origin::Kind::kFile, file_, 0, 0},
        std::move(message), ""});
+}
+
+void Planner::check_runs_folder() {
+  if (inputs_.runs_dir.find('\\') == std::string::npos || spec_.resources.output) return;
+  error("resources.output"_key,
+        fmt::format("the runs folder '{}' holds a '\\', which Slurm cannot "
+                    "express in an output path; choose another folder with --runs",
+                    inputs_.runs_dir));
 }
 
 void Planner::count_resources() {

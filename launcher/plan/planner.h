@@ -20,7 +20,10 @@ class Planner {
   [[nodiscard]] tl::expected<LaunchPlan, std::vector<Diagnostic>> run() &&;
 
  private:
+  friend class ComponentPlanner;
   void error(std::string_view key, std::string message);
+  /// Refuses a runs folder that Slurm cannot express in the path of the log.
+  void check_runs_folder();
   /// Fills plan_.requested, the resources that the job requests.
   void count_resources();
   void check_local();

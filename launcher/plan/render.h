@@ -66,6 +66,8 @@ struct AttachTarget {
   std::string clusters;  ///< -M; empty: the default cluster
   /// The number of the job's CPUs on that node. If it is unknown, the step is not bound to CPUs.
   std::optional<std::int64_t> cpus;
+  /// The part of a heterogeneous job that has the node; nullopt for other jobs.
+  std::optional<std::int64_t> het_group{};
 };
 
 /// Renders a shell (or `command`, if it is not empty) beside the ranks of a running job, without a

@@ -92,6 +92,18 @@ std::string event_text(const events::Claimed& claimed) {
   return fmt::format("job {} on {}{}", claimed.job, claimed.host,
                      claimed.again ? ", again after a requeue" : "");
 }
+std::string event_text(const events::Components& components) {
+  std::vector<std::string> names;
+  for (const auto& one : components.components)
+    names.push_back(fmt::format("{} ({})", one.name, one.role));
+  return join(names, ", ");
+}
+std::string event_text(const events::ComponentReady& ready) {
+  return fmt::format("after {}, at {}", seconds_text(ready.seconds), ready.addr);
+}
+std::string event_text(const events::ComponentRestart& restart) {
+  return fmt::format("after code {}; {} left", restart.code, count_of(restart.left, "restart"));
+}
 std::string event_text(const events::Started& started) {
   return started.ranks > 0 ? count_of(started.ranks, "rank") : "the step";
 }
@@ -153,6 +165,9 @@ std::string event_text(const events::AttemptEnd& end) {
   return fmt::format("{}, code {}, after {}", end.reason.text(), end.code,
                      seconds_text(end.seconds.value_or(0)));
 }
+std::string event_text(const events::ComponentEnd& event) {
+  return event_text(event.end);
+}
 std::string event_text(const events::Restarting& restarting) {
   return fmt::format(
       "after {}: {}{}; {} left{}", restarting.cause.text(),
@@ -181,7 +196,14 @@ bool is_bad(const events::Ended& ended) {
   return !(ended.state == EndState::kCompleted);
 }
 bool is_bad(const events::AttemptEnd& end) {
-  return !(end.reason == EndReason::kOk || end.reason == EndReason::kStoppedEarly);
+  return !(end.reason == EndReason::kOk || end.reason == EndReason::kStoppedEarly ||
+           end.reason == EndReason::kStopped);
+}
+bool is_bad(const events::ComponentEnd& event) {
+  return is_bad(event.end);
+}
+bool is_bad(const events::ComponentRestart&) {
+  return true;
 }
 bool is_bad(const events::Signal& signal) {
   return !(signal.word == SignalDecision::kCheckpoint);  // a checkpoint signal is no failure
@@ -260,35 +282,43 @@ void RunHistory::add(const RecordedEvent& recorded) {
   const std::int64_t number =
       recorded.attempt.value_or(attempts_.empty() ? 0 : attempts_.back().number);
   AttemptHistory& attempt = attempt_of(number, *t);
-  std::visit(
-      Overloaded{[&](const events::Progress& event) { add_progress(event, *t, number); },
-                 [&](const events::RankStatistics& event) { add_samples(event, *t, number); },
-                 [&](const events::Claimed& event) {
-                   attempt.job = short_text(event.job);
-                   attempt.host = short_text(event.host);
-                 },
-                 [&](const events::Started& event) {
-                   if (event.ranks > 0) attempt.ranks = event.ranks;
-                 },
-                 [&](const events::Joined& event) {
-                   if (event.ranks > 0) attempt.ranks = event.ranks;
-                   attempt.joined = *t;
-                   attempt.hosts = short_text(event.hosts);
-                 },
-                 [&](const events::AttemptEnd& event) {
-                   attempt.ended = *t;
-                   attempt.reason = event.reason;
-                   attempt.code = event.code;
-                   attempt.cause = event.cause;
-                 },
-                 [&](const events::Restarting& event) {
-                   attempt.cause = event.cause;
-                   mark_followed(attempt);
-                 },
-                 [](const auto&) {}},
-      recorded.event);
+  // Curves and ranks are those of the first main component.
+  const bool counts = recorded.component.empty() || recorded.component == record_.leading;
+  std::visit(Overloaded{[&](const events::Progress& event) {
+                          if (counts) add_progress(event, *t, number);
+                        },
+                        [&](const events::RankStatistics& event) {
+                          if (counts) add_samples(event, *t, number);
+                        },
+                        [&](const events::Claimed& event) {
+                          attempt.job = short_text(event.job);
+                          attempt.host = short_text(event.host);
+                        },
+                        [&](const events::Started& event) {
+                          if (counts && event.ranks > 0) attempt.ranks = event.ranks;
+                        },
+                        [&](const events::Joined& event) {
+                          if (!counts) return;
+                          if (event.ranks > 0) attempt.ranks = event.ranks;
+                          attempt.joined = *t;
+                          attempt.hosts = short_text(event.hosts);
+                        },
+                        [&](const events::AttemptEnd& event) {
+                          attempt.ended = *t;
+                          attempt.reason = event.reason;
+                          attempt.code = event.code;
+                          attempt.cause = event.cause;
+                        },
+                        [&](const events::Restarting& event) {
+                          attempt.cause = event.cause;
+                          mark_followed(attempt);
+                        },
+                        [](const auto&) {}},
+             recorded.event);
   if (class_of(recorded.event) == EventClass::kDroppable) return;  // its curve shows it
-  const auto text = std::visit([](const auto& event) { return event_text(event); }, recorded.event);
+  auto text = std::visit([](const auto& event) { return event_text(event); }, recorded.event);
+  if (!recorded.component.empty())
+    text = fmt::format("component {}{}{}", recorded.component, text.empty() ? "" : ": ", text);
   const bool bad = std::visit([](const auto& event) { return is_bad(event); }, recorded.event);
   events_.push_back({*t, number, short_text(std::string(kind)), short_text(text), bad});
   // Keeps the beginning and the end. Removes many at once: each of ten thousand ranks may warn.

@@ -51,8 +51,9 @@ std::string login_name() {
 }  // namespace
 
 std::filesystem::path rank_log(const std::filesystem::path& run, std::int64_t attempt,
-                               std::int64_t rank) {
-  return run / "logs" / fmt::format("attempt-{}", attempt) / fmt::format("rank-{:04}.log", rank);
+                               std::int64_t rank, std::string_view component) {
+  return run / "logs" / fmt::format("attempt-{}", attempt) / component /
+         fmt::format("rank-{:04}.log", rank);
 }
 
 std::string absolute_pattern(const std::filesystem::path& directory, const std::string& pattern,

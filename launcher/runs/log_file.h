@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/files.h"
 #include "common/result.h"
@@ -19,9 +20,9 @@ namespace dlrun {
 [[nodiscard]] std::optional<std::filesystem::path> job_log(const std::filesystem::path& run,
                                                            const RunFacts& facts);
 
-/// Returns the path of a rank's log in an attempt.
+/// Returns the path of a rank's log in an attempt. component: empty if the job has one program.
 [[nodiscard]] std::filesystem::path rank_log(const std::filesystem::path& run, std::int64_t attempt,
-                                             std::int64_t rank);
+                                             std::int64_t rank, std::string_view component = {});
 
 /// Returns sbatch's output pattern as an absolute path below directory, with the job's name for %x
 /// if the name is known.

@@ -21,6 +21,18 @@ struct RankFailure {
   std::int64_t code = 0;
   std::string signal;  ///< "SIGKILL"; empty: the rank exited
   std::string error;
+  std::string component{};  ///< empty: the job has one program
+};
+
+/// One component of a job with several programs, in the latest attempt.
+struct RecordedComponent {
+  std::string name, role;
+  std::int64_t ranks = 0;
+  std::string state = "waiting";       ///< as in components.json
+  std::string hosts{};                 ///< compressed node list of its ranks
+  std::string addr{};                  ///< IP and port of its rank 0, once it is ready
+  std::int64_t restarts = 0;           ///< restarts of the component alone
+  std::optional<std::int64_t> code{};  ///< of its end
 };
 
 /// The latest values that the program has reported.
@@ -64,6 +76,9 @@ struct RunRecord {
   std::optional<Autopsy> autopsy;           ///< of the latest attempt that hung
   std::vector<RunWarning> warnings;
   std::vector<Restart> restarts;
+  std::vector<RecordedComponent> components;  ///< empty: the job has one program
+  /// The first main component, whose progress is the progress of the run. Empty: no components.
+  std::string leading;
   Word<EndReason> attempt_reason;         ///< why the latest attempt ended; empty while it runs
   bool ended = false;                     ///< there is an `ended` event that no later event undoes
   bool end_message_names_failed = false;  ///< end_message names the first rank that failed

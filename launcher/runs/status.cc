@@ -70,6 +70,17 @@ bool tries_collective(std::string_view checks) {
                      [](std::string_view check) { return check == "nccl" || check == "gloo"; });
 }
 
+/// Names the components of a running job that are not ready.
+std::string components_detail(const RunRecord& record) {
+  std::vector<std::string> words;
+  for (const auto& one : record.components) {
+    const bool is_on_its_way = one.state == "waiting" || one.state == "starting" ||
+                               one.state == "joined" || one.state == "restarting";
+    if (is_on_its_way) words.push_back(fmt::format("component {} is {}", one.name, one.state));
+  }
+  return join(words, ", ");
+}
+
 std::string running_detail(const RunRecord& record) {
   if (!record.has_events) return "the job runs; lead has not reported yet";
   if (!record.restarts.empty() && record.restarts.back().attempt == record.attempt)
@@ -85,6 +96,7 @@ std::string running_detail(const RunRecord& record) {
   if (!record.joined && !record.checks.empty())
     return fmt::format("the nodes are checked ({}) before the ranks join",
                        printable(record.checks));
+  if (!record.components.empty()) return components_detail(record);
   if (!record.joined) return "waiting for the ranks to join";
   if (!record.checked && tries_collective(record.checks))
     return fmt::format("the ranks try a collective ({}) before the programs start",
@@ -222,7 +234,9 @@ bool is_inactive(RunState state) {
 }
 
 std::string describe(const RankFailure& failure) {
-  std::string text = failure.rank >= 0 ? fmt::format("rank {}", failure.rank) : "a rank";
+  std::string text =
+      failure.component.empty() ? "" : fmt::format("component {}: ", failure.component);
+  text += failure.rank >= 0 ? fmt::format("rank {}", failure.rank) : "a rank";
   if (!failure.host.empty()) text += fmt::format(" on {}", failure.host);
   text += failure.signal.empty() ? fmt::format(" ended with code {}", failure.code)
                                  : fmt::format(" was ended by {}", failure.signal);

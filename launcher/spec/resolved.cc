@@ -61,6 +61,7 @@ std::string resolved_yaml(const LoadedSpec& loaded) {
   if (spec.sweep.is_given() && loaded.templates.is_given()) {
     spec.launch.command = loaded.templates.command;
     spec.environment.vars = loaded.templates.vars;
+    spec.components = loaded.templates.components;
   }
   const auto chdir = std::find_if(spec.slurm.begin(), spec.slurm.end(),
                                   [](const SlurmOption& o) { return o.name == "chdir"; });

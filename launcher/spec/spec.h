@@ -230,6 +230,8 @@ struct SubmitSpec {
   std::optional<std::string> token_file;  ///< absolute
 };
 
+struct ComponentSpec;
+
 struct JobSpec {
   std::optional<std::string> name, site;
   /// Used only while a spec is loaded; afterwards the other members hold the inherited values.
@@ -250,8 +252,32 @@ struct JobSpec {
   AfterSpec after;
   SweepSpec sweep;
   SubmitSpec submit;
+  std::vector<ComponentSpec> components;
+  std::optional<std::string> hetjob;  ///< auto, true, false
   std::optional<bool> code_snapshot;
   Origins origins;
+};
+
+/// The sign that a service is ready. Without http and tcp: all its ranks have joined.
+struct ReadySpec {
+  std::optional<std::string> http;  ///< a GET of this path at the service's port gets status 200
+  bool tcp = false;                 ///< the service's port accepts connections
+  std::optional<std::int64_t> timeout_s;
+};
+
+/// One of several programs of a job.
+struct ComponentSpec {
+  std::string name;
+  bool is_service = false;  ///< ended once all components that are not services are done
+  std::optional<ReadySpec> ready;
+  std::optional<std::int64_t> retry_max;
+  std::vector<std::string> after;  ///< names of components
+  std::string shares;              ///< the component whose nodes it uses; empty: nodes of its own
+  /// The values of the spec's keys that the component gives itself. `own.origins` also has the
+  /// component's other keys, as "component.after".
+  JobSpec own;
+  /// The keys that the component sets, or removes from the values that it would inherit.
+  std::vector<std::string> keys;
 };
 
 }  // namespace dlrun

@@ -61,6 +61,7 @@ class SpecBuilder {
   [[nodiscard]] const std::set<std::string, std::less<>>& refused() const { return refused_; }
 
  private:
+  friend struct ComponentReader;
   friend struct ItemReader;
   friend struct ValueReader;
   friend struct SweepSetter;

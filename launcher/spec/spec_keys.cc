@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "launcher/spec/keys/component_keys.h"
 #include "launcher/spec/keys/data_keys.h"
 #include "launcher/spec/keys/job_keys.h"
 #include "launcher/spec/keys/program_keys.h"
@@ -21,8 +22,8 @@ consteval auto joined(const KeyRow (&... groups)[kSizes]) {
   return rows;
 }
 
-constexpr auto kKeys =
-    joined(keys::kJobKeys, keys::kProgramKeys, keys::kDataKeys, keys::kTrainKeys, keys::kRunKeys);
+constexpr auto kKeys = joined(keys::kJobKeys, keys::kProgramKeys, keys::kComponentKeys,
+                              keys::kDataKeys, keys::kTrainKeys, keys::kRunKeys);
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kShorthands{{
     {"environment.modules", "environment.modules.load"},

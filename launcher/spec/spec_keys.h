@@ -47,7 +47,7 @@ using Field = std::variant<
     Access<std::vector<SlurmOption>>, Access<std::vector<Mount>>, Access<std::vector<SecretSource>>,
     Access<std::vector<Download>>, Access<std::vector<PreflightCheck>>,
     Access<std::vector<StagedData>>, Access<std::vector<OutputCopy>>, Access<std::vector<SweptKey>>,
-    Access<std::vector<SweepPoint>>>;
+    Access<std::vector<SweepPoint>>, Access<std::vector<ComponentSpec>>>;
 
 /// The program that gets the option of a key.
 enum class KeyTarget {

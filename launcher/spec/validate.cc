@@ -11,6 +11,7 @@
 #include "common/hostlist.h"
 #include "common/text.h"
 #include "container/container.h"
+#include "launcher/spec/component_jobs.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/rest_server.h"
@@ -38,15 +39,27 @@ std::vector<Diagnostic> Validator::run() && {
   if (spec_.name == "last")
     error("name", "name: 'last' always refers to the newest run; choose another name");
   check_exclusive_keys();
+  if (has("components"_key)) {
+    check_components();
+    return std::move(found_);
+  }
+  if (has("hetjob"_key))
+    error("hetjob"_key, "hetjob: components is missing; set it to the programs of the job");
   check_counts();
   check_nodes();
   check_gpus();
   check_partition();
   check_time();
   check_container();
-  check_environment();
+  check_environment(container_runtime(spec_, site_) != "none");
   check_launch();
   check_preset();
+  if (preset_.needs_components)
+    error(
+        "launch.preset"_key,
+        fmt::format("launch.preset: '{}' starts a server that other programs of the job use; give "
+                    "the job components (docs/components.md)",
+                    preset_.name));
   check_agent();
   check_retry();
   check_profile();
@@ -59,10 +72,8 @@ std::vector<Diagnostic> Validator::run() && {
 void Validator::add(Diagnostic::Severity severity, std::string_view key, std::string message) {
   if (refused_.contains(key)) return;
   const auto origin = spec_.origins.find(key);
-  found_.push_back(
-      {severity,
-       origin != spec_.origins.end() ? origin->second : Origin{Origin::Kind::kFile, file_, 0, 0},
-       std::move(message), "", std::string(key)});
+  found_.push_back({severity, origin != spec_.origins.end() ? origin->second : fallback_,
+                    std::move(message), "", std::string(key)});
 }
 
 void Validator::check_exclusive_keys() {
@@ -339,7 +350,7 @@ void Validator::check_pack() {
 }
 
 void Validator::check_swept_trainer_keys() {
-  if (preset_.is_trainer || sweeps_over(spec_.sweep, "launch.preset"_key)) return;
+  if (runs_trainer(loaded_) || sweeps_over(spec_.sweep, "launch.preset"_key)) return;
   std::set<std::string> reported;
   const auto check = [&](const std::string& key, const Origin& where) {
     if (!key.starts_with("train.") || !reported.insert(key).second) return;

@@ -56,7 +56,7 @@ void Validator::check_container() {
   }
 }
 
-void Validator::check_environment() {
+void Validator::check_environment(bool has_container) {
   constexpr std::array kEnvironments{"environment.uv.project"_key,
                                      "environment.pixi.project"_key,
                                      "environment.pixi.environment"_key,
@@ -64,7 +64,6 @@ void Validator::check_environment() {
                                      "environment.uenv.images"_key,
                                      "environment.uenv.views"_key,
                                      "environment.eessi"_key};
-  const bool has_container = container_runtime(spec_, site_) != "none";
   for (const char* key : kEnvironments) {
     if (sweeps_over(spec_.sweep, key))
       error(key, fmt::format("{}: a sweep cannot change it, because dlrun builds one environment "

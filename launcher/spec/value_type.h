@@ -184,6 +184,15 @@ struct ValueType<std::vector<SweepPoint>> : StructuredValue<std::vector<SweepPoi
 };
 
 template <>
+struct ValueType<std::vector<ComponentSpec>> : StructuredValue<std::vector<ComponentSpec>> {
+  static constexpr ValueTraits kTraits{.set_form = "[{name: NAME, ...}, ...]"};
+  static void set(const ValueReader& in, Access<std::vector<ComponentSpec>> member);
+  [[nodiscard]] static ValueJson schema(const KeyRow& row);
+  [[nodiscard]] static std::string description(const KeyRow& row);
+  [[nodiscard]] static OptionText yaml(const std::vector<ComponentSpec>& value);
+};
+
+template <>
 struct ValueType<NamedValues> : StructuredValue<NamedValues> {
   static constexpr ValueTraits kTraits{.is_map = true, .has_entries = true};
   static void set(const ValueReader& in, Access<NamedValues> member);

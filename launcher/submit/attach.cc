@@ -19,6 +19,15 @@
 namespace dlrun {
 namespace {
 
+/// Returns the part of a heterogeneous job that has the node; nullopt for other jobs.
+std::optional<std::int64_t> part_with(const JobReport& report, const std::string& node) {
+  for (const auto& [part, list] : report.nodes_of_parts) {
+    const auto nodes = expand_hostlist(list);
+    if (nodes && std::find(nodes->begin(), nodes->end(), node) != nodes->end()) return part;
+  }
+  return std::nullopt;
+}
+
 /// Returns the job and the node. Fails with kUsage if the run has no running job.
 Result<AttachTarget> target_of(const IndexEntry& run, const RunStatus& status,
                                const std::string& wanted) {
@@ -48,8 +57,9 @@ Result<AttachTarget> target_of(const IndexEntry& run, const RunStatus& status,
   if (!wanted.empty() && std::find(nodes->begin(), nodes->end(), wanted) == nodes->end()) {
     return fail(Errc::kUsage, "--node {}: the job runs on {}", printable(wanted), printable(list));
   }
-  return AttachTarget{status.job.id, wanted.empty() ? nodes->front() : wanted, status.job.cluster,
-                      std::nullopt};
+  const std::string& node = wanted.empty() ? nodes->front() : wanted;
+  return AttachTarget{status.job.id, node, status.job.cluster, std::nullopt,
+                      part_with(*status.facts.report, node)};
 }
 
 /// Returns the job id that srun accepts. For a task of an array ("12_3"), asks squeue for the

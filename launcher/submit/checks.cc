@@ -174,6 +174,28 @@ Result<> check_request(Work& work) {
   return work.inspector.executor_of(job.settings.server).check(request);
 }
 
+/// Refuses a session in a heterogeneous job: salloc would allocate the first part only.
+Result<> check_session_parts(Work& work) {
+  if (work.job.experiment->plan.parts.empty()) return {};
+  return fail(Errc::kUsage,
+              "{}: the components make a heterogeneous job, and a session can have only one "
+              "allocation. Submit the job and use `dlrun attach`, or give hetjob=false",
+              work.job.experiment->loaded.file);
+}
+
+/// Asks Slurm about a heterogeneous job before the job is queued. sbatch accepts a part that no
+/// node can run; the job would then wait for ever and block the queue behind it.
+Result<> ask_about_parts(Work& work) {
+  const Job& job = work.job;
+  if (work.sweep != nullptr || job.settings.server || !het_line(job.script)) return {};
+  const auto verdict = work.inspector.executor_of(job.settings.server)
+                           .test(test_request(work.context, job.settings, job.script));
+  if (verdict) return {};
+  return fail(verdict.error().code,
+              "{}: nothing was submitted, because Slurm cannot start every component now: {}",
+              job.file.empty() ? job.name : job.file, verdict.error().message);
+}
+
 Result<> find_folders_of_logs(Work& work) {
   const Job& job = work.job;
   if (work.stage == CheckStage::kTestOnly && work.sweep != nullptr) return {};
@@ -203,6 +225,7 @@ constexpr unsigned kQueued = CheckStage::kCheckReport | CheckStage::kSubmission 
 
 constexpr Row kRows[] = {
     {static_cast<unsigned>(CheckStage::kSessionPlan), check_session_gpus},
+    {static_cast<unsigned>(CheckStage::kSessionPlan), check_session_parts},
     {CheckStage::kCheckReport | CheckStage::kSubmission | CheckStage::kTestOnly |
          CheckStage::kSessionPlan,
      check_options},
@@ -221,6 +244,7 @@ constexpr Row kRows[] = {
      look_for_tools},
     {CheckStage::kSubmission | CheckStage::kTestOnly, note_copy_of_code},
     {CheckStage::kSubmission | CheckStage::kResubmission, check_request},
+    {CheckStage::kSubmission | CheckStage::kResubmission, ask_about_parts},
     {CheckStage::kCheckReport | CheckStage::kSubmission | CheckStage::kTestOnly |
          CheckStage::kResubmission,
      find_folders_of_logs},

@@ -6,6 +6,7 @@
 #include "common/interrupt.h"
 #include "common/text.h"
 #include "launcher/executors/downloader.h"
+#include "launcher/spec/component_jobs.h"
 #include "launcher/spec/diagnostic_text.h"
 #include "launcher/spec/key_name.h"
 
@@ -27,7 +28,7 @@ std::vector<FolderOfDownloads> downloads_of(const LoadedSpec& loaded) {
   if (!spec.download.files.empty())
     all.push_back({spec.download.path.value_or(""), "download.path"_key, "download.files"_key,
                    spec.download.files});
-  if (loaded.preset.is_trainer && !spec.train.downloads.empty())
+  if (runs_trainer(loaded) && !spec.train.downloads.empty())
     all.push_back({spec.train.data_path.value_or(""), "train.data.path"_key,
                    "train.data.download"_key, spec.train.downloads});
   return all;

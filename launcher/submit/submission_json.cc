@@ -7,6 +7,7 @@
 #include "launcher/submit/allocation_run.h"
 #include "launcher/submit/check_report.h"
 #include "launcher/submit/submit_spec.h"
+#include "launcher/view/component_lines.h"
 #include "launcher/view/start_and_limits.h"
 
 namespace dlrun {
@@ -119,6 +120,7 @@ Json check_json(const CheckReport& report) {
   json["slurm"] = report.has_slurm ? Json(report.verdict) : Json(nullptr);
   if (sweep != nullptr) json["points"] = sweep->points.size();
   if (sweep != nullptr) json["arrays"] = sweep->arrays.size();
+  if (const auto lines = component_lines(loaded); !lines.empty()) json["components"] = lines;
   set_hours(json, sweep, report.job.requests.requested);
   return json;
 }

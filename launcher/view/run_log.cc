@@ -7,11 +7,12 @@
 namespace dlrun {
 
 Result<LogReader> open_log(RunInspector& inspector, const IndexEntry& run,
-                           std::optional<std::int64_t> rank, std::optional<std::int64_t> attempt) {
+                           const LogChoice& choice) {
   DLRUN_TRY_ASSIGN(const auto facts, RunInspector::read_facts(run.path));
   std::optional<std::filesystem::path> path;
-  if (rank) {
-    path = rank_log(run.path, attempt.value_or(facts.record.attempt), *rank);
+  if (choice.rank) {
+    path = rank_log(run.path, choice.attempt.value_or(facts.record.attempt), *choice.rank,
+                    choice.component);
   } else {
     path = job_log(run.path, facts);
   }
@@ -22,8 +23,12 @@ Result<LogReader> open_log(RunInspector& inspector, const IndexEntry& run,
   if (!path && facts.submission && !facts.submission->output.empty() && is_ended)
     return fail(Errc::kNotFound, "{}: only Slurm knows which file its log is: {}", run.id,
                 printable(facts.submission->output));
+  const bool has_components = std::filesystem::exists(run.path / "components.json", error);
+  if (choice.rank && choice.component.empty() && has_components)
+    return fail(Errc::kUsage,
+                "{}: has several components, each with its own ranks: give --component", run.id);
   return fail(Errc::kNotFound, "{}: there is no {}{}; the run is {}",
-              path ? printable(path->string()) : run.id, rank ? "log of this rank" : "log",
+              path ? printable(path->string()) : run.id, choice.rank ? "log of this rank" : "log",
               is_ended ? "" : " yet", status ? std::string(word(status->state)) : "unknown");
 }
 

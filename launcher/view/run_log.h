@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "launcher/runs/index.h"
 #include "launcher/runs/log_file.h"
@@ -11,11 +12,16 @@
 
 namespace dlrun {
 
-/// Opens the job's log or, if `rank` is set, the log of this rank in `attempt` (default: the latest
-/// attempt). Fails with
-/// kNotFound if the log does not exist; the message says whether there may be one later.
+/// A choice among the logs of a run.
+struct LogChoice {
+  std::optional<std::int64_t> rank;     ///< absent: the log of the whole job
+  std::optional<std::int64_t> attempt;  ///< with a rank; absent: the latest
+  std::string component;                ///< with a rank; empty: the job has one program
+};
+
+/// Opens the log. Fails with kNotFound if the log does not exist; the message says whether there
+/// may be one later.
 [[nodiscard]] Result<LogReader> open_log(RunInspector& inspector, const IndexEntry& run,
-                                         std::optional<std::int64_t> rank,
-                                         std::optional<std::int64_t> attempt);
+                                         const LogChoice& choice);
 
 }  // namespace dlrun

@@ -49,9 +49,12 @@ class LogFollower {
  private:
   std::optional<std::filesystem::path> choose(const RunFacts& facts) const {
     if (!options_.rank) return job_log(run_.path, facts);
-    if (options_.attempt) return rank_log(run_.path, *options_.attempt, *options_.rank);
+    const auto log_of = [&](std::int64_t attempt) {
+      return rank_log(run_.path, attempt, *options_.rank, options_.component);
+    };
+    if (options_.attempt) return log_of(*options_.attempt);
     const auto text = read_untrusted(run_.path / "attempt", 64, Links::kRefuse);
-    return rank_log(run_.path, text ? parse_int(trim(*text)).value_or(0) : 0, *options_.rank);
+    return log_of(text ? parse_int(trim(*text)).value_or(0) : 0);
   }
 
   Result<bool> drain() {

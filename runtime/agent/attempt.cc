@@ -64,27 +64,39 @@ void Attempt::start_if_ready(Clock::time_point now) {
   auto& joining = *in<Joining>();
   record_staging(joining, now);
   if (!joining.staging.empty()) return;
-  std::vector<std::string> hosts;
-  std::set<std::string> seen;
-  for (const auto& [number, member] : members_.by_rank) {
-    if (seen.insert(member.hello.host).second) hosts.push_back(member.hello.host);
-  }
   outlet_.record(events::Joined{.ranks = members_.size,
-                                .hosts = compress_hostlist(hosts),
+                                .hosts = compress_hostlist(hosts()),
                                 .seconds = seconds_since_start(now)});
   auto& running = phase_.emplace<Running>(Running{.hang = HangWatch(options_.hang_after)});
   end_.has_run = true;
-  if (!options_.tries_collective) running.hang.on_start(now);
+  if (!options_.tries_collective && !options_.is_service) running.hang.on_start(now);
   start();
+}
+
+std::vector<std::string> Attempt::hosts() const {
+  std::vector<std::string> names;
+  std::set<std::string> seen;
+  for (const auto& [number, member] : members_.by_rank) {
+    if (seen.insert(member.hello.host).second) names.push_back(member.hello.host);
+  }
+  return names;
+}
+
+std::optional<ComponentPlace> Attempt::place() const {
+  if (!end_.has_run) return std::nullopt;
+  const auto& first = members_.by_rank.at(0).hello;
+  return ComponentPlace{.addr = first.addr, .port = first.port, .hosts = hosts()};
 }
 
 void Attempt::start() {
   const auto& first = members_.by_rank.at(0).hello;
+  const auto places = outlet_.places();
   for (const auto& [rank, member] : members_.by_rank) {
     outlet_.send(rank, to_rank::Start{.addr = member.hello.addr,
                                       .master_addr = first.addr,
                                       .master_port = first.port,
-                                      .marked = options_.marks_errors});
+                                      .marked = options_.marks_errors,
+                                      .components = places});
   }
 }
 
@@ -207,6 +219,14 @@ void Attempt::give_up(int code, std::string_view message, Clock::time_point now)
   signs_.is_given_up = true;
   forget_failure();
   end_for(EndReason::kSignalled, code, std::string(message), now);
+}
+
+void Attempt::stop(std::string message, Clock::time_point now) {
+  if (goes_on()) end_for(EndReason::kStopped, 0, std::move(message), now);
+}
+
+void Attempt::on_not_ready(std::string message, Clock::time_point now) {
+  if (goes_on()) end_for(EndReason::kNotReady, kExitNotReady, std::move(message), now);
 }
 
 void Attempt::on_warning(int rank, std::string_view message) {

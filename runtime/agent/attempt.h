@@ -56,6 +56,8 @@ class AttemptOutlet {
   /// Sends the large files of stage to all nodes, and calls Attempt::on_broadcast() when that is
   /// done. Called only with AttemptOptions::broadcasts.
   virtual void begin_broadcast() {}
+  /// Returns where the job's components run that have joined; empty if the job has no components.
+  [[nodiscard]] virtual std::vector<ComponentPlace> places() { return {}; }
 };
 
 struct AttemptOptions {
@@ -71,7 +73,10 @@ struct AttemptOptions {
   bool retries_timeout = false;
   /// The agents mark the text that their programs write to standard error (text_marks.h).
   bool marks_errors = false;
-  bool broadcasts = false;  ///< lead sends files to the nodes before their agents stage them
+  bool broadcasts = false;    ///< lead sends files to the nodes before their agents stage them
+  bool is_component = false;  ///< the attempt is one component of a job with several
+  /// The attempt is a service. A service that waits for requests does not hang.
+  bool is_service = false;
 };
 
 using to_lead::Hello;
@@ -181,6 +186,10 @@ class Attempt {
   /// Ends the attempt because lead has no file descriptor left for further ranks. message explains
   /// the limit and its remedy.
   void on_too_few_files(std::string message, Clock::time_point now);
+  /// Ends a component on purpose, with code 0. message: the reason, for the user.
+  void stop(std::string message, Clock::time_point now);
+  /// Ends a component that was not ready in time. message: the reason, for the user.
+  void on_not_ready(std::string message, Clock::time_point now);
   /// Ends the attempt for a reason outside of it, such as a later attempt that superseded it.
   void give_up(int code, std::string_view message, Clock::time_point now);
 
@@ -194,6 +203,13 @@ class Attempt {
   [[nodiscard]] bool is_over() const { return is_in<Over>(); }
   [[nodiscard]] const AttemptEnd& end() const { return end_; }
   [[nodiscard]] int world_size() const { return members_.size; }
+  /// Returns true once the programs were told to save a checkpoint, because the time limit or a
+  /// preemption is near.
+  [[nodiscard]] bool is_warned() const { return signs_.is_limit_near || signs_.is_preemption_near; }
+  /// Returns true until the end of the attempt is decided.
+  [[nodiscard]] bool goes_on() const { return is_in<Joining>() || is_in<Running>(); }
+  /// Returns where the ranks run, without a name; nullopt until all ranks have joined.
+  [[nodiscard]] std::optional<ComponentPlace> place() const;
 
  private:
   using Joining = phase::Joining;
@@ -215,8 +231,6 @@ class Attempt {
   [[nodiscard]] const Phase* in() const {
     return std::get_if<Phase>(&phase_);
   }
-  /// Returns true until the end of the attempt is decided.
-  [[nodiscard]] bool goes_on() const { return is_in<Joining>() || is_in<Running>(); }
   [[nodiscard]] bool is_ending() const { return is_in<Examining>() || is_in<Ending>(); }
 
   /// Starts the programs if all ranks have joined and all nodes have their data.
@@ -228,6 +242,8 @@ class Attempt {
   void record_staging(phase::Joining& joining, Clock::time_point now);
   void look_at_outputs(Clock::time_point now);
   void start();
+  /// Returns the nodes of the ranks, in the order of ranks.
+  [[nodiscard]] std::vector<std::string> hosts() const;
   /// Marks the rank as failed. The first failure ends the attempt; later failures go to
   /// reconsider(). cause_is_known: false if the agent disappeared, and the step may still report
   /// how.

@@ -56,7 +56,11 @@ JobFacts parse_job(std::string_view text, std::int64_t now) {
   facts.state = value_of(text, "JobState");
   facts.reason = value_of(text, "Reason");
   facts.partition = value_of(text, "Partition");
-  facts.nodes = value_of(text, "NodeList");
+  // A heterogeneous job has a line for each component.
+  for (const auto line : split(text, '\n')) {
+    const auto nodes = value_of(line, "NodeList");
+    if (!nodes.empty()) facts.nodes += (facts.nodes.empty() ? "" : ",") + nodes;
+  }
   facts.excluded = value_of(text, "ExcNodeList");
   const auto restarts = parse_int(value_of(text, "Restarts")).value_or(0);
   facts.restarts = static_cast<int>(std::clamp<std::int64_t>(restarts, 0, 1 << 30));

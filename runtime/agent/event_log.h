@@ -31,8 +31,8 @@ class EventLog {
   void set_attempt(int attempt) { attempt_ = attempt; }
   /// Queues an event with its time and attempt. Never blocks. Events of class kDroppable are not
   /// synced to the disk, and are dropped while at least half of the queue is full. All other events
-  /// are synced.
-  void record(const RunEvent& event);
+  /// are synced. component: the component that the event is about; empty: the whole run.
+  void record(const RunEvent& event, const std::string& component = {});
 
   /// Returns the first failure to write, once.
   [[nodiscard]] std::optional<Error> take_failure();

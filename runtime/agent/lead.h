@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "common/env.h"
+#include "runtime/agent/component_options.h"
 #include "runtime/agent/copy_items.h"
 #include "runtime/agent/retry.h"
 #include "runtime/agent/stop_early.h"
@@ -49,15 +50,19 @@ struct LeadOptions {
   bool always_reports = false;
   /// The ranks' `--preflight` option: the checks that run before the programs start. Empty: none.
   std::string node_checks;
-  std::vector<StageItem> stage{};  ///< the ranks' `--stage` options
+  /// The ranks' `--stage` options, from which lead chooses files to broadcast. Empty if the job has
+  /// components: each one's agents copy their own data.
+  std::vector<StageItem> stage{};
   /// Exit code of a job script that ended before it started the ranks. If set, there is no step,
   /// and `command` is the command at which the script ended.
   std::optional<int> never_started;
   /// With never_started: the container tool's message when the container could not be made. Empty:
   /// the container is not the reason.
   std::string container_message;
-  /// The srun command line; with `local` the `dlrun-agent rank` command line.
+  /// The srun command line; with `local` the `dlrun-agent rank` command line. Empty if the job has
+  /// components.
   std::vector<std::string> command;
+  std::vector<ComponentOptions> components;  ///< empty: the job has one program
 };
 
 /// Leads the run to its end and returns the exit code of the process. Blocks signals and writes to

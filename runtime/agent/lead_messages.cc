@@ -27,8 +27,9 @@ void AttemptRunner::on_node_failure(std::string_view nodes) {
 
 bool AttemptRunner::on_peer(PeerId peer, const Claim& claim) {
   const bool is_of_this_step = !step_name_ || *step_name_ == claim.step;
-  if (claim.job != identity_.job || claim.attempt != run_.attempt || !is_of_this_step ||
-      !attempt_->wants(claim.rank) || peer_of_rank_.contains(claim.rank)) {
+  if (claim.job != identity_.job || claim.component != component_name() ||
+      claim.attempt != run_.attempt || !is_of_this_step || !attempt_->wants(claim.rank) ||
+      peer_of_rank_.contains(claim.rank)) {
     return false;
   }
   step_name_ = claim.step;
@@ -65,9 +66,10 @@ void AttemptRunner::on_message(PeerId peer, std::string_view payload) {
 }
 
 void AttemptRunner::handle(const Sender& from, to_lead::Hello& hello) {
-  // A rank on lead's node may have connected over the loopback interface. Other nodes need an
-  // address that they can reach.
-  if (is_loopback(hello.addr) && hello.world.nnodes > 1) hello.addr = addresses_.front();
+  // A rank on lead's node may have connected over the loopback interface. Other nodes, and other
+  // components, need an address that they can reach.
+  if (is_loopback(hello.addr) && (hello.world.nnodes > 1 || component_))
+    hello.addr = addresses_.front();
   if (hello.time) {
     const auto here = std::chrono::duration_cast<milliseconds>(
         std::chrono::system_clock::now().time_since_epoch());

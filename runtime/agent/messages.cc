@@ -74,6 +74,22 @@ std::optional<std::vector<GpuUse>> gpus_in(const Json& message, const char* key)
   return gpus;
 }
 
+Json json_of(const ComponentPlace& place) {
+  return {{"name", place.name}, {"addr", place.addr}, {"port", place.port}, {"hosts", place.hosts}};
+}
+
+ComponentPlace component_place_of(const Json& json) {
+  ComponentPlace place{.name = json_read::text(json, "name"),
+                       .addr = json_read::text(json, "addr"),
+                       .port = static_cast<int>(clamped(json, "port", 0, 0, 65535))};
+  const auto hosts = json.find("hosts");
+  if (hosts == json.end() || !hosts->is_array()) return place;
+  for (const auto& host : *hosts) {
+    if (host.is_string()) place.hosts.push_back(host.get<std::string>());
+  }
+  return place;
+}
+
 template <typename Message>
 Json of_type() {
   return {{"type", Message::kType}};
@@ -281,17 +297,27 @@ Exit Exit::of(const Json& message) {
 namespace to_rank {
 
 Json Start::json() const {
-  return {{"type", kType},
-          {"addr", addr},
-          {"master_addr", master_addr},
-          {"master_port", master_port},
-          {"marked", marked}};
+  Json message{{"type", kType},
+               {"addr", addr},
+               {"master_addr", master_addr},
+               {"master_port", master_port},
+               {"marked", marked}};
+  if (components.empty()) return message;
+  auto& list = message["components"] = Json::array();
+  for (const auto& place : components) list.push_back(json_of(place));
+  return message;
 }
 Start Start::of(const Json& message) {
-  return {.addr = json_read::text(message, "addr"),
-          .master_addr = json_read::text(message, "master_addr"),
-          .master_port = static_cast<int>(clamped(message, "master_port", 0, 0, 65535)),
-          .marked = json_read::truth(message, "marked")};
+  Start start{.addr = json_read::text(message, "addr"),
+              .master_addr = json_read::text(message, "master_addr"),
+              .master_port = static_cast<int>(clamped(message, "master_port", 0, 0, 65535)),
+              .marked = json_read::truth(message, "marked")};
+  const auto list = message.find("components");
+  if (list == message.end() || !list->is_array()) return start;
+  for (const auto& place : *list) {
+    if (place.is_object()) start.components.push_back(component_place_of(place));
+  }
+  return start;
 }
 
 Json Beat::json() const {

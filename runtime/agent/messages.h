@@ -51,6 +51,16 @@ struct GpuUse {
   std::optional<std::uint64_t> used_bytes{}, total_bytes{};
 };
 
+/// Where a component of the job runs.
+struct ComponentPlace {
+  std::string name{};
+  std::string addr{};                ///< rank 0's IP
+  int port = 0;                      ///< the port that rank 0's agent holds for its program
+  std::vector<std::string> hosts{};  ///< its nodes, in the order of ranks
+
+  friend bool operator==(const ComponentPlace&, const ComponentPlace&) = default;
+};
+
 namespace to_lead {
 
 /// The first message of a rank: its place in the world, its host, its address.
@@ -228,6 +238,8 @@ struct Start {
   std::string addr{}, master_addr{};
   int master_port = 0;
   bool marked = false;  ///< the agent must mark the program's standard error (text_marks.h)
+  /// The components of the job that have joined; empty if the job has no components.
+  std::vector<ComponentPlace> components{};
 
   [[nodiscard]] Json json() const;
   [[nodiscard]] static Start of(const Json& message);

@@ -80,17 +80,16 @@ std::vector<std::string> profiled(const ProfileOptions& options, const std::stri
 }
 
 Result<std::vector<std::string>> profile_command(const ProfileOptions& options, const Env& env,
-                                                 const std::filesystem::path& run, int attempt,
-                                                 int rank, const std::vector<std::string>& argv) {
+                                                 const std::filesystem::path& folder, int rank,
+                                                 const std::vector<std::string>& argv) {
   const auto program = find_program(options.tool, env);
   if (!program)
     return fail(Errc::kNotFound,
                 "profile.tool: {} is not on the PATH of this rank; load the module that brings it "
                 "(environment.modules.load), or put it into the image (PATH={})",
                 options.tool, printable(env.get_or("PATH", "")));
-  if (run.empty())
+  if (folder.empty())
     return fail(Errc::kNotFound, "profile: there is no run directory for the result (DLRUN_RUN)");
-  const auto folder = run / "profile" / fmt::format("attempt-{}", attempt);
   DLRUN_TRY(make_private_directories(folder));
   return profiled(options, *program, folder / fmt::format("rank-{:04}", rank), argv);
 }

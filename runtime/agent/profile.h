@@ -30,11 +30,12 @@ struct ProfileOptions {
                                                 const std::filesystem::path& output,
                                                 const std::vector<std::string>& argv);
 
-/// Finds the profiler on env's PATH, makes the folder of the result below the run's directory, and
-/// returns the program's words under the profiler. Fails with kNotFound if the job does not have
-/// the profiler, and with kIo if the folder cannot be made.
+/// Finds the profiler on env's PATH, makes the folder of the result, and returns the program's
+/// words under the profiler. folder: empty if there is no run directory. Fails with kNotFound if
+/// the job does not have the profiler or a run directory, and with kIo if the folder cannot be
+/// made.
 [[nodiscard]] Result<std::vector<std::string>> profile_command(
-    const ProfileOptions& options, const Env& env, const std::filesystem::path& run, int attempt,
-    int rank, const std::vector<std::string>& argv);
+    const ProfileOptions& options, const Env& env, const std::filesystem::path& folder, int rank,
+    const std::vector<std::string>& argv);
 
 }  // namespace dlrun::agent

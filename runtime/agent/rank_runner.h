@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
@@ -89,6 +90,9 @@ class RankRunner final : public RankOutlet {
   void on_message(std::string_view payload);
   void mark_errors();
   void begin_autopsy();
+  /// Returns the folder of this attempt and component for one kind of file, such as "autopsy";
+  /// empty if there is no run directory.
+  [[nodiscard]] std::filesystem::path folder_of_attempt(std::string_view kind) const;
   void handle(const to_rank::Start& start);
   void handle(const to_rank::Beat&) {}
   void handle(const to_rank::SignalAnswer& answer) {

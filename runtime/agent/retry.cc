@@ -70,12 +70,18 @@ class HistoryReader {
     const auto recorded = event_of_line(line);
     if (!recorded) return;
     const auto begin = [&] { begin_attempt(recorded->attempt.value_or(read_.last.attempt)); };
+    // The first main component counts for the run.
+    const bool counts = recorded->component.empty() || recorded->component == leading_;
     std::visit(Overloaded{[&](const events::Claimed&) { begin(); },
+                          [&](const events::Components& components) {
+                            begin();
+                            leading_ = components.leading();
+                          },
                           [&](const events::Started&) { begin(); },
-                          [&](const events::Joined&) { has_run_ = true; },
+                          [&](const events::Joined&) { has_run_ = has_run_ || counts; },
                           [&](const events::Progress& progress) {
                             const auto step = progress.reached();
-                            if (step && (!step_ || *step > *step_)) step_ = step;
+                            if (counts && step && (!step_ || *step > *step_)) step_ = step;
                           },
                           [&](const events::AttemptEnd& end) { take(end); },
                           [&](const events::Ended& end) {
@@ -134,6 +140,7 @@ class HistoryReader {
 
   RecordedHistory read_;
   bool always_reports_;
+  std::string leading_;  ///< name of the first main component; empty if there are no components
   std::optional<std::int64_t> step_;
   bool has_run_ = false;
   bool was_silent_ = false;

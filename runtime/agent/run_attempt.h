@@ -40,9 +40,9 @@ struct AttemptContext {
   std::function<void(const AttemptEnd&)> on_early_end;
 };
 
-/// Starts the step and leads it until the attempt is over. After a success, also waits up to 90 s
-/// for srun to exit. The end has the code kExitRunTaken if a later attempt has superseded this one.
-/// Fails if lead cannot listen on a port.
+/// Starts the step, or the steps of all components, and leads them until the attempt is over. After
+/// a success, also waits up to 90 s for srun to exit. The end has the code kExitRunTaken if a later
+/// attempt has superseded this one. Fails if lead cannot listen on a port.
 [[nodiscard]] Result<AttemptEnd> run_attempt(const AttemptContext& context);
 
 }  // namespace dlrun::agent

@@ -17,6 +17,7 @@
 #include "runtime/agent/address.h"
 #include "runtime/agent/agent_log.h"
 #include "runtime/agent/bad_node_memory.h"
+#include "runtime/agent/component_step.h"
 #include "runtime/agent/controller.h"
 #include "runtime/agent/descendants.h"
 #include "runtime/agent/event_log.h"
@@ -282,7 +283,7 @@ Cause RunLeader::cause_by_slurm(AttemptEnd& end) const {
 std::vector<std::string> RunLeader::ask_for_bad_nodes(AttemptEnd& end) {
   const bool may_be_nodes = !end.suspects.empty() || end.reason == EndReason::kLaunchFailed ||
                             end.reason == EndReason::kJoinTimeout;
-  const auto nodes = env_.get_or("SLURM_JOB_NODELIST", "");
+  const auto nodes = nodes_of_job(env_);
   if (!may_be_nodes || nodes.empty()) return {};
   const auto suspects = end.suspects.empty() ? nodes : compress_hostlist(end.suspects);
   if (end.is_whole_node_silent)

@@ -8,6 +8,7 @@
 
 #include "common/result.h"
 #include "runtime/agent/address.h"
+#include "runtime/agent/messages.h"
 #include "runtime/agent/roles.h"
 #include "runtime/bootstrap/world.h"
 
@@ -27,6 +28,9 @@ struct TemplateFields {
   Roles roles{};           ///< {role}, {role_index}
   /// {addresses}, {tf_config}: addresses of all ranks. Filled only if a template needs it.
   std::vector<Endpoint> table{};
+  std::string component{};  ///< the component of this rank; empty: the job has one program
+  /// The components of the job that have joined.
+  std::vector<ComponentPlace> components{};
 };
 
 /// A text with fields in braces, checked by parse().

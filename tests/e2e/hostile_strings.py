@@ -158,6 +158,8 @@ def render(key, text, number, failures):
         values["environment.uenv.images"] = ["image"]
     if key == "download.path":
         values["download.files"] = [{"url": "https://example.org/file", "sha256": "ab" * 32}]
+    if key == "hetjob":
+        values["components"] = [{"name": "a"}, {"name": "b"}]
     if key == "submit.url":
         values["submit.via"] = "slurmrestd"
     if key.startswith("retry.grow."):
@@ -375,8 +377,9 @@ PARSED = {"resources.time": "90s", "resources.mem": "64G", "resources.mem_per_cp
           "launch.preset": "mpi", "container.runtime": "enroot", "checkpoint.every": "500 steps",
           "checkpoint.signal_before": "60s", "submit.via": "sbatch", "retry.grow.mem": "1.5",
           "retry.grow.max": "128G", "profile.tool": "perf",
-          "submit.url": "unix:/run/slurmrestd/socket"}
-SWITCHES = {"environment.modules.purge", "container.writable", "container.mount_home",
+          "submit.url": "unix:/run/slurmrestd/socket",
+          "components": [{"name": "a"}, {"name": "b", "after": "a"}]}
+SWITCHES = {"hetjob", "environment.modules.purge", "container.writable", "container.mount_home",
             "container.remap_root", "container.entrypoint"}
 # Keys that dlrun reads when the script is submitted; the script's shell does not.
 READ_LATER = {"submit.token_file", "download.path"}

@@ -169,7 +169,7 @@ TEST_CASE("rendering a spec twice gives the same bytes") {
 }
 
 TEST_CASE("plans, resolved specs and warnings match their goldens") {
-  for (const char* name : {"everything.yaml", "trainer-all.yaml"}) {
+  for (const char* name : {"everything.yaml", "trainer-all.yaml", "components-hetjob.yaml"}) {
     const auto file = golden::folder() / "specs" / name;
     const LoadedSpec loaded = load(file);
     golden::check(script_of(file, ".plan.json"), plan_json(plan_of(loaded, Target::kSlurm)));
@@ -266,6 +266,7 @@ TEST_CASE("a relay's step shares the resources of the ranks, and srun does not b
         "--cpus-per-task=1 --mem=0 --quit-on-interrupt /a/dlrun-agent relay");
   CHECK(relay_step({"42", "n2", "east", {}}, "/a")[2] == "--clusters=east");
   CHECK(relay_step({"42", "n2", "", {}}, "/a", true).back() == "--any-user");
+  CHECK(relay_step({"42", "n2", "", {}, 1}, "/a")[4] == "--het-group=1");
 }
 
 TEST_CASE(

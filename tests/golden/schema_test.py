@@ -86,6 +86,7 @@ class Schema(unittest.TestCase):
                 and "needs train.local_steps" not in line and "needs train.device: cuda" not in line
                 and "needs train.data.dataset: patches" not in line
                 and "sweep.parameters is missing" not in line and "No such file" not in line
+                and "components is missing" not in line
                 and "but resources.nodes is" not in line and "the job requests none" not in line
                 and "only a restarted attempt uses a spare node" not in line
                 and "needs one number in resources.nodes" not in line
@@ -220,6 +221,12 @@ class Schema(unittest.TestCase):
             "sweep.ask": (["[python, search.py]", "./search"], ["{a: b}", "[[a]]"]),
             "sweep.ask_timeout": (["60s", 5], ["soon"]),
             "sweep.stop_early.rule": (["median"], ["mean"]),
+            "components": (["[{name: a}]",
+                            "[{name: a, nodes: 2, launch: {command: [x]}, after: b}, "
+                            "{name: b, role: service, ready: {http: /h, timeout: 5m}}]",
+                            "[{name: a, ready: tcp, retry: {max: 1}, vars: {A: 1}}, {name: b}]"],
+                           ["a", "[]", "[{nodes: 1}]", "[{name: 1a}]", "[a]"]),
+            "hetjob": (["auto", "true", "false"], ["maybe", "[true]"]),
             "frobnicate": ([], ["1", "{a: b}"]),
             "resources.gpus_per_nod": ([], ["8"]),
             "launch.agentt": ([], ["true"]),

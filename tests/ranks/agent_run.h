@@ -94,6 +94,11 @@ class Run {
     argv.insert(argv.end(), rank_options.begin(), rank_options.end());
     argv.emplace_back("--");
     argv.insert(argv.end(), program.begin(), program.end());
+    launch(argv);
+  }
+
+  /// Starts a command line of lead.
+  void launch(const std::vector<std::string>& argv) {
     auto own = env;
     own.set("DLRUN_RUN", run.string());
     const auto entries = own.entries();

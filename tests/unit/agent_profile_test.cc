@@ -78,7 +78,8 @@ TEST_CASE("a program under a profiler keeps its arguments and its exit code") {
   command.env = with_stand_ins();
   const Strings program{"sh", "-c", "echo \"$$ $1\"; sleep 3; exit 7", "sh", "a  b"};
   const auto run = [&](const ProfileOptions& options) {
-    auto words = profile_command(options, command.env, folder.path(), 2, 3, program);
+    auto words =
+        profile_command(options, command.env, folder.path() / "profile" / "attempt-2", 3, program);
     REQUIRE(words.has_value());
     command.argv = std::move(*words);
     const auto done = run_command(command);
@@ -101,7 +102,7 @@ TEST_CASE("a job without the profiler is refused, and the message says where to 
   TemporaryDirectory folder;
   Env env;
   env.set("PATH", folder.path().string());
-  const auto words = profile_command({.tool = "nsys"}, env, folder.path(), 0, 0, {"x"});
+  const auto words = profile_command({.tool = "nsys"}, env, folder.path(), 0, {"x"});
   REQUIRE_FALSE(words.has_value());
   CHECK(words.error().code == Errc::kNotFound);
   CHECK(has(words.error().message, "profile.tool: nsys is not on the PATH of this rank"));

@@ -204,6 +204,28 @@ TEST_CASE("the number of restarts used, and the bad nodes, are read from the run
   CHECK(read.last.cause == Cause::kTimeout);
 }
 
+TEST_CASE("the progress of a job with components is that of its first main component") {
+  const Json components{{{"name", "server"}, {"role", "service"}},
+                        {{"name", "trainer"}, {"role", "main"}},
+                        {{"name", "evaluator"}, {"role", "main"}}};
+  const auto attempt = [&](int number, int trained) -> std::vector<Json> {
+    const auto event = [&](const char* kind, const char* component, int step) {
+      return Json{{"event", kind}, {"attempt", number}, {"component", component}, {"step", step}};
+    };
+    return {{{"event", "components"}, {"attempt", number}, {"components", components}},
+            event("started", "server", 0),
+            event("joined", "server", 0),
+            event("progress", "trainer", trained),
+            event("progress", "evaluator", 1000 + number),
+            {{"event", "attempt_end"}, {"attempt", number}, {"code", 1}, {"cause", "failure"}}};
+  };
+  std::string text;
+  for (int number = 0; number < 3; ++number) text += lines(attempt(number, 10));
+  CHECK(read_history(text).history.fruitless() == 2);
+  text += lines(attempt(3, 11));
+  CHECK(read_history(text).history.fruitless() == 0);
+}
+
 TEST_CASE(
     "an attempt without an end was lost with its node, and one that a signal ended was preempted") {
   auto read = read_history(

@@ -63,6 +63,26 @@ TEST_CASE_FIXTURE(ClusterFixture,
   CHECK(has_path("errors/" + user()));
 }
 
+TEST_CASE_FIXTURE(
+    ClusterFixture,
+    "a heterogeneous job that Slurm cannot start is refused, and nothing is recorded") {
+  std::ofstream(folder / "x.yaml")
+      << "resources: {time: 1m, cpus_per_task: 1}\nlaunch: {command: [\"true\"]}\n"
+         "components: [{name: a, partition: p}, {name: b, partition: q}]\n";
+  program("sbatch",
+          "case \"$*\" in *--help*) exit 1;; *--test-only*) echo 'sbatch: error: Batch job "
+          "submission failed: Requested node configuration is not available' >&2; exit 1;; "
+          "*) echo 7;; esac");
+  const auto result = code_and_stderr({"submit", "x.yaml"});
+  CHECK(result.starts_with("3\n"));
+  CHECK(has(result, "nothing was submitted, because Slurm cannot start every component now: "));
+  CHECK(has(result, "Requested node configuration is not available"));
+  CHECK_FALSE(has_path("runs"));
+  const auto session = code_and_stderr({"interactive", "x.yaml", "--dry-run"});
+  CHECK(session.starts_with("2\n"));
+  CHECK(has(session, "x.yaml: the components make a heterogeneous job"));
+}
+
 TEST_CASE_FIXTURE(ClusterFixture,
                   "the log folder in a script's #SBATCH line is created relative to the folder "
                   "where the job starts") {

@@ -224,6 +224,19 @@ TEST_CASE("a failed rank is described with rank, host and signal or code") {
   failure.code = 2;
   failure.error = "no such file";
   CHECK(describe(failure) == "rank 3 on n2 ended with code 2 (no such file)");
+  failure.component = "server";
+  CHECK(describe(failure) == "component server: rank 3 on n2 ended with code 2 (no such file)");
+}
+
+TEST_CASE("the status of a running job names the components that are not ready") {
+  RunFacts facts = submitted();
+  facts.report = report(JobPhase::kRunning, "RUNNING");
+  facts.record.has_events = true;
+  facts.record.components = {{.name = "server", .role = "service", .state = "joined"},
+                             {.name = "trainer", .role = "main"}};
+  CHECK(assess(facts).detail == "component server is joined, component trainer is waiting");
+  for (auto& one : facts.record.components) one.state = "ready";
+  CHECK(assess(facts).detail.empty());
 }
 
 TEST_CASE("the status of a job whose dependency can never be satisfied names the dependency") {

@@ -136,8 +136,8 @@ inline constexpr KeyRow kProgramKeys[] = {
 
   {.path = "launch.preset", FIELD(launch.preset), .format = Format::kSlug,
    .help = "The preset starts the program in the way that its framework expects: trainer, torch, "
-           "torchrun, accelerate, deepspeed, lightning, horovod, tensorflow, jax, mpi, plain, or a "
-           "file in your presets folder.",
+           "torchrun, accelerate, deepspeed, lightning, horovod, tensorflow, jax, mpi, ray, vllm, "
+           "plain, or a file in your presets folder.",
    .fallback = "plain; trainer if there is no command", .example = "torch"},
   {.path = "launch.command", FIELD(launch.command), .format = Format::kLines,
    .help = "The job runs this program with these arguments, one word per item.",
