@@ -63,7 +63,7 @@ class SpecBuilder {
  private:
   friend struct ItemReader;
   friend struct ValueReader;
-  friend struct SweepSetter;
+  friend struct SweepReader;
   struct Layer {
     const YamlDocument& document;
     const SpecSource& source;

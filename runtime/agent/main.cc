@@ -1,5 +1,6 @@
 // The program dlrun-agent, which runs in the job's allocation: `lead` in the batch step, `rank`
-// around every task, `relay` and `sshd` for `dlrun forward` and `dlrun ssh-config`.
+// around every task, `autopsy` for the stacks of a rank that hangs, `relay` and `sshd` for `dlrun
+// forward` and `dlrun ssh-config`.
 
 #include <unistd.h>
 
@@ -26,7 +27,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "dlrun-agent: %s\n", result.error().message.c_str());
     return exit_code_of(result.error());
   };
-  if (const auto* lead = std::get_if<LeadOptions>(&*invocation)) return lead_run(*lead, env);
+  if (const auto* lead = std::get_if<LeadOptions>(&*invocation)) return run_lead(*lead, env);
   if (const auto* rank = std::get_if<RankOptions>(&*invocation)) return run_rank(*rank, env);
   if (const auto* autopsy = std::get_if<AutopsyOptions>(&*invocation))
     return run_autopsy(*autopsy, env);

@@ -17,7 +17,7 @@ bool any_template(const RankOptions& options, bool (Template::*asks)() const) {
 
 }  // namespace
 
-Result<Env> program_env(const Env& own, const RankOptions& options, const TemplateFields& fields) {
+Result<Env> program_env(const Env& own, const RankOptions& options, const TemplateValues& fields) {
   auto env = own;
   env.remove_matching({"DLRUN_SECRET", "DLRUN_LEAD", "DLRUN_TOKEN", "DLRUN_STORE", "DLRUN_PROGRESS",
                        "DLRUN_ADDR", "DLRUN_MASTER_*"},
@@ -47,7 +47,7 @@ Result<Env> program_env(const Env& own, const RankOptions& options, const Templa
   return env;
 }
 
-std::vector<std::string> program_argv(const RankOptions& options, const TemplateFields& fields) {
+std::vector<std::string> program_argv(const RankOptions& options, const TemplateValues& fields) {
   std::vector<std::string> argv;
   for (const auto& word : options.words) argv.push_back(word.expand(fields));
   argv.insert(argv.end(), options.program.begin(), options.program.end());

@@ -330,8 +330,8 @@ void RankRunner::tick() {
 namespace {
 
 /// Returns the fields whose values do not depend on other ranks. The others are empty.
-TemplateFields own_fields(const RankOptions& options, const Env& env, const World& world) {
-  TemplateFields fields;
+TemplateValues own_values(const RankOptions& options, const Env& env, const World& world) {
+  TemplateValues fields;
   fields.world = world;
   fields.run = env.get_or("DLRUN_RUN", "");
   fields.attempt = static_cast<int>(parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0));
@@ -344,7 +344,7 @@ TemplateFields own_fields(const RankOptions& options, const Env& env, const Worl
 }  // namespace
 
 bool RankRunner::prepare() {
-  fields_ = own_fields(options_, env_, world_);
+  fields_ = own_values(options_, env_, world_);
   if (world_.rank != 0 && !needs_port(options_)) return true;
   if (auto held = hold_free_port()) {
     held_ = std::move(*held);
@@ -393,7 +393,7 @@ int run_rank(const RankOptions& options, const Env& env) {
   if (::isatty(STDIN_FILENO) == 1 && !env.has("DLRUN_LEAD")) {
     // The program replaces this process, so that it keeps the terminal as its input and output.
     auto own = env;
-    auto fields = own_fields(options, env, *world);
+    auto fields = own_values(options, env, *world);
     fields.addr = fields.master_addr = "127.0.0.1";
     // The port is free again once the program has replaced this process.
     fields.table = {{fields.addr, 0}};

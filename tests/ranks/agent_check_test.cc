@@ -44,8 +44,8 @@ TEST_CASE("a rank that does not reach the collective is named, and no program st
   CHECK(message.find(
             " is not fit for the job: its rank did not reach the check of collectives (gloo: ") !=
         std::string::npos);
-  CHECK_FALSE(fs::exists(run.run / "started"));
-  CHECK(processes_of(run.run).empty());
+  CHECK_FALSE(fs::exists(run.directory / "started"));
+  CHECK(processes_of(run.directory).empty());
 }
 
 TEST_CASE("if a rank's check ends without a report, this rank has failed the check") {
@@ -55,7 +55,7 @@ TEST_CASE("if a rank's check ends without a report, this rank has failed the che
   CHECK(run.wait() == 80);
   CHECK(run.err().find("is not fit for the job: gloo: its check ended with code 9; dlrun ends the "
                        "other rank\n") != std::string::npos);
-  CHECK_FALSE(fs::exists(run.run / "started"));
+  CHECK_FALSE(fs::exists(run.directory / "started"));
 }
 
 TEST_CASE("without a GPU the check of NCCL says what is missing") {
@@ -65,7 +65,7 @@ TEST_CASE("without a GPU the check of NCCL says what is missing") {
   run.start(2, "touch $DLRUN_RUN/started", {}, {"--preflight", "nccl"});
   CHECK(run.wait() == 80);
   CHECK(run.err().find(" is not fit for the job: nccl: ") != std::string::npos);
-  CHECK_FALSE(fs::exists(run.run / "started"));
+  CHECK_FALSE(fs::exists(run.directory / "started"));
 }
 
 }  // namespace
