@@ -152,7 +152,7 @@ struct PlanInputs {
                                                                           const PlanInputs& inputs);
 
 /// Returns the run's plan.json: one JSON object with the plan's fields, ended by a newline.
-/// Prologue::made_folders is left out.
+/// Prologue::made_folders is left out; the folders follow from container.save.
 [[nodiscard]] std::string plan_json(const LaunchPlan& plan);
 
 /// Returns the runs folder: --runs, else $DLRUN_RUNS, else the site's folder, else

@@ -19,8 +19,8 @@ RunDirectory claimed_directory(const std::filesystem::path& path) {
 }
 
 /// Deletes a run whose recording was interrupted. Nothing was submitted for it, because the journal
-/// is written before sbatch is called. Fails with kInvalid if the
-/// run was not created by a submission with this token.
+/// is written before sbatch is called. Fails with kInvalid if the run was not created by a
+/// submission with this token.
 Result<> delete_unrecorded(const Context& context, TokenClaim& claim) {
   if (!claim.has_created_run())
     return fail(Errc::kInvalid,
