@@ -24,7 +24,7 @@ load ssh
     use_shell bash
 }
 
-@test "a job can be checked, submitted, resubmitted and cancelled with the shells bash, tcsh and fish" {
+@test "with bash, tcsh and fish a job is checked, submitted, followed, resubmitted and cancelled" {
     local shell run
     make_code
     for shell in bash tcsh fish; do
