@@ -27,7 +27,7 @@ Result<int> make_report(Cli& cli, const ReportOptions& options) {
     DLRUN_TRY(write_file_atomic(out, page.html));
     print(cli, "{}\n", out.lexically_normal().string());
   }
-  return page.is_last_known ? kExitUnavailable : kExitOk;
+  return page.has_last_known_states ? kExitUnavailable : kExitOk;
 }
 
 }  // namespace

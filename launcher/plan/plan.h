@@ -56,9 +56,9 @@ struct Prologue {
   std::string spack;                  ///< an environment: a name, or an absolute folder
   std::string eessi;                  ///< a version
   std::vector<PlannedVariable> vars;  ///< exported byte for byte
-  /// The image in which the script looks up NVIDIA_DRIVER_CAPABILITIES. If the image is not an
-  /// absolute path, the script cannot read it and requests all parts of NVIDIA's driver. nullopt:
-  /// the script does not set the variable.
+  /// The container image in which the script looks up NVIDIA_DRIVER_CAPABILITIES. If the image is
+  /// not an absolute path, the script cannot read it and requests all parts of NVIDIA's driver.
+  /// nullopt: the script does not set the variable. plan.json has this name, too.
   std::optional<std::string> image_of_gpus;
   struct Folder {
     std::string path, key;
@@ -181,6 +181,7 @@ struct PlanInputs {
                                                                           const PlanInputs& inputs);
 
 /// Returns the run's plan.json: one JSON object with the plan's fields, ended by a newline.
+/// Prologue::made_folders is left out; the folders follow from container.save.
 [[nodiscard]] std::string plan_json(const LaunchPlan& plan);
 
 /// Returns the runs folder: --runs, else $DLRUN_RUNS, else the site's folder, else

@@ -137,12 +137,12 @@ Result<> LogReader::open() {
   struct stat now {};
   if (::fstat(fd->get(), &now) != 0)
     return fail(Errc::kIo, "cannot read {}: {}", printable(path_.string()), errno_text(errno));
-  if (only_of_ && now.st_uid != *only_of_) {
+  if (required_owner_ && now.st_uid != *required_owner_) {
     return fail(
         Errc::kInvalid,
         "{}: belongs to user {}, but the run that names it as its log belongs to user {}; the "
         "file is not shown",
-        printable(path_.string()), owner_of(now.st_uid).name, owner_of(*only_of_).name);
+        printable(path_.string()), owner_of(now.st_uid).name, owner_of(*required_owner_).name);
   }
   fd_ = std::move(*fd);
   offset_ = tail_ ? tail_offset(fd_.get(), static_cast<std::uint64_t>(now.st_size), *tail_) : 0;

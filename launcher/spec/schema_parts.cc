@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/text.h"
-#include "launcher/spec/sweep_setter.h"
+#include "launcher/spec/sweep_reader.h"
 #include "launcher/spec/value_setter.h"
 
 namespace dlrun::schema_parts {

@@ -64,7 +64,7 @@ class SpecBuilder {
   friend struct ComponentReader;
   friend struct ItemReader;
   friend struct ValueReader;
-  friend struct SweepSetter;
+  friend struct SweepReader;
   struct Layer {
     const YamlDocument& document;
     const SpecSource& source;

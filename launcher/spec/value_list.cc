@@ -7,7 +7,7 @@
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/own_parameters.h"
 #include "launcher/spec/schema_parts.h"
-#include "launcher/spec/sweep_setter.h"
+#include "launcher/spec/sweep_reader.h"
 #include "launcher/spec/value_type.h"
 #include "launcher/spec/yaml_text.h"
 
@@ -239,7 +239,7 @@ OptionText Checks::yaml(const std::vector<PreflightCheck>& value) {
 using SweptKeys = ValueType<std::vector<SweptKey>>;
 
 void SweptKeys::set(const ValueReader& in, Access<std::vector<SweptKey>> member) {
-  if (auto keys = SweepSetter{in.builder, in.layer, in.row}.parameters(in.node))
+  if (auto keys = SweepReader{in.builder, in.layer, in.row}.parameters(in.node))
     in.put(member, Result<std::vector<SweptKey>>(std::move(*keys)));
 }
 
@@ -289,7 +289,7 @@ OptionText SweptKeys::yaml(const std::vector<SweptKey>& value) {
 using Points = ValueType<std::vector<SweepPoint>>;
 
 void Points::set(const ValueReader& in, Access<std::vector<SweepPoint>> member) {
-  if (auto points = SweepSetter{in.builder, in.layer, in.row}.points(in.node))
+  if (auto points = SweepReader{in.builder, in.layer, in.row}.points(in.node))
     in.put(member, Result<std::vector<SweepPoint>>(std::move(*points)));
 }
 

@@ -92,8 +92,8 @@ std::optional<std::int64_t> cpus_of(const Env& env, const AttachTarget& target) 
 
 }  // namespace
 
-Result<IndexEntry> find_entered_run(const Context& context, const std::string& text,
-                                    std::string_view advice) {
+Result<IndexEntry> find_run_to_enter(const Context& context, const std::string& text,
+                                     std::string_view advice) {
   DLRUN_TRY_ASSIGN(auto run, find_run(context.env, context.current_dir, text));
   DLRUN_TRY(require_own(run.id, run.path, "entered"));
   if (is_sweep(run.path))
@@ -130,8 +130,8 @@ Result<AttachTarget> job_target(const Env& env, const IndexEntry& run, const Run
   return target;
 }
 
-Result<AttachTarget> attach_target(const Env& env, const IndexEntry& run, const RunStatus& status,
-                                   const std::string& node) {
+Result<AttachTarget> target_with_cpus(const Env& env, const IndexEntry& run,
+                                      const RunStatus& status, const std::string& node) {
   auto target = job_target(env, run, status, node);
   if (target) target->cpus = cpus_of(env, *target);
   return target;

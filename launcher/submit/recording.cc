@@ -32,8 +32,8 @@ Result<RunDirectory> record(const Context& context, Reporter& reporter, const st
                             TokenClaim* claim) {
   auto run = create_run_directory(runs_dir, name, std::chrono::system_clock::now());
   if (!run) return run;
-  // A run counts as another user's if its path leads through a link of that user. The caller chose
-  // this runs folder, so the recorded path has no links.
+  // Through another user's link, this new run would count as that user's. The caller chose the
+  // runs folder, so the link is trusted: the recorded path is the one behind the links.
   if (foreign_folder(run->path)) {
     std::error_code error, ignored;
     auto path = std::filesystem::canonical(run->path, error);
@@ -206,7 +206,7 @@ Result<RunDirectory> record_again(const Context& context, Reporter& reporter, co
   std::array<NamedText, kFiles.size()> files;
   std::size_t count = 0;
   for (const char* name_of_file : kFiles) {
-    auto text = read_untrusted(job.repeated_run / name_of_file, kLimit, Links::kRefuse);
+    auto text = read_untrusted(job.earlier_run / name_of_file, kLimit, Links::kRefuse);
     if (!text && text.error().code == Errc::kNotFound)
       continue;  // a script written by hand has no spec
     if (!text) return tl::unexpected(text.error());

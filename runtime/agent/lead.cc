@@ -126,7 +126,7 @@ std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& r
 
 }  // namespace
 
-int lead_run(const LeadOptions& options, const Env& env) {
+int run_lead(const LeadOptions& options, const Env& env) {
   const UniqueFd signals = catch_signals();
   raise_file_limit();
   if (auto ready = init_crypto(); !ready) return refuse(ready.error(), kExitInternal);

@@ -67,6 +67,6 @@ struct LeadOptions {
 
 /// Leads the run to its end and returns the exit code of the process. Blocks signals and writes to
 /// standard error. Call it once per process.
-[[nodiscard]] int lead_run(const LeadOptions& options, const Env& env);
+[[nodiscard]] int run_lead(const LeadOptions& options, const Env& env);
 
 }  // namespace dlrun::agent

@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "dlrun-agent: %s\n", result.error().message.c_str());
     return exit_code_of(result.error());
   };
-  if (const auto* lead = std::get_if<LeadOptions>(&*invocation)) return lead_run(*lead, env);
+  if (const auto* lead = std::get_if<LeadOptions>(&*invocation)) return run_lead(*lead, env);
   if (const auto* rank = std::get_if<RankOptions>(&*invocation)) return run_rank(*rank, env);
   if (const auto* autopsy = std::get_if<AutopsyOptions>(&*invocation))
     return run_autopsy(*autopsy, env);

@@ -24,7 +24,7 @@ std::string with_port(std::string word, int port) {
 }
 
 /// Tells the program of a component its name, and where the components run that have joined.
-void add_components(Env& env, const TemplateFields& fields) {
+void add_components(Env& env, const TemplateValues& fields) {
   env.remove_matching({"DLRUN_COMPONENT*"}, {});
   if (fields.component.empty()) return;
   env.set("DLRUN_COMPONENT", fields.component);
@@ -48,7 +48,7 @@ bool any_template(const RankOptions& options, bool (Template::*asks)() const) {
 
 }  // namespace
 
-Result<Env> program_env(const Env& own, const RankOptions& options, const TemplateFields& fields) {
+Result<Env> program_env(const Env& own, const RankOptions& options, const TemplateValues& fields) {
   auto env = own;
   env.remove_matching({"DLRUN_SECRET", "DLRUN_LEAD", "DLRUN_TOKEN", "DLRUN_STORE", "DLRUN_PROGRESS",
                        "DLRUN_ADDR", "DLRUN_MASTER_*", "DLRUN_HELD_PORT"},
@@ -85,7 +85,7 @@ Result<Env> program_env(const Env& own, const RankOptions& options, const Templa
   return env;
 }
 
-std::vector<std::string> program_argv(const RankOptions& options, const TemplateFields& fields) {
+std::vector<std::string> program_argv(const RankOptions& options, const TemplateValues& fields) {
   std::vector<std::string> argv;
   for (const auto& word : options.words) argv.push_back(word.expand(fields));
   for (const auto& word : options.program)

@@ -358,8 +358,8 @@ void RankRunner::tick() {
 namespace {
 
 /// Returns the fields whose values do not depend on other ranks. The others are empty.
-TemplateFields own_fields(const RankOptions& options, const Env& env, const World& world) {
-  TemplateFields fields;
+TemplateValues own_values(const RankOptions& options, const Env& env, const World& world) {
+  TemplateValues fields;
   fields.world = world;
   fields.run = env.get_or("DLRUN_RUN", "");
   fields.attempt = static_cast<int>(parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0));
@@ -387,7 +387,7 @@ Result<Listener> hold_port_of_rank(const Env& env, int rank) {
 bool RankRunner::prepare() {
   set_missing_tmpdir(options_.stage, options_.outputs, env_);
   if (!options_.outputs.empty()) state_.wait_for_outputs(time_to_collect() + kOutputsMargin);
-  fields_ = own_fields(options_, env_, world_);
+  fields_ = own_values(options_, env_, world_);
   const bool is_component = !fields_.component.empty();
   // Rank 0's port is the address of its component.
   const bool is_needed = needs_port(options_, is_component) || (is_component && world_.rank == 0);
@@ -448,7 +448,7 @@ int run_rank(const RankOptions& options, const Env& env) {
     set_missing_tmpdir(options.stage, options.outputs, own);
     if (const auto report = stage_data({options.stage, world->nnodes}, own); !report.error.empty())
       return refuse(*world, {Errc::kIo, report.error}, kExitStaging);
-    auto fields = own_fields(options, env, *world);
+    auto fields = own_values(options, env, *world);
     fields.addr = fields.master_addr = "127.0.0.1";
     // The port is free again once the program has replaced this process.
     fields.table = {{fields.addr, 0}};

@@ -159,7 +159,7 @@ class RankRunner final : public RankOutlet {
   LeadConnection lead_;
   /// The port that is held for the program: on rank 0, and on each rank whose preset needs one.
   Listener held_;
-  TemplateFields fields_;  ///< complete when the program starts
+  TemplateValues fields_;  ///< complete when the program starts
   std::optional<TableReader> table_;
   std::unique_ptr<CollectiveCheck> check_;  ///< set while the check of collectives runs
   pid_t program_ = -1;

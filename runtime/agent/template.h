@@ -15,7 +15,7 @@
 namespace dlrun::agent {
 
 /// The values of a template's fields.
-struct TemplateFields {
+struct TemplateValues {
   World world;
   std::string addr;         ///< {addr}: this rank's IP
   std::string master_addr;  ///< {master_addr}: rank 0's IP
@@ -40,7 +40,7 @@ class Template {
   [[nodiscard]] static Result<Template> parse(std::string_view text);
 
   [[nodiscard]] const std::string& text() const { return text_; }
-  [[nodiscard]] std::string expand(const TemplateFields& fields) const;
+  [[nodiscard]] std::string expand(const TemplateValues& fields) const;
   /// Returns true if a field needs this rank's port. The port must be held before the rank joins.
   [[nodiscard]] bool needs_port() const { return needs_port_; }
   /// Returns true if a field needs the addresses of all ranks.
@@ -66,6 +66,6 @@ struct EnvTemplate {
 };
 
 /// Returns the names of all fields, in the order in which messages list them.
-[[nodiscard]] std::vector<std::string_view> template_fields();
+[[nodiscard]] std::vector<std::string_view> template_field_names();
 
 }  // namespace dlrun::agent

@@ -53,7 +53,7 @@ TEST_CASE("an all-reduce slower than the site's figure ends the run, with both f
     CHECK(run.events("ended")[0]["message"].get<std::string>().find(
               "all-reduce among all ranks is slower than the site expects") != std::string::npos);
   }
-  CHECK_FALSE(fs::exists(run.run / "started"));
+  CHECK_FALSE(fs::exists(run.directory / "started"));
 }
 
 TEST_CASE("a rank that does not reach the collective is named, and no program starts") {
@@ -66,8 +66,8 @@ TEST_CASE("a rank that does not reach the collective is named, and no program st
   CHECK(message.find(
             " is not fit for the job: its rank did not reach the check of collectives (gloo: ") !=
         std::string::npos);
-  CHECK_FALSE(fs::exists(run.run / "started"));
-  CHECK(processes_of(run.run).empty());
+  CHECK_FALSE(fs::exists(run.directory / "started"));
+  CHECK(processes_of(run.directory).empty());
 }
 
 TEST_CASE("if a rank's check ends without a report, this rank has failed the check") {
@@ -77,7 +77,7 @@ TEST_CASE("if a rank's check ends without a report, this rank has failed the che
   CHECK(run.wait() == 80);
   CHECK(run.err().find("is not fit for the job: gloo: its check ended with code 9; dlrun ends the "
                        "other rank\n") != std::string::npos);
-  CHECK_FALSE(fs::exists(run.run / "started"));
+  CHECK_FALSE(fs::exists(run.directory / "started"));
 }
 
 TEST_CASE("without a GPU the check of NCCL says what is missing") {
@@ -87,7 +87,7 @@ TEST_CASE("without a GPU the check of NCCL says what is missing") {
   run.start(2, "touch $DLRUN_RUN/started", {}, {"--preflight", "nccl"});
   CHECK(run.wait() == 80);
   CHECK(run.err().find(" is not fit for the job: nccl: ") != std::string::npos);
-  CHECK_FALSE(fs::exists(run.run / "started"));
+  CHECK_FALSE(fs::exists(run.directory / "started"));
 }
 
 }  // namespace

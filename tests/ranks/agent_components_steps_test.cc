@@ -127,7 +127,7 @@ TEST_CASE("a trainer starts when the server is ready, and the server is stopped 
   REQUIRE(comes_true([&] { return run.is_in_state("server", "joined"); }));
   CHECK(run.is_in_state("trainer", "waiting"));
   CHECK(run.file("sruns").find("--job-name=trainer") == std::string::npos);
-  REQUIRE(write_file_atomic(run.run / "health", "good"));
+  REQUIRE(write_file_atomic(run.directory / "health", "good"));
   CHECK(run.wait() == 0);
   const auto addr = run.component("server")["addr"].get<std::string>();
   CHECK(run.file("logs/attempt-0/trainer/rank-0001.log") == addr + " 1/2 []\n");
@@ -144,7 +144,7 @@ TEST_CASE("a trainer starts when the server is ready, and the server is stopped 
   CHECK_FALSE(run.events("attempt_end")[0].contains("component"));
   CHECK(run.events("ended")[0]["state"] == "completed");
   CHECK(run.events("ended")[0]["message"] == "component trainer: all 2 ranks ended with 0");
-  CHECK(processes_of(run.run).empty());
+  CHECK(processes_of(run.directory).empty());
 }
 
 TEST_CASE("the first failure of a main component ends the job with its code and names the rank") {
@@ -162,7 +162,7 @@ TEST_CASE("the first failure of a main component ends the job with its code and 
   CHECK(run.events("ended")[0]["message"].get<std::string>().find("component trainer: rank 1 ") ==
         0);
   CHECK(run.err().find("dlrun: component trainer: rank 1 ") != std::string::npos);
-  CHECK(processes_of(run.run).empty());
+  CHECK(processes_of(run.directory).empty());
 }
 
 TEST_CASE("a service starts again on the same port while the trainer goes on, and fails at last") {
@@ -229,7 +229,7 @@ TEST_CASE("TERM to lead cancels the run, whatever its components do") {
   CHECK(run.wait() == 143);
   CHECK(run.events("ended")[0]["state"] == "cancelled");
   CHECK(run.events("ended")[0]["message"] == "ended by SIGTERM");
-  CHECK(processes_of(run.run).empty());
+  CHECK(processes_of(run.directory).empty());
 }
 
 TEST_CASE("--retry starts all components again, with new secrets and logs of their own") {

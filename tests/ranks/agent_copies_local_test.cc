@@ -94,12 +94,12 @@ TEST_CASE("outputs are copied after a program was killed, and its code and signa
   run.start(2, "mkdir -p $NODE/ckpt; echo $DLRUN_RANK > $NODE/ckpt/$DLRUN_RANK; " + kStubborn, {},
             run.output());
   run.wait_for_programs(2);
-  ::kill(run.program(1), SIGKILL);
+  ::kill(run.pid_of_program(1), SIGKILL);
   CHECK(run.wait() == 128 + SIGKILL);
   CHECK(run.file("out/0") == "0\n");
   CHECK(run.file("out/1") == "1\n");
   CHECK(run.events("rank_failed")[0]["rank"] == 1);
-  CHECK(processes_of(run.run).empty());
+  CHECK(processes_of(run.directory).empty());
 }
 
 TEST_CASE("a file that was written while its program was killed does not replace its older copy") {
@@ -110,7 +110,7 @@ TEST_CASE("a file that was written while its program was killed does not replace
             "> $NODE/ckpt/model; " +
                 kUp + kForever,
             {}, run.output(R"(,"every_s":1)"));
-  ::kill(run.program(0), SIGKILL);
+  ::kill(run.pid_of_program(0), SIGKILL);
   CHECK(run.wait() == 128 + SIGKILL);
   CHECK(run.file("out/model") == "whole\n");
   CHECK(run.file("out/model.unfinished") == "torn");

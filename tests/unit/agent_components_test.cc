@@ -316,7 +316,7 @@ TEST_CASE("a component's step inherits no option of the batch step, and knows it
 TEST_CASE("a program of a component knows where the others run, gets its port, and sees no GPU") {
   RankOptions options;
   options.program = {"serve", "--port={port}", "{addr}", "{port}-{port}"};
-  TemplateFields fields;
+  TemplateValues fields;
   fields.port = 4711;
   fields.component = "server";
   fields.components = {{"gpu-server", "10.0.0.1", 4711, {"n1", "n2"}}, {"bad name", "x", 1, {}}};
@@ -340,7 +340,7 @@ TEST_CASE("a program of a component knows where the others run, gets its port, a
 TEST_CASE("a job with one program has none of the variables, and keeps {port} in its arguments") {
   RankOptions options;
   options.program = {"serve", "{port}"};
-  TemplateFields fields;
+  TemplateValues fields;
   fields.port = 4711;
   const auto env = program_env(Env{}, options, fields);
   REQUIRE(env);

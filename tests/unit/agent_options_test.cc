@@ -141,7 +141,7 @@ TEST_CASE("the error for wrong usage quotes the wrong word") {
         Case{{"lead", "--stop-early", "loss", "--", "x"}, "--stop-early 'loss' is not min:NAME"},
         Case{{"lead", "--stop-after", "0", "--", "x"}, "--stop-after '0' is not a number from 1"},
         Case{{"lead", "--name"}, "--name needs a value"},
-        Case{{"rank", "--word", "{x}", "--", "x"}, "--word: '{x}' is no field"},
+        Case{{"rank", "--word", "{x}", "--", "x"}, "--word: unknown field '{x}'"},
         Case{{"rank", "--nproc-per-node", "0", "--", "x"}, "--nproc-per-node '0'"},
         Case{{"rank", "--roles", "boss=1", "--", "x"}, "'boss=1'"},
         Case{{"lead", "--nmae", "x", "--", "x"}, "unknown option '--nmae'"},
@@ -151,7 +151,7 @@ TEST_CASE("the error for wrong usage quotes the wrong word") {
         Case{{"lead", "srun"}, "unknown option 'srun'"},
         Case{{"rank", "--"}, "no command"},
         Case{{"rank"}, "no command"},
-        Case{{"rank", "--env", "A={x}", "--", "p"}, "'{x}' is no field"}}) {
+        Case{{"rank", "--env", "A={x}", "--", "p"}, "unknown field '{x}'"}}) {
     CAPTURE(wrong.says);
     const auto parsed = parse_arguments(wrong.arguments);
     REQUIRE_FALSE(parsed);

@@ -103,7 +103,7 @@ TEST_CASE("a preset's words come before the program's words, which stay unchange
     options.words.push_back(*Template::parse(word));
   }
   options.program = {"train.py", "{rank}", ""};
-  TemplateFields fields;
+  TemplateValues fields;
   fields.world = {.rank = 1, .size = 2, .node_rank = 1, .nnodes = 2};
   fields.nproc_per_node = 4;
   CHECK(program_argv(options, fields) == std::vector<std::string>{"torchrun", "--nproc-per-node=4",
@@ -116,7 +116,7 @@ TEST_CASE(
     "size") {
   RankOptions options;
   options.templates.push_back(*EnvTemplate::parse("TF_CONFIG={tf_config}"));
-  TemplateFields fields;
+  TemplateValues fields;
   fields.world.size = 5000;
   fields.table = table_of(5000);
   REQUIRE(program_env({}, options, fields));

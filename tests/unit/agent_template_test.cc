@@ -7,7 +7,7 @@
 namespace dlrun::agent {
 namespace {
 
-const TemplateFields kFields{
+const TemplateValues kFields{
     .world = {.rank = 5, .size = 8, .local_rank = 1, .local_size = 2, .node_rank = 2, .nnodes = 4},
     .addr = "10.0.0.3",
     .master_addr = "10.0.0.1",
@@ -52,7 +52,7 @@ TEST_CASE("unknown fields, unmatched braces and invalid names are refused") {
     const char* says;
   };
   for (const auto& wrong :
-       {Case{"A={rnak}", "did you mean '{rank}'"}, Case{"A={}", "no field"},
+       {Case{"A={rnak}", "did you mean '{rank}'"}, Case{"A={}", "unknown field '{}'"},
         Case{"A={rank", "without its partner"}, Case{"A=rank}", "without its partner"},
         Case{"A", "not NAME=TEMPLATE"}, Case{"=x", "cannot name a variable"},
         Case{"1A=x", "cannot name a variable"}, Case{"A B=x", "cannot name a variable"}}) {

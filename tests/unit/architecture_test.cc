@@ -281,7 +281,7 @@ TEST_CASE(
     std::string_view file, what;
   };
   const std::vector<Exception> exceptions{
-      {"cli/bench_scaling.cc", "a chart that the user asks for"},
+      {"cli/commands/bench_scaling.cc", "a chart that the user asks for"},
       {"cli/commands/bench.cc", "a chart that the user asks for"},
       {"cli/commands/report.cc", "a page that the user asks for"},
   };

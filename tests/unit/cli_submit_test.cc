@@ -193,7 +193,7 @@ TEST_CASE_FIXTURE(
   program("sbatch", "echo called >>" + (folder / "sent").string() + "; echo 7");
   program("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1");
   const auto result = code_and_stderr({"resubmit", run.c_str()});
-  CHECK(has(result, "it is not known whether Slurm has a job of it"));
+  CHECK(has(result, "dlrun does not know whether Slurm has its job"));
   CHECK(has(result, "or give --force"));
   CHECK_FALSE(has_path("sent"));
   CHECK(call({"resubmit", run.c_str(), "--force"}) == 0);

@@ -89,7 +89,7 @@ struct Repository {
     CAPTURE(ended->err);
     REQUIRE(ended->exit_code == 0);
   }
-  Result<CodeCopy> prepare(const std::string& spec = "exp.yaml") {
+  Result<CodeToCopy> prepare(const std::string& spec = "exp.yaml") {
     return prepare_code(host, top, spec, env);
   }
 };

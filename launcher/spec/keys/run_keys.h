@@ -152,7 +152,7 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "This program chooses the points, one after the other, from the results of earlier "
            "points. `dlrun submit` starts the program in the spec's folder, exchanges JSON lines "
            "with it over its standard input and output, and runs until the search ends. Without "
-           "sweep.max_parallel, one point (with sweep.pack, one job) runs at once.",
+           "sweep.max_parallel, only one point (with sweep.pack, one job) runs at a time.",
    .example = "[python, search.py]"},
   {.path = "sweep.ask_timeout", FIELD(sweep.ask_timeout), .format = Format::kDuration,
    .help = "The search fails if its program needs longer than this time for an answer.",

@@ -17,7 +17,7 @@ namespace dlrun {
 
 /// Reads a sweep's keys and values. The functions report problems to builder, and then return
 /// nullopt.
-struct SweepSetter {
+struct SweepReader {
   SpecBuilder& builder;
   const SpecBuilder::Layer& layer;
   const KeyRow& row;  ///< the row of sweep.parameters or sweep.points, for messages

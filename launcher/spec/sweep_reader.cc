@@ -1,4 +1,4 @@
-#include "launcher/spec/sweep_setter.h"
+#include "launcher/spec/sweep_reader.h"
 
 #include <algorithm>
 #include <array>
@@ -80,17 +80,17 @@ std::string why_not_swept(std::string_view path) {
   return "";
 }
 
-void SweepSetter::refuse(const YamlNode& at, std::string_view why) const {
+void SweepReader::refuse(const YamlNode& at, std::string_view why) const {
   builder.error(layer, at, row.path, fmt::format("{}: {}", row.path, why));
 }
 
-bool SweepSetter::is_swept_key(const YamlNode& name) const {
+bool SweepReader::is_swept_key(const YamlNode& name) const {
   const std::string why = why_not_swept(name.text);
   if (!why.empty()) refuse(name, why);
   return why.empty();
 }
 
-std::optional<SweptValue> SweepSetter::value(const std::string& key, const YamlNode& node) const {
+std::optional<SweptValue> SweepReader::value(const std::string& key, const YamlNode& node) const {
   if (node.kind == YamlNode::Kind::kNull) {
     refuse(node, fmt::format("'{}' has no value here; a sweep cannot remove a value", key));
     return std::nullopt;
@@ -117,7 +117,7 @@ std::optional<SweptValue> SweepSetter::value(const std::string& key, const YamlN
                     builder.origin(layer, node)};
 }
 
-std::optional<SweptValue> SweepSetter::own_value(const std::string& key,
+std::optional<SweptValue> SweepReader::own_value(const std::string& key,
                                                  const YamlNode& node) const {
   const auto text = builder.scalar(node, "one value");
   if (!text) {
@@ -132,7 +132,7 @@ std::optional<SweptValue> SweepSetter::own_value(const std::string& key,
   return SweptValue{key, is_number ? *text : yaml_text(*text), builder.origin(layer, node)};
 }
 
-std::optional<std::vector<SweptValue>> SweepSetter::list(const std::string& key,
+std::optional<std::vector<SweptValue>> SweepReader::list(const std::string& key,
                                                          const YamlNode& node) const {
   if (node.items.empty()) {
     refuse(node, fmt::format("the list of '{}' is empty: a sweep needs values to try", key));
@@ -159,7 +159,7 @@ std::optional<std::vector<SweptValue>> SweepSetter::list(const std::string& key,
   return is_fine ? std::optional(std::move(values)) : std::nullopt;
 }
 
-std::optional<SweptRange> SweepSetter::range(const std::string& key, const YamlNode& node) const {
+std::optional<SweptRange> SweepReader::range(const std::string& key, const YamlNode& node) const {
   const bool is_own = is_own_parameter(key);
   SweptRange found;
   const ValueTraits traits =
@@ -207,7 +207,7 @@ std::optional<SweptRange> SweepSetter::range(const std::string& key, const YamlN
   return std::nullopt;
 }
 
-std::optional<std::vector<SweptKey>> SweepSetter::parameters(const YamlNode& node) const {
+std::optional<std::vector<SweptKey>> SweepReader::parameters(const YamlNode& node) const {
   if (node.kind != YamlNode::Kind::kMap || node.items.empty()) {
     refuse(node, "expected a map of names and the values to try, such as {lr: [0.1, 0.01]}");
     return std::nullopt;
@@ -241,7 +241,7 @@ std::optional<std::vector<SweptKey>> SweepSetter::parameters(const YamlNode& nod
   return std::nullopt;
 }
 
-std::optional<std::vector<SweepPoint>> SweepSetter::points(const YamlNode& node) const {
+std::optional<std::vector<SweepPoint>> SweepReader::points(const YamlNode& node) const {
   if (node.kind != YamlNode::Kind::kSequence || node.items.empty()) {
     refuse(node, "expected a list of points, such as [{train.lr: 0.1}, {train.lr: 0.01}]");
     return std::nullopt;

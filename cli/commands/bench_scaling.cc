@@ -1,7 +1,7 @@
 // `dlrun bench scaling`: checks the options and prints the measurements of
 // launcher/bench/scaling.h.
 
-#include "cli/bench_scaling.h"
+#include "cli/commands/bench_scaling.h"
 
 #include <nlohmann/json.hpp>
 

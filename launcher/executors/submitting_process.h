@@ -13,6 +13,6 @@ namespace dlrun {
 /// for the limits that slurm.conf propagates (PropagateResourceLimits,
 /// PropagateResourceLimitsExcept); for all limits if there is no slurm.conf. own: the environment
 /// of this process, which locates slurm.conf.
-void add_submitter(Env& job, const std::string& directory, const Env& own);
+void add_properties_of_submitter(Env& job, const std::string& directory, const Env& own);
 
 }  // namespace dlrun

@@ -1,4 +1,4 @@
-#include "launcher/executors/submitter.h"
+#include "launcher/executors/submitting_process.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -55,7 +55,7 @@ constexpr std::size_t kProcFileBytes = 64U << 10U;
 
 }  // namespace
 
-void add_submitter(Env& job, const std::string& directory, const Env& own) {
+void add_properties_of_submitter(Env& job, const std::string& directory, const Env& own) {
   job.set("SLURM_SUBMIT_DIR", directory);
   std::array<char, 256> host{};
   if (::gethostname(host.data(), host.size() - 1) == 0) job.set("SLURM_SUBMIT_HOST", host.data());
