@@ -3,9 +3,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <map>
+#include <cerrno>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "common/json_read.h"
@@ -140,11 +141,11 @@ class Decider {
       parts.push_back({&run, std::move(*directories)});
     }
     const auto states = inspector_.inspect_all(all);
-    auto next = states.begin();
+    std::span<const Result<RunStatus>> rest(states);
     for (const Part& part : parts) {
-      const auto end = next + static_cast<std::ptrdiff_t>(part.directories.size());
-      add(plan, *part.run, decide(*part.run, part.directories, {next, end}));
-      next = end;
+      const auto own = rest.first(part.directories.size());
+      rest = rest.subspan(own.size());
+      add(plan, *part.run, decide(*part.run, part.directories, own));
     }
     return plan;
   }
@@ -157,13 +158,14 @@ class Decider {
   }
 
   Result<RunState> decide(const IndexEntry& run, const std::vector<fs::path>& directories,
-                          const std::vector<Result<RunStatus>>& states) {
+                          std::span<const Result<RunStatus>> states) {
     for (std::size_t i = 0; i < states.size(); ++i) {
       const std::string id = directories[i] == run.path ? run.id : fmt::format("{}/{}", run.id, i);
       if (!states[i]) return within(id, states[i].error());
       DLRUN_TRY(check_is_done(id, directories[i], *states[i]));
     }
-    return is_sweep(run.path) ? sum_up_points(states).state : states.front()->state;
+    return is_sweep(run.path) ? sum_up_points({states.begin(), states.end()}).state
+                              : states.front()->state;
   }
 
   /// Adds the run to the plan. Leaves out a run of which nothing would be deleted.

@@ -109,7 +109,7 @@ Result<Place> open_place(const fs::path& run) {
   DLRUN_TRY(require_own(place.name, run, "deleted"));
   if (info.st_uid != ::geteuid() || ::stat(run.c_str(), &there) != 0 ||
       identity_of(there) != place.identity)
-    return fail(Errc::kRefused, "{}: was replaced meanwhile, so it is left alone", run.string());
+    return fail(Errc::kUsage, "{}: was replaced meanwhile, so it is left alone", run.string());
   if (!has_name_of_run(run))
     return fail(Errc::kUsage,
                 "{}: does not have a name that dlrun gives to runs, so dlrun does not delete it; "
@@ -159,12 +159,12 @@ Result<> each_directory(int run, const std::function<Result<>(int)>& visit) {
   return {};
 }
 
-/// Fails with kRefused if a process holds the lock of a submission in the directory.
+/// Fails with kUsage if a process holds the lock of a submission in the directory.
 Result<> check_not_locked(int directory) {
   const UniqueFd lock(
       ::openat(directory, "submission.lock", O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (lock.is_open() && ::flock(lock.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    return fail(Errc::kRefused, "another dlrun is submitting it");
+    return fail(Errc::kUsage, "another dlrun is submitting it");
   return {};
 }
 
@@ -195,11 +195,11 @@ Result<Settled> settle_state(const Place& place, const DeletionCheck& check) {
     if (after == before) return Settled{state, std::move(after)};
     before = std::move(after);
   }
-  return fail(Errc::kRefused, "{}: its files change, so it is left alone", place.name);
+  return fail(Errc::kUsage, "{}: its files change, so it is left alone", place.name);
 }
 
 tl::unexpected<Error> is_in_use(const Place& place) {
-  return fail(Errc::kRefused, "{}: was used meanwhile, so it is left alone", place.name);
+  return fail(Errc::kUsage, "{}: was used meanwhile, so it is left alone", place.name);
 }
 
 /// Renames an entry of the folder to a name that does not exist.
@@ -229,9 +229,9 @@ Result<std::string> set_aside(const Place& place, const Settled& settled) {
   }
   if (identity_in(place.parent.get(), renamed) != place.identity) {
     return put_back(place, renamed,
-                    {Errc::kRefused, fmt::format("{}: was replaced by another directory meanwhile, "
-                                                 "which is left alone",
-                                                 place.name)});
+                    {Errc::kUsage, fmt::format("{}: was replaced by another directory meanwhile, "
+                                               "which is left alone",
+                                               place.name)});
   }
   const auto signs = signs_of(place.run.get());
   if (!signs || *signs != settled.signs) return put_back(place, renamed, is_in_use(place).value());
@@ -282,13 +282,16 @@ Result<> each_output(int run, const std::function<void(int, const std::string&)>
   });
 }
 
-/// Remembers the run and removes it from the index.
+/// Remembers the run and removes it from the index. Does nothing if the index has another run of
+/// this id, because then the deleted run was a copy.
 Result<> take_from_index(const RunIndex& index, const IndexEntry& run, std::string_view state) {
+  const auto indexed = index.find(run.id);
+  if (indexed && indexed->path != run.path) return {};
   const auto now = std::chrono::system_clock::now();
-  auto remembered = DeletedRuns::beside(index).add({run, std::string(state), utc_timestamp(now)});
+  auto remembered = DeletedRuns::beside(index).add(
+      {indexed.value_or(run), std::string(state), utc_timestamp(now)});
   // A full disk must not keep the entry of a run that is gone.
-  if (::unlink((index.directory() / run.id).c_str()) != 0 && errno != ENOENT)
-    return fail(Errc::kIo, "{}: {}", (index.directory() / run.id).string(), errno_text(errno));
+  DLRUN_TRY(index.remove(run.id));
   return remembered;
 }
 
@@ -313,14 +316,14 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
                                 const DeletionCheck& check) {
   DLRUN_TRY_ASSIGN(const auto place, open_place(run.path));
   if (place.identity != examined) {
-    return fail(Errc::kRefused,
+    return fail(Errc::kUsage,
                 "{}: was replaced by another directory meanwhile, which is left "
                 "alone",
                 run.path.string());
   }
   // A search (sweep.ask) holds this lock as long as it may add points.
   if (::flock(place.run.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    return fail(Errc::kRefused, "{}: its search still runs", run.id);
+    return fail(Errc::kUsage, "{}: its search still runs", run.id);
   DLRUN_TRY_ASSIGN(const auto settled, settle_state(place, check));
   if (auto locked = each_directory(place.run.get(), check_not_locked); !locked)
     return within(run.id, locked.error());
@@ -345,10 +348,10 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
 Result<> forget_run(const RunIndex& index, const IndexEntry& run) {
   struct stat info {};
   if (::lstat(run.path.c_str(), &info) == 0 || errno != ENOENT)
-    return fail(Errc::kRefused, "{}: its directory exists", run.id);
+    return fail(Errc::kUsage, "{}: its directory exists", run.id);
   if (::stat(run.path.parent_path().c_str(), &info) != 0)
     return fail(
-        Errc::kRefused,
+        Errc::kUsage,
         "{}: the folder {} is missing, too. Its file system may not be mounted here, so the "
         "run stays in the index",
         run.id, run.path.parent_path().string());

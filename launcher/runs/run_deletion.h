@@ -54,7 +54,7 @@ using DeletionCheck = std::function<Result<RunState>()>;
                                               const DirectoryIdentity& examined, RunParts parts,
                                               const DeletionCheck& check);
 
-/// Removes a run without a directory from the index, and remembers its name. Fails with kRefused if
+/// Removes a run without a directory from the index, and remembers its name. Fails with kUsage if
 /// the directory exists, or if the folder around it is missing, because its file system may only be
 /// unmounted.
 [[nodiscard]] Result<> forget_run(const RunIndex& index, const IndexEntry& run);
