@@ -20,7 +20,7 @@ namespace dlrun {
 namespace {
 
 struct LogsOptions {
-  std::string run;
+  std::string run = kNewestRun;
   bool follow = false, is_raw = false;
   std::optional<std::int64_t> rank, attempt;
   std::optional<std::size_t> tail;
@@ -84,7 +84,7 @@ Result<int> logs(Cli& cli, const LogsOptions& options) {
 void add_logs(CLI::App& root, Action& action) {
   auto options = std::make_shared<LogsOptions>();
   Subcommand command(root, "logs", "Print the output of a run");
-  command.option("RUN", options->run, kRunHelp).required();
+  command.option("RUN", options->run, kOptionalRunHelp);
   command.flag("-f,--follow", options->follow, "Follow the output until the run ends");
   command
       .option("--rank", options->rank,

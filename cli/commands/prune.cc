@@ -6,6 +6,7 @@
 #include "cli/command_line.h"
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
+#include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
 namespace {
@@ -20,7 +21,7 @@ Result<int> prune(Cli& cli, const PruneOptions& options) {
   PruneRequest request;
   const auto age = parse_age(options.older_than);
   if (!age) return within("--older-than", age.error());
-  request.older_than = *age;
+  request.older_than = std::chrono::seconds(*age);
   if (!options.runs.empty()) request.folder = cli.current_dir / options.runs;
   if (options.keeps_checkpoints) request.parts = RunParts::kOutputs;
   RunInspector inspector(cli.env, known_servers(cli));

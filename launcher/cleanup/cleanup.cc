@@ -15,7 +15,6 @@
 #include "launcher/runs/deleted_runs.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/sweep_record.h"
-#include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
 namespace {
@@ -273,23 +272,6 @@ Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
   }
   DeletedRuns::beside(index).forget_old(std::chrono::system_clock::now());
   return Decider(inspector, listing.entries, request.parts).decide_all(std::move(old));
-}
-
-Result<std::chrono::seconds> parse_age(std::string_view text) {
-  const auto refuse = [&] {
-    return fail(Errc::kUsage, "'{}' is not an age; write a number and its unit: 30d, 12h, 2w",
-                printable(text));
-  };
-  if (text.empty() || parse_int(text)) return refuse();
-  constexpr std::int64_t kWeek = 7 * 24 * 3600;
-  if (text.ends_with('w')) {
-    const auto weeks = parse_int(text.substr(0, text.size() - 1));
-    constexpr std::int64_t kMostWeeks = 5200;
-    if (!weeks || *weeks < 0 || *weeks > kMostWeeks || text.front() == '+') return refuse();
-    return std::chrono::seconds(*weeks * kWeek);
-  }
-  const auto seconds = parse_duration(text);
-  return seconds ? Result<std::chrono::seconds>(std::chrono::seconds(*seconds)) : refuse();
 }
 
 Result<TreeDeletion> delete_planned(const Env& env, RunInspector& inspector,

@@ -56,10 +56,6 @@ struct PruneRequest {
 [[nodiscard]] Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
                                                const PruneRequest& request);
 
-/// Parses an age, such as 30d, 12h or 2w. Fails with kInvalid for any other text, and for a number
-/// without a unit, which could mean anything from seconds to days.
-[[nodiscard]] Result<std::chrono::seconds> parse_age(std::string_view text);
-
 /// Deletes one run of a plan. Examines the run and its state again, because the user may have
 /// thought about the plan for hours. Fails and deletes nothing if the run must stay now.
 [[nodiscard]] Result<TreeDeletion> delete_planned(const Env& env, RunInspector& inspector,

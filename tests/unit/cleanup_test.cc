@@ -121,16 +121,6 @@ bool has_part(const std::string& text, std::string_view part) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(CleanupFixture, "an age needs a unit") {
-  CHECK(parse_age("30d")->count() == 30 * 24 * 3600);
-  CHECK(parse_age("12h")->count() == 12 * 3600);
-  CHECK(parse_age("2w")->count() == 14 * 24 * 3600);
-  for (const char* text : {"30", "", "w", "-1w", "+1w", "99999w", "d", "30 days", "-30d"}) {
-    CAPTURE(text);
-    CHECK_FALSE(parse_age(text).has_value());
-  }
-}
-
 TEST_CASE_FIXTURE(CleanupFixture, "a run whose state is unknown or cannot be asked stays") {
   const auto run = make_run("a-20261121-120000-00aa", 50);
   submit(run.path, Submission::State::kSubmitted, "42");

@@ -65,6 +65,52 @@ struct Notes final : WatchListener {
 
 }  // namespace
 
+TEST_CASE_FIXTURE(User, "a list is filtered by name, state and time before it is limited") {
+  add_ended("mnist-20260101-000000-00aa", "completed", "");
+  add_ended("mnist-20260101-000000-00bb", "failed", "");
+  add_ended("mnist-20260101-000000-00cc", "completed", "");
+  const auto ids = [&](const ListRequest& request) {
+    const auto list = list_runs(env, KnownServers(), request);
+    REQUIRE(list.has_value());
+    std::vector<std::string> found;
+    for (const ListedRun& run : list->rows) found.push_back(run.id);
+    for (const auto& run : list->json) found.push_back(run["run"].get<std::string>());
+    return found;
+  };
+  const std::vector<std::string> failed{"mnist-20260101-000000-00bb"};
+  for (const bool wants_json : {false, true}) {
+    ListRequest request;
+    request.wants_json = wants_json;
+    request.states = "failed, timeout";
+    request.limit = 1;
+    // The newest run completed, so the limit must not be applied before the filter.
+    CHECK(ids(request) == failed);
+    request.states = "completed";
+    CHECK(ids(request) == std::vector<std::string>{"mnist-20260101-000000-00cc"});
+    CHECK(list_runs(env, KnownServers(), request)->hidden == 1);
+    request.limit = 0;
+    request.states.clear();
+    request.name = "mn*t";
+    CHECK(ids(request).size() == 3);
+    request.name = "mnis";
+    CHECK(ids(request).empty());
+    request.name = "mnist";
+    request.older_than = "1d";
+    CHECK(ids(request).size() == 3);
+    request.newer_than = "1d";
+    CHECK(ids(request).empty());
+  }
+  ListRequest wrong;
+  wrong.states = "dead";
+  const auto refused = list_runs(env, KnownServers(), wrong);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == Errc::kUsage);
+  CHECK(refused.error().message.find("the states are not_submitted") != std::string::npos);
+  wrong.states.clear();
+  wrong.newer_than = "7";
+  CHECK(list_runs(env, KnownServers(), wrong).error().message.starts_with("--newer-than: "));
+}
+
 TEST_CASE_FIXTURE(User,
                   "the list of runs has the newest ones up to its limit, and counts the others") {
   add_ended("a-1", "completed", "");
