@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "launcher/runs/index.h"
 #include "launcher/runs/log_file.h"
@@ -16,5 +19,18 @@ namespace dlrun {
 [[nodiscard]] Result<LogReader> open_log(RunInspector& inspector, const IndexEntry& run,
                                          std::optional<std::int64_t> rank,
                                          std::optional<std::int64_t> attempt);
+
+/// Returns the ranks in a list such as "2" or "0,4-7". Returns nothing for "all". Fails with kUsage
+/// for any other text, and for more than 10,000 ranks.
+[[nodiscard]] Result<std::optional<std::vector<std::int64_t>>> parse_rank_list(
+    std::string_view text);
+
+/// Returns the ranks that have a log in `attempt`, by default the latest; sorted. Fails with
+/// kNotFound if there is none.
+[[nodiscard]] Result<std::vector<std::int64_t>> ranks_with_log(const IndexEntry& run,
+                                                               std::optional<std::int64_t> attempt);
+
+/// Returns the label of the rank's lines if the logs of several ranks are shown: "rank 3: ".
+[[nodiscard]] std::string label_of_rank(std::int64_t rank);
 
 }  // namespace dlrun
