@@ -27,7 +27,7 @@ std::string LineLabels::pass(std::string_view bytes) {
     if (end == std::string_view::npos) break;
     const bool is_line_feed = bytes[end] == '\n';
     bytes.remove_prefix(end + 1);
-    if (!part.empty()) has_returned_ = false;
+    if (!waiting_.empty()) has_returned_ = false;
     // The "\n" of "\r\n", and a "\r" before the text of a progress bar, end no line.
     const bool ends_line = is_line_feed ? !std::exchange(has_returned_, false) : !waiting_.empty();
     if (!ends_line) continue;
