@@ -115,7 +115,10 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
       return;
     case JobPhase::kRunning:
       status.state = RunState::kRunning;
-      status.detail = report.state == "RUNNING" ? running_detail(record) : report.state;
+      status.detail = report.state == "RUNNING" ? running_detail(record)
+                      : report.state == "COMPLETING"
+                          ? "its processes have ended or are being ended (COMPLETING)"
+                          : report.state;
       return;
     case JobPhase::kEnded:
       if (report.state == "COMPLETED") {

@@ -32,6 +32,7 @@ key() { dl status last --json | jq -r "$1"; }
     [ "$status" -eq 0 ]
     [[ $output == *"set up on"* ]]
     [[ $output == *"rank 0 of 2: it's; \$(id) \"here\""* && $output == *"rank 1 of 2: "* ]]
+    [[ $output == *"2 of the 4 ranks of the spec run here"*"resources.tasks_per_node=4"* ]]
     [ "$(key .state)" = completed ]
     [[ $(dl logs --rank 1 last) == "rank 1 of 2: "* ]]
     [[ $(dl ls) == *here*completed* ]]

@@ -61,6 +61,8 @@ TEST_CASE("without an end in the record the run's state is Slurm's") {
   CHECK(assess(facts).detail == "Resources");
   facts.report = report(JobPhase::kRunning, "RUNNING");
   CHECK(assess(facts).state == RunState::kRunning);
+  facts.report = report(JobPhase::kRunning, "COMPLETING");
+  CHECK(assess(facts).detail == "its processes have ended or are being ended (COMPLETING)");
   facts.report = report(JobPhase::kEnded, "TIMEOUT");
   CHECK(assess(facts).state == RunState::kTimeout);
   CHECK(assess(facts).detail.find("time limit") != std::string::npos);
