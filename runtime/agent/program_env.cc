@@ -1,6 +1,7 @@
 #include "runtime/agent/program_env.h"
 
 #include <algorithm>
+#include <string>
 
 namespace dlrun::agent {
 namespace {
@@ -22,6 +23,9 @@ Result<Env> program_env(const Env& own, const RankOptions& options, const Templa
   env.remove_matching({"DLRUN_SECRET", "DLRUN_LEAD", "DLRUN_TOKEN", "DLRUN_STORE", "DLRUN_PROGRESS",
                        "DLRUN_ADDR", "DLRUN_MASTER_*"},
                       {});
+  // The run directory is the same for all attempts, unlike the folder of an attempt's logs.
+  if (const auto run = own.get("DLRUN_RUN"))
+    env.set("DLRUN_CHECKPOINT_DIR", std::string(*run) + "/ckpt");
   const auto set = [&](std::string_view name, int value) { env.set(name, std::to_string(value)); };
   set("DLRUN_RANK", fields.world.rank);
   set("DLRUN_WORLD_SIZE", fields.world.size);

@@ -48,7 +48,7 @@ TEST_CASE_FIXTURE(CliFixture, "a job script and sbatch's options for mail lead t
     CHECK(result.find(part) != std::string::npos);
   };
   says({"check", "old.sbatch"}, "`dlrun submit old.sbatch` submits it as it is");
-  says({"init", "--", "old.sbatch"}, "`dlrun submit old.sbatch` submits it as it is");
+  says({"init", "--yes", "--", "old.sbatch"}, "`dlrun submit old.sbatch` submits it as it is");
   says({"explain", "mail"}, "slurm: {mail-type: ALL");
   REQUIRE(write_file_atomic(folder.path() / "x.yaml", "name: x\nmail: ALL\n").has_value());
   says({"check", "x.yaml"}, "slurm: {mail-type: ALL");
