@@ -143,10 +143,8 @@ Result<int> carry_out(const Cli& cli, RunInspector& inspector, const CleanupPlan
                                 runs_text(plan.runs.size()), size_text(plan.size())));
     return kExitOk;
   }
-  if (!plan.runs.empty()) {
-    if (!options.is_yes) DLRUN_TRY(ask(cli, plan));
-    work.run();
-  }
+  if (!plan.runs.empty() && !options.is_yes) DLRUN_TRY(ask(cli, plan));
+  work.run();
   if (options.is_json) print_json(result_json(plan, work.json(), work.freed()));
   return work.code();
 }

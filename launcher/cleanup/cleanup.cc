@@ -47,7 +47,9 @@ std::chrono::system_clock::time_point recorded_at(const fs::path& run) {
 
 /// Fails unless the directory, a run or a point, is known to have no job and to get none.
 Result<> check_is_done(const std::string& id, const fs::path& run, const RunStatus& status) {
-  if (status.facts.foreign) return require_own(id, run, "deleted");
+  if (const auto& owner = status.facts.foreign)
+    return fail(Errc::kUsage, "{}: belongs to user {}, so it is left alone", id,
+                printable(owner->name));
   if (is_unreachable(status))
     return fail(Errc::kUnavailable, "{}: is left alone, because its state is not known now: {}", id,
                 status.facts.unreachable);
@@ -251,6 +253,7 @@ Result<CleanupPlan> plan_removal(const Env& env, RunInspector& inspector,
   CleanupPlan plan =
       Decider(inspector, listing.entries, RunParts::kAll).decide_all(std::move(present));
   plan.runs.insert(plan.runs.begin(), gone.begin(), gone.end());
+  for (const IndexEntry& run : runs) plan.folders.insert(run.path.parent_path());
   return plan;
 }
 
@@ -271,7 +274,13 @@ Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
     if (last_time_of(run) < oldest) old.push_back(run);
   }
   DeletedRuns::beside(index).forget_old(std::chrono::system_clock::now());
-  return Decider(inspector, listing.entries, request.parts).decide_all(std::move(old));
+  CleanupPlan plan = Decider(inspector, listing.entries, request.parts).decide_all(std::move(old));
+  for (const IndexEntry& run : listing.entries) {
+    const auto parent = run.path.parent_path();
+    if (folder.empty() || fs::weakly_canonical(parent, error) == folder)
+      plan.folders.insert(parent);
+  }
+  return plan;
 }
 
 Result<TreeDeletion> delete_planned(const Env& env, RunInspector& inspector,
@@ -288,10 +297,8 @@ Result<TreeDeletion> delete_planned(const Env& env, RunInspector& inspector,
 }
 
 TreeDeletion finish_deletions_beside(const CleanupPlan& plan) {
-  std::set<fs::path> folders;
-  for (const DoomedRun& doomed : plan.runs) folders.insert(doomed.run.path.parent_path());
   TreeDeletion done;
-  for (const fs::path& folder : folders) done += finish_deletions(folder);
+  for (const fs::path& folder : plan.folders) done += finish_deletions(folder);
   return done;
 }
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,8 @@ struct CleanupPlan {
   std::vector<DoomedRun> runs;  ///< oldest first, so that a sweep precedes the repetitions of it
   std::vector<KeptRun> kept;
   RunParts parts = RunParts::kAll;
+  /// The runs folders in which an interrupted deletion is finished.
+  std::set<std::filesystem::path> folders;
 
   [[nodiscard]] TreeSize size() const;
 };
@@ -61,7 +64,7 @@ struct PruneRequest {
 [[nodiscard]] Result<TreeDeletion> delete_planned(const Env& env, RunInspector& inspector,
                                                   const DoomedRun& doomed, RunParts parts);
 
-/// Deletes what interrupted deletions left in the folders of these runs.
+/// Deletes what interrupted deletions left in the folders of the plan.
 [[nodiscard]] TreeDeletion finish_deletions_beside(const CleanupPlan& plan);
 
 /// Returns the objects of `rm --json` and `prune --json`; cli/OUTPUT.md documents them.
