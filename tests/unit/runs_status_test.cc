@@ -59,6 +59,10 @@ TEST_CASE("without an end in the record the run's state is Slurm's") {
   facts.report->reason = "Resources";
   CHECK(assess(facts).state == RunState::kPending);
   CHECK(assess(facts).detail == "Resources");
+  facts.report->reason = "Dependency";
+  CHECK(assess(facts).detail == "Dependency");
+  facts.submission->argv = {"sbatch", "--dependency=afterok:12", "job.sh"};
+  CHECK(assess(facts).detail == "Dependency: it waits for afterok:12");
   facts.report = report(JobPhase::kRunning, "RUNNING");
   CHECK(assess(facts).state == RunState::kRunning);
   facts.report = report(JobPhase::kRunning, "COMPLETING");
