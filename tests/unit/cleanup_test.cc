@@ -6,6 +6,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <ctime>
+
 #include <doctest/doctest.h>
 
 #include "common/files.h"
@@ -90,9 +92,9 @@ struct CleanupFixture {
   }
   CleanupPlan plan(const std::vector<IndexEntry>& of) const {
     RunInspector inspector(env);
-    auto plan = plan_removal(env, inspector, of);
-    REQUIRE(plan.has_value());
-    return std::move(*plan);
+    auto made = plan_removal(env, inspector, of);
+    REQUIRE(made.has_value());
+    return std::move(*made);
   }
   /// Returns why the only run of a plan stays.
   std::string why_kept(const IndexEntry& run) const {
