@@ -16,6 +16,7 @@
 #include "cli/terminal/state_and_cost.h"
 #include "cli/terminal/terminal_reporter.h"
 #include "common/quoting.h"
+#include "launcher/submit/chain.h"
 #include "launcher/submit/submit_spec.h"
 
 namespace dlrun {
@@ -23,8 +24,9 @@ namespace {
 
 struct SubmitOptions {
   SpecOptions spec;
+  std::vector<std::string> specs;
   OutputOptions output;
-  bool dry_run = false, test_only = false;
+  bool dry_run = false, test_only = false, is_chain = false;
   std::string continued;  ///< the search to continue; empty: none
   std::optional<std::string> in;
 };
@@ -85,7 +87,42 @@ Result<int> submit_into(Cli& cli, const SubmitOptions& options) {
       cli, {options.spec, {options.in, std::nullopt, options.dry_run}, options.output});
 }
 
-Result<int> submit(Cli& cli, const SubmitOptions& options) {
+/// Submits the specs one after another, and prints each submission. --watch follows the last one.
+Result<int> submit_all(Cli& cli, const SubmitOptions& options) {
+  if (options.dry_run || options.test_only || options.in || !options.continued.empty())
+    return fail(Errc::kUsage,
+                "--chain submits several specs; it cannot be combined with --dry-run, --test-only, "
+                "--in or --continue");
+  TerminalReporter reporter(cli);
+  RunInspector inspector(cli.env, known_servers(cli));
+  DLRUN_TRY_ASSIGN(const auto chain,
+                   submit_chain(cli, reporter, inspector, options.specs, options.spec));
+  int code = kExitOk;
+  for (const Submitted& submitted : chain.submitted) {
+    OutputOptions output = options.output;
+    const bool is_last =
+        chain.submitted.size() == options.specs.size() && &submitted == &chain.submitted.back();
+    output.watch = options.output.watch && is_last;
+    DLRUN_TRY_ASSIGN(code, print_submitted(cli, inspector, submitted, output));
+    if (code != kExitOk) return code;
+  }
+  if (!chain.failure) return code;
+  const std::string& failed = options.specs[chain.submitted.size()];
+  print_error(cli,
+              fmt::format("{} and the specs after it were not submitted. The jobs before it "
+                          "stay queued; `dlrun submit {} --set after.ok={}` continues the chain",
+                          failed, shell_quote(failed), chain.submitted.back().run.handle()));
+  return tl::unexpected(*chain.failure);
+}
+
+Result<int> submit(Cli& cli, const SubmitOptions& given) {
+  if (given.is_chain) return submit_all(cli, given);
+  if (given.specs.size() > 1)
+    return fail(Errc::kUsage,
+                "submit takes one spec; --chain submits several, each of which waits for the one "
+                "before");
+  SubmitOptions options = given;
+  options.spec.file = options.specs.front();
   if (options.dry_run && (options.test_only || options.output.watch)) {
     return fail(Errc::kUsage,
                 "--dry-run submits nothing; it cannot be combined with --test-only or --watch");
@@ -110,7 +147,14 @@ void add_submit(CLI::App& root, Action& action) {
   auto options = std::make_shared<SubmitOptions>();
   Subcommand command(root, "submit",
                      "Check, render, record and submit an experiment or a job script");
-  add_spec_options(command, options->spec);
+  command
+      .option("SPEC", options->specs,
+              "The spec of the experiment, a YAML file; - means standard input; several with "
+              "--chain")
+      .required();
+  add_set_and_runs(command, options->spec);
+  command.flag("--chain", options->is_chain,
+               "Submit several specs; each job starts after the one before has succeeded");
   command.flag("--watch", options->output.watch,
                "Follow the log until the job ends; exit with 0, or with 5 if the run failed");
   command

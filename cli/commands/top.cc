@@ -24,7 +24,7 @@ constexpr std::chrono::milliseconds kDrawEvery{1000};
 constexpr std::size_t kPlainColumns = 100'000;  // a pipe has no width
 
 struct TopOptions {
-  std::string run;
+  std::string run = kNewestRun;
   bool json = false, once = false;
   std::optional<std::size_t> ranks;
 };
@@ -69,7 +69,7 @@ void add_top(CLI::App& root, Action& action) {
   Subcommand command(
       root, "top",
       "Watch a run: progress, throughput, loss, resource use of every rank, slow ranks");
-  command.option("RUN", options->run, kRunHelp).required();
+  command.option("RUN", options->run, kOptionalRunHelp);
   command.option("-n,--ranks", options->ranks, "Show at most N ranks, the most unusual ones first")
       .type_name("N")
       .non_negative();

@@ -90,8 +90,9 @@ Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
     if (facts.is_recorded_only) return facts;
     if (!std::filesystem::exists(run, error) && !error) {
       return fail(Errc::kNotFound,
-                  "{}: the run's directory is gone; if its job still runs, `squeue --me` lists it",
-                  run.string());
+                  "{}: the run's directory is gone; if its job still runs, `squeue --me` lists it. "
+                  "`dlrun rm {}` removes the run from your list",
+                  run.string(), run.filename().string());
     }
     return fail(Errc::kNotFound,
                 "{}: is not a run: it has no submission.json, claim or events.jsonl", run.string());

@@ -23,6 +23,17 @@ std::string never_satisfied(const JobReport& report) {
                      failed.empty() ? "a dependency" : printable(join(failed, ", ")));
 }
 
+/// Returns the dependency with which the job was submitted, such as "afterok:12"; empty if only the
+/// script may have one.
+std::string submitted_dependency(const RunFacts& facts) {
+  constexpr std::string_view kOption = "--dependency=";
+  if (!facts.submission) return {};
+  for (const std::string& word : facts.submission->argv) {
+    if (word.starts_with(kOption)) return printable(word.substr(kOption.size()));
+  }
+  return {};
+}
+
 /// Explains the end state with which Slurm reports the job.
 std::string explain_end(const JobReport& report) {
   struct Row {
@@ -115,6 +126,9 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
     case JobPhase::kPending:
       status.state = RunState::kPending;
       status.detail = report.reason;
+      if (const auto dependency = submitted_dependency(status.facts);
+          report.reason == "Dependency" && !dependency.empty())
+        status.detail = fmt::format("Dependency: it waits for {}", dependency);
       if (const auto never = never_satisfied(report); !never.empty())
         status.detail = fmt::format("DependencyNeverSatisfied: it waits for {}", never);
       if (!record.restarts.empty())
@@ -127,7 +141,10 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
       return;
     case JobPhase::kRunning:
       status.state = RunState::kRunning;
-      status.detail = report.state == "RUNNING" ? running_detail(record) : report.state;
+      status.detail = report.state == "RUNNING" ? running_detail(record)
+                      : report.state == "COMPLETING"
+                          ? "its processes have ended or are being ended (COMPLETING)"
+                          : report.state;
       return;
     case JobPhase::kEnded:
       if (report.state == "COMPLETED") {

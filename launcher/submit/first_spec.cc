@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/files.h"
+#include "common/text.h"
 #include "common/untrusted_file.h"
 #include "container/container.h"
 #include "launcher/executors/slurm_conf.h"
@@ -14,6 +15,7 @@
 #include "launcher/spec/load.h"
 #include "launcher/spec/sites.h"
 #include "launcher/submit/places.h"
+#include "launcher/submit/script_file.h"
 
 namespace dlrun {
 namespace {
@@ -93,6 +95,17 @@ Result<std::string> make_first_spec(const Context& context, Reporter& reporter, 
                 "--image: site '{}' names no container runtime; give --runtime {} (`dlrun doctor` "
                 "lists those that are installed)",
                 site.name, container_tools());
+  }
+  if (answers.command.size() == 1) {
+    const std::string& program = answers.command.front();
+    const auto script = read_file(context.current_dir / program, kScriptLimitBytes);
+    if (script && is_script(*script) && script->find("\n#SBATCH") != std::string::npos)
+      return fail(
+          Errc::kUsage,
+          "{0}: is a job script with #SBATCH lines, which needs no spec: `dlrun submit {0}` "
+          "submits it as it is. For a spec, give the program that the script starts, or use `dlrun "
+          "init --from {0}`",
+          printable(program));
   }
   std::string text = init_spec(complete(std::move(answers), site), site);
   DLRUN_TRY(check_text(context, reporter, text, file));

@@ -36,6 +36,17 @@ Result<> record_end(const std::filesystem::path& run, const ForegroundEnd& end) 
   return {};
 }
 
+/// Says how many ranks run here if the spec asks for more. A spec with several nodes would
+/// otherwise run with fewer ranks without a word.
+void report_fewer_ranks(Reporter& reporter, const LaunchPlan& plan) {
+  const auto asked = plan.requested.tasks;
+  if (!asked || *asked <= plan.local_ranks) return;
+  reporter.note(fmt::format(
+      "this machine counts as one node, so {} of the {} ranks of the spec run here. `--set "
+      "resources.tasks_per_node={}` runs all of them here",
+      plan.local_ranks, *asked, *asked));
+}
+
 }  // namespace
 
 Result<LocalRun> run_here(const Context& context, Reporter& reporter, const Job& job,
@@ -65,6 +76,7 @@ Result<LocalRun> run_here(const Context& context, Reporter& reporter, const Job&
   submission.state = Submission::State::kSubmitted;
   DLRUN_TRY(write_submission(run.path, submission));
   reporter.note(fmt::format("{} runs here; directory {}", run.id, run.path.string()));
+  report_fewer_ranks(reporter, experiment.plan);
   const auto end = child.wait();
   remove_secrets(run.path);
   write_provenance(reporter, provenance, run.path);

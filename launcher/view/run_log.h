@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "launcher/runs/index.h"
 #include "launcher/runs/log_file.h"
@@ -23,5 +25,20 @@ struct LogChoice {
 /// may be one later.
 [[nodiscard]] Result<LogReader> open_log(RunInspector& inspector, const IndexEntry& run,
                                          const LogChoice& choice);
+
+/// Returns the ranks in a list such as "2" or "0,4-7". Returns nothing for "all". Fails with kUsage
+/// for any other text, and for more than 10,000 ranks.
+[[nodiscard]] Result<std::optional<std::vector<std::int64_t>>> parse_rank_list(
+    std::string_view text);
+
+/// Returns the ranks that have a log in `attempt`, by default the latest; sorted. component: of
+/// the ranks; empty if the job has one program. Fails with kNotFound if there is none, and with
+/// kUsage if the job has components and none is given.
+[[nodiscard]] Result<std::vector<std::int64_t>> ranks_with_log(const IndexEntry& run,
+                                                               std::optional<std::int64_t> attempt,
+                                                               const std::string& component);
+
+/// Returns the label of the rank's lines if the logs of several ranks are shown: "rank 3: ".
+[[nodiscard]] std::string label_of_rank(std::int64_t rank);
 
 }  // namespace dlrun

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "common/text.h"
@@ -53,6 +54,9 @@ Result<Env> program_env(const Env& own, const RankOptions& options, const Templa
   env.remove_matching({"DLRUN_SECRET", "DLRUN_LEAD", "DLRUN_TOKEN", "DLRUN_STORE", "DLRUN_PROGRESS",
                        "DLRUN_ADDR", "DLRUN_MASTER_*", "DLRUN_HELD_PORT"},
                       {});
+  // The run directory is the same for all attempts, unlike the folder of an attempt's logs.
+  if (const auto run = own.get("DLRUN_RUN"))
+    env.set("DLRUN_CHECKPOINT_DIR", std::string(*run) + "/ckpt");
   add_components(env, fields);
   // Slurm gives a step without GPUs no list of GPUs. Programs would then use all GPUs that they
   // find.

@@ -296,6 +296,22 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("only launcher/cleanup deletes runs") {
+  const std::regex deletes(R"(\b(delete_run|forget_run|finish_deletions)\()");
+  bool is_used = false;
+  for (const std::string_view folder : {"cli", "launcher", "container", "runtime"}) {
+    for (const SourceLine& line : lines_of(folder)) {
+      if (!std::regex_search(line.text, deletes)) continue;
+      is_used = is_used || line.file.starts_with("launcher/cleanup/");
+      CAPTURE(line.file);
+      CAPTURE(line.text);
+      CHECK((line.file.starts_with("launcher/cleanup/") ||
+             line.file.starts_with("launcher/runs/run_deletion.")));
+    }
+  }
+  CHECK(is_used);
+}
+
 TEST_CASE(
     "launcher/submit prints nothing itself, and only launcher/submit includes the steps of a "
     "submission") {

@@ -59,8 +59,14 @@ TEST_CASE("without an end in the record the run's state is Slurm's") {
   facts.report->reason = "Resources";
   CHECK(assess(facts).state == RunState::kPending);
   CHECK(assess(facts).detail == "Resources");
+  facts.report->reason = "Dependency";
+  CHECK(assess(facts).detail == "Dependency");
+  facts.submission->argv = {"sbatch", "--dependency=afterok:12", "job.sh"};
+  CHECK(assess(facts).detail == "Dependency: it waits for afterok:12");
   facts.report = report(JobPhase::kRunning, "RUNNING");
   CHECK(assess(facts).state == RunState::kRunning);
+  facts.report = report(JobPhase::kRunning, "COMPLETING");
+  CHECK(assess(facts).detail == "its processes have ended or are being ended (COMPLETING)");
   facts.report = report(JobPhase::kEnded, "TIMEOUT");
   CHECK(assess(facts).state == RunState::kTimeout);
   CHECK(assess(facts).detail.find("time limit") != std::string::npos);
