@@ -54,6 +54,7 @@ constexpr CommandEntry kCommands[] = {
     {"ssh-config", add_ssh_config},
     {"sweep", add_sweep},
     {"nodes", add_nodes},
+    {"notify", add_notify},
     {"diff", add_diff},
     {"resubmit", add_resubmit},
     {"schema", add_schema, Place::kHere},

@@ -46,6 +46,7 @@ void add_cancel(CLI::App& root, Action& action);
 void add_schema(CLI::App& root, Action& action);
 void add_explain(CLI::App& root, Action& action);
 void add_nodes(CLI::App& root, Action& action);
+void add_notify(CLI::App& root, Action& action);
 void add_attach(CLI::App& root, Action& action);
 void add_forward(CLI::App& root, Action& action);
 void add_ssh_config(CLI::App& root, Action& action);

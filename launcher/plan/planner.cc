@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/json_read.h"
+#include "common/notice.h"
 #include "common/text.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
@@ -62,6 +63,7 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> Planner::run() && {
   rank_variables();
   program();
   retry();
+  notify();
   if (inputs_.target == Target::kSlurm) {
     directives();
     step();
@@ -376,6 +378,22 @@ void Planner::retry() {
   if (continues_with_fewer_nodes_)
     add("--min-nodes", fmt::format("{}", nodes->min), "resources.nodes"_key);
   if (has_spare) add("--step-nodes", fmt::format("{}", step_nodes_), "resources.spare_nodes"_key);
+}
+
+void Planner::notify() {
+  const NotifySpec& n = spec_.notify;
+  if (!n.has_webhook() && n.command.empty()) return;
+  const auto add = [&](std::string_view option, std::string value, std::string_view key) {
+    plan_.lead_options.push_back({std::string(option), std::move(value), std::string(key)});
+  };
+  const std::vector<std::string> usual(kUsualOccasions.begin(), kUsualOccasions.end());
+  add("--notify", join(n.on.empty() ? usual : n.on, ","), "notify.on"_key);
+  if (n.has_webhook()) {
+    plan_.webhook = SecretSource{n.webhook_secret.value_or(kWebhookUrlSecret), ""};
+    // The key is the same in the script of resolved.yaml, which has no address.
+    add("--webhook", plan_.webhook->name, "notify.webhook.secret"_key);
+  }
+  for (const std::string& word : n.command) add("--notify-word", word, "notify.command"_key);
 }
 
 void Planner::bad_node_options() {

@@ -42,6 +42,7 @@ class Planner {
   /// Sets lead's options for hangs and restarts, and the members may_be_requeued_
   /// and continues_with_fewer_nodes_.
   void retry();
+  void notify();
   /// Sets lead's options for health.known_bad: the file, and the time a node stays in it.
   void bad_node_options();
   /// Adds the directive for a key.

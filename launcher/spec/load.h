@@ -91,7 +91,7 @@ struct EffectiveValue {
 };
 
 /// Returns all values that were set, in the key table's order.
-[[nodiscard]] std::vector<EffectiveValue> effective_values(const JobSpec& spec);
+[[nodiscard]] std::vector<EffectiveValue> effective_values(const JobSpec& given);
 
 /// Returns the names of all sites ("sites") or presets ("presets"): those in dirs first, then the
 /// built-in ones; sorted within each group.

@@ -40,7 +40,23 @@ class YamlWriter {
 
 }  // namespace
 
-std::vector<EffectiveValue> effective_values(const JobSpec& spec) {
+namespace {
+
+/// Returns the spec in the form that may be shown. The address of notify.webhook.url becomes the
+/// name of the secret under which the run keeps it.
+JobSpec without_address(JobSpec spec) {
+  if (!spec.notify.webhook_url) return spec;
+  spec.notify.webhook_url.reset();
+  spec.notify.webhook_secret = kWebhookUrlSecret;
+  const auto origin = spec.origins.find("notify.webhook.url");
+  if (origin != spec.origins.end()) spec.origins["notify.webhook.secret"] = origin->second;
+  return spec;
+}
+
+}  // namespace
+
+std::vector<EffectiveValue> effective_values(const JobSpec& given) {
+  const JobSpec spec = without_address(given);
   std::vector<EffectiveValue> values;
   const auto add = [&](std::string key, std::string text) {
     const auto origin = spec.origins.find(key);

@@ -168,6 +168,18 @@ struct ProfileSpec {
   std::optional<std::string> delay, length;  ///< seconds, as text
 };
 
+/// Messages to people about the run.
+struct NotifySpec {
+  std::vector<std::string> on;                ///< occasions (common/notice.h)
+  std::optional<std::string> webhook_secret;  ///< the variable that holds the address at submission
+  std::optional<std::string> webhook_url;     ///< the address itself; shown nowhere
+  std::vector<std::string> command;
+  [[nodiscard]] bool has_webhook() const { return webhook_secret || webhook_url; }
+};
+
+/// The name under which a run keeps the address of notify.webhook.url.
+inline constexpr const char* kWebhookUrlSecret = "DLRUN_WEBHOOK_URL";
+
 /// The jobs that this job waits for: names of runs, and Slurm job ids.
 struct AfterSpec {
   std::vector<std::string> ok, any, notok;
@@ -245,6 +257,7 @@ struct JobSpec {
   RetrySpec retry;
   HealthSpec health;
   ProfileSpec profile;
+  NotifySpec notify;
   AfterSpec after;
   SweepSpec sweep;
   SubmitSpec submit;

@@ -50,6 +50,7 @@ std::vector<Diagnostic> Validator::run() && {
   check_agent();
   check_retry();
   check_profile();
+  check_notify();
   check_data();
   check_sweep();
   check_submit();

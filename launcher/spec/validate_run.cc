@@ -5,10 +5,12 @@
 
 #include <fmt/format.h>
 
+#include "common/curl_process.h"
 #include "common/text.h"
 #include "container/container.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
+#include "launcher/spec/spec_builder.h"
 #include "launcher/spec/spec_keys.h"
 #include "launcher/spec/sweep_points.h"
 #include "launcher/spec/validator.h"
@@ -193,6 +195,54 @@ void Validator::check_profile() {
           "profile.tool: nsys starts the program itself, so it would get the signal of "
           "checkpoint.signal_before instead of the program; remove one of them, or use perf or "
           "py-spy");
+}
+
+void Validator::check_webhook() {
+  const NotifySpec& n = spec_.notify;
+  constexpr const char* kSecret = "notify.webhook.secret"_key;
+  constexpr const char* kUrl = "notify.webhook.url"_key;
+  if (has(kSecret) && has(kUrl))
+    return error(kSecret, fmt::format("{} and {} exclude each other", kSecret, kUrl));
+  if (n.webhook_secret) {
+    // The message does not show the text, because it may be the address by mistake.
+    if (!is_variable_name(*n.webhook_secret)) {
+      error(kSecret,
+            "notify.webhook.secret is the name of a variable that holds the address, such as "
+            "SLACK_URL; this value cannot be such a name");
+    } else if (has("environment.vars." + *n.webhook_secret)) {
+      error(kSecret, fmt::format("{} is a secret; remove it from environment.vars, which the "
+                                 "script shows",
+                                 *n.webhook_secret));
+    }
+  }
+  if (!n.webhook_url) return;
+  if (const auto why = why_not_address(*n.webhook_url); !why.empty())
+    error(kUrl, fmt::format("notify.webhook.url: {}", why));
+  const auto origin = spec_.origins.find(std::string_view(kUrl));
+  if (origin != spec_.origins.end() && origin->second.kind == Origin::Kind::kSet)
+    error(kUrl,
+          "notify.webhook.url: other users can see the arguments of a command; write the address "
+          "into the spec, or use notify.webhook.secret");
+}
+
+void Validator::check_notify() {
+  const NotifySpec& n = spec_.notify;
+  constexpr std::array kKeys{"notify.on"_key, "notify.webhook.secret"_key, "notify.webhook.url"_key,
+                             "notify.command"_key};
+  const auto given =
+      std::find_if(kKeys.begin(), kKeys.end(), [&](const char* k) { return has(k); });
+  if (given == kKeys.end()) return;
+  if (!spec_.launch.agent.value_or(true))
+    error("launch.agent"_key, "launch.agent: false: only the agent can send messages (notify)");
+  check_webhook();
+  if (has("notify.on"_key) && n.on.empty() && !refused_.contains("notify.on"_key))
+    error("notify.on"_key, "notify.on names no occasion; remove notify to send no messages");
+  if (has("notify.command"_key) && (n.command.empty() || n.command.front().empty()))
+    error("notify.command"_key, "notify.command names no program");
+  if (!has("notify.webhook.secret"_key) && !has("notify.webhook.url"_key) &&
+      !has("notify.command"_key))
+    error(*given, fmt::format("{} needs notify.webhook or notify.command, which send the messages",
+                              *given));
 }
 
 void Validator::check_fabric(bool has_collective) {

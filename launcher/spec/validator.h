@@ -64,6 +64,8 @@ class Validator {
   void check_agent();
   void check_retry();
   void check_profile();
+  void check_notify();
+  void check_webhook();
   void check_idle_gpu();
   /// has_collective: health.preflight also has nccl or gloo.
   void check_fabric(bool has_collective);

@@ -44,16 +44,20 @@ std::string runs_of(std::string_view text) {
   return {};
 }
 
-/// Returns the names in the lines `--secret NAME`, which are options of the rank agent. Somebody
-/// who edited the script may have added or removed such lines.
+/// Returns the names in the lines `--secret NAME`, which are options of the rank agent, and
+/// `--webhook NAME`, an option of lead. Somebody who edited the script may have added or removed
+/// such lines.
 std::vector<std::string> secrets_in(std::string_view text) {
-  constexpr std::string_view kOption = "--secret ";
   std::vector<std::string> names;
   for (const auto line : split(text, '\n')) {
     const auto words = trim(line);
-    if (!words.starts_with(kOption)) continue;
-    const auto rest = trim(words.substr(kOption.size()));
-    names.emplace_back(rest.substr(0, rest.find_first_of(" \t#")));
+    for (const std::string_view option : {"--secret ", "--webhook "}) {
+      if (!words.starts_with(option)) continue;
+      const auto rest = trim(words.substr(option.size()));
+      std::string name(rest.substr(0, rest.find_first_of(" \t#")));
+      if (std::find(names.begin(), names.end(), name) == names.end())
+        names.push_back(std::move(name));
+    }
   }
   return names;
 }
@@ -100,6 +104,9 @@ ScriptRequests script_of_plan(const LaunchPlan& plan) {
   script.clusters = plan.clusters;
   script.comment = value_of("--comment");
   for (const SecretSource& secret : plan.secrets) script.secrets.push_back(secret.name);
+  if (plan.webhook && std::find(script.secrets.begin(), script.secrets.end(), plan.webhook->name) ==
+                          script.secrets.end())
+    script.secrets.push_back(plan.webhook->name);
   script.requested = plan.requested;
   return script;
 }

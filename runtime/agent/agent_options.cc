@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "common/notice.h"
 #include "common/text.h"
 
 namespace dlrun::agent {
@@ -200,10 +201,42 @@ std::vector<Option> options_of_retry(RetryOptions& retry) {
        {}}};
 }
 
+std::vector<Option> options_of_notify(NotifyOptions& notify) {
+  return {{"--notify",
+           [&notify](std::string_view value) -> Result<> {
+             notify.on.clear();
+             for (const auto occasion : split(value, ',')) {
+               if (std::find(kNoticeOccasions.begin(), kNoticeOccasions.end(), occasion) ==
+                   kNoticeOccasions.end())
+                 return fail(Errc::kUsage, "--notify '{}' is none of {}", printable(occasion),
+                             fmt::join(kNoticeOccasions, ", "));
+               notify.on.emplace_back(occasion);
+             }
+             return {};
+           },
+           {}},
+          {"--webhook",
+           [&notify](std::string_view value) -> Result<> {
+             // The message does not show the value: somebody may give the address by mistake.
+             if (value.empty() || value.find_first_of("=:/") != std::string_view::npos)
+               return fail(Errc::kUsage, "--webhook takes the name of a secret alone");
+             notify.webhook = value;
+             return {};
+           },
+           {}},
+          {"--notify-word",
+           [&notify](std::string_view value) -> Result<> {
+             notify.command.emplace_back(value);
+             return {};
+           },
+           {}}};
+}
+
 Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
   LeadOptions lead;
   auto options = options_of_run(lead);
-  for (auto&& group : {options_of_health(lead), options_of_retry(lead.retry)})
+  for (auto&& group :
+       {options_of_health(lead), options_of_retry(lead.retry), options_of_notify(lead.notify)})
     options.insert(options.end(), group.begin(), group.end());
   auto command = read_options(arguments, options);
   if (!command) return tl::unexpected<Error>(std::move(command.error()));
@@ -406,6 +439,13 @@ Result<Invocation> parse_relay(const std::vector<std::string>& arguments) {
   return options;
 }
 
+/// Parses the options of `notify`, which only lead starts.
+Result<Invocation> parse_notify(const std::vector<std::string>& arguments) {
+  if (arguments.size() != 3 || arguments[1] != "--run" || !arguments[2].starts_with('/'))
+    return fail(Errc::kUsage, "notify: takes --run and an absolute path");
+  return NotifyHelperOptions{arguments[2]};
+}
+
 Result<Invocation> parse_sshd(const std::vector<std::string>& arguments) {
   SshdOptions options;
   for (std::size_t at = 1; at < arguments.size(); ++at) {
@@ -460,6 +500,9 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
   --step-nodes N          use N nodes for every attempt; the other nodes of the allocation are spare
   --known-bad FILE        remember bad nodes in this file, which other runs read
   --known-bad-for SECONDS time for which a bad node is remembered (604800)
+  --notify OCCASIONS      send notices about these: started,completed,failed,cancelled,restarted,hang
+  --webhook NAME          secret of the run with the address of a webhook that gets the notices
+  --notify-word WORD      word of a command that gets the notices; repeatable
   --signal-before SECONDS time between the signal USR1 and the time limit
 rank runs the program of one task:
   --env NAME=TEMPLATE     variable for the program; dlrun fills in {rank} {world_size}
@@ -500,6 +543,7 @@ Result<Invocation> parse_arguments(const std::vector<std::string>& arguments) {
   if (word == "stage") return parse_stage(arguments);
   if (word == "collect") return parse_collect(arguments);
   if (word == "relay") return parse_relay(arguments);
+  if (word == "notify") return parse_notify(arguments);
   if (word == "sshd") return parse_sshd(arguments);
   if (word == "--help" || word == "-h") return HelpAsked{};
   if (word == "--version") return VersionAsked{};

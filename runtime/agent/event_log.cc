@@ -105,6 +105,7 @@ Result<EventLog> EventLog::open(const std::filesystem::path& path) {
 }
 
 void EventLog::record(const RunEvent& event) {
+  if (observer_) observer_(event, attempt_);
   auto object = object_of({utc_timestamp(std::chrono::system_clock::now()), attempt_, event});
   for (auto& value : object) value = shortened(value);
   const bool is_droppable = class_of(event) == EventClass::kDroppable;

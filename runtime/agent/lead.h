@@ -31,6 +31,13 @@ struct KnownBadOptions {
   std::chrono::seconds time{7 * 24 * 3600};
 };
 
+/// Options of notify.
+struct NotifyOptions {
+  std::vector<std::string> on{};       ///< occasions (common/notice.h); empty: no notices
+  std::string webhook{};               ///< the secret that holds the address; empty: none
+  std::vector<std::string> command{};  ///< argv with placeholders; empty: none
+};
+
 struct LeadOptions {
   std::filesystem::path runs = "runs";  ///< parent of a new run directory if DLRUN_RUN is not set
   std::string name = "run";
@@ -42,6 +49,7 @@ struct LeadOptions {
   bool ends_idle_gpus = false;  ///< idle GPUs end the run instead of only causing a warning
   RetryOptions retry;
   KnownBadOptions known_bad;
+  NotifyOptions notify{};
   StopRule stop_early{};  ///< the rule by which this point of a sweep may end early
   /// The program is dlrun's own (`rank --trusted`) and reports progress from its first step on.
   bool always_reports = false;

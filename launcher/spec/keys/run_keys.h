@@ -4,6 +4,7 @@
 
 #include "common/cause_words.h"
 #include "common/joined.h"
+#include "common/notice.h"
 #include "launcher/spec/keys/key_row.h"
 
 namespace dlrun::keys {
@@ -94,6 +95,31 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "The profile ends after this time. The program goes on.",
    .fallback = "to the end of the program", .example = "30s"},
 
+  {.path = "notify.on", FIELD(notify.on), .format = Format::kChoice,
+   .choices = kJoined<kNoticeOccasions>,
+   .help = "dlrun tells people about these occasions. failed: the run has failed or reached its "
+           "time limit. restarted: another attempt follows. hang: an attempt has hung, whatever "
+           "follows. started: all ranks of the first attempt run. The message names the run, the "
+           "cause, the rank with its node and last output, and the progress.",
+   .fallback = "[failed, hang, completed] if another key of notify is given",
+   .example = "[failed, restarted, hang, completed]"},
+  {.path = "notify.webhook.secret", FIELD(notify.webhook_secret),
+   .help = "Messages go to the address in this variable of your environment at submission. Slack, "
+           "Mattermost, Teams and Discord get their own form, any other address a JSON object. "
+           "The address is in no script, argument, log or record. If nodes cannot reach the "
+           "address, the next `dlrun ls`, `top`, `wait` or `notify --relay` on a login node sends "
+           "the message.",
+   .example = "SLACK_URL"},
+  {.path = "notify.webhook.url", FIELD(notify.webhook_url),
+   .help = "Messages go to this address. A spec is a file that you may share, and the run keeps a "
+           "copy of it: use notify.webhook.secret for an address that grants access.",
+   .example = "https://ntfy.example.org/my-runs"},
+  {.path = "notify.command", FIELD(notify.command), .format = Format::kLines,
+   .help = "dlrun runs this command for each message, on the first node, with the text on its "
+           "standard input. {subject}, {run}, {job} and {event} are replaced. If the command "
+           "fails, a login node tries it again.",
+   .example = "[mail, -s, \"{subject}\", me@example.org]"},
+
   {.path = "after.ok", FIELD(after.ok),
    .help = "The job starts when these have succeeded: runs by name, id or path, or Slurm job ids. "
            "Slurm cancels a job that can never start.",
@@ -183,10 +209,6 @@ inline constexpr KeyRow kRunKeys[] = {
 
   // Reserved keys of parts that do not exist yet. dlrun reports them as not supported, not as
   // spelling errors.
-  {.path = "notify.webhook",
-   .help = "dlrun sends notifications to this address."},
-  {.path = "notify.on",
-   .help = "dlrun sends notifications about these events."},
   {.path = "track.mlflow",
    .help = "dlrun records the run on this MLflow server."},
   {.path = "track.tensorboard",
