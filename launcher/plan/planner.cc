@@ -64,6 +64,7 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> Planner::run() && {
   program();
   retry();
   notify();
+  track();
   if (inputs_.target == Target::kSlurm) {
     directives();
     step();
@@ -378,6 +379,11 @@ void Planner::retry() {
   if (continues_with_fewer_nodes_)
     add("--min-nodes", fmt::format("{}", nodes->min), "resources.nodes"_key);
   if (has_spare) add("--step-nodes", fmt::format("{}", step_nodes_), "resources.spare_nodes"_key);
+}
+
+void Planner::track() {
+  if (spec_.track.tensorboard.value_or(false))
+    plan_.lead_options.push_back({"--tensorboard", std::nullopt, "track.tensorboard"_key});
 }
 
 void Planner::notify() {

@@ -43,6 +43,7 @@ class Planner {
   /// and continues_with_fewer_nodes_.
   void retry();
   void notify();
+  void track();
   /// Sets lead's options for health.known_bad: the file, and the time a node stays in it.
   void bad_node_options();
   /// Adds the directive for a key.

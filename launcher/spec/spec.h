@@ -177,6 +177,11 @@ struct NotifySpec {
   [[nodiscard]] bool has_webhook() const { return webhook_secret || webhook_url; }
 };
 
+/// Records of the run that other tools read.
+struct TrackSpec {
+  std::optional<bool> tensorboard;
+};
+
 /// The name under which a run keeps the address of notify.webhook.url.
 inline constexpr const char* kWebhookUrlSecret = "DLRUN_WEBHOOK_URL";
 
@@ -258,6 +263,7 @@ struct JobSpec {
   HealthSpec health;
   ProfileSpec profile;
   NotifySpec notify;
+  TrackSpec track;
   AfterSpec after;
   SweepSpec sweep;
   SubmitSpec submit;

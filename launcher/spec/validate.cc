@@ -51,6 +51,7 @@ std::vector<Diagnostic> Validator::run() && {
   check_retry();
   check_profile();
   check_notify();
+  check_track();
   check_data();
   check_sweep();
   check_submit();

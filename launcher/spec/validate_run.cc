@@ -225,6 +225,12 @@ void Validator::check_webhook() {
           "into the spec, or use notify.webhook.secret");
 }
 
+void Validator::check_track() {
+  if (!spec_.launch.agent.value_or(true) && spec_.track.tensorboard.value_or(false))
+    error("launch.agent"_key,
+          "launch.agent: false: only the agent can write event files (track.tensorboard)");
+}
+
 void Validator::check_notify() {
   const NotifySpec& n = spec_.notify;
   constexpr std::array kKeys{"notify.on"_key, "notify.webhook.secret"_key, "notify.webhook.url"_key,

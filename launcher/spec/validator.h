@@ -66,6 +66,7 @@ class Validator {
   void check_profile();
   void check_notify();
   void check_webhook();
+  void check_track();
   void check_idle_gpu();
   /// has_collective: health.preflight also has nccl or gloo.
   void check_fabric(bool has_collective);

@@ -158,6 +158,7 @@ std::vector<Option> options_of_run(LeadOptions& lead) {
            },
            {}},
           {"--container-error", text_into("--container-error", lead.container_message), {}},
+          {"--tensorboard", {}, [&lead] { lead.writes_tensorboard = true; }},
           {"--forward-usr1", {}, [&lead] { lead.forwards_usr1 = true; }}};
 }
 
@@ -500,6 +501,7 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
   --step-nodes N          use N nodes for every attempt; the other nodes of the allocation are spare
   --known-bad FILE        remember bad nodes in this file, which other runs read
   --known-bad-for SECONDS time for which a bad node is remembered (604800)
+  --tensorboard           write the reports of rank 0 to an event file in the run's tensorboard/
   --notify OCCASIONS      send notices about these: started,completed,failed,cancelled,restarted,hang
   --webhook NAME          secret of the run with the address of a webhook that gets the notices
   --notify-word WORD      word of a command that gets the notices; repeatable

@@ -28,6 +28,7 @@
 #include "runtime/agent/step.h"
 #include "runtime/agent/stop_early.h"
 #include "runtime/agent/store_table.h"
+#include "runtime/agent/tensorboard_log.h"
 #include "runtime/agent/text_marks.h"
 
 namespace dlrun::agent {
@@ -71,7 +72,11 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
     for (const auto peer : peers) gate_->send(peer, payload);
   }
   void record(const RunEvent& event) override {
-    if (!is_superseded_) events_.record(event);
+    if (is_superseded_) return;
+    events_.record(event);
+    const auto* statistics = std::get_if<events::RankStatistics>(&event);
+    if (tensorboard_ && statistics != nullptr)
+      tensorboard_->on_statistics(*statistics, std::chrono::system_clock::now());
   }
   void say(std::string_view line) override {
     log_info("said", {{"message", line}});
@@ -130,6 +135,8 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void confirm_node_failure(Clock::time_point now);
   void on_limit_known(const Result<JobFacts>& facts);
   void close_local_log();
+  void open_tensorboard();
+  void close_tensorboard();
   void answer(const std::vector<StoreTable::Answer>& answers);
 
   /// The sender of a message, and the time when it arrived.
@@ -185,6 +192,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   std::unique_ptr<Attempt> attempt_;
   std::unique_ptr<AttemptWatch> watch_;
   std::unique_ptr<StopEarly> stop_early_;
+  std::unique_ptr<TensorboardLog> tensorboard_;  ///< nullptr: not wanted, or it cannot be written
   std::unique_ptr<Step> step_;
   BackgroundCall<Result<JobFacts>> limit_;
   std::vector<Broadcast> broadcasts_;  ///< files to send to the nodes before they stage

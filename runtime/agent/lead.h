@@ -50,6 +50,7 @@ struct LeadOptions {
   RetryOptions retry;
   KnownBadOptions known_bad;
   NotifyOptions notify{};
+  bool writes_tensorboard = false;  ///< track.tensorboard
   StopRule stop_early{};  ///< the rule by which this point of a sweep may end early
   /// The program is dlrun's own (`rank --trusted`) and reports progress from its first step on.
   bool always_reports = false;

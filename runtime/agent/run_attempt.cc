@@ -51,6 +51,8 @@ constexpr milliseconds kAskAgain{2000};
 constexpr std::size_t kAddressesLimit = 8;
 constexpr std::size_t kOwnFiles = 64;
 constexpr std::size_t kLocalLogQueueBytes = 4U << 20U;
+/// Time to write the rest of the event file at the end of an attempt.
+constexpr milliseconds kTensorboardLimit{1000};
 constexpr milliseconds kLocalLogLimit{5000};  ///< time to write the rest of local.out
 
 /// Returns the node list of the step: the nodes that lead chose, otherwise all nodes of the job.
@@ -104,11 +106,13 @@ Result<AttemptEnd> AttemptRunner::run() {
   if (!options_.local) watch_ = std::make_unique<AttemptWatch>(run_.directory, run_.attempt);
   if (!options_.stop_early.metric.empty())
     stop_early_ = std::make_unique<StopEarly>(options_.stop_early, run_.directory);
+  if (options_.writes_tensorboard) open_tensorboard();
   while (!attempt_->is_over()) run_round();
   write_samples(Clock::now(), true);
   wait_for_step();
   step_.reset();
   close_local_log();
+  close_tensorboard();
   if (signals) loop_.unwatch(*signals);
   return attempt_->end();
 }
@@ -185,6 +189,30 @@ Result<> AttemptRunner::start_step() {
   if (!step) return tl::unexpected<Error>(std::move(step.error()));
   step_ = std::move(*step);
   return {};
+}
+
+void AttemptRunner::open_tensorboard() {
+  auto log = TensorboardLog::open(run_.directory, run_.attempt, host_,
+                                  std::chrono::system_clock::now(), Clock::now());
+  if (log) {
+    tensorboard_ = std::move(*log);
+    return;
+  }
+  const auto message = fmt::format("track.tensorboard: {}", log.error().message);
+  say(message);
+  record(events::Warning{.message = message});
+}
+
+void AttemptRunner::close_tensorboard() {
+  if (!tensorboard_) return;
+  const bool is_written = tensorboard_->drain(kTensorboardLimit);
+  const auto failure = tensorboard_->take_failure();
+  tensorboard_.reset();
+  if (is_written && !failure) return;
+  const auto message = fmt::format("track.tensorboard: the event file lacks values{}{}",
+                                   failure ? ": " : "", failure ? failure->message : "");
+  say(message);
+  record(events::Warning{.message = message});
 }
 
 /// Closes local.out. Warns the user if output is missing from it.

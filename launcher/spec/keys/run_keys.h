@@ -120,6 +120,12 @@ inline constexpr KeyRow kRunKeys[] = {
            "fails, a login node tries it again.",
    .example = "[mail, -s, \"{subject}\", me@example.org]"},
 
+  {.path = "track.tensorboard", FIELD(track.tensorboard),
+   .help = "With true lead writes an event file for TensorBoard to tensorboard/ of the run's "
+           "directory: all numbers that the program reports through $DLRUN_PROGRESS (the trainer "
+           "reports loss, accuracy, lr and samples_per_s), and the use of CPUs, GPUs and memory.",
+   .fallback = "false", .example = "true"},
+
   {.path = "after.ok", FIELD(after.ok),
    .help = "The job starts when these have succeeded: runs by name, id or path, or Slurm job ids. "
            "Slurm cancels a job that can never start.",
@@ -211,8 +217,6 @@ inline constexpr KeyRow kRunKeys[] = {
   // spelling errors.
   {.path = "track.mlflow",
    .help = "dlrun records the run on this MLflow server."},
-  {.path = "track.tensorboard",
-   .help = "dlrun writes TensorBoard events."},
 };
 // clang-format on
 

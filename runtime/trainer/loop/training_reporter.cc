@@ -149,6 +149,7 @@ void TrainingReporter::step(const StepReport& report) {
                               {"step", report.step},
                               {"loss", report.loss},
                               {"accuracy", report.accuracy},
+                              {"lr", report.learning_rate},
                               {"samples_per_s", rate}};
     write_metrics(fields.dump());
     if (options_.store != nullptr) {
