@@ -55,6 +55,7 @@ constexpr CommandEntry kCommands[] = {
     {"sweep", add_sweep},
     {"nodes", add_nodes},
     {"notify", add_notify},
+    {"track", add_track},
     {"diff", add_diff},
     {"resubmit", add_resubmit},
     {"schema", add_schema, Place::kHere},

@@ -47,6 +47,7 @@ void add_schema(CLI::App& root, Action& action);
 void add_explain(CLI::App& root, Action& action);
 void add_nodes(CLI::App& root, Action& action);
 void add_notify(CLI::App& root, Action& action);
+void add_track(CLI::App& root, Action& action);
 void add_attach(CLI::App& root, Action& action);
 void add_forward(CLI::App& root, Action& action);
 void add_ssh_config(CLI::App& root, Action& action);

@@ -202,7 +202,10 @@ void refuse_secrets_in_values(SpecBuilder& builder, const LoadRequest& request,
   std::vector<std::string> names;
   for (const SecretSource& secret : builder.spec().environment.secrets)
     names.push_back(secret.name);
-  if (const auto& webhook = builder.spec().notify.webhook_secret) names.push_back(*webhook);
+  for (const auto* name :
+       {&builder.spec().notify.webhook_secret, &builder.spec().track.mlflow_secret}) {
+    if (*name) names.push_back(**name);
+  }
   const auto check = [&](std::string_view text, const Origin& where) {
     for (const std::string& name : names) {
       if (uses_variable(text, name)) {

@@ -180,6 +180,8 @@ struct NotifySpec {
 /// Records of the run that other tools read.
 struct TrackSpec {
   std::optional<bool> tensorboard;
+  std::optional<std::string> mlflow_url, mlflow_experiment;
+  std::optional<std::string> mlflow_secret;  ///< the variable that holds the token at submission
 };
 
 /// The name under which a run keeps the address of notify.webhook.url.

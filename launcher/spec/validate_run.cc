@@ -197,24 +197,27 @@ void Validator::check_profile() {
           "py-spy");
 }
 
+void Validator::check_secret_name(std::string_view key, const std::string& name,
+                                  std::string_view content) {
+  // The message does not show the text, because it may be the secret by mistake.
+  if (!is_variable_name(name)) {
+    error(key, fmt::format("{} is the name of a variable that holds {}; this value cannot be such "
+                           "a name",
+                           key, content));
+  } else if (has("environment.vars." + name)) {
+    error(key,
+          fmt::format("{} is a secret; remove it from environment.vars, which the script shows",
+                      name));
+  }
+}
+
 void Validator::check_webhook() {
   const NotifySpec& n = spec_.notify;
   constexpr const char* kSecret = "notify.webhook.secret"_key;
   constexpr const char* kUrl = "notify.webhook.url"_key;
   if (has(kSecret) && has(kUrl))
     return error(kSecret, fmt::format("{} and {} exclude each other", kSecret, kUrl));
-  if (n.webhook_secret) {
-    // The message does not show the text, because it may be the address by mistake.
-    if (!is_variable_name(*n.webhook_secret)) {
-      error(kSecret,
-            "notify.webhook.secret is the name of a variable that holds the address, such as "
-            "SLACK_URL; this value cannot be such a name");
-    } else if (has("environment.vars." + *n.webhook_secret)) {
-      error(kSecret, fmt::format("{} is a secret; remove it from environment.vars, which the "
-                                 "script shows",
-                                 *n.webhook_secret));
-    }
-  }
+  if (n.webhook_secret) check_secret_name(kSecret, *n.webhook_secret, "the address");
   if (!n.webhook_url) return;
   if (const auto why = why_not_address(*n.webhook_url); !why.empty())
     error(kUrl, fmt::format("notify.webhook.url: {}", why));
@@ -226,9 +229,26 @@ void Validator::check_webhook() {
 }
 
 void Validator::check_track() {
-  if (!spec_.launch.agent.value_or(true) && spec_.track.tensorboard.value_or(false))
-    error("launch.agent"_key,
-          "launch.agent: false: only the agent can write event files (track.tensorboard)");
+  const TrackSpec& t = spec_.track;
+  constexpr const char* kUrl = "track.mlflow.url"_key;
+  constexpr const char* kSecret = "track.mlflow.secret"_key;
+  if (!spec_.launch.agent.value_or(true) && (t.tensorboard.value_or(false) || has(kUrl)))
+    error("launch.agent"_key, "launch.agent: false: only the agent can record reports (track)");
+  if (!has(kUrl)) {
+    for (const char* key : {"track.mlflow.experiment"_key, kSecret}) {
+      if (has(key)) error(key, fmt::format("{} needs {}", key, kUrl));
+    }
+  }
+  if (t.mlflow_url) {
+    if (const auto why = why_not_address(*t.mlflow_url); !why.empty())
+      error(kUrl, fmt::format("{}: {}", kUrl, why));
+    if (t.mlflow_url->find_first_of("?#") != std::string::npos)
+      error(kUrl, fmt::format("{}: the address of the server has no '?' and no '#'", kUrl));
+    if (t.mlflow_url->starts_with("http://") && t.mlflow_secret)
+      warn(kUrl, fmt::format("{}: the token of {} is sent without encryption; use https://", kUrl,
+                             kSecret));
+  }
+  if (t.mlflow_secret) check_secret_name(kSecret, *t.mlflow_secret, "the token");
 }
 
 void Validator::check_notify() {

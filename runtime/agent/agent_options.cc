@@ -202,7 +202,8 @@ std::vector<Option> options_of_retry(RetryOptions& retry) {
        {}}};
 }
 
-std::vector<Option> options_of_notify(NotifyOptions& notify) {
+std::vector<Option> options_of_reports(LeadOptions& lead) {
+  NotifyOptions& notify = lead.notify;
   return {{"--notify",
            [&notify](std::string_view value) -> Result<> {
              notify.on.clear();
@@ -225,6 +226,9 @@ std::vector<Option> options_of_notify(NotifyOptions& notify) {
              return {};
            },
            {}},
+          {"--mlflow", text_into("--mlflow", lead.mlflow.url), {}},
+          {"--mlflow-experiment", text_into("--mlflow-experiment", lead.mlflow.experiment), {}},
+          {"--mlflow-secret", text_into("--mlflow-secret", lead.mlflow.secret), {}},
           {"--notify-word",
            [&notify](std::string_view value) -> Result<> {
              notify.command.emplace_back(value);
@@ -237,7 +241,7 @@ Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
   LeadOptions lead;
   auto options = options_of_run(lead);
   for (auto&& group :
-       {options_of_health(lead), options_of_retry(lead.retry), options_of_notify(lead.notify)})
+       {options_of_health(lead), options_of_retry(lead.retry), options_of_reports(lead)})
     options.insert(options.end(), group.begin(), group.end());
   auto command = read_options(arguments, options);
   if (!command) return tl::unexpected<Error>(std::move(command.error()));
@@ -502,6 +506,9 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
   --known-bad FILE        remember bad nodes in this file, which other runs read
   --known-bad-for SECONDS time for which a bad node is remembered (604800)
   --tensorboard           write the reports of rank 0 to an event file in the run's tensorboard/
+  --mlflow URL            record the run on this MLflow server
+  --mlflow-experiment NAME  experiment of that server
+  --mlflow-secret NAME    secret of the run with the token for that server
   --notify OCCASIONS      send notices about these: started,completed,failed,cancelled,restarted,hang
   --webhook NAME          secret of the run with the address of a webhook that gets the notices
   --notify-word WORD      word of a command that gets the notices; repeatable

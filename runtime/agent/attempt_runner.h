@@ -51,6 +51,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
         signal_fd_(context.signal_fd),
         command_(context.command),
         controller_(context.controller),
+        notifier_(context.notifier),
         bystander_(context.bystander),
         ends_before_limit_(context.ends_before_limit),
         on_early_end_(context.on_early_end) {}
@@ -181,6 +182,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   int signal_fd_;
   const std::vector<std::string>& command_;
   const Controller* controller_;
+  Notifier* notifier_;
   pid_t bystander_;
   bool ends_before_limit_;
   const std::function<void(const AttemptEnd&)>& on_early_end_;

@@ -38,6 +38,13 @@ struct NotifyOptions {
   std::vector<std::string> command{};  ///< argv with placeholders; empty: none
 };
 
+/// Options of track.mlflow.
+struct MlflowOptions {
+  std::string url{};  ///< of the server; empty: no record there
+  std::string experiment{};
+  std::string secret{};  ///< the secret that holds the token; empty: none
+};
+
 struct LeadOptions {
   std::filesystem::path runs = "runs";  ///< parent of a new run directory if DLRUN_RUN is not set
   std::string name = "run";
@@ -50,6 +57,7 @@ struct LeadOptions {
   RetryOptions retry;
   KnownBadOptions known_bad;
   NotifyOptions notify{};
+  MlflowOptions mlflow{};
   bool writes_tensorboard = false;  ///< track.tensorboard
   StopRule stop_early{};  ///< the rule by which this point of a sweep may end early
   /// The program is dlrun's own (`rank --trusted`) and reports progress from its first step on.

@@ -13,11 +13,14 @@
 
 #include "common/curl_process.h"
 #include "common/json_read.h"
+#include "common/mlflow.h"
 #include "common/text.h"
 #include "runtime/agent/exit_codes.h"
 #include "runtime/agent/program_start.h"
+#include "runtime/agent/progress_recorder.h"
 #include "runtime/agent/secrets.h"
 #include "runtime/agent/surroundings.h"
+#include "runtime/agent/tensorboard_log.h"
 
 namespace dlrun::agent {
 namespace {
@@ -39,6 +42,40 @@ std::string progress_text(const events::Progress& progress) {
   if (const auto accuracy = value_of(progress.accuracy))
     parts.push_back(fmt::format("accuracy {:.4g}", *accuracy));
   return join(parts, ", ");
+}
+
+std::int64_t milliseconds_of(std::chrono::system_clock::time_point time) {
+  return std::chrono::floor<std::chrono::milliseconds>(time.time_since_epoch()).count();
+}
+
+/// Returns MLflow's word for the end of a run.
+std::string_view mlflow_status(const Word<EndState>& state) {
+  return state == EndState::kCompleted   ? "FINISHED"
+         : state == EndState::kCancelled ? "KILLED"
+                                         : "FAILED";
+}
+
+/// Adds the values of the secrets to the helper's first line. Fails if one is missing or cannot be
+/// an address.
+Result<> add_secret_targets(nlohmann::ordered_json& targets, const LeadOptions& options,
+                            const Env& env, const std::filesystem::path& run) {
+  Env secrets = env;
+  const auto value_of_secret = [&](const std::string& name) -> Result<std::string> {
+    DLRUN_TRY(add_secrets(secrets, {name}, run));
+    return secrets.get_or(name, "");
+  };
+  if (!options.notify.webhook.empty()) {
+    DLRUN_TRY_ASSIGN(const std::string address, value_of_secret(options.notify.webhook));
+    if (const auto why = why_not_address(address); !why.empty())
+      return fail(Errc::kInvalid, "the value of {} cannot be a webhook: {}", options.notify.webhook,
+                  why);
+    targets["webhook"] = address;
+  }
+  if (!options.mlflow.secret.empty()) {
+    DLRUN_TRY_ASSIGN(const std::string token, value_of_secret(options.mlflow.secret));
+    targets["token"] = token;
+  }
+  return {};
 }
 
 /// Returns the name of the run that `dlrun status` takes: the run's id, or the point of a sweep.
@@ -119,18 +156,48 @@ std::optional<Notice> NoticeMaker::note(const RunEvent& event, int attempt) {
   return std::nullopt;
 }
 
+void Notifier::pass(const std::string& line) {
+  const bool is_short = line.size() <= kLongestPipeLine;
+  if (!is_short || ::write(pipe_.get(), line.data(), line.size()) < 0) ++lost_;
+}
+
 void Notifier::on_event(const RunEvent& event, int attempt) {
+  if (!pipe_.is_open()) return;
+  const auto now = std::chrono::system_clock::now();
+  const auto* ended = std::get_if<events::Ended>(&event);
+  if (has_mlflow_ && ended != nullptr) {
+    pass(json_read::dump(nlohmann::ordered_json{{"t", milliseconds_of(now)},
+                                                {"status", mlflow_status(ended->state)}}) +
+         "\n");
+  }
   auto notice = maker_.note(event, attempt);
-  if (!notice || !pipe_.is_open()) return;
-  notice->time = utc_timestamp(std::chrono::system_clock::now());
+  if (!notice) return;
+  notice->time = utc_timestamp(now);
   auto line = json_read::dump(notice->to_json()) + "\n";
   if (line.size() > kLongestPipeLine) {
     notice->message = cut_text(notice->message, kShortSentence);
     notice->node = cut_text(notice->node, kShortSentence);
     line = json_read::dump(notice->to_json()) + "\n";
   }
-  const bool is_short = line.size() <= kLongestPipeLine;
-  if (!is_short || ::write(pipe_.get(), line.data(), line.size()) < 0) ++lost_;
+  pass(line);
+}
+
+void Notifier::on_report(const Json& report, std::chrono::system_clock::time_point wall,
+                         std::chrono::steady_clock::time_point now) {
+  if (!has_mlflow_ || !pipe_.is_open()) return;
+  const auto scalars = scalars_of(report);
+  if (scalars.empty() || !pace_.takes(ProgressRecorder::is_result(report), now)) return;
+  if (const auto place = place_of(report)) step_ = *place;
+  // A name has at most 64 characters, so a line with this number of values fits into a pipe.
+  constexpr std::size_t kValuesPerLine = 40;
+  for (std::size_t first = 0; first < scalars.size(); first += kValuesPerLine) {
+    nlohmann::ordered_json values = nlohmann::ordered_json::object();
+    for (std::size_t i = first; i < std::min(first + kValuesPerLine, scalars.size()); ++i)
+      values[scalars[i].tag] = scalars[i].value;
+    pass(json_read::dump(nlohmann::ordered_json{
+             {"t", milliseconds_of(wall)}, {"step", step_}, {"m", std::move(values)}}) +
+         "\n");
+  }
 }
 
 std::optional<std::string> Notifier::finish() {
@@ -138,27 +205,38 @@ std::optional<std::string> Notifier::finish() {
   pipe_.reset();
   if (!ends_within(helper_, kFinishLimit)) {
     return fmt::format(
-        "notify: a notice is still being sent after {} s; `dlrun notify` lists those that wait",
+        "the last messages of the run (notify, track) are still being sent after {} s; `dlrun "
+        "notify` and `dlrun track sync` send those that are left",
         std::chrono::duration_cast<std::chrono::seconds>(kFinishLimit).count());
   }
   if (lost_ == 0) return std::nullopt;
-  return fmt::format("notify: {} could not be passed to the process that sends them",
-                     lost_ == 1 ? "a notice" : fmt::format("{} notices", lost_));
+  return fmt::format("notify, track: {} of the run's messages were lost, because the process that "
+                     "sends them did not take them",
+                     lost_);
 }
 
 Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, const Env& env,
                                                  const JobIdentity& identity,
                                                  const ClaimedRun& run) {
   const NotifyOptions& notify = options.notify;
-  if (notify.on.empty() || (notify.webhook.empty() && notify.command.empty())) return nullptr;
+  const bool has_notices =
+      !notify.on.empty() && !(notify.webhook.empty() && notify.command.empty());
+  const bool has_mlflow = !options.mlflow.url.empty();
+  if (!has_notices && !has_mlflow) return nullptr;
+  const auto name = run_name(run.directory);
   nlohmann::ordered_json targets{{"command", notify.command}};
-  if (!notify.webhook.empty()) {
-    Env secrets = env;
-    DLRUN_TRY(add_secrets(secrets, {notify.webhook}, run.directory));
-    const auto address = secrets.get_or(notify.webhook, "");
-    if (const auto why = why_not_address(address); !why.empty())
-      return fail(Errc::kInvalid, "the value of {} cannot be a webhook: {}", notify.webhook, why);
-    targets["webhook"] = address;
+  DLRUN_TRY(add_secret_targets(targets, options, env, run.directory));
+  if (has_mlflow) {
+    targets["mlflow"] =
+        MlflowRun{
+            .url = options.mlflow.url,
+            .experiment = options.mlflow.experiment.empty() ? "dlrun" : options.mlflow.experiment,
+            .secret = options.mlflow.secret,
+            .run = name,
+            .job = identity.job,
+            .cluster = identity.cluster,
+            .start_ms = milliseconds_of(std::chrono::system_clock::now())}
+            .to_json();
   }
   const auto line = json_read::dump(targets) + "\n";
   int ends[2];

@@ -1,11 +1,15 @@
 #pragma once
-// `dlrun-agent notify`: the process that sends the notices of one run for lead. It keeps each
-// notice in the run's queue (common/notice_queue.h) before it tries to send it, so that no notice
-// is lost if it cannot be sent. It ends soon after lead.
+// `dlrun-agent notify`: the process that sends the notices of one run for lead, and its record
+// for an MLflow server. It keeps each notice and each value in the run's folder
+// (common/notice_queue.h, common/mlflow.h) before it tries to send it, so that nothing is lost if
+// it cannot be sent. It ends soon after lead.
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/env.h"
 

@@ -129,8 +129,8 @@ int RunLeader::run() {
     bool is_recorded = false;
     auto led = run_attempt({options_, env_, identity_, run_, events_, outputs_.loop, outputs_.out,
                             outputs_.err, outputs_.signal_fd, command_,
-                            controller_ ? &*controller_ : nullptr, bystander_, may_requeue,
-                            [&](const AttemptEnd& end) {
+                            controller_ ? &*controller_ : nullptr, outputs_.notifier, bystander_,
+                            may_requeue, [&](const AttemptEnd& end) {
                               is_recorded = end.cause == Cause::kNone && !may_be_requeued(end);
                               if (is_recorded) record_end(end);
                             }});

@@ -18,8 +18,6 @@ namespace {
 
 constexpr std::size_t kMostScalars = 64, kLongestTag = 64;
 constexpr std::size_t kScalarQueueBytes = 1U << 20U;
-constexpr std::chrono::milliseconds kScalarsEvery{1000};
-constexpr int kPartsOfAttempt = 5000;
 
 double seconds_of(std::chrono::system_clock::time_point wall) {
   return std::chrono::duration<double>(wall.time_since_epoch()).count();
@@ -35,8 +33,10 @@ std::string tag_of(std::string_view name) {
   return tag.empty() ? "_" : tag;
 }
 
-/// Returns the place of a report on the axis: its step, or its epoch if it has no step.
+}  // namespace
+
 std::optional<std::int64_t> place_of(const Json& report) {
+  if (!report.is_object()) return std::nullopt;
   for (const char* name : {"step", "epoch"}) {
     const auto found = report.find(name);
     if (found != report.end() && found->is_number_integer() && found->get<std::int64_t>() >= 0)
@@ -44,8 +44,6 @@ std::optional<std::int64_t> place_of(const Json& report) {
   }
   return std::nullopt;
 }
-
-}  // namespace
 
 std::vector<Scalar> scalars_of(const Json& report) {
   constexpr std::array<std::string_view, 3> kNoValues{"step", "steps", "epochs"};
@@ -104,10 +102,7 @@ void TensorboardLog::on_report(const Json& report, std::chrono::system_clock::ti
                                Clock::time_point now) {
   auto scalars = scalars_of(report);
   if (scalars.empty()) return;
-  const bool is_final = ProgressRecorder::is_result(report);
-  const auto pause = std::max<Clock::duration>(kScalarsEvery, (now - opened_) / kPartsOfAttempt);
-  if (!is_final && written_ && now < *written_ + pause) return;
-  written_ = now;
+  if (!pace_.takes(ProgressRecorder::is_result(report), now)) return;
   // A final report has no step of its own: it belongs to the last one.
   if (const auto place = place_of(report)) step_ = *place;
   if (std::exchange(is_restart_, false))

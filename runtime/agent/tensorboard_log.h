@@ -15,6 +15,7 @@
 #include "common/run_events.h"
 #include "runtime/agent/background_file.h"
 #include "runtime/agent/messages.h"
+#include "runtime/agent/report_pace.h"
 #include "runtime/agent/tensorboard_event.h"
 
 namespace dlrun::agent {
@@ -22,6 +23,8 @@ namespace dlrun::agent {
 /// Returns the numbers of a report that are values of a step, at most 64. Their names become tags
 /// of at most 64 characters from A-Z, a-z, 0-9, '_', '-', '.' and '/'.
 [[nodiscard]] std::vector<Scalar> scalars_of(const Json& report);
+/// Returns the place of a report on the axis: its step, or its epoch if it has no step.
+[[nodiscard]] std::optional<std::int64_t> place_of(const Json& report);
 /// Returns the means of the ranks' statistics.
 [[nodiscard]] std::vector<Scalar> scalars_of(const events::RankStatistics& statistics);
 
@@ -51,13 +54,12 @@ class TensorboardLog {
 
  private:
   TensorboardLog(std::unique_ptr<BackgroundFile> file, bool is_restart, Clock::time_point now)
-      : file_(std::move(file)), is_restart_(is_restart), opened_(now) {}
+      : file_(std::move(file)), is_restart_(is_restart), pace_(now) {}
   void write(std::vector<Scalar> scalars, std::chrono::system_clock::time_point wall);
 
   std::unique_ptr<BackgroundFile> file_;
   bool is_restart_;  ///< the first report is still to remove the steps of earlier attempts
-  Clock::time_point opened_;
-  std::optional<Clock::time_point> written_;
+  ReportPace pace_;
   std::optional<std::int64_t> step_;  ///< of the last report
   std::set<std::string> tags_;
 };

@@ -126,6 +126,21 @@ inline constexpr KeyRow kRunKeys[] = {
            "reports loss, accuracy, lr and samples_per_s), and the use of CPUs, GPUs and memory.",
    .fallback = "false", .example = "true"},
 
+  {.path = "track.mlflow.url", FIELD(track.mlflow_url),
+   .help = "dlrun records the run on the MLflow server at this address: the values of the spec as "
+           "parameters, all numbers that the program reports as metrics, commit and job as tags. "
+           "All attempts are one run of MLflow. `dlrun track sync` sends later what nodes could "
+           "not send.",
+   .example = "https://mlflow.example.org"},
+  {.path = "track.mlflow.experiment", FIELD(track.mlflow_experiment),
+   .help = "The run belongs to this experiment of the server, which dlrun creates if it is "
+           "missing.",
+   .fallback = "the run's name", .example = "mnist"},
+  {.path = "track.mlflow.secret", FIELD(track.mlflow_secret),
+   .help = "The server gets the token in this variable of your environment at submission, in the "
+           "header Authorization. The program does not get it.",
+   .example = "MLFLOW_TRACKING_TOKEN"},
+
   {.path = "after.ok", FIELD(after.ok),
    .help = "The job starts when these have succeeded: runs by name, id or path, or Slurm job ids. "
            "Slurm cancels a job that can never start.",
@@ -212,11 +227,6 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "This file of mode 0600 contains the token that `scontrol token` prints. A socket needs "
            "no token.",
    .example = "~/.config/dlrun/token"},
-
-  // Reserved keys of parts that do not exist yet. dlrun reports them as not supported, not as
-  // spelling errors.
-  {.path = "track.mlflow",
-   .help = "dlrun records the run on this MLflow server."},
 };
 // clang-format on
 
