@@ -382,8 +382,21 @@ void Planner::retry() {
 }
 
 void Planner::track() {
-  if (spec_.track.tensorboard.value_or(false))
+  const TrackSpec& t = spec_.track;
+  if (t.tensorboard.value_or(false))
     plan_.lead_options.push_back({"--tensorboard", std::nullopt, "track.tensorboard"_key});
+  if (!t.mlflow_url) return;
+  const auto add = [&](std::string_view option, std::string value, std::string_view key) {
+    plan_.lead_options.push_back({std::string(option), std::move(value), std::string(key)});
+  };
+  std::string url = *t.mlflow_url;
+  while (url.ends_with('/')) url.pop_back();
+  add("--mlflow", url, "track.mlflow.url"_key);
+  add("--mlflow-experiment", t.mlflow_experiment.value_or(plan_.name),
+      "track.mlflow.experiment"_key);
+  if (!t.mlflow_secret) return;
+  plan_.lead_secrets.push_back(*t.mlflow_secret);
+  add("--mlflow-secret", *t.mlflow_secret, "track.mlflow.secret"_key);
 }
 
 void Planner::notify() {
@@ -395,9 +408,10 @@ void Planner::notify() {
   const std::vector<std::string> usual(kUsualOccasions.begin(), kUsualOccasions.end());
   add("--notify", join(n.on.empty() ? usual : n.on, ","), "notify.on"_key);
   if (n.has_webhook()) {
-    plan_.webhook = SecretSource{n.webhook_secret.value_or(kWebhookUrlSecret), ""};
+    const std::string name = n.webhook_secret.value_or(kWebhookUrlSecret);
+    plan_.lead_secrets.push_back(name);
     // The key is the same in the script of resolved.yaml, which has no address.
-    add("--webhook", plan_.webhook->name, "notify.webhook.secret"_key);
+    add("--webhook", name, "notify.webhook.secret"_key);
   }
   for (const std::string& word : n.command) add("--notify-word", word, "notify.command"_key);
 }

@@ -93,6 +93,11 @@ struct EffectiveValue {
 /// Returns all values that were set, in the key table's order.
 [[nodiscard]] std::vector<EffectiveValue> effective_values(const JobSpec& given);
 
+/// Returns the run's parameters.json, which an MLflow server gets: an object with the text of every
+/// value that was set, without the values of notify and track. Returns an empty text if the spec
+/// names no server.
+[[nodiscard]] std::string parameters_json(const LoadedSpec& loaded);
+
 /// Returns the names of all sites ("sites") or presets ("presets"): those in dirs first, then the
 /// built-in ones; sorted within each group.
 [[nodiscard]] std::vector<std::string> spec_config_names(

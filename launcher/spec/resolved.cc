@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "common/json_read.h"
 #include "common/text.h"
 #include "launcher/spec/load.h"
 #include "launcher/spec/value_functions.h"
@@ -69,6 +71,18 @@ std::vector<EffectiveValue> effective_values(const JobSpec& given) {
     for (auto& [name, text] : entries_yaml(row, spec)) add(key + "." + name, std::move(text));
   }
   return values;
+}
+
+std::string parameters_json(const LoadedSpec& loaded) {
+  if (!loaded.spec.track.mlflow_url) return {};
+  nlohmann::ordered_json parameters = nlohmann::ordered_json::object();
+  for (const EffectiveValue& value : effective_values(loaded.spec)) {
+    if (value.key.starts_with("notify.") || value.key.starts_with("track.")) continue;
+    // A quoted text is JSON, and a parameter needs no quotes.
+    const auto parsed = parse_json(value.text);
+    parameters[value.key] = parsed.is_string() ? parsed.get<std::string>() : value.text;
+  }
+  return json_read::dump(parameters, 2) + "\n";
 }
 
 std::string resolved_yaml(const LoadedSpec& loaded) {

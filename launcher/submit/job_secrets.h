@@ -11,7 +11,8 @@
 
 namespace dlrun {
 
-/// Returns the secrets of a spec; with has_lead also the address of notify.webhook. If secrets are
+/// Returns the secrets of a spec; with has_lead also the secrets that lead
+/// reads (notify, track). If secrets are
 /// missing, fails with their names and the places where the spec names them.
 [[nodiscard]] Result<std::vector<SecretValue>> secrets_of_spec(const Context& context,
                                                                const LoadedSpec& loaded,

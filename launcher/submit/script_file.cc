@@ -45,13 +45,13 @@ std::string runs_of(std::string_view text) {
 }
 
 /// Returns the names in the lines `--secret NAME`, which are options of the rank agent, and
-/// `--webhook NAME`, an option of lead. Somebody who edited the script may have added or removed
-/// such lines.
+/// `--webhook NAME` and `--mlflow-secret NAME`, which are options of lead. Somebody who edited the
+/// script may have added or removed such lines.
 std::vector<std::string> secrets_in(std::string_view text) {
   std::vector<std::string> names;
   for (const auto line : split(text, '\n')) {
     const auto words = trim(line);
-    for (const std::string_view option : {"--secret ", "--webhook "}) {
+    for (const std::string_view option : {"--secret ", "--webhook ", "--mlflow-secret "}) {
       if (!words.starts_with(option)) continue;
       const auto rest = trim(words.substr(option.size()));
       std::string name(rest.substr(0, rest.find_first_of(" \t#")));
@@ -104,9 +104,10 @@ ScriptRequests script_of_plan(const LaunchPlan& plan) {
   script.clusters = plan.clusters;
   script.comment = value_of("--comment");
   for (const SecretSource& secret : plan.secrets) script.secrets.push_back(secret.name);
-  if (plan.webhook && std::find(script.secrets.begin(), script.secrets.end(), plan.webhook->name) ==
-                          script.secrets.end())
-    script.secrets.push_back(plan.webhook->name);
+  for (const std::string& name : plan.lead_secrets) {
+    if (std::find(script.secrets.begin(), script.secrets.end(), name) == script.secrets.end())
+      script.secrets.push_back(name);
+  }
   script.requested = plan.requested;
   return script;
 }
