@@ -65,6 +65,7 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> Planner::run() && {
   retry();
   notify();
   track();
+  wandb();
   if (inputs_.target == Target::kSlurm) {
     directives();
     step();
@@ -379,6 +380,35 @@ void Planner::retry() {
   if (continues_with_fewer_nodes_)
     add("--min-nodes", fmt::format("{}", nodes->min), "resources.nodes"_key);
   if (has_spare) add("--step-nodes", fmt::format("{}", step_nodes_), "resources.spare_nodes"_key);
+}
+
+void Planner::wandb() {
+  const TrackSpec& t = spec_.track;
+  if (!t.wandb_project) return;
+  const auto& own = spec_.environment.vars;
+  const auto is_own = [&](std::string_view name) {
+    return std::any_of(own.begin(), own.end(),
+                       [&](const auto& variable) { return variable.first == name; });
+  };
+  constexpr std::array<std::pair<const char*, const char*>, 4> kTemplates{{
+      {"WANDB_RUN_ID", "{run_id}"},
+      {"WANDB_NAME", "{run_id}"},
+      {"WANDB_RESUME", "allow"},
+      {"WANDB_DIR", "{run}"},
+  }};
+  for (const auto& [name, text] : kTemplates) {
+    if (!is_own(name))
+      plan_.rank_env.push_back(
+          {name, text, "track.wandb.project"_key, false, Origin::Kind::kDefault});
+  }
+  const auto add = [&](const char* name, const std::optional<std::string>& value,
+                       std::string_view key) {
+    if (value && !is_own(name))
+      plan_.rank_vars.push_back({name, *value, std::string(key), false, Origin::Kind::kDefault});
+  };
+  add("WANDB_PROJECT", t.wandb_project, "track.wandb.project"_key);
+  add("WANDB_ENTITY", t.wandb_entity, "track.wandb.entity"_key);
+  add("WANDB_MODE", t.wandb_mode, "track.wandb.mode"_key);
 }
 
 void Planner::track() {

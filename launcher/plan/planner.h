@@ -44,6 +44,7 @@ class Planner {
   void retry();
   void notify();
   void track();
+  void wandb();
   /// Sets lead's options for health.known_bad: the file, and the time a node stays in it.
   void bad_node_options();
   /// Adds the directive for a key.

@@ -181,6 +181,8 @@ struct NotifySpec {
 struct TrackSpec {
   std::optional<bool> tensorboard;
   std::optional<std::string> mlflow_url, mlflow_experiment;
+  std::optional<std::string> wandb_project, wandb_entity;
+  std::optional<std::string> wandb_mode;     ///< online, offline
   std::optional<std::string> mlflow_secret;  ///< the variable that holds the token at submission
 };
 

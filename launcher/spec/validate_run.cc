@@ -232,8 +232,15 @@ void Validator::check_track() {
   const TrackSpec& t = spec_.track;
   constexpr const char* kUrl = "track.mlflow.url"_key;
   constexpr const char* kSecret = "track.mlflow.secret"_key;
-  if (!spec_.launch.agent.value_or(true) && (t.tensorboard.value_or(false) || has(kUrl)))
-    error("launch.agent"_key, "launch.agent: false: only the agent can record reports (track)");
+  constexpr const char* kProject = "track.wandb.project"_key;
+  if (!spec_.launch.agent.value_or(true) &&
+      (t.tensorboard.value_or(false) || has(kUrl) || has(kProject)))
+    error("launch.agent"_key, "launch.agent: false: only the agent knows the run (track)");
+  if (!has(kProject)) {
+    for (const char* key : {"track.wandb.entity"_key, "track.wandb.mode"_key}) {
+      if (has(key)) error(key, fmt::format("{} needs {}", key, kProject));
+    }
+  }
   if (!has(kUrl)) {
     for (const char* key : {"track.mlflow.experiment"_key, kSecret}) {
       if (has(key)) error(key, fmt::format("{} needs {}", key, kUrl));

@@ -517,7 +517,7 @@ rank runs the program of one task:
   --env NAME=TEMPLATE     variable for the program; dlrun fills in {rank} {world_size}
                           {local_rank} {local_world_size} {node_rank} {nnodes} {addr}
                           {master_addr} {master_port} {master} {port} {nproc_per_node} {addresses}
-                          {role} {role_index} {tf_config} {run} {attempt} {job}
+                          {role} {role_index} {tf_config} {run} {run_id} {attempt} {job}
   --word TEMPLATE         word before PROGRAM, such as the name of a launcher
   --nproc-per-node N      value of {nproc_per_node} (1)
   --roles ROLES           numbers of ranks that are not workers: chief=1,ps=2,evaluator=1

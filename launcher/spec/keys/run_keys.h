@@ -141,6 +141,20 @@ inline constexpr KeyRow kRunKeys[] = {
            "header Authorization. The program does not get it.",
    .example = "MLFLOW_TRACKING_TOKEN"},
 
+  {.path = "track.wandb.project", FIELD(track.wandb_project),
+   .help = "The program finds WANDB_PROJECT, WANDB_DIR (the run's directory), and a WANDB_RUN_ID that "
+           "is the same in all attempts, with WANDB_RESUME=allow: after a restart, the program's own "
+           "wandb continues its run. Pass WANDB_API_KEY with environment.secrets.",
+   .example = "mnist"},
+  {.path = "track.wandb.entity", FIELD(track.wandb_entity),
+   .help = "The program finds this user or team in WANDB_ENTITY.",
+   .example = "my-team"},
+  {.path = "track.wandb.mode", FIELD(track.wandb_mode), .format = Format::kChoice,
+   .choices = "online offline",
+   .help = "The program finds this value in WANDB_MODE. offline is for nodes without a way out: "
+           "`wandb sync` uploads the files in wandb/ of the run's directory later.",
+   .fallback = "the mode that wandb chooses", .example = "offline"},
+
   {.path = "after.ok", FIELD(after.ok),
    .help = "The job starts when these have succeeded: runs by name, id or path, or Slurm job ids. "
            "Slurm cancels a job that can never start.",
