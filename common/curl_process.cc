@@ -121,6 +121,8 @@ Result<CurlReply> send_by_curl(const Env& env, const CurlRequest& request,
   hide_in_log(request.url);
   if (const auto why = why_not_address(request.url); !why.empty())
     return fail(Errc::kInvalid, "{}", why);
+  if (quoted_for_curl(request.body).size() > kLargestCurlBody)
+    return fail(Errc::kInvalid, "the request has more than {} bytes", kLargestCurlBody);
   for (const std::string& header : request.headers) {
     if (std::any_of(header.begin(), header.end(), is_control))
       return fail(Errc::kInvalid, "a header of the request has a control character");

@@ -5,6 +5,7 @@
 // arguments of a process.
 
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,10 +35,14 @@ struct CurlReply {
   std::string problem{};  ///< a sentence for people if there is no reply; contains no address
 };
 
+/// The largest body that curl takes on its standard input, quoted: curl 7.88 cuts lines of its
+/// settings at 100 KiB.
+inline constexpr std::size_t kLargestCurlBody = 96U << 10U;
+
 /// Sends the request and returns the reply. Follows no redirect, reads no file of curl's settings,
 /// and speaks only HTTP and HTTPS. Honours the proxy variables of env. Ends within `limit` and two
 /// seconds. Fails with kNotFound if there is no curl in the PATH of env, and with kInvalid if
-/// why_not_address() gives a reason.
+/// why_not_address() gives a reason or the body is too large.
 [[nodiscard]] Result<CurlReply> send_by_curl(const Env& env, const CurlRequest& request,
                                              std::chrono::seconds limit);
 

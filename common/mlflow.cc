@@ -26,8 +26,10 @@ constexpr const char* kRunFile = "mlflow.json";
 constexpr const char* kValuesFile = "mlflow.jsonl";
 constexpr const char* kStateFile = "mlflow.state";
 constexpr const char* kRunTag = "dlrun.run";
-/// Limits of the server: values in one request, and characters of a parameter's value.
-constexpr std::size_t kMostValues = 1000, kMostParameters = 100, kLongestParameter = 500;
+/// The server takes 1000 values and 100 parameters in one request, and 500 characters in a value of
+/// a parameter. curl takes fewer bytes (kLargestCurlBody).
+constexpr std::size_t kMostValues = 250, kMostParameters = 100, kLongestParameter = 500;
+constexpr std::size_t kParameterBytes = 30U << 10U;
 constexpr std::size_t kChunkBytes = 256U << 10U;
 constexpr std::size_t kLargestSmallFile = 4U << 20U;
 
@@ -219,11 +221,14 @@ bool send_parameters(MlflowClient& client, const MlflowRun& made, const std::str
   add_tag("mlflow.user", json_read::text(provenance, "user"));
   if (git != provenance.end()) add_tag("mlflow.source.git.commit", json_read::text(*git, "commit"));
   MlflowJson params = MlflowJson::array();
+  std::size_t bytes = 0;
   const auto parameters = object_of_file(run / "parameters.json");
   for (auto at = parameters.begin(); at != parameters.end(); ++at) {
     if (!at->is_string()) continue;
     params.push_back(tag_json(at.key(), at->get_ref<const std::string&>()));
-    if (params.size() < kMostParameters) continue;
+    bytes += json_read::dump(params.back()).size();
+    if (params.size() < kMostParameters && bytes < kParameterBytes) continue;
+    bytes = 0;
     if (!client.log_batch(run_id, MlflowJson::array(), std::exchange(params, MlflowJson::array()),
                           MlflowJson::array()))
       return false;
@@ -254,9 +259,10 @@ std::string lines_from(int fd, std::int64_t offset) {
   return text;
 }
 
-/// Sends one request with the lines from the state's offset on and moves the offset behind them.
-/// Returns nullopt on failure, and otherwise the number of values; 0 at the end of the file.
-std::optional<std::size_t> send_some(MlflowClient& client, int fd, SyncState& state) {
+/// Sends one request with the lines from the state's offset on, and moves the offset behind them.
+/// Adds the number of their values to values_sent. Returns false on failure and at the end of the
+/// file.
+bool send_some(MlflowClient& client, int fd, SyncState& state, std::size_t& values_sent) {
   const auto text = lines_from(fd, state.sent);
   MlflowJson metrics = MlflowJson::array();
   std::int64_t taken = 0;
@@ -277,10 +283,11 @@ std::optional<std::size_t> send_some(MlflowClient& client, int fd, SyncState& st
   const std::size_t count = metrics.size();
   if (count > 0 &&
       !client.log_batch(state.run_id, std::move(metrics), MlflowJson::array(), MlflowJson::array()))
-    return std::nullopt;
-  if (!end.is_null() && !client.set_status(state.run_id, end)) return std::nullopt;
+    return false;
+  if (!end.is_null() && !client.set_status(state.run_id, end)) return false;
   state.sent += taken;
-  return taken == 0 ? 0 : std::max<std::size_t>(count, 1);
+  values_sent += count;
+  return taken > 0;
 }
 
 Result<> save_state(const std::filesystem::path& folder, const SyncState& state) {
@@ -378,12 +385,9 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
   }
   const auto file = open_untrusted(folder_ / kValuesFile, Links::kRefuse);
   if (!file && file.error().code != Errc::kNotFound) report.problem = file.error().message;
-  while (client.problem().empty() && report.problem.empty() && file) {
-    const auto sent = send_some(client, file->get(), state);
-    if (!sent || *sent == 0) break;
-    report.values += *sent;
+  while (client.problem().empty() && report.problem.empty() && file &&
+         send_some(client, file->get(), state, report.values))
     save();
-  }
   if (!client.problem().empty()) report.problem = client.problem();
   report.is_complete = report.problem.empty();
   return report;
