@@ -1,10 +1,15 @@
 // Tests which events lead turns into notices (notify).
 
+#include <unistd.h>
+
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
 #include <doctest/doctest.h>
 
+#include "common/bounded_json.h"
+#include "common/text.h"
 #include "runtime/agent/agent_options.h"
 #include "runtime/agent/notifier.h"
 #include "runtime/agent/notify_helper.h"
@@ -110,6 +115,35 @@ TEST_CASE("lead takes the options of notify, and never an address") {
   const auto address = parse_arguments({"lead", "--webhook", "https://h/token", "--", "srun"});
   REQUIRE_FALSE(address.has_value());
   CHECK_FALSE(has(address.error().message, "token"));
+}
+
+TEST_CASE(
+    "the numbers of a report reach the helper in lines that fit into a pipe, and so does the end") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  UniqueFd read_end(ends[0]);
+  const auto now = std::chrono::steady_clock::now();
+  const std::chrono::system_clock::time_point wall{std::chrono::seconds(5)};
+  Notifier notifier(maker({}), true, UniqueFd(ends[1]), -1);
+  Json body{{"step", 7}};
+  for (int i = 0; i < 64; ++i)
+    body["a-name-of-some-length-that-is-cut-at-sixty-four-characters-" + std::to_string(i)] =
+        1.0 / (i + 3);
+  notifier.on_report(body, wall, now);
+  notifier.on_report(Json{{"step", 8}, {"loss", 1}}, wall, now);  // too soon
+  notifier.on_event(events::Ended{.state = EndState::kCancelled}, 0);
+  std::string text(1U << 16U, ' ');
+  text.resize(static_cast<std::size_t>(::read(read_end.get(), text.data(), text.size())));
+  std::vector<Json> lines;
+  for (const auto line : split(text, '\n')) {
+    CHECK(line.size() < 4096);
+    if (!line.empty()) lines.push_back(parse_json<Json>(line));
+  }
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0]["step"] == 7);
+  CHECK(lines[0]["t"] == 5000);
+  CHECK(lines[0]["m"].size() + lines[1]["m"].size() == 64);
+  CHECK(lines[2]["status"] == "KILLED");
 }
 
 TEST_CASE("lead starts no helper without notices, and none with a wrong address") {
