@@ -62,7 +62,7 @@ only_run() { jq -c ".runs | to_entries | if length == 1 then .[0].value | $1 els
 
 @test "what the nodes could not send is sent by track sync" {
     as_user touch "$dir/served/down"
-    with_token submit m.yaml --set retry=null --set "launch.command=[bash, -c, 'echo \"{\\\"step\\\": 3, \\\"loss\\\": 2}\" >\$DLRUN_PROGRESS; sleep 2']"
+    with_token submit m.yaml --set retry=null --set "launch.command=[bash, -c, 'echo \"{\\\"step\\\": 3, \\\"loss\\\": 2.5}\" >\$DLRUN_PROGRESS; sleep 2']"
     dl wait last
     run dl track sync last
     [ "$status" -eq 2 ]
@@ -72,6 +72,6 @@ only_run() { jq -c ".runs | to_entries | if length == 1 then .[0].value | $1 els
     [[ $output == *"status 503"* ]]
     as_user rm "$dir/served/down"
     with_token track sync last
-    [ "$(only_run '.metrics | map([.[0], .[1], .[3]])')" = '[["loss",2,3]]' ]
+    [ "$(only_run '.metrics | map([.[0], .[1], .[3]])')" = '[["loss",2.5,3]]' ]
     [ "$(only_run .status)" = '"FINISHED"' ]
 }

@@ -25,7 +25,7 @@ launch:
       say() { echo "$1" >"$DLRUN_PROGRESS"; sleep 2; }
       if [[ $DLRUN_ATTEMPT == 0 ]]; then
           say '{"step": 1, "loss": 0.5}'
-          say '{"step": 2, "loss": 4, "mine": 7}'
+          say '{"step": 2, "loss": 4.5, "mine": 7.5}'
           exit 1
       fi
       say '{"step": 2, "loss": 0.25}'
@@ -36,8 +36,8 @@ YAML
     dl submit t.yaml
     dl wait last
     [ "$(find "$(path)/tensorboard" -name 'events.out.tfevents.*' | wc -l)" -eq 2 ]
-    [ "$(scalars loss | sort -u)" = $'1 0.5\n2 0.25\n2 4' ]
-    [ "$(scalars mine)" = "2 7" ]
+    [ "$(scalars loss | sort -u)" = $'1 0.5\n2 0.25\n2 4.5' ]
+    [ "$(scalars mine)" = "2 7.5" ]
     [ "$(scalars test_accuracy)" = "2 0.75" ]
     # TensorBoard forgets step 2 of the first attempt.
     [ "$("$DLRUN_SOURCE_DIR/tests/tensorboard_reader.py" "$(path)"/tensorboard/*attempt-1 |

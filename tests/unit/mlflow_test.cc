@@ -96,7 +96,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
   CHECK(made["status"] == "FINISHED");
   CHECK(made["end_time"] == 99'000);
   CHECK(state()["experiments"].front() == "my experiment/1 & more");
-  // Nothing is sent again.
+  // A second call sends no request.
   const auto before = server.requests().size();
   CHECK(sync().is_complete);
   CHECK(server.requests().size() == before);
