@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include <spawn.h>
@@ -14,7 +15,7 @@
 namespace dlrun {
 namespace {
 
-/// Most runs that one background process gets, because its arguments have a limit.
+/// Most runs that are looked at, so that a list of ten thousand runs stays fast.
 constexpr std::size_t kMostInBackground = 100;
 
 /// Returns the runs and the points of sweeps among them that have a queue and belong to the caller.
@@ -107,7 +108,10 @@ SendReport relay_notices(const Env& env, const std::vector<IndexEntry>& runs) {
 void relay_in_background(const Env& env, const std::vector<IndexEntry>& runs) {
   std::vector<std::string> arguments{"notify", "--relay", "--"};
   const std::size_t first = arguments.size();
-  for (const IndexEntry& run : with_queue(runs)) {
+  const std::vector<IndexEntry> newest(
+      runs.begin(),
+      runs.begin() + static_cast<std::ptrdiff_t>(std::min(runs.size(), kMostInBackground)));
+  for (const IndexEntry& run : with_queue(newest)) {
     if (arguments.size() - first < kMostInBackground && NoticeQueue(run.path).has_waiting())
       arguments.push_back(run.path.string());
   }

@@ -211,7 +211,9 @@ std::vector<Option> options_of_reports(LeadOptions& lead) {
                if (std::find(kNoticeOccasions.begin(), kNoticeOccasions.end(), occasion) ==
                    kNoticeOccasions.end())
                  return fail(Errc::kUsage, "--notify '{}' is none of {}", printable(occasion),
-                             fmt::join(kNoticeOccasions, ", "));
+                             join(std::vector<std::string>(kNoticeOccasions.begin(),
+                                                           kNoticeOccasions.end()),
+                                  ", "));
                notify.on.emplace_back(occasion);
              }
              return {};

@@ -123,6 +123,21 @@ std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& r
   return outputs.close(code);
 }
 
+/// Reports what was wrong before the first attempt and does not keep the run from starting.
+void report_start(const RunLeader& leader, EventLog& events,
+                  const Result<std::unique_ptr<Notifier>>& notifier) {
+  const auto warn = [&](const std::string& message) {
+    leader.say(message);
+    events.record(events::Warning{.message = message});
+  };
+  // A run that works is worth more than its notices.
+  if (!notifier)
+    warn(fmt::format("notify, track: {}; the run sends no messages and no values to servers",
+                     notifier.error().message));
+  if (events.cut_bytes() > 0)
+    warn(fmt::format("events.jsonl had a torn end of {} bytes; it is cut off", events.cut_bytes()));
+}
+
 }  // namespace
 
 int lead_run(const LeadOptions& options, const Env& env) {
@@ -177,19 +192,7 @@ int lead_run(const LeadOptions& options, const Env& env) {
                                  .pid = ::getpid(),
                                  .again = run->was_claimed_before});
   RunLeader leader(options, env, *identity, *run, outputs, bystander, std::move(read.history));
-  if (!notifier) {
-    // A run that works is worth more than its notices.
-    const auto message =
-        fmt::format("notify: {}; the run sends no notices", notifier.error().message);
-    leader.say(message);
-    events->record(events::Warning{.message = message});
-  }
-  if (events->cut_bytes() > 0) {
-    const auto message =
-        fmt::format("events.jsonl had a torn end of {} bytes; it is cut off", events->cut_bytes());
-    leader.say(message);
-    events->record(events::Warning{.message = message});
-  }
+  report_start(leader, *events, notifier);
   if (options.never_started)
     return end_without_step(options, env, *identity, run->directory, outputs);
   return leader.run();
