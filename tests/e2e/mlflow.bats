@@ -62,7 +62,7 @@ only_run() { jq -c ".runs | to_entries | if length == 1 then .[0].value | $1 els
 
 @test "what the nodes could not send is sent by track sync" {
     as_user touch "$dir/served/down"
-    with_token submit m.yaml --set retry=null --set "launch.command=[bash, -c, 'echo \"{\\\"step\\\": 3, \\\"loss\\\": 2.5}\" >\$DLRUN_PROGRESS; sleep 2']"
+    with_token submit m.yaml --set retry.max=0 --set "launch.command=[bash, -c, 'echo \"{\\\"step\\\": 3, \\\"loss\\\": 2.5}\" >\$DLRUN_PROGRESS; sleep 2']"
     dl wait last
     run dl track sync last
     [ "$status" -eq 2 ]

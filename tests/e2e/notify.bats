@@ -114,7 +114,7 @@ has_requests() { (($(requests) == $1)); }
 { echo "$@"; cat; } >>"$(dirname "$0")/told"
 SH
     as_user chmod +x "$dir/tell"
-    dl submit n.yaml --set notify.webhook=null --set "notify.command=[$dir/tell, '{subject}']"
+    dl submit n.yaml --set notify.webhook.secret=null --set "notify.command=[$dir/tell, '{subject}']"
     run dl wait last
     wait_until 30 grep -q "the last words" "$dir/told"
     [ "$(head -n 1 "$dir/told")" = "$(basename "$(path)") failed" ]
