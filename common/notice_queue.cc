@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <map>
 #include <optional>
 #include <utility>
@@ -89,6 +90,33 @@ Attempt run_notice_command(const Env& env, const std::vector<std::string>& words
                                          printable(command.argv.front()), finished->exit_code)};
 }
 
+/// Removes, gives back or puts aside the claimed notice, and counts it. Returns false if the notice
+/// was given back.
+bool settle(const std::filesystem::path& notice, Outcome outcome, SendReport& report) {
+  const std::string claimed = notice.string() + std::string(kClaimedEnding);
+  const auto becomes = [&](std::string_view ending) {
+    std::ignore = ::rename(claimed.c_str(), (notice.string() + std::string(ending)).c_str());
+  };
+  switch (outcome) {
+    case Outcome::kSent:
+      ++report.sent;
+      ::unlink(claimed.c_str());
+      return true;
+    case Outcome::kUnconfirmed:
+      ++report.unconfirmed;
+      becomes(kUnconfirmedEnding);
+      return true;
+    case Outcome::kRefused:
+      ++report.refused;
+      becomes(kRefusedEnding);
+      return true;
+    case Outcome::kNotSent:
+      becomes("");
+      return false;
+  }
+  return false;
+}
+
 std::vector<std::string> words_of(const nlohmann::ordered_json& object) {
   std::vector<std::string> words;
   const auto found = object.find("argv");
@@ -159,11 +187,13 @@ Result<> NoticeQueue::put(const Notice& notice, const NoticeTargets& targets) co
   return {};
 }
 
-SendReport NoticeQueue::send(const Env& env, const std::function<bool()>& may_start) const {
+SendReport NoticeQueue::send(const Env& env, SendBy by,
+                             const std::function<bool()>& may_start) const {
   SendReport report;
   const auto address = read_own(kAddressFile).value_or("");
   for (const std::string_view ending : {kWebhookEnding, kCommandEnding}) {
     const bool is_webhook = ending == kWebhookEnding;
+    if (!is_webhook && by == SendBy::kWebhooks) continue;
     for (const std::string& name : names_with(ending)) {
       if (!may_start()) return report;
       const auto claimed = folder_ / (name + std::string(kClaimedEnding));
@@ -181,23 +211,7 @@ SendReport NoticeQueue::send(const Env& env, const std::function<bool()>& may_st
       }
       log_info("a notice was handled", {{"notice", name}, {"problem", attempt.problem}});
       if (!attempt.problem.empty()) report.problem = attempt.problem;
-      const auto becomes = [&](std::string_view new_ending) {
-        std::ignore =
-            ::rename(claimed.c_str(), (folder_ / (name + std::string(new_ending))).c_str());
-      };
-      if (attempt.outcome == Outcome::kSent) {
-        ++report.sent;
-        ::unlink(claimed.c_str());
-      } else if (attempt.outcome == Outcome::kUnconfirmed) {
-        ++report.unconfirmed;
-        becomes(kUnconfirmedEnding);
-      } else if (attempt.outcome == Outcome::kRefused) {
-        ++report.refused;
-        becomes(kRefusedEnding);
-      } else {
-        becomes("");
-        break;
-      }
+      if (!settle(folder_ / name, attempt.outcome, report)) break;
     }
   }
   report.waiting = names_with(kWebhookEnding).size() + names_with(kCommandEnding).size();
@@ -206,8 +220,9 @@ SendReport NoticeQueue::send(const Env& env, const std::function<bool()>& may_st
   return report;
 }
 
-bool NoticeQueue::has_waiting() const {
-  return !names_with(kWebhookEnding).empty() || !names_with(kCommandEnding).empty();
+bool NoticeQueue::has_waiting(SendBy by) const {
+  return !names_with(kWebhookEnding).empty() ||
+         (by == SendBy::kWebhooksAndCommands && !names_with(kCommandEnding).empty());
 }
 
 std::vector<QueuedNotice> NoticeQueue::list() const {

@@ -33,6 +33,10 @@ struct SendReport {
   std::string problem{};  ///< the last reason why a notice was not sent; empty: none
 };
 
+/// The ways of sending that a sender uses. The queue of a run that somebody copied from another
+/// user may name any command, so a sender runs commands only if the user has named the run.
+enum class SendBy { kWebhooks, kWebhooksAndCommands };
+
 /// A notice in the queue, for people.
 struct QueuedNotice {
   std::string way{};    ///< "webhook", "command"
@@ -52,10 +56,12 @@ class NoticeQueue {
   /// Sends the notices that wait, the oldest first, each at most once. may_start: called before
   /// each; false ends the call. Skips the rest of a way of sending after a notice that could not be
   /// sent. Removes the kept address when no notice waits.
-  [[nodiscard]] SendReport send(const Env& env, const std::function<bool()>& may_start) const;
+  [[nodiscard]] SendReport send(const Env& env, SendBy by,
+                                const std::function<bool()>& may_start) const;
 
-  /// Returns true if notices wait. Costs one system call if the run has no queue.
-  [[nodiscard]] bool has_waiting() const;
+  /// Returns true if notices wait to be sent in this way. Costs one system call if the run has no
+  /// queue.
+  [[nodiscard]] bool has_waiting(SendBy by = SendBy::kWebhooksAndCommands) const;
   /// Returns all notices in the queue, the oldest first.
   [[nodiscard]] std::vector<QueuedNotice> list() const;
 

@@ -17,7 +17,7 @@ namespace {
 
 struct NotifyOptions {
   std::vector<std::string> runs;
-  bool relay = false, json = false;
+  bool relay = false, webhooks = false, json = false;
 };
 
 Result<std::vector<IndexEntry>> chosen_runs(const Cli& cli, const NotifyOptions& options) {
@@ -33,12 +33,13 @@ Result<std::vector<IndexEntry>> chosen_runs(const Cli& cli, const NotifyOptions&
   return std::move(listing.entries);
 }
 
-Result<int> relay(const Cli& cli, const std::vector<IndexEntry>& runs) {
-  const auto report = relay_notices(cli.env, runs);
+Result<int> relay(const Cli& cli, const std::vector<IndexEntry>& runs, SendBy by) {
+  const auto report = relay_notices(cli.env, runs, by);
   print_note(cli, fmt::format("{} message{} sent", report.sent, report.sent == 1 ? "" : "s"));
   const auto left = report.waiting + report.unconfirmed + report.refused;
   if (left == 0) return kExitOk;
-  print_error(cli, fmt::format("{}; {} not sent (dlrun notify lists them)", report.problem, left));
+  print_error(cli, fmt::format("{}{} not sent (dlrun notify lists them)",
+                               report.problem.empty() ? "" : report.problem + "; ", left));
   return kExitFault;
 }
 
@@ -46,7 +47,11 @@ Result<int> notify(Cli& cli, const NotifyOptions& options) {
   if (options.relay && options.json)
     return fail(Errc::kUsage, "--json lists messages; it cannot be combined with --relay");
   DLRUN_TRY_ASSIGN(const auto runs, chosen_runs(cli, options));
-  if (options.relay) return relay(cli, runs);
+  if (options.relay) {
+    // A command of a run is executed only if the user has named the run.
+    const bool has_commands = !options.runs.empty() && !options.webhooks;
+    return relay(cli, runs, has_commands ? SendBy::kWebhooksAndCommands : SendBy::kWebhooks);
+  }
   const auto notices = listed_notices(runs);
   if (options.json) {
     print_json(notices_json(notices));
@@ -71,7 +76,9 @@ void add_notify(CLI::App& root, Action& action) {
   Subcommand command(root, "notify",
                      "List the messages of runs that could not be sent, or send them");
   command.option("RUN", options->runs, "Runs to look at (default: all of your runs)");
-  command.flag("--relay", options->relay, "Send the messages that wait, each once");
+  command.flag("--relay", options->relay,
+               "Send the messages that wait, each once; also run notify.command if RUN is given");
+  command.flag("--webhooks", options->webhooks, "With --relay: run no command");
   command.flag("--json", options->json, "Print a JSON array");
   command.calls(notify, options, action);
 }

@@ -92,10 +92,10 @@ nlohmann::ordered_json notices_json(const std::vector<ListedNotice>& notices) {
   return list;
 }
 
-SendReport relay_notices(const Env& env, const std::vector<IndexEntry>& runs) {
+SendReport relay_notices(const Env& env, const std::vector<IndexEntry>& runs, SendBy by) {
   SendReport total;
   for (const IndexEntry& run : with_queue(runs)) {
-    const auto report = NoticeQueue(run.path).send(env, [] { return true; });
+    const auto report = NoticeQueue(run.path).send(env, by, [] { return true; });
     total.sent += report.sent;
     total.waiting += report.waiting;
     total.unconfirmed += report.unconfirmed;
@@ -106,13 +106,14 @@ SendReport relay_notices(const Env& env, const std::vector<IndexEntry>& runs) {
 }
 
 void relay_in_background(const Env& env, const std::vector<IndexEntry>& runs) {
-  std::vector<std::string> arguments{"notify", "--relay", "--"};
+  std::vector<std::string> arguments{"notify", "--relay", "--webhooks", "--"};
   const std::size_t first = arguments.size();
   const std::vector<IndexEntry> newest(
       runs.begin(),
       runs.begin() + static_cast<std::ptrdiff_t>(std::min(runs.size(), kMostInBackground)));
   for (const IndexEntry& run : with_queue(newest)) {
-    if (arguments.size() - first < kMostInBackground && NoticeQueue(run.path).has_waiting())
+    if (arguments.size() - first < kMostInBackground &&
+        NoticeQueue(run.path).has_waiting(SendBy::kWebhooks))
       arguments.push_back(run.path.string());
   }
   if (arguments.size() > first) start_detached(arguments, env);

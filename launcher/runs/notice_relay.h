@@ -27,10 +27,11 @@ struct ListedNotice {
 
 /// Sends the notices that wait in these runs, each at most once, although other processes may do
 /// the same. The report counts all runs together.
-[[nodiscard]] SendReport relay_notices(const Env& env, const std::vector<IndexEntry>& runs);
+[[nodiscard]] SendReport relay_notices(const Env& env, const std::vector<IndexEntry>& runs,
+                                       SendBy by);
 
-/// Starts `dlrun notify --relay` for those of the runs whose notices wait, and does not wait for
-/// it. Does nothing if no notice waits; that costs one system call for each run.
+/// Starts `dlrun notify --relay --webhooks` for those of the runs whose notices wait, and does not
+/// wait for it. Does nothing if no notice waits; that costs one system call for each run.
 void relay_in_background(const Env& env, const std::vector<IndexEntry>& runs);
 
 }  // namespace dlrun

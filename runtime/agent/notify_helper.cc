@@ -133,7 +133,8 @@ class HelperSender {
   }
 
   void send_notices() {
-    const auto report = queue_.send(env_, [this] { return may_start(); });
+    const auto report =
+        queue_.send(env_, SendBy::kWebhooksAndCommands, [this] { return may_start(); });
     tell("notify", report.problem,
          report.waiting > 0 ? "; the notice waits in the run's folder, and dlrun on a login node "
                               "sends it (dlrun notify --relay)"

@@ -76,7 +76,7 @@ struct QueueOfRun {
     REQUIRE(queue.put(failure(), {.webhook = "https://hooks.example.org/T0/secret"}).has_value());
   }
   SendReport send() {
-    return queue.send(env, [] { return true; });
+    return queue.send(env, SendBy::kWebhooksAndCommands, [] { return true; });
   }
 };
 
@@ -308,6 +308,9 @@ TEST_CASE_FIXTURE(QueueOfRun,
   CHECK(failed.waiting == 1);
   CHECK(has(failed.problem, "tell ended with code 1"));
   write("code", "0");
+  // A sender for webhooks alone runs no command.
+  CHECK_FALSE(queue.has_waiting(SendBy::kWebhooks));
+  CHECK(queue.send(env, SendBy::kWebhooks, [] { return true; }).sent == 0);
   CHECK(send().sent == 1);
   CHECK(has(read("told"), "mnist-4711 failed\ndlrun: run mnist-4711 failed"));
   CHECK_FALSE(queue.has_waiting());

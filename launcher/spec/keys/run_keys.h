@@ -117,7 +117,7 @@ inline constexpr KeyRow kRunKeys[] = {
   {.path = "notify.command", FIELD(notify.command), .format = Format::kLines,
    .help = "dlrun runs this command for each message, on the first node, with the text on its "
            "standard input. {subject}, {run}, {job} and {event} are replaced. If the command "
-           "fails, a login node tries it again.",
+           "fails, `dlrun notify --relay RUN` on a login node runs it again.",
    .example = "[mail, -s, \"{subject}\", me@example.org]"},
 
   {.path = "track.tensorboard", FIELD(track.tensorboard),
