@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# track.tensorboard: an event file of a real run, read by an independent decoder.
+# track.tensorboard: an event file of a real run, read by an independent decoder. track.wandb: the
+# variables of the program.
 # timeout: 180
 
 load helpers
@@ -55,4 +56,25 @@ YAML
     for tag in loss accuracy lr samples_per_s test_accuracy; do
         [ -n "$(scalars "$tag")" ] || { echo "no $tag" && false; }
     done
+}
+
+@test "wandb's variables name one run for all attempts, in the run's own directory" {
+    as_user tee "$dir/w.yaml" >/dev/null <<'YAML'
+name: w
+resources: {time: 5m}
+launch:
+  command:
+    - bash
+    - -c
+    - |
+      echo "id $WANDB_RUN_ID $WANDB_RESUME $WANDB_PROJECT $WANDB_MODE $WANDB_DIR"
+      [[ $DLRUN_ATTEMPT == 1 ]]
+retry: {max: 1, on: [failure]}
+track: {wandb: {project: "a {b}", mode: offline}}
+YAML
+    dl run w.yaml
+    run_path=$(path)
+    [ "$(cat "$run_path"/logs/attempt-[01]/rank-0000.log | grep -c '^id ')" -eq 2 ]
+    [ "$(cat "$run_path"/logs/attempt-[01]/rank-0000.log | grep '^id ' | sort -u)" = \
+        "id $(basename "$run_path") allow a {b} offline $run_path" ]
 }
