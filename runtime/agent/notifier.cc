@@ -38,8 +38,9 @@ std::string progress_text(const events::Progress& progress) {
   };
   position("step", progress.step, progress.steps);
   position("epoch", progress.epoch, progress.epochs);
-  if (const auto loss = value_of(progress.loss)) parts.push_back(fmt::format("loss {:.4g}", *loss));
-  if (const auto accuracy = value_of(progress.accuracy))
+  if (const auto loss = events::value_of(progress.loss))
+    parts.push_back(fmt::format("loss {:.4g}", *loss));
+  if (const auto accuracy = events::value_of(progress.accuracy))
     parts.push_back(fmt::format("accuracy {:.4g}", *accuracy));
   return join(parts, ", ");
 }
@@ -210,9 +211,10 @@ std::optional<std::string> Notifier::finish() {
         std::chrono::duration_cast<std::chrono::seconds>(kFinishLimit).count());
   }
   if (lost_ == 0) return std::nullopt;
-  return fmt::format("notify, track: {} of the run's messages were lost, because the process that "
-                     "sends them did not take them",
-                     lost_);
+  return fmt::format(
+      "notify, track: {} of the run's messages were lost, because the process that "
+      "sends them did not take them",
+      lost_);
 }
 
 Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, const Env& env,
@@ -257,7 +259,7 @@ Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, con
   ::fcntl(write_end.get(), F_SETFL, O_NONBLOCK);
   // The pipe is empty and holds 64 KiB, so it takes the line at once.
   DLRUN_TRY(write_all(write_end.get(), line));
-  return std::make_unique<Notifier>(NoticeMaker(notify.on, identity, run_name(run.directory)),
+  return std::make_unique<Notifier>(NoticeMaker(notify.on, identity, name), has_mlflow,
                                     std::move(write_end), helper);
 }
 
