@@ -89,9 +89,9 @@ TEST_CASE_FIXTURE(EventFile, "an independent decoder reads every number of a fil
   report(R"({"step": 300, "steps": 5000, "epoch": 2, "loss": 0.5, "lr": 1e-3, "note": "x"})");
   pass(5s);
   log->on_statistics({.ranks = 2,
-                      .cpu = Spread<double>{1, 2, 3},
-                      .rss_bytes = Spread<std::int64_t>{1, std::int64_t{3} << 30, 5},
-                      .gpu = Spread<double>{0, 75, 100}},
+                      .cpu = events::Spread<double>{1, 2, 3},
+                      .rss_bytes = events::Spread<std::int64_t>{1, std::int64_t{3} << 30, 5},
+                      .gpu = events::Spread<double>{0, 75, 100}},
                      wall);
   pass(5s);
   report(R"({"final": true, "test_accuracy": 0.9375})");
@@ -167,7 +167,7 @@ TEST_CASE_FIXTURE(EventFile,
 
 TEST_CASE_FIXTURE(EventFile, "the use of the hardware waits for the first step") {
   open();
-  log->on_statistics({.ranks = 1, .cpu = Spread<double>{1, 1, 1}}, wall);
+  log->on_statistics({.ranks = 1, .cpu = events::Spread<double>{1, 1, 1}}, wall);
   CHECK(this->events().size() == 1);
 }
 
