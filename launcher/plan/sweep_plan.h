@@ -15,7 +15,7 @@ namespace dlrun {
 /// A planned point of a sweep.
 struct PlannedPoint {
   SweepPoint values;
-  std::string script;    ///< the point's job script, which can also be submitted by itself
+  std::string script;      ///< the point's job script, which can also be submitted by itself
   std::string resolved;    ///< the point's resolved spec, without the sweep
   std::string parameters;  ///< its parameters.json; empty: it needs none
   Requested requested;

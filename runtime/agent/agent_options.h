@@ -20,9 +20,9 @@ namespace dlrun::agent {
 
 struct HelpAsked {};
 struct VersionAsked {};
-using Invocation = std::variant<LeadOptions, RankOptions, AutopsyOptions, StageOptions,
-                                CollectOptions, RelayOptions, SshdOptions, NotifyHelperOptions,
-                                HelpAsked, VersionAsked>;
+using Invocation =
+    std::variant<LeadOptions, RankOptions, AutopsyOptions, StageOptions, CollectOptions,
+                 RelayOptions, SshdOptions, NotifyHelperOptions, HelpAsked, VersionAsked>;
 
 /// Parses the arguments after the program's name. Fails with kUsage.
 [[nodiscard]] Result<Invocation> parse_arguments(const std::vector<std::string>& arguments);

@@ -42,7 +42,8 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
   --mlflow URL            record the run on this MLflow server
   --mlflow-experiment NAME  experiment of that server
   --mlflow-secret NAME    secret of the run with the token for that server
-  --notify OCCASIONS      send notices about these: started,completed,failed,cancelled,restarted,hang
+  --notify OCCASIONS      send notices about these: started, completed, failed, cancelled,
+                          restarted, hang; separated by commas alone
   --webhook NAME          secret of the run with the address of a webhook that gets the notices
   --notify-word WORD      word of a command that gets the notices; repeatable
   --signal-before SECONDS time between the signal USR1 and the time limit

@@ -44,7 +44,10 @@ with_token() {
     as_user bash -c 'cd "$1" && . ./env.sh && rm env.sh && shift && exec dlrun "$@"' - "$dir" "$@"
 }
 path() { dl status last --json | jq -r .path; }
-only_run() { jq -c ".runs | to_entries | if length == 1 then .[0].value | $1 else error end" "$dir/served/state.json"; }
+only_run() { # only_run FILTER: applies the filter to the server's only run
+    jq -c ".runs | to_entries | if length == 1 then .[0].value | $1 else error end" \
+        "$dir/served/state.json"
+}
 
 @test "a run on this machine is one run of the server, with both attempts" {
     with_token run m.yaml
@@ -62,7 +65,12 @@ only_run() { jq -c ".runs | to_entries | if length == 1 then .[0].value | $1 els
 
 @test "what the nodes could not send is sent by track sync" {
     as_user touch "$dir/served/down"
-    with_token submit m.yaml --set retry.max=0 --set "launch.command=[bash, -c, 'echo \"{\\\"step\\\": 3, \\\"loss\\\": 2.5}\" >\$DLRUN_PROGRESS; sleep 2']"
+    as_user tee "$dir/report" >/dev/null <<'SH'
+#!/bin/bash
+echo '{"step": 3, "loss": 2.5}' >"$DLRUN_PROGRESS"
+sleep 2
+SH
+    with_token submit m.yaml --set retry.max=0 --set "launch.command=[bash, $dir/report]"
     dl wait last
     run dl track sync last
     [ "$status" -eq 2 ]

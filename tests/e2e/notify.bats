@@ -22,7 +22,8 @@ teardown() {
 # serve [PORT]: starts the server of tests/notice_server.py on the login node; sets port.
 serve() {
     as_user rm -f "$dir/port"
-    "$testbed/as_user" "$DLRUN_SOURCE_DIR/tests/notice_server.py" "$dir/log" "$dir/port" "$@" 3>&- &
+    "$testbed/as_user" "$DLRUN_SOURCE_DIR/tests/notice_server.py" "$dir/log" "$dir/port" "$@" \
+        3>&- &
     server=$!
     wait_until 30 test -s "$dir/port"
     port=$(<"$dir/port")
@@ -114,7 +115,8 @@ has_requests() { (($(requests) == $1)); }
 { echo "$@"; cat; } >>"$(dirname "$0")/told"
 SH
     as_user chmod +x "$dir/tell"
-    dl submit n.yaml --set notify.webhook.secret=null --set "notify.command=[$dir/tell, '{subject}']"
+    dl submit n.yaml --set notify.webhook.secret=null \
+        --set "notify.command=[$dir/tell, '{subject}']"
     run dl wait last
     wait_until 30 grep -q "the last words" "$dir/told"
     [ "$(head -n 1 "$dir/told")" = "$(basename "$(path)") failed" ]

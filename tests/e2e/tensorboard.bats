@@ -49,7 +49,12 @@ YAML
     as_user tee "$dir/d.yaml" >/dev/null <<'YAML'
 name: d
 resources: {time: 5m}
-train: {data: {dataset: digits, train_samples: 4096}, model: mlp, hidden: [64], batch: 16, epochs: 40}
+train:
+  data: {dataset: digits, train_samples: 4096}
+  model: mlp
+  hidden: [64]
+  batch: 16
+  epochs: 40
 track: {tensorboard: true}
 YAML
     dl run d.yaml

@@ -142,9 +142,9 @@ inline constexpr KeyRow kRunKeys[] = {
    .example = "MLFLOW_TRACKING_TOKEN"},
 
   {.path = "track.wandb.project", FIELD(track.wandb_project),
-   .help = "The program finds WANDB_PROJECT, WANDB_DIR (the run's directory), and a WANDB_RUN_ID that "
-           "is the same in all attempts, with WANDB_RESUME=allow: after a restart, the program's own "
-           "wandb continues its run. Pass WANDB_API_KEY with environment.secrets.",
+   .help = "The program finds WANDB_PROJECT, WANDB_DIR (the run's directory), and a WANDB_RUN_ID "
+           "that is the same in all attempts, with WANDB_RESUME=allow: after a restart, the "
+           "program's own wandb continues its run. Pass WANDB_API_KEY with environment.secrets.",
    .example = "mnist"},
   {.path = "track.wandb.entity", FIELD(track.wandb_entity),
    .help = "The program finds this user or team in WANDB_ENTITY.",
