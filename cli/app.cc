@@ -57,6 +57,8 @@ constexpr CommandEntry kCommands[] = {
     {"ssh-config", add_ssh_config},
     {"sweep", add_sweep},
     {"nodes", add_nodes},
+    {"notify", add_notify},
+    {"track", add_track},
     {"diff", add_diff},
     {"resubmit", add_resubmit},
     {"schema", add_schema, Place::kHere},

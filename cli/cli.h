@@ -50,6 +50,8 @@ void add_du(CLI::App& root, Action& action);
 void add_schema(CLI::App& root, Action& action);
 void add_explain(CLI::App& root, Action& action);
 void add_nodes(CLI::App& root, Action& action);
+void add_notify(CLI::App& root, Action& action);
+void add_track(CLI::App& root, Action& action);
 void add_attach(CLI::App& root, Action& action);
 void add_forward(CLI::App& root, Action& action);
 void add_ssh_config(CLI::App& root, Action& action);

@@ -5,6 +5,7 @@
 #include "cli/command_line.h"
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
+#include "launcher/runs/notice_relay.h"
 #include "launcher/view/run_list.h"
 
 namespace dlrun {
@@ -45,6 +46,7 @@ Result<int> list(Cli& cli, const LsOptions& options) {
   }
   if (list.hidden > 0)
     print_note(cli, fmt::format("{} older runs are not shown; --all shows them", list.hidden));
+  relay_in_background(cli.env, list.runs);
   if (list.unreachable.empty()) return kExitOk;
   print_error(cli, fmt::format("states with '?' are the last known ones: {}", list.unreachable));
   return kExitUnavailable;

@@ -15,6 +15,7 @@
 #include "cli/terminal/full_screen.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/top_view.h"
+#include "launcher/runs/notice_relay.h"
 #include "launcher/view/run_feed.h"
 
 namespace dlrun {
@@ -53,12 +54,14 @@ Result<int> show(Cli& cli, const TopOptions& options) {
   } else if (is_terminal && is_input_terminal() && !options.once && !is_over && !is_dumb) {
     const auto is_terminated = show_live(cli, std::move(picture), options.ranks.value_or(0));
     if (!is_terminated) return tl::unexpected(is_terminated.error());
+    relay_in_background(cli.env, {run});
     return *is_terminated ? kExitInterrupted : kExitOk;
   } else {
     const std::size_t columns = is_terminal ? terminal_size(STDOUT_FILENO).columns : kPlainColumns;
     for (const auto& line : top_lines(picture, {columns, 0, options.ranks.value_or(0)}))
       print(cli, "{}\n", line);
   }
+  relay_in_background(cli.env, {run});
   return is_unreachable(picture.status) ? kExitUnavailable : kExitOk;
 }
 

@@ -41,6 +41,8 @@ using Json = nlohmann::ordered_json;
   if (key.starts_with("container."))
     return container_runtime(loaded.spec, loaded.site) != "none" && key != "container.runtime"_key;
   if (key.starts_with("retry.")) return wants_retry(loaded.spec);
+  if (key.starts_with("notify."))
+    return loaded.spec.notify.has_webhook() || !loaded.spec.notify.command.empty();
   if (key.starts_with("profile.")) return loaded.spec.profile.tool.has_value();
   if (key == "environment.pixi.environment"_key)
     return loaded.spec.environment.pixi_project.has_value();

@@ -151,6 +151,8 @@ LaunchPlan ComponentPlanner::plan_whole() {
   whole.environment();
   whole.plan_.secrets = loaded_.spec.environment.secrets;
   whole.retry();
+  whole.notify();
+  whole.track();
   whole.directives();
   if (!layout_.is_hetjob) {
     for (PlannedOption& directive : whole.plan_.directives) {
@@ -251,6 +253,13 @@ std::vector<PlannedOption> ComponentPlanner::step_options(std::size_t index) con
   return options;
 }
 
+bool ComponentPlanner::is_leading(std::size_t index) const {
+  const auto& components = loaded_.spec.components;
+  const auto first = std::find_if(components.begin(), components.end(),
+                                  [](const ComponentSpec& one) { return !one.is_service; });
+  return first != components.end() && &*first == &components[index];
+}
+
 bool ComponentPlanner::needs_port(std::size_t index, const LaunchPlan& plan) const {
   if (loaded_.spec.components[index].is_service) return true;
   for (const PlannedOption& option : plan.rank_options) {
@@ -277,6 +286,7 @@ PlannedComponent ComponentPlanner::plan_component(std::size_t index) {
   move_own_variables(index, part.plan_);
   part.rank_variables();
   part.program();
+  if (is_leading(index)) part.wandb();
   part.step();
   part.check_pmi();
   part.check_save();

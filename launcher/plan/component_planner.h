@@ -31,6 +31,8 @@ class ComponentPlanner {
   [[nodiscard]] std::vector<PlannedOption> lead_options(std::size_t index) const;
   /// Returns srun's options for a component that a job with a single program does not need.
   [[nodiscard]] std::vector<PlannedOption> step_options(std::size_t index) const;
+  /// Returns true for the first main component, whose progress is the progress of the run.
+  [[nodiscard]] bool is_leading(std::size_t index) const;
   [[nodiscard]] bool needs_port(std::size_t index, const LaunchPlan& plan) const;
   /// Moves the component's own variables from the prologue, which all components share, to the
   /// rank agent.

@@ -139,6 +139,8 @@ struct LaunchPlan {
   std::vector<PlannedVariable> rank_env;  ///< NAME and TEMPLATE of the rank agent's --env
   /// Names for the rank agent's --secret. A file in the run's directory holds the values.
   std::vector<SecretSource> secrets;
+  /// Names of secrets that lead gets (--webhook, --mlflow-secret). The program does not get them.
+  std::vector<std::string> lead_secrets;
   bool trusted = false;  ///< the program is dlrun's own and may use the agent's store
   std::vector<PlannedArguments> program;  ///< the command line of the ranks' program
   bool forward_usr1 = false;              ///< checkpoint.signal_before is set

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/json_read.h"
+#include "common/notice.h"
 #include "common/text.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
@@ -58,6 +59,9 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> Planner::run() && {
   rank_variables();
   program();
   retry();
+  notify();
+  track();
+  wandb();
   if (inputs_.target == Target::kSlurm) {
     directives();
     step();
@@ -401,6 +405,70 @@ void Planner::retry() {
   if (continues_with_fewer_nodes_)
     add("--min-nodes", fmt::format("{}", nodes->min), "resources.nodes"_key);
   if (has_spare) add("--step-nodes", fmt::format("{}", step_nodes_), "resources.spare_nodes"_key);
+}
+
+void Planner::wandb() {
+  const TrackSpec& t = spec_.track;
+  if (!t.wandb_project) return;
+  const auto& own = spec_.environment.vars;
+  const auto is_own = [&](std::string_view name) {
+    return std::any_of(own.begin(), own.end(),
+                       [&](const auto& variable) { return variable.first == name; });
+  };
+  constexpr std::array<std::pair<const char*, const char*>, 4> kTemplates{{
+      {"WANDB_RUN_ID", "{run_id}"},
+      {"WANDB_NAME", "{run_id}"},
+      {"WANDB_RESUME", "allow"},
+      {"WANDB_DIR", "{run}"},
+  }};
+  for (const auto& [name, text] : kTemplates) {
+    if (!is_own(name))
+      plan_.rank_env.push_back(
+          {name, text, "track.wandb.project"_key, false, Origin::Kind::kDefault});
+  }
+  const auto add = [&](const char* name, const std::optional<std::string>& value,
+                       std::string_view key) {
+    if (value && !is_own(name))
+      plan_.rank_vars.push_back({name, *value, std::string(key), false, Origin::Kind::kDefault});
+  };
+  add("WANDB_PROJECT", t.wandb_project, "track.wandb.project"_key);
+  add("WANDB_ENTITY", t.wandb_entity, "track.wandb.entity"_key);
+  add("WANDB_MODE", t.wandb_mode, "track.wandb.mode"_key);
+}
+
+void Planner::track() {
+  const TrackSpec& t = spec_.track;
+  if (t.tensorboard.value_or(false))
+    plan_.lead_options.push_back({"--tensorboard", std::nullopt, "track.tensorboard"_key});
+  if (!t.mlflow_url) return;
+  const auto add = [&](std::string_view option, std::string value, std::string_view key) {
+    plan_.lead_options.push_back({std::string(option), std::move(value), std::string(key)});
+  };
+  std::string url = *t.mlflow_url;
+  while (url.ends_with('/')) url.pop_back();
+  add("--mlflow", url, "track.mlflow.url"_key);
+  add("--mlflow-experiment", t.mlflow_experiment.value_or(plan_.name),
+      "track.mlflow.experiment"_key);
+  if (!t.mlflow_secret) return;
+  plan_.lead_secrets.push_back(*t.mlflow_secret);
+  add("--mlflow-secret", *t.mlflow_secret, "track.mlflow.secret"_key);
+}
+
+void Planner::notify() {
+  const NotifySpec& n = spec_.notify;
+  if (!n.has_webhook() && n.command.empty()) return;
+  const auto add = [&](std::string_view option, std::string value, std::string_view key) {
+    plan_.lead_options.push_back({std::string(option), std::move(value), std::string(key)});
+  };
+  const std::vector<std::string> usual(kUsualOccasions.begin(), kUsualOccasions.end());
+  add("--notify", join(n.on.empty() ? usual : n.on, ","), "notify.on"_key);
+  if (n.has_webhook()) {
+    const std::string name = n.webhook_secret.value_or(kWebhookUrlSecret);
+    plan_.lead_secrets.push_back(name);
+    // The key is the same in the script of resolved.yaml, which has no address.
+    add("--webhook", name, "notify.webhook.secret"_key);
+  }
+  for (const std::string& word : n.command) add("--notify-word", word, "notify.command"_key);
 }
 
 void Planner::bad_node_options() {

@@ -50,6 +50,9 @@ class Planner {
   /// early end of a sweep's points, and restarts. Sets may_be_requeued_ and
   /// continues_with_fewer_nodes_.
   void retry();
+  void notify();
+  void track();
+  void wandb();
   /// Sets lead's options for health.known_bad: the file, and the time a node stays in it.
   void bad_node_options();
   /// Adds the directive for a key.

@@ -250,6 +250,7 @@ tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request,
     point.values = std::move(points[i]);
     point.script = std::move(*script);
     point.resolved = resolved_yaml(*point_spec);
+    point.parameters = parameters_json(*point_spec);
     point.requested = plan->requested;
     if (inputs.target != Target::kSlurm) continue;
     if (sweep.pack == 1) {

@@ -15,8 +15,9 @@ namespace dlrun {
 /// A planned point of a sweep.
 struct PlannedPoint {
   SweepPoint values;
-  std::string script;    ///< the point's job script, which can also be submitted by itself
-  std::string resolved;  ///< the point's resolved spec, without the sweep
+  std::string script;      ///< the point's job script, which can also be submitted by itself
+  std::string resolved;    ///< the point's resolved spec, without the sweep
+  std::string parameters;  ///< its parameters.json; empty: it needs none
   Requested requested;
   std::size_t array = 0;  ///< the array that runs the point
   std::size_t place = 0;  ///< the number of the point in its array; see SweepRecord::task_of()

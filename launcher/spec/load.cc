@@ -164,18 +164,24 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
 /// Refuses values that refer to a secret: the script would show the secret.
 void refuse_secrets_in_values(SpecBuilder& builder, const LoadRequest& request,
                               const LoadedSpec& loaded) {
+  std::vector<std::string> names;
+  for (const SecretSource& secret : builder.spec().environment.secrets)
+    names.push_back(secret.name);
+  for (const auto* name :
+       {&builder.spec().notify.webhook_secret, &builder.spec().track.mlflow_secret}) {
+    if (*name) names.push_back(**name);
+  }
   const auto check = [&](std::string_view text, const Origin& where) {
-    for (const SecretSource& secret : builder.spec().environment.secrets) {
-      if (uses_variable(text, secret.name)) {
+    for (const std::string& name : names) {
+      if (uses_variable(text, name)) {
         builder.report(error_about(
-            where,
-            fmt::format(
-                "{} is a secret: its value must not reach the script; let the program read ${}",
-                secret.name, secret.name)));
+            where, fmt::format("{} is a secret: its value must not reach the script; let the "
+                               "program read ${}",
+                               name, name)));
       }
     }
   };
-  if (builder.spec().environment.secrets.empty()) return;
+  if (names.empty()) return;
   const auto check_file = [&](const std::string& name, const std::string& text) {
     const auto document = parse_yaml(text);
     if (!document) return;

@@ -92,7 +92,12 @@ struct EffectiveValue {
 };
 
 /// Returns all values that were set, in the key table's order.
-[[nodiscard]] std::vector<EffectiveValue> effective_values(const JobSpec& spec);
+[[nodiscard]] std::vector<EffectiveValue> effective_values(const JobSpec& given);
+
+/// Returns the run's parameters.json, which an MLflow server gets: an object with the text of every
+/// value that was set, without the values of notify and track. Returns an empty text if the spec
+/// names no server.
+[[nodiscard]] std::string parameters_json(const LoadedSpec& loaded);
 
 /// Returns the values that a component gives itself, with keys such as "components.server.nodes".
 [[nodiscard]] std::vector<EffectiveValue> values_of_component(const ComponentSpec& component);

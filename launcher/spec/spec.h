@@ -170,6 +170,27 @@ struct ProfileSpec {
   std::optional<std::string> delay, length;  ///< seconds, as text
 };
 
+/// Messages to people about the run.
+struct NotifySpec {
+  std::vector<std::string> on;                ///< occasions (common/notice.h)
+  std::optional<std::string> webhook_secret;  ///< the variable that holds the address at submission
+  std::optional<std::string> webhook_url;     ///< the address itself; shown nowhere
+  std::vector<std::string> command;
+  [[nodiscard]] bool has_webhook() const { return webhook_secret || webhook_url; }
+};
+
+/// Records of the run that other tools read.
+struct TrackSpec {
+  std::optional<bool> tensorboard;
+  std::optional<std::string> mlflow_url, mlflow_experiment;
+  std::optional<std::string> wandb_project, wandb_entity;
+  std::optional<std::string> wandb_mode;     ///< online, offline
+  std::optional<std::string> mlflow_secret;  ///< the variable that holds the token at submission
+};
+
+/// The name under which a run keeps the address of notify.webhook.url.
+inline constexpr const char* kWebhookUrlSecret = "DLRUN_WEBHOOK_URL";
+
 /// The jobs that this job waits for: names of runs, and Slurm job ids.
 struct AfterSpec {
   std::vector<std::string> ok, any, notok;
@@ -249,6 +270,8 @@ struct JobSpec {
   RetrySpec retry;
   HealthSpec health;
   ProfileSpec profile;
+  NotifySpec notify;
+  TrackSpec track;
   AfterSpec after;
   SweepSpec sweep;
   SubmitSpec submit;

@@ -68,6 +68,8 @@ std::string why_not_swept(std::string_view path) {
   if (row == nullptr) return no_such_key(path);
   if (!row->is_supported()) return fmt::format("{} is not supported yet", path);
   if (path.starts_with("sweep.")) return "a sweep cannot sweep over itself";
+  if (path.starts_with("notify.") || path.starts_with("track."))
+    return fmt::format("'{}' cannot be swept: all points report in the same way", path);
   if (path.starts_with("submit."))
     return fmt::format("'{}' cannot be swept: all points are submitted in the same way", path);
   if (path.starts_with("after."))

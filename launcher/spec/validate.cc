@@ -63,6 +63,8 @@ std::vector<Diagnostic> Validator::run() && {
   check_agent();
   check_retry();
   check_profile();
+  check_notify();
+  check_track();
   check_data();
   check_sweep();
   check_submit();

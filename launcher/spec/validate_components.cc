@@ -62,6 +62,8 @@ void Validator::check_components() {
   check_submit();
   if (spec_.components.empty()) return;  // refused when they were read
   check_component_job();
+  check_notify();
+  check_track();
   check_download_section();
   check_component_names();
   check_after_names();

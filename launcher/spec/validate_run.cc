@@ -5,10 +5,12 @@
 
 #include <fmt/format.h>
 
+#include "common/curl_process.h"
 #include "common/text.h"
 #include "container/container.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
+#include "launcher/spec/spec_builder.h"
 #include "launcher/spec/spec_keys.h"
 #include "launcher/spec/sweep_points.h"
 #include "launcher/spec/validator.h"
@@ -222,6 +224,87 @@ void Validator::check_profile() {
           "profile.tool: nsys starts the program itself, so it would get the signal of "
           "checkpoint.signal_before instead of the program; remove one of them, or use perf or "
           "py-spy");
+}
+
+void Validator::check_secret_name(std::string_view key, const std::string& name,
+                                  std::string_view content) {
+  // The message does not show the text, because it may be the secret by mistake.
+  if (!is_variable_name(name)) {
+    error(key, fmt::format("{} is the name of a variable that holds {}; this value cannot be such "
+                           "a name",
+                           key, content));
+  } else if (has("environment.vars." + name)) {
+    error(key,
+          fmt::format("{} is a secret; remove it from environment.vars, which the script shows",
+                      name));
+  }
+}
+
+void Validator::check_webhook() {
+  const NotifySpec& n = spec_.notify;
+  constexpr const char* kSecret = "notify.webhook.secret"_key;
+  constexpr const char* kUrl = "notify.webhook.url"_key;
+  if (has(kSecret) && has(kUrl))
+    return error(kSecret, fmt::format("{} and {} exclude each other", kSecret, kUrl));
+  if (n.webhook_secret) check_secret_name(kSecret, *n.webhook_secret, "the address");
+  if (!n.webhook_url) return;
+  if (const auto why = why_not_address(*n.webhook_url); !why.empty())
+    error(kUrl, fmt::format("notify.webhook.url: {}", why));
+  const auto origin = spec_.origins.find(std::string_view(kUrl));
+  if (origin != spec_.origins.end() && origin->second.kind == Origin::Kind::kSet)
+    error(kUrl,
+          "notify.webhook.url: other users can see the arguments of a command; write the address "
+          "into the spec, or use notify.webhook.secret");
+}
+
+void Validator::check_track() {
+  const TrackSpec& t = spec_.track;
+  constexpr const char* kUrl = "track.mlflow.url"_key;
+  constexpr const char* kSecret = "track.mlflow.secret"_key;
+  constexpr const char* kProject = "track.wandb.project"_key;
+  if (!spec_.launch.agent.value_or(true) &&
+      (t.tensorboard.value_or(false) || has(kUrl) || has(kProject)))
+    error("launch.agent"_key, "launch.agent: false: only the agent knows the run (track)");
+  if (!has(kProject)) {
+    for (const char* key : {"track.wandb.entity"_key, "track.wandb.mode"_key}) {
+      if (has(key)) error(key, fmt::format("{} needs {}", key, kProject));
+    }
+  }
+  if (!has(kUrl)) {
+    for (const char* key : {"track.mlflow.experiment"_key, kSecret}) {
+      if (has(key)) error(key, fmt::format("{} needs {}", key, kUrl));
+    }
+  }
+  if (t.mlflow_url) {
+    if (const auto why = why_not_address(*t.mlflow_url); !why.empty())
+      error(kUrl, fmt::format("{}: {}", kUrl, why));
+    if (t.mlflow_url->find_first_of("?#") != std::string::npos)
+      error(kUrl, fmt::format("{}: the address of the server has no '?' and no '#'", kUrl));
+    if (t.mlflow_url->starts_with("http://") && t.mlflow_secret)
+      warn(kUrl, fmt::format("{}: the token of {} is sent without encryption; use https://", kUrl,
+                             kSecret));
+  }
+  if (t.mlflow_secret) check_secret_name(kSecret, *t.mlflow_secret, "the token");
+}
+
+void Validator::check_notify() {
+  const NotifySpec& n = spec_.notify;
+  constexpr std::array kKeys{"notify.on"_key, "notify.webhook.secret"_key, "notify.webhook.url"_key,
+                             "notify.command"_key};
+  const auto given =
+      std::find_if(kKeys.begin(), kKeys.end(), [&](const char* k) { return has(k); });
+  if (given == kKeys.end()) return;
+  if (!spec_.launch.agent.value_or(true))
+    error("launch.agent"_key, "launch.agent: false: only the agent can send messages (notify)");
+  check_webhook();
+  if (has("notify.on"_key) && n.on.empty() && !refused_.contains("notify.on"_key))
+    error("notify.on"_key, "notify.on names no occasion; remove notify to send no messages");
+  if (has("notify.command"_key) && (n.command.empty() || n.command.front().empty()))
+    error("notify.command"_key, "notify.command names no program");
+  if (!has("notify.webhook.secret"_key) && !has("notify.webhook.url"_key) &&
+      !has("notify.command"_key))
+    error(*given, fmt::format("{} needs notify.webhook or notify.command, which send the messages",
+                              *given));
 }
 
 void Validator::check_fabric(bool has_collective) {

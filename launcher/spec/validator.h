@@ -99,6 +99,11 @@ class Validator {
   void check_retry();
   void check_grow();
   void check_profile();
+  void check_notify();
+  void check_webhook();
+  /// Checks the name of a secret that lead reads. content: "the address".
+  void check_secret_name(std::string_view key, const std::string& name, std::string_view content);
+  void check_track();
   void check_idle_gpu();
   /// has_collective: health.preflight also has nccl or gloo.
   void check_fabric(bool has_collective);

@@ -64,7 +64,8 @@ Result<> read_secrets(Work& work) {
   const Job& job = work.job;
   DLRUN_TRY_ASSIGN(work.job.settings.secrets,
                    work.is_spec()
-                       ? secrets_of_spec(work.context, job.experiment->loaded)
+                       ? secrets_of_spec(work.context, job.experiment->loaded,
+                                         work.stage != CheckStage::kSession)
                        : secrets_of_script(work.context, job.requests.secrets,
                                            job.experiment ? job.experiment->plan.secrets
                                                           : std::vector<SecretSource>()));

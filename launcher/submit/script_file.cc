@@ -51,17 +51,20 @@ std::string runs_of(std::string_view text) {
   return {};
 }
 
-/// Returns the different names in the lines `--secret NAME`, which are options of the rank agent.
-/// Each component has these lines. Somebody who edited the script may have added or removed some.
+/// Returns the different names in the lines `--secret NAME`, which are options of the rank agent,
+/// and `--webhook NAME` and `--mlflow-secret NAME`, which are options of lead. Each component has
+/// its own lines. Somebody who edited the script may have added or removed some.
 std::vector<std::string> secrets_in(std::string_view text) {
-  constexpr std::string_view kOption = "--secret ";
   std::vector<std::string> names;
   for (const auto line : split(text, '\n')) {
     const auto words = trim(line);
-    if (!words.starts_with(kOption)) continue;
-    const auto rest = trim(words.substr(kOption.size()));
-    const auto name = rest.substr(0, rest.find_first_of(" \t#"));
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.emplace_back(name);
+    for (const std::string_view option : {"--secret ", "--webhook ", "--mlflow-secret "}) {
+      if (!words.starts_with(option)) continue;
+      const auto rest = trim(words.substr(option.size()));
+      std::string name(rest.substr(0, rest.find_first_of(" \t#")));
+      if (std::find(names.begin(), names.end(), name) == names.end())
+        names.push_back(std::move(name));
+    }
   }
   return names;
 }
@@ -108,6 +111,10 @@ ScriptRequests requests_of_plan(const LaunchPlan& plan) {
   script.clusters = plan.clusters;
   script.comment = value_of("--comment");
   for (const SecretSource& secret : plan.secrets) script.secrets.push_back(secret.name);
+  for (const std::string& name : plan.lead_secrets) {
+    if (std::find(script.secrets.begin(), script.secrets.end(), name) == script.secrets.end())
+      script.secrets.push_back(name);
+  }
   script.requested = plan.requested;
   return script;
 }

@@ -181,6 +181,7 @@ void ListMaker::inspect(RunInspector& inspector, RunList& list) {
   const auto states = inspector.inspect_all(paths);
   auto state = states.begin();
   for (Listed& one : listed_) {
+    if (one.events) list.runs.push_back(*one.entry);
     if (!one.row) {
       const auto& found = *state++;
       if (found) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 
+#include "common/notice.h"
 #include "common/text.h"
 #include "runtime/agent/component_options.h"
 
@@ -161,6 +162,7 @@ std::vector<Option> options_of_run(LeadOptions& lead) {
            },
            {}},
           {"--container-error", text_into("--container-error", lead.container_message), {}},
+          {"--tensorboard", {}, [&lead] { lead.writes_tensorboard = true; }},
           {"--forward-usr1", {}, [&lead] { lead.forwards_usr1 = true; }},
           {"--borrowed", {}, [&lead] { lead.is_borrowed = true; }}};
 }
@@ -223,6 +225,43 @@ std::vector<Option> options_of_retry(RetryOptions& retry) {
       {"--signal-before",
        number_into("--signal-before", "seconds", 1, 65535, retry.signal_before_s),
        {}}};
+}
+
+std::vector<Option> options_of_reports(LeadOptions& lead) {
+  NotifyOptions& notify = lead.notify;
+  return {{"--notify",
+           [&notify](std::string_view value) -> Result<> {
+             notify.on.clear();
+             for (const auto occasion : split(value, ',')) {
+               if (std::find(kNoticeOccasions.begin(), kNoticeOccasions.end(), occasion) ==
+                   kNoticeOccasions.end())
+                 return fail(Errc::kUsage, "--notify '{}' is none of {}", printable(occasion),
+                             join(std::vector<std::string>(kNoticeOccasions.begin(),
+                                                           kNoticeOccasions.end()),
+                                  ", "));
+               notify.on.emplace_back(occasion);
+             }
+             return {};
+           },
+           {}},
+          {"--webhook",
+           [&notify](std::string_view value) -> Result<> {
+             // The message does not show the value: somebody may give the address by mistake.
+             if (value.empty() || value.find_first_of("=:/") != std::string_view::npos)
+               return fail(Errc::kUsage, "--webhook takes the name of a secret alone");
+             notify.webhook = value;
+             return {};
+           },
+           {}},
+          {"--mlflow", text_into("--mlflow", lead.mlflow.url), {}},
+          {"--mlflow-experiment", text_into("--mlflow-experiment", lead.mlflow.experiment), {}},
+          {"--mlflow-secret", text_into("--mlflow-secret", lead.mlflow.secret), {}},
+          {"--notify-word",
+           [&notify](std::string_view value) -> Result<> {
+             notify.command.emplace_back(value);
+             return {};
+           },
+           {}}};
 }
 
 Result<ComponentRole> parse_role(std::string_view text) {
@@ -355,7 +394,8 @@ Result<> parse_components(const std::vector<std::string>& arguments,
 Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
   LeadOptions lead;
   auto options = options_of_run(lead);
-  for (auto&& group : {options_of_health(lead), options_of_retry(lead.retry)})
+  for (auto&& group :
+       {options_of_health(lead), options_of_retry(lead.retry), options_of_reports(lead)})
     options.insert(options.end(), group.begin(), group.end());
   const auto command_at = std::find(arguments.begin(), arguments.end(), "--");
   const bool has_components =
@@ -559,6 +599,13 @@ Result<Invocation> parse_relay(const std::vector<std::string>& arguments) {
   return options;
 }
 
+/// Parses the options of `notify`, which only lead starts.
+Result<Invocation> parse_notify(const std::vector<std::string>& arguments) {
+  if (arguments.size() != 3 || arguments[1] != "--run" || !arguments[2].starts_with('/'))
+    return fail(Errc::kUsage, "notify: takes --run and an absolute path");
+  return NotifyHelperOptions{arguments[2]};
+}
+
 Result<Invocation> parse_sshd(const std::vector<std::string>& arguments) {
   SshdOptions options;
   for (std::size_t at = 1; at < arguments.size(); ++at) {
@@ -586,6 +633,7 @@ Result<Invocation> parse_arguments(const std::vector<std::string>& arguments) {
   if (word == "stage") return parse_stage(arguments);
   if (word == "collect") return parse_collect(arguments);
   if (word == "relay") return parse_relay(arguments);
+  if (word == "notify") return parse_notify(arguments);
   if (word == "sshd") return parse_sshd(arguments);
   if (word == "--help" || word == "-h") return HelpAsked{};
   if (word == "--version") return VersionAsked{};

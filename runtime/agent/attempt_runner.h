@@ -30,6 +30,7 @@
 #include "runtime/agent/step.h"
 #include "runtime/agent/stop_early.h"
 #include "runtime/agent/store_table.h"
+#include "runtime/agent/tensorboard_log.h"
 #include "runtime/agent/text_marks.h"
 
 namespace dlrun::agent {
@@ -66,6 +67,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
         signal_fd_(context.signal_fd),
         command_(context.command),
         controller_(context.controller),
+        notifier_(context.notifier),
         bystander_(context.bystander),
         ends_before_limit_(context.ends_before_limit),
         on_early_end_(context.on_early_end) {}
@@ -87,8 +89,12 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   /// Ends the attempt because a later one has begun elsewhere.
   void supersede(Clock::time_point now);
   [[nodiscard]] std::chrono::milliseconds next_wait() const;
-  /// Writes the last samples. Call it once the attempt is over, and tick() no more.
-  void write_last_samples() { write_samples(Clock::now(), true); }
+  /// Writes the last samples and the rest of the event file for TensorBoard, for which it waits at
+  /// most one second. Call it once the attempt is over, and tick() no more.
+  void write_last_samples() {
+    write_samples(Clock::now(), true);
+    close_tensorboard();
+  }
   /// Passes on the rest of the step's output. Returns true once the step has ended.
   bool tick_step() {
     if (step_) step_->tick();
@@ -111,7 +117,11 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
     for (const auto peer : peers) gate_->send(peer, payload);
   }
   void record(const RunEvent& event) override {
-    if (!is_superseded_) events_.record(event, component_name());
+    if (is_superseded_) return;
+    events_.record(event, component_name());
+    const auto* statistics = std::get_if<events::RankStatistics>(&event);
+    if (tensorboard_ && statistics != nullptr)
+      tensorboard_->on_statistics(*statistics, std::chrono::system_clock::now());
   }
   void say(std::string_view line) override {
     const auto text =
@@ -186,6 +196,8 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void confirm_node_failure(Clock::time_point now);
   void on_limit_known(const Result<JobFacts>& facts);
   void close_local_log();
+  void open_tensorboard();
+  void close_tensorboard();
   void answer(const std::vector<StoreTable::Answer>& answers);
 
   /// The sender of a message, and the time when it arrived.
@@ -230,6 +242,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   int signal_fd_;
   const std::vector<std::string>& command_;
   const Controller* controller_;
+  Notifier* notifier_;
   pid_t bystander_;
   bool ends_before_limit_;
   const std::function<void(const AttemptEnd&)>& on_early_end_;
@@ -242,6 +255,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   std::unique_ptr<Attempt> attempt_;
   std::unique_ptr<AttemptWatch> watch_;
   std::unique_ptr<StopEarly> stop_early_;
+  std::unique_ptr<TensorboardLog> tensorboard_;  ///< nullptr: not wanted, or it cannot be written
   std::unique_ptr<Step> step_;
   BackgroundCall<Result<JobFacts>> limit_;
   std::vector<Broadcast> broadcasts_;  ///< files to send to the nodes before they stage

@@ -44,7 +44,10 @@ LeadOptions ComponentsRunner::options_for(const ComponentOptions& component) con
   if (component.ready.kind == ReadyCheck::Kind::kJoined && component.ready.timeout)
     options.join_timeout = *component.ready.timeout;
   if (component.role == ComponentRole::kService) options.idle_gpu_after.reset();
-  if (&component != &leading_component(context_.options.components)) options.stop_early = {};
+  if (&component != &leading_component(context_.options.components)) {
+    options.stop_early = {};
+    options.writes_tensorboard = false;
+  }
   return options;
 }
 
@@ -156,10 +159,11 @@ void ComponentsRunner::start(std::size_t at) {
   slot.has_joined = slot.is_over = false;
   slot.ended_at.reset();
   slot.began = Clock::now();
-  slot.context.emplace(AttemptContext{
-      slot.lead, context_.env, context_.identity, context_.run, context_.events, context_.loop,
-      context_.out, context_.err, context_.signal_fd, slot.command, context_.controller,
-      context_.bystander, context_.ends_before_limit, [](const AttemptEnd&) {}});
+  slot.context.emplace(
+      AttemptContext{slot.lead, context_.env, context_.identity, context_.run, context_.events,
+                     context_.loop, context_.out, context_.err, context_.signal_fd, slot.command,
+                     context_.controller, is_leading(slot) ? context_.notifier : nullptr,
+                     context_.bystander, context_.ends_before_limit, [](const AttemptEnd&) {}});
   slot.runner = std::make_unique<AttemptRunner>(
       *slot.context, ComponentContext{.options = slot.options,
                                       .gate = *gate_,

@@ -106,6 +106,7 @@ Result<EventLog> EventLog::open(const std::filesystem::path& path) {
 }
 
 void EventLog::record(const RunEvent& event, const std::string& component) {
+  if (observer_) observer_(event, attempt_, component);
   auto object =
       object_of({utc_timestamp(std::chrono::system_clock::now()), attempt_, event, component});
   for (auto& value : object) value = shortened(value);

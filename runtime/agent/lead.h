@@ -31,6 +31,20 @@ struct KnownBadOptions {
   std::chrono::seconds time{7 * 24 * 3600};
 };
 
+/// Options of notify.
+struct NotifyOptions {
+  std::vector<std::string> on{};       ///< occasions (common/notice.h); empty: no notices
+  std::string webhook{};               ///< the secret that holds the address; empty: none
+  std::vector<std::string> command{};  ///< argv with placeholders; empty: none
+};
+
+/// Options of track.mlflow.
+struct MlflowOptions {
+  std::string url{};  ///< of the server; empty: no record there
+  std::string experiment{};
+  std::string secret{};  ///< the secret that holds the token; empty: none
+};
+
 struct LeadOptions {
   std::filesystem::path runs = "runs";  ///< parent of a new run directory if DLRUN_RUN is not set
   std::string name = "run";
@@ -45,7 +59,10 @@ struct LeadOptions {
   bool ends_idle_gpus = false;  ///< idle GPUs end the run instead of only causing a warning
   RetryOptions retry;
   KnownBadOptions known_bad;
-  StopRule stop_early{};  ///< the rule by which this point of a sweep may end early
+  NotifyOptions notify{};
+  MlflowOptions mlflow{};
+  bool writes_tensorboard = false;  ///< track.tensorboard
+  StopRule stop_early{};            ///< the rule by which this point of a sweep may end early
   /// The program is dlrun's own (`rank --trusted`) and reports progress from its first step on.
   bool always_reports = false;
   /// The ranks' `--preflight` option: the checks that run before the programs start. Empty: none.

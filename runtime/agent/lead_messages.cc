@@ -139,6 +139,10 @@ void AttemptRunner::handle(const Sender& from, const to_lead::Get& get) {
 void AttemptRunner::handle(const Sender& from, const to_lead::Progress& progress) {
   attempt_->on_progress(from.rank, progress.body, from.now);
   if (stop_early_ && from.rank == 0) stop_early_->on_progress(progress.body);
+  if (notifier_ != nullptr && from.rank == 0 && !is_superseded_)
+    notifier_->on_report(progress.body, std::chrono::system_clock::now(), from.now);
+  if (tensorboard_ && from.rank == 0 && !is_superseded_)
+    tensorboard_->on_report(progress.body, std::chrono::system_clock::now(), from.now);
 }
 
 void AttemptRunner::handle(const Sender& from, const to_lead::Table& table) {

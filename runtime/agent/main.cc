@@ -1,11 +1,12 @@
 // The program dlrun-agent, which runs in the job's allocation: `lead` in the batch step, `rank`
 // around every task, `autopsy`, `stage` and `collect` beside its program, `relay` and `sshd` for
-// `dlrun forward` and `dlrun ssh-config`.
+// `dlrun forward` and `dlrun ssh-config`, `notify` beside lead.
 
 #include <unistd.h>
 
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <variant>
 #include <vector>
@@ -46,6 +47,11 @@ int main(int argc, char** argv) {
     return print_failure(run_relay(*relay));
   if (const auto* sshd = std::get_if<SshdOptions>(&*invocation))
     return print_failure(run_sshd(*sshd, env));
+  if (const auto* notify = std::get_if<NotifyHelperOptions>(&*invocation)) {
+    return run_notify_helper(*notify, env, [](std::string_view line) {
+      std::fprintf(stderr, "dlrun: %.*s\n", static_cast<int>(line.size()), line.data());
+    });
+  }
   if (std::holds_alternative<VersionAsked>(*invocation)) {
     std::puts("dlrun-agent " DLRUN_VERSION);
   } else {

@@ -52,6 +52,8 @@ constexpr std::chrono::seconds kStepLinger{90};  ///< longest wait for srun afte
 constexpr milliseconds kAskAgain{2000};
 constexpr std::size_t kOwnFiles = 64;
 constexpr std::size_t kLocalLogQueueBytes = 4U << 20U;
+/// Time to write the rest of the event file at the end of an attempt.
+constexpr milliseconds kTensorboardLimit{1000};
 constexpr milliseconds kLocalLogLimit{5000};  ///< time to write the rest of local.out
 
 /// Returns the node list of the step: the nodes that lead chose, those of its component of a
@@ -127,6 +129,7 @@ void AttemptRunner::begin() {
     attempt_->on_step_end(exit_code_of(started.error()), started.error().message, Clock::now());
   if (!options_.stop_early.metric.empty())
     stop_early_ = std::make_unique<StopEarly>(options_.stop_early, run_.directory);
+  if (options_.writes_tensorboard) open_tensorboard();
 }
 
 Result<AttemptEnd> AttemptRunner::run() {
@@ -139,6 +142,7 @@ Result<AttemptEnd> AttemptRunner::run() {
   wait_for_step();
   step_.reset();
   close_local_log();
+  close_tensorboard();
   if (signals) loop_.unwatch(*signals);
   return attempt_->end();
 }
@@ -216,6 +220,30 @@ Result<> AttemptRunner::start_step() {
   if (!step) return tl::unexpected<Error>(std::move(step.error()));
   step_ = std::move(*step);
   return {};
+}
+
+void AttemptRunner::open_tensorboard() {
+  auto log = TensorboardLog::open(run_.directory, run_.attempt, host_,
+                                  std::chrono::system_clock::now(), Clock::now());
+  if (log) {
+    tensorboard_ = std::move(*log);
+    return;
+  }
+  const auto message = fmt::format("track.tensorboard: {}", log.error().message);
+  say(message);
+  record(events::Warning{.message = message});
+}
+
+void AttemptRunner::close_tensorboard() {
+  if (!tensorboard_) return;
+  const bool is_written = tensorboard_->drain(kTensorboardLimit);
+  const auto failure = tensorboard_->take_failure();
+  tensorboard_.reset();
+  if (is_written && !failure) return;
+  const auto message = fmt::format("track.tensorboard: the event file lacks values{}{}",
+                                   failure ? ": " : "", failure ? failure->message : "");
+  say(message);
+  record(events::Warning{.message = message});
 }
 
 /// Closes local.out. Warns the user if output is missing from it.

@@ -93,8 +93,14 @@ bool LeadOutputs::wait_for_record() const {
   return agent::wait_for_record({loop, events, err, signal_fd});
 }
 
+void LeadOutputs::end_notices() const {
+  if (notifier == nullptr) return;
+  if (const auto problem = notifier->finish()) say(*problem);
+}
+
 int LeadOutputs::close(int code) const {
   std::ignore = wait_for_record();
+  end_notices();
   if (const auto failure = events.take_failure()) {
     say(fmt::format("{}; the run's record is incomplete", failure->message));
   }
@@ -125,8 +131,8 @@ int RunLeader::run() {
     bool is_recorded = false;
     auto led = run_attempt({options_, env_, identity_, run_, events_, outputs_.loop, outputs_.out,
                             outputs_.err, outputs_.signal_fd, command_,
-                            controller_ ? &*controller_ : nullptr, bystander_, may_requeue,
-                            [&](const AttemptEnd& end) {
+                            controller_ ? &*controller_ : nullptr, outputs_.notifier, bystander_,
+                            may_requeue, [&](const AttemptEnd& end) {
                               is_recorded = end.cause == Cause::kNone && !may_be_requeued(end);
                               if (is_recorded) record_end(end);
                             }});
@@ -455,7 +461,12 @@ bool RunLeader::blame_job(AttemptEnd& end) {
 }
 
 int RunLeader::leave(int code) {
-  if (bystander_ > 0) std::ignore = ends_within(bystander_, kSurroundingsLimit);
+  // The record must be on the disk before lead waits for anything else.
+  if (outputs_.notifier != nullptr) std::ignore = outputs_.wait_for_record();
+  outputs_.end_notices();
+  // The helper of the notices is also the bystander, and end_notices() has waited for it.
+  if (bystander_ > 0 && outputs_.notifier == nullptr)
+    std::ignore = ends_within(bystander_, kSurroundingsLimit);
   return outputs_.close(code);
 }
 

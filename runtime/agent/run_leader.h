@@ -12,6 +12,7 @@
 #include "runtime/agent/controller.h"
 #include "runtime/agent/event_log.h"
 #include "runtime/agent/lead.h"
+#include "runtime/agent/notifier.h"
 #include "runtime/agent/run_attempt.h"
 #include "runtime/agent/run_claim.h"
 #include "runtime/agent/sink.h"
@@ -25,11 +26,15 @@ struct LeadOutputs {
   Sink& out;
   Sink& err;
   int signal_fd;
+  Notifier* notifier = nullptr;  ///< nullptr: there are no notices
 
   void say(std::string_view line) const;
   /// Waits until the record is on the disk. Returns false, after a message on err, if it is not.
   [[nodiscard]] bool wait_for_record() const;
-  /// Writes the rest of all outputs and returns code.
+  /// Lets the notices that are left be sent, for at most Notifier::kFinishLimit. Call it after the
+  /// run's end is recorded. Later calls do nothing.
+  void end_notices() const;
+  /// Writes the rest of all outputs and returns code. Calls end_notices().
   int close(int code) const;
 };
 

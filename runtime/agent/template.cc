@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <vector>
 
 #include "common/text.h"
@@ -24,6 +25,16 @@ std::string addresses(const TemplateValues& f) {
   std::string text;
   for (const auto& member : f.table) text += (text.empty() ? "" : ",") + member.text();
   return text;
+}
+
+/// Returns the name of a run that is unique among the runs of a folder and the same in all
+/// attempts.
+std::string run_id_of(const std::filesystem::path& run) {
+  const auto array = run.parent_path().filename().string();
+  constexpr std::string_view kArray = "array-";
+  if (!array.starts_with(kArray)) return run.filename().string();
+  return run.parent_path().parent_path().filename().string() + "-" + array.substr(kArray.size()) +
+         "-" + run.filename().string();
 }
 
 constexpr std::array kTemplateFields{
@@ -59,6 +70,7 @@ constexpr std::array kTemplateFields{
           [](const TemplateValues& f) { return tf_config(f.roles, f.table, f.world.rank); },
           {.port = true, .table = true, .roles = true}},
     Field{"run", [](const TemplateValues& f) { return f.run; }},
+    Field{"run_id", [](const TemplateValues& f) { return run_id_of(f.run); }},
     Field{"attempt", [](const TemplateValues& f) { return std::to_string(f.attempt); }},
     Field{"job", [](const TemplateValues& f) { return f.job; }},
 };

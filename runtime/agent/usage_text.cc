@@ -44,6 +44,14 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
   --known-bad-for SECONDS time for which a bad node is remembered (604800)
   --grow-memory FACTOR    after an end for lack of memory, requeue the job with FACTOR times as much
   --memory-limit MIB      the largest memory that --grow-memory requests
+  --tensorboard           write the reports of rank 0 to an event file in the run's tensorboard/
+  --mlflow URL            record the run on this MLflow server
+  --mlflow-experiment NAME  experiment of that server
+  --mlflow-secret NAME    secret of the run with the token for that server
+  --notify OCCASIONS      send notices about these: started, completed, failed, cancelled,
+                          restarted, hang; separated by commas alone
+  --webhook NAME          secret of the run with the address of a webhook that gets the notices
+  --notify-word WORD      word of a command that gets the notices; repeatable
   --signal-before SECONDS time between the signal USR1 and the time limit
 options of one component of a job with several programs:
   --component NAME        its name
@@ -63,7 +71,7 @@ rank runs the program of one task:
   --env NAME=TEMPLATE     variable for the program; dlrun fills in {rank} {world_size}
                           {local_rank} {local_world_size} {node_rank} {nnodes} {addr}
                           {master_addr} {master_port} {master} {port} {nproc_per_node} {addresses}
-                          {role} {role_index} {tf_config} {run} {attempt} {job}
+                          {role} {role_index} {tf_config} {run} {run_id} {attempt} {job}
   --word TEMPLATE         word before PROGRAM, such as the name of a launcher
   --nproc-per-node N      value of {nproc_per_node} (1)
   --roles ROLES           numbers of ranks that are not workers: chief=1,ps=2,evaluator=1

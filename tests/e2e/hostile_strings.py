@@ -581,6 +581,9 @@ def is_word(key, text, word):
     # The option of lead also says whether a smaller or a larger result is better.
     if key == "sweep.stop_early.metric":
         return word.startswith((b"min:", b"max:")) and is_derived_value(key, text, word[4:])
+    # The agent reads the value as a template, in which a brace is written twice.
+    if key == "track.wandb.project":
+        return word == b"WANDB_PROJECT=" + text.replace("{", "{{").replace("}", "}}").encode()
     # The option also has dlrun's own mounts. A path without a target is mounted at the same place.
     if key == "container.mounts":
         both = re.match(rb"--container-mounts=([^:,]*):([^:,]*),", word)

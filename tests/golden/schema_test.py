@@ -83,6 +83,7 @@ class Schema(unittest.TestCase):
                 and "needs environment." not in line and "needs profile.tool" not in line
                 and "download.path is missing" not in line
                 and "download.files is missing" not in line
+                and "needs notify." not in line and "needs track." not in line
                 and "needs train.local_steps" not in line and "needs train.device: cuda" not in line
                 and "needs train.data.dataset: patches" not in line
                 and "sweep.parameters is missing" not in line and "No such file" not in line
@@ -178,6 +179,11 @@ class Schema(unittest.TestCase):
                                   "[{run: a, b: c}]"]),
             "profile": (["nsys", "{tool: perf, ranks: [0], delay: 2m, for: 30s}"],
                         ["gdb", "{tool: gdb}", "{tools: nsys}", "{tool: nsys, for: soon}"]),
+            "notify.on": (["[failed, hang]", "failed"], ["often", "[often]", "{a: b}"]),
+            "notify.webhook": (["{secret: SLACK_URL}", "{url: 'https://h/x'}"],
+                               ["{secrets: A}", "[a]"]),
+            "track": (["{tensorboard: true, wandb: {project: p, mode: offline}}"],
+                      ["{tensorboard: maybe}", "{mlflow: [a]}", "{wandb: {mode: later}}"]),
             "environment.vars": (['{A: 1, B: "x\\ny", C: true, D: 1.5}'],
                                  ["{1X: a}", "{DLRUN_RANK: 3}", "{UID: 1}", "{A: [1]}", "[A]"]),
             "environment.secrets": (["[A, B_1]", "[A, {name: B, file: ~/b}]"],

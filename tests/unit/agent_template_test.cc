@@ -32,6 +32,13 @@ TEST_CASE("every template field is replaced") {
   CHECK(expanded("B={master_addr}:{master_port}@{addr}") == "B|10.0.0.1:29501@10.0.0.3");
   CHECK(expanded("M={master}") == "M|10.0.0.1:29501");
   CHECK(expanded("C={run}/{attempt}-{job}") == "C|/runs/x/3-77_1");
+  CHECK(expanded("W={run_id}") == "W|x");
+}
+
+TEST_CASE("the id of a sweep's point names the sweep, its array and its task") {
+  auto fields = kFields;
+  fields.run = "/runs/sweep-1/array-2/7";
+  CHECK(Template::parse("{run_id}")->expand(fields) == "sweep-1-2-7");
 }
 
 TEST_CASE("a template can have the rank's port, its role, and every rank's address") {

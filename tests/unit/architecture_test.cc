@@ -110,6 +110,7 @@ TEST_CASE("cli includes only the public headers of launcher/runs, and none of la
   const std::vector<std::string_view> public_headers{
       "launcher/runs/autopsy_groups.h", "launcher/runs/index.h",
       "launcher/runs/last_words.h",     "launcher/runs/log_file.h",
+      "launcher/runs/notice_relay.h",   "launcher/runs/tracked_record.h",
       "launcher/runs/ownership.h",      "launcher/runs/resolve.h",
       "launcher/runs/status.h",         "launcher/runs/sweep_record.h",
       "launcher/runs/tools.h",          "launcher/runs/provenance.h"};

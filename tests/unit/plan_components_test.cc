@@ -207,6 +207,25 @@ TEST_CASE("a run in an allocation that the user already has refuses components")
             "exp.yaml:4:3: error: components: dlrun run starts one program in an allocation"));
 }
 
+TEST_CASE("lead gets notify and track, and the first main component gets the variables of wandb") {
+  const LaunchPlan plan = planned(
+      fmt::format("{}notify: {{command: [tell.sh]}}\ntrack: {{tensorboard: true, wandb: {{project: "
+                  "p}}}}\n",
+                  kThree));
+  CHECK(has(words(plan.lead_options), "--notify-word=tell.sh"));
+  CHECK(has(words(plan.lead_options), "--tensorboard"));
+  REQUIRE(plan.components.size() == 3);
+  for (const PlannedComponent& component : plan.components) {
+    CAPTURE(component.name);
+    CHECK_FALSE(has(words(component.options), "--notify"));
+    const auto& variables = component.plan.rank_env;
+    const bool has_wandb =
+        std::any_of(variables.begin(), variables.end(),
+                    [](const PlannedVariable& one) { return one.name == "WANDB_RUN_ID"; });
+    CHECK(has_wandb == (component.name == "trainer"));
+  }
+}
+
 TEST_CASE("all memory of a node, and an unknown amount, reach the request of the allocation") {
   const auto request = [](std::string_view first, std::string_view second) {
     return words(

@@ -352,6 +352,7 @@ TEST_CASE("a hostile string in any other key is refused or stays inside its own 
                                       "launch.cpu_bind",
                                       "launch.gpu_bind",
                                       "launch.srun.network",
+                                      "track.wandb.project",
                                       "environment.venv",
                                       "environment.conda.name",
                                       "environment.uv.project",

@@ -4,6 +4,7 @@
 
 #include "common/cause_words.h"
 #include "common/joined.h"
+#include "common/notice.h"
 #include "launcher/spec/keys/key_row.h"
 
 namespace dlrun::keys {
@@ -102,6 +103,66 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "The profile ends after this time. The program goes on.",
    .fallback = "to the end of the program", .example = "30s"},
 
+  {.path = "notify.on", FIELD(notify.on), .format = Format::kChoice,
+   .choices = kJoined<kNoticeOccasions>,
+   .help = "dlrun tells people about these occasions. failed: the run has failed or reached its "
+           "time limit. restarted: another attempt follows. hang: an attempt has hung, whatever "
+           "follows. started: all ranks of the first attempt run. The message names the run, the "
+           "cause, the rank with its node and last output, and the progress.",
+   .fallback = "[failed, hang, completed] if another key of notify is given",
+   .example = "[failed, restarted, hang, completed]"},
+  {.path = "notify.webhook.secret", FIELD(notify.webhook_secret),
+   .help = "Messages go to the address in this variable of your environment at submission. Slack, "
+           "Mattermost, Teams and Discord get their own form, any other address a JSON object. "
+           "The address is in no script, argument, log or record. If nodes cannot reach the "
+           "address, the next `dlrun ls`, `top`, `wait` or `notify --relay` on a login node sends "
+           "the message.",
+   .example = "SLACK_URL"},
+  {.path = "notify.webhook.url", FIELD(notify.webhook_url),
+   .help = "Messages go to this address. A spec is a file that you may share, and the run keeps a "
+           "copy of it: use notify.webhook.secret for an address that grants access.",
+   .example = "https://ntfy.example.org/my-runs"},
+  {.path = "notify.command", FIELD(notify.command), .format = Format::kLines,
+   .help = "dlrun runs this command for each message, on the first node, with the text on its "
+           "standard input. {subject}, {run}, {job} and {event} are replaced. If the command "
+           "fails, `dlrun notify --relay RUN` on a login node runs it again.",
+   .example = "[mail, -s, \"{subject}\", me@example.org]"},
+
+  {.path = "track.tensorboard", FIELD(track.tensorboard),
+   .help = "With true lead writes an event file for TensorBoard to tensorboard/ of the run's "
+           "directory: all numbers that the program reports through $DLRUN_PROGRESS (the trainer "
+           "reports loss, accuracy, lr and samples_per_s), and the use of CPUs, GPUs and memory.",
+   .fallback = "false", .example = "true"},
+
+  {.path = "track.mlflow.url", FIELD(track.mlflow_url),
+   .help = "dlrun records the run on the MLflow server at this address: the values of the spec as "
+           "parameters, all numbers that the program reports as metrics, commit and job as tags. "
+           "All attempts are one run of MLflow. `dlrun track sync` sends later what nodes could "
+           "not send.",
+   .example = "https://mlflow.example.org"},
+  {.path = "track.mlflow.experiment", FIELD(track.mlflow_experiment),
+   .help = "The run belongs to this experiment of the server, which dlrun creates if it is "
+           "missing.",
+   .fallback = "the run's name", .example = "mnist"},
+  {.path = "track.mlflow.secret", FIELD(track.mlflow_secret),
+   .help = "The server gets the token in this variable of your environment at submission, in the "
+           "header Authorization. The program does not get it.",
+   .example = "MLFLOW_TRACKING_TOKEN"},
+
+  {.path = "track.wandb.project", FIELD(track.wandb_project),
+   .help = "The program finds WANDB_PROJECT, WANDB_DIR (the run's directory), and a WANDB_RUN_ID "
+           "that is the same in all attempts, with WANDB_RESUME=allow: after a restart, the "
+           "program's own wandb continues its run. Pass WANDB_API_KEY with environment.secrets.",
+   .example = "mnist"},
+  {.path = "track.wandb.entity", FIELD(track.wandb_entity),
+   .help = "The program finds this user or team in WANDB_ENTITY.",
+   .example = "my-team"},
+  {.path = "track.wandb.mode", FIELD(track.wandb_mode), .format = Format::kChoice,
+   .choices = "online offline",
+   .help = "The program finds this value in WANDB_MODE. offline is for nodes without a way out: "
+           "`wandb sync` uploads the files in wandb/ of the run's directory later.",
+   .fallback = "the mode that wandb chooses", .example = "offline"},
+
   {.path = "after.ok", FIELD(after.ok),
    .help = "The job starts when these have succeeded: runs by name, id or path, or Slurm job ids. "
            "Slurm cancels a job that can never start.",
@@ -189,17 +250,6 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "This file of mode 0600 contains the token that `scontrol token` prints. A socket needs "
            "no token.",
    .example = "~/.config/dlrun/token"},
-
-  // Reserved keys of parts that do not exist yet. dlrun reports them as not supported, not as
-  // spelling errors.
-  {.path = "notify.webhook",
-   .help = "dlrun sends notifications to this address."},
-  {.path = "notify.on",
-   .help = "dlrun sends notifications about these events."},
-  {.path = "track.mlflow",
-   .help = "dlrun records the run on this MLflow server."},
-  {.path = "track.tensorboard",
-   .help = "dlrun writes TensorBoard events."},
 };
 // clang-format on
 
