@@ -43,8 +43,8 @@ constexpr std::array<std::string_view, 6> kOptionsOfNodes{
     "--nodes", "--ntasks-per-node", "--cpus-per-task", "--gpus-per-node", "--gres", "--mem"};
 
 template <std::size_t kSize>
-[[nodiscard]] bool is_among(const std::array<std::string_view, kSize>& names,
-                            std::string_view name) {
+[[nodiscard]] bool is_option_of(const std::array<std::string_view, kSize>& names,
+                                std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
@@ -156,7 +156,7 @@ LaunchPlan ComponentPlanner::plan_whole() {
   whole.directives();
   if (!layout_.is_hetjob) {
     for (PlannedOption& directive : whole.plan_.directives) {
-      if (is_among(kOptionsOfNodes, directive.option)) directive.key = "components";
+      if (is_option_of(kOptionsOfNodes, directive.option)) directive.key = "components";
     }
   }
   if (whole.plan_.server) whole.check_rest_directives();
@@ -172,7 +172,7 @@ void ComponentPlanner::plan_parts(LaunchPlan& plan) {
     part.count_resources();
     part.directives();
     std::erase_if(part.plan_.directives, [](const PlannedOption& directive) {
-      return !is_among(kOptionsOfParts, directive.option);
+      return !is_option_of(kOptionsOfParts, directive.option);
     });
     add_requested(plan.requested, part.plan_.requested);
     plan.parts.push_back(std::move(part.plan_.directives));

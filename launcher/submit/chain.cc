@@ -38,7 +38,7 @@ Result<Link> plan_link(const Context& context, Reporter& reporter, const std::st
 }
 
 /// Makes the job wait for the run.
-void wait_for(Job& job, const RunDirectory& run) {
+void wait_for_run(Job& job, const RunDirectory& run) {
   Experiment& experiment = *job.experiment;
   const std::string key = "after.ok";
   experiment.loaded.spec.after.ok.push_back(run.path.string());
@@ -74,7 +74,7 @@ Result<Chain> submit_chain(Context& context, Reporter& reporter, RunInspector& i
   }
   Chain chain;
   for (Link& link : links) {
-    if (!chain.submitted.empty()) wait_for(link.job, chain.submitted.back().run);
+    if (!chain.submitted.empty()) wait_for_run(link.job, chain.submitted.back().run);
     auto submitted = submit_link(context, reporter, inspector, std::move(link));
     if (!submitted) {
       if (chain.submitted.empty()) return tl::unexpected<Error>(std::move(submitted.error()));
