@@ -75,8 +75,9 @@ constexpr const char* kFooter =
     "a Slurm job id, a path, or `last`.\n"
     "Exit codes: 0 ok, 1 dlrun itself failed (for example, a full disk), 2 wrong usage or invalid "
     "spec,\n"
-    "3 Slurm refused, 4 the Slurm controller does not answer, 5 the run failed, 6 not found,\n"
-    "130 interrupted, 141 the reader of the output is gone.";
+    "3 Slurm refused, 4 no answer (of the Slurm controller, of the host of -H, or of a search "
+    "program),\n"
+    "5 the run failed, 6 not found, 130 interrupted, 141 the reader of the output is gone.";
 
 /// Returns the command's name: the first argument that is not an option of dlrun itself, because
 /// these options may precede the name. Returns an empty text if there is no such argument.
@@ -151,12 +152,6 @@ std::string parse_error_text(const CLI::App& app, const CLI::ParseError& error,
 
 bool has_text(const Error& error) {
   return !error.message.empty() || !error.diagnostics.empty();
-}
-
-/// Prints the problems with places, then the message.
-void print_failure(const Cli& cli, const Error& error) {
-  if (!error.diagnostics.empty()) print_diagnostics(cli, error.diagnostics.all());
-  if (!error.message.empty()) print_error(cli, error.message);
 }
 
 /// Returns the exit code for the result of a command. If standard output did not accept everything

@@ -15,7 +15,7 @@ bool can_ask() {
 }
 
 int print_reason(const Cli& cli, const Error& error) {
-  print_error(cli, error.message);
+  print_failure(cli, error);
   return exit_code_of(error.code);
 }
 

@@ -109,8 +109,8 @@ void add_forward(CLI::App& root, Action& action) {
       .type_name("NAME");
   command.flag(
       "--socket", options->socket,
-      "Listen on a unix socket that only you can open (default if you logged in by ssh and "
-      "give no LOCAL)");
+      "Listen on a unix socket that only you can open (default if you logged in by ssh, unless "
+      "you give a local port as PORT:LOCAL)");
   command.flag("--any-user", options->any_user,
                "Connect to programs of other users of the node, too (default: only to yours and "
                "root's)");

@@ -88,7 +88,7 @@ void add_render(CLI::App& root, Action& action) {
   command.option("-o,--output", options->output, "File to write instead of standard output")
       .type_name("FILE");
   command.flag("--force", options->force,
-               "Overwrite the file even if it was edited or is another file");
+               "Overwrite the file even if it is an edited script, or no script of dlrun");
   command
       .option("--point", options->point, "Point of a sweep whose script to print, counted from 0")
       .type_name("N")

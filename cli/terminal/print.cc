@@ -64,6 +64,11 @@ void print_diagnostics(const Cli& cli, const std::vector<Diagnostic>& diagnostic
   print_aside(cli, Text::of_lines(format_diagnostics(diagnostics)));
 }
 
+void print_failure(const Cli& cli, const Error& error) {
+  if (!error.diagnostics.empty()) print_diagnostics(cli, error.diagnostics.all());
+  if (!error.message.empty()) print_error(cli, error.message);
+}
+
 void print_aside(const Cli& cli, const Text& text) {
   flush_output();
   write_to(stderr, text.render(cli.colour_err));

@@ -43,6 +43,8 @@ void print_warning(const Cli& cli, std::string_view message);
 /// Prints a remark for people, which scripts do not read, to standard error.
 void print_note(const Cli& cli, std::string_view message);
 void print_diagnostics(const Cli& cli, const std::vector<Diagnostic>& diagnostics);
+/// Prints an error: the problems with places, then the message.
+void print_failure(const Cli& cli, const Error& error);
 /// Prints text without a prefix, such as a question, to standard error.
 void print_aside(const Cli& cli, const Text& text);
 

@@ -76,7 +76,8 @@ Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& h
   names.insert(names.end(), list.files.begin(), list.files.end());
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
-  // The file keeps the union of both lists until rsync has deleted the old files on the host.
+  // Until rsync has deleted them on the host, the file also keeps the names of files that no longer
+  // exist here.
   const std::string before = joined_names(names), after = joined_names(list.files);
   if (!earlier || *earlier != before) DLRUN_TRY(write_file_atomic(file, before));
   Command command;

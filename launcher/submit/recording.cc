@@ -32,8 +32,8 @@ Result<RunDirectory> record(const Context& context, Reporter& reporter, const st
                             TokenClaim* claim) {
   auto run = create_run_directory(runs_dir, name, std::chrono::system_clock::now());
   if (!run) return run;
-  // A run counts as another user's if its path leads through a link of that user. The caller chose
-  // this runs folder, so the recorded path has no links.
+  // Through another user's link, this new run would count as that user's. The caller chose the
+  // runs folder, so the link is trusted: the recorded path is the one behind the links.
   if (foreign_folder(run->path)) {
     std::error_code error, ignored;
     auto path = std::filesystem::canonical(run->path, error);

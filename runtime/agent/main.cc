@@ -1,5 +1,6 @@
 // The program dlrun-agent, which runs in the job's allocation: `lead` in the batch step, `rank`
-// around every task, `relay` and `sshd` for `dlrun forward` and `dlrun ssh-config`.
+// around every task, `autopsy` for the stacks of a rank that hangs, `relay` and `sshd` for `dlrun
+// forward` and `dlrun ssh-config`.
 
 #include <unistd.h>
 

@@ -1,10 +1,11 @@
 #pragma once
 // Detects failed or hanging collectives on a device.
 //
-// The call that starts a collective on a device returns before the collective ends. An aborted
-// collective ends too: work that waits for it continues with partial sums, and no call fails. The
-// watch therefore remembers when a collective was last started and aborts collectives that take too
-// long. After an abort it returns an error to every caller.
+// The call that starts a collective on a device returns before the collective ends. The watch
+// therefore remembers when a collective was last started, and aborts collectives that take too
+// long. An aborted collective ends, too: work that waits for it continues with partial sums, and
+// the library reports no error. After an abort, the watch therefore returns an error to every
+// caller.
 
 #include <chrono>
 #include <mutex>
@@ -32,7 +33,8 @@ class CollectiveWatch {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `device` must outlive this object. `timeout` limits one collective, measured from its start.
+  /// `device` must outlive this object. `timeout` limits the time from the last start of a
+  /// collective until all have ended.
   CollectiveWatch(DeviceCollectives& device, std::chrono::milliseconds timeout)
       : device_(device), timeout_(timeout) {}
 

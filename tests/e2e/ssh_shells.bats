@@ -24,7 +24,7 @@ load ssh
     use_shell bash
 }
 
-@test "the commands of README's table work with the login shells bash, tcsh and fish" {
+@test "with bash, tcsh and fish a job is checked, submitted, followed, resubmitted and cancelled" {
     local shell run
     make_code
     for shell in bash tcsh fish; do
@@ -50,7 +50,7 @@ load ssh
     use_shell bash
 }
 
-@test "a host that is 40 ms away gets a job, and its status" {
+@test "submit, wait and status work with a host that is 40 ms away" {
     local run
     make_code
     run=$(laptop -H far submit exp.yaml --json | jq -r .run)

@@ -104,31 +104,35 @@ bool is_closed(const UniqueFd& socket, milliseconds limit) {
   return false;
 }
 
+/// Lead, and a rank that it has admitted.
+struct JoinedRank {
+  JoinedRank() {
+    REQUIRE(crypto);
+    REQUIRE(rank);
+  }
+  Result<> crypto = init_crypto();
+  Key secret = random_key();
+  Echo lead{secret};
+  Result<Link> rank = connect_rank(lead.port, secret);
+};
+
 TEST_CASE("a rank is admitted, and messages of any size pass both ways") {
-  REQUIRE(init_crypto());
-  const auto secret = random_key();
-  Echo lead(secret);
-  auto rank = connect_rank(lead.port, secret);
-  REQUIRE(rank);
-  CHECK(rank->address() == "127.0.0.1");
-  CHECK(echoes(*rank, "hello"));
-  CHECK(echoes(*rank, std::string(kPayloadLimitBytes, 'x')));
-  CHECK(echoes(*rank, ""));
+  JoinedRank joined;
+  CHECK(joined.rank->address() == "127.0.0.1");
+  CHECK(echoes(*joined.rank, "hello"));
+  CHECK(echoes(*joined.rank, std::string(kPayloadLimitBytes, 'x')));
+  CHECK(echoes(*joined.rank, ""));
 }
 
 TEST_CASE("a large message leaves no large buffers behind at lead") {
-  REQUIRE(init_crypto());
-  const auto secret = random_key();
-  Echo lead(secret);
-  auto rank = connect_rank(lead.port, secret);
-  REQUIRE(rank);
-  CHECK(echoes(*rank, std::string(kPayloadLimitBytes, 'x')));
+  JoinedRank joined;
+  CHECK(echoes(*joined.rank, std::string(kPayloadLimitBytes, 'x')));
   // Lead's thread measures its buffers after each round of its loop.
   for (const auto until = Clock::now() + seconds(10);
-       lead.buffer_bytes > 2 * Gate::kBufferKeptBytes && Clock::now() < until;)
+       joined.lead.buffer_bytes > 2 * Gate::kBufferKeptBytes && Clock::now() < until;)
     ::poll(nullptr, 0, 5);
-  CHECK(lead.buffer_bytes <= 2 * Gate::kBufferKeptBytes);
-  CHECK(echoes(*rank, "hello"));
+  CHECK(joined.lead.buffer_bytes <= 2 * Gate::kBufferKeptBytes);
+  CHECK(echoes(*joined.rank, "hello"));
 }
 
 /// Waits for the result of a try to reach lead.

@@ -1,4 +1,4 @@
-// The requests and frames of -H, the file of a host, and the code that goes there.
+// The requests and frames of -H, the file of a host, and the tokens of submissions.
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -15,9 +15,7 @@
 
 #include "common/files.h"
 #include "common/subprocess.h"
-#include "launcher/remote/code_copy.h"
 #include "launcher/remote/code_rsync.h"
-#include "launcher/remote/code_state.h"
 #include "launcher/remote/host_call.h"
 #include "launcher/remote/host_file.h"
 #include "launcher/remote/host_program.h"
@@ -28,69 +26,18 @@
 #include "launcher/remote/ssh.h"
 #include "launcher/submit/token_claim.h"
 #include "tests/temporary_directory.h"
+#include "tests/unit/remote_parts.h"
 
 namespace dlrun {
 namespace {
 
 constexpr const char* kNonce = "0123456789abcdef0123456789abcdef";
 
-void write(const std::filesystem::path& file, std::string_view text) {
-  std::filesystem::create_directories(file.parent_path());
-  REQUIRE(write_file_atomic(file, text));
-}
-
-/// Returns the message and the places of an error.
-template <typename T>
-std::string error_text(const Result<T>& result) {
-  if (result) return "";
-  std::string text = result.error().message;
-  for (const Diagnostic& one : result.error().diagnostics.all())
-    text += fmt::format("[{}:{}] {}", one.where.line, one.where.column, one.message);
-  return text;
-}
-
 struct HostFolder {
   TemporaryDirectory folder;
   Result<HostFile> read(std::string_view text) {
     write(folder.path() / "hosts/far.yaml", text);
     return read_host("far", {folder.path()});
-  }
-};
-
-/// A repository with one file.
-struct Repository {
-  TemporaryDirectory folder;
-  Env env = Env::of_process();
-  std::filesystem::path top = std::filesystem::canonical(folder.path()) / "code";
-  HostFile host;
-  Repository() {
-    env.set("HOME", folder.path().string());
-    env.set("XDG_STATE_HOME", (folder.path() / "state").string());
-    write(top / "exp.yaml", "launch: {command: [true]}\n");
-    git({"init", "-q"});
-    host.name = "far";
-    host.source = "far.yaml";
-  }
-  void git(std::vector<std::string> words) {
-    Command command;
-    command.argv = {"git",
-                    "-C",
-                    top.string(),
-                    "-c",
-                    "user.name=a",
-                    "-c",
-                    "user.email=a@b",
-                    "-c",
-                    "protocol.file.allow=always"};
-    command.argv.insert(command.argv.end(), words.begin(), words.end());
-    command.env = env;
-    const auto ended = run_command(command);
-    REQUIRE(ended);
-    CAPTURE(ended->err);
-    REQUIRE(ended->exit_code == 0);
-  }
-  Result<CodeCopy> prepare(const std::string& spec = "exp.yaml") {
-    return prepare_code(host, top, spec, env);
   }
 };
 
@@ -406,103 +353,6 @@ TEST_CASE("root: ~ and $NAME are replaced, and a variable that is not set is nam
   CHECK_FALSE(expand_root("${PROJECT/me", env));
 }
 
-TEST_CASE("a mirror's lock: a second holder is refused, and names leave no root") {
-  TemporaryDirectory folder;
-  {
-    const auto lock = MirrorLock::take(folder.path(), "code-1");
-    REQUIRE(lock);
-    CHECK(std::filesystem::is_directory(folder.path() / "code-1"));
-    const auto second = MirrorLock::take(folder.path(), "code-1", std::chrono::seconds(0));
-    CHECK(error_text(second).find("another submission") != std::string::npos);
-  }
-  CHECK(MirrorLock::take(folder.path(), "code-1"));
-  for (const char* name : {"", "..", ".", "a/b", "../a", ".hidden"}) {
-    CAPTURE(name);
-    CHECK_FALSE(MirrorLock::take(folder.path(), name));
-  }
-}
-
-TEST_CASE("a copy that others can write, or that is a link, is refused") {
-  TemporaryDirectory folder;
-  const auto open_to_all = folder.path() / "code-2";
-  std::filesystem::create_directory(open_to_all);
-  std::filesystem::permissions(open_to_all, std::filesystem::perms::all);
-  CHECK(error_text(MirrorLock::take(folder.path(), "code-2")).find("others may write it") !=
-        std::string::npos);
-  std::filesystem::create_directory(folder.path() / "elsewhere");
-  std::filesystem::create_directory_symlink(folder.path() / "elsewhere", folder.path() / "code-3");
-  CHECK_FALSE(MirrorLock::take(folder.path(), "code-3"));
-}
-
-TEST_CASE("a host's answer about the mirror that is garbage is refused") {
-  CHECK(parse_mirror_answer(mirror_answer("/a", {"/", "/no/such"}, false))->missing ==
-        std::vector<std::string>{"/no/such"});
-  CHECK_FALSE(parse_mirror_answer(mirror_answer("/a", {}, false))->is_current);
-  CHECK(parse_mirror_answer(mirror_answer("/a", {}, true))->is_current);
-  for (const char* line : {"", "{", "[]", "{}", R"({"mirror": 3})", R"({"mirror": "rel"})"}) {
-    CAPTURE(line);
-    CHECK_FALSE(parse_mirror_answer(line));
-  }
-}
-
-TEST_CASE("a copy is current until a file differs in a way that rsync notices, or is missing") {
-  TemporaryDirectory folder;
-  const auto here = folder.path() / "here", there = folder.path() / "code-1";
-  const std::vector<std::string> names{"gone", "link", "src/deep/a.py", "src/run.sh"};
-  for (const auto& top : {here, there}) {
-    write(top / "src/deep/a.py", "print()");
-    write(top / "src/run.sh", "true");
-    std::filesystem::create_symlink("src/run.sh", top / "link");
-    for (const char* one : {"src/deep/a.py", "src/run.sh"})
-      std::filesystem::last_write_time(top / one, std::filesystem::file_time_type());
-    for (const char* one : {"src", "src/deep"}) REQUIRE(::chmod((top / one).c_str(), 0755) == 0);
-  }
-  const std::string state = state_of_files(here, names);
-  CHECK_FALSE(is_current(folder.path(), "code-1", state));  // no list is known
-  REQUIRE(keep_file_list(folder.path(), "code-1", joined_names(names)));
-  CHECK(is_current(folder.path(), "code-1", state));
-  CHECK_FALSE(is_current(folder.path(), "code-1", ""));
-  write(there / "result.txt", "a file that the job has made");
-  CHECK(is_current(folder.path(), "code-1", state));
-
-  const auto differs_after = [&](const auto& change, const auto& undo) {
-    change();
-    const bool differs = !is_current(folder.path(), "code-1", state);
-    undo();
-    return differs && is_current(folder.path(), "code-1", state);
-  };
-  const auto file = there / "src/run.sh", deep = there / "src/deep", link = there / "link";
-  const auto set_old = [&] {
-    std::filesystem::last_write_time(file, std::filesystem::file_time_type());
-  };
-  const auto rewrite = [&](std::string_view text) {
-    return [&, text] {
-      write(file, text);
-      set_old();
-    };
-  };
-  const auto mode = [](const std::filesystem::path& path, mode_t wanted) {
-    return [path, wanted] { REQUIRE(::chmod(path.c_str(), wanted) == 0); };
-  };
-  CHECK(differs_after(rewrite("false"), rewrite("true")));
-  CHECK(differs_after([&] { write(file, "eurt"); }, rewrite("true")));  // another time of change
-  CHECK(differs_after(mode(file, 0755), mode(file, 0600)));
-  CHECK(differs_after(mode(deep, 0700), mode(deep, 0755)));
-  CHECK(differs_after([&] { write(there / "gone", ""); },
-                      [&] { std::filesystem::remove(there / "gone"); }));
-  CHECK(differs_after(
-      [&] {
-        std::filesystem::remove(link);
-        std::filesystem::create_symlink("src/deep", link);
-      },
-      [&] {
-        std::filesystem::remove(link);
-        std::filesystem::create_symlink("src/run.sh", link);
-      }));
-  REQUIRE(keep_file_list(folder.path(), "code-1", joined_names({"link"})));
-  CHECK_FALSE(is_current(folder.path(), "code-1", state));
-}
-
 TEST_CASE("values of --set reach the host by standard input and not in an argument") {
   TemporaryDirectory folder;
   const auto pretended = folder.path() / "ssh";
@@ -541,85 +391,6 @@ TEST_CASE("values of --set reach the host by standard input and not in an argume
   request.argv = {"status", "last"};
   send();
   CHECK(holds("args", "--remote " + word_of(request)));
-}
-
-TEST_CASE("the code: git's list with submodules and `also`, and without `exclude`") {
-  Repository code;
-  write(code.top / ".gitignore", "*.log\ndata/\n");
-  write(code.top / "new file\nof two lines", "x");
-  write(code.top / "a.log", "x");
-  write(code.top / "data/big", "x");
-  write(code.top / "sub/notes.md", "x");
-  Repository module;
-  module.git({"add", "."});
-  module.git({"commit", "-qm", "one"});
-  code.git({"submodule", "add", "-q", module.top.string(), "lib"});
-  std::filesystem::create_directories(code.top / "other/.git");
-  code.host.sync_also = {"data"};
-  code.host.sync_exclude = {"*.md"};
-  const auto prepared = code.prepare();
-  REQUIRE(prepared);
-  CHECK(prepared->list.files == std::vector<std::string>{".gitignore", ".gitmodules", "data/big",
-                                                         "exp.yaml", "lib/exp.yaml",
-                                                         "new file\nof two lines"});
-}
-
-TEST_CASE("the code: where the command starts, and how it names the spec") {
-  Repository code;
-  write(code.top / "runs/deep/b.yaml", "name: b\n");
-  const auto from_top = prepare_code(code.host, code.top, "runs/deep/b.yaml", code.env);
-  REQUIRE(from_top);
-  CHECK(from_top->subfolder == ".");
-  CHECK(from_top->spec == "runs/deep/b.yaml");
-  const auto absolute =
-      prepare_code(code.host, code.top / "runs", (code.top / "exp.yaml").string(), code.env);
-  REQUIRE(absolute);
-  CHECK(absolute->subfolder == "runs");
-  CHECK(absolute->spec == "../exp.yaml");
-  const auto outside =
-      prepare_code(code.host, code.top.parent_path(), "code/runs/deep/b.yaml", code.env);
-  REQUIRE(outside);
-  CHECK(outside->subfolder == "runs/deep");
-  CHECK(outside->spec == "b.yaml");
-  const auto nowhere = prepare_code(code.host, code.top.parent_path(), "exp.yaml", code.env);
-  CHECK(error_text(nowhere).find("not in a git repository") != std::string::npos);
-}
-
-TEST_CASE("code larger than sync.max is refused with its largest files") {
-  Repository code;
-  write(code.top / "weights.bin", std::string(2U << 20U, 'x'));
-  code.host.sync_max_bytes = 1 << 20;
-  const auto text = error_text(code.prepare());
-  CHECK(text.find("weights.bin") != std::string::npos);
-  CHECK(text.find("sync.max") != std::string::npos);
-}
-
-TEST_CASE("paths of a spec that are wrong on a host are refused by key, with their places") {
-  Repository code;
-  write(code.top / "exp.yaml", fmt::format("base: ../common.yaml\n"
-                                           "environment: {{venv: {}/venv}}\n"
-                                           "container: {{image: ../image.sqsh}}\n",
-                                           code.top.string()));
-  const auto text = error_text(code.prepare());
-  CHECK(text.find("[1:7] base: '../common.yaml' leaves the tree") != std::string::npos);
-  CHECK(text.find("environment.venv") != std::string::npos);
-  CHECK(text.find("is a path of this machine") != std::string::npos);
-  CHECK(text.find("[3:20] container.image") != std::string::npos);
-}
-
-TEST_CASE("absolute paths that are missing on the host are refused") {
-  Repository code;
-  const auto venv = code.folder.path() / "venv";
-  std::filesystem::create_directories(venv);
-  write(code.top / "common.yaml", fmt::format("environment: {{venv: {}}}\n", venv.string()));
-  write(code.top / "exp.yaml", "base: common.yaml\ncontainer: {image: /no/such.sqsh}\n");
-  const auto prepared = code.prepare();
-  REQUIRE(prepared);
-  REQUIRE(prepared->paths.size() == 1);
-  CHECK(prepared->paths[0].path == venv.string());
-  CHECK(refuse_missing(prepared->paths, {}, "far"));
-  CHECK(error_text(refuse_missing(prepared->paths, {venv.string()}, "far")).find("not on far") !=
-        std::string::npos);
 }
 
 TEST_CASE("a submission without an answer keeps its token, for the same command only") {

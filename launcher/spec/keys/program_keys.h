@@ -115,7 +115,7 @@ inline constexpr KeyRow kProgramKeys[] = {
    .example = "[python, -u, train.py, --epochs, 12]"},
   {.path = "launch.nproc_per_node", FIELD(launch.nproc_per_node), .min = 1, .max = 4096,
    .help = "The preset's own launcher (torchrun) starts this number of processes on each node.",
-   .fallback = "gpus_per_task, else the GPUs of a node, or 1", .example = "4"},
+   .fallback = "gpus_per_task, else the GPUs of a node (1 without GPUs)", .example = "4"},
   {.path = "launch.roles.chief", FIELD(launch.chief), .min = 0, .max = 1,
    .help = "TensorFlow: with 1 the first rank is the chief.",
    .fallback = "0: worker 0 is the chief", .example = "1"},
@@ -136,8 +136,8 @@ inline constexpr KeyRow kProgramKeys[] = {
    .example = "closest"},
   {.path = "launch.agent", FIELD(launch.agent),
    .help = "With false the script needs nothing of dlrun on the nodes. The preset may then use "
-           "only variables that a shell can set, and the spec may not use retry, health or "
-           "environment.secrets.",
+           "only variables that a shell can set, and the spec may not use retry, health, "
+           "environment.secrets, sweep.stop_early or sweep.pack.",
    .fallback = "true", .example = "true"},
   {.path = "launch.srun", FIELD(launch.srun), .option = srun(),
    .help = "srun gets these other options by their long names.",

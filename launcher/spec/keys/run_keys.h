@@ -99,7 +99,8 @@ inline constexpr KeyRow kRunKeys[] = {
            "the spec, or a parameter of your own program: its value replaces {NAME} in "
            "launch.command and environment.vars, where a literal brace is then written twice. "
            "With sweep.random or sweep.ask a name may have {min, max} instead of a list, and log: "
-           "true. If min and max of your own parameter are whole numbers, all its values are.",
+           "true. If min and max of your own parameter are whole numbers, all its values are whole "
+           "numbers.",
    .example = "{lr: [0.1, 0.01], depth: [4, 8]}"},
   {.path = "sweep.points", FIELD(sweep.points),
    .help = "The sweep has exactly these combinations. This key cannot be combined with parameters "
@@ -123,7 +124,7 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "This program chooses the points, one after the other, from the results of earlier "
            "points. `dlrun submit` starts the program in the spec's folder, exchanges JSON lines "
            "with it over its standard input and output, and runs until the search ends. Without "
-           "sweep.max_parallel, one point (with sweep.pack, one job) runs at once.",
+           "sweep.max_parallel, only one point (with sweep.pack, one job) runs at a time.",
    .example = "[python, search.py]"},
   {.path = "sweep.ask_timeout", FIELD(sweep.ask_timeout), .format = Format::kDuration,
    .help = "The search fails if its program needs longer than this time for an answer.",

@@ -175,15 +175,15 @@ inline constexpr KeyRow kTrainKeys[] = {
   {.path = "train.augment", FIELD(train.augment), .option = trainer("--augment"),
    .help = "The trainer changes training images at random, differently in each epoch: flip mirrors "
            "left and right, rotate turns by 0, 90, 180 or 270 degrees (square images only), "
-           "shift moves by up to 4 pixels, shift N by up to N, and both fill with 0. The changes "
+           "shift moves by up to 4 pixels (shift N: by up to N) and fills with 0. The changes "
            "depend on seed, epoch and sample only: they are the same for any number of ranks and "
            "after a restart. Test images stay as they are.",
    .fallback = "none", .example = "[flip, rotate, shift 8]"},
   {.path = "train.shard", FIELD(train.shard), .format = Format::kChoice,
    .choices = "sample file epoch", .option = trainer("--shard"),
    .help = "The ranks divide the samples of each epoch (sample), the files (file: each rank reads "
-           "its own partitions of dataset: arrays), or nothing (epoch: each rank trains whole "
-           "epochs of its own).",
+           "its own partitions of dataset: arrays), or the epochs (epoch: each rank trains its "
+           "share of the epochs, each with all samples).",
    .fallback = "sample", .example = "epoch"},
   {.path = "train.seed", FIELD(train.seed), .min = 0, .max = 4294967295.0,
    .option = trainer("--seed"),
