@@ -68,7 +68,7 @@ void RankRunner::reap() {
       state_.on_check_end(failure, Clock::now());
     } else if (const auto message = autopsy_.on_reaped(pid)) {
       lead_.send(*message);
-    } else {
+    } else if (!take_copy(pid, status)) {
       meter_.on_reaped(pid, status);
     }
   }
@@ -79,6 +79,7 @@ void RankRunner::on_program_end(int status) {
   if (store_) store_->drain();
   program_ = -1;
   const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  if (status != 0 || state_.is_ending()) note_torn_outputs(milliseconds(0));
   state_.on_program_end(signal != 0 ? 128 + signal : WEXITSTATUS(status), signal, Clock::now());
 }
 
@@ -94,7 +95,9 @@ void RankRunner::end_processes() {
 
 void RankRunner::kill_processes() {
   reap();
-  const auto left = descendants();
+  auto left = descendants();
+  // The last copy of outputs may run while a process of the program cannot be killed.
+  if (outputs_.is_last) std::erase(left, collecting_.pid());
   for (const pid_t pid : left) ::kill(pid, SIGKILL);
   signal_program(SIGKILL);  // needed if there is no /proc
   state_.on_killed(!left.empty(), has_children(), Clock::now());
@@ -103,7 +106,8 @@ void RankRunner::kill_processes() {
 bool RankRunner::is_done() const {
   const RankState::Output output{.is_held = output_.held_bytes() > 0,
                                  .is_at_end = output_.is_at_end(),
-                                 .log_is_written = output_.log_is_written()};
+                                 .log_is_written = output_.log_is_written(),
+                                 .waits_for_outputs = waits_for_outputs()};
   return state_.is_done(output, Clock::now());
 }
 

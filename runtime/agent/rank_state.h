@@ -117,6 +117,16 @@ class RankState {
   /// Returns when tick() is to be called next, if nothing else happens; nullopt: no deadline.
   [[nodiscard]] std::optional<Clock::time_point> next_deadline(Clock::time_point now) const;
 
+  /// Makes the rank wait longer for lead's confirmation of the exit record: lead confirms once the
+  /// outputs of all nodes are copied, because Slurm ends a step soon after a task has failed.
+  void wait_for_outputs(std::chrono::milliseconds time) { noted_within_ += time; }
+  /// Returns true if no process of the program is left, or if one is left for too long.
+  [[nodiscard]] bool processes_are_gone(Clock::time_point now) const {
+    return end_.tree_gone_at || (exit_ && now >= exit_->at + kTreeLimit);
+  }
+  /// Returns true if lead has been silent for longer than its lease.
+  [[nodiscard]] bool lead_is_silent() const { return lead_.silence > kLease; }
+
   [[nodiscard]] bool is_running() const { return phase_ == Phase::kRunning; }
   /// Returns true once the program's processes are to be ended, or have ended.
   [[nodiscard]] bool is_ending() const { return end_.kill_at.has_value(); }
@@ -130,6 +140,7 @@ class RankState {
     bool is_held = false;   ///< the reader of the agent's own output has not taken all of it
     bool is_at_end = true;  ///< every process has closed its output
     bool log_is_written = true;
+    bool waits_for_outputs = false;  ///< the agent still copies files from the node
   };
   /// Returns true once the processes are gone, the output is written, and lead has the exit record.
   /// Each of these waits has a time limit.
@@ -202,6 +213,7 @@ class RankState {
   };
   std::optional<Exit> exit_;
   bool is_noted_ = false;  ///< lead has the exit record
+  std::chrono::milliseconds noted_within_ = kExitNotedWithin;
 };
 
 }  // namespace dlrun::agent

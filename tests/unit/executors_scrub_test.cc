@@ -39,6 +39,10 @@ TEST_CASE("scrubbing removes an outer job's and other launchers' variables") {
                            "DLRUN_JOB",
                            "LOCAL_WORLD_SIZE",
                            "DLRUN_STORE",
+                           "DLRUN_COMPONENT",
+                           "DLRUN_COMPONENT_SERVER_ADDR",
+                           "DLRUN_HELD_PORT",
+                           "DLRUN_HIDES_GPUS",
                            "NODE_RANK"}) {
     env.set(name, "outer");
   }
