@@ -44,7 +44,7 @@ namespace {
 
 std::string why_not_swept(std::string_view path) {
   using Reason = std::pair<std::string_view, std::string_view>;
-  constexpr std::array<Reason, 10> kNotSwept{{
+  constexpr std::array<Reason, 12> kNotSwept{{
       {"name", "all points of a sweep have one name"},
       {"site", "a sweep is submitted to one cluster"},
       {"resources.clusters"_key, "a sweep is submitted to one cluster"},

@@ -31,8 +31,8 @@ std::optional<std::int64_t> time_of(const std::string& text) {
   std::tm time{};
   if (::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &time) == nullptr) return std::nullopt;
   time.tm_isdst = -1;
-  const auto seconds = std::mktime(&time);
-  return seconds < 0 ? std::nullopt : std::optional<std::int64_t>(seconds);
+  const auto since_epoch = std::mktime(&time);
+  return since_epoch < 0 ? std::nullopt : std::optional<std::int64_t>(since_epoch);
 }
 
 /// Converts a memory size of scontrol, such as "500M" or "1.50G", to MiB; 0 if it is none.

@@ -57,11 +57,11 @@ std::vector<std::string> ask_gpus(const Env& env) {
 
 /// Returns the last line of a text that is not empty, for a message.
 std::string last_line(std::string_view text) {
-  constexpr std::size_t kMostBytes = 200;
+  constexpr std::size_t kMostOfALine = 200;
   const auto words = trim(text);
   const auto start = words.rfind('\n');
   return printable(
-      words.substr(start == std::string_view::npos ? 0 : start + 1).substr(0, kMostBytes));
+      words.substr(start == std::string_view::npos ? 0 : start + 1).substr(0, kMostOfALine));
 }
 
 }  // namespace

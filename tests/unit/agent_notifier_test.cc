@@ -154,7 +154,7 @@ TEST_CASE(
         1.0 / (i + 3);
   notifier.on_report(body, wall, now);
   notifier.on_report(Json{{"step", 8}, {"loss", 1}}, wall, now);  // too soon
-  notifier.on_event(events::Ended{.state = EndState::kCancelled}, 0);
+  notifier.on_event(events::Ended{.state = EndState::kCancelled}, 0, {});
   std::string text(1U << 16U, ' ');
   text.resize(static_cast<std::size_t>(::read(read_end.get(), text.data(), text.size())));
   std::vector<Json> lines;

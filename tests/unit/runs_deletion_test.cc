@@ -230,8 +230,7 @@ TEST_CASE_FIXTURE(Fixture, "a run that a job claims during the deletion stays wi
     std::atomic<bool> may_start{false}, is_claimed{false};
     std::thread job([&] {
       while (!may_start) std::this_thread::yield();
-      for (volatile int spin = 0; spin < i * 500; spin = spin + 1) {
-      }
+      for (volatile int spin = 0; spin < i * 500;) spin = spin + 1;
       is_claimed = create_file_exclusive(run.path / "claim", "{}").has_value();
     });
     const auto done = remove(run, [&] {
