@@ -39,10 +39,7 @@ class RefusingExecutor final : public Executor {
 }  // namespace
 
 RunInspector::RunInspector(const Env& env, KnownServers servers)
-    : env_(env),
-      known_servers_(std::move(servers)),
-      slurm_(make_slurm_cli(env)),
-      local_(make_local(env)) {}
+    : env_(env), known_servers_(std::move(servers)), local_(make_local(env)) {}
 
 Executor& RunInspector::executor_of(const RunFacts& facts) {
   if (facts.foreign) {
@@ -58,7 +55,10 @@ Executor& RunInspector::executor_of(const RunFacts& facts) {
 }
 
 Executor& RunInspector::executor_of(const std::optional<RestServer>& server) {
-  if (!server) return *slurm_;
+  if (!server) {
+    if (!slurm_) slurm_ = make_slurm_cli(env_);
+    return *slurm_;
+  }
   for (const auto& [known, executor] : servers_) {
     if (known == *server) return *executor;
   }

@@ -155,7 +155,8 @@ class RunInspector {
 
   Env env_;
   KnownServers known_servers_;
-  std::unique_ptr<Executor> slurm_, local_, foreign_;
+  std::unique_ptr<Executor> slurm_;  ///< null until a run needs it
+  std::unique_ptr<Executor> local_, foreign_;
   std::vector<std::pair<RestServer, std::unique_ptr<Executor>>> servers_;
 };
 

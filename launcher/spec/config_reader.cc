@@ -94,10 +94,11 @@ std::optional<ConfigFile> find_config(std::string_view folder, std::string_view 
       if (embedded.name != relative) continue;
       file.source = "built-in " + relative;
       file.text = embedded.text;
-      is_found = true;
+      file.document = document_of(embedded);
+      return file;
     }
+    return std::nullopt;
   }
-  if (!is_found) return std::nullopt;
   auto document = parse_yaml(file.text);
   if (!document)
     return fail_with(document.error().line, document.error().column, document.error().message);
