@@ -115,7 +115,7 @@ YAML
     run dl run fails.yaml
     [ "$status" -eq 2 ]
     [[ $output == *"components need Slurm"* ]]
-    run dl bench scaling fails.yaml
+    run dl bench scaling --nodes 1,2 fails.yaml
     [ "$status" -eq 2 ]
     [[ $output == *"has components; \`bench scaling\` measures one program"* ]]
 }

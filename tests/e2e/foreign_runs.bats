@@ -202,7 +202,7 @@ JSON
     try_commands_on "$hostile"
     as_attacker rm "$hostile/submission.json"
     try_commands_on "$hostile"
-    [[ $transcript == *"it is not shown"* ]]
+    [[ $transcript == *"is not shown"* ]]
 }
 
 @test "a spec that names a server: no command sends anything, unless a site file lists the server" {

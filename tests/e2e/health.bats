@@ -77,7 +77,8 @@ YAML
     [ "$(sort "$dir/checked")" = $'n1 \nn2 ' ]
     [[ $(json own | jq -r .detail) == *"n2 is not fit for the job: run: 'bash check.sh' ended with 7 [no scratch on n2]"* ]]
     [ ! -e "$dir/started" ]
-    [[ $(dl nodes) == *"n2 "*"no scratch on n2"* && $(dl nodes) != *"n1 "* ]]
+    [ "$(dl nodes --json | jq -r '.nodes[].node')" = n2 ]
+    [[ $(dl nodes --json | jq -r '.nodes[0].reason') == *"no scratch on n2"* ]]
     # On nodes that all fail alike, no node is to blame.
     run dl submit own.yaml --set 'health.preflight=[{run: exit 9}]' --set resources.nodelist=null
     dl wait own || true

@@ -46,7 +46,7 @@ is_notice() { [[ $(dl notify last --json | jq -r '.[0].state') == "$1" ]]; }
 has_requests() { (($(requests) == $1)); }
 
 @test "a failed run on this machine sends one message with its cause and last words at once" {
-    run with_hook ok/canary run n.yaml
+    run with_hook ok/address-4711 run n.yaml
     [ "$status" -eq 5 ]
     has_requests 1
     [ "$(jq -r '.body.event' "$dir/log")" = failed ]
@@ -58,13 +58,13 @@ has_requests() { (($(requests) == $1)); }
     dl notify --relay
     has_requests 1
     # The address is in no file of the run, and nowhere else in the user's home.
-    run grep -rl canary "$DLRUN_TESTBED_HOME" --exclude=log
+    run grep -rl address-4711 "$DLRUN_TESTBED_HOME" --exclude=log
     [ -z "$output" ]
 }
 
 @test "a message that a node cannot send waits in the run, and the login node sends it once" {
     stop
-    with_hook ok/canary submit n.yaml
+    with_hook ok/address-4711 submit n.yaml
     run dl wait last
     [ "$status" -eq 5 ]
     run_path=$(path)
@@ -73,9 +73,9 @@ has_requests() { (($(requests) == $1)); }
     [ "$(stat -c %a "$run_path"/notify/*.webhook)" = 600 ]
     wait_until 30 is_notice waiting
     scontrol write batch_script "$(dl status last --json | jq -r .job)" - >"$BATS_TEST_TMPDIR/batch"
-    run grep canary "$BATS_TEST_TMPDIR/batch"
+    run grep address-4711 "$BATS_TEST_TMPDIR/batch"
     [ "$status" -eq 1 ]
-    run grep -l canary "$run_path"/{job.sh,spec.yaml,resolved.yaml,plan.json,events.jsonl,slurm-*}
+    run grep -l address-4711 "$run_path"/{job.sh,spec.yaml,resolved.yaml,plan.json,events.jsonl,slurm-*}
     [ -z "$output" ]
     serve "$port"
     # Several commands at once send it once.

@@ -109,7 +109,7 @@ key() { dl status "$1" --json | jq -r "$2"; }
     run dl prune --older-than 30 --yes
     [ "$status" -eq 2 ]
     [[ $output == *"30d"* ]]
-    wait_until 10 eval '[[ $(dl prune --older-than 1s --dry-run --json | jq ".runs | length") -ge 2 ]]'
+    wait_until 10 eval '[[ $(dl prune --older-than 1s --runs $dir/runs --dry-run --json | jq ".runs | length") -ge 2 ]]'
     [ -d "$old" ]
     dl prune --older-than 1s --runs "$dir/runs" --keep-checkpoints --yes
     [ "$(cat "$old/ckpt/best")" = 1 ]
