@@ -88,7 +88,7 @@ _dlrun() {
     sweep) options='-h --help --sort --ascending --descending -n --limit --json -v --verbose --log-file' runs=1 ;;
     nodes) options='-h --help --runs --file --forget --json -v --verbose --log-file' ;;
     notify) options='-h --help --relay --webhooks --json -v --verbose --log-file' runs=1 ;;
-    track) options='-h --help -v --verbose --log-file' runs=1 verbs='import list' ;;
+    track) options='-h --help -v --verbose --log-file' runs=1 verbs='sync' ;;
     diff) options='-h --help -v --verbose --log-file' runs=1 ;;
     resubmit) options='-h --help --watch --force --json -v --verbose --log-file' runs=1 ;;
     schema) options='-h --help -v --verbose --log-file' ;;

@@ -278,7 +278,7 @@ complete -c dlrun -n '__fish_seen_subcommand_from track' -s h -l help -d 'Print 
 complete -c dlrun -n '__fish_seen_subcommand_from track' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
 complete -c dlrun -n '__fish_seen_subcommand_from track' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from track' -a '(__dlrun_runs)'
-complete -c dlrun -n '__fish_seen_subcommand_from track; and not __fish_seen_subcommand_from import list' -a 'import list'
+complete -c dlrun -n '__fish_seen_subcommand_from track; and not __fish_seen_subcommand_from sync' -a 'sync'
 complete -c dlrun -n '__fish_seen_subcommand_from diff' -s h -l help -d 'Print the help of the command and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from diff' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
 complete -c dlrun -n '__fish_seen_subcommand_from diff' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'

@@ -42,7 +42,10 @@ support yet, and never ignores it.
 /// section.
 [[nodiscard]] std::string heading_of(const KeyRow& row, std::string_view section) {
   if (!section.empty()) return fmt::format("`{}`", section);
-  return row.path == "slurm"_key ? "Other options of sbatch" : "The run";
+  if (row.path == "slurm"_key) return "Other options of sbatch";
+  if (row.path == "components"_key) return "Several programs";
+  if (row.path == "stage"_key) return "Data on the nodes";
+  return "The run";
 }
 
 }  // namespace

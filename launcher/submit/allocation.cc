@@ -20,6 +20,15 @@
 namespace dlrun {
 namespace {
 
+/// Returns scontrol's description of a job without the job's name, which could look like a field.
+/// The name ends its line.
+std::string without_name(std::string_view details) {
+  std::string text(details);
+  const auto start = text.find("JobName=");
+  if (start != std::string::npos) text.erase(start, text.find('\n', start) - start);
+  return text;
+}
+
 /// Returns the value of a field such as "NumNodes=2" in scontrol's output; "" if it is missing.
 std::string_view field_in(std::string_view details, std::string_view name) {
   const std::string wanted = fmt::format("{}=", name);
@@ -66,7 +75,7 @@ Result<std::string> slurm_output(const Context& context, std::vector<std::string
 
 }  // namespace
 
-Result<Allocation> parse_allocation(std::string_view squeue, std::string_view details,
+Result<Allocation> parse_allocation(std::string_view squeue, std::string_view scontrol,
                                     std::string_view job, uid_t user) {
   constexpr std::size_t kFields = 8;
   const auto line = trim(squeue);
@@ -93,6 +102,7 @@ Result<Allocation> parse_allocation(std::string_view squeue, std::string_view de
   allocation.partition = fields[5];
   allocation.end = fields[6];
   allocation.node_list = fields[7];
+  const std::string details = without_name(scontrol);
   auto resources = field_in(details, "AllocTRES");
   if (resources.empty()) resources = field_in(details, "TRES");
   if (const auto memory = resource_in(resources, "mem"))

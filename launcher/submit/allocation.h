@@ -28,11 +28,12 @@ struct Allocation {
 /// The format of squeue that parse_allocation() reads. No field has text of a user.
 inline constexpr std::string_view kAllocationFormat = "%A|%U|%T|%D|%C|%P|%e|%N";
 
-/// Returns the allocation. squeue: the output with kAllocationFormat. details: the output of
+/// Returns the allocation. squeue: the output with kAllocationFormat. scontrol: the output of
 /// `scontrol --details show job`. user: the only owner whose job is accepted. Fails with kNotFound
 /// if squeue names no job, and with kUsage if the job is another user's or does not run.
-[[nodiscard]] Result<Allocation> parse_allocation(std::string_view squeue, std::string_view details,
-                                                  std::string_view job, uid_t user);
+[[nodiscard]] Result<Allocation> parse_allocation(std::string_view squeue,
+                                                  std::string_view scontrol, std::string_view job,
+                                                  uid_t user);
 
 /// Asks Slurm for the allocation of a job of this user that runs. Fails as parse_allocation() does,
 /// with kInvalid if `job` is not a job id, and with kUnavailable if Slurm does not answer.

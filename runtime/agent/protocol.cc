@@ -7,6 +7,7 @@
 #include <sodium.h>
 
 #include "common/text.h"
+#include "runtime/agent/component_options.h"
 
 namespace dlrun::agent {
 namespace {
@@ -119,6 +120,7 @@ Result<Claim> Claim::parse(std::string_view text) {
   };
   if ((words.size() != 4 && words.size() != 5) || words[0].empty() || words[1].empty())
     return wrong();
+  if (words.size() == 5 && !is_component_name(words[4])) return wrong();
   const auto attempt = parse_int(words[2]);
   const auto rank = parse_int(words[3]);
   constexpr std::int64_t kLimit = 1 << 24;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <map>
 #include <regex>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "common/subprocess.h"
@@ -73,7 +75,9 @@ fs::path script_of(const fs::path& spec, const char* kind) {
 }
 
 TEST_CASE("every example and spec renders to its golden script") {
+  std::set<std::string> stems;  // two files of one name would share a golden script
   for (const auto& file : all_specs()) {
+    CHECK_MESSAGE(stems.insert(file.stem().string()).second, file.string());
     const auto script = render_script(plan_of(load(file), Target::kSlurm));
     REQUIRE(script.has_value());
     golden::check(script_of(file, ".sh"), *script);

@@ -281,7 +281,13 @@ TEST_CASE_FIXTURE(
             .starts_with(
                 "2\ndlrun: error: `dlrun` has no option '--versio'; did you mean '--version'?\n"));
   // This message is CLI11's.
-  CHECK(code_and_stderr({"submit", "a.yaml", "b.yaml"}).find("b.yaml") != std::string::npos);
+  CHECK(code_and_stderr({"render", "a.yaml", "b.yaml"}).find("b.yaml") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(CliFixture, "submit takes several specs only with --chain") {
+  const auto refused = code_and_stderr({"submit", "a.yaml", "b.yaml"});
+  CHECK(refused.starts_with("2\n"));
+  CHECK(refused.find("submit takes one spec; --chain submits several") != std::string::npos);
 }
 
 TEST_CASE_FIXTURE(CliFixture, "a run is found by its path if there is no folder for the index") {

@@ -125,7 +125,7 @@ TEST_CASE(
   machine.write(".dlrun/uv/v1/bin/activate", "export VIRTUAL_ENV=v1\n");
   fs::create_directory_symlink("v1", machine.path(".dlrun/uv/current"));
   const auto ran =
-      machine.run("  uv: .\n  setup: export X=$UV_NO_SYNC Y=${UV_PROJECT_ENVIRONMENT##*/}\n");
+      machine.run("  uv: .\n  setup: export X=$UV_NO_SYNC Y=$${UV_PROJECT_ENVIRONMENT##*/}\n");
   CHECK(ran.out == "lead prefix= venv=v1 x=1 y=v1\n");
 }
 

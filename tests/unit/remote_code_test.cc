@@ -162,7 +162,8 @@ TEST_CASE("a copy is current until a file differs in a way that rsync notices, o
   CHECK_FALSE(is_current(folder.path(), "code-1", state));
 }
 
-TEST_CASE("the code has the files of git's list, of submodules and of `also`, not those of `exclude`") {
+TEST_CASE(
+    "the code has the files of git's list, of submodules and of `also`, not those of `exclude`") {
   Repository code;
   write(code.top / ".gitignore", "*.log\ndata/\n");
   write(code.top / "new file\nof two lines", "x");

@@ -49,7 +49,7 @@ TEST_CASE("parameters.json has every value that was set, and exists only for a s
   CHECK(parameters_json(loaded(with_track("{tensorboard: true}"))).empty());
   const auto parameters =
       parse_json(parameters_json(loaded(with_track("{mlflow: {url: 'https://h'}}"))));
-  CHECK(parameters.value("launch.command", "") == "[x]");
+  CHECK(parameters.value("launch.command", "") == R"(["x"])");
   CHECK(parameters.value("name", "") == "t");
   CHECK_FALSE(parameters.contains("track.mlflow.url"));
 }

@@ -2,9 +2,9 @@
 #SBATCH --job-name=notify                 # name
 #SBATCH --nodes=2                         # resources.nodes
 #SBATCH --ntasks-per-node=4               # resources.gpus_per_node
-#SBATCH --cpus-per-task=4                 # resources.cpus_per_task
+#SBATCH --cpus-per-task=10                # resources.cpus_per_task
 #SBATCH --gpus-per-node=4                 # resources.gpus_per_node
-#SBATCH --time=01:00:00                   # resources.time
+#SBATCH --time=1-00:00:00                 # resources.time
 #SBATCH --chdir="/home/user/exp 1"        # the spec's folder
 #SBATCH --output=/scratch/runs/notify-%j.out  # resources.output
 #SBATCH --open-mode=append                # a requeue keeps the log
@@ -24,14 +24,10 @@ if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then
   exit 126
 fi
 dlrun_lead=(
-  --retry 2                               # retry.max
-  --retry-on hang                         # retry.on
+  --retry 3                               # retry.max
+  --retry-on node_failure,hang,failure    # retry.on
   --notify failed,restarted,hang,completed  # notify.on
   --webhook SLACK_URL                     # notify.webhook.secret
-  --notify-word mail                      # notify.command
-  --notify-word -s                        # notify.command
-  --notify-word '{subject} it'\''s over'  # notify.command
-  --notify-word me@example.org            # notify.command
 )
 trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name notify "${dlrun_lead[@]}" --never-started "$?" -- "$BASH_COMMAND"' EXIT
 
@@ -39,7 +35,7 @@ dlrun_step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
-  --cpus-per-task=4                       # resources.cpus_per_task
+  --cpus-per-task=10                      # resources.cpus_per_task
 )
 dlrun_rank=(
   "$dlrun_agent" rank
@@ -52,6 +48,6 @@ dlrun_rank=(
   --env 'MASTER_PORT={master_port}'       # launch.preset: torch
 )
 dlrun_program=(
-  python train.py                         # launch.command
+  python -u train.py                      # launch.command
 )
 exec "$dlrun_agent" lead --runs /scratch/runs --name notify "${dlrun_lead[@]}" -- "${dlrun_step[@]}" "${dlrun_rank[@]}" -- "${dlrun_program[@]}"

@@ -1,10 +1,10 @@
 #!/bin/bash
 #SBATCH --job-name=profile                # name
-#SBATCH --nodes=2                         # resources.nodes
+#SBATCH --nodes=1                         # resources.nodes
 #SBATCH --ntasks-per-node=4               # resources.gpus_per_node
-#SBATCH --cpus-per-task=4                 # resources.cpus_per_task
+#SBATCH --cpus-per-task=8                 # resources.cpus_per_task
 #SBATCH --gpus-per-node=4                 # resources.gpus_per_node
-#SBATCH --time=01:00:00                   # resources.time
+#SBATCH --time=00:30:00                   # resources.time
 #SBATCH --chdir="/home/user/exp 1"        # the spec's folder
 #SBATCH --output=/scratch/runs/profile-%j.out  # resources.output
 #SBATCH --open-mode=append                # a requeue keeps the log
@@ -25,16 +25,24 @@ if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then
 fi
 trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name profile --never-started "$?" -- "$BASH_COMMAND"' EXIT
 
+if ! type module >/dev/null 2>&1; then
+  for dlrun_init in "${LMOD_PKG:-/usr/share/lmod/lmod}/init/bash" "${MODULESHOME:-/usr/share/modules}/init/bash" \
+    /usr/share/Modules/init/bash /etc/profile.d/lmod.sh /etc/profile.d/modules.sh; do
+    if [[ -r $dlrun_init ]]; then . "$dlrun_init" && break; fi
+  done
+fi
+module load Nsight-Systems                # environment.modules.load
+
 dlrun_step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
-  --cpus-per-task=4                       # resources.cpus_per_task
+  --cpus-per-task=8                       # resources.cpus_per_task
 )
 dlrun_rank=(
   "$dlrun_agent" rank
   --profile nsys                          # profile.tool
-  --profile-ranks 0,7                     # profile.ranks
+  --profile-ranks 0                       # profile.ranks
   --profile-delay 120                     # profile.delay
   --profile-for 30                        # profile.for
   --env 'RANK={rank}'                     # launch.preset: torch
@@ -46,6 +54,6 @@ dlrun_rank=(
   --env 'MASTER_PORT={master_port}'       # launch.preset: torch
 )
 dlrun_program=(
-  python train.py                         # launch.command
+  python -u train.py                      # launch.command
 )
 exec "$dlrun_agent" lead --runs /scratch/runs --name profile -- "${dlrun_step[@]}" "${dlrun_rank[@]}" -- "${dlrun_program[@]}"

@@ -2,9 +2,9 @@
 #SBATCH --job-name=track                  # name
 #SBATCH --nodes=2                         # resources.nodes
 #SBATCH --ntasks-per-node=4               # resources.gpus_per_node
-#SBATCH --cpus-per-task=4                 # resources.cpus_per_task
+#SBATCH --cpus-per-task=10                # resources.cpus_per_task
 #SBATCH --gpus-per-node=4                 # resources.gpus_per_node
-#SBATCH --time=01:00:00                   # resources.time
+#SBATCH --time=1-00:00:00                 # resources.time
 #SBATCH --chdir="/home/user/exp 1"        # the spec's folder
 #SBATCH --output=/scratch/runs/track-%j.out  # resources.output
 #SBATCH --open-mode=append                # a requeue keeps the log
@@ -26,8 +26,7 @@ fi
 dlrun_lead=(
   --tensorboard                           # track.tensorboard
   --mlflow https://mlflow.example.org     # track.mlflow.url
-  --mlflow-experiment 'it'\''s mine'      # track.mlflow.experiment
-  --mlflow-secret MLFLOW_TRACKING_TOKEN   # track.mlflow.secret
+  --mlflow-experiment mnist               # track.mlflow.experiment
 )
 trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name track "${dlrun_lead[@]}" --never-started "$?" -- "$BASH_COMMAND"' EXIT
 
@@ -35,13 +34,10 @@ dlrun_step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
-  --cpus-per-task=4                       # resources.cpus_per_task
+  --cpus-per-task=10                      # resources.cpus_per_task
 )
 dlrun_rank=(
   "$dlrun_agent" rank
-  --env 'WANDB_PROJECT={{mine}}'          # track.wandb.project
-  --env WANDB_ENTITY=my-team              # track.wandb.entity
-  --env WANDB_MODE=offline                # track.wandb.mode
   --env 'RANK={rank}'                     # launch.preset: torch
   --env 'WORLD_SIZE={world_size}'         # launch.preset: torch
   --env 'LOCAL_RANK={local_rank}'         # launch.preset: torch
@@ -49,13 +45,8 @@ dlrun_rank=(
   --env 'NODE_RANK={node_rank}'           # launch.preset: torch
   --env 'MASTER_ADDR={master_addr}'       # launch.preset: torch
   --env 'MASTER_PORT={master_port}'       # launch.preset: torch
-  --env 'WANDB_RUN_ID={run_id}'           # track.wandb.project
-  --env 'WANDB_NAME={run_id}'             # track.wandb.project
-  --env WANDB_RESUME=allow                # track.wandb.project
-  --env 'WANDB_DIR={run}'                 # track.wandb.project
-  --secret WANDB_API_KEY                  # environment.secrets
 )
 dlrun_program=(
-  python train.py                         # launch.command
+  python -u train.py                      # launch.command
 )
 exec "$dlrun_agent" lead --runs /scratch/runs --name track "${dlrun_lead[@]}" -- "${dlrun_step[@]}" "${dlrun_rank[@]}" -- "${dlrun_program[@]}"
