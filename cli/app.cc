@@ -233,7 +233,8 @@ struct OwnOptions {
 
 /// Builds the tree of commands, as make_app() does. Parsing fills `own`, which must outlive the
 /// tree. own is nullptr if the caller only describes the tree. Without has_options, the options
-/// that every command has are left out: a third of the time to build the tree of one command.
+/// that every command has are left out, unless the tree has all commands: they take a third of the
+/// time to build the tree of one command.
 std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, OwnOptions* own,
                                     bool has_options) {
   LogOptions* log = own != nullptr ? &own->log : nullptr;
@@ -251,7 +252,7 @@ std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, OwnOp
   for (const CommandEntry& command : kCommands) {
     if (is_whole || command.name == only) command.add(*app, action);
   }
-  if (!has_options) return app;
+  if (!has_options && !is_whole) return app;
   add_log_options(*app, log);
   add_host_option(*app, own != nullptr ? &own->host : nullptr);
   // `dlrun --version` and `dlrun --help` call no command, and start faster without the commands'
