@@ -136,6 +136,7 @@ class Decider {
       auto directories = directories_if_allowed(run, leaving);
       if (!directories) {
         plan.kept.push_back({run, directories.error()});
+        leaving.erase(run.path);
         continue;
       }
       all.insert(all.end(), directories->begin(), directories->end());
@@ -146,7 +147,13 @@ class Decider {
     for (const Part& part : parts) {
       const auto own = rest.first(part.directories.size());
       rest = rest.subspan(own.size());
-      add(plan, *part.run, decide(*part.run, part.directories, own));
+      auto state = decide(*part.run, part.directories, own);
+      if (const auto needless = check_not_needed(*part.run, leaving); state && !needless)
+        state = tl::unexpected<Error>(needless.error());
+      add(plan, *part.run, state);
+      // The repetitions of a sweep that stays come after it, and stay, too.
+      if (plan.runs.empty() || plan.runs.back().run.path != part.run->path)
+        leaving.erase(part.run->path);
     }
     return plan;
   }
@@ -179,6 +186,17 @@ class Decider {
     }
   }
 
+  /// Fails if the run repeats a point of a sweep that stays.
+  Result<> check_not_needed(const IndexEntry& run, const std::set<fs::path>& leaving) {
+    if (parts_ == RunParts::kOutputs) return {};
+    const auto needed = sweep_that_needs(run);
+    if (!needed || leaving.contains(needed->first)) return {};
+    return fail(Errc::kUsage,
+                "{}: its result counts for the point {} of a sweep. Delete the sweep first: "
+                "`dlrun rm {}`",
+                run.id, needed->second, needed->first.filename().string());
+  }
+
   /// Checks that the run may be deleted alone, whatever its state is.
   Result<> check_place(const IndexEntry& run, const std::set<fs::path>& leaving) {
     DLRUN_TRY(require_own(run.id, run.path, "deleted"));
@@ -187,13 +205,8 @@ class Decider {
                   "{}: is a point of a sweep, and a sweep is deleted as a whole: `dlrun rm {}`",
                   run.id, run.id.substr(0, run.id.find('/')));
     }
+    DLRUN_TRY(check_not_needed(run, leaving));
     if (parts_ == RunParts::kOutputs) return {};
-    if (const auto needed = sweep_that_needs(run); needed && !leaving.contains(needed->first)) {
-      return fail(Errc::kUsage,
-                  "{}: its result counts for the point {} of a sweep. Delete the sweep first: "
-                  "`dlrun rm {}`",
-                  run.id, needed->second, needed->first.filename().string());
-    }
     for (const IndexEntry& other : indexed_) {
       struct stat info {};
       if (is_below(other.path, run.path) && ::lstat(other.path.c_str(), &info) == 0)
@@ -263,8 +276,13 @@ Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
   DLRUN_TRY_ASSIGN(const auto listing, index.list());
   const std::string oldest = utc_timestamp(std::chrono::system_clock::now() - request.older_than);
   std::error_code error;
-  const auto folder =
-      request.folder.empty() ? fs::path() : fs::weakly_canonical(request.folder, error);
+  fs::path folder;
+  if (!request.folder.empty()) {
+    folder = fs::weakly_canonical(request.folder, error);
+    // An empty folder would mean all runs.
+    if (error || folder.empty())
+      return fail(Errc::kIo, "{}: {}", request.folder.string(), error.message());
+  }
   std::vector<IndexEntry> old;
   for (const IndexEntry& run : listing.entries) {
     // A run ends after its creation, so most runs need no look into their files.

@@ -186,6 +186,13 @@ TEST_CASE_FIXTURE(CleanupFixture, "a run that counts for a point stays as long a
   CHECK(both.runs[0].run.id == sweep.id);
   // The sweep must really be gone before the repetition is deleted.
   CHECK_FALSE(remove(both.runs[1]).has_value());
+  // If the sweep stays, the repetition does.
+  fs::rename(sweep.path / "array-0/0/events.jsonl", folder.path() / "aside");
+  const auto none = plan({again, sweep});
+  CHECK(none.runs.empty());
+  REQUIRE(none.kept.size() == 2);
+  CHECK(has_part(none.kept[1].why.message, "its result counts for the point"));
+  fs::rename(folder.path() / "aside", sweep.path / "array-0/0/events.jsonl");
   CHECK(remove(both.runs[0]).has_value());
   CHECK(remove(both.runs[1]).has_value());
 }
@@ -222,6 +229,18 @@ TEST_CASE_FIXTURE(CleanupFixture, "prune chooses runs by the time of their end, 
   CHECK(pruned(request).empty());  // these runs have no output
   put(runs / "old-20261121-120000-00aa" / "slurm-42.out", "x");
   CHECK(pruned(request) == std::vector<std::string>{"old-20261121-120000-00aa"});
+}
+
+TEST_CASE_FIXTURE(CleanupFixture, "prune of a folder that cannot be looked up chooses no run") {
+  make_ended("old-20261121-120000-00aa", 50, 40);
+  fs::create_symlink("loop", folder.path() / "loop");
+  PruneRequest request;
+  request.older_than = std::chrono::hours(24 * 30);
+  request.folder = folder.path() / "loop";
+  RunInspector inspector(env);
+  const auto made = plan_pruning(env, inspector, request);
+  REQUIRE_FALSE(made.has_value());
+  CHECK(has_part(made.error().message, "loop"));
 }
 
 TEST_CASE_FIXTURE(CleanupFixture, "an entry without a directory can be removed from the list") {
