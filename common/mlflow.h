@@ -57,6 +57,7 @@ class MlflowRecord {
   [[nodiscard]] bool exists() const;
   /// Creates the folder and mlflow.json, unless an earlier attempt has created them.
   [[nodiscard]] Result<> create(const MlflowRun& made) const;
+  /// Fails with kInvalid if the file is damaged, or if other users can write to its folder.
   [[nodiscard]] Result<MlflowRun> read() const;
   /// Adds a line to mlflow.jsonl. Fails with kRefused if the file is too large.
   [[nodiscard]] Result<> add_line(const nlohmann::ordered_json& line) const;

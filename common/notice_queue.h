@@ -74,6 +74,8 @@ class NoticeQueue {
   /// refused.
   [[nodiscard]] std::vector<std::string> names_with(std::string_view ending) const;
   [[nodiscard]] Result<std::string> read_own(const std::string& name) const;
+  /// Removes the kept address unless a notice for the webhook waits.
+  void remove_address() const;
 
   std::filesystem::path folder_;
 };
