@@ -62,6 +62,20 @@ std::size_t words_of_torchrun(std::span<const std::string> words) {
   return 0;
 }
 
+/// Returns the words that the shell makes of the value of an unquoted variable, each quoted, so
+/// that the shell on each rank makes the same words again. is_whole_word: no text stands beside the
+/// variable. Returns nullopt if the shell would look for files, or would join a word with such
+/// text.
+std::optional<std::string> requoted(const std::string& value, bool is_whole_word) {
+  if (value.find_first_of("*?[\t\n") != std::string::npos) return std::nullopt;
+  if (!is_whole_word && value.find(' ') != std::string::npos) return std::nullopt;
+  std::string words;
+  for (const auto word : split(value, ' ')) {
+    if (!word.empty()) words += (words.empty() ? "" : " ") + shell_quote(word);
+  }
+  return words;
+}
+
 /// Returns the word as text for a shell on each rank. Variables that only the job knows stay
 /// variables. Returns nullopt if the text would differ between ranks, or is not known.
 std::optional<std::string> shell_text(const ShellWord& word, const ImportState& state) {
@@ -82,8 +96,12 @@ std::optional<std::string> shell_text(const ShellWord& word, const ImportState& 
                              : fmt::format("${{{}}}", part.text);
     } else if (!known->second || known->second->find(kVariableMark) != std::string::npos) {
       return std::nullopt;
+    } else if (part.is_quoted) {
+      text += shell_quote(*known->second);
     } else {
-      text += part.is_quoted ? shell_quote(*known->second) : *known->second;
+      const auto words = requoted(*known->second, word.parts.size() == 1);
+      if (!words) return std::nullopt;
+      text += *words;
     }
   }
   return text;

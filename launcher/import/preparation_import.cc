@@ -147,16 +147,26 @@ bool import_variables(const ShellCommand& command, ImportState& state) {
     const ShellWord& word = command.words[i];
     if (auto assignment = assignment_of(word)) {
       auto value = expanded_text(assignment->value, state);
-      state.variables.insert_or_assign(assignment->name, value);
+      if (is_secret_name(assignment->name)) {
+        // A command that uses the variable must not bring the value into the spec. The ranks have
+        // the variable, so it stays in the command.
+        state.variables.erase(assignment->name);
+        value.reset();
+      } else {
+        state.variables.insert_or_assign(assignment->name, value);
+      }
       found.emplace_back(std::move(assignment->name), std::move(value));
       continue;
     }
+    if (is_export && std::find(state.secrets.begin(), state.secrets.end(), word.literal()) !=
+                         state.secrets.end())
+      continue;
     const auto known = state.variables.find(word.literal());
     if (!is_export || known == state.variables.end()) return false;
     found.emplace_back(known->first, known->second);
   }
   for (const auto& [name, value] : found) {
-    if (is_export) {
+    if (is_export || is_secret_name(name)) {
       export_variable(command, name, value, state);
     } else if (is_torch_variable(name)) {
       state.sets_torch_variables = true;
