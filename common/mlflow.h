@@ -63,8 +63,8 @@ class MlflowRecord {
   [[nodiscard]] Result<> add_line(const nlohmann::ordered_json& line) const;
 
   /// Sends what the server does not have yet, in batches. token: for the header Authorization;
-  /// empty: none. may_continue: called before each request. Only one process sends at a time; the
-  /// other one reports a problem.
+  /// empty: none. may_continue: called before each request; false ends the call. Only one process
+  /// sends at a time: a call during the call of another process reports a problem.
   [[nodiscard]] SyncReport sync(const Env& env, const std::string& token,
                                 const std::function<bool()>& may_continue) const;
 

@@ -54,8 +54,8 @@ class NoticeQueue {
   [[nodiscard]] Result<> put(const Notice& notice, const NoticeTargets& targets) const;
 
   /// Sends the notices that wait, the oldest first, each at most once. may_start: called before
-  /// each; false ends the call. Skips the rest of a way of sending after a notice that could not be
-  /// sent. Removes the kept address when no notice waits.
+  /// each notice; false ends the call. If a notice could not be sent, skips the others that would
+  /// be sent in the same way. Removes the kept address when no notice for the webhook waits.
   [[nodiscard]] SendReport send(const Env& env, SendBy by,
                                 const std::function<bool()>& may_start) const;
 

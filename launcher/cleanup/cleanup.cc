@@ -26,7 +26,8 @@ namespace fs = std::filesystem;
 constexpr std::chrono::hours kSubmissionPatience{1};
 
 /// Returns the directories whose states decide about the run: its own, and for a sweep those of its
-/// points. A point that was resubmitted counts itself, because its first job may still run.
+/// points. For a point that was resubmitted, the point's own state counts, not that of the new run,
+/// because the point's first job may still run.
 Result<std::vector<fs::path>> directories_of(const IndexEntry& run) {
   if (!is_sweep(run.path)) return std::vector<fs::path>{run.path};
   DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
@@ -45,7 +46,7 @@ std::chrono::system_clock::time_point recorded_at(const fs::path& run) {
   return std::chrono::system_clock::from_time_t(newest);
 }
 
-/// Fails unless the directory, a run or a point, is known to have no job and to get none.
+/// Fails unless it is certain that the run, or the point of a sweep, has no job and gets none.
 Result<> check_is_done(const std::string& id, const fs::path& run, const RunStatus& status) {
   if (const auto& owner = status.facts.foreign)
     return fail(Errc::kUsage, "{}: belongs to user {}, so it is left alone", id,
@@ -197,7 +198,8 @@ class Decider {
                 run.id, needed->second, needed->first.filename().string());
   }
 
-  /// Checks that the run may be deleted alone, whatever its state is.
+  /// Fails if the run is a point of a sweep, if a sweep that stays needs it, or if another run is
+  /// inside its directory. Does not look at its state.
   Result<> check_place(const IndexEntry& run, const std::set<fs::path>& leaving) {
     DLRUN_TRY(require_own(run.id, run.path, "deleted"));
     if (run.id.find('/') != std::string::npos || sweep_of_point(run.path)) {

@@ -18,6 +18,7 @@
 namespace dlrun {
 namespace {
 
+/// Why the command has no certain meaning; nullopt: it has one.
 using Reason = std::optional<std::string>;
 
 std::string base_name(std::string_view path) {
@@ -39,8 +40,7 @@ std::size_t first_word(const ShellCommand& command) {
   return at;
 }
 
-/// Returns the words that the command starts srun, mpirun or torchrun with, as one text each.
-/// An unknown word is empty.
+/// Returns the words of the command from this position on. A word that is not literal is empty.
 std::vector<std::string> literal_words(const ShellCommand& command, std::size_t from) {
   std::vector<std::string> words;
   for (std::size_t i = from; i < command.words.size(); ++i)
@@ -182,11 +182,11 @@ std::string program_of_srun(const ShellCommand& command, std::size_t from) {
 }
 
 /// Returns true for programs that only show or prepare something, also if srun starts them.
-bool is_looker(std::string_view program) {
-  constexpr std::array<std::string_view, 12> kLookers{"hostname", "nvidia-smi", "rocm-smi", "echo",
-                                                      "date",     "env",        "printenv", "sleep",
-                                                      "lscpu",    "mkdir",      "cp",       "rm"};
-  return std::find(kLookers.begin(), kLookers.end(), program) != kLookers.end();
+bool is_auxiliary(std::string_view program) {
+  constexpr std::array<std::string_view, 12> kAuxiliary{
+      "hostname", "nvidia-smi", "rocm-smi", "echo",  "date", "env",
+      "printenv", "sleep",      "lscpu",    "mkdir", "cp",   "rm"};
+  return std::find(kAuxiliary.begin(), kAuxiliary.end(), program) != kAuxiliary.end();
 }
 
 /// Returns true if the words start a program of the user, without a launcher.
@@ -212,7 +212,7 @@ Launcher launcher_of(const ShellCommand& command) {
   const auto words = literal_words(command, first);
   const std::string name = base_name(words[0]);
   if (name == "srun")
-    return is_looker(program_of_srun(command, first + 1)) ? Launcher::kNone : Launcher::kSrun;
+    return is_auxiliary(program_of_srun(command, first + 1)) ? Launcher::kNone : Launcher::kSrun;
   if (name == "mpirun" || name == "mpiexec") return Launcher::kMpirun;
   if (name == "horovodrun") return Launcher::kHorovodrun;
   if (words_of_torchrun(words) > 0) return Launcher::kTorchrun;

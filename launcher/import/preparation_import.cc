@@ -87,6 +87,7 @@ bool is_initialisation(const ShellCommand& command) {
          command.words[1].source.find("shell.bash hook") != std::string::npos;
 }
 
+/// Reads `conda activate NAME`, `source activate NAME` and `source DIR/bin/activate`.
 bool import_environment(const ShellCommand& command, ImportState& state) {
   const auto words = texts_from(command, 0, state);
   if (!words) return false;
@@ -133,7 +134,7 @@ void export_variable(const ShellCommand& command, const std::string& name,
   state.keys.set({"environment.vars." + name, yaml_with_variables(*value), command.line, ""});
 }
 
-/// Reads NAME=VALUE and export NAME=VALUE.
+/// Reads NAME=VALUE and export NAME=VALUE. Returns false for any other command.
 bool import_variables(const ShellCommand& command, ImportState& state) {
   const bool is_export = command.words.front().literal() == "export";
   const std::size_t first = is_export ? 1 : 0;

@@ -1,8 +1,8 @@
 // A deletion renames RUNS/ID to RUNS/.deleted-ID-XXXXXXXXXXXXXXXX, checks it again, and creates the
 // file `.deleted` in it. From then on the run is gone: its index entry is removed, and then its
-// files. A directory with that name but without that file was not decided about. Another user who
-// can rename entries of the runs folder cannot create the file, because the directory is the
-// caller's.
+// files. If a renamed directory does not have this file, the deletion was interrupted before the
+// decision. Another user who can rename entries of the runs folder cannot create the file, because
+// the directory is the caller's.
 
 #include "launcher/runs/run_deletion.h"
 
