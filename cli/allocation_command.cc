@@ -49,7 +49,7 @@ void print_script(const Cli& cli, const AllocationScript& script, bool json) {
   print_note(cli, "nothing was written or started (--dry-run)");
 }
 
-/// Prints the run that has started, which a followed run need not.
+/// Prints the run that has started. Prints nothing if the run is followed to its end.
 void print_start(const Cli& cli, const AllocationStart& start, const OutputOptions& output) {
   if (output.watch) return;
   if (output.json) return print_json(submission_json(start));

@@ -1,7 +1,6 @@
 #pragma once
-// Starts a spec in an allocation that the user already has, for `dlrun run --here` and `dlrun
-// submit
-// --in`, and prints or follows the run.
+// Starts a spec in an allocation that the user already has, and prints or follows the run. The
+// commands are `dlrun run --here` and `dlrun submit --in`.
 
 #include "cli/cli.h"
 #include "cli/submission_output.h"

@@ -40,8 +40,8 @@ struct CurlReply {
 inline constexpr std::size_t kLargestCurlBody = 96U << 10U;
 
 /// Sends the request and returns the reply. Follows no redirect, reads no file of curl's settings,
-/// and speaks only HTTP and HTTPS. Honours the proxy variables of env. Ends within `limit` and two
-/// seconds. Fails with kNotFound if there is no curl in the PATH of env, and with kInvalid if
+/// and speaks only HTTP and HTTPS. Honours the proxy variables of env. Ends at most two seconds
+/// after `limit`. Fails with kNotFound if there is no curl in the PATH of env, and with kInvalid if
 /// why_not_address() gives a reason or the body is too large.
 [[nodiscard]] Result<CurlReply> send_by_curl(const Env& env, const CurlRequest& request,
                                              std::chrono::seconds limit);

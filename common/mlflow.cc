@@ -212,19 +212,20 @@ bool send_parameters(MlflowClient& client, const MlflowRun& made, const std::str
                      const std::filesystem::path& run) {
   const auto provenance = object_of_file(run / "provenance.json");
   const auto git = provenance.find("git");
-  MlflowJson tags =
-      MlflowJson::array({tag_json("dlrun.job", made.job), tag_json("dlrun.cluster", made.cluster),
-                         tag_json("dlrun.directory", run.string())});
+  MlflowJson tags = MlflowJson::array({tag_json("dlrun.directory", run.string())});
+  // Some versions of the server refuse the whole request if one value is empty.
   const auto add_tag = [&](const char* key, const std::string& value) {
     if (!value.empty()) tags.push_back(tag_json(key, value));
   };
+  add_tag("dlrun.job", made.job);
+  add_tag("dlrun.cluster", made.cluster);
   add_tag("mlflow.user", json_read::text(provenance, "user"));
   if (git != provenance.end()) add_tag("mlflow.source.git.commit", json_read::text(*git, "commit"));
   MlflowJson params = MlflowJson::array();
   std::size_t bytes = 0;
   const auto parameters = object_of_file(run / "parameters.json");
   for (auto at = parameters.begin(); at != parameters.end(); ++at) {
-    if (!at->is_string()) continue;
+    if (!at->is_string() || at->get_ref<const std::string&>().empty()) continue;
     params.push_back(tag_json(at.key(), at->get_ref<const std::string&>()));
     bytes += json_read::dump(params.back()).size();
     if (params.size() < kMostParameters && bytes < kParameterBytes) continue;
@@ -327,6 +328,12 @@ Result<> MlflowRecord::create(const MlflowRun& made) const {
 }
 
 Result<MlflowRun> MlflowRecord::read() const {
+  // The token goes to the server that the file names.
+  struct stat info {};
+  if (::lstat(folder_.c_str(), &info) == 0 &&
+      (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & 022U) != 0))
+    return fail(Errc::kInvalid, "{}: is not a folder of yours that only you can write",
+                folder_.string());
   DLRUN_TRY_ASSIGN(const auto file,
                    read_file_and_owner(folder_ / kRunFile, kLargestSmallFile, Links::kRefuse));
   if (file.owner != ::geteuid())

@@ -57,13 +57,14 @@ class MlflowRecord {
   [[nodiscard]] bool exists() const;
   /// Creates the folder and mlflow.json, unless an earlier attempt has created them.
   [[nodiscard]] Result<> create(const MlflowRun& made) const;
+  /// Fails with kInvalid if the file is damaged, or if other users can write to its folder.
   [[nodiscard]] Result<MlflowRun> read() const;
   /// Adds a line to mlflow.jsonl. Fails with kRefused if the file is too large.
   [[nodiscard]] Result<> add_line(const nlohmann::ordered_json& line) const;
 
   /// Sends what the server does not have yet, in batches. token: for the header Authorization;
-  /// empty: none. may_continue: called before each request. Only one process sends at a time; the
-  /// other one reports a problem.
+  /// empty: none. may_continue: called before each request; false ends the call. Only one process
+  /// sends at a time: a call during the call of another process reports a problem.
   [[nodiscard]] SyncReport sync(const Env& env, const std::string& token,
                                 const std::function<bool()>& may_continue) const;
 

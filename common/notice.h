@@ -51,7 +51,7 @@ struct Notice {
 [[nodiscard]] std::vector<std::string> notice_command(const std::vector<std::string>& words,
                                                       const Notice& notice);
 
-/// Returns the beginning of a text, at most this number of bytes, without cutting a character.
+/// Returns the beginning of a text: at most this number of bytes, and only whole characters.
 [[nodiscard]] std::string cut_text(std::string_view text, std::size_t bytes);
 
 }  // namespace dlrun

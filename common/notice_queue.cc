@@ -190,7 +190,6 @@ Result<> NoticeQueue::put(const Notice& notice, const NoticeTargets& targets) co
 SendReport NoticeQueue::send(const Env& env, SendBy by,
                              const std::function<bool()>& may_start) const {
   SendReport report;
-  const auto address = read_own(kAddressFile).value_or("");
   for (const std::string_view ending : {kWebhookEnding, kCommandEnding}) {
     const bool is_webhook = ending == kWebhookEnding;
     if (!is_webhook && by == SendBy::kWebhooks) continue;
@@ -205,7 +204,8 @@ SendReport NoticeQueue::send(const Env& env, SendBy by,
       if (is_expired(name)) {
         attempt.problem = "the notice is older than three days";
       } else if (object && is_webhook) {
-        attempt = send_to_webhook(env, address, Notice::of_json(*object));
+        attempt =
+            send_to_webhook(env, read_own(kAddressFile).value_or(""), Notice::of_json(*object));
       } else if (object && !words.empty()) {
         attempt = run_notice_command(env, words, Notice::of_json(*object));
       }
@@ -215,9 +215,16 @@ SendReport NoticeQueue::send(const Env& env, SendBy by,
     }
   }
   report.waiting = names_with(kWebhookEnding).size() + names_with(kCommandEnding).size();
-  if (names_with(kWebhookEnding).empty() && check_folder())
-    ::unlink((folder_ / kAddressFile).c_str());
+  if (names_with(kWebhookEnding).empty()) remove_address();
   return report;
+}
+
+void NoticeQueue::remove_address() const {
+  const auto address = read_own(kAddressFile);
+  if (!address || ::unlink((folder_ / kAddressFile).c_str()) != 0) return;
+  // put() may have added a notice meanwhile, and have found the address still here.
+  if (!names_with(kWebhookEnding).empty())
+    std::ignore = write_file_atomic(folder_ / kAddressFile, *address, 0600);
 }
 
 bool NoticeQueue::has_waiting(SendBy by) const {

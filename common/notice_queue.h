@@ -54,8 +54,8 @@ class NoticeQueue {
   [[nodiscard]] Result<> put(const Notice& notice, const NoticeTargets& targets) const;
 
   /// Sends the notices that wait, the oldest first, each at most once. may_start: called before
-  /// each; false ends the call. Skips the rest of a way of sending after a notice that could not be
-  /// sent. Removes the kept address when no notice waits.
+  /// each notice; false ends the call. If a notice could not be sent, skips the others that would
+  /// be sent in the same way. Removes the kept address when no notice for the webhook waits.
   [[nodiscard]] SendReport send(const Env& env, SendBy by,
                                 const std::function<bool()>& may_start) const;
 
@@ -74,6 +74,8 @@ class NoticeQueue {
   /// refused.
   [[nodiscard]] std::vector<std::string> names_with(std::string_view ending) const;
   [[nodiscard]] Result<std::string> read_own(const std::string& name) const;
+  /// Removes the kept address unless a notice for the webhook waits.
+  void remove_address() const;
 
   std::filesystem::path folder_;
 };

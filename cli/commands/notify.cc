@@ -38,8 +38,11 @@ Result<int> relay(const Cli& cli, const std::vector<IndexEntry>& runs, SendBy by
   print_note(cli, fmt::format("{} message{} sent", report.sent, report.sent == 1 ? "" : "s"));
   const auto left = report.waiting + report.unconfirmed + report.refused;
   if (left == 0) return kExitOk;
-  print_error(cli, fmt::format("{}{} not sent (dlrun notify lists them)",
-                               report.problem.empty() ? "" : report.problem + "; ", left));
+  print_error(
+      cli,
+      fmt::format("{}{} not sent (dlrun notify lists them){}",
+                  report.problem.empty() ? "" : report.problem + "; ", left,
+                  by == SendBy::kWebhooks ? "; notify.command needs RUN, without --webhooks" : ""));
   return kExitFault;
 }
 

@@ -50,7 +50,10 @@ void add_prune(CLI::App& root, Action& action) {
   command.flag("--keep-checkpoints", options->keeps_checkpoints,
                "Delete only logs, traces and profiles; keep the checkpoints, the record, the code "
                "and all files that dlrun did not write");
-  command.option("--runs", options->runs, "Delete only runs in this folder").type_name("DIR");
+  // `--runs "$FOLDER"` with an unset variable must not mean all runs.
+  command.option("--runs", options->runs, "Delete only runs in this folder")
+      .type_name("DIR")
+      .not_empty();
   command.flag("-y,--yes", options->cleanup.is_yes, "Delete without a question");
   command.flag("--dry-run", options->cleanup.is_dry_run,
                "List what would be deleted; delete nothing");

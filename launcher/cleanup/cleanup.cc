@@ -26,7 +26,8 @@ namespace fs = std::filesystem;
 constexpr std::chrono::hours kSubmissionPatience{1};
 
 /// Returns the directories whose states decide about the run: its own, and for a sweep those of its
-/// points. A point that was resubmitted counts itself, because its first job may still run.
+/// points. For a point that was resubmitted, the point's own state counts, not that of the new run,
+/// because the point's first job may still run.
 Result<std::vector<fs::path>> directories_of(const IndexEntry& run) {
   if (!is_sweep(run.path)) return std::vector<fs::path>{run.path};
   DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
@@ -45,7 +46,7 @@ std::chrono::system_clock::time_point recorded_at(const fs::path& run) {
   return std::chrono::system_clock::from_time_t(newest);
 }
 
-/// Fails unless the directory, a run or a point, is known to have no job and to get none.
+/// Fails unless it is certain that the run, or the point of a sweep, has no job and gets none.
 Result<> check_is_done(const std::string& id, const fs::path& run, const RunStatus& status) {
   if (const auto& owner = status.facts.foreign)
     return fail(Errc::kUsage, "{}: belongs to user {}, so it is left alone", id,
@@ -136,6 +137,7 @@ class Decider {
       auto directories = directories_if_allowed(run, leaving);
       if (!directories) {
         plan.kept.push_back({run, directories.error()});
+        leaving.erase(run.path);
         continue;
       }
       all.insert(all.end(), directories->begin(), directories->end());
@@ -146,7 +148,13 @@ class Decider {
     for (const Part& part : parts) {
       const auto own = rest.first(part.directories.size());
       rest = rest.subspan(own.size());
-      add(plan, *part.run, decide(*part.run, part.directories, own));
+      auto state = decide(*part.run, part.directories, own);
+      if (const auto needless = check_not_needed(*part.run, leaving); state && !needless)
+        state = tl::unexpected<Error>(needless.error());
+      add(plan, *part.run, state);
+      // The repetitions of a sweep that stays come after it, and stay, too.
+      if (plan.runs.empty() || plan.runs.back().run.path != part.run->path)
+        leaving.erase(part.run->path);
     }
     return plan;
   }
@@ -179,7 +187,19 @@ class Decider {
     }
   }
 
-  /// Checks that the run may be deleted alone, whatever its state is.
+  /// Fails if the run repeats a point of a sweep that stays.
+  Result<> check_not_needed(const IndexEntry& run, const std::set<fs::path>& leaving) {
+    if (parts_ == RunParts::kOutputs) return {};
+    const auto needed = sweep_that_needs(run);
+    if (!needed || leaving.contains(needed->first)) return {};
+    return fail(Errc::kUsage,
+                "{}: its result counts for the point {} of a sweep. Delete the sweep first: "
+                "`dlrun rm {}`",
+                run.id, needed->second, needed->first.filename().string());
+  }
+
+  /// Fails if the run is a point of a sweep, if a sweep that stays needs it, or if another run is
+  /// inside its directory. Does not look at its state.
   Result<> check_place(const IndexEntry& run, const std::set<fs::path>& leaving) {
     DLRUN_TRY(require_own(run.id, run.path, "deleted"));
     if (run.id.find('/') != std::string::npos || sweep_of_point(run.path)) {
@@ -187,13 +207,8 @@ class Decider {
                   "{}: is a point of a sweep, and a sweep is deleted as a whole: `dlrun rm {}`",
                   run.id, run.id.substr(0, run.id.find('/')));
     }
+    DLRUN_TRY(check_not_needed(run, leaving));
     if (parts_ == RunParts::kOutputs) return {};
-    if (const auto needed = sweep_that_needs(run); needed && !leaving.contains(needed->first)) {
-      return fail(Errc::kUsage,
-                  "{}: its result counts for the point {} of a sweep. Delete the sweep first: "
-                  "`dlrun rm {}`",
-                  run.id, needed->second, needed->first.filename().string());
-    }
     for (const IndexEntry& other : indexed_) {
       struct stat info {};
       if (is_below(other.path, run.path) && ::lstat(other.path.c_str(), &info) == 0)
@@ -263,8 +278,13 @@ Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
   DLRUN_TRY_ASSIGN(const auto listing, index.list());
   const std::string oldest = utc_timestamp(std::chrono::system_clock::now() - request.older_than);
   std::error_code error;
-  const auto folder =
-      request.folder.empty() ? fs::path() : fs::weakly_canonical(request.folder, error);
+  fs::path folder;
+  if (!request.folder.empty()) {
+    folder = fs::weakly_canonical(request.folder, error);
+    // An empty folder would mean all runs.
+    if (error || folder.empty())
+      return fail(Errc::kIo, "{}: {}", request.folder.string(), error.message());
+  }
   std::vector<IndexEntry> old;
   for (const IndexEntry& run : listing.entries) {
     // A run ends after its creation, so most runs need no look into their files.

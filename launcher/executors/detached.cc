@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "common/blocked_sigpipe.h"
 #include "common/subprocess.h"
 
 namespace dlrun {
@@ -83,6 +84,7 @@ Result<DetachedProcess> DetachedProcess::start(const std::vector<std::string>& a
 }
 
 Result<> DetachedProcess::release() {
+  const BlockedSigpipe blocked;  // the program may be gone
   const ssize_t written = ::write(gate_.get(), "g", 1);
   gate_.reset();
   if (written == 1) return {};

@@ -80,12 +80,11 @@ struct ImportState {
 /// Returns true if the name is that of a secret, such as WANDB_API_KEY.
 [[nodiscard]] bool is_secret_name(std::string_view name);
 
-/// Returns the name and the first part of the value of a word such as NAME=VALUE; nullopt for any
-/// other word.
 struct Assignment {
   std::string name;
   ShellWord value;
 };
+/// Returns the name and the value of a word such as NAME=VALUE; nullopt for any other word.
 [[nodiscard]] std::optional<Assignment> assignment_of(const ShellWord& word);
 
 /// Reads the #SBATCH lines.

@@ -18,6 +18,7 @@
 namespace dlrun {
 namespace {
 
+/// Why the command has no certain meaning; nullopt: it has one.
 using Reason = std::optional<std::string>;
 
 std::string base_name(std::string_view path) {
@@ -39,8 +40,7 @@ std::size_t first_word(const ShellCommand& command) {
   return at;
 }
 
-/// Returns the words that the command starts srun, mpirun or torchrun with, as one text each.
-/// An unknown word is empty.
+/// Returns the words of the command from this position on. A word that is not literal is empty.
 std::vector<std::string> literal_words(const ShellCommand& command, std::size_t from) {
   std::vector<std::string> words;
   for (std::size_t i = from; i < command.words.size(); ++i)
@@ -60,6 +60,20 @@ std::size_t words_of_torchrun(std::span<const std::string> words) {
     return is_module ? at + 2 : 0;
   }
   return 0;
+}
+
+/// Returns the words that the shell makes of the value of an unquoted variable, each quoted, so
+/// that the shell on each rank makes the same words again. is_whole_word: no text stands beside the
+/// variable. Returns nullopt if the shell would look for files, or would join a word with such
+/// text.
+std::optional<std::string> requoted(const std::string& value, bool is_whole_word) {
+  if (value.find_first_of("*?[\t\n") != std::string::npos) return std::nullopt;
+  if (!is_whole_word && value.find(' ') != std::string::npos) return std::nullopt;
+  std::string words;
+  for (const auto word : split(value, ' ')) {
+    if (!word.empty()) words += (words.empty() ? "" : " ") + shell_quote(word);
+  }
+  return words;
 }
 
 /// Returns the word as text for a shell on each rank. Variables that only the job knows stay
@@ -82,8 +96,12 @@ std::optional<std::string> shell_text(const ShellWord& word, const ImportState& 
                              : fmt::format("${{{}}}", part.text);
     } else if (!known->second || known->second->find(kVariableMark) != std::string::npos) {
       return std::nullopt;
+    } else if (part.is_quoted) {
+      text += shell_quote(*known->second);
     } else {
-      text += part.is_quoted ? shell_quote(*known->second) : *known->second;
+      const auto words = requoted(*known->second, word.parts.size() == 1);
+      if (!words) return std::nullopt;
+      text += *words;
     }
   }
   return text;
@@ -164,11 +182,11 @@ std::string program_of_srun(const ShellCommand& command, std::size_t from) {
 }
 
 /// Returns true for programs that only show or prepare something, also if srun starts them.
-bool is_looker(std::string_view program) {
-  constexpr std::array<std::string_view, 12> kLookers{"hostname", "nvidia-smi", "rocm-smi", "echo",
-                                                      "date",     "env",        "printenv", "sleep",
-                                                      "lscpu",    "mkdir",      "cp",       "rm"};
-  return std::find(kLookers.begin(), kLookers.end(), program) != kLookers.end();
+bool is_auxiliary(std::string_view program) {
+  constexpr std::array<std::string_view, 12> kAuxiliary{
+      "hostname", "nvidia-smi", "rocm-smi", "echo",  "date", "env",
+      "printenv", "sleep",      "lscpu",    "mkdir", "cp",   "rm"};
+  return std::find(kAuxiliary.begin(), kAuxiliary.end(), program) != kAuxiliary.end();
 }
 
 /// Returns true if the words start a program of the user, without a launcher.
@@ -194,7 +212,7 @@ Launcher launcher_of(const ShellCommand& command) {
   const auto words = literal_words(command, first);
   const std::string name = base_name(words[0]);
   if (name == "srun")
-    return is_looker(program_of_srun(command, first + 1)) ? Launcher::kNone : Launcher::kSrun;
+    return is_auxiliary(program_of_srun(command, first + 1)) ? Launcher::kNone : Launcher::kSrun;
   if (name == "mpirun" || name == "mpiexec") return Launcher::kMpirun;
   if (name == "horovodrun") return Launcher::kHorovodrun;
   if (words_of_torchrun(words) > 0) return Launcher::kTorchrun;

@@ -120,7 +120,7 @@ const KeyRow* key_of_negation(std::string_view option) {
   return row != nullptr && traits_of(*row).is_switch ? row : nullptr;
 }
 
-/// Keys that say how many ranks and resources a step has. A step may set them itself.
+/// Returns true for the keys of ranks and resources, which the options of a step may set.
 bool is_of_step(std::string_view key) {
   constexpr std::array kKeys{"resources.nodes"_key,          "resources.ntasks"_key,
                              "resources.tasks_per_node"_key, "resources.cpus_per_task"_key,

@@ -87,6 +87,7 @@ bool is_initialisation(const ShellCommand& command) {
          command.words[1].source.find("shell.bash hook") != std::string::npos;
 }
 
+/// Reads `conda activate NAME`, `source activate NAME` and `source DIR/bin/activate`.
 bool import_environment(const ShellCommand& command, ImportState& state) {
   const auto words = texts_from(command, 0, state);
   if (!words) return false;
@@ -133,7 +134,7 @@ void export_variable(const ShellCommand& command, const std::string& name,
   state.keys.set({"environment.vars." + name, yaml_with_variables(*value), command.line, ""});
 }
 
-/// Reads NAME=VALUE and export NAME=VALUE.
+/// Reads NAME=VALUE and export NAME=VALUE. Returns false for any other command.
 bool import_variables(const ShellCommand& command, ImportState& state) {
   const bool is_export = command.words.front().literal() == "export";
   const std::size_t first = is_export ? 1 : 0;
@@ -147,16 +148,26 @@ bool import_variables(const ShellCommand& command, ImportState& state) {
     const ShellWord& word = command.words[i];
     if (auto assignment = assignment_of(word)) {
       auto value = expanded_text(assignment->value, state);
-      state.variables.insert_or_assign(assignment->name, value);
+      if (is_secret_name(assignment->name)) {
+        // A command that uses the variable must not bring the value into the spec. The ranks have
+        // the variable, so it stays in the command.
+        state.variables.erase(assignment->name);
+        value.reset();
+      } else {
+        state.variables.insert_or_assign(assignment->name, value);
+      }
       found.emplace_back(std::move(assignment->name), std::move(value));
       continue;
     }
+    if (is_export && std::find(state.secrets.begin(), state.secrets.end(), word.literal()) !=
+                         state.secrets.end())
+      continue;
     const auto known = state.variables.find(word.literal());
     if (!is_export || known == state.variables.end()) return false;
     found.emplace_back(known->first, known->second);
   }
   for (const auto& [name, value] : found) {
-    if (is_export) {
+    if (is_export || is_secret_name(name)) {
       export_variable(command, name, value, state);
     } else if (is_torch_variable(name)) {
       state.sets_torch_variables = true;

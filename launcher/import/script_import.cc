@@ -66,7 +66,7 @@ std::string reason_of(const ShellCommand& command, bool is_after_launch) {
   return "lines in environment.setup run once, on the first node, before the ranks";
 }
 
-/// Returns the first word of the command that is not a word of the shell such as `then`.
+/// Returns the launcher that the command calls, after words of the shell such as `then`.
 Launcher launcher_inside(const ShellCommand& command) {
   ShellCommand rest = command;
   while (!rest.words.empty()) {

@@ -82,7 +82,7 @@ ComponentPlanner::ComponentPlanner(const LoadedSpec& loaded, const PlanInputs& i
       jobs_(jobs_of_components(loaded)),
       layout_(layout_of(loaded.spec, jobs_)) {
   for (LoadedSpec& job : jobs_) {
-    // A step of a shared node gets no CPUs but those that it asks for.
+    // On a shared node, a step gets only the CPUs that it asks for.
     job.spec.resources.cpus_per_task = job.spec.resources.cpus_per_task.value_or(1);
     job.spec.resources.nodes = NodeRange{nodes_of(job.spec), nodes_of(job.spec)};
     if (may_have_gpus(job.spec)) has_gpus_ = true;

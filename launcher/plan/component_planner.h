@@ -37,7 +37,7 @@ class ComponentPlanner {
   /// Moves the component's own variables from the prologue, which all components share, to the
   /// rank agent.
   void move_own_variables(std::size_t index, LaunchPlan& plan) const;
-  /// Adds what a component needs of the job script.
+  /// Adds the lines of the job script's prologue that a component needs.
   void merge_prologue(LaunchPlan& plan, const PlannedComponent& component);
   /// Takes over the commands that make containers. Refuses different ones.
   void merge_containers(LaunchPlan& plan);

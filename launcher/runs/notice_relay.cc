@@ -15,10 +15,10 @@
 namespace dlrun {
 namespace {
 
-/// Most runs that are looked at, so that a list of ten thousand runs stays fast.
+/// The number of runs that are looked at, so that `ls` of ten thousand runs stays fast.
 constexpr std::size_t kMostInBackground = 100;
 
-/// Returns the runs and the points of sweeps among them that have a queue and belong to the caller.
+/// Returns those runs, and those points of sweeps, that have a queue and belong to the caller.
 std::vector<IndexEntry> with_queue(const std::vector<IndexEntry>& runs) {
   std::vector<IndexEntry> found;
   const auto add = [&](const IndexEntry& run) {

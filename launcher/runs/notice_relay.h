@@ -25,13 +25,14 @@ struct ListedNotice {
 [[nodiscard]] std::vector<ListedNotice> listed_notices(const std::vector<IndexEntry>& runs);
 [[nodiscard]] nlohmann::ordered_json notices_json(const std::vector<ListedNotice>& notices);
 
-/// Sends the notices that wait in these runs, each at most once, although other processes may do
-/// the same. The report counts all runs together.
+/// Sends the notices that wait in these runs, each at most once, even if other processes send them
+/// at the same time. The report counts all runs together.
 [[nodiscard]] SendReport relay_notices(const Env& env, const std::vector<IndexEntry>& runs,
                                        SendBy by);
 
-/// Starts `dlrun notify --relay --webhooks` for those of the runs whose notices wait, and does not
-/// wait for it. Does nothing if no notice waits; that costs one system call for each run.
+/// Starts `dlrun notify --relay --webhooks` for the runs whose notices wait, and does not wait for
+/// its end. Looks at the first 100 runs only, so the newest must come first. Does nothing if no
+/// notice waits; that costs a few system calls for each run.
 void relay_in_background(const Env& env, const std::vector<IndexEntry>& runs);
 
 }  // namespace dlrun

@@ -1,8 +1,8 @@
 // A deletion renames RUNS/ID to RUNS/.deleted-ID-XXXXXXXXXXXXXXXX, checks it again, and creates the
 // file `.deleted` in it. From then on the run is gone: its index entry is removed, and then its
-// files. A directory with that name but without that file was not decided about. Another user who
-// can rename entries of the runs folder cannot create the file, because the directory is the
-// caller's.
+// files. If a renamed directory does not have this file, the deletion was interrupted before the
+// decision. Another user who can rename entries of the runs folder cannot create the file, because
+// the directory is the caller's.
 
 #include "launcher/runs/run_deletion.h"
 
@@ -240,7 +240,24 @@ Result<std::string> set_aside(const Place& place, const Settled& settled) {
   if (!decided.is_open())
     return put_back(place, renamed,
                     {Errc::kIo, fmt::format("{}: {}", place.name, errno_text(errno))});
+  // If this process was stopped for minutes, another dlrun has given the directory its name back.
+  if (identity_in(place.parent.get(), renamed) != place.identity) {
+    static_cast<void>(::unlinkat(place.run.get(), kDecided, 0));
+    return is_in_use(place);
+  }
   return renamed;
+}
+
+/// Returns the name that a renamed directory had before; nullopt if the name is not
+/// .deleted-NAME-XXXXXXXXXXXXXXXX. A user may have a folder such as .deleted-experiments.
+std::optional<std::string> name_before(std::string_view renamed) {
+  constexpr std::size_t kEnd = 2 * kSuffixBytes + 1;  // the hyphen and the digits
+  if (!renamed.starts_with(kRenamed) || renamed.size() <= kRenamed.size() + kEnd)
+    return std::nullopt;
+  const auto end = renamed.substr(renamed.size() - kEnd);
+  if (end[0] != '-' || end.find_first_not_of("0123456789abcdef", 1) != std::string_view::npos)
+    return std::nullopt;
+  return std::string(renamed.substr(kRenamed.size(), renamed.size() - kRenamed.size() - kEnd));
 }
 
 /// Deletes the content of a renamed directory and then the directory.
@@ -364,8 +381,8 @@ TreeDeletion finish_deletions(const fs::path& runs_dir) {
   const auto names = folder.is_open() ? names_in(folder.get()) : Result<std::vector<std::string>>();
   if (!folder.is_open() || !names) return done;
   for (const std::string& name : *names) {
-    const std::size_t ends = 2 * kSuffixBytes + 1;  // the hyphen and the digits
-    if (!name.starts_with(kRenamed) || name.size() <= kRenamed.size() + ends) continue;
+    const auto before = name_before(name);
+    if (!before) continue;
     const UniqueFd directory = open_directory_in(folder.get(), name);
     struct stat info {
     }, decided{};
@@ -379,10 +396,8 @@ TreeDeletion finish_deletions(const fs::path& runs_dir) {
     // Another dlrun may be about to decide, which takes an instant.
     constexpr std::int64_t kPatienceSeconds = 60;
     const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-    if (now - info.st_ctim.tv_sec > kPatienceSeconds) {
-      const std::string before = name.substr(kRenamed.size(), name.size() - kRenamed.size() - ends);
-      static_cast<void>(rename_to_new(folder.get(), name, before));
-    }
+    if (now - info.st_ctim.tv_sec > kPatienceSeconds)
+      static_cast<void>(rename_to_new(folder.get(), name, *before));
   }
   return done;
 }

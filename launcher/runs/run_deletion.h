@@ -32,18 +32,18 @@ enum class RunParts {
   kOutputs,
 };
 
-/// Checks that the path is the directory of a run of the caller that dlrun may delete, and returns
-/// its identity and size. Fails with kNotFound if the directory does not exist, and with kUsage if
-/// its name is not one that dlrun gives to runs, if it is a symbolic link, or if it or a deciding
-/// file belongs to another user.
 struct ExaminedRun {
   DirectoryIdentity identity;
-  TreeSize size;  ///< of the parts
+  TreeSize size;  ///< of the parts that are to be deleted
 };
+/// Checks that the path is the directory of a run of the caller that dlrun may delete, and returns
+/// its identity and size. Fails with kNotFound if the directory does not exist, and with kUsage if
+/// its name is not one that dlrun gives to runs, if it is a symbolic link, or if it or a file that
+/// decides what commands do (ownership.cc) belongs to another user.
 [[nodiscard]] Result<ExaminedRun> examine_run(const IndexEntry& run, RunParts parts);
 
-/// Returns the run's state, or fails with the reason why the run must stay. Called as often as the
-/// run's files change meanwhile.
+/// Returns the run's state, or fails with the reason why the run must stay. delete_run() repeats
+/// the call if the run's files change during it.
 using DeletionCheck = std::function<Result<RunState>()>;
 
 /// Deletes the parts of the run. kAll also removes the run from the index, and remembers its name

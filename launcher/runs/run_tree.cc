@@ -19,7 +19,8 @@
 namespace dlrun {
 namespace {
 
-/// The depth at which a walk stops. Each level holds a file open, and a process has few of them.
+/// The depth at which a walk stops. Each level keeps a directory open, and a process may open only
+/// about a thousand files.
 constexpr int kDeepest = 64;
 constexpr const char* kIsMounted = "it is a mount point";
 constexpr std::uint64_t kBlockBytes = 512;  // the unit of st_blocks on Linux
@@ -89,7 +90,7 @@ class TreeMeter {
 
   dev_t device_;
   TreeSize size_;
-  std::map<ino_t, nlink_t> links_;  ///< the links that were seen of files with several
+  std::map<ino_t, nlink_t> links_;  ///< the number of seen links, of files with several
 };
 
 /// Deletes the tree below one directory, on one device.

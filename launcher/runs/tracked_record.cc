@@ -37,8 +37,12 @@ Result<std::vector<TrackedRun>> sync_records(const Env& env, const IndexEntry& r
   std::vector<TrackedRun> done;
   for (const IndexEntry& one : runs) {
     if (!MlflowRecord(one.path).exists()) continue;
-    DLRUN_TRY_ASSIGN(auto tracked, sync_record(env, one));
-    done.push_back(std::move(tracked));
+    auto tracked = sync_record(env, one);
+    if (!tracked && runs.size() == 1) return tl::unexpected<Error>(std::move(tracked.error()));
+    // The other points of a sweep are sent nevertheless.
+    if (!tracked)
+      tracked = TrackedRun{one.id, {.is_complete = false, .problem = tracked.error().message}};
+    done.push_back(std::move(*tracked));
   }
   if (done.empty())
     return fail(Errc::kInvalid,

@@ -19,7 +19,8 @@ struct TrackedRun {
 };
 
 /// Sends the record of the run; for a sweep, those of all its points. Skips points without a
-/// record. Fails with kInvalid if the run has no record or goes on, and if the token is not set.
+/// record. Fails with kInvalid if the run has no record, has not ended, or if the token is not set.
+/// If this concerns a point of a sweep, the point's report has the reason, and the others are sent.
 [[nodiscard]] Result<std::vector<TrackedRun>> sync_records(const Env& env, const IndexEntry& run);
 
 }  // namespace dlrun

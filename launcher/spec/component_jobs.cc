@@ -72,7 +72,7 @@ JobSpec spec_of_component(const JobSpec& whole, const ComponentSpec& component) 
   const bool gives_name = component.own.container.name.has_value();
   if (spec.container.name && !gives_name) *spec.container.name += "-" + component.name;
   if (component.is_service && !spec.resources.tasks_per_node) spec.resources.tasks_per_node = 1;
-  // Each component has its own ranks and node numbers, so that their files need folders apart.
+  // Each component numbers its ranks and nodes from 0, so the files need separate folders.
   for (OutputCopy& one : spec.outputs)
     one.to = (std::filesystem::path(one.to) / component.name).string();
   drop_gpu_checks(spec);

@@ -16,7 +16,7 @@ namespace dlrun {
 /// Returns all components as jobs, in the spec's order; none if the spec has no components.
 [[nodiscard]] std::vector<LoadedSpec> jobs_of_components(const LoadedSpec& loaded);
 
-/// Returns the component's values that are known before its preset is.
+/// Returns the component's values without those that its preset decides.
 [[nodiscard]] JobSpec spec_of_component(const JobSpec& whole, const ComponentSpec& component);
 
 /// Returns true if the job, or one of its components, runs the bundled trainer.

@@ -35,8 +35,8 @@ inline constexpr std::string_view kAllocationFormat = "%A|%U|%T|%D|%C|%P|%e|%N";
                                                   std::string_view scontrol, std::string_view job,
                                                   uid_t user);
 
-/// Asks Slurm for the allocation of a job of this user that runs. Fails as parse_allocation() does,
-/// with kInvalid if `job` is not a job id, and with kUnavailable if Slurm does not answer.
+/// Asks Slurm for the allocation of a running job of this user. Fails as parse_allocation() does,
+/// with kUsage if `job` is not a job id, and with kUnavailable if Slurm does not answer.
 [[nodiscard]] Result<Allocation> find_allocation(const Context& context, const std::string& job);
 
 /// Returns an error with its place for each request of the job that the allocation cannot fulfil.

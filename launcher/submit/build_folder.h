@@ -15,8 +15,8 @@ namespace dlrun {
 class BuildLock {
  public:
   /// Waits until no other process holds the lock of this file. on_wait is called once if that takes
-  /// longer than a moment. Fails with kInterrupted if is_unwanted() returns true meanwhile, and
-  /// with kIo or kInvalid if the file cannot be used.
+  /// longer than half a second. Fails with kInterrupted if is_unwanted() returns true meanwhile,
+  /// and with kIo or kInvalid if the file cannot be used.
   [[nodiscard]] static Result<BuildLock> take(const std::filesystem::path& file,
                                               const std::function<void()>& on_wait,
                                               const std::function<bool()>& is_unwanted);
@@ -29,8 +29,8 @@ class BuildLock {
   bool is_exclusive_;
 };
 
-/// Makes the folder for its user alone, with a .gitignore that hides it from git. Fails with
-/// kInvalid if it is a folder of another user, or if others can write to it.
+/// Creates the folder so that only its user can enter it, with a .gitignore that hides it from git.
+/// Fails with kInvalid if it is a folder of another user, or if others can write to it.
 [[nodiscard]] Result<> make_build_folder(const std::filesystem::path& folder);
 
 /// The versions of one environment. Each is a folder HASH-RANDOM, built once and never changed. The

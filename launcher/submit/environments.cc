@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Starts the line with which the shell of check_environments() reports a missing tool.
+/// The start of the line with which the shell of check_environments() reports a missing tool.
 constexpr std::string_view kMissingTool = "dlrun: missing: ";
 constexpr std::chrono::minutes kBuildLimit{360};
 constexpr std::size_t kLockFileLimit = 64U << 20U;

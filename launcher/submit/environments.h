@@ -12,9 +12,10 @@ namespace dlrun {
 /// loaded. Builds nothing. The error holds each problem with its place in the spec.
 [[nodiscard]] Result<> check_environments(const Context& context, const Experiment& experiment);
 
-/// Locks and builds the environments. Only one dlrun builds an environment at a time, and a current
-/// environment costs a few reads. Fails with kInvalid and the last words of the tool, or with
-/// kInterrupted after Ctrl-C. Does nothing for a spec without such an environment.
+/// Locks and builds the environments. Only one dlrun builds an environment at a time. If uv's
+/// environment is up to date, only reads a few files. Fails with kInvalid and the last lines of the
+/// tool's output, or with kInterrupted after Ctrl-C. Does nothing for a spec without such an
+/// environment.
 [[nodiscard]] Result<> build_environments(const Context& context, Reporter& reporter,
                                           const Experiment& experiment);
 

@@ -1,4 +1,4 @@
-// Tests which runs `rm` and `prune` choose.
+// Tests which runs `rm` and `prune` choose, and other work on many runs at once.
 
 #include "launcher/cleanup/cleanup.h"
 
@@ -12,11 +12,13 @@
 
 #include "common/files.h"
 #include "common/json_lines.h"
+#include "common/mlflow.h"
 #include "common/text.h"
 #include "launcher/cleanup/disk_usage.h"
 #include "launcher/runs/journal.h"
 #include "launcher/runs/run_directory.h"
 #include "launcher/runs/sweep_record.h"
+#include "launcher/runs/tracked_record.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun {
@@ -186,6 +188,13 @@ TEST_CASE_FIXTURE(CleanupFixture, "a run that counts for a point stays as long a
   CHECK(both.runs[0].run.id == sweep.id);
   // The sweep must really be gone before the repetition is deleted.
   CHECK_FALSE(remove(both.runs[1]).has_value());
+  // If the sweep stays, the repetition does.
+  fs::rename(sweep.path / "array-0/0/events.jsonl", folder.path() / "aside");
+  const auto none = plan({again, sweep});
+  CHECK(none.runs.empty());
+  REQUIRE(none.kept.size() == 2);
+  CHECK(has_part(none.kept[1].why.message, "its result counts for the point"));
+  fs::rename(folder.path() / "aside", sweep.path / "array-0/0/events.jsonl");
   CHECK(remove(both.runs[0]).has_value());
   CHECK(remove(both.runs[1]).has_value());
 }
@@ -222,6 +231,37 @@ TEST_CASE_FIXTURE(CleanupFixture, "prune chooses runs by the time of their end, 
   CHECK(pruned(request).empty());  // these runs have no output
   put(runs / "old-20261121-120000-00aa" / "slurm-42.out", "x");
   CHECK(pruned(request) == std::vector<std::string>{"old-20261121-120000-00aa"});
+}
+
+TEST_CASE_FIXTURE(CleanupFixture,
+                  "a point that has not ended keeps no other record from its server") {
+  const auto sweep = make_sweep("lr-20261121-120000-00aa");
+  for (const char* point : {"0", "1"}) {
+    REQUIRE(MlflowRecord(sweep.path / "array-0" / point)
+                .create({.url = "http://127.0.0.1:1", .experiment = "e", .run = "r"})
+                .has_value());
+  }
+  fs::remove(sweep.path / "array-0" / "0" / "events.jsonl");
+  const auto tracked = sync_records(env, sweep);
+  REQUIRE(tracked.has_value());
+  REQUIRE(tracked->size() == 2);
+  CHECK(has_part(tracked->at(0).report.problem, "has not ended"));
+  CHECK_FALSE(tracked->at(0).report.is_complete);
+  // No server listens at this address.
+  CHECK_FALSE(tracked->at(1).report.problem.empty());
+  CHECK_FALSE(has_part(tracked->at(1).report.problem, "has not ended"));
+}
+
+TEST_CASE_FIXTURE(CleanupFixture, "prune of a folder that cannot be looked up chooses no run") {
+  make_ended("old-20261121-120000-00aa", 50, 40);
+  fs::create_symlink("loop", folder.path() / "loop");
+  PruneRequest request;
+  request.older_than = std::chrono::hours(24 * 30);
+  request.folder = folder.path() / "loop";
+  RunInspector inspector(env);
+  const auto made = plan_pruning(env, inspector, request);
+  REQUIRE_FALSE(made.has_value());
+  CHECK(has_part(made.error().message, "loop"));
 }
 
 TEST_CASE_FIXTURE(CleanupFixture, "an entry without a directory can be removed from the list") {

@@ -60,6 +60,7 @@ TEST_CASE_FIXTURE(CliFixture, "commands that delete or filter runs refuse wrong 
   CHECK(call({"prune", "--yes"}) == 2);
   CHECK(call({"prune", "--older-than", "30", "--yes"}) == 2);
   CHECK(call({"prune", "--older-than", "30d", "--yes"}) == 0);
+  CHECK(call({"prune", "--older-than", "30d", "--runs", "", "--yes"}) == 2);
   CHECK(call({"du"}) == 0);
   CHECK(call({"du", "no-such-run"}) == 6);
   CHECK(call({"ls", "--state", "dead"}) == 2);

@@ -90,6 +90,18 @@ TEST_CASE("a detached program that is never released ends without running") {
           .has_value());
 }
 
+TEST_CASE("the release of a detached program that was killed is an error") {
+  const TemporaryDirectory folder;
+  auto process = DetachedProcess::start({"sh", "-c", "touch ran"}, Env::of_process(), folder.path(),
+                                        folder / "log");
+  REQUIRE(process.has_value());
+  REQUIRE(::kill(process->pid(), SIGKILL) == 0);
+  REQUIRE(::waitpid(process->pid(), nullptr, 0) == process->pid());
+  const auto released = process->release();
+  REQUIRE_FALSE(released.has_value());
+  CHECK(released.error().code == Errc::kIo);
+}
+
 TEST_CASE("a missing program is an error before anything is started") {
   const auto child =
       ForegroundProcess::start({"no-such-program"}, Env::of_process(), "", OnSignal::kTermOnly);

@@ -116,6 +116,13 @@ TEST_CASE("the value of a secret is in no text that is made") {
                 "if true; then export HF_TOKEN=\"s3cret\"; fi\nsrun ./x\n");
   CHECK(has(text, "secrets: [WANDB_API_KEY]"));
   CHECK_FALSE(has(text, "s3cret"));
+  // A program that gets the secret as an argument takes it from the job's variable.
+  const std::string used =
+      std::string(kHead) + "HF_TOKEN=s3cret\nexport HF_TOKEN\nsrun ./x --token $HF_TOKEN\n";
+  CHECK_FALSE(has(made_from(used), "s3cret"));
+  CHECK(spec_from(used).launch.command ==
+        std::vector<std::string>{"bash", "-c", "exec ./x --token ${HF_TOKEN}"});
+  CHECK(has(made_from(used), "secrets: [HF_TOKEN]"));
 }
 
 TEST_CASE("the options of srun and of pyxis become keys of launch and container") {
@@ -162,6 +169,9 @@ TEST_CASE("variables of the script are replaced, and those of the job stay for t
   CHECK(spec_from(std::string(kHead) + "srun python t.py --d \"$SCRATCH/a b\" 'c $d'\n")
             .launch.command ==
         std::vector<std::string>{"bash", "-c", "exec python t.py --d \"${SCRATCH}\"'/a b' 'c $d'"});
+  // The shell of the ranks must not read the signs of a value again.
+  CHECK(spec_from(std::string(kHead) + "A=\"-n a;b  'c\"\nsrun ./x $A $SCRATCH\n").launch.command ==
+        std::vector<std::string>{"bash", "-c", "exec ./x -n 'a;b' ''\\''c' ${SCRATCH}"});
 }
 
 TEST_CASE("a program whose start is not certain is refused with the line and a way out") {

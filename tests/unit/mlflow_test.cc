@@ -117,6 +117,16 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
   CHECK(state()["experiments"].size() == 1);
 }
 
+TEST_CASE_FIXTURE(TrackedRunOnServer, "a record that other users can change is not sent") {
+  add(1, 0.5);
+  std::filesystem::permissions(run / "track", std::filesystem::perms::group_write,
+                               std::filesystem::perm_options::add);
+  const auto report = sync("token");
+  CHECK_FALSE(report.is_complete);
+  CHECK(has(report.problem, "only you can write"));
+  CHECK(server.requests().empty());
+}
+
 TEST_CASE_FIXTURE(TrackedRunOnServer, "a record whose state is lost finds its run on the server") {
   add(1, 0.5);
   REQUIRE(sync().is_complete);

@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <iterator>
 #include <thread>
+#include <tuple>
 
 #include <doctest/doctest.h>
 
@@ -166,7 +168,8 @@ TEST_CASE("addresses that dlrun does not send to are refused with a reason witho
        {"", "ftp://h/secret", "file:///etc/secret", "hooks.slack.com/secret", "https:///secret",
         "https://:80/secret", "https://me:secret@h/", "https://h/secret \"x",
         "https://h/secret\n-o", "http://169.254.169.254/secret", "http://[fe80::1]/secret",
-        "https://h/secret\xc3\xa4"}) {
+        "http://[FE80::1]/secret", "http://[::ffff:169.254.169.254]/secret",
+        "http://Metadata.Google.internal/secret", "https://h/secret\xc3\xa4"}) {
     CAPTURE(url);
     const auto why = why_not_address(url);
     CHECK_FALSE(why.empty());
@@ -263,6 +266,29 @@ TEST_CASE_FIXTURE(QueueOfRun, "many senders at once send each notice once") {
   for (const std::size_t one : sent) all += one;
   CHECK(all == kNotices);
   CHECK(calls() == kNotices);
+}
+
+TEST_CASE_FIXTURE(QueueOfRun, "a notice that is put while others are sent finds its address") {
+  put();
+  fs::remove(run / "notify" / "address");
+  // The address arrives after the call has begun.
+  CHECK(queue
+            .send(env, SendBy::kWebhooks,
+                  [this] {
+                    put();
+                    return true;
+                  })
+            .sent == 1);
+  std::atomic<bool> is_done = false;
+  std::thread sender([&] {
+    while (!is_done) std::ignore = send();
+  });
+  constexpr int kNotices = 30;
+  for (int i = 0; i < kNotices; ++i) put();
+  is_done = true;
+  sender.join();
+  CHECK(send().waiting == 0);
+  CHECK(calls() == kNotices + 2);
 }
 
 TEST_CASE_FIXTURE(QueueOfRun, "a queue has a limit") {

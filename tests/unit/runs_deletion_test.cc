@@ -370,11 +370,13 @@ TEST_CASE_FIXTURE(Fixture, "an interrupted deletion is finished only if it was d
   put(decided / ".deleted", "");
   put(decided / "ckpt" / "model.bin", "x");
   put(undecided / "ckpt" / "model.bin", "x");
+  put(runs / ".deleted-notes-about-experiments" / ".deleted", "");  // not the name of a deletion
   fs::create_directory_symlink(outside, runs / ".deleted-link-20261121-120000-0123456789abcdef");
   const auto done = finish_deletions(runs);
   CHECK(done.freed.files == 2);
   CHECK_FALSE(fs::exists(decided));
   CHECK(fs::exists(undecided / "ckpt" / "model.bin"));
+  CHECK(fs::exists(runs / ".deleted-notes-about-experiments" / ".deleted"));
   CHECK(fs::exists(outside / "kept"));
 }
 
