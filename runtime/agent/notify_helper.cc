@@ -222,9 +222,9 @@ std::vector<std::string> last_lines_of_rank(const std::filesystem::path& run, st
 
 int run_notify_helper(const NotifyHelperOptions& options, const Env& env,
                       const std::function<void(std::string_view)>& say) {
-  // Slurm and a terminal send their signals to the whole job. Lead ends this process by closing its
-  // input.
-  for (const int number : {SIGTERM, SIGINT, SIGHUP}) ::signal(number, SIG_IGN);
+  // Slurm and a terminal send their signals to all processes of the job. Lead ends this process by
+  // closing its input.
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) ::signal(number, SIG_IGN);
   ignore_write_signals();
   InputLines input;
   const auto first = input.next();

@@ -122,7 +122,8 @@ HeldStage held_of(const StagePlace& place) {
 /// Copies a folder's contents, or one file, to `part`.
 Result<> copy_tree(const fs::path& from, const FileTree& tree, const fs::path& part) {
   const auto never = [] { return false; };
-  const bool is_folder = fs::is_directory(from);
+  std::error_code error;
+  const bool is_folder = fs::is_directory(from, error);
   if (is_folder && ::mkdir(part.c_str(), 0700) != 0)
     return fail(Errc::kIo, "{}: {}", printable(part.string()), errno_text(errno));
   for (const auto& entry : tree.entries) {
@@ -291,7 +292,7 @@ Result<> stage_locked(const StageItem& item, const StagePlace& place, const Env&
   const auto from = fs::canonical(item.from, error);
   if (error)
     return fail(Errc::kNotFound, "{}: {} on this node", printable(item.from), error.message());
-  if (item.unpack && fs::is_directory(from))
+  if (item.unpack && fs::is_directory(from, error))
     return fail(Errc::kInvalid, "{} is a folder; unpack needs an archive", printable(item.from));
   DLRUN_TRY_ASSIGN(const auto source, list_tree(from));
   const auto digest = digest_of(source);

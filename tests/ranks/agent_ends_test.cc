@@ -216,5 +216,16 @@ TEST_CASE("a program inherits the open descriptors of its task, because PMI2 nee
   CHECK((output == "rank 0\nrank 1\n" || output == "rank 1\nrank 0\n"));
 }
 
+TEST_CASE("an attached profiler writes its result after the end of the program") {
+  Run run;
+  run.env.set("PATH", std::string(DLRUN_SOURCE_DIR) +
+                          "/tests/stand_ins:" + run.env.get_or("PATH", "/usr/bin:/bin"));
+  run.start(1, "sleep 2; true", {}, {"--profile", "py-spy"});
+  CHECK(run.wait() == 0);
+  CHECK(run.file("profile/attempt-0/rank-0000.speedscope.json")
+            .find("profile of bash -c sleep 2; true") == 0);
+  CHECK(processes_of(run.directory).empty());
+}
+
 }  // namespace
 }  // namespace dlrun::agent
