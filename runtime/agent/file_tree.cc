@@ -117,7 +117,8 @@ std::array<timespec, 2> times_of(const TreeEntry& entry) {
                    .tv_nsec = static_cast<long>(rest)}};
 }
 
-tl::unexpected<Error> has_changed(const fs::path& source) {
+/// Returns the error of a file that changed while it was copied.
+tl::unexpected<Error> change_error(const fs::path& source) {
   return fail(Errc::kRefused, "{}: the file changed while it was copied",
               printable(source.string()));
 }
@@ -126,7 +127,7 @@ tl::unexpected<Error> has_changed(const fs::path& source) {
 Result<> copy_bytes(int in, int out, const fs::path& source, const fs::path& target,
                     const TreeEntry& entry, const std::function<bool()>& is_late) {
   struct stat info {};
-  if (::fstat(in, &info) != 0 || stamp_of_stat(info) != entry.stamp) return has_changed(source);
+  if (::fstat(in, &info) != 0 || stamp_of_stat(info) != entry.stamp) return change_error(source);
   std::string piece(kPieceBytes, '\0');
   std::int64_t copied = 0;
   while (true) {
@@ -143,10 +144,10 @@ Result<> copy_bytes(int in, int out, const fs::path& source, const fs::path& tar
       done += put;
     }
     copied += got;
-    if (copied > entry.stamp.bytes) return has_changed(source);
+    if (copied > entry.stamp.bytes) return change_error(source);
   }
   if (copied != entry.stamp.bytes || ::fstat(in, &info) != 0 || stamp_of_stat(info) != entry.stamp)
-    return has_changed(source);
+    return change_error(source);
   return {};
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Lists the files below a folder, and copies single files. Both never follow a symbolic link below
-// the folder, never wait for the writer of a FIFO, and notice a file that changes meanwhile.
+// Lists the files below a folder, and copies single files. Neither follows a symbolic link below
+// the folder or waits for the writer of a FIFO. A copy fails if its file changes meanwhile.
 
 #include <sys/types.h>
 
@@ -60,7 +60,8 @@ enum class UnreadableFolder { kFail, kSkip };
                                   const std::filesystem::path& target, const TreeEntry& entry,
                                   bool syncs, const std::function<bool()>& is_late);
 
-/// Gives a file the time and the mode of the entry. Fails with kIo.
+/// Gives a file the time and the mode of the entry, except that only the owner can write it. Fails
+/// with kIo.
 [[nodiscard]] Result<> set_stamp(const std::filesystem::path& path, const TreeEntry& entry);
 
 /// Returns the number of bytes that this user can still write to the folder's file system.
