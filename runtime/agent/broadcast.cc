@@ -8,6 +8,7 @@
 
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "runtime/agent/file_tree.h"
 
 namespace dlrun::agent {
 namespace {
@@ -27,7 +28,9 @@ std::vector<Broadcast> planned_broadcasts(const std::vector<StageItem>& items, c
     if (items[i].in_container) continue;
     struct stat info {};
     const auto place = node_place(items[i].to, env);
-    if (!place || ::stat(items[i].from.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    // All nodes would write the same file at once. Their agents refuse such a folder anyway.
+    if (!place || is_on_network(place->base)) continue;
+    if (::stat(items[i].from.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
     if (static_cast<std::int64_t>(info.st_size) < kBroadcastFromBytes) continue;
     files.push_back({i, items[i].from, place->base / (".dlrun-sbcast-" + random_hex(8)),
                      static_cast<std::int64_t>(info.st_size)});

@@ -47,7 +47,7 @@ class OutputCopier {
 
   Result<> run() {
     DLRUN_TRY(check_owner());
-    auto listed = list_tree(from_);
+    auto listed = list_tree(from_, UnreadableFolder::kSkip);
     if (!listed && listed.error().code == Errc::kNotFound) {
       if (options_.is_last)
         report_.problems.push_back(
@@ -64,6 +64,8 @@ class OutputCopier {
       if (was_cut_) break;
       DLRUN_TRY(take(entry));
     }
+    for (const auto& problem : listed->unread)
+      report_.problems.push_back("outputs: not copied, because it cannot be read: " + problem);
     if (was_cut_)
       report_.problems.push_back(
           fmt::format("outputs: the copy of {} to {} stopped after its limit of {} s; the rest is "

@@ -8,9 +8,9 @@
 namespace dlrun::agent {
 namespace {
 
-/// Returns true if the end of a component for this reason says nothing about its next start. The
-/// other reasons would end the next start, too, or end the whole job.
-bool is_components_own(EndReason reason) {
+/// Returns true if a component that ended for this reason may start again. The other reasons would
+/// end its next start, too, or they end the whole job.
+bool allows_restart(EndReason reason) {
   switch (reason) {
     case EndReason::kOk:
     case EndReason::kRankFailed:
@@ -123,7 +123,7 @@ bool ComponentCourse::may_start(const Component& one) const {
 }
 
 bool ComponentCourse::may_restart(const Component& one, const AttemptEnd& end) const {
-  if (one.restarts >= one.options.retries || !is_components_own(end.reason) || end.is_cancelled ||
+  if (one.restarts >= one.options.retries || !allows_restart(end.reason) || end.is_cancelled ||
       end.is_slurms_doing || !end.lost_nodes.empty() || mains_are_done())
     return false;
   return end.cause == Cause::kNone || end.cause == Cause::kFailure || end.cause == Cause::kOom ||
@@ -194,32 +194,34 @@ const ComponentCourse::Component& ComponentCourse::leading() const {
 }
 
 AttemptEnd ComponentCourse::attempt_end() const {
-  // Signals reach all components. Then the first main component speaks for all of them.
+  // The attempt's end is that of the decider. If there is none, or if a signal to the job ended the
+  // decider, it is that of the first main component.
   const auto is_signalled = [](const std::optional<AttemptEnd>& end) {
     return end && end->reason == EndReason::kSignalled;
   };
   const auto& first = leading();
-  const bool is_for_all =
+  const bool is_signal_to_job =
       decider_ && is_signalled(first.end) && is_signalled(components_[*decider_].end);
-  std::size_t speaker = static_cast<std::size_t>(&first - components_.data());
-  if (decider_ && !is_for_all) speaker = *decider_;
+  std::size_t reported_at = static_cast<std::size_t>(&first - components_.data());
+  if (decider_ && !is_signal_to_job) reported_at = *decider_;
   int mains = 0;
   for (std::size_t at = 0; at < components_.size(); ++at) {
     const auto& one = components_[at];
     if (one.options.role != ComponentRole::kMain) continue;
     ++mains;
     // A main component may have ended with 0 only because a preemption was near.
-    if (!decider_ && one.end && one.end->cause != Cause::kNone) speaker = at;
+    if (!decider_ && one.end && one.end->cause != Cause::kNone) reported_at = at;
   }
-  const auto& spoken = components_[speaker];
-  auto end = spoken.end.value_or(AttemptEnd{});
-  const bool is_service = spoken.options.role == ComponentRole::kService;
+  const auto& reported = components_[reported_at];
+  auto end = reported.end.value_or(AttemptEnd{});
+  const bool is_service = reported.options.role == ComponentRole::kService;
   if (decider_ && is_service && end.code == 0) {
     end.code = 1;
     end.cause = Cause::kFailure;
     end.message += ", although a service must run until the main components have ended";
   }
-  if (!is_for_all) end.message = fmt::format("component {}: {}", spoken.options.name, end.message);
+  if (!is_signal_to_job)
+    end.message = fmt::format("component {}: {}", reported.options.name, end.message);
   if (!decider_ && mains > 1 && end.cause == Cause::kNone)
     end.message = fmt::format("all {} main components ended with 0", mains);
   end.step = first.end ? first.end->step : std::nullopt;

@@ -32,8 +32,8 @@ struct ReadyCheck {
   };
   Kind kind = Kind::kJoined;
   std::string path{};
-  /// With a path or tcp: from the start of the programs. Otherwise the time in which all ranks must
-  /// join.
+  /// kTcp, kHttp: time from the start of the programs until the component must be ready. kJoined:
+  /// time in which all ranks must join.
   std::optional<std::chrono::seconds> timeout{};
 };
 
@@ -53,8 +53,8 @@ struct ComponentOptions {
   std::vector<std::string> step{};
 };
 
-/// Returns true for a letter, followed by letters, digits, '-' and '_', at most
-/// kComponentNameLimitBytes of them.
+/// Returns true for a letter, followed by letters, digits, '-' and '_'. The whole name has at most
+/// kComponentNameLimitBytes bytes.
 [[nodiscard]] bool is_component_name(std::string_view name);
 
 /// Returns the component of this rank, from DLRUN_COMPONENT, which lead sets; empty if the job has
@@ -68,7 +68,7 @@ struct ComponentOptions {
 [[nodiscard]] Result<> check_component(const ComponentOptions& component);
 
 /// Fails with kUsage if the components contradict each other: two names with the same variables, an
-/// unknown name in --after, a circle, or no main component.
+/// unknown name in --after, components that wait for each other, or no main component.
 [[nodiscard]] Result<> check_components(const std::vector<ComponentOptions>& components);
 
 /// Returns the first main component, whose progress is the progress of the run. check_components()

@@ -100,7 +100,7 @@ Result<AttemptEnd> ComponentsRunner::run() {
   const auto time = std::chrono::duration_cast<milliseconds>(Clock::now() - began_);
   record(recorded_end(end, static_cast<double>(time.count()) / 1000.0),
          decider ? slots_[*decider].options.name : std::string());
-  // A service that ended with 0 has not printed that this is a failure.
+  // The user has not been told yet that a service failed by ending with 0.
   if (decider && end.code != 0 && slots_[*decider].runner->attempt().end().code == 0)
     context_.err.push(fmt::format("dlrun: {}\n", end.message));
   write_components_file();
@@ -249,7 +249,7 @@ void ComponentsRunner::look_at_probe(std::size_t at, Clock::time_point now) {
   if (slot.probe->is_ready()) {
     slot.probe.reset();
     announce_ready(at, now);
-  } else if (now >= slot.joined_at + limit) {  // copying data to the nodes takes its own time
+  } else if (now >= slot.joined_at + limit) {  // the time for copying data does not count
     attempt.on_not_ready(
         fmt::format("it was not ready within {} s: {}", limit.count(), slot.probe->problem()), now);
     slot.probe.reset();

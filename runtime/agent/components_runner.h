@@ -23,7 +23,7 @@
 
 namespace dlrun::agent {
 
-/// run_attempt() of a job with components.
+/// Does the same as run_attempt(), for a job with components.
 [[nodiscard]] Result<AttemptEnd> run_components(const AttemptContext& context);
 
 class ComponentsRunner final : public GateHandler {
@@ -48,10 +48,10 @@ class ComponentsRunner final : public GateHandler {
     std::vector<std::string> command{};  ///< its srun command line
     std::optional<AttemptContext> context{};
     std::unique_ptr<AttemptRunner> runner{};  ///< nullptr before the first start
-    std::unique_ptr<ReadyProbe> probe{};      ///< set while the component is asked for readiness
-    std::optional<ComponentPlace> place{};    ///< of its latest start that has joined
-    Clock::time_point began{};
-    Clock::time_point joined_at{};  ///< when its programs started: its ranks have joined
+    std::unique_ptr<ReadyProbe> probe{};    ///< set while lead asks whether the component is ready
+    std::optional<ComponentPlace> place{};  ///< of its latest start whose ranks have all joined
+    Clock::time_point began{};              ///< when its present start began
+    Clock::time_point joined_at{};          ///< when its programs started: its ranks have joined
     bool has_joined = false;
     bool is_over = false;
     std::optional<Clock::time_point> ended_at{};  ///< when its attempt was over
@@ -65,19 +65,20 @@ class ComponentsRunner final : public GateHandler {
   void record_components();
   void take_signals();
   void carry_out(const std::vector<ComponentCourse::Order>& orders);
-  /// Returns true for a moment after a signal has ended a component. A signal to the job reaches
-  /// all components, but not at once. A component that it reaches must not count as stopped by
-  /// lead.
+  /// Returns true for kSignalSpread after a signal has ended a component. A signal to the job
+  /// reaches the other components a moment later. Lead stops none of them until then, so that they
+  /// count as ended by the signal.
   [[nodiscard]] bool awaits_signals(Clock::time_point now);
   void start(std::size_t at);
   void tick();
-  /// Looks at what a running component has become.
+  /// Passes the changes of a running component on to course_.
   void look_at(std::size_t at, Clock::time_point now);
   void look_at_join(std::size_t at, Clock::time_point now);
   void look_at_probe(std::size_t at, Clock::time_point now);
   void announce_ready(std::size_t at, Clock::time_point now);
   void on_over(std::size_t at);
-  /// Waits for sruns that have not ended although all ranks have. See AttemptRunner.
+  /// After a success, waits for sruns that have not ended although all their ranks have. See
+  /// AttemptRunner::wait_for_step().
   void wait_for_steps(const AttemptEnd& end);
   [[nodiscard]] Slot* slot_of(PeerId peer);
   void drop_peers(std::size_t at);

@@ -20,7 +20,7 @@ struct CopyReport {
   std::int64_t files = 0, bytes = 0;  ///< copied now
   std::vector<HeldStage> held{};
   std::vector<std::string> problems{};  ///< sentences about single files or folders
-  std::string error{};                  ///< why all of it failed; empty: it did not
+  std::string error{};                  ///< why the whole copy failed; empty: it did not fail
 
   /// Returns the report as one line.
   [[nodiscard]] std::string line() const;

@@ -49,7 +49,14 @@ bool has_vanished(int error) {
 }
 
 /// Adds everything below the folder `relative` of top.
-Result<> add_folder(const fs::path& top, const std::string& relative, int depth, FileTree& tree) {
+Result<> add_folder(const fs::path& top, const std::string& relative, int depth,
+                    UnreadableFolder unreadable, FileTree& tree) {
+  const auto skip_or_fail = [&](const fs::path& path, int number) -> Result<> {
+    auto problem = fmt::format("{}: {}", printable(path.string()), errno_text(number));
+    if (unreadable == UnreadableFolder::kFail) return fail(Errc::kIo, "{}", problem);
+    tree.unread.push_back(std::move(problem));
+    return {};
+  };
   if (depth > kDeepestFolder)
     return fail(Errc::kInvalid, "{}: has more than {} folders inside each other",
                 printable((top / relative).string()), kDeepestFolder);
@@ -61,8 +68,9 @@ Result<> add_folder(const fs::path& top, const std::string& relative, int depth,
     const auto name = at->path().filename().string();
     struct stat info {};
     if (::lstat(at->path().c_str(), &info) != 0) {
-      if (has_vanished(errno)) continue;
-      return fail(Errc::kIo, "{}: {}", printable(at->path().string()), errno_text(errno));
+      const int number = errno;
+      if (!has_vanished(number)) DLRUN_TRY(skip_or_fail(at->path(), number));
+      continue;
     }
     auto entry = entry_of(relative.empty() ? name : relative + "/" + name, info);
     if (entry.kind == TreeEntry::Kind::kLink) {
@@ -80,10 +88,9 @@ Result<> add_folder(const fs::path& top, const std::string& relative, int depth,
     }
     const auto path = entry.path;
     tree.entries.push_back(std::move(entry));
-    if (is_folder) DLRUN_TRY(add_folder(top, path, depth + 1, tree));
+    if (is_folder) DLRUN_TRY(add_folder(top, path, depth + 1, unreadable, tree));
   }
-  if (error && !has_vanished(error.value()))
-    return fail(Errc::kIo, "{}: {}", printable(folder.string()), errno_text(error.value()));
+  if (error && !has_vanished(error.value())) return skip_or_fail(folder, error.value());
   return {};
 }
 
@@ -110,7 +117,8 @@ std::array<timespec, 2> times_of(const TreeEntry& entry) {
                    .tv_nsec = static_cast<long>(rest)}};
 }
 
-tl::unexpected<Error> has_changed(const fs::path& source) {
+/// Returns the error of a file that changed while it was copied.
+tl::unexpected<Error> change_error(const fs::path& source) {
   return fail(Errc::kRefused, "{}: the file changed while it was copied",
               printable(source.string()));
 }
@@ -119,14 +127,15 @@ tl::unexpected<Error> has_changed(const fs::path& source) {
 Result<> copy_bytes(int in, int out, const fs::path& source, const fs::path& target,
                     const TreeEntry& entry, const std::function<bool()>& is_late) {
   struct stat info {};
-  if (::fstat(in, &info) != 0 || stamp_of_stat(info) != entry.stamp) return has_changed(source);
+  if (::fstat(in, &info) != 0 || stamp_of_stat(info) != entry.stamp) return change_error(source);
   std::string piece(kPieceBytes, '\0');
   std::int64_t copied = 0;
   while (true) {
     if (is_late()) return fail(Errc::kInterrupted, "the time for the copy is over");
     const auto got = ::read(in, piece.data(), piece.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail(Errc::kIo, "{}: {}", printable(source.string()), errno_text(errno));
+    if (got < 0)
+      return fail(Errc::kInvalid, "{}: {}", printable(source.string()), errno_text(errno));
     if (got == 0) break;
     for (ssize_t done = 0; done < got;) {
       const auto put = ::write(out, piece.data() + done, static_cast<std::size_t>(got - done));
@@ -135,23 +144,23 @@ Result<> copy_bytes(int in, int out, const fs::path& source, const fs::path& tar
       done += put;
     }
     copied += got;
-    if (copied > entry.stamp.bytes) return has_changed(source);
+    if (copied > entry.stamp.bytes) return change_error(source);
   }
   if (copied != entry.stamp.bytes || ::fstat(in, &info) != 0 || stamp_of_stat(info) != entry.stamp)
-    return has_changed(source);
+    return change_error(source);
   return {};
 }
 
 }  // namespace
 
-Result<FileTree> list_tree(const fs::path& top) {
+Result<FileTree> list_tree(const fs::path& top, UnreadableFolder unreadable) {
   struct stat info {};
   if (::lstat(top.c_str(), &info) != 0)
     return fail(errno == ENOENT || errno == ENOTDIR ? Errc::kNotFound : Errc::kIo, "{}: {}",
                 printable(top.string()), errno_text(errno));
   FileTree tree;
   if (S_ISDIR(info.st_mode)) {
-    DLRUN_TRY(add_folder(top, "", 0, tree));
+    DLRUN_TRY(add_folder(top, "", 0, unreadable, tree));
   } else {
     tree.entries.push_back(entry_of("", info));
     tree.files = 1;
@@ -186,11 +195,13 @@ bool stays_inside(std::string_view path, std::string_view target) {
 
 Result<> copy_entry(const fs::path& source, const fs::path& target, const TreeEntry& entry,
                     bool syncs, const std::function<bool()>& is_late) {
-  DLRUN_TRY_ASSIGN(const UniqueFd in, open_untrusted(source, Links::kRefuse));
+  auto in = open_untrusted(source, Links::kRefuse);
+  if (!in && in.error().code == Errc::kIo) return fail(Errc::kInvalid, "{}", in.error().message);
+  if (!in) return tl::unexpected<Error>(std::move(in.error()));
   UniqueFd out(::open(target.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                       safe_mode(entry)));
   if (!out.is_open()) return write_failure(target, errno);
-  auto copied = copy_bytes(in.get(), out.get(), source, target, entry, is_late);
+  auto copied = copy_bytes(in->get(), out.get(), source, target, entry, is_late);
   if (copied) {
     const auto times = times_of(entry);
     if (::futimens(out.get(), times.data()) != 0 || (syncs && ::fsync(out.get()) != 0))

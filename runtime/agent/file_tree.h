@@ -1,6 +1,6 @@
 #pragma once
-// Lists the files below a folder, and copies single files. Both never follow a symbolic link below
-// the folder, never wait for the writer of a FIFO, and notice a file that changes meanwhile.
+// Lists the files below a folder, and copies single files. Neither follows a symbolic link below
+// the folder or waits for the writer of a FIFO. A copy fails if its file changes meanwhile.
 
 #include <sys/types.h>
 
@@ -33,11 +33,16 @@ struct TreeEntry {
 struct FileTree {
   std::vector<TreeEntry> entries;  ///< sorted by path, so that a folder precedes its contents
   std::int64_t files = 0, bytes = 0;
+  std::vector<std::string> unread{};  ///< sentences about folders that were skipped
 };
 
+enum class UnreadableFolder { kFail, kSkip };
+
 /// Lists a file, or a folder with everything below it. An entry that vanishes meanwhile is left
-/// out. Fails with kNotFound if top does not exist, and with kIo if a folder cannot be read.
-[[nodiscard]] Result<FileTree> list_tree(const std::filesystem::path& top);
+/// out. Fails with kNotFound if top does not exist, with kInvalid if folders are nested too deeply,
+/// and with kIo if a folder cannot be read and unreadable is kFail.
+[[nodiscard]] Result<FileTree> list_tree(const std::filesystem::path& top,
+                                         UnreadableFolder unreadable = UnreadableFolder::kFail);
 
 /// Returns a hash of all paths, sizes, times and targets of links.
 [[nodiscard]] std::string digest_of(const FileTree& tree);
@@ -45,17 +50,18 @@ struct FileTree {
 /// Returns true if a link in the folder of `path` with this target stays inside the tree.
 [[nodiscard]] bool stays_inside(std::string_view path, std::string_view target);
 
-/// Copies one file to `target`, which must not exist, with its time and its mode, except that only
-/// the owner can write the copy. syncs: the copy
-/// survives a power loss. is_late: asked after each piece; if it returns true, the copy stops.
-/// Fails with kRefused if the file is no longer the one of the entry, with kInterrupted if it is
-/// late, with kNotFound if the file has vanished, and with kIo. After a failure the target does not
-/// exist.
+/// Copies one file to `target`, which must not exist. The copy has the file's time and mode, except
+/// that only the owner can write it. syncs: the copy survives a power loss. is_late: called before
+/// each piece; if it returns true, the copy stops. Fails with kRefused if the file is no longer the
+/// one of the entry, with kInterrupted if it is late, with kNotFound if the file has vanished, with
+/// kInvalid if it cannot be read, and with kIo if the target cannot be written. After a failure
+/// there is no copy.
 [[nodiscard]] Result<> copy_entry(const std::filesystem::path& source,
                                   const std::filesystem::path& target, const TreeEntry& entry,
                                   bool syncs, const std::function<bool()>& is_late);
 
-/// Gives a file the time and the mode of the entry. Fails with kIo.
+/// Gives a file the time and the mode of the entry, except that only the owner can write it. Fails
+/// with kIo.
 [[nodiscard]] Result<> set_stamp(const std::filesystem::path& path, const TreeEntry& entry);
 
 /// Returns the number of bytes that this user can still write to the folder's file system.

@@ -40,8 +40,8 @@ struct GpuTool {
 /// Returns the first of nvidia-smi, amd-smi and rocm-smi that is on env's PATH.
 [[nodiscard]] std::optional<GpuTool> find_gpu_tool(const Env& env);
 
-/// Returns the variable that limits the GPUs of a program, which Slurm sets: CUDA_VISIBLE_DEVICES,
-/// ROCR_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES, whichever is set first. nullopt: none is set.
+/// Returns the list of GPUs that a program may use: the value of the first of CUDA_VISIBLE_DEVICES,
+/// ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES that is set. Slurm sets them. nullopt: none is set.
 [[nodiscard]] std::optional<std::string_view> visible_devices(const Env& env);
 
 /// Parses lines of `index, uuid, utilization.gpu, memory.used, memory.total` as nvidia-smi prints

@@ -2,6 +2,7 @@
 // around every task, `autopsy`, `stage` and `collect` beside its program, `relay` and `sshd` for
 // `dlrun forward` and `dlrun ssh-config`, `notify` beside lead.
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -15,6 +16,15 @@
 #include "runtime/agent/agent_options.h"
 #include "runtime/agent/exit_codes.h"
 #include "runtime/agent/program_start.h"
+
+namespace {
+
+/// Ignores signals that Slurm sends to all processes of a step, to reach the job's program.
+void ignore_signals(const std::vector<int>& numbers) {
+  for (const int number : numbers) ::signal(number, SIG_IGN);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace dlrun::agent;
@@ -37,9 +47,14 @@ int main(int argc, char** argv) {
     std::puts(report.line().c_str());
     return report.error.empty() ? 0 : 1;
   };
-  if (const auto* stage = std::get_if<StageOptions>(&*invocation))
+  if (const auto* stage = std::get_if<StageOptions>(&*invocation)) {
+    ignore_signals({SIGUSR1, SIGUSR2});
     return print_report(stage_data(*stage, env));
+  }
   if (const auto* collect = std::get_if<CollectOptions>(&*invocation)) {
+    // Outputs are copied after a signal has ended the program. The agent kills a copy that lasts
+    // too long.
+    ignore_signals({SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGHUP});
     std::ignore = ::nice(10);  // the program goes first
     return print_report(collect_outputs(*collect, env));
   }

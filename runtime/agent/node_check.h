@@ -40,9 +40,9 @@ struct NodeChecks {
 };
 
 /// Returns a sentence for each failed check, which starts with the check's name. Blocks on
-/// nvidia-smi (at most 60 s), on the file systems, and on the user's own checks. Only the first
-/// rank of a node checks the disks and links, and runs the user's checks. A rank that has GPUs to
-/// report (gpu_scope()) checks these. Does not check the clock.
+/// the GPUs' tool (at most 60 s for each check that asks it), on the file systems, and on the
+/// user's own checks. Only the first rank of a node checks the disks and links, and runs the user's
+/// checks. A rank that has GPUs to report (gpu_scope()) checks these. Does not check the clock.
 [[nodiscard]] std::vector<std::string> node_problems(const NodeChecks& checks, const Env& env,
                                                      const World& world);
 

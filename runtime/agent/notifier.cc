@@ -26,7 +26,7 @@
 namespace dlrun::agent {
 namespace {
 
-/// The kernel writes at most this number of bytes to a pipe at once or not at all (PIPE_BUF).
+/// A line of at most this number of bytes is written to a pipe whole or not at all (PIPE_BUF).
 constexpr std::size_t kLongestPipeLine = 4096;
 constexpr std::size_t kLongestSentence = 1000, kShortSentence = 150;
 
@@ -84,7 +84,7 @@ Result<> add_secret_targets(nlohmann::ordered_json& targets, const LeadOptions& 
 std::string run_name(const std::filesystem::path& run) {
   const auto folder = run.parent_path().filename().string();
   if (!folder.starts_with("array-")) return run.filename().string();
-  // Only in the first array the number of a point is that of its folder.
+  // The folder's name is the number of the point only in the first array.
   if (folder != "array-0") return run.string();
   return fmt::format("{}/{}", run.parent_path().parent_path().filename().string(),
                      run.filename().string());
@@ -256,6 +256,8 @@ Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, con
   const pid_t helper = ::fork();
   if (helper < 0) return fail(Errc::kIo, "fork: {}", errno_text(errno));
   if (helper == 0) {
+    // The process that writes surroundings.json would keep the pipe open after lead has closed it.
+    write_end.reset();
     const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     ::dup2(read_end.get(), STDIN_FILENO);
     ::dup2(null.get(), STDOUT_FILENO);

@@ -1,5 +1,5 @@
 #pragma once
-// Lead's side of notify and of track.mlflow: decides which events of the run are a notice, and
+// Lead's side of notify and of track.mlflow: decides which events of the run give a notice, and
 // hands notices and reports to a helper process (notify_helper.h), which sends them. Lead never
 // waits for the helper while the run goes on.
 
@@ -32,8 +32,9 @@ class NoticeMaker {
   NoticeMaker(std::vector<std::string> occasions, const JobIdentity& identity, std::string run,
               std::string leading = {});
 
-  /// Returns the notice of an event, without time; nullopt if the event is none. A hang and what
-  /// follows it are one notice. component: the component that the event is about; empty: the run.
+  /// Returns the notice of an event, without time; nullopt if the event gives none. A hang, and
+  /// the restart or failure after it, give one notice together. component: the component that the
+  /// event is about; empty: the run.
   [[nodiscard]] std::optional<Notice> note(const RunEvent& event, int attempt,
                                            const std::string& component = {});
 
@@ -49,7 +50,7 @@ class NoticeMaker {
   // Facts about the present attempt.
   std::optional<events::RankFailed> failed_;
   bool has_hung_ = false;
-  std::string progress_;  ///< of the run
+  std::string progress_;  ///< the latest progress of the run, for people
 };
 
 class Notifier {
@@ -63,7 +64,7 @@ class Notifier {
 
   /// The helper process. It is no part of the step: the end of a step must not kill it.
   [[nodiscard]] pid_t helper() const { return helper_; }
-  /// Passes the event's notice to the helper, if it is one. Never blocks.
+  /// Passes the event's notice to the helper, if it gives one. Never blocks.
   void on_event(const RunEvent& event, int attempt, const std::string& component);
   /// Passes the numbers of a report of rank 0 to the helper, if an MLflow server gets them. Never
   /// blocks.
@@ -90,9 +91,9 @@ class Notifier {
 
 /// Starts the helper if the options ask for notices or for a record on an MLflow server; returns
 /// nullptr otherwise. The helper's process also writes surroundings.json, like
-/// record_surroundings(), unless the script never started a step: a step spares only one process
-/// besides its own. Must be called before there is a second thread. Fails if the secret address is
-/// missing or no process can be created.
+/// record_surroundings(), unless the script never started a step. One process does both, because
+/// the end of a step spares only one process (StepContext::bystander). Must be called before there
+/// is a second thread. Fails if the secret address is missing or no process can be created.
 [[nodiscard]] Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options,
                                                                const Env& env,
                                                                const JobIdentity& identity,

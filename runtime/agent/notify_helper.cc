@@ -37,7 +37,7 @@ constexpr std::size_t kLongestLine = 64U << 10U;
 /// Time after the end of the input in which the helper still starts to send a notice.
 constexpr std::chrono::seconds kLastStartLimit{4};
 constexpr std::chrono::milliseconds kChildrenLimit{3000};
-/// Pause between two requests with values, so that a request carries several.
+/// Pause between two requests with values, so that one request has several values.
 constexpr std::chrono::seconds kSyncEvery{5};
 
 /// Reads lines from standard input. Skips lines that are too long.
@@ -146,7 +146,7 @@ class HelperSender {
   }
   /// Tells the user about a problem, once.
   void tell(std::string_view key, const std::string& problem, std::string_view then) {
-    if (!problem.empty() && told_.insert(problem).second)
+    if (!problem.empty() && reported_problems_.insert(problem).second)
       say_(fmt::format("{}: {}{}", key, problem, then));
   }
 
@@ -155,8 +155,8 @@ class HelperSender {
   const HelperTargets& targets_;
   const Env& env_;
   const std::function<void(std::string_view)>& say_;
-  std::set<std::string> told_;  // used by the thread alone
-  std::mutex mutex_;            // guards all members below, except the thread
+  std::set<std::string> reported_problems_;  // used by the thread alone
+  std::mutex mutex_;                         // guards all members below, except the thread
   std::condition_variable changed_;
   bool has_notices_ = false, has_values_ = false;
   Clock::time_point next_sync_{};
@@ -178,7 +178,7 @@ HelperTargets targets_of(const nlohmann::ordered_json& object) {
   return targets;
 }
 
-/// Waits for the process that writes surroundings.json.
+/// Waits for the process that writes surroundings.json, at most kChildrenLimit.
 void wait_for_children() {
   const auto until = Clock::now() + kChildrenLimit;
   for (;;) {
@@ -188,10 +188,10 @@ void wait_for_children() {
   }
 }
 
-/// Puts a notice of lead into the queue, with the last words of its rank.
-void keep_notice(const std::filesystem::path& run, const nlohmann::ordered_json& told,
+/// Puts the notice in lead's message into the queue, with the last lines of its rank.
+void keep_notice(const std::filesystem::path& run, const nlohmann::ordered_json& message,
                  const NoticeTargets& targets, const std::function<void(std::string_view)>& say) {
-  auto notice = Notice::of_json(told);
+  auto notice = Notice::of_json(message);
   if (notice.rank) notice.last_words = last_lines_of_rank(run, notice.attempt, *notice.rank);
   if (const auto kept = NoticeQueue(run).put(notice, targets); !kept)
     say(fmt::format("notify: the notice is lost: {}", kept.error().message));
@@ -222,9 +222,9 @@ std::vector<std::string> last_lines_of_rank(const std::filesystem::path& run, st
 
 int run_notify_helper(const NotifyHelperOptions& options, const Env& env,
                       const std::function<void(std::string_view)>& say) {
-  // Slurm and a terminal send their signals to the whole job. Lead ends this process by closing its
-  // input.
-  for (const int number : {SIGTERM, SIGINT, SIGHUP}) ::signal(number, SIG_IGN);
+  // Slurm and a terminal send their signals to all processes of the job. Lead ends this process by
+  // closing its input.
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) ::signal(number, SIG_IGN);
   ignore_write_signals();
   InputLines input;
   const auto first = input.next();
@@ -236,13 +236,13 @@ int run_notify_helper(const NotifyHelperOptions& options, const Env& env,
     if (!created) say("track.mlflow: " + created.error().message);
     HelperSender sender(options.run, targets, env, say);
     while (const auto line = input.next()) {
-      const auto told = json_read::object_of(*line);
-      if (!told) continue;
-      if (told->contains("event")) {
-        keep_notice(options.run, *told, targets.notices, say);
+      const auto message = json_read::object_of(*line);
+      if (!message) continue;
+      if (message->contains("event")) {
+        keep_notice(options.run, *message, targets.notices, say);
         sender.on_notice();
       } else if (created) {
-        if (const auto added = record.add_line(*told); !added)
+        if (const auto added = record.add_line(*message); !added)
           say("track.mlflow: " + added.error().message);
         sender.on_values();
       }

@@ -1,6 +1,6 @@
 #pragma once
-// Lead's view of the last copies of outputs: which node's first rank copies, and which of them are
-// done. Plain bookkeeping; Attempt sends the messages.
+// Lead's view of the last copies of outputs: which ranks copy, at most one on each node, and which
+// of the copies are done. Plain bookkeeping; Attempt sends the messages.
 
 #include <chrono>
 #include <cstdint>
@@ -51,6 +51,7 @@ class OutputBoard {
   [[nodiscard]] std::int64_t nodes() const { return static_cast<std::int64_t>(copiers_.size()); }
   [[nodiscard]] std::int64_t files() const { return files_; }
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
+  /// Returns when the first copy was due; the default time if none was.
   [[nodiscard]] Clock::time_point began() const { return began_.value_or(Clock::time_point{}); }
 
  private:

@@ -63,7 +63,7 @@ std::vector<std::string> profiled(const ProfileOptions& options, const std::stri
                                   const std::filesystem::path& output,
                                   const std::vector<std::string>& argv) {
   std::vector<std::string> words;
-  if (options.tool == "nsys") {
+  if (!options.attaches()) {
     words = nsys_words(options, program, output.string());
   } else {
     // The profiler must not be a child of the program, which may wait for all its children. The

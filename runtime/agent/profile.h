@@ -14,9 +14,12 @@ namespace dlrun::agent {
 struct ProfileOptions {
   std::string tool;           ///< nsys, py-spy or perf; empty: no rank is profiled
   std::vector<int> ranks{0};  ///< the ranks to profile
-  int delay_s = 0;            ///< from the start of the program to that of the profile
+  int delay_s = 0;            ///< from the start of the program to the start of the profile
   int length_s = 0;           ///< 0: to the end of the program
   [[nodiscard]] bool includes(int rank) const;
+  /// Returns true if the profiler is a process beside the program, which writes its result after
+  /// the program's end.
+  [[nodiscard]] bool attaches() const { return tool == "py-spy" || tool == "perf"; }
   /// Parses "0,8" into ranks. Fails with kUsage.
   [[nodiscard]] Result<> set_ranks(std::string_view text);
 };

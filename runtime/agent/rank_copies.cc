@@ -124,7 +124,8 @@ void RankRunner::on_collected(const CopyReport& report) {
                               {"bytes", report.bytes},
                               {"error", report.error},
                               {"last", outputs_.is_last}});
-  // The tree's end kills a copy that began while the program ran. The last copy follows.
+  // A copy that began while the program ran is killed with the program's processes. The last copy
+  // follows.
   const bool is_cut = !outputs_.is_last && state_.is_ending();
   auto problems = report.problems;
   if (!report.error.empty() && !is_cut) problems.push_back("outputs: " + report.error);

@@ -185,6 +185,9 @@ class RankRunner final : public RankOutlet {
     std::set<std::string> warned{};                         ///< problems that lead knows
   };
   Outputs outputs_;
+  /// Set after the program's own end if a profiler is attached to it: until then the profiler may
+  /// write its result.
+  std::optional<Clock::time_point> profile_until_;
 };
 
 }  // namespace dlrun::agent

@@ -37,7 +37,8 @@ class RankOutlet {
   virtual void signal_program(int signal) = 0;
   /// Sends SIGTERM to every process of the rank.
   virtual void end_processes() = 0;
-  /// Sends SIGKILL to every process of the rank, and calls on_killed().
+  /// Sends SIGKILL to every process of the rank, and calls on_killed(). An attached profiler first
+  /// gets time to write its result.
   virtual void kill_processes() = 0;
 };
 

@@ -13,8 +13,8 @@ class ReportPace {
   using Clock = std::chrono::steady_clock;
   explicit ReportPace(Clock::time_point start) : start_(start) {}
 
-  /// Returns true if the report is recorded: it is final, or it follows the last recorded one
-  /// neither within a second nor within 1/5000 of the time since the start.
+  /// Returns true if the report is recorded: it is final, or the last recorded report is at least a
+  /// second, and at least 1/5000 of the time since the start, ago.
   [[nodiscard]] bool takes(bool is_final, Clock::time_point now) {
     constexpr std::chrono::milliseconds kLeast{1000};
     constexpr int kParts = 5000;

@@ -43,7 +43,8 @@ StagePlace place_of(const NodePlace& place) {
   return {place.base, place.path, beside("note"), beside("lock"), beside("part"), beside("old")};
 }
 
-bool lies_at(const fs::path& path) {
+/// Returns true if there is a file, a folder or a link, also a link that leads nowhere.
+bool exists_at(const fs::path& path) {
   struct stat info {};
   return ::lstat(path.c_str(), &info) == 0;
 }
@@ -122,7 +123,8 @@ HeldStage held_of(const StagePlace& place) {
 /// Copies a folder's contents, or one file, to `part`.
 Result<> copy_tree(const fs::path& from, const FileTree& tree, const fs::path& part) {
   const auto never = [] { return false; };
-  const bool is_folder = fs::is_directory(from);
+  std::error_code error;
+  const bool is_folder = fs::is_directory(from, error);
   if (is_folder && ::mkdir(part.c_str(), 0700) != 0)
     return fail(Errc::kIo, "{}: {}", printable(part.string()), errno_text(errno));
   for (const auto& entry : tree.entries) {
@@ -254,7 +256,7 @@ Result<> take_broadcast(const std::string& broadcast, const TreeEntry& source,
 Result<> stage_anew(const StageItem& item, const fs::path& from, const FileTree& source,
                     const StagePlace& place, const Env& env) {
   const auto digest = digest_of(source);
-  if (lies_at(place.target) && !read_note(place.note))
+  if (exists_at(place.target) && !read_note(place.note))
     return fail(Errc::kRefused,
                 "{} exists and dlrun has not staged it; remove it, or choose another place",
                 printable(place.target.string()));
@@ -278,7 +280,7 @@ Result<> stage_anew(const StageItem& item, const fs::path& from, const FileTree&
     return made;
   }
   DLRUN_TRY_ASSIGN(const auto copy, list_tree(place.part));
-  if (lies_at(place.target)) DLRUN_TRY(rename_to(place.target, place.old));
+  if (exists_at(place.target)) DLRUN_TRY(rename_to(place.target, place.old));
   DLRUN_TRY(rename_to(place.part, place.target));
   DLRUN_TRY(write_file_atomic(place.note, StageNote{digest, digest_of(copy)}.text()));
   return remove_tree(place.old);
@@ -291,7 +293,7 @@ Result<> stage_locked(const StageItem& item, const StagePlace& place, const Env&
   const auto from = fs::canonical(item.from, error);
   if (error)
     return fail(Errc::kNotFound, "{}: {} on this node", printable(item.from), error.message());
-  if (item.unpack && fs::is_directory(from))
+  if (item.unpack && fs::is_directory(from, error))
     return fail(Errc::kInvalid, "{} is a folder; unpack needs an archive", printable(item.from));
   DLRUN_TRY_ASSIGN(const auto source, list_tree(from));
   const auto digest = digest_of(source);

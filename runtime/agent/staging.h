@@ -2,11 +2,13 @@
 // Copies data to a node before its ranks' programs start (the spec's key `stage`).
 //
 // Data are copied into a temporary folder beside their place and then renamed, so that a program
-// never sees a part of them. Three files beside the place DIR belong to dlrun:
+// never sees a part of them. These names beside the place DIR belong to dlrun:
 //   .DIR.dlrun-note   what was staged: the sizes and times of the source and of the copy. If both
 //                     are unchanged, a later attempt uses the copy.
 //   .DIR.dlrun-lock   is locked while data are copied, and while a program uses them
 //   .DIR.dlrun-part   the temporary copy
+//   .DIR.dlrun-old    the older data, until the new ones are in their place
+// lead adds .dlrun-sbcast-XXXX files (broadcast.h).
 // Everything below the node's folder must belong to this user, because /tmp is open to all users.
 
 #include <string>

@@ -29,8 +29,8 @@ struct Scalar {
 
 /// Returns the first record of a file.
 [[nodiscard]] std::string version_record(double wall_s);
-/// Returns the record with which TensorBoard forgets all values from this step on that an earlier
-/// attempt wrote.
+/// Returns the record that makes TensorBoard forget the values that earlier attempts wrote for this
+/// step and later ones.
 [[nodiscard]] std::string restart_record(double wall_s, std::int64_t step);
 [[nodiscard]] std::string scalars_record(double wall_s, std::int64_t step,
                                          std::span<const Scalar> scalars);

@@ -105,8 +105,9 @@ void TensorboardLog::on_report(const Json& report, std::chrono::system_clock::ti
   if (!pace_.takes(ProgressRecorder::is_result(report), now)) return;
   // A final report has no step of its own: it belongs to the last one.
   if (const auto place = place_of(report)) step_ = *place;
-  if (std::exchange(is_restart_, false))
-    std::ignore = file_->push(restart_record(seconds_of(wall), step_.value_or(0)));
+  // Without a known step TensorBoard would forget all values of earlier attempts.
+  if (step_ && std::exchange(is_restart_, false))
+    std::ignore = file_->push(restart_record(seconds_of(wall), *step_));
   write(std::move(scalars), wall);
 }
 

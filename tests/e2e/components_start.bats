@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # Components of one job: they share nodes without waiting, wait until another one is ready, and find
-# each other. tests/unit/agent_components_test.cc tests the course of a job without Slurm.
+# each other. tests/ranks/agent_components_steps_test.cc tests the same without Slurm.
 # timeout: 120
 
 load helpers

@@ -36,17 +36,17 @@ SH
     grep -h '3 of 4: good day' "$dir"/log-*.out | grep -c 'deep blue, 2' | grep -qx 2
 }
 
-@test "every fixture of the courses becomes a spec that check accepts" {
+@test "every script of tests/golden/imported becomes a spec that explain and render accept" {
     for script in "$DLRUN_SOURCE_DIR"/tests/golden/imported/*.sbatch; do
         as_user tee "$dir/job.sh" <"$script" >/dev/null
         dl init --from job.sh -o exp.yaml --force
-        # The clusters of the courses have partitions and GPUs that the testbed does not have.
+        # check would fail: these scripts name partitions and GPUs that the testbed does not have.
         dl explain exp.yaml >/dev/null
         dl render exp.yaml | bash -n
     done
 }
 
-@test "a script without a certain program is refused, and nothing is written" {
+@test "a script whose program is not certain is refused, and nothing is written" {
     job_script <<'SH'
 #!/bin/bash
 #SBATCH -N 1

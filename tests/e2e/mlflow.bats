@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# track.mlflow: one run of a real HTTP server over all attempts, and `dlrun track sync`.
+# track.mlflow: all attempts are one run on a real HTTP server; and `dlrun track sync`.
 # timeout: 180
 
 load helpers

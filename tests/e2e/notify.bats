@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# notify: messages to a webhook and to a command, at the moment and later from the login node.
+# notify: messages to a webhook and to a command, sent at once or later from the login node.
 # timeout: 180
 
 load helpers

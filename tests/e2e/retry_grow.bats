@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # `retry.grow`: a run that runs out of memory is queued again with more. The testbed limits no
-# memory, so an srun of the test reports that the step ran out of it.
+# memory, so the test replaces srun by a script that reports an end for lack of memory.
 # timeout: 300
 
 load helpers

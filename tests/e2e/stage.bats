@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# Data are copied to each node before the ranks start, and outputs leave the node at intervals and
-# at each end (stage, outputs); files are downloaded for any program.
+# stage and outputs: data are copied to each node before the ranks start, and outputs are copied
+# from the node at intervals and at each end.
 # timeout: 240
 
 load helpers
@@ -95,7 +95,7 @@ event() { jq -r "select(.event == \"$1\") | $2" "$(path)/events.jsonl"; }
     [ -z "$(event joined .ranks)" ]
 }
 
-@test "outputs of both nodes reach the run after a kill -9, and not as parts of files" {
+@test "outputs of both nodes reach the run as whole files after a kill -9" {
     spec '[]' '[{from: $PLACE/ckpt, to: out}]' \
         "mkdir -p \$PLACE/ckpt; echo step 1 >\$PLACE/ckpt/model-\$DLRUN_RANK;
          echo \$\$ >$dir/pid-\$DLRUN_RANK; sleep 300"

@@ -16,8 +16,8 @@
 namespace dlrun::agent {
 namespace {
 
-// It reads the options as srun does. The number of the step is its process id. On QUIT srun ends a
-// step at once.
+// The stand-in for srun. It reads the options as srun does. The number of the step is its process
+// id. Like srun, it ends the step at once on QUIT.
 constexpr const char* kSrun = R"(#!/bin/bash
 echo "$*" >>"$DLRUN_RUN/sruns"
 tasks=1
@@ -165,7 +165,9 @@ TEST_CASE("the first failure of a main component ends the job with its code and 
   CHECK(processes_of(run.directory).empty());
 }
 
-TEST_CASE("a service starts again on the same port while the trainer goes on, and fails at last") {
+TEST_CASE(
+    "a service starts again on the same port while the trainer goes on, and its last failure ends "
+    "the job") {
   ComponentsRun run;
   auto options = kHttpService;
   options[3] = "/";
@@ -195,7 +197,8 @@ TEST_CASE("a service starts again on the same port while the trainer goes on, an
   CHECK(run.event_of("component_end", "trainer")["reason"] == "stopped");
 }
 
-TEST_CASE("a component that is not ready in time ends the job, and what waits never starts") {
+TEST_CASE(
+    "a component that is not ready in time ends the job, and the one that waits never starts") {
   ComponentsRun run;
   run.start({component_words(
                  "server", 1,

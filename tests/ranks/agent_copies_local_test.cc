@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <string>
+#include <string_view>
 
 #include <doctest/doctest.h>
 
@@ -34,6 +36,22 @@ struct CopyRun : Run {
     return {"--output", R"({"from":"$NODE/ckpt","to":"out")" + more + "}"};
   }
 };
+
+/// Returns the process that stages data for a rank of this run, once it ignores USR1; 0 before.
+pid_t stager_of(const fs::path& run) {
+  for (const auto pid : processes_of(run)) {
+    const auto process = fs::path("/proc") / std::to_string(pid);
+    const auto argv = read_file(process / "cmdline", 1U << 20U).value_or("");
+    const auto status = read_file(process / "status", 1U << 20U).value_or("");
+    constexpr std::string_view kIgnored = "SigIgn:\t";
+    const auto at = status.find(kIgnored);
+    if (argv.find(std::string("\0stage\0", 7)) == std::string::npos || at == std::string::npos)
+      continue;
+    const auto ignored = std::strtoull(status.c_str() + at + kIgnored.size(), nullptr, 16);
+    if (((ignored >> (SIGUSR1 - 1)) & 1U) != 0) return pid;
+  }
+  return 0;
+}
 
 TEST_CASE("every rank finds the data that the first one has staged, and a later run uses them") {
   CopyRun run;
@@ -74,6 +92,22 @@ TEST_CASE(
     CHECK(run.wait() == 128 + SIGTERM);
     CHECK(run.events("joined").empty());
   }
+}
+
+TEST_CASE("USR1, which Slurm sends to all processes of a step, does not end a copy") {
+  CopyRun run;
+  const UniqueFd lock(
+      ::open((run.node / ".set.dlrun-lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  REQUIRE(::flock(lock.get(), LOCK_EX) == 0);
+  run.start(1, "true", {}, run.stage());
+  pid_t stager = 0;
+  REQUIRE(comes_true([&] {
+    stager = stager_of(run.directory);
+    return stager > 0;
+  }));
+  REQUIRE(::kill(stager, SIGUSR1) == 0);
+  REQUIRE(::flock(lock.get(), LOCK_UN) == 0);
+  CHECK(run.wait() == 0);
 }
 
 TEST_CASE("outputs are copied after the last program of the node has ended") {

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -214,6 +215,31 @@ TEST_CASE("a program inherits the open descriptors of its task, because PMI2 nee
   const auto got = ::read(read_end.get(), text.data(), text.size());
   const std::string_view output(text.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   CHECK((output == "rank 0\nrank 1\n" || output == "rank 1\nrank 0\n"));
+}
+
+TEST_CASE(
+    "the helper that sends notices ends soon after lead, also while surroundings.json waits") {
+  Run run;
+  const auto bin = run.folder / "bin";
+  fs::create_directories(bin);
+  REQUIRE(write_file_atomic(bin / "srun", "#!/bin/sh\nexec sleep 20\n"));  // asked for its version
+  REQUIRE(::chmod((bin / "srun").c_str(), 0700) == 0);
+  run.env.set("PATH", bin.string() + ":" + run.env.get_or("PATH", "/usr/bin:/bin"));
+  run.env.set("SLURM_JOB_NODELIST", "here");
+  run.start(1, "true", {"--notify", "completed", "--notify-word", "true"});
+  CHECK(run.wait() == 0);
+  CHECK(run.err().find("are still being sent") == std::string::npos);
+}
+
+TEST_CASE("an attached profiler writes its result after the end of the program") {
+  Run run;
+  run.env.set("PATH", std::string(DLRUN_SOURCE_DIR) +
+                          "/tests/stand_ins:" + run.env.get_or("PATH", "/usr/bin:/bin"));
+  run.start(1, "sleep 2; true", {}, {"--profile", "py-spy"});
+  CHECK(run.wait() == 0);
+  CHECK(run.file("profile/attempt-0/rank-0000.speedscope.json")
+            .find("profile of bash -c sleep 2; true") == 0);
+  CHECK(processes_of(run.directory).empty());
 }
 
 }  // namespace

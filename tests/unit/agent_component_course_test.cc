@@ -1,4 +1,4 @@
-// Tests the course of a job with components: which of them starts, stops and starts again when, and
+// Tests the course of a job with components: when each of them starts, stops and starts again, and
 // how the job ends.
 #include <signal.h>
 

@@ -350,7 +350,7 @@ TEST_CASE("a job with one program has none of the variables, and keeps {port} in
   CHECK(program_argv(options, fields) == options.program);
 }
 
-TEST_CASE("a rank believes the name of its component only from lead, and only a valid one") {
+TEST_CASE("a rank takes the name of its component only with lead, and only if it is valid") {
   Env env;
   env.set("DLRUN_COMPONENT", "server");
   CHECK(component_of(env).empty());
@@ -360,7 +360,7 @@ TEST_CASE("a rank believes the name of its component only from lead, and only a 
   CHECK(component_of(env).empty());
 }
 
-TEST_CASE("the message that starts the programs carries the places, and none for one program") {
+TEST_CASE("the message that starts the programs has the places of components, if there are any") {
   const to_rank::Start start{.addr = "10.0.0.2",
                              .master_addr = "10.0.0.1",
                              .master_port = 4000,

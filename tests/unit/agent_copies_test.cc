@@ -414,6 +414,25 @@ TEST_CASE(
   CHECK(scene.text(scene.run / "out/node-3/a") == "a");
 }
 
+TEST_CASE("a file or folder that cannot be read does not keep the others from being collected") {
+  if (::geteuid() == 0) return;  // root can read everything
+  const NodeScene scene;
+  const auto ckpt = scene.node / "ckpt";
+  scene.write(ckpt / "a", "a");
+  scene.write(ckpt / "locked", "l");
+  scene.write(ckpt / "closed/b", "b");
+  scene.write(ckpt / "z", "z");
+  REQUIRE(::chmod((ckpt / "locked").c_str(), 0) == 0);
+  REQUIRE(::chmod((ckpt / "closed").c_str(), 0) == 0);
+  const auto report = scene.collect(true);
+  REQUIRE(::chmod((ckpt / "closed").c_str(), 0700) == 0);
+  CHECK(report.files == 2);
+  CHECK(scene.text(scene.run / "out/z") == "z");
+  REQUIRE(report.problems.size() == 2);
+  CHECK(has(report.problems[0], "locked"));
+  CHECK(has(report.problems[1], "closed"));
+}
+
 TEST_CASE("a copy stops at its time limit and reports it") {
   const NodeScene scene;
   scene.write(scene.node / "ckpt/a", "a");

@@ -84,7 +84,7 @@ TEST_CASE("with components, the start and the progress are those of the first ma
   CHECK(failed->progress == "step 5");
 }
 
-TEST_CASE("a run tells about its start once, not at each attempt") {
+TEST_CASE("the start of a run gives one notice, not one for each attempt") {
   auto notices = maker({"started"});
   const events::Joined joined{.ranks = 4, .hosts = "n[1-2]"};
   const auto notice = notices.note(joined, 0);

@@ -146,6 +146,15 @@ TEST_CASE_FIXTURE(EventFile, "a later attempt replaces the steps after its check
 }
 
 TEST_CASE_FIXTURE(EventFile,
+                  "a later attempt that reports only its result keeps the steps of earlier ones") {
+  open(1);
+  report(R"({"final": true, "test_accuracy": 0.5})");
+  const auto events = this->events();
+  REQUIRE(events.size() == 2);
+  CHECK(events[1]["scalars"]["test_accuracy"] == 0.5);
+}
+
+TEST_CASE_FIXTURE(EventFile,
                   "at most one report a second is written, fewer in a long attempt, and always the "
                   "final one") {
   open();

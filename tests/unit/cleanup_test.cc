@@ -176,7 +176,8 @@ TEST_CASE_FIXTURE(CleanupFixture, "a sweep is deleted as a whole, and only if al
   CHECK_FALSE(fs::exists(sweep.path));
 }
 
-TEST_CASE_FIXTURE(CleanupFixture, "a run that counts for a point stays as long as the sweep") {
+TEST_CASE_FIXTURE(CleanupFixture,
+                  "a repeated run whose result counts for a point stays as long as the sweep") {
   const auto sweep = make_sweep("lr-20261121-120000-00aa");
   const auto again = make_ended("lr-1-20261121-130000-00bb", 45, 40);
   put(again.path / "provenance.json", R"({"repeats":"lr-20261121-120000-00aa/1"})");

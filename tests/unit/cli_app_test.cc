@@ -37,7 +37,8 @@ TEST_CASE_FIXTURE(CliFixture, "a wrong command line is exit code 2") {
   CHECK(call({"completion", "tcsh"}) == 2);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "a job script and sbatch's options for mail lead to what works") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "the errors for a job script and for a key `mail` name what works instead") {
   REQUIRE(write_file_atomic(folder.path() / "old.sbatch",
                             "#!/bin/bash\n#SBATCH --nodes=1\nsrun ./train\n")
               .has_value());

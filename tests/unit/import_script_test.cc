@@ -174,7 +174,7 @@ TEST_CASE("variables of the script are replaced, and those of the job stay for t
         std::vector<std::string>{"bash", "-c", "exec ./x -n 'a;b' ''\\''c' ${SCRATCH}"});
 }
 
-TEST_CASE("a program whose start is not certain is refused with the line and a way out") {
+TEST_CASE("a program whose start is not certain is refused with its line and a remedy") {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"for s in 1 2; do srun ./x $s; done\n", "job.sh:3: the program is started in a condition"},
       {"srun ./a\nsrun ./b\n", "the lines 3, 4 start programs"},

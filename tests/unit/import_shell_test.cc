@@ -55,7 +55,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("redirections and pipes are the tail of a command, and their words are not its words") {
+TEST_CASE("redirections and pipes are the tail of a command and give it no words") {
   const auto commands = read_shell("srun a > log 2>&1\nsrun b 2>err | tee log\nsrun c 3\n");
   REQUIRE(commands.size() == 3);
   CHECK(literals(commands[0]) == std::vector<std::string>{"srun", "a"});
@@ -67,8 +67,7 @@ TEST_CASE("redirections and pipes are the tail of a command, and their words are
   CHECK(commands[2].tail.empty());
 }
 
-TEST_CASE(
-    "commands in conditions, loops, functions and subshells are nested, those after are not") {
+TEST_CASE("commands in conditions, loops, functions and subshells are nested, later ones are not") {
   const auto commands = read_shell(
       "if [ -d x ]; then\n  a1\nelse b1; fi\n"
       "for i in 1 2; do a2; done\n"

@@ -152,7 +152,8 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "values are sent in batches that the serve
   CHECK(only_run()["params"].size() == 250);
 }
 
-TEST_CASE_FIXTURE(TrackedRunOnServer, "what a server that is down did not get is sent later") {
+TEST_CASE_FIXTURE(TrackedRunOnServer,
+                  "values that a server did not get while it was down are sent later") {
   std::ofstream(server.folder() / "down") << "";
   add(1, 0.5);
   const auto failed = sync();

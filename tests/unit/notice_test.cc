@@ -143,7 +143,7 @@ TEST_CASE("each service gets the form of message that it takes") {
   CHECK(body_for("https://hooks.slack.com.example.org/x").contains("event"));
 }
 
-TEST_CASE("a program cannot call people through its output") {
+TEST_CASE("the output of a program cannot mention people in a chat") {
   auto notice = failure();
   notice.last_words = {"<!channel> & <@U1> ``` @all"};
   const auto slack = body_for("https://hooks.slack.com/x", notice).value("text", "");
@@ -154,7 +154,7 @@ TEST_CASE("a program cannot call people through its output") {
   CHECK(mattermost.ends_with("```"));
 }
 
-TEST_CASE("the words of a command get the fields of the notice, once") {
+TEST_CASE("the fields of the notice replace the placeholders of a command once") {
   auto notice = failure();
   notice.run = "{job}";
   CHECK(notice_command({"mail", "-s", "{subject}!", "{event}", "{other}", "{"}, notice) ==
@@ -299,7 +299,7 @@ TEST_CASE_FIXTURE(QueueOfRun, "a queue has a limit") {
 }
 
 TEST_CASE_FIXTURE(QueueOfRun,
-                  "a queue that others can enter, or that is a link, is neither read nor obeyed") {
+                  "a queue that others can enter, or that is a link, is neither read nor written") {
   put();
   fs::permissions(run / "notify", fs::perms::owner_all | fs::perms::others_read);
   CHECK_FALSE(queue.has_waiting());

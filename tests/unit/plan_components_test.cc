@@ -172,7 +172,7 @@ TEST_CASE("a component's own variables and preset reach only its ranks") {
   CHECK(has(*render_script(plan), "  --env 'B={{3}}'"));
 }
 
-TEST_CASE("each component can have an image of its own under pyxis, and a container's own name") {
+TEST_CASE("under pyxis each component can have its own image, and its container has its own name") {
   const std::string common =
       "resources: {time: 1m, cpus_per_task: 1}\nlaunch: {command: [x]}\n"
       "container: {runtime: pyxis, image: one, name: keep}\ncomponents:\n";
@@ -186,7 +186,8 @@ TEST_CASE("each component can have an image of its own under pyxis, and a contai
   CHECK_FALSE(has(words(plan.components[2].plan.step), "--container"));
 }
 
-TEST_CASE("tools that srun does not know enter the same container for all components, or refuse") {
+TEST_CASE(
+    "apptainer enters one container for all components, and different containers are refused") {
   const std::string common =
       "resources: {time: 1m, cpus_per_task: 1}\nlaunch: {command: [x]}\n"
       "container: {runtime: apptainer, image: /one.sif}\ncomponents:\n  - {name: a}\n";

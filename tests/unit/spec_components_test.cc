@@ -243,7 +243,7 @@ TEST_CASE("components that share a node and need more than it has are refused") 
   CHECK(has(refused(made), "'a' and 'b' need 5 GPUs on a node, but site 'small' has at most 4"));
 }
 
-TEST_CASE("own parameters of a sweep fill components, and leave the port to the agent") {
+TEST_CASE("the parameters of a sweep replace their fields in components, and {port} stays") {
   LoadRequest made = request(
       "{name: s, role: service, launch: {command: [serve, '{lr}', '{port}']}}, {name: m, vars: {L: "
       "'{lr}'}}",

@@ -70,7 +70,7 @@ TEST_CASE("a sweep over environments is refused, because dlrun builds one for al
   CHECK(has(message, "environment.spack: a sweep cannot change it"));
 }
 
-TEST_CASE("a version of EESSI is no path") {
+TEST_CASE("a path is refused as the version of EESSI") {
   CHECK(has(refused(with_environment("{eessi: ../../home/other}")), "environment.eessi"));
 }
 

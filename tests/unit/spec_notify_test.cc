@@ -88,7 +88,7 @@ TEST_CASE("notices that cannot work are refused with their place") {
   CHECK(has(refused(agentless), "only the agent can send messages (notify)"));
 }
 
-TEST_CASE("the address is not taken from an argument, and the secret from no other value") {
+TEST_CASE("the address may not be in an argument, nor its secret in environment.vars") {
   auto request = with_notify("{on: [failed]}");
   request.sets = {std::string("notify.webhook.url=") + kAddress};
   CHECK(has(refused(request), "other users can see the arguments"));
@@ -96,7 +96,7 @@ TEST_CASE("the address is not taken from an argument, and the secret from no oth
             "TOKEN is a secret; remove it from environment.vars"));
 }
 
-TEST_CASE("a sweep cannot change how a run tells people") {
+TEST_CASE("a sweep over a key of notify is refused") {
   CHECK(has(refused(with_notify("{command: [x]}",
                                 "sweep: {parameters: {notify.on: [[failed], [hang]]}}\n")),
             "cannot be swept"));

@@ -93,6 +93,7 @@ Result<> check(const PreflightOptions& options, const Env& env, Store& store, bo
   }
   if (auto done = check_node_speed(options, comm, *kernels); !done) {
     has_arrived = done.error().code != Errc::kInvalid;  // a slow node has failed by itself
+    (*communicator)->abandon();                         // the other nodes would wait for this rank
     return done;
   }
   return check_speed(**communicator, *kernels, options.backend == "nccl", options.all_reduce,
