@@ -112,7 +112,8 @@ YAML
     kill_trainer() {
         local pid
         for pid in $(pgrep -x dlrun-trainer); do
-            tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null | grep -Fxq "DLRUN_RUN=$run_path" || continue
+            tr '\0' '\n' <"/proc/$pid/environ" 2>/dev/null |
+                grep -Fxq "DLRUN_RUN=$run_path" || continue
             kill -KILL "$pid"
         done
     }
