@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
 #include <utility>
 #include <variant>
 
@@ -219,20 +218,6 @@ bool is_bad(const events::Warning&) {
 }
 
 }  // namespace
-
-std::optional<double> seconds_of_utc(std::string_view utc) {
-  std::tm parts{};
-  const std::string text(utc);
-  const char* rest = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
-  if (rest == nullptr) return std::nullopt;
-  double fraction = 0;
-  if (*rest == '.') {
-    std::string_view digits(rest);
-    const auto end = digits.find_first_not_of("0123456789", 1);
-    fraction = parse_double(fmt::format("0{}", digits.substr(0, end))).value_or(0);
-  }
-  return static_cast<double>(::timegm(&parts)) + fraction;
-}
 
 AttemptHistory& RunHistory::attempt_of(std::int64_t number, double t) {
   // A restarted job may report on the attempt before it.

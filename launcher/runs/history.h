@@ -18,10 +18,6 @@
 
 namespace dlrun {
 
-/// Parses a timestamp of the record. Returns seconds since 1970; nullopt if the text is not a
-/// timestamp.
-[[nodiscard]] std::optional<double> seconds_of_utc(std::string_view utc);
-
 /// The spread of a value over the ranks.
 struct Spread {
   double least = 0, mean = 0, most = 0;

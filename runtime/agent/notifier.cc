@@ -19,9 +19,9 @@
 #include "runtime/agent/exit_codes.h"
 #include "runtime/agent/program_start.h"
 #include "runtime/agent/progress_recorder.h"
+#include "runtime/agent/report_values.h"
 #include "runtime/agent/secrets.h"
 #include "runtime/agent/surroundings.h"
-#include "runtime/agent/tensorboard_log.h"
 
 namespace dlrun::agent {
 namespace {

@@ -52,7 +52,8 @@ constexpr std::chrono::seconds kStepLinger{90};  ///< longest wait for srun afte
 constexpr milliseconds kAskAgain{2000};
 constexpr std::size_t kOwnFiles = 64;
 constexpr std::size_t kLocalLogQueueBytes = 4U << 20U;
-/// Time to write the rest of the event file at the end of an attempt.
+/// Time to read the rest of metrics.jsonl and to write the rest of the event file at the end of an
+/// attempt.
 constexpr milliseconds kTensorboardLimit{1000};
 constexpr milliseconds kLocalLogLimit{5000};  ///< time to write the rest of local.out
 
@@ -68,6 +69,16 @@ std::string nodes_of_step(const std::vector<std::string>& command, const Env& en
       return env.get_or("SLURM_JOB_NODELIST_HET_GROUP_" + word.substr(kGroup.size()), "");
   }
   return env.get_or("SLURM_JOB_NODELIST", "");
+}
+
+/// Returns the source of the values for TensorBoard. dlrun's trainer writes metrics.jsonl, unless
+/// somebody has added `--metrics FILE` to its command line.
+ValueSource source_of_values(const LeadOptions& options, const std::vector<std::string>& command) {
+  const bool has_own_file = std::any_of(command.begin(), command.end(), [](std::string_view word) {
+    return word == "--metrics" || word.starts_with("--metrics=");
+  });
+  return options.always_reports && !has_own_file ? ValueSource::kMetricsFile
+                                                 : ValueSource::kReports;
 }
 
 bool tries_collective(const LeadOptions& options) {
@@ -125,11 +136,11 @@ void AttemptRunner::begin() {
     say(made.error().message);
     record(events::Warning{.message = made.error().message});
   }
+  if (options_.writes_tensorboard) open_tensorboard();  // before the programs start
   if (auto started = start_step(); !started)
     attempt_->on_step_end(exit_code_of(started.error()), started.error().message, Clock::now());
   if (!options_.stop_early.metric.empty())
     stop_early_ = std::make_unique<StopEarly>(options_.stop_early, run_.directory);
-  if (options_.writes_tensorboard) open_tensorboard();
 }
 
 Result<AttemptEnd> AttemptRunner::run() {
@@ -223,8 +234,9 @@ Result<> AttemptRunner::start_step() {
 }
 
 void AttemptRunner::open_tensorboard() {
-  auto log = TensorboardLog::open(run_.directory, run_.attempt, host_,
-                                  std::chrono::system_clock::now(), Clock::now());
+  auto log =
+      TensorboardLog::open(run_.directory, run_.attempt, host_, std::chrono::system_clock::now(),
+                           Clock::now(), source_of_values(options_, command_));
   if (log) {
     tensorboard_ = std::move(*log);
     return;
@@ -376,6 +388,7 @@ void AttemptRunner::tick(Clock::time_point now) {
   look_at_files();
   if (watch_ && watch_->is_superseded()) supersede(now);
   write_samples(now, false);
+  if (tensorboard_) tensorboard_->tick();
   if (attempt_->end().has_run && !has_begun_) {
     has_begun_ = true;
     idle_gpus_.on_start(now);

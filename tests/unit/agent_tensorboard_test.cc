@@ -10,6 +10,7 @@
 #include "common/bounded_json.h"
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "runtime/agent/report_values.h"
 #include "runtime/agent/tensorboard_event.h"
 #include "runtime/agent/tensorboard_log.h"
 #include "tests/contains.h"
@@ -53,12 +54,20 @@ struct EventFile {
   TensorboardLog::Clock::time_point now{};
   std::unique_ptr<TensorboardLog> log;
 
-  void open(int attempt = 0) {
-    auto opened = TensorboardLog::open(run.path(), attempt, "n1", wall, now);
+  void open(int attempt = 0, ValueSource source = ValueSource::kReports) {
+    auto opened = TensorboardLog::open(run.path(), attempt, "n1", wall, now, source);
     REQUIRE(opened.has_value());
     log = std::move(*opened);
   }
   void report(std::string_view text) { log->on_report(report_of(text), wall, now); }
+  /// Appends a line to metrics.jsonl with the time SECOND of the minute 12:30.
+  void append_line(int attempt, int second, int step, double loss) const {
+    std::ofstream(run / "metrics.jsonl", std::ios::app)
+        << fmt::format(
+               R"({{"time":"2026-11-21T12:30:{:02}.250Z","attempt":{},"epoch":1,"step":{},"loss":{}}})",
+               second, attempt, step, loss)
+        << "\n";
+  }
   void pass(std::chrono::seconds time) {
     wall += time;
     now += time;
@@ -174,6 +183,76 @@ TEST_CASE_FIXTURE(EventFile,
   CHECK(losses == std::vector<double>{1, 99, 11, 13});
 }
 
+TEST_CASE_FIXTURE(EventFile, "a report of a checkpoint is no value and delays no other report") {
+  open();
+  report(R"({"checkpoint": 256})");
+  report(R"({"step": 260, "loss": 0.5, "checkpoint": 256})");
+  const auto events = this->events();
+  REQUIRE(events.size() == 2);
+  CHECK(events[1]["scalars"] == Json{{"loss", 0.5}});
+}
+
+TEST_CASE_FIXTURE(EventFile,
+                  "the values of the trainer are the lines of metrics.jsonl, and its reports are "
+                  "not written as well") {
+  append_line(0, 1, 10, 4);
+  open(1, ValueSource::kMetricsFile);
+  report(R"({"step": 10, "loss": 99})");
+  append_line(1, 2, 8, 2);
+  append_line(0, 3, 20, 99);
+  append_line(1, 3, 16, 0.5);
+  std::ofstream(run / "metrics.jsonl", std::ios::app) << R"({"time":"2026-11-21T12)";
+  report(R"({"final": true, "test_accuracy": 0.5})");
+  const auto events = this->events();
+  REQUIRE(events.size() == 4);
+  CHECK(events[1]["session"] == "start");
+  CHECK(events[1]["step"] == 8);
+  CHECK(events[2]["step"] == 8);
+  CHECK(events[2]["wall_time"] == 1795264202.25);
+  CHECK(events[2]["scalars"] == Json{{"epoch", 1.0}, {"loss", 2.0}});
+  CHECK(events[3]["step"] == 16);
+  CHECK(events[3]["wall_time"] == 1795264203.25);
+  CHECK(events[3]["scalars"] == Json{{"epoch", 1.0}, {"loss", 0.5}});
+}
+
+TEST_CASE_FIXTURE(EventFile, "more lines than any queue holds are all written, in their order") {
+  open(0, ValueSource::kMetricsFile);
+  constexpr int kLines = 3000;
+  for (int step = 1; step <= kLines; ++step) append_line(0, step / 60, step, step);
+  const auto events = this->events();
+  REQUIRE(events.size() == kLines + 1);
+  for (int step = 1; step <= kLines; ++step) {
+    CAPTURE(step);
+    const Json& event = events[static_cast<std::size_t>(step)];
+    REQUIRE(event["step"] == step);
+    REQUIRE(event["scalars"]["loss"] == step);
+  }
+}
+
+TEST_CASE_FIXTURE(EventFile, "the use of the hardware has the step of the trainer's last line") {
+  open(0, ValueSource::kMetricsFile);
+  const events::RankStatistics statistics{.ranks = 1, .cpu = events::Spread<double>{1, 1, 1}};
+  log->on_statistics(statistics, wall);
+  append_line(0, 1, 30, 1);
+  REQUIRE(log->drain(20s));
+  log->on_statistics(statistics, wall);
+  const auto events = this->events();
+  REQUIRE(events.size() == 3);
+  CHECK(events[1]["scalars"]["loss"] == 1);
+  CHECK(events[2]["step"] == 30);
+  CHECK(events[2]["scalars"] == Json{{"system/cpu_cores", 1.0}});
+}
+
+TEST_CASE_FIXTURE(EventFile,
+                  "a metrics.jsonl that cannot be read is a failure that names the file") {
+  std::filesystem::create_symlink("/dev/zero", run / "metrics.jsonl");
+  open(0, ValueSource::kMetricsFile);
+  CHECK_FALSE(log->drain(20s));
+  const auto failure = log->take_failure();
+  REQUIRE(failure.has_value());
+  CHECK(has(failure->message, "metrics.jsonl: is a symbolic link"));
+}
+
 TEST_CASE_FIXTURE(EventFile, "the use of the hardware waits for the first step") {
   open();
   log->on_statistics({.ranks = 1, .cpu = events::Spread<double>{1, 1, 1}}, wall);
@@ -191,6 +270,7 @@ TEST_CASE("a program cannot make tags without limit, long tags or numbers that a
   CHECK(scalars[1].tag == "a_b__");
   CHECK(scalars[2].tag == "_");
   CHECK(scalars_of(Json::array({1})).empty());
+  CHECK(scalars_of(Json{{"checkpoint", 256}}).empty());
 }
 
 TEST_CASE_FIXTURE(EventFile, "a file has a limited number of tags over all its reports") {
