@@ -49,11 +49,16 @@ constexpr CommandEntry kCommands[] = {
     {"logs", add_logs},
     {"wait", add_wait},
     {"cancel", add_cancel},
+    {"rm", add_rm},
+    {"prune", add_prune},
+    {"du", add_du},
     {"attach", add_attach},
     {"forward", add_forward},
     {"ssh-config", add_ssh_config},
     {"sweep", add_sweep},
     {"nodes", add_nodes},
+    {"notify", add_notify},
+    {"track", add_track},
     {"diff", add_diff},
     {"resubmit", add_resubmit},
     {"schema", add_schema, Place::kHere},
@@ -68,6 +73,8 @@ constexpr CommandEntry kCommands[] = {
     {"host", add_host, Place::kHere},
     {"pull", add_pull, Place::kHere},
 };
+
+constexpr const char* kVersionText = "dlrun " DLRUN_VERSION;
 
 constexpr const char* kFooter =
     "\nRUN is a run's name (then the newest run of that name), its id or the unique start of its "
@@ -225,13 +232,16 @@ struct OwnOptions {
 };
 
 /// Builds the tree of commands, as make_app() does. Parsing fills `own`, which must outlive the
-/// tree. own is nullptr if the caller only describes the tree.
-std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, OwnOptions* own) {
+/// tree. own is nullptr if the caller only describes the tree. Without has_options, the options
+/// that every command has are left out, unless the tree has all commands: they take a third of the
+/// time to build the tree of one command.
+std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, OwnOptions* own,
+                                    bool has_options) {
   LogOptions* log = own != nullptr ? &own->log : nullptr;
   auto app = std::make_unique<CLI::App>(
       "Runs deep-learning jobs on Slurm clusters, each from one YAML file.", "dlrun");
   app->set_help_flag("-h,--help", "Print the help of the command and exit");  // also of subcommands
-  app->set_version_flag("--version", "dlrun " DLRUN_VERSION);
+  app->set_version_flag("--version", kVersionText);
   app->require_subcommand(1);
   app->footer(kFooter);
   app->get_formatter()->column_width(34);
@@ -242,6 +252,7 @@ std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, OwnOp
   for (const CommandEntry& command : kCommands) {
     if (is_whole || command.name == only) command.add(*app, action);
   }
+  if (!has_options && !is_whole) return app;
   add_log_options(*app, log);
   add_host_option(*app, own != nullptr ? &own->host : nullptr);
   // `dlrun --version` and `dlrun --help` call no command, and start faster without the commands'
@@ -302,15 +313,21 @@ Result<int> run_there_or_here(Cli& cli, const HostCall& call, const Action& acti
 }  // namespace
 
 std::unique_ptr<CLI::App> make_app(Action& action, std::string_view only) {
-  return make_tree(action, only, nullptr);
+  return make_tree(action, only, nullptr, true);
 }
 
 int run_cli(Cli& cli, int argc, const char* const* argv) {
   Action action;
   OwnOptions own;
   const auto start = std::chrono::steady_clock::now();
+  if (argc == 2 && std::string_view(argv[1]) == "--version") {  // needs no tree of all commands
+    print_document(kVersionText + std::string("\n"));
+    return final_exit_code(cli, kExitOk);
+  }
   // Building the parsers of all commands takes a millisecond, most of the time of a short command.
-  const auto app = make_tree(action, command_in({argv, argv + argc}), &own);
+  const bool has_options =
+      std::any_of(argv, argv + argc, [](const char* word) { return word[0] == '-'; });
+  const auto app = make_tree(action, command_in({argv, argv + argc}), &own, has_options);
   try {
     app->parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version

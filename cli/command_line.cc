@@ -40,6 +40,13 @@ CommandOption& CommandOption::non_negative() {
   return *this;
 }
 
+CommandOption& CommandOption::not_empty() {
+  option_->check([](const std::string& text) {
+    return std::string(text.empty() ? "the value is empty" : "");
+  });
+  return *this;
+}
+
 CommandOption& CommandOption::repeatable() {
   option_->allow_extra_args(false)->take_all();
   return *this;

@@ -30,6 +30,8 @@ class CommandOption {
   /// DIR and FILE.
   CommandOption& type_name(const char* name);
   CommandOption& non_negative();
+  /// Refuses an empty value.
+  CommandOption& not_empty();
   /// Allows the option any number of times, with one value each time.
   CommandOption& repeatable();
 

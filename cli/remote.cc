@@ -37,7 +37,7 @@ Result<std::optional<int>> run_on_host(const Cli& cli, const HostCall& call) {
 }
 
 int run_remote_side(Cli& cli, std::string_view word) {
-  const auto role = serve(word, cli.env, {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO});
+  const auto role = fork_for_request(word, cli.env, {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO});
   if (!role) return print_reason(cli, role.error());
   if (role->exit_code) return *role->exit_code;
   take_role(*role, cli);

@@ -11,7 +11,12 @@ namespace dlrun {
 /// Returns the run that `text` names. launcher/runs/resolve.h lists the accepted forms.
 [[nodiscard]] Result<IndexEntry> select_run(const Cli& cli, const std::string& text);
 
+/// The run of commands without RUN.
+inline constexpr char kNewestRun[] = "last";
+
 inline constexpr char kRunHelp[] =
     "The run: a name, an id or its start, a job id, a path, or `last`";
+inline constexpr char kOptionalRunHelp[] =
+    "The run: a name, an id or its start, a job id, a path, or `last` (default: last)";
 
 }  // namespace dlrun

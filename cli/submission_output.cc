@@ -11,6 +11,7 @@
 #include "common/interrupt.h"
 #include "common/text.h"
 #include "launcher/plan/sbatch_lines.h"
+#include "launcher/runs/notice_relay.h"
 #include "launcher/runs/sweep_record.h"
 #include "launcher/submit/submit_spec.h"
 #include "launcher/view/start_and_limits.h"
@@ -109,6 +110,7 @@ Result<int> watch_to_the_end(const Cli& cli, RunInspector& inspector, const Inde
     return kExitInterrupted;
   }
   if (!status) return tl::unexpected(status.error());
+  relay_in_background(cli.env, {run});
   if (json) print_json(status_json(run, *status));
   return print_end(cli, run, *status);
 }

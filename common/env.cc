@@ -9,20 +9,35 @@ extern "C" char** environ;  // NOLINT(readability-redundant-declaration): unistd
 
 namespace dlrun {
 
+const Env::Values& Env::values() const {
+  static const Values none;
+  return shared_ ? *shared_ : none;
+}
+
+Env::Values& Env::own_values() {
+  if (!shared_) {
+    shared_ = std::make_shared<Values>();
+  } else if (shared_.use_count() > 1) {
+    shared_ = std::make_shared<Values>(*shared_);
+  }
+  return *shared_;
+}
+
 Env Env::of_process() {
-  Env env;
+  Values values;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const std::size_t equals = text.find('=');
     if (equals == std::string_view::npos || equals == 0) continue;
-    env.set(text.substr(0, equals), text.substr(equals + 1));
+    values.insert_or_assign(std::string(text.substr(0, equals)),
+                            std::string(text.substr(equals + 1)));
   }
-  return env;
+  return Env(std::move(values));
 }
 
 std::optional<std::string_view> Env::get(std::string_view name) const {
-  const auto found = values_.find(name);
-  if (found == values_.end()) return std::nullopt;
+  const auto found = values().find(name);
+  if (found == values().end()) return std::nullopt;
   return found->second;
 }
 
@@ -32,30 +47,35 @@ std::string Env::get_or(std::string_view name, std::string_view fallback) const 
 }
 
 void Env::set(std::string_view name, std::string_view value) {
-  values_.insert_or_assign(std::string(name), std::string(value));
+  own_values().insert_or_assign(std::string(name), std::string(value));
 }
 
 void Env::unset(std::string_view name) {
-  const auto found = values_.find(name);
-  if (found != values_.end()) values_.erase(found);
+  if (!has(name)) return;
+  Values& values = own_values();
+  values.erase(values.find(name));
 }
 
 void Env::remove_matching(const std::vector<std::string_view>& patterns,
                           const std::vector<std::string_view>& keep) {
-  std::erase_if(values_, [&](const auto& entry) {
-    const std::string_view name = entry.first;
+  const auto is_removed = [&](std::string_view name) {
     if (std::find(keep.begin(), keep.end(), name) != keep.end()) return false;
     return std::any_of(patterns.begin(), patterns.end(), [&](std::string_view pattern) {
       if (pattern.ends_with('*')) return name.starts_with(pattern.substr(0, pattern.size() - 1));
       return name == pattern;
     });
-  });
+  };
+  Values kept;
+  for (const auto& entry : values()) {
+    if (!is_removed(entry.first)) kept.insert(kept.end(), entry);
+  }
+  shared_ = std::make_shared<Values>(std::move(kept));
 }
 
 std::vector<std::string> Env::entries() const {
   std::vector<std::string> entries;
-  entries.reserve(values_.size());
-  for (const auto& [name, value] : values_) entries.push_back(name + "=" + value);
+  entries.reserve(values().size());
+  for (const auto& [name, value] : values()) entries.push_back(name + "=" + value);
   return entries;
 }
 

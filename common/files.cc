@@ -133,6 +133,8 @@ Result<> create_file_exclusive(const fs::path& path, std::string_view content, m
 }
 
 Result<> make_directories(const fs::path& path, mode_t mode) {
+  struct stat existing {};
+  if (stat(path.c_str(), &existing) == 0 && S_ISDIR(existing.st_mode)) return {};
   fs::path built;
   for (const fs::path& part : path) {
     const fs::path parent = built.empty() ? fs::path(".") : built;

@@ -26,7 +26,9 @@ constexpr auto table_of(EndReason) {
                                         {EndReason::kNotFit, "not_fit"},
                                         {EndReason::kIdleGpus, "idle_gpus"},
                                         {EndReason::kLeadUnheard, "lead_unheard"},
-                                        {EndReason::kStoppedEarly, "stopped_early"}});
+                                        {EndReason::kStoppedEarly, "stopped_early"},
+                                        {EndReason::kNotReady, "not_ready"},
+                                        {EndReason::kStopped, "stopped"}});
 }
 
 constexpr auto table_of(Cause) {

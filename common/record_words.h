@@ -27,6 +27,8 @@ enum class EndReason {
   kIdleGpus,      ///< the GPUs were idle for too long (health.idle_gpu)
   kLeadUnheard,   ///< an agent received nothing from lead and ended its rank
   kStoppedEarly,  ///< the results of this point of a sweep were worse than those of others
+  kNotReady,      ///< a component was not ready in time
+  kStopped,       ///< lead ended a component because it was no longer needed
 };
 
 /// The cause of an attempt's end. `retry.on` accepts six of these. kNone: there is no cause; the

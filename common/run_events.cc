@@ -19,6 +19,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kResultFields = 64;
 constexpr std::size_t kLongestName = 64;
 constexpr std::size_t kLongestText = 256;
+constexpr std::size_t kMostComponents = 64;
 
 constexpr std::string_view kBeforeTime = R"({"t":")";
 constexpr std::string_view kBeforeKind = R"(","event":")";
@@ -44,7 +45,7 @@ constexpr EventClass class_of_type() {
 
 bool is_kept_in_result(std::string_view name, const Json& value) {
   if (name == "t" || name == "event" || name == "attempt" || name == "final" || name == "op" ||
-      name == "crc")
+      name == "crc" || name == "component")
     return false;
   if (name.size() > kLongestName) return false;
   if (value.is_string()) return value.get_ref<const std::string&>().size() <= kLongestText;
@@ -78,6 +79,18 @@ std::vector<std::string> texts_in(const Json& object, const char* key) {
     if (text.is_string()) texts.push_back(text.get<std::string>());
   }
   return texts;
+}
+
+/// Returns the name of a component. The name becomes part of paths, so a text with other characters
+/// than those of names counts as none.
+std::string component_in(const Json& object, const char* key) {
+  auto name = json_read::text(object, key);
+  const bool is_name =
+      name.size() <= kLongestName && std::all_of(name.begin(), name.end(), [](char c) {
+        return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+               c == '-' || c == '_';
+      });
+  return is_name ? name : std::string();
 }
 
 std::optional<events::Number> number_in(const Json& object, const char* key) {
@@ -134,6 +147,39 @@ Claimed Claimed::of(const Json& fields) {
           .again = json_read::truth(fields, "again")};
 }
 
+Json Components::Component::fields() const {
+  return {{"name", name}, {"role", role}, {"nodes", nodes}, {"ranks", ranks}, {"after", after}};
+}
+Components::Component Components::Component::of(const Json& fields) {
+  return {.name = component_in(fields, "name"),
+          .role = json_read::text(fields, "role"),
+          .nodes = count_in(fields, "nodes"),
+          .ranks = count_in(fields, "ranks"),
+          .after = texts_in(fields, "after")};
+}
+
+std::string Components::leading() const {
+  const auto found = std::find_if(components.begin(), components.end(),
+                                  [](const Component& one) { return one.role == "main"; });
+  return found == components.end() ? std::string() : found->name;
+}
+Json Components::fields() const {
+  Json list = Json::array();
+  for (const Component& one : components) list.push_back(one.fields());
+  return {{"components", std::move(list)}};
+}
+Components Components::of(const Json& fields) {
+  Components read;
+  const Json* list = list_in(fields, "components");
+  if (list == nullptr) return read;
+  for (const Json& one : *list) {
+    auto component = Component::of(one);
+    if (!component.name.empty() && read.components.size() < kMostComponents)
+      read.components.push_back(std::move(component));
+  }
+  return read;
+}
+
 Json Started::fields() const {
   Json json{{"ranks", ranks}, {"lead", lead}, {"argv", argv}};
   if (!checks.empty()) json["checks"] = checks;
@@ -160,6 +206,33 @@ Json Checked::fields() const {
 }
 Checked Checked::of(const Json& fields) {
   return {.ranks = count_in(fields, "ranks"), .seconds = seconds_in(fields)};
+}
+
+Json Staging::fields() const {
+  return {{"nodes", nodes}};
+}
+Staging Staging::of(const Json& fields) {
+  return {.nodes = count_in(fields, "nodes")};
+}
+
+Json Staged::fields() const {
+  return {{"nodes", nodes}, {"files", files}, {"bytes", bytes}, {"seconds", seconds}};
+}
+Staged Staged::of(const Json& fields) {
+  return {.nodes = count_in(fields, "nodes"),
+          .files = count_in(fields, "files"),
+          .bytes = count_in(fields, "bytes"),
+          .seconds = seconds_in(fields)};
+}
+
+Json OutputsCopied::fields() const {
+  return {{"nodes", nodes}, {"files", files}, {"bytes", bytes}, {"seconds", seconds}};
+}
+OutputsCopied OutputsCopied::of(const Json& fields) {
+  return {.nodes = count_in(fields, "nodes"),
+          .files = count_in(fields, "files"),
+          .bytes = count_in(fields, "bytes"),
+          .seconds = seconds_in(fields)};
 }
 
 Json Missing::fields() const {
@@ -347,16 +420,32 @@ AttemptEnd AttemptEnd::of(const Json& fields) {
   return end;
 }
 
+Json ComponentReady::fields() const {
+  return {{"addr", addr}, {"seconds", seconds}};
+}
+ComponentReady ComponentReady::of(const Json& fields) {
+  return {.addr = json_read::text(fields, "addr"), .seconds = seconds_in(fields)};
+}
+
+Json ComponentRestart::fields() const {
+  return {{"code", code}, {"left", left}};
+}
+ComponentRestart ComponentRestart::of(const Json& fields) {
+  return {.code = count_in(fields, "code"), .left = count_in(fields, "left")};
+}
+
 Json Restarting::fields() const {
   Json json{{"cause", cause.text()}, {"left", left}, {"by", by.text()}};
   if (!exclude.empty()) json["exclude"] = exclude;
+  if (memory_mib > 0) json["memory_mib"] = memory_mib;
   return json;
 }
 Restarting Restarting::of(const Json& fields) {
   return {.cause = word_in<Cause>(fields, "cause"),
           .left = count_in(fields, "left"),
           .by = word_in<RestartedBy>(fields, "by"),
-          .exclude = texts_in(fields, "exclude")};
+          .exclude = texts_in(fields, "exclude"),
+          .memory_mib = count_in(fields, "memory_mib")};
 }
 
 Json Ended::fields() const {
@@ -397,7 +486,8 @@ Json fields_of(const RunEvent& event) {
 RecordedEvent event_of(const Json& object) {
   RecordedEvent read{.time = json_read::text(object, "t"),
                      .attempt = json_read::integer(object, "attempt"),
-                     .event = events::Unknown{.kind = json_read::text(object, "event")}};
+                     .event = events::Unknown{.kind = json_read::text(object, "event")},
+                     .component = component_in(object, "component")};
   const auto kind = std::get<events::Unknown>(read.event).kind;
   each_known([&]<typename Event>(std::type_identity<Event>) {
     if (kind == Event::kKind) read.event = Event::of(object);
@@ -410,6 +500,7 @@ Json object_of(const RecordedEvent& recorded) {
   Json object{{"t", recorded.time},
               {"event", kind_of(recorded.event)},
               {"attempt", recorded.attempt.value_or(0)}};
+  if (!recorded.component.empty()) object["component"] = recorded.component;
   const Json fields = fields_of(recorded.event);
   for (const auto& [key, value] : fields.items()) {
     if (!object.contains(key) && key != "crc") object[key] = value;

@@ -67,7 +67,29 @@ struct Claimed {
   [[nodiscard]] static Claimed of(const Json& fields);
 };
 
-/// Lead starts the step of an attempt.
+/// The components of the job, in the order of the spec. Recorded at the start of each attempt, and
+/// only if the spec has `components`.
+struct Components {
+  static constexpr std::string_view kKind = "components";
+  struct Component {
+    std::string name{};
+    std::string role{};  ///< "main" or "service"
+    std::int64_t nodes = 0, ranks = 0;
+    std::vector<std::string> after{};  ///< components that must be ready before it starts
+
+    [[nodiscard]] Json fields() const;
+    [[nodiscard]] static Component of(const Json& fields);
+  };
+  std::vector<Component> components{};
+
+  /// Returns the name of the first main component; empty if there is none. Its progress is the
+  /// progress of the run.
+  [[nodiscard]] std::string leading() const;
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static Components of(const Json& fields);
+};
+
+/// Lead starts the step of an attempt, or of a component.
 struct Started {
   static constexpr std::string_view kKind = "started";
   std::int64_t ranks = 0;           ///< 0: the number is unknown
@@ -98,6 +120,37 @@ struct Checked {
 
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static Checked of(const Json& fields);
+};
+
+/// All ranks have connected, and some nodes still copy their data (stage). `Joined` follows.
+struct Staging {
+  static constexpr std::string_view kKind = "staging";
+  std::int64_t nodes = 0;  ///< nodes that copy data
+
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static Staging of(const Json& fields);
+};
+
+/// All nodes have their data.
+struct Staged {
+  static constexpr std::string_view kKind = "staged";
+  std::int64_t nodes = 0;
+  std::int64_t files = 0, bytes = 0;  ///< copied by all nodes together
+  double seconds = 0;
+
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static Staged of(const Json& fields);
+};
+
+/// The agents have copied the attempt's outputs from the nodes (outputs).
+struct OutputsCopied {
+  static constexpr std::string_view kKind = "outputs";
+  std::int64_t nodes = 0;
+  std::int64_t files = 0, bytes = 0;  ///< copied at the end of the attempt
+  double seconds = 0;
+
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static OutputsCopied of(const Json& fields);
 };
 
 /// Some ranks did not join in time.
@@ -250,6 +303,36 @@ struct AttemptEnd {
   [[nodiscard]] static AttemptEnd of(const Json& fields);
 };
 
+/// A component is ready: the components that wait for it may start.
+struct ComponentReady {
+  static constexpr std::string_view kKind = "component_ready";
+  std::string addr{};  ///< IP and port of its rank 0
+  double seconds = 0;  ///< since its start
+
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static ComponentReady of(const Json& fields);
+};
+
+/// The end of a component, with the fields of `attempt_end`. The reason is `stopped` if lead ended
+/// the component because it was no longer needed.
+struct ComponentEnd {
+  static constexpr std::string_view kKind = "component_end";
+  AttemptEnd end{};
+
+  [[nodiscard]] Json fields() const { return end.fields(); }
+  [[nodiscard]] static ComponentEnd of(const Json& fields) { return {AttemptEnd::of(fields)}; }
+};
+
+/// A component starts again while the other components continue.
+struct ComponentRestart {
+  static constexpr std::string_view kKind = "component_restart";
+  std::int64_t code = 0;  ///< code of its end
+  std::int64_t left = 0;  ///< restarts that are left afterwards
+
+  [[nodiscard]] Json fields() const;
+  [[nodiscard]] static ComponentRestart of(const Json& fields);
+};
+
 /// Another attempt follows.
 struct Restarting {
   static constexpr std::string_view kKind = "restarting";
@@ -257,6 +340,7 @@ struct Restarting {
   std::int64_t left = 0;  ///< restarts that are left afterwards
   Word<RestartedBy> by{};
   std::vector<std::string> exclude{};  ///< nodes that the next attempt does not use
+  std::int64_t memory_mib = 0;         ///< new memory, per node or CPU; 0: it stays the same
 
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static Restarting of(const Json& fields);
@@ -285,25 +369,29 @@ struct Unknown {
 }  // namespace events
 
 using RunEvent =
-    std::variant<events::Claimed, events::Started, events::Joined, events::Checked, events::Missing,
-                 events::Progress, events::FinalReports, events::RankStatistics, events::Signal,
-                 events::RankFailed, events::Warning, events::Autopsy, events::AttemptEnd,
-                 events::Restarting, events::Ended, events::Unknown>;
+    std::variant<events::Claimed, events::Components, events::Started, events::Joined,
+                 events::Checked, events::Staging, events::Staged, events::OutputsCopied,
+                 events::Missing, events::Progress, events::FinalReports, events::RankStatistics,
+                 events::Signal, events::RankFailed, events::Warning, events::Autopsy,
+                 events::AttemptEnd, events::ComponentReady, events::ComponentEnd,
+                 events::ComponentRestart, events::Restarting, events::Ended, events::Unknown>;
 
 [[nodiscard]] std::string_view kind_of(const RunEvent& event);
 [[nodiscard]] EventClass class_of(const RunEvent& event);
 [[nodiscard]] nlohmann::ordered_json fields_of(const RunEvent& event);
 
-/// An event with the time and the attempt that the record has for it.
+/// An event with the time, the attempt and the component that the record has for it.
 struct RecordedEvent {
   std::string time{};                     ///< UTC; empty: missing
   std::optional<std::int64_t> attempt{};  ///< nullopt: missing
   RunEvent event;
+  std::string component{};  ///< the component that the event is about; empty: the whole run
 };
 
 /// Returns the event of a line's object. Never fails: an event without a known name is Unknown.
 [[nodiscard]] RecordedEvent event_of(const nlohmann::ordered_json& object);
-/// Returns the object of a line: `t`, `event` and `attempt` in this order, then the event's fields.
+/// Returns the object of a line: `t`, `event` and `attempt` in this order, `component` if it is not
+/// empty, then the event's fields.
 [[nodiscard]] nlohmann::ordered_json object_of(const RecordedEvent& recorded);
 /// Returns the event of a line of the record (without its newline). Returns nullopt if its checksum
 /// is wrong or it is not an object (parse_checked_line()).

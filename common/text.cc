@@ -180,6 +180,20 @@ std::string utc_timestamp(std::chrono::system_clock::time_point when) {
                      millis % 1000);
 }
 
+std::optional<double> seconds_of_utc(std::string_view utc) {
+  std::tm parts{};
+  const std::string text(utc);
+  const char* rest = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  if (rest == nullptr) return std::nullopt;
+  double fraction = 0;
+  if (*rest == '.') {
+    std::string_view digits(rest);
+    const auto end = digits.find_first_not_of("0123456789", 1);
+    fraction = parse_double(fmt::format("0{}", digits.substr(0, end))).value_or(0);
+  }
+  return static_cast<double>(::timegm(&parts)) + fraction;
+}
+
 namespace {
 
 /// Returns the code point of a well-formed character of 2 to 4 bytes.

@@ -65,6 +65,8 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 
 /// Formats a time like 2026-11-21T12:30:00.123Z.
 [[nodiscard]] std::string utc_timestamp(std::chrono::system_clock::time_point when);
+/// Parses such a time. Returns seconds since 1970; nullopt if the text is not a time.
+[[nodiscard]] std::optional<double> seconds_of_utc(std::string_view utc);
 
 /// Makes text safe to print on a terminal: control, invisible and bidirectional characters and
 /// malformed UTF-8 become \xNN.

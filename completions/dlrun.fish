@@ -7,7 +7,7 @@ function __dlrun_runs
 end
 
 function __dlrun_keys
-    printf '%s\n' name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.spare_nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.vars. environment.secrets= environment.setup= environment.setup_node= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.nproc_per_node= launch.roles.chief= launch.roles.ps= launch.roles.evaluator= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.agent= launch.srun. train.data.dataset= train.data.path= train.data.download= train.data.train_samples= train.data.test_samples= train.data.patch_size= train.model= train.hidden= train.layers= train.loss= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.optimizer.state= train.compression= train.local_steps= train.local_after= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.micro_batch= train.epochs= train.augment= train.shard= train.seed= train.backend= train.device= train.precision= train.cuda_graphs= train.trace_steps= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= retry.max= retry.on= retry.exclude_bad_nodes= retry.no_progress= health.preflight= health.hang_after= health.idle_gpu_after= health.idle_gpu= health.known_bad.file= health.known_bad.for= after.ok= after.any= after.notok= code.snapshot= sweep.parameters= sweep.points= sweep.random= sweep.seed= sweep.max_parallel= sweep.pack= sweep.ask= sweep.ask_timeout= sweep.max_points= sweep.stop_early.metric= sweep.stop_early.rule= sweep.stop_early.after= submit.via= submit.url= submit.token_file=
+    printf '%s\n' name= site= base= resources.clusters= resources.partition= resources.account= resources.qos= resources.reservation= resources.nodes= resources.spare_nodes= resources.ntasks= resources.tasks_per_node= resources.cpus_per_task= resources.gpus_per_node= resources.gpus= resources.gpus_per_task= resources.cpus_per_gpu= resources.gres= resources.mem= resources.mem_per_cpu= resources.mem_per_gpu= resources.time= resources.begin= resources.constraint= resources.nodelist= resources.exclude= resources.exclusive= resources.licenses= resources.hint= resources.threads_per_core= resources.distribution= resources.output= resources.error= resources.signal= slurm. environment.modules.purge= environment.modules.use= environment.modules.load= environment.conda.module= environment.conda.name= environment.venv= environment.uv.project= environment.pixi.project= environment.pixi.environment= environment.spack= environment.uenv.images= environment.uenv.views= environment.eessi= environment.vars. environment.secrets= environment.setup= environment.setup_node= container.runtime= container.image= container.mounts= container.workdir= container.writable= container.mount_home= container.remap_root= container.entrypoint= container.name= container.save= launch.preset= launch.command= launch.nproc_per_node= launch.roles.chief= launch.roles.ps= launch.roles.evaluator= launch.mpi= launch.cpu_bind= launch.gpu_bind= launch.agent= launch.srun. components= hetjob= download.path= download.files= stage= outputs= train.data.dataset= train.data.path= train.data.download= train.data.train_samples= train.data.test_samples= train.data.patch_size= train.model= train.hidden= train.layers= train.loss= train.optimizer.name= train.optimizer.momentum= train.optimizer.weight_decay= train.optimizer.beta1= train.optimizer.beta2= train.optimizer.epsilon= train.optimizer.alpha= train.optimizer.trust= train.optimizer.state= train.compression= train.local_steps= train.local_after= train.clip_norm= train.lr= train.lr_scaling= train.lr_decay= train.lr_steps= train.lr_step_factor= train.lr_power= train.warmup_epochs= train.batch= train.micro_batch= train.epochs= train.augment= train.shard= train.seed= train.backend= train.device= train.precision= train.cuda_graphs= train.trace_steps= train.threads= checkpoint.dir= checkpoint.every= checkpoint.keep= checkpoint.signal_before= retry.max= retry.on= retry.exclude_bad_nodes= retry.no_progress= retry.grow.mem= retry.grow.max= health.preflight= health.hang_after= health.idle_gpu_after= health.idle_gpu= health.known_bad.file= health.known_bad.for= profile.tool= profile.ranks= profile.delay= profile.for= notify.on= notify.webhook.secret= notify.webhook.url= notify.command= track.tensorboard= track.mlflow.url= track.mlflow.experiment= track.mlflow.secret= track.wandb.project= track.wandb.entity= track.wandb.mode= after.ok= after.any= after.notok= code.snapshot= sweep.parameters= sweep.points= sweep.random= sweep.seed= sweep.max_parallel= sweep.pack= sweep.ask= sweep.ask_timeout= sweep.max_points= sweep.stop_early.metric= sweep.stop_early.rule= sweep.stop_early.after= submit.via= submit.url= submit.token_file=
 end
 
 function __dlrun_set
@@ -23,6 +23,8 @@ function __dlrun_set
             set words compute_bound memory_bound multithread nomultithread
         case container.runtime
             set words auto pyxis enroot apptainer charliecloud none
+        case hetjob
+            set words auto true false
         case train.data.dataset
             set words mnist idx cifar10 arrays digits patches
         case train.model
@@ -50,20 +52,26 @@ function __dlrun_set
         case retry.on
             set words timeout preemption node_failure hang oom failure
         case health.preflight
-            set words gpu nccl gloo disk clock
+            set words gpu nccl gloo disk clock binding fabric
         case health.idle_gpu
             set words warn end
+        case profile.tool
+            set words nsys py-spy perf
+        case notify.on
+            set words started completed failed cancelled restarted hang
+        case track.wandb.mode
+            set words online offline
         case sweep.stop_early.rule
             set words median
         case submit.via
             set words sbatch slurmrestd
-        case resources.exclusive environment.modules.purge container.writable container.mount_home container.remap_root container.entrypoint launch.agent train.cuda_graphs retry.exclude_bad_nodes code.snapshot
+        case resources.exclusive environment.modules.purge container.writable container.mount_home container.remap_root container.entrypoint launch.agent train.cuda_graphs retry.exclude_bad_nodes track.tensorboard code.snapshot
             set words true false
         case site
             set words (dlrun completion --list sites 2>/dev/null)
         case launch.preset
             set words (dlrun completion --list presets 2>/dev/null)
-        case base resources.output resources.error environment.modules.use environment.conda.name environment.venv container.image container.save train.data.path health.known_bad.file submit.token_file
+        case base resources.output resources.error environment.modules.use environment.conda.name environment.venv environment.uv.project environment.pixi.project environment.spack container.image container.save download.path train.data.path health.known_bad.file submit.token_file
             set words (__fish_complete_path (string split -m1 = -- $token)[2])
     end
     test (count $words) -gt 0; and printf "$key=%s\n" $words
@@ -77,7 +85,7 @@ complete -c dlrun -n __fish_use_subcommand -a submit -d 'Check, render, record a
 complete -c dlrun -n __fish_use_subcommand -a render -d 'Print the job script, which plain `sbatch` accepts'
 complete -c dlrun -n __fish_use_subcommand -a check -d 'Report every mistake in a spec, and whether Slurm would accept the job'
 complete -c dlrun -n __fish_use_subcommand -a interactive -d 'Open a shell, or run a command, on the first node of an allocation, in the job`s environment and container'
-complete -c dlrun -n __fish_use_subcommand -a run -d 'Run the experiment on this machine, without Slurm'
+complete -c dlrun -n __fish_use_subcommand -a run -d 'Run the experiment on this machine, without Slurm, or in an allocation (--here)'
 complete -c dlrun -n __fish_use_subcommand -a ls -d 'List your runs, newest first'
 complete -c dlrun -n __fish_use_subcommand -a status -d 'Show the state, progress and results of a run, and the rank that failed first'
 complete -c dlrun -n __fish_use_subcommand -a top -d 'Watch a run: progress, throughput, loss, resource use of every rank, slow ranks'
@@ -85,18 +93,23 @@ complete -c dlrun -n __fish_use_subcommand -a report -d 'Write a self-contained 
 complete -c dlrun -n __fish_use_subcommand -a logs -d 'Print the output of a run'
 complete -c dlrun -n __fish_use_subcommand -a wait -d 'Wait until runs have ended; exit with 0, or with 5 if a run failed'
 complete -c dlrun -n __fish_use_subcommand -a cancel -d 'Cancel runs'
+complete -c dlrun -n __fish_use_subcommand -a rm -d 'Delete runs that have ended, with their checkpoints; asks on a terminal'
+complete -c dlrun -n __fish_use_subcommand -a prune -d 'Delete the runs that ended long ago; asks on a terminal'
+complete -c dlrun -n __fish_use_subcommand -a du -d 'Show the space that runs take on the disk, the largest first (default: all runs)'
 complete -c dlrun -n __fish_use_subcommand -a attach -d 'Open a shell, or run a command, beside the ranks of a running job, in the job`s environment and container'
 complete -c dlrun -n __fish_use_subcommand -a forward -d 'Open ports of a running job`s node on this machine: Jupyter, TensorBoard, a server'
 complete -c dlrun -n __fish_use_subcommand -a ssh-config -d 'Print a block for ~/.ssh/config with which ssh, scp and editors reach a running job`s node, in the job`s environment'
 complete -c dlrun -n __fish_use_subcommand -a sweep -d 'List the points of a sweep and their results, best first'
 complete -c dlrun -n __fish_use_subcommand -a nodes -d 'List the bad nodes that runs remember for each other, or forget some of them'
+complete -c dlrun -n __fish_use_subcommand -a notify -d 'List the messages of runs that could not be sent, or send them'
+complete -c dlrun -n __fish_use_subcommand -a track -d 'Send the record of a run to its MLflow server'
 complete -c dlrun -n __fish_use_subcommand -a diff -d 'Show what was edited in a rendered script, before or after its submission'
 complete -c dlrun -n __fish_use_subcommand -a resubmit -d 'Submit the script of a run again as a new run; for a sweep, submit the points that Slurm has not accepted'
 complete -c dlrun -n __fish_use_subcommand -a schema -d 'Print the JSON Schema of a spec; editors use it to complete and check specs'
 complete -c dlrun -n __fish_use_subcommand -a explain -d 'Describe a key, or list every value of a spec and its source'
 complete -c dlrun -n __fish_use_subcommand -a man -d 'Print the manual page: dlrun man | man -l -'
 complete -c dlrun -n __fish_use_subcommand -a site -d 'Show what dlrun knows about clusters: limits, GPUs, containers, network'
-complete -c dlrun -n __fish_use_subcommand -a init -d 'Write a first spec from answers on a terminal, or from options; PROGRAM follows --'
+complete -c dlrun -n __fish_use_subcommand -a init -d 'Write a first spec from answers on a terminal, from options or from a job script; PROGRAM follows --'
 complete -c dlrun -n __fish_use_subcommand -a doctor -d 'Show what this cluster has and what is missing, or print a site file for it'
 complete -c dlrun -n __fish_use_subcommand -a container -d 'Import container images once for all jobs, and list them'
 complete -c dlrun -n __fish_use_subcommand -a bench -d 'Measure the speed of collectives on this machine, or how an experiment scales'
@@ -106,7 +119,9 @@ complete -c dlrun -n __fish_use_subcommand -a pull -d 'Copy the files of a run f
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -s h -l help -d 'Print the help of the command and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -l set -x -a '(__dlrun_set)' -d 'Override a key of the spec, for example resources.nodes=4; repeatable'
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -l runs -rF -d 'Folder for run directories (default: $DLRUN_RUNS, else the folder of the site, else ./runs)'
+complete -c dlrun -n '__fish_seen_subcommand_from submit' -l chain -d 'Submit several specs; each job starts after the one before has succeeded'
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -l watch -d 'Follow the log until the job ends; exit with 0, or with 5 if the run failed'
+complete -c dlrun -n '__fish_seen_subcommand_from submit' -l in -x -d 'Start the run in the allocation of this running job of yours, without a queue'
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -l dry-run -d 'Print what dlrun would do; write and submit nothing'
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -l test-only -d 'Ask Slurm whether and when the job would run; submit nothing'
 complete -c dlrun -n '__fish_seen_subcommand_from submit' -l continue -x -d 'Continue the search RUN: its program first gets the results of the earlier points'
@@ -141,6 +156,7 @@ complete -c dlrun -n '__fish_seen_subcommand_from interactive' -F
 complete -c dlrun -n '__fish_seen_subcommand_from run' -s h -l help -d 'Print the help of the command and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from run' -l set -x -a '(__dlrun_set)' -d 'Override a key of the spec, for example resources.nodes=4; repeatable'
 complete -c dlrun -n '__fish_seen_subcommand_from run' -l runs -rF -d 'Folder for run directories (default: $DLRUN_RUNS, else the folder of the site, else ./runs)'
+complete -c dlrun -n '__fish_seen_subcommand_from run' -l here -d 'Run in the Slurm allocation of this shell, such as that of salloc'
 complete -c dlrun -n '__fish_seen_subcommand_from run' -l dry-run -d 'Print the script; write and start nothing'
 complete -c dlrun -n '__fish_seen_subcommand_from run' -l point -x -d 'Point of a sweep to run, counted from 0'
 complete -c dlrun -n '__fish_seen_subcommand_from run' -l json -d 'Print a JSON object at the end, and the output of the ranks to standard error'
@@ -151,6 +167,10 @@ complete -c dlrun -n '__fish_seen_subcommand_from ls' -s h -l help -d 'Print the
 complete -c dlrun -n '__fish_seen_subcommand_from ls' -s a -l all -d 'List all runs, not only the newest'
 complete -c dlrun -n '__fish_seen_subcommand_from ls' -s n -l limit -x -d 'Number of runs to list (default: 20); 0 lists all runs'
 complete -c dlrun -n '__fish_seen_subcommand_from ls' -l runs -rF -d 'List the runs in this folder, and add missing ones to the index'
+complete -c dlrun -n '__fish_seen_subcommand_from ls' -l name -x -d 'List the runs with this name, or with names that fit this pattern: `mnist*`'
+complete -c dlrun -n '__fish_seen_subcommand_from ls' -l state -x -d 'List the runs in these states: failed, or failed,timeout (see dlrun status)'
+complete -c dlrun -n '__fish_seen_subcommand_from ls' -l newer-than -x -d 'List the runs that were created less than this time ago: 7d, 12h, 2w'
+complete -c dlrun -n '__fish_seen_subcommand_from ls' -l older-than -x -d 'List the runs that were created longer ago than this'
 complete -c dlrun -n '__fish_seen_subcommand_from ls' -l json -d 'Print a JSON array'
 complete -c dlrun -n '__fish_seen_subcommand_from ls' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
 complete -c dlrun -n '__fish_seen_subcommand_from ls' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
@@ -173,7 +193,8 @@ complete -c dlrun -n '__fish_seen_subcommand_from report' -l log-file -rF -d 'Ap
 complete -c dlrun -n '__fish_seen_subcommand_from report' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from logs' -s h -l help -d 'Print the help of the command and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from logs' -s f -l follow -d 'Follow the output until the run ends'
-complete -c dlrun -n '__fish_seen_subcommand_from logs' -l rank -x -d 'Print the output of this rank instead of the output of the job'
+complete -c dlrun -n '__fish_seen_subcommand_from logs' -l rank -x -d 'Print the output of these ranks instead of the output of the job: 2, or 0,4-7, or all; the lines of several ranks are labelled'
+complete -c dlrun -n '__fish_seen_subcommand_from logs' -l component -x -d 'With --rank: component of the job to which the rank belongs'
 complete -c dlrun -n '__fish_seen_subcommand_from logs' -l attempt -x -d 'With --rank: number of the attempt (default: the latest)'
 complete -c dlrun -n '__fish_seen_subcommand_from logs' -l raw -d 'Print every byte unchanged on a terminal, too; without this option dlrun escapes control sequences other than colours'
 complete -c dlrun -n '__fish_seen_subcommand_from logs' -s n -l tail -x -d 'Print only the last N lines of the existing output'
@@ -189,6 +210,27 @@ complete -c dlrun -n '__fish_seen_subcommand_from cancel' -s h -l help -d 'Print
 complete -c dlrun -n '__fish_seen_subcommand_from cancel' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
 complete -c dlrun -n '__fish_seen_subcommand_from cancel' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from cancel' -a '(__dlrun_runs)'
+complete -c dlrun -n '__fish_seen_subcommand_from rm' -s h -l help -d 'Print the help of the command and exit'
+complete -c dlrun -n '__fish_seen_subcommand_from rm' -s y -l yes -d 'Delete without a question'
+complete -c dlrun -n '__fish_seen_subcommand_from rm' -l dry-run -d 'List what would be deleted; delete nothing'
+complete -c dlrun -n '__fish_seen_subcommand_from rm' -l json -d 'Print a JSON object'
+complete -c dlrun -n '__fish_seen_subcommand_from rm' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from rm' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
+complete -c dlrun -n '__fish_seen_subcommand_from rm' -a '(__dlrun_runs)'
+complete -c dlrun -n '__fish_seen_subcommand_from prune' -s h -l help -d 'Print the help of the command and exit'
+complete -c dlrun -n '__fish_seen_subcommand_from prune' -l older-than -x -d 'Delete runs that ended longer ago than this: 30d, 12h, 2w'
+complete -c dlrun -n '__fish_seen_subcommand_from prune' -l keep-checkpoints -d 'Delete only logs, traces and profiles; keep the checkpoints, the record, the code and all files that dlrun did not write'
+complete -c dlrun -n '__fish_seen_subcommand_from prune' -l runs -rF -d 'Delete only runs in this folder'
+complete -c dlrun -n '__fish_seen_subcommand_from prune' -s y -l yes -d 'Delete without a question'
+complete -c dlrun -n '__fish_seen_subcommand_from prune' -l dry-run -d 'List what would be deleted; delete nothing'
+complete -c dlrun -n '__fish_seen_subcommand_from prune' -l json -d 'Print a JSON object'
+complete -c dlrun -n '__fish_seen_subcommand_from prune' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from prune' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
+complete -c dlrun -n '__fish_seen_subcommand_from du' -s h -l help -d 'Print the help of the command and exit'
+complete -c dlrun -n '__fish_seen_subcommand_from du' -l json -d 'Print a JSON array'
+complete -c dlrun -n '__fish_seen_subcommand_from du' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from du' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
+complete -c dlrun -n '__fish_seen_subcommand_from du' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from attach' -s h -l help -d 'Print the help of the command and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from attach' -l node -x -d 'Node of the job to use (default: the first node)'
 complete -c dlrun -n '__fish_seen_subcommand_from attach' -l dry-run -d 'Print what dlrun would do, and start nothing'
@@ -225,6 +267,18 @@ complete -c dlrun -n '__fish_seen_subcommand_from nodes' -l json -d 'Print a JSO
 complete -c dlrun -n '__fish_seen_subcommand_from nodes' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
 complete -c dlrun -n '__fish_seen_subcommand_from nodes' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
 complete -c dlrun -n '__fish_seen_subcommand_from nodes' -F
+complete -c dlrun -n '__fish_seen_subcommand_from notify' -s h -l help -d 'Print the help of the command and exit'
+complete -c dlrun -n '__fish_seen_subcommand_from notify' -l relay -d 'Send the messages that wait, each once; also run notify.command if RUN is given'
+complete -c dlrun -n '__fish_seen_subcommand_from notify' -l webhooks -d 'With --relay: run no command'
+complete -c dlrun -n '__fish_seen_subcommand_from notify' -l json -d 'Print a JSON array'
+complete -c dlrun -n '__fish_seen_subcommand_from notify' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from notify' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
+complete -c dlrun -n '__fish_seen_subcommand_from notify' -a '(__dlrun_runs)'
+complete -c dlrun -n '__fish_seen_subcommand_from track' -s h -l help -d 'Print the help of the command and exit'
+complete -c dlrun -n '__fish_seen_subcommand_from track' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
+complete -c dlrun -n '__fish_seen_subcommand_from track' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
+complete -c dlrun -n '__fish_seen_subcommand_from track' -a '(__dlrun_runs)'
+complete -c dlrun -n '__fish_seen_subcommand_from track; and not __fish_seen_subcommand_from sync' -a 'sync'
 complete -c dlrun -n '__fish_seen_subcommand_from diff' -s h -l help -d 'Print the help of the command and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from diff' -s v -l verbose -d 'Log commands, requests and decisions on stderr; -vv: also files and details'
 complete -c dlrun -n '__fish_seen_subcommand_from diff' -l log-file -rF -d 'Append the log to this file (0600) and not to stderr; without -v it is as detailed as with one -v'
@@ -258,6 +312,7 @@ complete -c dlrun -n '__fish_seen_subcommand_from site; and __fish_seen_subcomma
 complete -c dlrun -n '__fish_seen_subcommand_from site; and not __fish_seen_subcommand_from list show' -a 'list show'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -s h -l help -d 'Print the help of the command and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l site -x -a '(dlrun completion --list sites 2>/dev/null)' -d 'Name of a site, from dlrun site list (default: the site of this cluster)'
+complete -c dlrun -n '__fish_seen_subcommand_from init' -l from -rF -d 'Make the spec from this job script for sbatch; nothing of the script is run'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l name -x -d 'Name of the experiment (default: hello)'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l nodes -x -d 'Number of nodes (default: 1)'
 complete -c dlrun -n '__fish_seen_subcommand_from init' -l gpus -x -d 'GPUs of each node: 4 or a100:4 (default: all GPUs of a node of the partition)'

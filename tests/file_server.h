@@ -1,6 +1,6 @@
 #pragma once
 // Starts tests/file_server.py for one test: a real HTTP server on loopback that serves a folder,
-// with faults on request.
+// with faults on request. Or starts another server of tests/ with the same arguments.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,7 +16,8 @@
 
 class FileServer {
  public:
-  FileServer() {
+  explicit FileServer(const std::string& script = "file_server.py") {
+    const std::string program = DLRUN_SOURCE_DIR "/tests/" + script;
     int ends[2];
     if (::pipe(ends) != 0) throw std::runtime_error("pipe failed");
     pid_ = ::fork();
@@ -24,8 +25,8 @@ class FileServer {
       ::dup2(ends[0], STDIN_FILENO);
       ::close(ends[0]);
       ::close(ends[1]);
-      ::execlp("python3", "python3", DLRUN_SOURCE_DIR "/tests/file_server.py",
-               place_.path().c_str(), port_file().c_str(), nullptr);
+      ::execlp("python3", "python3", program.c_str(), place_.path().c_str(), port_file().c_str(),
+               nullptr);
       ::_exit(127);
     }
     ::close(ends[0]);
@@ -48,6 +49,8 @@ class FileServer {
     pid_ = 0;
   }
 
+  /// The server's folder.
+  [[nodiscard]] const std::filesystem::path& folder() const { return place_.path(); }
   /// Puts a file into the served folder.
   void serve(const std::string& name, const std::string& content) const {
     std::ofstream(place_ / name, std::ios::binary) << content;

@@ -23,7 +23,7 @@ struct AttachOptions {
 
 Result<int> attach(Cli& cli, const AttachOptions& options) {
   DLRUN_TRY_ASSIGN(const auto run,
-                   find_entered_run(cli, options.run, "attach to one of its points"));
+                   find_run_to_enter(cli, options.run, "attach to one of its points"));
   TerminalReporter reporter(cli);
   const bool has_terminal = is_input_terminal();
   if (!has_terminal && options.command.empty() && !options.dry_run) {
@@ -32,7 +32,7 @@ Result<int> attach(Cli& cli, const AttachOptions& options) {
         "a shell needs a terminal on standard input; without one give a command: -- COMMAND...");
   }
   DLRUN_TRY_ASSIGN(const auto status, RunInspector(cli.env, known_servers(cli)).inspect(run.path));
-  DLRUN_TRY_ASSIGN(const auto target, attach_target(cli.env, run, status, options.node));
+  DLRUN_TRY_ASSIGN(const auto target, target_with_cpus(cli.env, run, status, options.node));
   DLRUN_TRY_ASSIGN(const auto plan, plan_of_run(cli, reporter, run.path));
   if (options.dry_run) {
     const auto shown = render_attach(plan, target, options.command, "SCRIPT", has_terminal);

@@ -1,5 +1,5 @@
 // `dlrun bench collectives`: measures all-reduce and the other collectives on this machine, for
-// each backend. cli/bench_scaling.h implements `dlrun bench scaling`.
+// each backend. cli/commands/bench_scaling.h implements `dlrun bench scaling`.
 
 #include <unistd.h>
 
@@ -9,9 +9,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/bench_scaling.h"
 #include "cli/cli.h"
 #include "cli/command_line.h"
+#include "cli/commands/bench_scaling.h"
 #include "cli/terminal/collectives_chart.h"
 #include "cli/terminal/print.h"
 #include "common/files.h"

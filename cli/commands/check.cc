@@ -12,6 +12,7 @@
 #include "cli/terminal/terminal_reporter.h"
 #include "common/text.h"
 #include "launcher/submit/check_report.h"
+#include "launcher/view/component_lines.h"
 #include "launcher/view/start_and_limits.h"
 
 namespace dlrun {
@@ -28,6 +29,11 @@ void print_report(const Cli& cli, const CheckReport& report) {
   print(cli, "{}: {}\n", loaded.file, styled(Style::kGreen, "valid"));
   print(cli, "  name      {}\n  site      {} ({})\n  runs      {}\n", report.job.name,
         loaded.site.name, loaded.site.source, report.job.runs_dir);
+  std::string_view title = "components";
+  for (const std::string& line : component_lines(loaded)) {
+    print(cli, "  {:<11}{}\n", title, line);
+    title = "";
+  }
   if (report.sweep) print(cli, "  sweep     {}\n", points_and_cost_text(*report.sweep));
   if (const auto hours = cost_text(report.job.requests.requested); !report.sweep && !hours.empty())
     print(cli, "  cost      {}\n", hours);

@@ -74,7 +74,7 @@ class ForwardPrinter final : public ForwardEvents {
 
 Result<int> forward(Cli& cli, const ForwardOptions& options) {
   DLRUN_TRY_ASSIGN(const auto ports, parse_forwarded_ports(options.ports));
-  DLRUN_TRY_ASSIGN(const auto run, find_entered_run(cli, options.run));
+  DLRUN_TRY_ASSIGN(const auto run, find_run_to_enter(cli, options.run));
   DLRUN_TRY_ASSIGN(const auto status, RunInspector(cli.env, known_servers(cli)).inspect(run.path));
   DLRUN_TRY_ASSIGN(const auto target, job_target(cli.env, run, status, options.node));
   const auto runs_dir = runs_folder_of(run.path);

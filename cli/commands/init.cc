@@ -1,4 +1,4 @@
-// `dlrun init`: writes a first spec from flags or from answers on the terminal.
+// `dlrun init`: writes a first spec from flags, from answers on the terminal or from a job script.
 
 #include <iostream>
 #include <memory>
@@ -21,7 +21,7 @@ namespace {
 struct InitOptions {
   InitAnswers answers;
   std::optional<std::string> gpus, nodes, tasks, cpus;
-  std::string output;
+  std::string output, from;
   bool force = false, yes = false;
 };
 
@@ -34,7 +34,50 @@ struct InitOptions {
   return fail(Errc::kUsage, "{}: '{}' is not a number from 1 on", option, printable(*text));
 }
 
+/// Returns the name of the spec in messages. output: the value of -o; empty or "-" is standard
+/// output.
+[[nodiscard]] std::string name_of_output(const std::string& output) {
+  return output.empty() || output == "-" ? "exp.yaml" : output;
+}
+
+/// Writes the spec to the file of -o, or to standard output.
+[[nodiscard]] Result<int> write_spec(const Cli& cli, const std::string& output,
+                                     const std::string& text, bool force) {
+  if (output.empty() || output == "-") {
+    print_document(text);
+    return kExitOk;
+  }
+  DLRUN_TRY(write_first_spec(cli, output, text, force));
+  print_note(cli, fmt::format("wrote {0}; `dlrun check {0}` reports whether Slurm would accept it",
+                              output));
+  return kExitOk;
+}
+
+/// Fails if the command line has an option whose value --from takes from the script.
+[[nodiscard]] Result<> check_from_options(const InitOptions& options) {
+  const InitAnswers& a = options.answers;
+  const bool has_value = a.name || a.partition || a.account || a.time || a.mem || a.image ||
+                         a.runtime || a.conda || a.venv || a.preset || !a.modules.empty() ||
+                         options.gpus || options.nodes || options.tasks || options.cpus;
+  if (!has_value) return {};
+  return fail(Errc::kUsage,
+              "--from reads the keys from the script: it can be combined with --site, -o, --force "
+              "and a program after --; change the other keys in the spec");
+}
+
+/// Writes a spec from a job script.
+[[nodiscard]] Result<int> init_from(const Cli& cli, const InitOptions& options) {
+  DLRUN_TRY(check_from_options(options));
+  TerminalReporter reporter(cli);
+  const InitAnswers& a = options.answers;
+  DLRUN_TRY_ASSIGN(const auto text,
+                   import_first_spec(cli, reporter, {options.from, a.site.value_or(""), a.command},
+                                     name_of_output(options.output)));
+  return write_spec(cli, options.output, text, options.force);
+}
+
 Result<int> init(Cli& cli, const InitOptions& options) {
+  if (!options.from.empty()) return init_from(cli, options);
   InitAnswers answers = options.answers;
   std::string output = options.output;
   DLRUN_TRY(read_count("--nodes", options.nodes, answers.nodes));
@@ -57,17 +100,9 @@ Result<int> init(Cli& cli, const InitOptions& options) {
                             [&](const Text& line) { print_aside(cli, line); }));
     if (output.empty() && is_output_terminal()) output = answers.name.value_or("exp") + ".yaml";
   }
-  const bool to_stdout = output.empty() || output == "-";
   DLRUN_TRY_ASSIGN(const auto text, make_first_spec(cli, reporter, std::move(answers), site.profile,
-                                                    to_stdout ? "exp.yaml" : output));
-  if (to_stdout) {
-    print_document(text);
-    return kExitOk;
-  }
-  DLRUN_TRY(write_first_spec(cli, output, text, options.force));
-  print_note(cli, fmt::format("wrote {0}; `dlrun check {0}` reports whether Slurm would accept it",
-                              output));
-  return kExitOk;
+                                                    name_of_output(output)));
+  return write_spec(cli, output, text, options.force);
 }
 
 }  // namespace
@@ -76,12 +111,16 @@ void add_init(CLI::App& root, Action& action) {
   auto options = std::make_shared<InitOptions>();
   InitAnswers& a = options->answers;
   Subcommand command(root, "init",
-                     "Write a first spec from answers on a terminal, or from options; PROGRAM "
-                     "follows --");
+                     "Write a first spec from answers on a terminal, from options or from a job "
+                     "script; PROGRAM follows --");
   command
       .option("--site", a.site,
               "Name of a site, from dlrun site list (default: the site of this cluster)")
       .type_name("SITE");
+  command
+      .option("--from", options->from,
+              "Make the spec from this job script for sbatch; nothing of the script is run")
+      .type_name("FILE");
   command.option("--name", a.name, "Name of the experiment (default: hello)").type_name("NAME");
   command.option("--nodes", options->nodes, "Number of nodes (default: 1)").type_name("N");
   command

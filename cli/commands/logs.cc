@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "cli/command_line.h"
 #include "cli/follow.h"
@@ -11,8 +13,10 @@
 #include "cli/terminal/log_output.h"
 #include "cli/terminal/print.h"
 #include "common/interrupt.h"
+#include "common/text.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/sweep_record.h"
+#include "launcher/view/line_labels.h"
 #include "launcher/view/run_log.h"
 #include "launcher/view/run_text.h"
 
@@ -20,22 +24,46 @@ namespace dlrun {
 namespace {
 
 struct LogsOptions {
-  std::string run;
+  std::string run = kNewestRun;
   bool follow = false, is_raw = false;
-  std::optional<std::int64_t> rank, attempt;
+  std::string rank_list;  ///< --rank; empty: the log of the job
+  std::vector<std::int64_t> ranks;
+  std::optional<std::int64_t> attempt;
+  std::string component;  ///< of the ranks; empty: the job has one program
   std::optional<std::size_t> tail;
 };
 
-Result<int> print_log(const Cli& cli, const IndexEntry& run, const LogsOptions& options) {
-  RunInspector inspector(cli.env, known_servers(cli));
-  DLRUN_TRY_ASSIGN(auto reader, open_log(inspector, run, options.rank, options.attempt));
+/// Prints the log of one rank, or of the job. label: stands before each line.
+Result<int> print_one_log(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
+                          const LogsOptions& options, std::optional<std::int64_t> rank,
+                          const std::string& label) {
+  DLRUN_TRY_ASSIGN(auto reader,
+                   open_log(inspector, run, {rank, options.attempt, options.component}));
   if (options.tail) reader.start_at_tail(*options.tail);
   LogOutput output(options.is_raw, cli.colour_out);
+  LineLabels labels(label);
   for (;;) {
     DLRUN_TRY_ASSIGN(const auto bytes, reader.read_more());
+    const std::string shown = bytes.empty() ? labels.finish() : labels.pass(bytes);
+    if (!shown.empty() && !output.print(shown)) return fail(Errc::kIo, "");  // reported at exit
     if (bytes.empty()) return kExitOk;
-    if (!output.print(bytes)) return fail(Errc::kIo, "");  // reported at exit
   }
+}
+
+/// Prints the log of the job, or of the chosen ranks. A rank of several that has no log is a
+/// remark.
+Result<int> print_log(const Cli& cli, const IndexEntry& run, const LogsOptions& options) {
+  RunInspector inspector(cli.env, known_servers(cli));
+  if (options.ranks.empty()) return print_one_log(cli, inspector, run, options, std::nullopt, "");
+  const bool is_one = options.ranks.size() == 1;
+  for (const std::int64_t rank : options.ranks) {
+    const auto printed =
+        print_one_log(cli, inspector, run, options, rank, is_one ? "" : label_of_rank(rank));
+    const bool is_missing = !printed && printed.error().code == Errc::kNotFound;
+    if (!printed && (is_one || !is_missing)) return printed;
+    if (is_missing) print_note(cli, printed.error().message);
+  }
+  return kExitOk;
 }
 
 /// Prints the end of each point's log under the point's name.
@@ -55,12 +83,30 @@ Result<int> print_logs_of_points(const Cli& cli, const IndexEntry& run, LogsOpti
   return kExitOk;
 }
 
-Result<int> logs(Cli& cli, const LogsOptions& options) {
-  if (options.attempt && !options.rank)
+Result<int> logs(Cli& cli, const LogsOptions& given) {
+  LogsOptions options = given;
+  if (options.attempt && options.rank_list.empty())
     return fail(Errc::kUsage,
                 "--attempt chooses among a rank's logs: give --rank too; the job's own log holds "
                 "all attempts");
+  if (!options.component.empty() && options.rank_list.empty())
+    return fail(Errc::kUsage,
+                "--component chooses among the ranks' logs: give --rank too, such as --rank 0");
+  if (options.component.find('/') != std::string::npos || options.component.starts_with('.'))
+    return fail(Errc::kUsage, "--component '{}' is not the name of a component",
+                printable(options.component));
+  std::optional<std::vector<std::int64_t>> listed{std::in_place};
+  if (!options.rank_list.empty()) {
+    DLRUN_TRY_ASSIGN(listed, parse_rank_list(options.rank_list));
+  }
   DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
+  if (is_sweep(run.path) && !listed)
+    return fail(Errc::kUsage, "{0}: is a sweep; --rank all needs one point: {0}/0", run.id);
+  if (listed) {
+    options.ranks = std::move(*listed);
+  } else {
+    DLRUN_TRY_ASSIGN(options.ranks, ranks_with_log(run, options.attempt, options.component));
+  }
   if (is_sweep(run.path)) return print_logs_of_points(cli, run, options);
   const auto owner = options.follow ? foreign_owner(run.path) : std::nullopt;
   if (owner)
@@ -70,8 +116,9 @@ Result<int> logs(Cli& cli, const LogsOptions& options) {
   RunInspector inspector(cli.env, known_servers(cli));
   const Interrupt interrupt;
   WatchOptions watch;
-  watch.rank = options.rank;
+  watch.ranks = options.ranks;
   watch.attempt = options.attempt;
+  watch.component = options.component;
   watch.tail = options.tail;
   DLRUN_TRY_ASSIGN(const auto status,
                    follow_run(cli, inspector, run, watch, interrupt, options.is_raw));
@@ -84,13 +131,17 @@ Result<int> logs(Cli& cli, const LogsOptions& options) {
 void add_logs(CLI::App& root, Action& action) {
   auto options = std::make_shared<LogsOptions>();
   Subcommand command(root, "logs", "Print the output of a run");
-  command.option("RUN", options->run, kRunHelp).required();
+  command.option("RUN", options->run, kOptionalRunHelp);
   command.flag("-f,--follow", options->follow, "Follow the output until the run ends");
   command
-      .option("--rank", options->rank,
-              "Print the output of this rank instead of the output of the job")
-      .type_name("N")
-      .non_negative();
+      .option("--rank", options->rank_list,
+              "Print the output of these ranks instead of the output of the job: 2, or 0,4-7, or "
+              "all; the lines of several ranks are labelled")
+      .type_name("LIST");
+  command
+      .option("--component", options->component,
+              "With --rank: component of the job to which the rank belongs")
+      .type_name("NAME");
   command
       .option("--attempt", options->attempt,
               "With --rank: number of the attempt (default: the latest)")

@@ -5,6 +5,7 @@
 #include "cli/command_line.h"
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
+#include "launcher/runs/notice_relay.h"
 #include "launcher/view/run_list.h"
 
 namespace dlrun {
@@ -13,7 +14,11 @@ namespace {
 struct LsOptions {
   bool json = false, all = false;
   std::size_t limit = 20;
-  std::string runs;
+  std::string runs, name, states, newer_than, older_than;
+
+  [[nodiscard]] bool has_filter() const {
+    return !name.empty() || !states.empty() || !newer_than.empty() || !older_than.empty();
+  }
 };
 
 Result<int> list(Cli& cli, const LsOptions& options) {
@@ -21,6 +26,10 @@ Result<int> list(Cli& cli, const LsOptions& options) {
   if (!options.runs.empty()) request.folder = cli.current_dir / options.runs;
   if (!options.all) request.limit = options.limit;
   request.wants_json = options.json;
+  request.name = options.name;
+  request.states = options.states;
+  request.newer_than = options.newer_than;
+  request.older_than = options.older_than;
   DLRUN_TRY_ASSIGN(const auto list, list_runs(cli.env, known_servers(cli), request));
   if (list.added > 0)
     print_note(cli, fmt::format("{} runs of {} were added to the index", list.added, options.runs));
@@ -28,7 +37,7 @@ Result<int> list(Cli& cli, const LsOptions& options) {
   if (options.json) {
     print_json(list.json);
   } else if (list.rows.empty()) {
-    print_note(cli, "no runs yet");
+    print_note(cli, options.has_filter() ? "no run fits these filters" : "no runs yet");
   } else {
     std::vector<std::vector<std::string>> rows = {{"RUN", "JOB", "STATE", "AGE", "PROGRESS"}};
     for (const ListedRun& run : list.rows)
@@ -37,6 +46,7 @@ Result<int> list(Cli& cli, const LsOptions& options) {
   }
   if (list.hidden > 0)
     print_note(cli, fmt::format("{} older runs are not shown; --all shows them", list.hidden));
+  relay_in_background(cli.env, list.runs);
   if (list.unreachable.empty()) return kExitOk;
   print_error(cli, fmt::format("states with '?' are the last known ones: {}", list.unreachable));
   return kExitUnavailable;
@@ -57,6 +67,22 @@ void add_ls(CLI::App& root, Action& action) {
       .option("--runs", options->runs,
               "List the runs in this folder, and add missing ones to the index")
       .type_name("DIR");
+  command
+      .option("--name", options->name,
+              "List the runs with this name, or with names that fit this pattern: 'mnist*'")
+      .type_name("NAME");
+  command
+      .option("--state", options->states,
+              "List the runs in these states: failed, or failed,timeout (see dlrun status)")
+      .type_name("STATE");
+  command
+      .option("--newer-than", options->newer_than,
+              "List the runs that were created less than this time ago: 7d, 12h, 2w")
+      .type_name("AGE");
+  command
+      .option("--older-than", options->older_than,
+              "List the runs that were created longer ago than this")
+      .type_name("AGE");
   command.flag("--json", options->json, "Print a JSON array");
   command.calls(list, options, action);
 }

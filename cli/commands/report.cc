@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/command_line.h"
+#include "cli/run_argument.h"
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "common/files.h"
@@ -17,8 +18,10 @@ struct ReportOptions {
 };
 
 Result<int> make_report(Cli& cli, const ReportOptions& options) {
+  const std::vector<std::string> runs =
+      options.runs.empty() ? std::vector<std::string>{kNewestRun} : options.runs;
   DLRUN_TRY_ASSIGN(const auto page,
-                   make_run_page(cli.env, known_servers(cli), cli.current_dir, options.runs,
+                   make_run_page(cli.env, known_servers(cli), cli.current_dir, runs,
                                  [&cli](const std::string& text) { print_warning(cli, text); }));
   if (options.out == "-") {
     print_document(page.html);
@@ -27,7 +30,7 @@ Result<int> make_report(Cli& cli, const ReportOptions& options) {
     DLRUN_TRY(write_file_atomic(out, page.html));
     print(cli, "{}\n", out.lexically_normal().string());
   }
-  return page.is_last_known ? kExitUnavailable : kExitOk;
+  return page.has_last_known_states ? kExitUnavailable : kExitOk;
 }
 
 }  // namespace
@@ -37,10 +40,8 @@ void add_report(CLI::App& root, Action& action) {
   Subcommand command(root, "report",
                      "Write a self-contained HTML page with the curves of a run, or one that "
                      "compares several runs or the points of a sweep");
-  command
-      .option("RUN", options->runs,
-              "The runs: names, ids or their starts, job ids, paths, or `last`")
-      .required();
+  command.option("RUN", options->runs,
+                 "The runs: names, ids or their starts, job ids, paths, or `last` (default: last)");
   command
       .option("-o,--output", options->out,
               "File to write; - means standard output (default: report.html in the directory of "

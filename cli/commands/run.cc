@@ -1,11 +1,12 @@
 // `dlrun run`: runs the job on this machine without Slurm. Lead runs in the foreground and
-// starts the ranks.
+// starts the ranks. With --here, runs the job in the allocation of the shell.
 
 #include <memory>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "cli/allocation_command.h"
 #include "cli/command_line.h"
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
@@ -23,11 +24,17 @@ namespace {
 
 struct RunOptions {
   SpecOptions spec;
-  bool json = false, dry_run = false;
+  bool json = false, dry_run = false, here = false;
   std::optional<std::size_t> point;
 };
 
 Result<int> run_locally(Cli& cli, const RunOptions& options) {
+  if (options.here) {
+    return run_in_allocation(cli, {options.spec,
+                                   {std::nullopt, options.point, options.dry_run},
+                                   {/*watch=*/true, options.json},
+                                   /*is_foreground=*/true});
+  }
   TerminalReporter reporter(cli);
   Provenance provenance(folder_of(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);
   auto prepared = prepare(cli, reporter, options.spec, Target::kLocal);
@@ -67,8 +74,12 @@ Result<int> run_locally(Cli& cli, const RunOptions& options) {
 
 void add_run(CLI::App& root, Action& action) {
   auto options = std::make_shared<RunOptions>();
-  Subcommand command(root, "run", "Run the experiment on this machine, without Slurm");
+  Subcommand command(
+      root, "run",
+      "Run the experiment on this machine, without Slurm, or in an allocation (--here)");
   add_spec_options(command, options->spec);
+  command.flag("--here", options->here,
+               "Run in the Slurm allocation of this shell, such as that of salloc");
   command.flag("--dry-run", options->dry_run, "Print the script; write and start nothing");
   command.option("--point", options->point, "Point of a sweep to run, counted from 0")
       .type_name("N")

@@ -53,9 +53,9 @@ Result<int> list(const Cli& cli, bool json) {
     return kExitOk;
   }
   print(cli, table(rows));
-  print_note(
-      cli, fmt::format("* marks the site of specs without `site`; your own site files belong in {}",
-                       (dirs.front() / "sites").string()));
+  print_note(cli, fmt::format("* marks the site that a spec uses if it sets no `site`; your own "
+                              "site files belong in {}",
+                              (dirs.front() / "sites").string()));
   return kExitOk;
 }
 

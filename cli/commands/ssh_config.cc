@@ -72,10 +72,10 @@ Result<int> ssh_config(Cli& cli, const SshConfigOptions& options) {
                 "--connect: ssh calls this command as its ProxyCommand; without --connect, dlrun "
                 "prints the block for ~/.ssh/config");
   }
-  DLRUN_TRY_ASSIGN(const auto run, find_entered_run(cli, options.run));
+  DLRUN_TRY_ASSIGN(const auto run, find_run_to_enter(cli, options.run));
   DLRUN_TRY_ASSIGN(const auto status, RunInspector(cli.env, known_servers(cli)).inspect(run.path));
   DLRUN_TRY_ASSIGN(const auto target, options.connect
-                                          ? attach_target(cli.env, run, status, options.node)
+                                          ? target_with_cpus(cli.env, run, status, options.node)
                                           : job_target(cli.env, run, status, options.node));
   DLRUN_TRY_ASSIGN(const auto agent, stage_agent(cli, runs_folder_of(run.path)));
   DLRUN_TRY_ASSIGN(const auto keys, ssh_keys(cli.env, run.path, ssh_host_name(run.id, "")));

@@ -14,7 +14,7 @@ namespace dlrun {
 namespace {
 
 struct StatusOptions {
-  std::string run;
+  std::string run = kNewestRun;
   bool json = false;
 };
 
@@ -36,7 +36,7 @@ void add_status(CLI::App& root, Action& action) {
   Subcommand command(
       root, "status",
       "Show the state, progress and results of a run, and the rank that failed first");
-  command.option("RUN", options->run, kRunHelp).required();
+  command.option("RUN", options->run, kOptionalRunHelp);
   command.flag("--json", options->json, "Print a JSON object");
   command.calls(show, options, action);
 }

@@ -2,11 +2,13 @@
 // to its end.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 
 #include <nlohmann/json.hpp>
 
+#include "cli/allocation_command.h"
 #include "cli/command_line.h"
 #include "cli/spec_options.h"
 #include "cli/submission_output.h"
@@ -14,6 +16,7 @@
 #include "cli/terminal/state_and_cost.h"
 #include "cli/terminal/terminal_reporter.h"
 #include "common/quoting.h"
+#include "launcher/submit/chain.h"
 #include "launcher/submit/submit_spec.h"
 
 namespace dlrun {
@@ -21,9 +24,11 @@ namespace {
 
 struct SubmitOptions {
   SpecOptions spec;
+  std::vector<std::string> specs;
   OutputOptions output;
-  bool dry_run = false, test_only = false;
+  bool dry_run = false, test_only = false, is_chain = false;
   std::string continued;  ///< the search to continue; empty: none
+  std::optional<std::string> in;
 };
 
 /// Prints the job that dlrun would submit without --dry-run; for a sweep, its first array.
@@ -72,11 +77,57 @@ struct ResultPrinter {
   OutputOptions output;
 };
 
-Result<int> submit(Cli& cli, const SubmitOptions& options) {
+/// Starts the spec in the allocation of another job.
+Result<int> submit_into(Cli& cli, const SubmitOptions& options) {
+  if (options.test_only)
+    return fail(Errc::kUsage, "--test-only: Slurm does not queue a run in an allocation (--in)");
+  if (!options.continued.empty())
+    return fail(Errc::kUsage, "--continue: a search cannot run in an allocation (--in)");
+  return run_in_allocation(
+      cli, {options.spec, {options.in, std::nullopt, options.dry_run}, options.output});
+}
+
+/// Submits the specs one after another, and prints each submission. --watch follows the last one.
+Result<int> submit_all(Cli& cli, const SubmitOptions& options) {
+  if (options.dry_run || options.test_only || options.in || !options.continued.empty())
+    return fail(Errc::kUsage,
+                "--chain submits several specs; it cannot be combined with --dry-run, --test-only, "
+                "--in or --continue");
+  TerminalReporter reporter(cli);
+  RunInspector inspector(cli.env, known_servers(cli));
+  DLRUN_TRY_ASSIGN(const auto chain,
+                   submit_chain(cli, reporter, inspector, options.specs, options.spec));
+  int code = kExitOk;
+  for (const Submitted& submitted : chain.submitted) {
+    OutputOptions output = options.output;
+    const bool is_last =
+        chain.submitted.size() == options.specs.size() && &submitted == &chain.submitted.back();
+    output.watch = options.output.watch && is_last;
+    DLRUN_TRY_ASSIGN(code, print_submitted(cli, inspector, submitted, output));
+    if (code != kExitOk) return code;
+  }
+  if (!chain.failure) return code;
+  const std::string& failed = options.specs[chain.submitted.size()];
+  print_error(cli,
+              fmt::format("{} and the specs after it were not submitted. The jobs before it "
+                          "stay queued; `dlrun submit {} --set after.ok={}` continues the chain",
+                          failed, shell_quote(failed), chain.submitted.back().run.handle()));
+  return tl::unexpected(*chain.failure);
+}
+
+Result<int> submit(Cli& cli, const SubmitOptions& given) {
+  if (given.is_chain) return submit_all(cli, given);
+  if (given.specs.size() > 1)
+    return fail(Errc::kUsage,
+                "submit takes one spec; --chain submits several, each of which waits for the one "
+                "before");
+  SubmitOptions options = given;
+  options.spec.file = options.specs.front();
   if (options.dry_run && (options.test_only || options.output.watch)) {
     return fail(Errc::kUsage,
                 "--dry-run submits nothing; it cannot be combined with --test-only or --watch");
   }
+  if (options.in) return submit_into(cli, options);
   const SubmitMode mode = options.dry_run     ? SubmitMode::kDryRun
                           : options.test_only ? SubmitMode::kTestOnly
                                               : SubmitMode::kSubmit;
@@ -96,9 +147,20 @@ void add_submit(CLI::App& root, Action& action) {
   auto options = std::make_shared<SubmitOptions>();
   Subcommand command(root, "submit",
                      "Check, render, record and submit an experiment or a job script");
-  add_spec_options(command, options->spec);
+  command
+      .option("SPEC", options->specs,
+              "The spec of the experiment, a YAML file; - means standard input; several with "
+              "--chain")
+      .required();
+  add_set_and_runs(command, options->spec);
+  command.flag("--chain", options->is_chain,
+               "Submit several specs; each job starts after the one before has succeeded");
   command.flag("--watch", options->output.watch,
                "Follow the log until the job ends; exit with 0, or with 5 if the run failed");
+  command
+      .option("--in", options->in,
+              "Start the run in the allocation of this running job of yours, without a queue")
+      .type_name("JOBID");
   command.flag("--dry-run", options->dry_run,
                "Print what dlrun would do; write and submit nothing");
   command.flag("--test-only", options->test_only,

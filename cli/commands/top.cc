@@ -15,6 +15,7 @@
 #include "cli/terminal/full_screen.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/top_view.h"
+#include "launcher/runs/notice_relay.h"
 #include "launcher/view/run_feed.h"
 
 namespace dlrun {
@@ -24,7 +25,7 @@ constexpr std::chrono::milliseconds kDrawEvery{1000};
 constexpr std::size_t kPlainColumns = 100'000;  // a pipe has no width
 
 struct TopOptions {
-  std::string run;
+  std::string run = kNewestRun;
   bool json = false, once = false;
   std::optional<std::size_t> ranks;
 };
@@ -53,12 +54,14 @@ Result<int> show(Cli& cli, const TopOptions& options) {
   } else if (is_terminal && is_input_terminal() && !options.once && !is_over && !is_dumb) {
     const auto is_terminated = show_live(cli, std::move(picture), options.ranks.value_or(0));
     if (!is_terminated) return tl::unexpected(is_terminated.error());
+    relay_in_background(cli.env, {run});
     return *is_terminated ? kExitInterrupted : kExitOk;
   } else {
     const std::size_t columns = is_terminal ? terminal_size(STDOUT_FILENO).columns : kPlainColumns;
     for (const auto& line : top_lines(picture, {columns, 0, options.ranks.value_or(0)}))
       print(cli, "{}\n", line);
   }
+  relay_in_background(cli.env, {run});
   return is_unreachable(picture.status) ? kExitUnavailable : kExitOk;
 }
 
@@ -69,7 +72,7 @@ void add_top(CLI::App& root, Action& action) {
   Subcommand command(
       root, "top",
       "Watch a run: progress, throughput, loss, resource use of every rank, slow ranks");
-  command.option("RUN", options->run, kRunHelp).required();
+  command.option("RUN", options->run, kOptionalRunHelp);
   command.option("-n,--ranks", options->ranks, "Show at most N ranks, the most unusual ones first")
       .type_name("N")
       .non_negative();

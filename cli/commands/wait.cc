@@ -11,6 +11,7 @@
 #include "cli/terminal/print.h"
 #include "common/interrupt.h"
 #include "common/text.h"
+#include "launcher/runs/notice_relay.h"
 #include "launcher/view/run_text.h"
 #include "launcher/view/status_json.h"
 
@@ -48,6 +49,7 @@ Result<int> wait(Cli& cli, const WaitOptions& options) {
     }
   }
   if (options.json) print_json(json);
+  relay_in_background(cli.env, runs);
   return code;
 }
 

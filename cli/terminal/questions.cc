@@ -30,4 +30,16 @@ Result<> ask_questions(InitAnswers& answers, const SiteProfile& site, std::istre
   return {};
 }
 
+bool ask_yes_or_no(std::string_view question, std::istream& in,
+                   const std::function<void(const Text&)>& say) {
+  say(text("{} [y/N] ", question));
+  std::string line;
+  if (!std::getline(in, line)) {
+    say(text("\n"));
+    return false;
+  }
+  const std::string_view answer = trim(line);
+  return answer == "y" || answer == "Y" || answer == "yes";
+}
+
 }  // namespace dlrun

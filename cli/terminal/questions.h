@@ -1,8 +1,9 @@
 #pragma once
-// Asks the questions of `dlrun init`.
+// Asks the questions of `dlrun init`, and whether runs may be deleted.
 
 #include <functional>
 #include <iosfwd>
+#include <string_view>
 
 #include "cli/terminal/printed_text.h"
 #include "common/result.h"
@@ -15,5 +16,10 @@ namespace dlrun {
 /// before the last answer. say: prints text and flushes it.
 [[nodiscard]] Result<> ask_questions(InitAnswers& answers, const SiteProfile& site,
                                      std::istream& in, const std::function<void(const Text&)>& say);
+
+/// Asks a question that is answered with y or n. Returns true for "y" and "yes". An empty line and
+/// the end of the input mean no. say: as for ask_questions().
+[[nodiscard]] bool ask_yes_or_no(std::string_view question, std::istream& in,
+                                 const std::function<void(const Text&)>& say);
 
 }  // namespace dlrun

@@ -60,6 +60,7 @@ void add_progress(Lines& lines, const RunFacts& facts) {
                            record.ranks == 1 ? "" : "s");
     lines.add("nodes", place);
   }
+  lines.add_all("component", component_states(record));
   lines.add("attempt", attempt_text(record));
   if (record.progress && record.result.empty()) {
     const std::string since = age(record.progress->time);

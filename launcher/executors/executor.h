@@ -2,6 +2,7 @@
 // The interface that starts, queries and ends jobs, in Slurm or on this machine.
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -30,6 +31,8 @@ struct JobReport {
   /// there are none, or if Slurm does not name them.
   std::vector<std::string> failed_dependencies;
   std::string nodes;  ///< compressed node list; empty while pending
+  /// The node lists of a heterogeneous job's parts by their numbers; empty for other jobs.
+  std::map<std::int64_t, std::string> nodes_of_parts;
   std::string start;  ///< the start time or the expected one; empty if unknown
   std::string comment;
   std::optional<int> exit_code;  ///< the batch script's, if it has ended and the code is known

@@ -16,11 +16,13 @@ const std::vector<std::string_view>& denied() {
       // Variables with which an outer job's ranks find each other.
       "PMI*", "OMPI_*", "PYXIS_*", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
       "NODE_RANK", "MASTER_*", "HOROVOD_*",
-      // Variables of an outer dlrun job. DLRUN_RUNS and DLRUN_SITE stay: the user sets them.
+      // Variables of an outer dlrun job. DLRUN_RUNS, DLRUN_SITE and DLRUN_SBCAST_NODES
+      // stay: the user sets them.
       "DLRUN_RUN", "DLRUN_TOKEN", "DLRUN_JOB", "DLRUN_ATTEMPT", "DLRUN_LEAD", "DLRUN_SECRET",
       "DLRUN_RANK", "DLRUN_WORLD_SIZE", "DLRUN_LOCAL_RANK", "DLRUN_LOCAL_WORLD_SIZE",
       "DLRUN_NODE_RANK", "DLRUN_NNODES", "DLRUN_ADDR", "DLRUN_MASTER_ADDR", "DLRUN_MASTER_PORT",
-      "DLRUN_STORE", "DLRUN_PROGRESS"};
+      "DLRUN_STORE", "DLRUN_PROGRESS", "DLRUN_CHECKPOINT_DIR", "DLRUN_COMPONENT*",
+      "DLRUN_DOWNLOADS", "DLRUN_HELD_PORT", "DLRUN_HIDES_GPUS"};
   return patterns;
 }
 

@@ -111,9 +111,10 @@ class SlurmCli final : public Executor {
   }
 
  private:
-  /// Converts the id of an array's task to the array's id, as sbatch reports it.
+  /// Converts the id of an array's task, or of a part of a heterogeneous job, to the id that sbatch
+  /// reported.
   static JobId whole_job(JobId job) {
-    job.id = job.id.substr(0, job.id.find('_'));
+    job.id = whole_id(job.id);
     return job;
   }
 
@@ -179,7 +180,10 @@ class SlurmCli final : public Executor {
                                    std::chrono::milliseconds max_age) {
     const auto has_all = [&](const std::string& text) {
       std::set<std::string> known;
-      for (auto& report : parse_squeue(text, cluster)) known.insert(std::move(report.job.id));
+      for (auto& report : parse_squeue(text, cluster)) {
+        if (report.job.id.find('+') != std::string::npos) known.insert(whole_id(report.job.id));
+        known.insert(std::move(report.job.id));
+      }
       return std::all_of(ids.begin(), ids.end(),
                          [&](const std::string& id) { return known.contains(id); });
     };
@@ -190,6 +194,28 @@ class SlurmCli final : public Executor {
                       has_all, ask);
   }
 
+  /// Returns the number of a part of a heterogeneous job: 1 for "42+1"; nullopt for other jobs.
+  static std::optional<std::int64_t> part_of(const std::string& id) {
+    const auto plus = id.find('+');
+    return plus == std::string::npos ? std::nullopt
+                                     : parse_int(std::string_view(id).substr(plus + 1));
+  }
+
+  /// Adds the nodes of a part of a heterogeneous job to the report of the whole job. Returns false
+  /// if the report is not about such a part, or the first one about its job.
+  static bool add_part(QueryAnswer& answer, const std::string& cluster, const JobReport& part) {
+    const auto number = part_of(part.job.id);
+    if (!number) return false;
+    const JobId whole{cluster, whole_id(part.job.id)};
+    for (JobReport& report : answer.reports) {
+      if (report.job != whole) continue;
+      if (!part.nodes.empty()) report.nodes += (report.nodes.empty() ? "" : ",") + part.nodes;
+      report.nodes_of_parts[*number] = part.nodes;
+      return true;
+    }
+    return false;
+  }
+
   Result<> query_cluster(const std::string& cluster, const std::vector<std::string>& ids,
                          std::chrono::milliseconds max_age, QueryAnswer& answer) {
     DLRUN_TRY_ASSIGN(const auto text, max_age.count() > 0
@@ -198,8 +224,10 @@ class SlurmCli final : public Executor {
     std::set<std::string> unanswered(ids.begin(), ids.end());
     std::vector<JobReport> whole_arrays;
     for (auto& report : parse_squeue(text, cluster)) {
+      if (add_part(answer, cluster, report)) continue;
       // The query asked for a whole job: the state of its first part counts.
       if (unanswered.erase(whole_id(report.job.id)) != 0) {
+        if (const auto part = part_of(report.job.id)) report.nodes_of_parts[*part] = report.nodes;
         report.job = {cluster, whole_id(report.job.id)};
         answer.reports.push_back(std::move(report));
         continue;

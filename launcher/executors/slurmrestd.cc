@@ -16,7 +16,7 @@
 #include "launcher/executors/rest_client.h"
 #include "launcher/executors/rest_reply.h"
 #include "launcher/executors/slurm_parse.h"
-#include "launcher/executors/submitter.h"
+#include "launcher/executors/submitting_process.h"
 #include "launcher/plan/rest_job.h"
 
 namespace dlrun {
@@ -128,7 +128,7 @@ class Slurmrestd final : public Executor {
     // The job must not get the token: anybody with the token can act as the user on every cluster
     // that accepts it.
     env.unset("SLURM_JWT");
-    add_submitter(env, request.directory.string(), env_);
+    add_properties_of_submitter(env, request.directory.string(), env_);
     const std::string name = request.script.filename().string(),
                       directory = request.directory.string();
     return rest_job({script, name.empty() ? std::string_view("job.sh") : name, request.options,

@@ -10,9 +10,9 @@
 
 namespace dlrun {
 
-/// Returns the name that ssh uses for a run, such as dlrun-mnist-4711. node: added to the name if
-/// it is not empty. Characters other than letters, digits, `-`, `_` and `.` become `-`, because ssh
-/// treats some of them specially.
+/// Returns the name that ssh uses for a run, such as dlrun-mnist-20261123-091002-b573. node: added
+/// to the name if it is not empty. Characters other than letters, digits, `-`, `_` and `.` become
+/// `-`, because ssh treats some of them specially.
 [[nodiscard]] std::string ssh_host_name(std::string_view run, std::string_view node);
 
 struct SshHost {

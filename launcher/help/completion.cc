@@ -22,6 +22,7 @@ std::vector<std::string> first_argument_choices(const CommandHelp& command) {
   if (command.has_positional("ACTION")) return {"list", "show"};
   if (!command.has_positional("VERB")) return {};
   if (command.name == "bench") return {"collectives", "scaling"};
+  if (command.name == "track") return {"sync"};
   if (command.name == "host") return {"check", "forget", "list", "login"};
   return {"import", "list"};
 }

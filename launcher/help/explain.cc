@@ -41,6 +41,11 @@ using Json = nlohmann::ordered_json;
   if (key.starts_with("container."))
     return container_runtime(loaded.spec, loaded.site) != "none" && key != "container.runtime"_key;
   if (key.starts_with("retry.")) return wants_retry(loaded.spec);
+  if (key.starts_with("notify."))
+    return loaded.spec.notify.has_webhook() || !loaded.spec.notify.command.empty();
+  if (key.starts_with("profile.")) return loaded.spec.profile.tool.has_value();
+  if (key == "environment.pixi.environment"_key)
+    return loaded.spec.environment.pixi_project.has_value();
   return key == "launch.agent"_key || key == "code.snapshot"_key || key == "submit.via"_key;
 }
 
@@ -63,7 +68,7 @@ void add_decisions(const LoadedSpec& loaded, const LaunchPlan& plan,
         add(row.path, directive.value.value_or("true"), directive.key);
     }
   }
-  add("launch.preset"_key, loaded.preset.name, "");
+  if (plan.components.empty()) add("launch.preset"_key, loaded.preset.name, "");
   for (const PlannedArguments& group : plan.program) {
     if (group.key.starts_with("train.") && group.arguments.size() == 2)
       add(group.key, group.arguments[1], "");
@@ -102,8 +107,15 @@ void add_decisions(const LoadedSpec& loaded, const LaunchPlan& plan,
 
 std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded, const LaunchPlan& plan) {
   std::vector<ExplainedValue> rows;
-  for (const EffectiveValue& value : effective_values(loaded.spec))
-    rows.push_back({value.key, value.text, value.origin, describe(value.origin)});
+  const auto add_values = [&](const std::vector<EffectiveValue>& values) {
+    for (const EffectiveValue& value : values)
+      rows.push_back({value.key, value.text, value.origin, describe(value.origin)});
+  };
+  std::vector<EffectiveValue> of_spec = effective_values(loaded.spec);
+  std::erase_if(of_spec, [](const EffectiveValue& one) { return one.key == "components"_key; });
+  add_values(of_spec);
+  for (const ComponentSpec& component : loaded.spec.components)
+    add_values(values_of_component(component));
   const auto has_row = [&](const std::string& key) {
     return std::any_of(rows.begin(), rows.end(),
                        [&](const ExplainedValue& row) { return row.key == key; });

@@ -1,13 +1,16 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "common/text.h"
 #include "container/image_file.h"
 #include "launcher/plan/plan.h"
+#include "launcher/spec/component_jobs.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
 
@@ -15,7 +18,7 @@ namespace dlrun {
 namespace {
 
 /// Returns the script in a command such as `python -u train.py`: the first argument that ends with
-/// .py or .sh. Returns an empty text if there is none.
+/// .py or .sh. Returns an empty text if there is none, or if -c or -m precedes it.
 [[nodiscard]] std::string script_of(const std::vector<std::string>& command) {
   for (std::size_t i = 1; i < command.size(); ++i) {
     if (command[i] == "-c" || command[i] == "-m") break;
@@ -77,7 +80,7 @@ std::string start_folder(const LoadedSpec& loaded) {
 
 namespace {
 
-/// Looks for the files that a spec names, and collects a warning for each one that is missing.
+/// Looks for the files that a spec names, and collects a problem for each one that is missing.
 class FileCheck {
  public:
   explicit FileCheck(const LoadedSpec& loaded) : loaded_(loaded), spec_(loaded.spec) {}
@@ -86,28 +89,32 @@ class FileCheck {
     check_container();
     check_environment();
     check_program();
+    check_stage();
     return std::move(found_);
   }
 
  private:
   void warn(const std::string& key, const std::string& message) {
+    report(Diagnostic::Severity::kWarning, key, message);
+  }
+  void report(Diagnostic::Severity severity, const std::string& key, const std::string& message) {
     const auto origin = spec_.origins.find(key);
     const Origin where = origin != spec_.origins.end()
                              ? origin->second
                              : Origin{Origin::Kind::kFile, loaded_.file, 0, 0};
-    found_.push_back(
-        {Diagnostic::Severity::kWarning, where, key + ": " + message, line_under(loaded_, where)});
+    found_.push_back({severity, where, key + ": " + message, line_under(loaded_, where)});
   }
 
   /// Warns if an absolute path does not exist. what: the path's role, for the message.
-  void check(const std::string& key, const std::string& path, std::string_view what) {
+  void check(const std::string& key, const std::string& path, std::string_view what,
+             Diagnostic::Severity severity = Diagnostic::Severity::kWarning) {
     std::error_code error;
     if (path.empty() || path[0] != '/' || std::filesystem::exists(path, error)) return;
     // A path that cannot be read here may exist on the nodes.
     if (error && error != std::errc::no_such_file_or_directory &&
         error != std::errc::not_a_directory)
       return;
-    warn(key, fmt::format("{} '{}' does not exist here", what, printable(path)));
+    report(severity, key, fmt::format("{} '{}' does not exist here", what, printable(path)));
   }
 
   void check_image(const std::string& image) {
@@ -123,7 +130,7 @@ class FileCheck {
 
   void check_container() {
     if (start_folder(loaded_) != loaded_.folder)
-      check("slurm.chdir", start_folder(loaded_), "the folder, in which the job starts,");
+      check("slurm.chdir", start_folder(loaded_), "the start folder");
     for (std::size_t i = 0; i < spec_.container.mounts.size(); ++i) {
       check(fmt::format("container.mounts[{}]", i), spec_.container.mounts[i].source,
             "the mount's source");
@@ -161,6 +168,34 @@ class FileCheck {
     }
   }
 
+  /// Returns true if path is a file that dlrun fetches before the job is queued, or the folder that
+  /// receives such files.
+  [[nodiscard]] bool is_fetched(const std::string& path) const {
+    const auto is_among = [&](const std::optional<std::string>& folder,
+                              const std::vector<Download>& files) {
+      if (!folder) return false;
+      const auto name = below(path, *folder);
+      return name &&
+             (*name == "." ? !files.empty()
+                           : std::any_of(files.begin(), files.end(),
+                                         [&](const Download& one) { return one.file == *name; }));
+    };
+    return is_among(spec_.download.path, spec_.download.files) ||
+           (loaded_.preset.is_trainer && is_among(spec_.train.data_path, spec_.train.downloads));
+  }
+
+  void check_stage() {
+    for (std::size_t i = 0; i < spec_.stage.size(); ++i) {
+      const StagedData& one = spec_.stage[i];
+      const std::string key = fmt::format("stage[{}]", i);
+      if (is_fetched(one.from)) continue;
+      check(key, one.from, "the source", Diagnostic::Severity::kError);
+      std::error_code ignored;
+      if (one.unpack && std::filesystem::is_directory(one.from, ignored))
+        warn(key, fmt::format("unpack: '{}' is a folder, not an archive", printable(one.from)));
+    }
+  }
+
   const LoadedSpec& loaded_;
   const JobSpec& spec_;
   std::vector<Diagnostic> found_;
@@ -169,7 +204,18 @@ class FileCheck {
 }  // namespace
 
 std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
-  return FileCheck(loaded).run();
+  auto jobs = jobs_of_components(loaded);
+  if (jobs.empty()) return FileCheck(loaded).run();
+  std::vector<Diagnostic> found;
+  std::set<std::pair<std::string, std::string>> seen;  // components inherit the same values
+  for (const LoadedSpec& job : jobs) {
+    for (Diagnostic& one : FileCheck(job).run()) {
+      if (!seen.emplace(describe(one.where), one.message).second) continue;
+      one.line_text = line_under(loaded, one.where);
+      found.push_back(std::move(one));
+    }
+  }
+  return found;
 }
 
 }  // namespace dlrun

@@ -5,6 +5,7 @@
 
 #include "common/job_id.h"
 #include "common/text.h"
+#include "launcher/plan/component_planner.h"
 #include "launcher/plan/planner.h"
 #include "launcher/spec/spec_builder.h"
 
@@ -35,7 +36,8 @@ std::vector<std::string> LaunchPlan::program_argv() const {
 
 tl::expected<LaunchPlan, std::vector<Diagnostic>> make_plan(const LoadedSpec& loaded,
                                                             const PlanInputs& inputs) {
-  auto plan = Planner(loaded, inputs).run();
+  auto plan = loaded.spec.components.empty() ? Planner(loaded, inputs).run()
+                                             : ComponentPlanner(loaded, inputs).run();
   if (!plan) {
     for (Diagnostic& problem : plan.error()) problem.line_text = line_under(loaded, problem.where);
   }
@@ -44,6 +46,18 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> make_plan(const LoadedSpec& lo
 
 std::string known_bad_file_in(std::string_view runs_dir) {
   return fmt::format("{}/known-bad.jsonl", runs_dir);
+}
+
+std::string environments_folder(std::string_view project) {
+  return fmt::format("{}{}.dlrun", project, project.ends_with('/') ? "" : "/");
+}
+
+std::string uv_link(std::string_view project) {
+  return environments_folder(project) + "/uv/current";
+}
+
+std::string eessi_script(std::string_view version) {
+  return fmt::format("/cvmfs/software.eessi.io/versions/{}/init/bash", version);
 }
 
 std::string runs_directory(const std::optional<std::string>& option, const Env& env,

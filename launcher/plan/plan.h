@@ -51,10 +51,14 @@ struct Prologue {
   std::vector<std::string> use_modules, load_modules;  ///< module use, module load
   std::string module_init;  ///< file to source for `module`; empty: the script searches for it
   std::string conda_module, conda_name, venv;
+  std::string uv_project;  ///< its folder, absolute
+  std::string pixi_project, pixi_environment;
+  std::string spack;                  ///< an environment: a name, or an absolute folder
+  std::string eessi;                  ///< a version
   std::vector<PlannedVariable> vars;  ///< exported byte for byte
-  /// The image in which the script looks up NVIDIA_DRIVER_CAPABILITIES. If the image is not an
-  /// absolute path, the script cannot read it and requests all parts of NVIDIA's driver. nullopt:
-  /// the script does not set the variable.
+  /// The container image in which the script looks up NVIDIA_DRIVER_CAPABILITIES. If the image is
+  /// not an absolute path, the script cannot read it and requests all parts of NVIDIA's driver.
+  /// nullopt: the script does not set the variable. plan.json has this name, too.
   std::optional<std::string> image_of_gpus;
   struct Folder {
     std::string path, key;
@@ -90,7 +94,17 @@ struct KnownBad {
   std::int64_t seconds = 0;  ///< how long a node is remembered
 };
 
+/// Returns the folder in which dlrun keeps the environments that it builds for a project.
+[[nodiscard]] std::string environments_folder(std::string_view project);
+/// Returns the link to the newest environment of a uv project. A new uv.lock gets a new environment
+/// and moves the link, so that running jobs keep the files of their environment.
+[[nodiscard]] std::string uv_link(std::string_view project);
+/// Returns the script that initializes a version of EESSI.
+[[nodiscard]] std::string eessi_script(std::string_view version);
+
 enum class Target { kSlurm, kLocal };
+
+struct PlannedComponent;
 
 /// All of dlrun's decisions about a job. render.h turns the plan into a script, plan_json() into
 /// JSON.
@@ -105,7 +119,7 @@ struct LaunchPlan {
   /// sbatch's options in the script's order; salloc gets most of them, too.
   std::vector<PlannedOption> directives;
   std::vector<PlannedDependency> after;  ///< the spec's `after`; submit looks up the jobs of runs
-  bool output_given = false;  ///< the spec sets resources.output; submit does not change it
+  bool output_given = false;            ///< the spec sets resources.output, which submit then keeps
   std::optional<std::string> clusters;  ///< the value of -M in every query about the run
   std::optional<RestServer> server;     ///< the slurmrestd to submit to; nullopt: sbatch
   Prologue prologue;
@@ -115,7 +129,7 @@ struct LaunchPlan {
   /// Variables that are exported before the ranks' step, for that step only.
   std::vector<PlannedVariable> step_vars;
   std::vector<PlannedOption> step;       ///< srun's options, in order
-  std::vector<PlannedOption> container;  ///< the options among them that enter the container
+  std::vector<PlannedOption> container;  ///< the options of `step` that enter the container
   std::string runtime;                   ///< the container's runtime; "none": no container
   ContainerEntry entry;  ///< how a task enters the container if srun's options cannot do it
   /// Options of the rank agent: --nproc-per-node, --roles, --word TEMPLATE, and others.
@@ -125,6 +139,8 @@ struct LaunchPlan {
   std::vector<PlannedVariable> rank_env;  ///< NAME and TEMPLATE of the rank agent's --env
   /// Names for the rank agent's --secret. A file in the run's directory holds the values.
   std::vector<SecretSource> secrets;
+  /// Names of secrets that lead gets (--webhook, --mlflow-secret). The program does not get them.
+  std::vector<std::string> lead_secrets;
   bool trusted = false;  ///< the program is dlrun's own and may use the agent's store
   std::vector<PlannedArguments> program;  ///< the command line of the ranks' program
   bool forward_usr1 = false;              ///< checkpoint.signal_before is set
@@ -133,9 +149,22 @@ struct LaunchPlan {
   std::optional<KnownBad> known_bad;
   std::int64_t local_ranks = 1;  ///< number of ranks that `dlrun run` starts: the tasks of one node
   Requested requested;
+  /// The programs of a job with components, in the order of lead's command line. `step`,
+  /// `rank_options`, `rank_env` and `program` of the job itself are then empty; `container`,
+  /// `entry` and `rank_vars` are those of the component on the node of the job script.
+  std::vector<PlannedComponent> components;
+  /// sbatch's options for each further part of a heterogeneous job; none for other jobs.
+  std::vector<std::vector<PlannedOption>> parts;
 
   /// Returns all arguments of `program`, in order.
   [[nodiscard]] std::vector<std::string> program_argv() const;
+};
+
+/// One program of a job with components.
+struct PlannedComponent {
+  std::string name;
+  std::vector<PlannedOption> options;  ///< lead's options for the component, in order
+  LaunchPlan plan;                     ///< its step, container, rank agent and program
 };
 
 /// The inputs of make_plan() that are not in the spec.
@@ -144,14 +173,17 @@ struct PlanInputs {
   std::string agent_path;          ///< absolute, as the nodes see it
   std::string trainer_path;        ///< absolute, beside the agent; used by the preset `trainer`
   Target target = Target::kSlurm;  ///< kLocal: one node without Slurm (`dlrun run`)
+  /// The job runs in an allocation that the user already has, which may be larger than the job.
+  bool is_borrowed = false;
 };
 
-/// Makes the plan, with the checks that load_spec() does not make. The error holds all problems.
-/// With Target::kLocal, a spec with a container is an error.
+/// Makes the plan, with the checks that load_spec() does not make. The error holds the problems
+/// that were found. With Target::kLocal, keys that need Slurm are errors: a container, `after`, ...
 [[nodiscard]] tl::expected<LaunchPlan, std::vector<Diagnostic>> make_plan(const LoadedSpec& loaded,
                                                                           const PlanInputs& inputs);
 
 /// Returns the run's plan.json: one JSON object with the plan's fields, ended by a newline.
+/// Prologue::made_folders is left out; the folders follow from container.save.
 [[nodiscard]] std::string plan_json(const LaunchPlan& plan);
 
 /// Returns the runs folder: --runs, else $DLRUN_RUNS, else the site's folder, else
@@ -168,9 +200,10 @@ struct PlanInputs {
 /// folder.
 [[nodiscard]] std::string start_folder(const LoadedSpec& loaded);
 
-/// Returns warnings about files that the job needs and that are missing on this machine: mount
-/// sources, the virtual environment, the image, train.data.path, the program and its script. These
-/// are warnings because a file may exist on the nodes only.
+/// Returns problems with files that the job needs and that are missing on this machine: mount
+/// sources, the virtual environment, the image, train.data.path, the sources of stage, the program
+/// and its script. Most are warnings because a file may exist on the nodes only. A missing source
+/// of stage is an error: a path that only a node has needs no copy.
 [[nodiscard]] std::vector<Diagnostic> check_files(const LoadedSpec& loaded);
 
 }  // namespace dlrun

@@ -38,17 +38,24 @@ using Json = nlohmann::ordered_json;
 }
 
 [[nodiscard]] Json prologue_json(const Prologue& p) {
-  return {{"purge_modules", p.purge_modules},
-          {"use_modules", p.use_modules},
-          {"load_modules", p.load_modules},
-          {"module_init", p.module_init},
-          {"conda_module", p.conda_module},
-          {"conda_name", p.conda_name},
-          {"venv", p.venv},
-          {"vars", variables_json(p.vars)},
-          {"image_of_gpus", p.image_of_gpus ? Json(*p.image_of_gpus) : Json()},
-          {"setup", p.setup},
-          {"setup_node", p.setup_node}};
+  Json json{{"purge_modules", p.purge_modules},
+            {"use_modules", p.use_modules},
+            {"load_modules", p.load_modules},
+            {"module_init", p.module_init},
+            {"conda_module", p.conda_module},
+            {"conda_name", p.conda_name},
+            {"venv", p.venv},
+            {"vars", variables_json(p.vars)},
+            {"image_of_gpus", p.image_of_gpus ? Json(*p.image_of_gpus) : Json()},
+            {"setup", p.setup},
+            {"setup_node", p.setup_node}};
+  for (const auto& [name, value] :
+       {std::pair("uv_project", p.uv_project), std::pair("pixi_project", p.pixi_project),
+        std::pair("spack", p.spack), std::pair("eessi", p.eessi)}) {
+    if (!value.empty()) json[name] = value;
+  }
+  if (!p.pixi_project.empty()) json["pixi_environment"] = p.pixi_environment;
+  return json;
 }
 
 [[nodiscard]] Json entry_json(const ContainerEntry& entry) {
@@ -69,12 +76,34 @@ using Json = nlohmann::ordered_json;
           {"time_seconds", number_or_null(q.time_seconds)}};
 }
 
+[[nodiscard]] Json program_json(const std::vector<PlannedArguments>& program) {
+  Json list = Json::array();
+  for (const PlannedArguments& group : program)
+    list.push_back({{"words", group.arguments}, {"key", group.key}});
+  return list;
+}
+
+[[nodiscard]] Json components_json(const std::vector<PlannedComponent>& components) {
+  Json list = Json::array();
+  for (const PlannedComponent& component : components) {
+    const LaunchPlan& plan = component.plan;
+    list.push_back({{"name", component.name},
+                    {"options", options_json(component.options)},
+                    {"step", options_json(plan.step)},
+                    {"runtime", plan.runtime},
+                    {"entry", entry_json(plan.entry)},
+                    {"rank_vars", variables_json(plan.rank_vars)},
+                    {"rank_options", options_json(plan.rank_options)},
+                    {"rank_env", variables_json(plan.rank_env)},
+                    {"trusted", plan.trusted},
+                    {"program", program_json(plan.program)}});
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string plan_json(const LaunchPlan& plan) {
-  Json program = Json::array();
-  for (const PlannedArguments& group : plan.program)
-    program.push_back({{"words", group.arguments}, {"key", group.key}});
   Json after = Json::array();
   for (const PlannedDependency& one : plan.after)
     after.push_back({{"type", one.type}, {"run", one.run}, {"key", one.key}});
@@ -104,7 +133,7 @@ std::string plan_json(const LaunchPlan& plan) {
       {"rank_env", variables_json(plan.rank_env)},
       {"secrets", secrets_json(plan.secrets)},
       {"trusted", plan.trusted},
-      {"program", program},
+      {"program", program_json(plan.program)},
       {"forward_usr1", plan.forward_usr1},
       {"lead_options", options_json(plan.lead_options)},
       {"local_ranks", plan.local_ranks},
@@ -112,6 +141,8 @@ std::string plan_json(const LaunchPlan& plan) {
   };
   if (plan.known_bad)
     json["known_bad"] = {{"file", plan.known_bad->file}, {"seconds", plan.known_bad->seconds}};
+  if (!plan.components.empty()) json["components"] = components_json(plan.components);
+  for (const auto& part : plan.parts) json["parts"].push_back(options_json(part));
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -5,7 +5,10 @@
 #include <array>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "common/json_read.h"
+#include "common/notice.h"
 #include "common/text.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
@@ -48,18 +51,17 @@ Planner::Planner(const LoadedSpec& loaded, const PlanInputs& inputs)
 tl::expected<LaunchPlan, std::vector<Diagnostic>> Planner::run() && {
   count_resources();
   if (inputs_.target == Target::kLocal) check_local();
+  if (inputs_.is_borrowed) check_borrowed();
   check_own_mounts();
-  if (inputs_.runs_dir.find('\\') != std::string::npos && !spec_.resources.output) {
-    error("resources.output"_key,
-          fmt::format("the runs folder '{}' holds a '\\', which Slurm cannot "
-                      "express in an output path; choose another folder with --runs",
-                      inputs_.runs_dir));
-  }
+  check_runs_folder();
   if (!errors_.empty()) return tl::unexpected(std::move(errors_));
   environment();
   rank_variables();
   program();
   retry();
+  notify();
+  track();
+  wandb();
   if (inputs_.target == Target::kSlurm) {
     directives();
     step();
@@ -77,6 +79,14 @@ void Planner::error(std::string_view key, std::string message) {
       {Diagnostic::Severity::kError,
        origin != spec_.origins.end() ? origin->second : Origin{Origin::Kind::kFile, file_, 0, 0},
        std::move(message), ""});
+}
+
+void Planner::check_runs_folder() {
+  if (inputs_.runs_dir.find('\\') == std::string::npos || spec_.resources.output) return;
+  error("resources.output"_key,
+        fmt::format("the runs folder '{}' holds a '\\', which Slurm cannot "
+                    "express in an output path; choose another folder with --runs",
+                    inputs_.runs_dir));
 }
 
 void Planner::count_resources() {
@@ -119,6 +129,11 @@ void Planner::check_local() {
           "container.image: dlrun run starts the ranks on this machine itself, without a "
           "container; give --set container.image=null to run without it");
   }
+  if (!spec_.environment.uenv_images.empty()) {
+    error("environment.uenv.images"_key,
+          "environment.uenv.images: only Slurm's plugin mounts a uenv; `uenv start` opens a shell "
+          "in it, in which dlrun run works with --set environment.uenv=null");
+  }
   if (plan_.local_ranks > 1 && preset_.wants_mpi && !preset_.is_trainer) {
     error("launch.preset"_key,
           fmt::format("launch.preset: an MPI program needs srun to start it; here "
@@ -131,7 +146,20 @@ void Planner::check_local() {
   }
 }
 
-void Planner::environment() {
+void Planner::check_borrowed() {
+  for (std::string_view key : {"after.ok"_key, "after.any"_key, "after.notok"_key}) {
+    if (spec_.origins.contains(key))
+      error(key, fmt::format("{0}: a run in an allocation that you already have starts at once and "
+                             "cannot wait for others; add --set {0}=null",
+                             key));
+  }
+  if (!spec_.launch.agent.value_or(true))
+    error("launch.agent"_key,
+          "launch.agent: false: only the agent can record a run in an allocation that you already "
+          "have; add --set launch.agent=true");
+}
+
+void Planner::activations() {
   const Environment& e = spec_.environment;
   Prologue& p = plan_.prologue;
   p.purge_modules = e.modules_purge.value_or(false);
@@ -141,6 +169,17 @@ void Planner::environment() {
   p.conda_module = e.conda_module.value_or("");
   p.conda_name = e.conda_name.value_or("");
   p.venv = e.venv.value_or("");
+  p.uv_project = e.uv_project.value_or("");
+  p.pixi_project = e.pixi_project.value_or("");
+  p.pixi_environment = e.pixi_environment.value_or("default");
+  p.spack = e.spack.value_or("");
+  p.eessi = e.eessi.value_or("");
+}
+
+void Planner::environment() {
+  const Environment& e = spec_.environment;
+  Prologue& p = plan_.prologue;
+  activations();
   p.setup = e.setup.value_or("");
   p.setup_node = e.setup_node.value_or("");
   const auto is_set_by_user = [&](std::string_view name) {
@@ -185,8 +224,50 @@ void Planner::environment() {
   }
   if (spec_.container.save)
     p.made_folders.push_back({folder_of(*spec_.container.save), "container.save"_key});
+  for (const OutputCopy& one : spec_.outputs) {
+    if (one.to.starts_with('/')) p.made_folders.push_back({one.to, "outputs"_key});
+  }
+  if (spec_.download.path)
+    p.vars.push_back({"DLRUN_DOWNLOADS", *spec_.download.path, "download.path"_key, false,
+                      Origin::Kind::kDefault});
   for (const auto& [name, value] : e.vars)
     p.vars.push_back({name, value, "environment.vars"_key, false, Origin::Kind::kFile});
+}
+
+void Planner::profile() {
+  const ProfileSpec& p = spec_.profile;
+  if (!p.tool) return;
+  const auto add = [&](std::string_view option, const std::string& value, std::string_view key) {
+    plan_.rank_options.push_back({std::string(option), value, std::string(key)});
+  };
+  add("--profile", *p.tool, "profile.tool"_key);
+  if (!p.ranks.empty()) add("--profile-ranks", join(p.ranks, ","), "profile.ranks"_key);
+  if (p.delay) add("--profile-delay", *p.delay, "profile.delay"_key);
+  if (p.length) add("--profile-for", *p.length, "profile.for"_key);
+}
+
+void Planner::preflight() {
+  constexpr const char* kKey = "health.preflight"_key;
+  std::vector<std::string> names;
+  for (const PreflightCheck& check : spec_.health.preflight) names.push_back(check.name);
+  if (names.empty()) return;
+  plan_.rank_options.push_back({"--preflight", join(names, ","), kKey});
+  for (const PreflightCheck& check : spec_.health.preflight) {
+    if (!check.line.empty()) plan_.rank_options.push_back({"--preflight-run", check.line, kKey});
+  }
+  if (std::find(names.begin(), names.end(), "fabric") == names.end()) return;
+  const SiteFabric& fabric = site_fabric(spec_, site_);
+  std::vector<std::string> figures;
+  const auto add = [&](std::string_view name, const std::optional<std::int64_t>& figure) {
+    if (figure) figures.push_back(fmt::format("{}={}", name, *figure));
+  };
+  add("infiniband_ports", fabric.infiniband_ports);
+  add("infiniband_gbps", fabric.infiniband_gbps);
+  if (!fabric.gpu_link.empty()) figures.push_back("gpu_link=" + fabric.gpu_link);
+  add("all_reduce", fabric.all_reduce);
+  add("node_all_reduce", fabric.node_all_reduce);
+  if (!figures.empty())
+    plan_.rank_options.push_back({"--fabric", join(figures, ","), "site " + site_.name});
 }
 
 void Planner::rank_variables() {
@@ -208,18 +289,34 @@ void Planner::rank_variables() {
     }
     if (!roles.empty()) plan_.rank_options.push_back({"--roles", join(roles, ","), "launch.roles"});
   }
-  if (!spec_.health.preflight.empty())
-    plan_.rank_options.push_back(
-        {"--preflight", join(spec_.health.preflight, ","), "health.preflight"_key});
+  preflight();
+  profile();
   for (const auto& [name, value] : spec_.environment.vars) {
     if (name == "TMPDIR" && inputs_.target == Target::kSlurm)
       plan_.rank_options.push_back({"--tmpdir", value, "environment.vars"_key});
   }
+  node_copies();
   for (const auto& word : preset_.words)
     plan_.rank_options.push_back({"--word", word, from_preset});
   for (const auto& [name, value] : preset_.env)
     plan_.rank_env.push_back({name, value, from_preset});
   plan_.secrets = spec_.environment.secrets;
+}
+
+void Planner::node_copies() {
+  constexpr std::int64_t kUsualLimitSeconds = 600;
+  for (const StagedData& one : spec_.stage) {
+    nlohmann::ordered_json item{{"from", one.from}, {"to", one.to}};
+    if (one.unpack) item["unpack"] = true;
+    if (runtime_ != "none") item["in_container"] = true;
+    plan_.rank_options.push_back({"--stage", json_read::dump(item), "stage"_key});
+  }
+  for (const OutputCopy& one : spec_.outputs) {
+    nlohmann::ordered_json item{{"from", one.from}, {"to", one.to}};
+    if (one.every_s) item["every_s"] = *one.every_s;
+    item["limit_s"] = one.limit_s.value_or(kUsualLimitSeconds);
+    plan_.rank_options.push_back({"--output", json_read::dump(item), "outputs"_key});
+  }
 }
 
 void Planner::program() {
@@ -270,6 +367,8 @@ void Planner::retry() {
     add("--idle-gpu-after", spec_.health.idle_gpu_after, "health.idle_gpu_after"_key);
   if (spec_.health.idle_gpu == "end") add("--end-idle-gpus", std::nullopt, "health.idle_gpu"_key);
   if (is_slurm) bad_node_options();
+  if (inputs_.is_borrowed)
+    add("--borrowed", std::nullopt, "the allocation belongs to another script or shell");
   if (spec_.checkpoint.signal_before && is_slurm)
     add("--signal-before", spec_.checkpoint.signal_before, "checkpoint.signal_before"_key);
   const SweepSpec& sweep = spec_.sweep;
@@ -290,16 +389,86 @@ void Planner::retry() {
   if (spec_.retry.no_progress)
     add("--no-progress", fmt::format("{}", *spec_.retry.no_progress), "retry.no_progress"_key);
   if (!is_slurm) return;
+  if (spec_.retry.grow_mem) {
+    add("--grow-memory", fmt::format("{}", *spec_.retry.grow_mem), "retry.grow.mem"_key);
+    add("--memory-limit",
+        fmt::format("{}", memory_mib(spec_.retry.grow_max.value_or("0")).value_or(0)),
+        "retry.grow.max"_key);
+  }
   const auto& nodes = spec_.resources.nodes;
   const bool has_spare = spec_.resources.spare_nodes.has_value();
   continues_with_fewer_nodes_ =
       is_among("node_failure") && nodes && (nodes->min < nodes->max || has_spare);
-  may_be_requeued_ = true;
+  may_be_requeued_ = !inputs_.is_borrowed;
   if (spec_.retry.exclude_bad_nodes.value_or(false))
     add("--exclude-bad-nodes", std::nullopt, "retry.exclude_bad_nodes"_key);
   if (continues_with_fewer_nodes_)
     add("--min-nodes", fmt::format("{}", nodes->min), "resources.nodes"_key);
   if (has_spare) add("--step-nodes", fmt::format("{}", step_nodes_), "resources.spare_nodes"_key);
+}
+
+void Planner::wandb() {
+  const TrackSpec& t = spec_.track;
+  if (!t.wandb_project) return;
+  const auto& own = spec_.environment.vars;
+  const auto is_own = [&](std::string_view name) {
+    return std::any_of(own.begin(), own.end(),
+                       [&](const auto& variable) { return variable.first == name; });
+  };
+  constexpr std::array<std::pair<const char*, const char*>, 4> kTemplates{{
+      {"WANDB_RUN_ID", "{run_id}"},
+      {"WANDB_NAME", "{run_id}"},
+      {"WANDB_RESUME", "allow"},
+      {"WANDB_DIR", "{run}"},
+  }};
+  for (const auto& [name, text] : kTemplates) {
+    if (!is_own(name))
+      plan_.rank_env.push_back(
+          {name, text, "track.wandb.project"_key, false, Origin::Kind::kDefault});
+  }
+  const auto add = [&](const char* name, const std::optional<std::string>& value,
+                       std::string_view key) {
+    if (value && !is_own(name))
+      plan_.rank_vars.push_back({name, *value, std::string(key), false, Origin::Kind::kDefault});
+  };
+  add("WANDB_PROJECT", t.wandb_project, "track.wandb.project"_key);
+  add("WANDB_ENTITY", t.wandb_entity, "track.wandb.entity"_key);
+  add("WANDB_MODE", t.wandb_mode, "track.wandb.mode"_key);
+}
+
+void Planner::track() {
+  const TrackSpec& t = spec_.track;
+  if (t.tensorboard.value_or(false))
+    plan_.lead_options.push_back({"--tensorboard", std::nullopt, "track.tensorboard"_key});
+  if (!t.mlflow_url) return;
+  const auto add = [&](std::string_view option, std::string value, std::string_view key) {
+    plan_.lead_options.push_back({std::string(option), std::move(value), std::string(key)});
+  };
+  std::string url = *t.mlflow_url;
+  while (url.ends_with('/')) url.pop_back();
+  add("--mlflow", url, "track.mlflow.url"_key);
+  add("--mlflow-experiment", t.mlflow_experiment.value_or(plan_.name),
+      "track.mlflow.experiment"_key);
+  if (!t.mlflow_secret) return;
+  plan_.lead_secrets.push_back(*t.mlflow_secret);
+  add("--mlflow-secret", *t.mlflow_secret, "track.mlflow.secret"_key);
+}
+
+void Planner::notify() {
+  const NotifySpec& n = spec_.notify;
+  if (!n.has_webhook() && n.command.empty()) return;
+  const auto add = [&](std::string_view option, std::string value, std::string_view key) {
+    plan_.lead_options.push_back({std::string(option), std::move(value), std::string(key)});
+  };
+  const std::vector<std::string> usual(kUsualOccasions.begin(), kUsualOccasions.end());
+  add("--notify", join(n.on.empty() ? usual : n.on, ","), "notify.on"_key);
+  if (n.has_webhook()) {
+    const std::string name = n.webhook_secret.value_or(kWebhookUrlSecret);
+    plan_.lead_secrets.push_back(name);
+    // The key is the same in the script of resolved.yaml, which has no address.
+    add("--webhook", name, "notify.webhook.secret"_key);
+  }
+  for (const std::string& word : n.command) add("--notify-word", word, "notify.command"_key);
 }
 
 void Planner::bad_node_options() {

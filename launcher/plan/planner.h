@@ -20,20 +20,39 @@ class Planner {
   [[nodiscard]] tl::expected<LaunchPlan, std::vector<Diagnostic>> run() &&;
 
  private:
+  friend class ComponentPlanner;
   void error(std::string_view key, std::string message);
+  /// Refuses a runs folder that Slurm cannot express in the path of the log.
+  void check_runs_folder();
   /// Fills plan_.requested, the resources that the job requests.
   void count_resources();
   void check_local();
+  /// Refuses keys that have no effect in an allocation that the user already has.
+  void check_borrowed();
+  /// Fills the modules and environments that the prologue loads.
+  void activations();
+  /// Fills the prologue: activations(), variables, folders and setup lines.
   void environment();
+  /// Adds the checks of nodes to the rank's options, with the figures of the site.
+  void preflight();
+  /// Adds the options of the profiler to the rank's options.
+  void profile();
+  /// Adds the rank agent's options, and the variables and secrets that it sets.
   void rank_variables();
+  /// Adds the rank agent's options for stage and outputs, which are JSON objects.
+  void node_copies();
   void program();
   /// Returns true if the ranks can use the host's MPI. An image rarely holds the host's libmpi.
   [[nodiscard]] bool may_use_mpi() const;
   [[nodiscard]] std::string backend() const;
   [[nodiscard]] bool trainer_wants_mpi() const;
-  /// Sets lead's options for hangs and restarts, and the members may_be_requeued_
-  /// and continues_with_fewer_nodes_.
+  /// Sets lead's options: for hangs, idle GPUs, bad nodes, the signal before the time limit, the
+  /// early end of a sweep's points, and restarts. Sets may_be_requeued_ and
+  /// continues_with_fewer_nodes_.
   void retry();
+  void notify();
+  void track();
+  void wandb();
   /// Sets lead's options for health.known_bad: the file, and the time a node stays in it.
   void bad_node_options();
   /// Adds the directive for a key.
@@ -55,12 +74,14 @@ class Planner {
   /// the container's backend merged into its own options.
   [[nodiscard]] std::vector<ContainerUserOption> plan_container();
   void step();
+  /// Repeats the job's requests in the step's options, because the allocation may be larger.
+  void borrowed_step();
   /// Adds the preset's variables for PMIx to a step that uses PMIx. Other steps must not have them:
   /// a hook of enroot reads any PMIX_* variable as the sign of PMIx, and then fails.
   void step_variables();
   /// Returns true if srun starts the ranks over PMIx. If the site uses srun's default plugin, it is
-  /// unknown whether that is PMIx; then returns true if the job has no container, where the PMIX_*
-  /// variables do no harm.
+  /// unknown whether that is PMIx; then returns true only for a job without a container, because
+  /// the PMIX_* variables do no harm there.
   [[nodiscard]] bool wants_pmix_variables() const;
   /// Checks the folders that dlrun mounts itself. Each has the same path inside the container.
   void check_own_mounts();

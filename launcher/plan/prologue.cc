@@ -1,5 +1,5 @@
-// Renders the batch shell's work before the step: modules, conda, venv, variables, and the lines of
-// environment.setup.
+// Renders the batch shell's work before the step: modules, environments (conda, uv, EESSI, ...),
+// variables, folders, and the lines of environment.setup.
 
 #include "common/quoting.h"
 #include "launcher/plan/render.h"
@@ -56,6 +56,55 @@ void conda(ScriptText& text, const Prologue& prologue) {
   text.line("conda activate " + shell_quote(prologue.conda_name), "environment.conda");
 }
 
+/// Renders the evaluation of shell code that a tool prints. A failure of the tool ends the script.
+void evaluate(ScriptText& text, std::string_view command, std::string_view key) {
+  text.line(fmt::format("dlrun_hook=$({})", command), key);
+  text.line("eval \"$dlrun_hook\"");
+}
+
+void spack(ScriptText& text, const Prologue& prologue) {
+  if (prologue.spack.empty()) return;
+  const bool is_folder = prologue.spack.starts_with('/');
+  evaluate(text,
+           fmt::format("spack env activate --sh {}{}", is_folder ? "--dir " : "",
+                       shell_quote(prologue.spack)),
+           "environment.spack"_key);
+}
+
+/// Renders the activation of the uv environment that a submission has built. The script follows the
+/// link once, so that a later submission cannot exchange the environment of a running job. The file
+/// must belong to the user, because the script executes it.
+void uv(ScriptText& text, const Prologue& prologue) {
+  if (prologue.uv_project.empty()) return;
+  text.line("dlrun_link=" + shell_quote(uv_link(prologue.uv_project)),
+            "environment.uv.project"_key);
+  text.line("dlrun_venv=$(readlink -e -- \"$dlrun_link\" || true)");
+  text.line("if [[ ! -O $dlrun_venv/bin/activate ]]; then");
+  text.line(
+      "  echo \"dlrun: $(uname -n) finds no environment of $(id -un) at $dlrun_link; 'dlrun "
+      "submit' builds it\" >&2");
+  text.line("  false");
+  text.line("fi");
+  text.line(". \"$dlrun_venv/bin/activate\"");
+  text.line("export UV_PROJECT_ENVIRONMENT=$dlrun_venv UV_NO_SYNC=1", "for `uv run` in the job");
+}
+
+void pixi(ScriptText& text, const Prologue& prologue) {
+  if (prologue.pixi_project.empty()) return;
+  evaluate(text,
+           fmt::format("cd -- {} && pixi shell-hook --frozen --no-install --shell bash "
+                       "--environment {}",
+                       shell_quote(prologue.pixi_project), shell_quote(prologue.pixi_environment)),
+           "environment.pixi");
+  text.line("export PIXI_FROZEN=true", "for `pixi run` in the job");
+}
+
+/// Renders the start of EESSI. EESSI provides modules, so it starts before modules are loaded.
+void eessi(ScriptText& text, const Prologue& prologue) {
+  if (prologue.eessi.empty()) return;
+  text.line(". " + shell_quote(eessi_script(prologue.eessi)), "environment.eessi"_key);
+}
+
 /// Renders lines that set NVIDIA_DRIVER_CAPABILITIES unless the image sets it. NVIDIA's hook would
 /// prefer the job's value to that of the image.
 void driver_parts(ScriptText& text, const Prologue& prologue) {
@@ -80,13 +129,28 @@ void driver_parts(ScriptText& text, const Prologue& prologue) {
 
 }  // namespace
 
+std::string render_build_setup(const LaunchPlan& plan) {
+  ScriptText text;
+  eessi(text, plan.prologue);
+  modules(text, plan.prologue);
+  for (const PlannedVariable& variable : plan.prologue.vars) {
+    if (variable.origin_kind == Origin::Kind::kFile || variable.origin_kind == Origin::Kind::kSite)
+      text.line("export " + variable.name + "=" + shell_quote(variable.value));
+  }
+  return text.take();
+}
+
 std::string render_prologue(const LaunchPlan& plan) {
   const Prologue& prologue = plan.prologue;
   ScriptText text;
+  eessi(text, prologue);
   modules(text, prologue);
+  spack(text, prologue);
   conda(text, prologue);
   if (!prologue.venv.empty())
     text.line(". " + shell_quote(prologue.venv + "/bin/activate"), "environment.venv"_key);
+  uv(text, prologue);
+  pixi(text, prologue);
   for (const PlannedVariable& variable : prologue.vars) {
     text.line("export " + variable.name + "=" + shell_quote(variable.value), variable.key);
   }

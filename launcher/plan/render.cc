@@ -1,11 +1,11 @@
-// A rendered script has six parts. Each line shows the key that it comes from.
+// A rendered script has six parts. A line that comes from a key of the spec shows the key.
 //   1. the #SBATCH lines
-//   2. strict mode with its EXIT trap
-//   3. the prologue: modules, conda, venv, variables and setup lines
+//   2. strict mode, the agent's path, lead's options, and the EXIT trap
+//   3. the prologue: modules, environments, variables, folders and setup lines
 //   4. the step of environment.setup_node
 //   5. lines that make the container, if srun cannot
 //   6. bash arrays (dlrun_step, dlrun_rank, dlrun_program, ...), which the last line combines into
-//      one command
+//      one command; a job with components has such arrays for each of them
 #include "launcher/plan/render.h"
 
 #include <algorithm>
@@ -15,14 +15,15 @@
 
 #include "common/quoting.h"
 #include "common/text.h"
+#include "launcher/plan/component_script.h"
 #include "launcher/plan/plain_script.h"
+#include "launcher/plan/script_arrays.h"
 #include "launcher/plan/script_text.h"
 #include "launcher/spec/key_name.h"
 
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLongestCommandLine = 100;
 /// The start of the line with which an array's script finds the runs of its points. Only array
 /// scripts have this line.
 constexpr std::string_view kSweepOfArray = "dlrun_sweep=${DLRUN_RUN:?";
@@ -100,61 +101,6 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
          shell + "\n";
 }
 
-/// Renders the command prefix that starts a command in its container. Only container tools that
-/// srun cannot start by its own options need it.
-[[nodiscard]] std::string enter_text(const LaunchPlan& plan) {
-  if (plan.entry.words.empty()) return "";
-  ScriptText text;
-  text.line("dlrun_enter=(");
-  for (const ContainerLine& line : plan.entry.words) text.line("  " + line.text, line.key);
-  text.line(")");
-  return text.take();
-}
-
-/// Returns a template of the rank agent that expands to value.
-[[nodiscard]] std::string literal_template(std::string_view value) {
-  std::string text;
-  for (const char c : value) text += c == '{' || c == '}' ? std::string(2, c) : std::string(1, c);
-  return text;
-}
-
-[[nodiscard]] std::string rank_text(const LaunchPlan& plan) {
-  ScriptText text;
-  text.line("dlrun_rank=(");
-  text.line("  \"$dlrun_agent\" rank");
-  if (plan.trusted) text.line("  --trusted", "the program is dlrun's own");
-  for (const PlannedOption& option : plan.rank_options) {
-    text.line("  " + option.option + " " + shell_quote(option.value.value_or("")), option.key);
-  }
-  for (const PlannedVariable& variable : plan.rank_vars) {
-    text.line("  --env " + shell_quote(variable.name + "=" + literal_template(variable.value)),
-              variable.key);
-  }
-  for (const PlannedVariable& variable : plan.rank_env) {
-    text.line("  --env " + shell_quote(variable.name + "=" + variable.value), variable.key);
-  }
-  for (const SecretSource& secret : plan.secrets)
-    text.line("  --secret " + secret.name, "environment.secrets"_key);
-  text.line(")");
-  return text.take();
-}
-
-[[nodiscard]] std::string program_text(const LaunchPlan& plan) {
-  ScriptText text;
-  text.line("dlrun_program=(");
-  for (const PlannedArguments& group : plan.program) {
-    const std::string line = "  " + shell_quote_all(group.arguments);
-    if (line.size() <= kLongestCommandLine && line.find('\n') == std::string::npos) {
-      text.line(line, group.key);
-      continue;
-    }
-    text.line("  # " + group.key);
-    for (const std::string& word : group.arguments) text.line("  " + shell_quote(word));
-  }
-  text.line(")");
-  return text.take();
-}
-
 /// Returns the start of lead's command line: up to its options from the spec.
 [[nodiscard]] std::string lead_command(const LaunchPlan& plan) {
   std::string text(kLeadCommand);
@@ -175,10 +121,13 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
   return text.take();
 }
 
+/// Returns lead's command line up to its last option for the whole run.
+[[nodiscard]] std::string lead_words(const LaunchPlan& plan) {
+  return lead_command(plan) + (plan.forward_usr1 ? " --forward-usr1" : "");
+}
+
 [[nodiscard]] std::string lead_text(const LaunchPlan& plan) {
-  std::string text = "exec " + lead_command(plan);
-  if (plan.forward_usr1) text += " --forward-usr1";
-  text += " -- ";
+  std::string text = "exec " + lead_words(plan) + " -- ";
   if (plan.target == Target::kSlurm) text += "\"${dlrun_step[@]}\" ";
   if (!plan.entry.words.empty()) text += "\"${dlrun_enter[@]}\" ";
   return text + "\"${dlrun_rank[@]}\" -- \"${dlrun_program[@]}\"\n";
@@ -212,10 +161,9 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
 /// quoted values must not be expanded, and Slurm's lists contain commas.
 constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2016,SC2054\n";
 
-/// Renders "#!/bin/bash" and the #SBATCH lines.
-[[nodiscard]] Result<std::string> head_text(const std::vector<PlannedOption>& directives) {
-  ScriptText head;
-  head.line("#!/bin/bash");
+/// Adds one #SBATCH line for each option.
+[[nodiscard]] Result<> add_directives(ScriptText& head,
+                                      const std::vector<PlannedOption>& directives) {
   for (const PlannedOption& directive : directives) {
     std::string line = "#SBATCH " + directive.option;
     if (directive.value) {
@@ -224,6 +172,21 @@ constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2
       line += "=" + *quoted;
     }
     head.line(line, directive.key);
+  }
+  return {};
+}
+
+/// Renders "#!/bin/bash" and the #SBATCH lines. parts: the options of the further parts of a
+/// heterogeneous job.
+[[nodiscard]] Result<std::string> head_text(
+    const std::vector<PlannedOption>& directives,
+    const std::vector<std::vector<PlannedOption>>& parts = {}) {
+  ScriptText head;
+  head.line("#!/bin/bash");
+  DLRUN_TRY(add_directives(head, directives));
+  for (const auto& part : parts) {
+    head.line(part_line());
+    DLRUN_TRY(add_directives(head, part));
   }
   return head.take();
 }
@@ -290,7 +253,7 @@ bool is_array_script(std::string_view script) {
 
 Result<std::string> render_script(const LaunchPlan& plan) {
   if (plan.target == Target::kLocal) return render_local_script(plan);
-  auto head = head_text(plan.directives);
+  auto head = head_text(plan.directives, plan.parts);
   if (!head) return head;
   std::string text = std::move(*head);
   text += "#\n# Rendered by dlrun; edit it as you like. Submit it with sbatch or `dlrun submit`.\n";
@@ -301,6 +264,7 @@ Result<std::string> render_script(const LaunchPlan& plan) {
     text += "\n" + prologue;
   text += setup_node_text(plan);
   if (!plan.entry.batch.empty()) text += "\n" + plan.entry.batch;
+  if (!plan.components.empty()) return text + "\n" + components_text(plan, lead_words(plan));
   if (plan.agent.empty()) {
     text += "\n" + step_text(plan) + enter_text(plan) + program_text(plan) + plain_rank_text(plan);
     return text + plain_last_line(plan);
@@ -420,6 +384,7 @@ namespace {
 /// Returns srun's options for the job and the node.
 [[nodiscard]] std::vector<std::string> place_options(const AttachTarget& target) {
   std::vector<std::string> place{"--jobid=" + target.job, "--nodelist=" + target.node};
+  if (target.het_group) place.push_back(fmt::format("--het-group={}", *target.het_group));
   if (!target.clusters.empty()) place.insert(place.begin(), "--clusters=" + target.clusters);
   return place;
 }

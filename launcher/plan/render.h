@@ -34,8 +34,13 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 /// Returns true if the script was rendered by render_array_script().
 [[nodiscard]] bool is_array_script(std::string_view script);
 
-/// Renders the part of the script before the step: modules, conda, venv, variables and setup lines.
+/// Renders the part of the script before the step: modules, environments, variables, folders and
+/// setup lines.
 [[nodiscard]] std::string render_prologue(const LaunchPlan& plan);
+
+/// Renders the lines that prepare a shell on the submitting machine, in which dlrun looks for tools
+/// and builds environments: EESSI, the job's modules, and the variables of the spec and the site.
+[[nodiscard]] std::string render_build_setup(const LaunchPlan& plan);
 
 /// Returns sbatch's directives as arguments of salloc ("--nodes=2"), without those that apply only
 /// to a batch job.
@@ -61,6 +66,8 @@ struct AttachTarget {
   std::string clusters;  ///< -M; empty: the default cluster
   /// The number of the job's CPUs on that node. If it is unknown, the step is not bound to CPUs.
   std::optional<std::int64_t> cpus;
+  /// The part of a heterogeneous job that has the node; nullopt for other jobs.
+  std::optional<std::int64_t> het_group{};
 };
 
 /// Renders a shell (or `command`, if it is not empty) beside the ranks of a running job, without a
@@ -85,7 +92,7 @@ struct AttachTarget {
                                         const std::vector<std::string>& command,
                                         const std::string& script_path);
 
-/// Renders the bash script of a run on this machine, without Slurm: the same environment, then the
+/// Renders the bash script of a run on this machine, without Slurm: the same environment, then
 /// lead with --local N.
 [[nodiscard]] std::string render_local_script(const LaunchPlan& plan);
 

@@ -74,8 +74,8 @@ void add_options(std::vector<Option>& options, std::span<const std::string> word
   return last;
 }
 
-/// Returns the number of tasks that sbatch requests if no option sets it; nullopt if sbatch has no
-/// default either. slurmrestd does not compute this default.
+/// Returns the number of tasks that sbatch derives from --nodes or --ntasks-per-node, because
+/// slurmrestd does not derive it. Returns nullopt if --ntasks is set or sbatch derives no number.
 [[nodiscard]] std::optional<std::string> implied_tasks(const std::vector<Option>& options) {
   const auto value_of = [&](std::string_view name) -> std::optional<std::string> {
     const auto found = std::find_if(options.begin(), options.end(),

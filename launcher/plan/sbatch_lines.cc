@@ -45,11 +45,6 @@ std::vector<std::string> sbatch_arguments(std::string_view rest) {
 
 namespace {
 
-struct SbatchLine {
-  std::size_t number = 0;  ///< from 1
-  std::vector<std::string> words;
-};
-
 std::vector<SbatchLine> numbered_lines(std::string_view script, std::string_view mark = "#SBATCH") {
   std::vector<SbatchLine> lines;
   std::size_t number = 0;
@@ -95,6 +90,10 @@ std::vector<std::vector<std::string>> sbatch_lines(std::string_view script) {
   std::vector<std::vector<std::string>> lines;
   for (SbatchLine& line : numbered_lines(script)) lines.push_back(std::move(line.words));
   return lines;
+}
+
+std::vector<SbatchLine> numbered_sbatch_lines(std::string_view script) {
+  return numbered_lines(script);
 }
 
 std::optional<SbatchOption> sbatch_option(std::string_view script, std::string_view long_name,

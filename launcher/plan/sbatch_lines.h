@@ -13,6 +13,14 @@ namespace dlrun {
 /// '\' escapes a character, '#' starts a comment.
 [[nodiscard]] std::vector<std::vector<std::string>> sbatch_lines(std::string_view script);
 
+/// The arguments in one #SBATCH line.
+struct SbatchLine {
+  std::size_t number = 0;  ///< the line's number in the script, from 1
+  std::vector<std::string> words;
+};
+/// Returns what sbatch_lines() returns, with the numbers of the lines.
+[[nodiscard]] std::vector<SbatchLine> numbered_sbatch_lines(std::string_view script);
+
 /// Returns the arguments in the text after "#SBATCH" in one line.
 [[nodiscard]] std::vector<std::string> sbatch_arguments(std::string_view rest);
 

@@ -1,13 +1,46 @@
 #include "launcher/plan/script_request.h"
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "common/text.h"
 #include "launcher/plan/sbatch_lines.h"
 #include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
 
-Requested requested_of_script(std::string_view script) {
-  if (het_line(script) || sbatch_value(script, "--array", "-a")) return {};
+namespace {
+
+/// Returns the parts of a heterogeneous job as scripts of their own; the script itself if it has
+/// one part.
+[[nodiscard]] std::vector<std::string> parts_of_script(std::string_view script) {
+  if (!het_line(script)) return {std::string(script)};
+  std::vector<std::string> parts{""};
+  for (const auto line : split(script, '\n')) {
+    const auto words = trim(line);
+    if (!words.empty() && !words.starts_with('#')) break;  // sbatch reads no option after this
+    if (het_line(line)) {
+      parts.emplace_back();
+    } else {
+      parts.back() += std::string(line) + "\n";
+    }
+  }
+  return parts;
+}
+
+/// Returns the sum of two parts' resources. The time is that of the first part, in which the job
+/// script runs.
+[[nodiscard]] Requested sum_of(const Requested& a, const Requested& b) {
+  const auto add = [](const std::optional<std::int64_t>& one,
+                      const std::optional<std::int64_t>& other) {
+    return one && other ? std::optional(*one + *other) : std::nullopt;
+  };
+  return {add(a.nodes, b.nodes), add(a.tasks, b.tasks), add(a.gpus, b.gpus), add(a.cpus, b.cpus),
+          a.time_seconds};
+}
+
+[[nodiscard]] Requested requested_of_part(std::string_view script) {
   const auto number = [&](std::string_view long_name, std::string_view short_name) {
     constexpr std::int64_t kMost = 100'000'000;
     const auto text = sbatch_value(script, long_name, short_name);
@@ -47,6 +80,18 @@ Requested requested_of_script(std::string_view script) {
     if (const auto limit = parse_time_limit(*time)) q.time_seconds = *limit;
   }
   return q;
+}
+
+}  // namespace
+
+Requested requested_of_script(std::string_view script) {
+  if (sbatch_value(script, "--array", "-a")) return {};
+  std::optional<Requested> sum;
+  for (const std::string& part : parts_of_script(script)) {
+    const Requested one = requested_of_part(part);
+    sum = sum ? sum_of(*sum, one) : one;
+  }
+  return sum.value_or(Requested{});
 }
 
 }  // namespace dlrun

@@ -8,8 +8,8 @@
 namespace dlrun {
 
 /// Returns the resources in the script's #SBATCH lines, counted as make_plan() counts the resources
-/// of a spec. A number that Slurm chooses is absent. For a job array and a heterogeneous job, all
-/// numbers are absent.
+/// of a spec. A number that Slurm chooses is absent. The numbers of a heterogeneous job are sums
+/// over its parts. For a job array, all numbers are absent.
 [[nodiscard]] Requested requested_of_script(std::string_view script);
 
 }  // namespace dlrun

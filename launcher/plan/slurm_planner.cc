@@ -175,6 +175,7 @@ void Planner::step() {
   };
   add("--export", "ALL", "what this script exports reaches the ranks");
   add("--kill-on-bad-exit", "1", "a rank that is lost ends the step");
+  if (inputs_.is_borrowed) borrowed_step();
   if (continues_with_fewer_nodes_)
     add("--no-kill", std::nullopt, "lead restarts it on the other nodes");
   if (spec_.resources.spare_nodes) {
@@ -207,6 +208,42 @@ void Planner::step() {
   plan_.step.insert(plan_.step.end(), plan_.container.begin(), plan_.container.end());
 }
 
+void Planner::borrowed_step() {
+  // The requests of a job that srun can make for a step, too.
+  constexpr std::array<std::string_view, 15> kOfStep{"--nodes",
+                                                     "--ntasks",
+                                                     "--ntasks-per-node",
+                                                     "--gpus-per-node",
+                                                     "--gpus",
+                                                     "--gpus-per-task",
+                                                     "--gres",
+                                                     "--mem",
+                                                     "--mem-per-cpu",
+                                                     "--mem-per-gpu",
+                                                     "--hint",
+                                                     "--exclude",
+                                                     "--threads-per-core",
+                                                     "--distribution",
+                                                     "--nodelist"};
+  const bool has_spare = spec_.resources.spare_nodes.has_value();
+  bool has_tasks = has_spare;
+  for (const PlannedOption& directive : plan_.directives) {
+    if (std::find(kOfStep.begin(), kOfStep.end(), directive.option) == kOfStep.end()) continue;
+    if (has_spare && (directive.option == "--nodes" || directive.option == "--ntasks")) continue;
+    has_tasks = has_tasks || directive.option == "--ntasks";
+    plan_.step.push_back(directive);
+  }
+  const bool has_nodes =
+      std::any_of(plan_.step.begin(), plan_.step.end(),
+                  [](const PlannedOption& option) { return option.option == "--nodes"; });
+  if (!has_spare && !has_nodes && plan_.requested.nodes)
+    plan_.step.push_back(
+        {"--nodes", fmt::format("{}", *plan_.requested.nodes), "resources.nodes"_key});
+  if (!has_tasks && plan_.requested.tasks)
+    plan_.step.push_back(
+        {"--ntasks", fmt::format("{}", *plan_.requested.tasks), "resources.tasks_per_node"_key});
+}
+
 void Planner::step_variables() {
   if (!wants_pmix_variables()) return;
   const auto is_set = [this](const std::string& name) {
@@ -237,6 +274,11 @@ void Planner::check_own_mounts() {
   };
   check("container.image"_key, inputs_.runs_dir, "the runs folder",
         "; choose another folder with --runs");
+  check("download.path"_key, spec_.download.path.value_or(""), "the folder", "");
+  for (const StagedData& one : spec_.stage) check("stage"_key, one.from, "the source", "");
+  for (const OutputCopy& one : spec_.outputs) {
+    if (one.to.starts_with('/')) check("outputs"_key, one.to, "the folder", "");
+  }
   if (!preset_.is_trainer) return;
   check("train.data.path"_key, spec_.train.data_path.value_or(""), "the folder", "");
   check("checkpoint.dir"_key, spec_.checkpoint.dir.value_or(""), "the folder", "");
@@ -275,6 +317,11 @@ ContainerStep Planner::container_step() const {
   };
   mount(inputs_.runs_dir);
   if (!plan_.agent.empty()) mount(plan_.agent.substr(0, plan_.agent.rfind('/')));
+  if (spec_.download.path) mount(*spec_.download.path);
+  for (const StagedData& one : spec_.stage) mount(one.from);
+  for (const OutputCopy& one : spec_.outputs) {
+    if (one.to.starts_with('/')) mount(one.to);
+  }
   if (preset_.is_trainer) {
     if (spec_.train.data_path) mount(*spec_.train.data_path);
     if (spec_.checkpoint.dir && spec_.checkpoint.dir->starts_with('/'))

@@ -52,7 +52,8 @@ class SweepPlanner {
     request_.text = loaded.text;
   }
 
-  /// Returns the loaded spec of a point; nullptr if it has errors.
+  /// Returns the loaded spec of a point; nullptr if it has errors. This object owns the spec; the
+  /// next call may change it.
   [[nodiscard]] LoadedSpec* load(const SweepPoint& point, std::size_t number) {
     const std::string layers = layers_of(point);
     const auto known = specs_by_layers_.find(layers);
@@ -202,9 +203,8 @@ class Arrays {
 
  private:
   std::size_t max_points_, pack_;
-  std::map<std::string, std::size_t>
-      newest_arrays_;              ///< from #SBATCH lines to the newest array with them
-  std::vector<LaunchPlan> plans_;  ///< the plan of each array's first point
+  std::map<std::string, std::size_t> newest_arrays_;  ///< from head_of() to the newest such array
+  std::vector<LaunchPlan> plans_;                     ///< the plan of each array's first point
   std::vector<Packing> packings_;
 };
 
@@ -250,6 +250,7 @@ tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request,
     point.values = std::move(points[i]);
     point.script = std::move(*script);
     point.resolved = resolved_yaml(*point_spec);
+    point.parameters = parameters_json(*point_spec);
     point.requested = plan->requested;
     if (inputs.target != Target::kSlurm) continue;
     if (sweep.pack == 1) {

@@ -15,8 +15,9 @@ namespace dlrun {
 /// A planned point of a sweep.
 struct PlannedPoint {
   SweepPoint values;
-  std::string script;    ///< the point's job script, which can also be submitted by itself
-  std::string resolved;  ///< the point's resolved spec, without the sweep
+  std::string script;      ///< the point's job script, which can also be submitted by itself
+  std::string resolved;    ///< the point's resolved spec, without the sweep
+  std::string parameters;  ///< its parameters.json; empty: it needs none
   Requested requested;
   std::size_t array = 0;  ///< the array that runs the point
   std::size_t place = 0;  ///< the number of the point in its array; see SweepRecord::task_of()
@@ -51,12 +52,11 @@ struct SweepLimits {
     const SweepLimits& limits);
 
 /// Removes the sweep from a point's loaded spec, so that the point is a run of its own. Keeps
-/// sweep.stop_early, by which the run may end.
+/// sweep.stop_early, which may end the run early.
 void drop_sweep(LoadedSpec& loaded);
 
 /// Returns the sum of hours(point) over all points. hours: computes GPU-hours or core-hours, or
-/// returns nullopt if Slurm chooses the size or the time of the point. Returns nullopt if hours
-/// does for any point.
+/// returns nullopt if Slurm chooses the size or the time of the point; the sum is then nullopt.
 [[nodiscard]] std::optional<double> sum_of_hours(const SweepPlan& sweep,
                                                  std::optional<double> (*hours)(const Requested&));
 

@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t kLongestAnswer = 1U << 20U;
 constexpr std::chrono::seconds kAnswerLimit{120};
-/// In bytes. A longer list is not sent, because a frame holds at most 16 MiB.
+/// In bytes. A longer list is not sent: a frame holds at most 16 MiB, and the list is only one
+/// field of the request, in base64url.
 constexpr std::size_t kLongestSentList = 4U << 20U;
 
 bool is_below_tree(const std::filesystem::path& relative) {
@@ -20,8 +21,8 @@ bool is_below_tree(const std::filesystem::path& relative) {
 
 }  // namespace
 
-Result<CodeCopy> prepare_code(const HostFile& host, const std::filesystem::path& current_dir,
-                              const std::string& spec, const Env& env) {
+Result<CodeToCopy> prepare_code(const HostFile& host, const std::filesystem::path& current_dir,
+                                const std::string& spec, const Env& env) {
   const bool is_input = spec == "-";
   const auto file = (current_dir / spec).lexically_normal();
   const auto folder = is_input ? current_dir : file.parent_path();
@@ -33,7 +34,7 @@ Result<CodeCopy> prepare_code(const HostFile& host, const std::filesystem::path&
                 "none}}` into {2}; paths of specs are then paths on the host",
                 folder.string(), host.name, host.source);
   }
-  CodeCopy code;
+  CodeToCopy code;
   code.tree = std::move(*tree);
   code.spec = spec;
   const auto below = current_dir.lexically_relative(code.tree.top);
@@ -52,8 +53,8 @@ Result<CodeCopy> prepare_code(const HostFile& host, const std::filesystem::path&
   return code;
 }
 
-Result<LockedCopy> copy_under_lock(const Ssh& ssh, const std::string& program, const CodeCopy& code,
-                                   const std::filesystem::path& own_program,
+Result<LockedCopy> copy_under_lock(const Ssh& ssh, const std::string& program,
+                                   const CodeToCopy& code, const std::filesystem::path& own_program,
                                    const Interrupt& interrupt) {
   RemoteRequest request;
   request.mode = RemoteMode::kMirror;
@@ -61,8 +62,9 @@ Result<LockedCopy> copy_under_lock(const Ssh& ssh, const std::string& program, c
   request.root = ssh.host().root;
   request.mirror = code.tree.mirror;
   for (const LocalPath& local : code.paths) request.paths.push_back(local.path);
-  // rsync needs seven round trips or more, also if there is nothing to copy.
-  if (has_copied(code.tree, code.list, ssh.host(), ssh.env()))
+  // With the hash of the files, the host can answer that its copy is current. rsync then does not
+  // start; it needs seven round trips or more even if there is nothing to copy.
+  if (last_copy_had(code.tree, code.list, ssh.host(), ssh.env()))
     request.state = state_of_files(code.tree.top, code.list.files);
   DLRUN_TRY_ASSIGN(auto process, start_on_host(ssh, program, request));
   const auto line = process.read_line(kLongestAnswer, kAnswerLimit, interrupt);

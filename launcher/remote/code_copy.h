@@ -15,8 +15,8 @@
 
 namespace dlrun {
 
-/// The code to copy, and where the command starts in it.
-struct CodeCopy {
+/// The code that is to be copied to the host, and where the command starts in it.
+struct CodeToCopy {
   CodeTree tree;
   CodeList list;
   std::vector<LocalPath> paths;  ///< absolute paths of the spec that exist here
@@ -27,9 +27,9 @@ struct CodeCopy {
 /// Finds the repository around a spec ("-": around the current folder), lists its files, and checks
 /// the spec's paths. Contacts no host. Fails with kInvalid if there is no repository,
 /// and as check_spec_paths() and list_code() do.
-[[nodiscard]] Result<CodeCopy> prepare_code(const HostFile& host,
-                                            const std::filesystem::path& current_dir,
-                                            const std::string& spec, const Env& env);
+[[nodiscard]] Result<CodeToCopy> prepare_code(const HostFile& host,
+                                              const std::filesystem::path& current_dir,
+                                              const std::string& spec, const Env& env);
 
 /// The connection to the host after copy_under_lock().
 struct LockedCopy {
@@ -42,7 +42,7 @@ struct LockedCopy {
 /// the connection fails or another submission holds the lock, with kIo if rsync fails, and with
 /// kInterrupted.
 [[nodiscard]] Result<LockedCopy> copy_under_lock(const Ssh& ssh, const std::string& program,
-                                                 const CodeCopy& code,
+                                                 const CodeToCopy& code,
                                                  const std::filesystem::path& own_program,
                                                  const Interrupt& interrupt);
 

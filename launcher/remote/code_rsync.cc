@@ -9,7 +9,7 @@
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
-#include "launcher/runs/index.h"
+#include "launcher/remote/host_records.h"
 
 namespace dlrun {
 namespace {
@@ -48,8 +48,9 @@ std::string joined_names(const std::vector<std::string>& names) {
   return text;
 }
 
-bool has_copied(const CodeTree& tree, const CodeList& list, const HostFile& host, const Env& env) {
-  const auto folder = remote_state_folder(env, host.name);
+bool last_copy_had(const CodeTree& tree, const CodeList& list, const HostFile& host,
+                   const Env& env) {
+  const auto folder = host_records_folder(env, host.name);
   if (!folder) return false;
   const auto copied = read_untrusted(*folder / list_name(tree), kLargestFileList, Links::kRefuse);
   return copied && *copied == joined_names(list.files);
@@ -59,15 +60,10 @@ std::string rsync_shell(const std::filesystem::path& program, const std::string&
   return quoted_for_rsync(program.string()) + " --rsync-shell " + host;
 }
 
-Result<std::filesystem::path> remote_state_folder(const Env& env, const std::string& host) {
-  DLRUN_TRY_ASSIGN(const auto index, RunIndex::of_user(env));
-  return index.directory().parent_path() / "remote" / host;
-}
-
 Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& host,
                    const std::string& mirror, const std::filesystem::path& program,
                    const Env& env) {
-  DLRUN_TRY_ASSIGN(const auto folder, remote_state_folder(env, host.name));
+  DLRUN_TRY_ASSIGN(const auto folder, host_records_folder(env, host.name));
   DLRUN_TRY(make_private_directories(folder));
   const auto file = folder / list_name(tree);
   const auto earlier = read_untrusted(file, kLargestFileList, Links::kRefuse);

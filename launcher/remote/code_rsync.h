@@ -20,8 +20,8 @@ namespace dlrun {
                                  const Env& env);
 
 /// Returns true if the last copy to the host succeeded and had exactly the listed files.
-[[nodiscard]] bool has_copied(const CodeTree& tree, const CodeList& list, const HostFile& host,
-                              const Env& env);
+[[nodiscard]] bool last_copy_had(const CodeTree& tree, const CodeList& list, const HostFile& host,
+                                 const Env& env);
 
 /// Returns the names with a NUL after each.
 [[nodiscard]] std::string joined_names(const std::vector<std::string>& names);
@@ -29,11 +29,5 @@ namespace dlrun {
 /// Returns the value of rsync's -e, with which rsync starts this dlrun to reach the host.
 [[nodiscard]] std::string rsync_shell(const std::filesystem::path& program,
                                       const std::string& host);
-
-/// Returns the folder for dlrun's own records about a host: $XDG_STATE_HOME/dlrun/remote/HOST, or
-/// without this variable ~/.local/state/dlrun/remote/HOST. Fails with kNotFound
-/// without HOME.
-[[nodiscard]] Result<std::filesystem::path> remote_state_folder(const Env& env,
-                                                                const std::string& host);
 
 }  // namespace dlrun

@@ -22,7 +22,7 @@ bool uses_terminal(const HostCaller& caller, const HostCall& call) {
 /// Returns the request to run the command. The command starts in the copy of the code. Without code
 /// it starts in the copy of the current folder, if there may be one, else in the home directory.
 RemoteRequest request_of(const HostCaller& caller, const HostCall& call, const HostFile& host,
-                         const CodeCopy* code) {
+                         const CodeToCopy* code) {
   RemoteRequest request;
   request.nonce = random_hex(16);
   request.root = host.root;
@@ -135,7 +135,7 @@ namespace {
 /// Copies the code, and runs the command in the same ssh session that has locked the copy. A second
 /// session would cost two round trips.
 Result<int> run_with_code(const HostCaller& caller, const Ssh& ssh, const HostCall& call,
-                          const CodeCopy& code, RemoteRequest request) {
+                          const CodeToCopy& code, RemoteRequest request) {
   const Context& context = caller.context;
   const Interrupt interrupt;
   DLRUN_TRY_ASSIGN(auto locked, copy_under_lock(ssh, program_on_host(context, ssh.host()), code,
@@ -161,7 +161,7 @@ Result<int> run_with_own_terminal(const Ssh& ssh, const HostCall& call, const st
 Result<int> run_there(const HostCaller& caller, const Ssh& ssh, const HostCall& call) {
   const Context& context = caller.context;
   const HostFile& host = ssh.host();
-  std::optional<CodeCopy> code;
+  std::optional<CodeToCopy> code;
   if (call.takes_code && host.sync_from == CodeSource::kGit) {
     DLRUN_TRY_ASSIGN(code, prepare_code(host, context.current_dir, call.spec, context.env));
     for (const std::string& name : code->list.skipped) {

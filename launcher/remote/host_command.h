@@ -62,7 +62,7 @@ struct HostCaller {
 /// needs no code. Returns the exit code.
 [[nodiscard]] Result<int> submit_on_host(const HostCaller& caller, const Ssh& ssh,
                                          const HostCall& call, RemoteRequest request,
-                                         const CodeCopy* code);
+                                         const CodeToCopy* code);
 
 /// Runs a request on the host and shows its output, or writes it to call.output. on_output: called
 /// once, after the first output was shown. Returns the exit code.

@@ -18,7 +18,7 @@
 #include "common/text.h"
 #include "common/untrusted_file.h"
 #include "launcher/executors/foreground.h"
-#include "launcher/remote/code_rsync.h"
+#include "launcher/remote/host_records.h"
 
 namespace dlrun {
 namespace {
@@ -198,7 +198,7 @@ Result<bool> ensure_installed(const Context& context, const Ssh& ssh, bool check
   if (host.program != "auto") return false;
   constexpr std::size_t kLongest = 4096;
   const std::string hash = hash_of(context);
-  DLRUN_TRY_ASSIGN(const auto folder, remote_state_folder(ssh.env(), host.name));
+  DLRUN_TRY_ASSIGN(const auto folder, host_records_folder(ssh.env(), host.name));
   const auto record = folder / "installed";
   const std::string known = host.ssh + " " + hash;
   if (!checks_again && read_untrusted(record, kLongest, Links::kRefuse).value_or("") == known)

@@ -275,7 +275,8 @@ Result<std::filesystem::path> expand_root(std::string_view root, const Env& env)
   return path.lexically_normal();
 }
 
-Result<HostRole> serve(std::string_view word, const Env& env, const HostStreams& streams) {
+Result<HostRole> fork_for_request(std::string_view word, const Env& env,
+                                  const HostStreams& streams) {
   std::string line;
   if (word == "-") {
     DLRUN_TRY_ASSIGN(line, read_word(streams.in));

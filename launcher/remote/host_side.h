@@ -19,7 +19,7 @@ struct HostStreams {
   int in = 0, out = 1, err = 2;
 };
 
-/// The role of the process that returns from serve().
+/// The role of the process that returns from fork_for_request().
 struct HostRole {
   /// Set if the process has waited for the command; it then exits with this code. Otherwise the
   /// process runs the command.
@@ -36,8 +36,8 @@ struct HostRole {
 ///
 /// For kMirror, first locks the mirror, answers, and waits for Frame::kGo. For kPipe, the other
 /// program replaces this process. For kTerminal, returns at once without a marker and a fork.
-[[nodiscard]] Result<HostRole> serve(std::string_view word, const Env& env,
-                                     const HostStreams& streams);
+[[nodiscard]] Result<HostRole> fork_for_request(std::string_view word, const Env& env,
+                                                const HostStreams& streams);
 
 /// Gives this process the folder, the variables and the arguments of the role's command.
 void take_role(const HostRole& role, Context& context);

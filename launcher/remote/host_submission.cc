@@ -75,7 +75,7 @@ std::string git_state_to_send(const std::filesystem::path& top, const Env& env) 
 class HostSubmission {
  public:
   HostSubmission(const HostCaller& caller, const Ssh& ssh, const HostCall& call,
-                 RemoteRequest request, const CodeCopy* code, std::string input)
+                 RemoteRequest request, const CodeToCopy* code, std::string input)
       : caller_(caller),
         ssh_(ssh),
         call_(call),
@@ -183,7 +183,7 @@ class HostSubmission {
   const Ssh& ssh_;
   const HostCall& call_;
   RemoteRequest request_;
-  const CodeCopy* code_;
+  const CodeToCopy* code_;
   std::string input_, program_;
   std::future<std::string> git_state_;  ///< not valid after it was sent
 };
@@ -191,7 +191,7 @@ class HostSubmission {
 }  // namespace
 
 Result<int> submit_on_host(const HostCaller& caller, const Ssh& ssh, const HostCall& call,
-                           RemoteRequest request, const CodeCopy* code) {
+                           RemoteRequest request, const CodeToCopy* code) {
   std::string input;
   if (call.spec == "-") {
     DLRUN_TRY_ASSIGN(input, read_spec_input());

@@ -11,7 +11,7 @@
 #include "common/sha256.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
-#include "launcher/remote/code_rsync.h"
+#include "launcher/remote/host_records.h"
 
 namespace dlrun {
 namespace {
@@ -20,8 +20,8 @@ constexpr std::size_t kLargestRecord = 1U << 20U;
 constexpr std::string_view kEnding = ".json";
 
 Result<std::filesystem::path> folder_of(const Env& env, const std::string& host) {
-  DLRUN_TRY_ASSIGN(const auto state, remote_state_folder(env, host));
-  return state / "pending";
+  DLRUN_TRY_ASSIGN(const auto records, host_records_folder(env, host));
+  return records / "pending";
 }
 
 /// Opens and locks a record. Returns a closed descriptor if another process holds the lock, or if

@@ -5,6 +5,7 @@
 #include "common/text.h"
 #include "common/untrusted_file.h"
 #include "launcher/spec/config_reader.h"
+#include "launcher/spec/key_name.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/spec_keys.h"
 
@@ -49,10 +50,13 @@ class PathCheck {
         visit(node.items[i + 1], key.empty() ? name : key + "." + name);
       }
     } else if (node.kind == YamlNode::Kind::kSequence) {
-      for (const YamlId item : node.items) visit(item, key);
+      // A component has sections of the spec: its container, for example.
+      for (const YamlId item : node.items) visit(item, key == "components"_key ? "" : key);
     } else if (node.kind == YamlNode::Kind::kScalar) {
       const KeyRow* row = find_key(key);
-      if (row != nullptr && is_path(row->format, node.text)) check_value(key, node);
+      if (row == nullptr) row = find_key(section_shorthand(key));
+      const bool is_source = key == "stage.from";
+      if (is_source || (row != nullptr && is_path(row->format, node.text))) check_value(key, node);
     }
   }
 

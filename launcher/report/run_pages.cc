@@ -102,7 +102,7 @@ Result<RunPage> make_run_page(const Env& env, const KnownServers& servers,
       warn(fmt::format("{}: {}", parts[at].run.id, states[at].error().message));
       continue;
     }
-    page.is_last_known = page.is_last_known || is_unreachable(*states[at]);
+    page.has_last_known_states = page.has_last_known_states || is_unreachable(*states[at]);
     has_points = has_points || !parts[at].short_label.empty();
     reports.push_back(report_of(parts[at], *states[at]));
   }

@@ -15,7 +15,7 @@ namespace dlrun {
 /// A page about one run, or a comparison of several runs or of a sweep's points.
 struct RunPage {
   std::string html;
-  bool is_last_known = false;  ///< the controller did not answer about one of the runs
+  bool has_last_known_states = false;  ///< the controller did not answer about one of the runs
   /// The file for the page if the user names none. The page of one run or sweep goes into its
   /// directory, which is private. A comparison of several runs, or a page about another user's run,
   /// goes into the current directory.

@@ -40,7 +40,7 @@ class EntryCache {
   /// Maps a name to the rest of its line, which starts with the inode.
   std::unordered_map<std::string_view, std::string_view> known_;
   std::string used_;   ///< the lines of the entries that find() has returned
-  std::string added_;  ///< the lines of the entries that add() has got
+  std::string added_;  ///< the lines of the entries that add() has received
   std::size_t added_count_ = 0;
 };
 

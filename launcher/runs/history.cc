@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
 #include <utility>
 #include <variant>
 
@@ -16,6 +15,7 @@
 #include "common/json_read.h"
 #include "common/run_events.h"
 #include "common/text.h"
+#include "common/units.h"
 #include "common/untrusted_file.h"
 #include "launcher/runs/status.h"
 
@@ -28,7 +28,8 @@ constexpr std::size_t kEventsRemoved = 1000;  ///< events above the limit that a
 constexpr std::size_t kReadBytes = 8U << 20U;
 /// The size of records and metrics above which only some points of the curves are parsed.
 constexpr std::size_t kParsedBytes = 4U << 20U;
-/// This many frequent events are always parsed: a program may report some values only at first.
+/// At least this many frequent events are parsed before any is skipped: a program may report some
+/// values only at first.
 constexpr std::size_t kFirstFrequent = 64;
 constexpr std::size_t kSlowRanksLimit = 4096;
 constexpr std::size_t kAttemptsLimit = 4096;
@@ -90,6 +91,18 @@ std::string event_text(const events::Claimed& claimed) {
   return fmt::format("job {} on {}{}", claimed.job, claimed.host,
                      claimed.again ? ", again after a requeue" : "");
 }
+std::string event_text(const events::Components& components) {
+  std::vector<std::string> names;
+  for (const auto& one : components.components)
+    names.push_back(fmt::format("{} ({})", one.name, one.role));
+  return join(names, ", ");
+}
+std::string event_text(const events::ComponentReady& ready) {
+  return fmt::format("after {}, at {}", seconds_text(ready.seconds), ready.addr);
+}
+std::string event_text(const events::ComponentRestart& restart) {
+  return fmt::format("after code {}; {} left", restart.code, count_of(restart.left, "restart"));
+}
 std::string event_text(const events::Started& started) {
   return started.ranks > 0 ? count_of(started.ranks, "rank") : "the step";
 }
@@ -99,6 +112,22 @@ std::string event_text(const events::Joined& joined) {
 }
 std::string event_text(const events::Checked&) {
   return {};
+}
+/// Returns text such as "12 files, 1.5 GiB, on 4 nodes in 40 s".
+std::string copies_text(std::int64_t files, std::int64_t bytes, std::int64_t nodes,
+                        double seconds) {
+  return fmt::format("{}, {}, on {} in {}", count_of(files, "file"),
+                     bytes_text(static_cast<double>(bytes)), count_of(nodes, "node"),
+                     seconds_text(seconds));
+}
+std::string event_text(const events::Staging& staging) {
+  return count_of(staging.nodes, "node");
+}
+std::string event_text(const events::Staged& staged) {
+  return copies_text(staged.files, staged.bytes, staged.nodes, staged.seconds);
+}
+std::string event_text(const events::OutputsCopied& copied) {
+  return copies_text(copied.files, copied.bytes, copied.nodes, copied.seconds);
 }
 std::string event_text(const events::Missing& missing) {
   return fmt::format("{} did not connect within {}",
@@ -135,10 +164,14 @@ std::string event_text(const events::AttemptEnd& end) {
   return fmt::format("{}, code {}, after {}", end.reason.text(), end.code,
                      seconds_text(end.seconds.value_or(0)));
 }
+std::string event_text(const events::ComponentEnd& event) {
+  return event_text(event.end);
+}
 std::string event_text(const events::Restarting& restarting) {
   return fmt::format(
-      "after {}: {}; {} left{}", restarting.cause.text(),
+      "after {}: {}{}; {} left{}", restarting.cause.text(),
       restarting.by == RestartedBy::kSlurm ? "queued again" : "in the same allocation",
+      restarting.memory_mib > 0 ? fmt::format(" with {} MiB", restarting.memory_mib) : "",
       count_of(restarting.left, "restart"),
       restarting.exclude.empty() ? "" : "; without " + join(restarting.exclude, ", "));
 }
@@ -162,7 +195,14 @@ bool is_bad(const events::Ended& ended) {
   return !(ended.state == EndState::kCompleted);
 }
 bool is_bad(const events::AttemptEnd& end) {
-  return !(end.reason == EndReason::kOk || end.reason == EndReason::kStoppedEarly);
+  return !(end.reason == EndReason::kOk || end.reason == EndReason::kStoppedEarly ||
+           end.reason == EndReason::kStopped);
+}
+bool is_bad(const events::ComponentEnd& event) {
+  return is_bad(event.end);
+}
+bool is_bad(const events::ComponentRestart&) {
+  return true;
 }
 bool is_bad(const events::Signal& signal) {
   return !(signal.word == SignalDecision::kCheckpoint);  // a checkpoint signal is no failure
@@ -178,20 +218,6 @@ bool is_bad(const events::Warning&) {
 }
 
 }  // namespace
-
-std::optional<double> seconds_of_utc(std::string_view utc) {
-  std::tm parts{};
-  const std::string text(utc);
-  const char* rest = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
-  if (rest == nullptr) return std::nullopt;
-  double fraction = 0;
-  if (*rest == '.') {
-    std::string_view digits(rest);
-    const auto end = digits.find_first_not_of("0123456789", 1);
-    fraction = parse_double(fmt::format("0{}", digits.substr(0, end))).value_or(0);
-  }
-  return static_cast<double>(::timegm(&parts)) + fraction;
-}
 
 AttemptHistory& RunHistory::attempt_of(std::int64_t number, double t) {
   // A restarted job may report on the attempt before it.
@@ -241,35 +267,43 @@ void RunHistory::add(const RecordedEvent& recorded) {
   const std::int64_t number =
       recorded.attempt.value_or(attempts_.empty() ? 0 : attempts_.back().number);
   AttemptHistory& attempt = attempt_of(number, *t);
-  std::visit(
-      Overloaded{[&](const events::Progress& event) { add_progress(event, *t, number); },
-                 [&](const events::RankStatistics& event) { add_samples(event, *t, number); },
-                 [&](const events::Claimed& event) {
-                   attempt.job = short_text(event.job);
-                   attempt.host = short_text(event.host);
-                 },
-                 [&](const events::Started& event) {
-                   if (event.ranks > 0) attempt.ranks = event.ranks;
-                 },
-                 [&](const events::Joined& event) {
-                   if (event.ranks > 0) attempt.ranks = event.ranks;
-                   attempt.joined = *t;
-                   attempt.hosts = short_text(event.hosts);
-                 },
-                 [&](const events::AttemptEnd& event) {
-                   attempt.ended = *t;
-                   attempt.reason = event.reason;
-                   attempt.code = event.code;
-                   attempt.cause = event.cause;
-                 },
-                 [&](const events::Restarting& event) {
-                   attempt.cause = event.cause;
-                   mark_followed(attempt);
-                 },
-                 [](const auto&) {}},
-      recorded.event);
+  // Curves and ranks are those of the first main component.
+  const bool counts = recorded.component.empty() || recorded.component == record_.leading;
+  std::visit(Overloaded{[&](const events::Progress& event) {
+                          if (counts) add_progress(event, *t, number);
+                        },
+                        [&](const events::RankStatistics& event) {
+                          if (counts) add_samples(event, *t, number);
+                        },
+                        [&](const events::Claimed& event) {
+                          attempt.job = short_text(event.job);
+                          attempt.host = short_text(event.host);
+                        },
+                        [&](const events::Started& event) {
+                          if (counts && event.ranks > 0) attempt.ranks = event.ranks;
+                        },
+                        [&](const events::Joined& event) {
+                          if (!counts) return;
+                          if (event.ranks > 0) attempt.ranks = event.ranks;
+                          attempt.joined = *t;
+                          attempt.hosts = short_text(event.hosts);
+                        },
+                        [&](const events::AttemptEnd& event) {
+                          attempt.ended = *t;
+                          attempt.reason = event.reason;
+                          attempt.code = event.code;
+                          attempt.cause = event.cause;
+                        },
+                        [&](const events::Restarting& event) {
+                          attempt.cause = event.cause;
+                          mark_followed(attempt);
+                        },
+                        [](const auto&) {}},
+             recorded.event);
   if (class_of(recorded.event) == EventClass::kDroppable) return;  // its curve shows it
-  const auto text = std::visit([](const auto& event) { return event_text(event); }, recorded.event);
+  auto text = std::visit([](const auto& event) { return event_text(event); }, recorded.event);
+  if (!recorded.component.empty())
+    text = fmt::format("component {}{}{}", recorded.component, text.empty() ? "" : ": ", text);
   const bool bad = std::visit([](const auto& event) { return is_bad(event); }, recorded.event);
   events_.push_back({*t, number, short_text(std::string(kind)), short_text(text), bad});
   // Keeps the beginning and the end. Removes many at once: each of ten thousand ranks may warn.

@@ -18,10 +18,6 @@
 
 namespace dlrun {
 
-/// Parses a timestamp of the record. Returns seconds since 1970; nullopt if the text is not a
-/// timestamp.
-[[nodiscard]] std::optional<double> seconds_of_utc(std::string_view utc);
-
 /// The spread of a value over the ranks.
 struct Spread {
   double least = 0, mean = 0, most = 0;
@@ -92,7 +88,7 @@ class RunHistory {
   /// Adds whole lines of the file.
   void add(std::string_view lines);
 
-  /// Returns the summary of all events, as sum_up_events() computes it.
+  /// Returns the summary of the parsed events, as sum_up_events() computes it.
   [[nodiscard]] const RunRecord& record() const { return record_; }
   [[nodiscard]] const std::vector<AttemptHistory>& attempts() const { return attempts_; }
   [[nodiscard]] const std::vector<ProgressPoint>& progress() const { return progress_; }
@@ -122,9 +118,10 @@ class RunHistory {
   std::size_t events_left_out_ = 0, damaged_lines_ = 0;
   off_t offset_ = 0;
   ino_t inode_ = 0;
-  RecordParts parts_;       ///< the parts of the file to read, chosen when reading began
-  std::size_t stride_ = 1;  ///< after points were dropped: only every stride_-th progress
-                            ///< or samples event is still parsed
+  RecordParts parts_;  ///< the parts of the file to read, chosen when reading began
+  /// Only every stride_-th progress or samples event is parsed. Above 1 while read_more() reads the
+  /// contents that a large file had when reading began.
+  std::size_t stride_ = 1;
   std::size_t frequent_seen_ = 0;
   std::string tail_;
 };
@@ -141,7 +138,8 @@ struct MetricsPoint {
   std::optional<std::int64_t> epoch, step;
   std::optional<double> loss, accuracy, samples_per_s, test_loss, test_accuracy;
 };
-/// Reads the run's metrics.jsonl. Skips malformed lines. Returns no points if there is no file.
+/// Reads the run's metrics.jsonl. Skips malformed lines, and most lines of a large file. Returns no
+/// points if there is no file.
 [[nodiscard]] Result<std::vector<MetricsPoint>> read_metrics(const std::filesystem::path& run);
 
 }  // namespace dlrun

@@ -2,11 +2,13 @@
 
 #include <dirent.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <memory>
+#include <utility>
 
 #include "common/files.h"
 #include "common/json_read.h"
@@ -81,6 +83,19 @@ Result<> RunIndex::add(const IndexEntry& entry) const {
   json["path"] = entry.path.string();
   json["created"] = entry.created;
   return create_file_exclusive(directory_ / entry.id, json_read::dump(json) + "\n");
+}
+
+std::optional<IndexEntry> RunIndex::find(const std::string& id) const {
+  if (!is_slug(name_of_id(id))) return std::nullopt;
+  auto entry = read_entry(directory_ / id);
+  return entry ? std::optional(std::move(*entry)) : std::nullopt;
+}
+
+Result<> RunIndex::remove(const std::string& id) const {
+  const auto file = directory_ / id;
+  if (::unlink(file.c_str()) != 0 && errno != ENOENT)
+    return fail(Errc::kIo, "{}: {}", file.string(), errno_text(errno));
+  return {};
 }
 
 Result<RunIndex::Listing> RunIndex::list() const {

@@ -4,6 +4,7 @@
 // can be rebuilt from the run directories.
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,11 @@ class RunIndex {
   /// Adds an entry. Fails with kRefused if the id exists already, and with kInvalid for a run of
   /// another user.
   [[nodiscard]] Result<> add(const IndexEntry& entry) const;
+
+  /// Returns the entry of that id; nullopt if there is none or it is damaged.
+  [[nodiscard]] std::optional<IndexEntry> find(const std::string& id) const;
+  /// Removes the entry of that id. Does nothing if there is none. Fails with kIo.
+  [[nodiscard]] Result<> remove(const std::string& id) const;
 
   struct Listing {
     std::vector<IndexEntry> entries;   ///< newest first

@@ -30,8 +30,8 @@ struct Submission {
   std::string message;  ///< kRefused: the reason
   /// sbatch's pattern of the job's output, if it is not slurm-JOBID.out in the run directory.
   std::string output;
-  /// The start folder in the run's copy of the code, which replaces the script's. Empty if there is
-  /// none.
+  /// The start folder in the run's copy of the code (code.snapshot), which replaces the script's
+  /// start folder. Empty if the run has no copy.
   std::string chdir;
   /// Set for a sweep's point: the number of its task. job.id is then the task's id, and the other
   /// members are those of the array.

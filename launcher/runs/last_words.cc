@@ -23,7 +23,7 @@ std::vector<std::string> last_words(const std::filesystem::path& run, const RunS
   if (!record.ended || record.end_code == 0 || status.sweep) return {};
   std::optional<std::filesystem::path> path;
   if (record.first_failed && record.first_failed->rank >= 0) {
-    path = rank_log(run, record.attempt, record.first_failed->rank);
+    path = rank_log(run, record.attempt, record.first_failed->rank, record.first_failed->component);
   } else if (record.end_state == EndState::kFailed && record.ranks == 0) {
     path = job_log(run, status.facts);
   }

@@ -18,8 +18,8 @@
 namespace dlrun {
 namespace {
 
-/// Returns the offset at which the last `lines` lines of the file begin. Looks back at most
-/// kTailBytes, and returns that offset if the lines are longer.
+/// Returns the offset at which the last `lines` lines of the file begin. If they are longer than
+/// kTailBytes, returns the offset kTailBytes before the end. Returns 0 if the file cannot be read.
 std::uint64_t tail_offset(int fd, std::uint64_t size, std::size_t lines) {
   constexpr std::uint64_t kBlock = 1U << 16U, kTailBytes = 4U << 20U;
   std::string block;
@@ -51,8 +51,9 @@ std::string login_name() {
 }  // namespace
 
 std::filesystem::path rank_log(const std::filesystem::path& run, std::int64_t attempt,
-                               std::int64_t rank) {
-  return run / "logs" / fmt::format("attempt-{}", attempt) / fmt::format("rank-{:04}.log", rank);
+                               std::int64_t rank, std::string_view component) {
+  return run / "logs" / fmt::format("attempt-{}", attempt) / component /
+         fmt::format("rank-{:04}.log", rank);
 }
 
 std::string absolute_pattern(const std::filesystem::path& directory, const std::string& pattern,
@@ -136,11 +137,12 @@ Result<> LogReader::open() {
   struct stat now {};
   if (::fstat(fd->get(), &now) != 0)
     return fail(Errc::kIo, "cannot read {}: {}", printable(path_.string()), errno_text(errno));
-  if (only_of_ && now.st_uid != *only_of_) {
+  if (required_owner_ && now.st_uid != *required_owner_) {
     return fail(
         Errc::kInvalid,
-        "{}: belongs to user {}, and the run that calls it its log to user {}: it is not shown",
-        printable(path_.string()), owner_of(now.st_uid).name, owner_of(*only_of_).name);
+        "{}: belongs to user {}, but the run that names it as its log belongs to user {}; the "
+        "file is not shown",
+        printable(path_.string()), owner_of(now.st_uid).name, owner_of(*required_owner_).name);
   }
   fd_ = std::move(*fd);
   offset_ = tail_ ? tail_offset(fd_.get(), static_cast<std::uint64_t>(now.st_size), *tail_) : 0;

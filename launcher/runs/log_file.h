@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/files.h"
 #include "common/result.h"
@@ -19,12 +20,12 @@ namespace dlrun {
 [[nodiscard]] std::optional<std::filesystem::path> job_log(const std::filesystem::path& run,
                                                            const RunFacts& facts);
 
-/// Returns the path of a rank's log in an attempt.
+/// Returns the path of a rank's log in an attempt. component: empty if the job has one program.
 [[nodiscard]] std::filesystem::path rank_log(const std::filesystem::path& run, std::int64_t attempt,
-                                             std::int64_t rank);
+                                             std::int64_t rank, std::string_view component = {});
 
-/// Returns sbatch's output pattern as an absolute path below directory, with the job's name for %x
-/// if the name is known.
+/// Returns sbatch's output pattern as an absolute path, with the job's name for %x if the name is
+/// known. A relative pattern starts at `directory`.
 [[nodiscard]] std::string absolute_pattern(const std::filesystem::path& directory,
                                            const std::string& pattern,
                                            const std::optional<std::string>& name);
@@ -43,13 +44,14 @@ class LogReader {
   /// fails with kInvalid for any other file.
   LogReader(std::filesystem::path path, const RunFacts& facts)
       : path_(std::move(path)),
-        only_of_(facts.foreign ? std::optional(facts.foreign->uid) : std::nullopt) {}
+        required_owner_(facts.foreign ? std::optional(facts.foreign->uid) : std::nullopt) {}
 
   /// Starts at about the last `lines` lines. Without this call reading starts at the beginning.
   void start_at_tail(std::size_t lines) { tail_ = lines; }
 
-  /// Returns the next bytes, at most limit; empty if there are none now. Fails for a file that is
-  /// not regular, such as a FIFO, without waiting for it.
+  /// Returns the next bytes, at most limit; empty if there are none now. A character device such as
+  /// /dev/null is empty. Fails for any other file that is not regular, such as a FIFO, without
+  /// waiting for it.
   [[nodiscard]] Result<std::string> read_more(std::size_t limit = 1U << 20U);
   [[nodiscard]] bool is_open() const { return fd_.is_open(); }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
@@ -58,7 +60,7 @@ class LogReader {
   [[nodiscard]] Result<> open();
 
   std::filesystem::path path_;
-  std::optional<uid_t> only_of_;
+  std::optional<uid_t> required_owner_;
   UniqueFd fd_;
   std::uint64_t offset_ = 0;
   std::optional<std::size_t> tail_;

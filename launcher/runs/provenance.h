@@ -23,8 +23,8 @@ struct GitState {
   std::string note;  ///< why something is missing: no git, no commit yet, too slow, too large
 };
 
-/// Returns the state of the repository around the folder. Each of git's two calls may take 5 s and
-/// print 16 MiB.
+/// Returns the state of the repository around the folder. Starts git at most four times; each git
+/// may take 5 s and print 16 MiB.
 [[nodiscard]] GitState git_state_of(const std::filesystem::path& folder, const Env& env);
 /// Returns the state as bytes, for a host that gets a copy of the code without .git.
 [[nodiscard]] std::string git_state_bytes(const GitState& state);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/text.h"
+#include "launcher/runs/deleted_runs.h"
 #include "launcher/runs/journal.h"
 #include "launcher/runs/origin.h"
 #include "launcher/runs/ownership.h"
@@ -85,6 +86,28 @@ Result<IndexEntry> run_that_starts_with(const std::vector<IndexEntry>& entries,
               printable(text));
 }
 
+/// Fails with kNotFound if the name belonged to a deleted run that is newer than `found`. A command
+/// would otherwise silently act on an older run.
+Result<IndexEntry> refuse_older_run(const IndexEntry& found, const RunIndex& index) {
+  const auto deleted = DeletedRuns::beside(index).newest_of_name(found.name);
+  if (!deleted || deleted->run.created <= found.created) return found;
+  return fail(Errc::kNotFound,
+              "no run '{}': the newest run of this name, {}. An older one is {}; name it by its id",
+              printable(found.name), describe(*deleted), found.id);
+}
+
+/// Explains that the text means a run that was deleted. Returns `other` if it does not.
+Result<IndexEntry> explain_deletion(std::string_view text, const RunIndex& index,
+                                    const std::filesystem::path& current_dir,
+                                    Result<IndexEntry> other) {
+  if (other || other.error().code != Errc::kNotFound || text.empty()) return other;
+  const bool is_path = text.find('/') != std::string_view::npos;
+  const auto path = (current_dir / std::filesystem::path(text)).lexically_normal();
+  const auto deleted = DeletedRuns::beside(index).find(is_path ? path.native() : text);
+  if (!deleted) return other;
+  return fail(Errc::kNotFound, "no run '{}': {}", printable(text), describe(*deleted));
+}
+
 }  // namespace
 
 std::optional<IndexEntry> run_at(std::string_view text, const std::filesystem::path& current_dir) {
@@ -127,7 +150,7 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
     return *found;
   if (const auto found = first([&](const IndexEntry& e) { return e.name == text && is_own(e); });
       found != entries.end())
-    return *found;
+    return refuse_older_run(*found, index);
   const auto slash = text.rfind('/');
   const auto number =
       slash == std::string_view::npos ? std::nullopt : parse_int(text.substr(slash + 1));
@@ -153,7 +176,7 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
     const auto known = first([&](const IndexEntry& e) { return e.path == run->path; });
     return known != entries.end() ? *known : *run;
   }
-  return run_that_starts_with(entries, text);
+  return explain_deletion(text, index, current_dir, run_that_starts_with(entries, text));
 }
 
 Result<IndexEntry> find_run(const Env& env, const std::filesystem::path& current_dir,

@@ -39,10 +39,7 @@ class RefusingExecutor final : public Executor {
 }  // namespace
 
 RunInspector::RunInspector(const Env& env, KnownServers servers)
-    : env_(env),
-      known_servers_(std::move(servers)),
-      slurm_(make_slurm_cli(env)),
-      local_(make_local(env)) {}
+    : env_(env), known_servers_(std::move(servers)), local_(make_local(env)) {}
 
 Executor& RunInspector::executor_of(const RunFacts& facts) {
   if (facts.foreign) {
@@ -58,7 +55,10 @@ Executor& RunInspector::executor_of(const RunFacts& facts) {
 }
 
 Executor& RunInspector::executor_of(const std::optional<RestServer>& server) {
-  if (!server) return *slurm_;
+  if (!server) {
+    if (!slurm_) slurm_ = make_slurm_cli(env_);
+    return *slurm_;
+  }
   for (const auto& [known, executor] : servers_) {
     if (known == *server) return *executor;
   }
@@ -90,8 +90,9 @@ Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
     if (facts.is_recorded_only) return facts;
     if (!std::filesystem::exists(run, error) && !error) {
       return fail(Errc::kNotFound,
-                  "{}: the run's directory is gone; if its job still runs, `squeue --me` lists it",
-                  run.string());
+                  "{}: the run's directory is gone; if its job still runs, `squeue --me` lists it. "
+                  "`dlrun rm {}` removes the run from your list",
+                  run.string(), run.filename().string());
     }
     return fail(Errc::kNotFound,
                 "{}: is not a run: it has no submission.json, claim or events.jsonl", run.string());
@@ -155,8 +156,8 @@ std::vector<Result<RunStatus>> RunInspector::inspect_all(
 
 namespace {
 
-/// Writes the end of a run whose lead on this machine is gone without having written it. Several
-/// processes may notice this; the first one writes.
+/// Records the end of a run on this machine if lead has ended without recording it. Several
+/// processes may notice that; the first one writes.
 void take_lost_end(const std::filesystem::path& run, RunFacts& facts) {
   const auto job = job_of(facts);
   if (facts.record.ended || !job || job->cluster != kLocalCluster ||
@@ -174,8 +175,9 @@ void take_lost_end(const std::filesystem::path& run, RunFacts& facts) {
   facts.record.end_message = kMessage;
 }
 
-/// Returns true if Slurm reports no job of the run, and no process is submitting the run.
-/// A point whose array has no token yet, and a run on this machine, may be about to start.
+/// Returns true if Slurm reports no job of the run, and no process is submitting the run. Returns
+/// false for a point whose array has no token yet, and for a run on this machine: both may be about
+/// to start.
 bool is_lost_submission(const std::filesystem::path& run, const RunStatus& status) {
   const RunFacts& f = status.facts;
   return status.state == RunState::kNotSubmitted && f.submission && !f.submission->token.empty() &&

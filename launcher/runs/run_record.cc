@@ -5,13 +5,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <variant>
 
 #include "common/files.h"
+#include "common/hostlist.h"
 #include "common/json_lines.h"
 #include "common/json_read.h"
 #include "common/run_events.h"
@@ -36,12 +39,13 @@ std::string shortened(std::string text) {
   return text;
 }
 
-RankFailure failure_of(const events::RankFailed& event) {
+RankFailure failure_of(const events::RankFailed& event, const std::string& component) {
   return {.rank = event.rank,
           .host = shortened(event.host),
           .code = event.code,
           .signal = shortened(event.signal),
-          .error = shortened(event.error)};
+          .error = shortened(event.error),
+          .component = component};
 }
 
 Progress progress_of(const events::Progress& event, const std::string& time) {
@@ -70,10 +74,26 @@ void merge(Progress& into, const Progress& news) {
   take(into.samples_per_s, news.samples_per_s);
 }
 
+/// Returns the nodes of all components that have joined, as a compressed node list.
+std::string hosts_of_components(const RunRecord& record) {
+  constexpr std::size_t kMostHosts = 20'000;
+  std::vector<std::string> hosts;
+  std::set<std::string> seen;
+  for (const auto& one : record.components) {
+    const auto own = expand_hostlist(one.hosts, kMostHosts);
+    if (!own) continue;
+    for (const auto& host : *own) {
+      if (seen.size() < kMostHosts && seen.insert(host).second) hosts.push_back(host);
+    }
+  }
+  return compress_hostlist(hosts);
+}
+
 void begin_attempt(RunRecord& record, std::int64_t attempt) {
   record.attempt = attempt;
   record.joined = false;
   record.checked = false;
+  record.staging_nodes = 0;
   record.missing.clear();
   record.first_failed.reset();
   record.failed.clear();
@@ -85,30 +105,80 @@ void begin_attempt(RunRecord& record, std::int64_t attempt) {
 /// Applies an event of the record's present attempt.
 class Application {
  public:
-  Application(RunRecord& record, const std::string& time, std::int64_t attempt)
-      : record_(record), time_(time), attempt_(attempt) {}
+  Application(RunRecord& record, const RecordedEvent& recorded, std::int64_t attempt)
+      : record_(record), time_(recorded.time), component_(recorded.component), attempt_(attempt) {}
 
   void operator()(const events::Claimed& claimed) const {
     if (record_.claimed_at.empty()) record_.claimed_at = time_;
     record_.claimed_by = claimed.job;
     record_.lead_host = claimed.host;
   }
+  void operator()(const events::Components& components) const {
+    record_.components.clear();
+    record_.leading = components.leading();
+    record_.ranks = 0;
+    for (const auto& one : components.components) {
+      record_.components.push_back(
+          {.name = one.name, .role = shortened(one.role), .ranks = one.ranks});
+      record_.ranks += std::max<std::int64_t>(one.ranks, 0);
+    }
+  }
   void operator()(const events::Started& started) const {
-    if (started.ranks > 0) record_.ranks = started.ranks;
-    record_.checks = started.checks;
+    if (auto* const own = component()) own->state = "starting";
+    if (component_.empty() && started.ranks > 0) record_.ranks = started.ranks;
+    if (counts()) record_.checks = started.checks;
   }
   void operator()(const events::Joined& joined) const {
-    if (joined.ranks > 0) record_.ranks = joined.ranks;
-    record_.joined = true;
-    record_.hosts = joined.hosts;
+    if (counts()) record_.joined = true;
+    if (component_.empty()) {
+      if (joined.ranks > 0) record_.ranks = joined.ranks;
+      record_.hosts = joined.hosts;
+    } else if (auto* const own = component()) {
+      own->state = "joined";
+      own->hosts = shortened(joined.hosts);
+      record_.hosts = hosts_of_components(record_);
+    }
   }
-  void operator()(const events::Checked&) const { record_.checked = true; }
+  void operator()(const events::Checked&) const {
+    if (counts()) record_.checked = true;
+  }
+  void operator()(const events::ComponentReady& ready) const {
+    if (auto* const own = component()) {
+      own->state = "ready";
+      own->addr = shortened(ready.addr);
+    }
+  }
+  void operator()(const events::ComponentEnd& event) const {
+    auto* const own = component();
+    if (own == nullptr) return;
+    own->code = event.end.code;
+    own->state = event.end.reason == EndReason::kStopped         ? "stopped"
+                 : event.end.code == 0 && own->role != "service" ? "ended"
+                                                                 : "failed";
+  }
+  void operator()(const events::ComponentRestart&) const {
+    // The failure of a component that starts again is not the end of the run.
+    if (record_.first_failed && record_.first_failed->component == component_)
+      record_.first_failed.reset();
+    if (auto* const own = component()) {
+      own->state = "restarting";
+      ++own->restarts;
+    }
+  }
+  void operator()(const events::Staging& staging) const {
+    if (counts()) record_.staging_nodes = staging.nodes > 0 ? staging.nodes : 1;
+  }
+  void operator()(const events::Staged&) const {
+    if (counts()) record_.staging_nodes = 0;
+  }
+  void operator()(const events::OutputsCopied&) const {}
   void operator()(const events::Missing& missing) const {
     for (const auto rank : missing.ranks) {
       if (record_.missing.size() < kMostMissing) record_.missing.push_back(rank);
     }
   }
   void operator()(const events::Progress& progress) const {
+    if (!counts()) return;
     const Progress news = progress_of(progress, time_);
     if (record_.progress) {
       merge(*record_.progress, news);
@@ -119,6 +189,7 @@ class Application {
   /// Merges results: later values replace earlier ones. From kMostResults results on, each one
   /// replaces the whole result, to bound the time.
   void operator()(const events::FinalReports& news) const {
+    if (!counts()) return;
     events::FinalReports result;
     if (!record_.result.empty() && ++record_.results < kMostResults)
       result =
@@ -129,11 +200,13 @@ class Application {
   void operator()(const events::RankStatistics&) const {}
   void operator()(const events::Signal&) const {}
   void operator()(const events::RankFailed& failed) const {
-    if (!record_.first_failed) record_.first_failed = failure_of(failed);
-    if (record_.failed.size() < kMostFailures) record_.failed.push_back(failure_of(failed));
+    if (!record_.first_failed) record_.first_failed = failure_of(failed, component_);
+    if (record_.failed.size() < kMostFailures)
+      record_.failed.push_back(failure_of(failed, component_));
   }
   void operator()(const events::Warning& warning) const {
-    record_.warnings.push_back({.message = shortened(warning.message),
+    const auto source = component_.empty() ? "" : fmt::format("component {}: ", component_);
+    record_.warnings.push_back({.message = source + shortened(warning.message),
                                 .host = shortened(warning.host),
                                 .rank = warning.rank});
     if (record_.warnings.size() > kMostWarnings)  // keeps the first and the last ones
@@ -149,9 +222,10 @@ class Application {
         (end.reason == EndReason::kRankFailed || end.reason == EndReason::kHang) &&
         end.cause != Cause::kImage && end.cause != Cause::kContainer;
     if (!end.first_failed) return;
-    RankFailure failure = failure_of(*end.first_failed);
+    RankFailure failure = failure_of(*end.first_failed, component_);
     // The rank's own event may have the error text, which this event lacks.
-    if (record_.first_failed && record_.first_failed->rank == failure.rank && failure.error.empty())
+    if (record_.first_failed && record_.first_failed->rank == failure.rank &&
+        record_.first_failed->component == component_ && failure.error.empty())
       failure.error = record_.first_failed->error;
     if (failure.rank >= 0) record_.first_failed = std::move(failure);
   }
@@ -169,8 +243,19 @@ class Application {
   void operator()(const events::Unknown&) const {}
 
  private:
+  /// Returns true for an event of the whole run or of the first main component.
+  [[nodiscard]] bool counts() const { return component_.empty() || component_ == record_.leading; }
+  /// Returns the component that the event is about; nullptr if there is none.
+  [[nodiscard]] RecordedComponent* component() const {
+    for (auto& one : record_.components) {
+      if (one.name == component_) return &one;
+    }
+    return nullptr;
+  }
+
   RunRecord& record_;
   const std::string& time_;
+  const std::string& component_;
   std::int64_t attempt_;
 };
 
@@ -180,7 +265,7 @@ void apply(RunRecord& record, const RecordedEvent& recorded) {
   const bool is_claim = std::holds_alternative<events::Claimed>(recorded.event);
   if (attempt < record.attempt && !is_claim) return;
   if (attempt > record.attempt || is_claim) begin_attempt(record, attempt);
-  std::visit(Application(record, recorded.time, attempt), recorded.event);
+  std::visit(Application(record, recorded, attempt), recorded.event);
 }
 
 }  // namespace

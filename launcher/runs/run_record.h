@@ -21,6 +21,18 @@ struct RankFailure {
   std::int64_t code = 0;
   std::string signal;  ///< "SIGKILL"; empty: the rank exited
   std::string error;
+  std::string component{};  ///< empty: the job has one program
+};
+
+/// One component of a job with several programs, in the latest attempt.
+struct RecordedComponent {
+  std::string name, role;
+  std::int64_t ranks = 0;
+  std::string state = "waiting";       ///< as in components.json
+  std::string hosts{};                 ///< compressed node list of its ranks
+  std::string addr{};                  ///< IP and port of its rank 0, once it is ready
+  std::int64_t restarts = 0;           ///< restarts of the component alone
+  std::optional<std::int64_t> code{};  ///< of its end
 };
 
 /// The latest values that the program has reported.
@@ -43,17 +55,18 @@ struct Restart {
   std::int64_t left = 0;  ///< restarts that are left afterwards
 };
 
-/// The summary of all events of the latest attempt and of the run.
+/// The summary of a run's events.
 struct RunRecord {
   bool has_events = false;
   std::int64_t attempt = 0;
-  std::string claimed_at, claimed_by;  ///< UTC; the job's id
+  std::string claimed_at, claimed_by;  ///< UTC, of the first claim; the latest job's id
   std::string lead_host;
   std::int64_t ranks = 0;  ///< 0: not known yet
   std::string hosts;       ///< compressed node list of the ranks that joined
   bool joined = false;
-  bool checked = false;  ///< the ranks' check of collectives is done
-  /// Checks of the nodes before the ranks join, such as "gpu,disk"; empty: none.
+  bool checked = false;            ///< the ranks' check of collectives is done
+  std::int64_t staging_nodes = 0;  ///< nodes that copy data before the programs start; 0: none
+  /// The checks of health.preflight in the latest attempt, such as "gpu,nccl"; empty: none.
   std::string checks;
   std::vector<std::int64_t> missing;  ///< ranks that did not report in time
   std::optional<Progress> progress;
@@ -63,6 +76,9 @@ struct RunRecord {
   std::optional<Autopsy> autopsy;           ///< of the latest attempt that hung
   std::vector<RunWarning> warnings;
   std::vector<Restart> restarts;
+  std::vector<RecordedComponent> components;  ///< empty: the job has one program
+  /// The first main component, whose progress is the progress of the run. Empty: no components.
+  std::string leading;
   Word<EndReason> attempt_reason;         ///< why the latest attempt ended; empty while it runs
   bool ended = false;                     ///< there is an `ended` event that no later event undoes
   bool end_message_names_failed = false;  ///< end_message names the first rank that failed

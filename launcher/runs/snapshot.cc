@@ -56,7 +56,9 @@ struct Tree {
   std::error_code error;
   for (auto at = fs::recursive_directory_iterator(folder, error);
        !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
-    if (at->path().filename() == ".git" || is_at_or_below(at->path(), left_out)) {
+    const auto name = at->path().filename();
+    // dlrun's own folder holds environments, which are large and work only in their place.
+    if (name == ".git" || name == ".dlrun" || is_at_or_below(at->path(), left_out)) {
       at.disable_recursion_pending();
       continue;
     }

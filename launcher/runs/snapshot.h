@@ -19,9 +19,9 @@ struct Snapshot {
 
 /// Copies the tree around source_dir to RUN/code. In a git repository it copies the tracked
 /// files as they are and the untracked ones that git does not ignore; otherwise everything
-/// below source_dir. Leaves out .git, submodules, and runs_dir. Keeps symbolic links and
-/// modes. Fails with kInvalid above 20,000 files or 256 MiB, and names the largest file; a
-/// failed copy is removed.
+/// below source_dir. Leaves out .git, submodules, runs_dir, and .dlrun (the environments that dlrun
+/// builds). Keeps symbolic links and modes. Fails with kInvalid above 20,000 files or 256 MiB, and
+/// names the largest file; a failed copy is removed.
 [[nodiscard]] Result<Snapshot> take_snapshot(const std::filesystem::path& source_dir,
                                              const std::filesystem::path& run,
                                              const std::filesystem::path& runs_dir, const Env& env);

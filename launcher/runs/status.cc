@@ -23,6 +23,17 @@ std::string never_satisfied(const JobReport& report) {
                      failed.empty() ? "a dependency" : printable(join(failed, ", ")));
 }
 
+/// Returns the dependency with which the job was submitted, such as "afterok:12"; empty if only the
+/// script may have one.
+std::string submitted_dependency(const RunFacts& facts) {
+  constexpr std::string_view kOption = "--dependency=";
+  if (!facts.submission) return {};
+  for (const std::string& word : facts.submission->argv) {
+    if (word.starts_with(kOption)) return printable(word.substr(kOption.size()));
+  }
+  return {};
+}
+
 /// Explains the end state with which Slurm reports the job.
 std::string explain_end(const JobReport& report) {
   struct Row {
@@ -70,6 +81,17 @@ bool tries_collective(std::string_view checks) {
                      [](std::string_view check) { return check == "nccl" || check == "gloo"; });
 }
 
+/// Names the components of a running job that are not ready.
+std::string components_detail(const RunRecord& record) {
+  std::vector<std::string> words;
+  for (const auto& one : record.components) {
+    const bool is_on_its_way = one.state == "waiting" || one.state == "starting" ||
+                               one.state == "joined" || one.state == "restarting";
+    if (is_on_its_way) words.push_back(fmt::format("component {} is {}", one.name, one.state));
+  }
+  return join(words, ", ");
+}
+
 std::string running_detail(const RunRecord& record) {
   if (!record.has_events) return "the job runs; lead has not reported yet";
   if (!record.restarts.empty() && record.restarts.back().attempt == record.attempt)
@@ -77,9 +99,15 @@ std::string running_detail(const RunRecord& record) {
                        record.restarts.back().cause);
   if (!record.attempt_reason.empty())
     return fmt::format("attempt {} has ended ({})", record.attempt, record.attempt_reason.text());
+  if (record.staging_nodes > 0)
+    return fmt::format("staging: {} {} data before the programs start (stage)",
+                       record.staging_nodes == 1 ? std::string("a node")
+                                                 : fmt::format("{} nodes", record.staging_nodes),
+                       record.staging_nodes == 1 ? "copies" : "copy");
   if (!record.joined && !record.checks.empty())
     return fmt::format("the nodes are checked ({}) before the ranks join",
                        printable(record.checks));
+  if (!record.components.empty()) return components_detail(record);
   if (!record.joined) return "waiting for the ranks to join";
   if (!record.checked && tries_collective(record.checks))
     return fmt::format("the ranks try a collective ({}) before the programs start",
@@ -98,6 +126,9 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
     case JobPhase::kPending:
       status.state = RunState::kPending;
       status.detail = report.reason;
+      if (const auto dependency = submitted_dependency(status.facts);
+          report.reason == "Dependency" && !dependency.empty())
+        status.detail = fmt::format("Dependency: it waits for {}", dependency);
       if (const auto never = never_satisfied(report); !never.empty())
         status.detail = fmt::format("DependencyNeverSatisfied: it waits for {}", never);
       if (!record.restarts.empty())
@@ -110,7 +141,10 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
       return;
     case JobPhase::kRunning:
       status.state = RunState::kRunning;
-      status.detail = report.state == "RUNNING" ? running_detail(record) : report.state;
+      status.detail = report.state == "RUNNING" ? running_detail(record)
+                      : report.state == "COMPLETING"
+                          ? "its processes have ended or are being ended (COMPLETING)"
+                          : report.state;
       return;
     case JobPhase::kEnded:
       if (report.state == "COMPLETED") {
@@ -217,7 +251,9 @@ bool is_inactive(RunState state) {
 }
 
 std::string describe(const RankFailure& failure) {
-  std::string text = failure.rank >= 0 ? fmt::format("rank {}", failure.rank) : "a rank";
+  std::string text =
+      failure.component.empty() ? "" : fmt::format("component {}: ", failure.component);
+  text += failure.rank >= 0 ? fmt::format("rank {}", failure.rank) : "a rank";
   if (!failure.host.empty()) text += fmt::format(" on {}", failure.host);
   text += failure.signal.empty() ? fmt::format(" ended with code {}", failure.code)
                                  : fmt::format(" was ended by {}", failure.signal);

@@ -77,7 +77,8 @@ struct RunStatus {
   bool is_last_known = false;
   JobId job;  ///< for a sweep its first array's job
   RunFacts facts;
-  std::optional<SweepCounts> sweep;  ///< only for a sweep; facts then have at most `unreachable`
+  /// Only for a sweep; of the facts, only `unreachable` and `foreign` may then be set.
+  std::optional<SweepCounts> sweep;
 };
 
 /// Returns true if the controller did not answer a query about the run. Returns false for a foreign
@@ -154,7 +155,8 @@ class RunInspector {
 
   Env env_;
   KnownServers known_servers_;
-  std::unique_ptr<Executor> slurm_, local_, foreign_;
+  std::unique_ptr<Executor> slurm_;  ///< null until a run needs it
+  std::unique_ptr<Executor> local_, foreign_;
   std::vector<std::pair<RestServer, std::unique_ptr<Executor>>> servers_;
 };
 

@@ -43,8 +43,8 @@ struct ToolSet {
                                          const ToolSet& tools);
 
 /// Returns a sentence about a folder, runs_dir or one above it, in which other users can rename or
-/// replace the caller's files: it is writable for others without the sticky bit, or another user
-/// than root owns it, with or without that bit. Returns nullopt if all folders are safe.
+/// replace the caller's files: it is writable for others and has no sticky bit, or its owner is
+/// neither the caller nor root. Returns nullopt if all folders are safe.
 [[nodiscard]] std::optional<std::string> warning_about_place(const std::filesystem::path& runs_dir);
 
 /// Copies missing tools from below root into tools_directory(): temporary name, verified while

@@ -94,10 +94,11 @@ std::optional<ConfigFile> find_config(std::string_view folder, std::string_view 
       if (embedded.name != relative) continue;
       file.source = "built-in " + relative;
       file.text = embedded.text;
-      is_found = true;
+      file.document = document_of(embedded);
+      return file;
     }
+    return std::nullopt;
   }
-  if (!is_found) return std::nullopt;
   auto document = parse_yaml(file.text);
   if (!document)
     return fail_with(document.error().line, document.error().column, document.error().message);
@@ -162,6 +163,7 @@ Preset read_preset(const ConfigFile& file, std::string_view name,
                {"program", reader.choice(program, {"command", "trainer"})},
                {"mpi", reader.boolean(preset.wants_mpi)},
                {"tasks", reader.choice(tasks, {"gpu", "node"})},
+               {"components", reader.boolean(preset.needs_components)},
                {"words", reader.list(preset.words, check_template_text)},
                {"env", reader.variables(preset.env, check_template)},
                {"vars", reader.variables(preset.vars, check_variable)},

@@ -46,7 +46,7 @@ std::optional<std::int64_t> nproc_per_node(const JobSpec& spec) {
 bool wants_retry(const JobSpec& spec) {
   const RetrySpec& r = spec.retry;
   if (r.max) return *r.max > 0;
-  return !r.on.empty() || r.exclude_bad_nodes || r.no_progress;
+  return !r.on.empty() || r.exclude_bad_nodes || r.no_progress || r.grow_mem;
 }
 
 std::vector<std::string> retry_causes(const JobSpec& spec) {
@@ -68,6 +68,13 @@ std::optional<std::int64_t> ranks_per_node(const JobSpec& spec) {
   }
   if (r.gpus_per_node && r.gpus_per_node->count > 0) return r.gpus_per_node->count;
   return 1;
+}
+
+const SiteFabric& site_fabric(const JobSpec& spec, const SiteProfile& site) {
+  const auto found =
+      site.partitions.find(spec.resources.partition.value_or(site.default_partition));
+  return found != site.partitions.end() && found->second.fabric.is_given() ? found->second.fabric
+                                                                           : site.fabric;
 }
 
 }  // namespace dlrun

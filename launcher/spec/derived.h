@@ -16,7 +16,8 @@ namespace dlrun {
 [[nodiscard]] std::string container_runtime(const JobSpec& spec, const SiteProfile& site);
 
 /// Returns the number of ranks on each node: tasks_per_node, else ntasks divided by the nodes, else
-/// gpus_per_node, else 1. Returns nullopt if ntasks is given and the nodes do not divide it evenly.
+/// gpus_per_node, else 1. Returns nullopt if only ntasks is given, and the number of nodes is not
+/// fixed or does not divide ntasks evenly.
 [[nodiscard]] std::optional<std::int64_t> ranks_per_node(const JobSpec& spec);
 
 /// Returns the number of processes that a preset's own launcher starts on each node:
@@ -31,6 +32,10 @@ inline constexpr std::int64_t kDefaultRetryMax = 3;
 /// Returns retry.on. If it is absent, returns all causes, but `timeout` only if
 /// checkpoint.signal_before is set.
 [[nodiscard]] std::vector<std::string> retry_causes(const JobSpec& spec);
+
+/// Returns the figures of the job's partition, or those of the whole site if the partition has
+/// none.
+[[nodiscard]] const SiteFabric& site_fabric(const JobSpec& spec, const SiteProfile& site);
 
 /// Returns the number of GPUs of each node; 0 if the spec requests none, nullopt if it counts GPUs
 /// in another way (resources.gpus, resources.gpus_per_task).

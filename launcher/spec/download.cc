@@ -55,7 +55,7 @@ struct UrlParts {
   if (has_user(url)) {
     return fail(Errc::kRefused,
                 "this url holds a user or a password, which every run's record would show; fetch "
-                "the file into train.data.path by other means");
+                "the file by other means");
   }
   if (parts.scheme != "https" && parts.scheme != "http")
     return fail(Errc::kInvalid, "'{}' is not an https:// or http:// url", printable(url));

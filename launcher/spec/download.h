@@ -1,5 +1,5 @@
 #pragma once
-// Checks train.data.download.
+// Checks the items of download.files and train.data.download.
 
 #include <string_view>
 

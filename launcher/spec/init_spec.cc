@@ -7,28 +7,11 @@
 #include "common/text.h"
 #include "container/backends.h"
 #include "launcher/spec/value_syntax.h"
+#include "launcher/spec/yaml_page.h"
 #include "launcher/spec/yaml_text.h"
 
 namespace dlrun {
 namespace {
-
-constexpr std::size_t kCommentColumn = 40;
-
-/// Collects lines of YAML with their comments aligned in one column.
-class Page {
- public:
-  void heading(std::string_view text) { text_ += fmt::format("\n{}:\n", text); }
-  void row(std::string_view text, std::string_view comment = "") {
-    text_ += comment.empty() ? std::string(text)
-                             : fmt::format("{:<{}}# {}", text,
-                                           std::max(kCommentColumn, text.size() + 2), comment);
-    text_ += '\n';
-  }
-  [[nodiscard]] std::string take() { return std::move(text_); }
-
- private:
-  std::string text_;
-};
 
 [[nodiscard]] const PartitionProfile* find_partition(const SiteProfile& site,
                                                      std::string_view name) {
@@ -49,7 +32,7 @@ class Page {
   return join(names, ", ");
 }
 
-void resources(Page& page, const InitAnswers& a, const SiteProfile& site) {
+void resources(YamlPage& page, const InitAnswers& a, const SiteProfile& site) {
   page.heading("resources");
   page.row(fmt::format("  nodes: {}", a.nodes.value_or(1)));
   const std::int64_t gpus = a.gpus_per_node ? a.gpus_per_node->count : 0;
@@ -93,7 +76,7 @@ void resources(Page& page, const InitAnswers& a, const SiteProfile& site) {
            a.account ? "" : "if the cluster requires one; or set $SBATCH_ACCOUNT");
 }
 
-void environment(Page& page, const InitAnswers& a) {
+void environment(YamlPage& page, const InitAnswers& a) {
   if (a.modules.empty() && !a.conda && !a.venv) {
     page.row("");
     page.row("# environment:");
@@ -116,7 +99,7 @@ void environment(Page& page, const InitAnswers& a) {
   return backend != nullptr ? *backend : pyxis_backend();
 }
 
-void container(Page& page, const InitAnswers& a, const SiteProfile& site) {
+void container(YamlPage& page, const InitAnswers& a, const SiteProfile& site) {
   const std::string runtime = runtime_of(a, site);
   constexpr std::string_view kMounts = "mounts: [.:/work]", kWorkdir = "workdir: /work";
   constexpr std::string_view kMountsComment =
@@ -141,7 +124,7 @@ void container(Page& page, const InitAnswers& a, const SiteProfile& site) {
   }
 }
 
-void launch(Page& page, const InitAnswers& a) {
+void launch(YamlPage& page, const InitAnswers& a) {
   page.heading("launch");
   constexpr std::string_view kCommandComment = "runs once for each rank, in this file's folder";
   page.row("  preset: " + yaml_text(a.preset.value_or("plain")),
@@ -192,7 +175,7 @@ InitAnswers complete(InitAnswers answers, const SiteProfile& site) {
 }
 
 std::string init_spec(const InitAnswers& a, const SiteProfile& site) {
-  Page page;
+  YamlPage page;
   page.row(fmt::format("# An experiment for dlrun, on {}.",
                        site.name == "generic" ? "a Slurm cluster" : "site '" + site.name + "'"));
   page.row("#   dlrun check FILE    lists all problems before the job is queued");

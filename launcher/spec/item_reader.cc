@@ -179,4 +179,24 @@ Result<Download> ItemReader::download(const YamlNode& item,
   return checked;
 }
 
+Result<PreflightCheck> ItemReader::preflight(const YamlNode& item) const {
+  PreflightCheck check;
+  if (item.kind != YamlNode::Kind::kMap) {
+    DLRUN_TRY_ASSIGN(check.name, builder.text(layer, row, item, "a check, or {run: SHELL LINE}"));
+    return check;
+  }
+  check.name = "run";
+  for (const auto& [name, value] : builder.entries(layer, item, std::string(row.path))) {
+    if (name->text != "run")
+      return fail(Errc::kInvalid, "unknown key '{}'; a check of your own is {{run: SHELL LINE}}",
+                  printable(name->text));
+    DLRUN_TRY_ASSIGN(check.line, builder.scalar(*value, "a shell line"));
+  }
+  if (trim(check.line).empty())
+    return fail(Errc::kInvalid, "run names no command; write {{run: ./check.sh}}");
+  if (!is_utf8(check.line) || std::any_of(check.line.begin(), check.line.end(), is_control))
+    return fail(Errc::kInvalid, "run: expected one line of UTF-8 text without control characters");
+  return check;
+}
+
 }  // namespace dlrun

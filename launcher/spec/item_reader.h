@@ -1,6 +1,6 @@
 #pragma once
-// Reads one item of a list whose items have a structure: a mount, a secret, a download. Private to
-// the loading of specs.
+// Reads one item of a list whose items have a structure: a mount, a secret, a download, a check of
+// nodes, data to copy. Private to the loading of specs.
 
 #include <string>
 #include <string_view>
@@ -26,6 +26,12 @@ struct ItemReader {
                                             const std::vector<SecretSource>& before) const;
   [[nodiscard]] Result<Download> download(const YamlNode& item,
                                           const std::vector<Download>& before) const;
+  [[nodiscard]] Result<PreflightCheck> preflight(const YamlNode& item) const;
+  // data_items.cc
+  [[nodiscard]] Result<StagedData> staged(const YamlNode& item,
+                                          const std::vector<StagedData>& before) const;
+  [[nodiscard]] Result<OutputCopy> output(const YamlNode& item,
+                                          const std::vector<OutputCopy>& before) const;
 
  private:
   [[nodiscard]] Result<Mount> checked(Mount mount) const;

@@ -89,7 +89,19 @@ std::optional<std::string_view> similar_key(std::string_view path) {
   return std::nullopt;
 }
 
+std::string_view instead_of_key(std::string_view name) {
+  for (const std::string_view mail :
+       {"mail", "email", "mail_type", "mail-type", "mail_user", "mail-user"}) {
+    if (name == mail) return "slurm: {mail-type: ALL, mail-user: me@example.org}";
+  }
+  return {};
+}
+
 std::string no_such_key(std::string_view path) {
+  if (const auto instead = instead_of_key(path); !instead.empty()) {
+    return fmt::format("there is no key '{}'; write `{}` (see `dlrun explain slurm`)",
+                       printable(path), instead);
+  }
   if (const KeyRow* map = map_above(path)) {
     return fmt::format("'{}' is not a key, but a name in the map '{}'; see `dlrun explain {}`",
                        printable(path), map->path, map->path);

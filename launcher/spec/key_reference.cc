@@ -26,7 +26,8 @@ support yet, and never ignores it.
 - A value can stand for a section: `environment: {modules: [CUDA]}` sets `environment.modules.load`,
   `environment: {conda: NAME}` sets `environment.conda.name`, `train: {optimizer: NAME}` sets
   `train.optimizer.name`, `train: {data: DIR}` sets `train.data.path`, and `health: {known_bad: 7d}`
-  sets `health.known_bad.for`.
+  sets `health.known_bad.for`. The same holds for `environment.uv`, `environment.pixi`,
+  `environment.uenv` and `profile`, as the keys below say.
 - With `base: FILE` a spec inherits from FILE: maps merge, lists and values of the spec replace
   those of the base. The base may have a base of its own.
 - `--set KEY=VALUE` overrides any key; `--set environment.vars.NAME=VALUE` overrides one entry of a
@@ -41,7 +42,10 @@ support yet, and never ignores it.
 /// section.
 [[nodiscard]] std::string heading_of(const KeyRow& row, std::string_view section) {
   if (!section.empty()) return fmt::format("`{}`", section);
-  return row.path == "slurm"_key ? "Other options of sbatch" : "The run";
+  if (row.path == "slurm"_key) return "Other options of sbatch";
+  if (row.path == "components"_key) return "Several programs";
+  if (row.path == "stage"_key) return "Data on the nodes";
+  return "The run";
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "common/text.h"
 #include "launcher/spec/config_reader.h"
 #include "launcher/spec/key_name.h"
+#include "launcher/spec/preset_choice.h"
 #include "launcher/spec/sites.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/spec_keys.h"
@@ -32,7 +33,7 @@ using Diagnostics = std::vector<Diagnostic>;
 /// Sets a point's values. Their origin is the place where the sweep states them.
 void apply_point(SpecBuilder& builder, const SweepPoint& point) {
   for (const SweptValue& value : point) {
-    if (is_own_parameter(value.key)) continue;  // for fill_templates()
+    if (is_own_parameter(value.key)) continue;  // fill_templates() uses it
     auto document = parse_yaml(value.text);
     if (!document) {
       builder.report(
@@ -48,7 +49,7 @@ void apply_point(SpecBuilder& builder, const SweepPoint& point) {
   }
 }
 
-/// Returns the first point of a sweep. Works for an invalid sweep, too.
+/// Returns the first point of a sweep. For an invalid sweep, returns the first value of each list.
 [[nodiscard]] SweepPoint first_point(const SweepSpec& sweep) {
   const bool is_countable =
       count_points(sweep) <= kMostSweepPoints && count_points(sweep) <= grid_size(sweep);
@@ -160,57 +161,27 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
   return std::move(*site);
 }
 
-[[nodiscard]] Preset find_preset(SpecBuilder& builder, const LoadRequest& request) {
-  auto& launch = builder.spec().launch;
-  if (!launch.preset && !builder.refused().contains("launch.preset"_key)) {
-    const bool has_command =
-        !launch.command.empty() || builder.refused().contains("launch.command"_key);
-    launch.preset = has_command ? "plain" : "trainer";
-  }
-  const std::string name = launch.preset.value_or("plain");
-  Diagnostics problems = unsearchable_folders("presets", request.config_dirs);
-  const auto file = find_config("presets", name, request.config_dirs, problems);
-  Preset preset;
-  preset.name = name;
-  if (file) {
-    preset = read_preset(*file, name, problems);
-  } else if (std::none_of(problems.begin(), problems.end(), is_error)) {
-    const auto names = config_names("presets", request.config_dirs);
-    const std::vector<std::string_view> candidates(names.begin(), names.end());
-    const auto similar = nearest(name, candidates);
-    problems.push_back(error_about(builder.spec().origins["launch.preset"_key],
-                                   fmt::format("launch.preset: there is no preset '{}'; {}", name,
-                                               similar ? fmt::format("did you mean '{}'?", *similar)
-                                                       : "known: " + join(names, " "))));
-    preset.is_trainer = true;  // suppresses the error about a missing command
-  }
-  for (Diagnostic& problem : problems) builder.report(std::move(problem));
-  Resources& resources = builder.spec().resources;
-  const auto is_refused = [&](const char* key) { return builder.refused().contains(key); };
-  if (preset.is_node_launcher && !resources.tasks_per_node && !resources.ntasks &&
-      !is_refused("resources.tasks_per_node"_key) && !is_refused("resources.ntasks"_key)) {
-    resources.tasks_per_node = 1;
-    builder.spec().origins["resources.tasks_per_node"_key] = {Origin::Kind::kPreset, preset.source,
-                                                              0, 0};
-  }
-  return preset;
-}
-
 /// Refuses values that refer to a secret: the script would show the secret.
 void refuse_secrets_in_values(SpecBuilder& builder, const LoadRequest& request,
                               const LoadedSpec& loaded) {
+  std::vector<std::string> names;
+  for (const SecretSource& secret : builder.spec().environment.secrets)
+    names.push_back(secret.name);
+  for (const auto* name :
+       {&builder.spec().notify.webhook_secret, &builder.spec().track.mlflow_secret}) {
+    if (*name) names.push_back(**name);
+  }
   const auto check = [&](std::string_view text, const Origin& where) {
-    for (const SecretSource& secret : builder.spec().environment.secrets) {
-      if (uses_variable(text, secret.name)) {
+    for (const std::string& name : names) {
+      if (uses_variable(text, name)) {
         builder.report(error_about(
-            where,
-            fmt::format(
-                "{} is a secret: its value must not reach the script; let the program read ${}",
-                secret.name, secret.name)));
+            where, fmt::format("{} is a secret: its value must not reach the script; let the "
+                               "program read ${}",
+                               name, name)));
       }
     }
   };
-  if (builder.spec().environment.secrets.empty()) return;
+  if (names.empty()) return;
   const auto check_file = [&](const std::string& name, const std::string& text) {
     const auto document = parse_yaml(text);
     if (!document) return;
@@ -432,7 +403,11 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
     Site site = choose_site(builder, request);
     loaded.site_file = {site.profile.source, std::move(site.text)};
     loaded.site = std::move(site.profile);
-    loaded.preset = find_preset(builder, request);
+    if (builder.spec().components.empty()) {
+      loaded.preset = choose_preset(builder, request);
+    } else {
+      choose_component_presets(builder, request, loaded);
+    }
     default_name(builder, request);
     loaded.folder = folder;
     loaded.spec = builder.spec();
@@ -456,6 +431,7 @@ std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& poin
   if (loaded.templates.is_given()) {
     loaded.spec.launch.command = std::move(loaded.templates.command);
     loaded.spec.environment.vars = std::move(loaded.templates.vars);
+    loaded.spec.components = std::move(loaded.templates.components);
   }
   // Removes the old origins, and the old entries of maps with arbitrary names: new entries would
   // otherwise be added to them.
@@ -482,6 +458,7 @@ std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& poin
   loaded.spec = std::move(builder.spec());
   loaded.templates.command = loaded.spec.launch.command;
   loaded.templates.vars = loaded.spec.environment.vars;
+  loaded.templates.components = loaded.spec.components;
   fill_and_check(builder, loaded, point);
   Diagnostics all = std::move(builder.diagnostics());
   add_line_texts(all, loaded);

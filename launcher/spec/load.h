@@ -48,11 +48,12 @@ struct LoadedSpec {
   JobSpec spec;
   SiteProfile site;
   Preset preset;
-  std::string folder;                ///< the spec's folder, absolute: where the job starts
-  std::string text;                  ///< the text of `file`, for the run's spec.yaml
-  std::vector<SpecFile> bases;       ///< the files that the spec inherits from, nearest first
-  SpecFile site_file;                ///< the site's file
-  std::vector<Diagnostic> warnings;  ///< sorted by position
+  std::vector<Preset> component_presets;  ///< one for each of spec.components
+  std::string folder;                     ///< the spec's folder, absolute: where the job starts
+  std::string text;                       ///< the text of `file`, for the run's spec.yaml
+  std::vector<SpecFile> bases;            ///< the files that the spec inherits from, nearest first
+  SpecFile site_file;                     ///< the site's file
+  std::vector<Diagnostic> warnings;       ///< sorted by position
   /// The keys with fields of a sweep's own parameters. In `spec`, values replace the fields.
   SweptTemplates templates;
 };
@@ -91,7 +92,15 @@ struct EffectiveValue {
 };
 
 /// Returns all values that were set, in the key table's order.
-[[nodiscard]] std::vector<EffectiveValue> effective_values(const JobSpec& spec);
+[[nodiscard]] std::vector<EffectiveValue> effective_values(const JobSpec& given);
+
+/// Returns the run's parameters.json, which an MLflow server gets: an object with the text of every
+/// value that was set, without the values of notify and track. Returns an empty text if the spec
+/// names no server.
+[[nodiscard]] std::string parameters_json(const LoadedSpec& loaded);
+
+/// Returns the values that a component gives itself, with keys such as "components.server.nodes".
+[[nodiscard]] std::vector<EffectiveValue> values_of_component(const ComponentSpec& component);
 
 /// Returns the names of all sites ("sites") or presets ("presets"): those in dirs first, then the
 /// built-in ones; sorted within each group.

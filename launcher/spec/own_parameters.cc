@@ -32,11 +32,10 @@ class Filler {
   }
 
   void fill() {
-    for (std::size_t i = 0; i < templates_.command.size(); ++i)
-      put(templates_.command[i], "launch.command"_key, spec_.launch.command[i]);
-    for (std::size_t i = 0; i < templates_.vars.size(); ++i) {
-      const auto& [name, text] = templates_.vars[i];
-      put(text, "environment.vars." + name, spec_.environment.vars[i].second);
+    fill_program(templates_.command, templates_.vars, spec_);
+    for (std::size_t i = 0; i < templates_.components.size(); ++i) {
+      const JobSpec& own = templates_.components[i].own;
+      fill_program(own.launch.command, own.environment.vars, spec_.components[i].own);
     }
   }
 
@@ -55,14 +54,26 @@ class Filler {
     found_.push_back({Diagnostic::Severity::kError, where, std::move(message), ""});
   }
 
-  void put(std::string_view text, const std::string& key, std::string& target) {
+  /// Fills the command and the variables of the spec, or of a component.
+  void fill_program(const std::vector<std::string>& command, const NamedValues& vars,
+                    JobSpec& target) {
+    for (std::size_t i = 0; i < command.size(); ++i)
+      put(command[i], "launch.command"_key, target.origins, target.launch.command[i]);
+    for (std::size_t i = 0; i < vars.size(); ++i) {
+      const auto& [name, text] = vars[i];
+      put(text, "environment.vars." + name, target.origins, target.environment.vars[i].second);
+    }
+  }
+
+  void put(std::string_view text, const std::string& key, const Origins& origins,
+           std::string& target) {
     auto filled = filled_text(text);
     if (filled) {
       target = std::move(*filled);
       return;
     }
-    const auto origin = spec_.origins.find(key);
-    refuse(origin == spec_.origins.end() ? Origin{} : origin->second,
+    const auto origin = origins.find(key);
+    refuse(origin == origins.end() ? Origin{} : origin->second,
            fmt::format("{}: {}", key, filled.error().message));
   }
 
@@ -108,6 +119,8 @@ class Filler {
       return fail(Errc::kInvalid, "{{{}}} has no value: a point of the sweep does not set '{}'",
                   name, name);
     }
+    // The agent fills in the port of a service.
+    if (name == "port" && !templates_.components.empty()) return std::string("{port}");
     const std::vector<std::string_view> names(templates_.names.begin(), templates_.names.end());
     const auto similar = nearest(name, names);
     std::string known;
@@ -167,6 +180,7 @@ SweptTemplates swept_templates(const JobSpec& spec) {
   if (!templates.is_given()) return templates;
   templates.command = spec.launch.command;
   templates.vars = spec.environment.vars;
+  templates.components = spec.components;
   return templates;
 }
 

@@ -12,12 +12,13 @@
 
 namespace dlrun {
 
-/// The two keys that may contain fields such as {NAME}, before the values of a point replace the
+/// The keys that may contain fields such as {NAME}, before the values of a point replace the
 /// fields.
 struct SweptTemplates {
   std::vector<std::string> command;
   NamedValues vars;
-  std::vector<std::string> names;  ///< the own parameters of all points
+  std::vector<ComponentSpec> components;  ///< their commands and variables may contain fields
+  std::vector<std::string> names;         ///< the own parameters of all points
 
   [[nodiscard]] bool is_given() const { return !names.empty(); }
 };

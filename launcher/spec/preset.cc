@@ -27,6 +27,7 @@ constexpr std::array kFields{
     TemplateField{"role_index", true},
     TemplateField{"tf_config", true},
     TemplateField{"run"},
+    TemplateField{"run_id"},
     TemplateField{"attempt", false, "${SLURM_RESTART_COUNT:-0}"},
     TemplateField{"job", false, "$SLURM_JOB_ID"},
 };

@@ -21,6 +21,7 @@ struct Preset {
   bool is_trainer = false;        ///< `train` defines the program, not launch.command
   bool wants_mpi = false;         ///< launch.mpi defaults to the site's plugin, else to pmix
   bool is_node_launcher = false;  ///< one task per node; the program starts the node's ranks itself
+  bool needs_components = false;  ///< only a component of a job can have this preset
   std::vector<std::string> words;  ///< templates of the arguments that precede launch.command
   /// Variables that the rank agent sets, NAME to template; see runtime/ENVIRONMENT.md.
   NamedValues env;

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "common/json_read.h"
 #include "common/text.h"
 #include "launcher/spec/load.h"
 #include "launcher/spec/value_functions.h"
@@ -40,7 +42,23 @@ class YamlWriter {
 
 }  // namespace
 
-std::vector<EffectiveValue> effective_values(const JobSpec& spec) {
+namespace {
+
+/// Returns the spec in the form that may be shown. The address of notify.webhook.url becomes the
+/// name of the secret under which the run keeps it.
+JobSpec without_address(JobSpec spec) {
+  if (!spec.notify.webhook_url) return spec;
+  spec.notify.webhook_url.reset();
+  spec.notify.webhook_secret = kWebhookUrlSecret;
+  const auto origin = spec.origins.find("notify.webhook.url");
+  if (origin != spec.origins.end()) spec.origins["notify.webhook.secret"] = origin->second;
+  return spec;
+}
+
+}  // namespace
+
+std::vector<EffectiveValue> effective_values(const JobSpec& given) {
+  const JobSpec spec = without_address(given);
   std::vector<EffectiveValue> values;
   const auto add = [&](std::string key, std::string text) {
     const auto origin = spec.origins.find(key);
@@ -55,12 +73,25 @@ std::vector<EffectiveValue> effective_values(const JobSpec& spec) {
   return values;
 }
 
+std::string parameters_json(const LoadedSpec& loaded) {
+  if (!loaded.spec.track.mlflow_url) return {};
+  nlohmann::ordered_json parameters = nlohmann::ordered_json::object();
+  for (const EffectiveValue& value : effective_values(loaded.spec)) {
+    if (value.key.starts_with("notify.") || value.key.starts_with("track.")) continue;
+    // A quoted text is JSON, and a parameter needs no quotes.
+    const auto parsed = parse_json(value.text);
+    parameters[value.key] = parsed.is_string() ? parsed.get<std::string>() : value.text;
+  }
+  return json_read::dump(parameters, 2) + "\n";
+}
+
 std::string resolved_yaml(const LoadedSpec& loaded) {
   // With chdir, the job starts in the same folder, wherever resolved.yaml is stored.
   JobSpec spec = loaded.spec;
   if (spec.sweep.is_given() && loaded.templates.is_given()) {
     spec.launch.command = loaded.templates.command;
     spec.environment.vars = loaded.templates.vars;
+    spec.components = loaded.templates.components;
   }
   const auto chdir = std::find_if(spec.slurm.begin(), spec.slurm.end(),
                                   [](const SlurmOption& o) { return o.name == "chdir"; });

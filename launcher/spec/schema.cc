@@ -14,6 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 using schema_parts::any_of;
+using schema_parts::section_schema;
 
 /// Returns the schema with null as an additional alternative.
 [[nodiscard]] Json or_null(Json schema) {
@@ -30,8 +31,9 @@ using schema_parts::any_of;
   return schema;
 }
 
-/// Returns the schema of a section: its map, or the single value of its shorthand.
-[[nodiscard]] Json section_schema(const std::string& section) {
+}  // namespace
+
+Json schema_parts::section_schema(const std::string& section) {
   Json properties = Json::object();
   for (std::string_view name : names_in_section(section)) {
     const std::string path =
@@ -58,8 +60,6 @@ using schema_parts::any_of;
   alternatives.push_back({{"type", "null"}});
   return {{"anyOf", std::move(alternatives)}};
 }
-
-}  // namespace
 
 std::string spec_schema() {
   Json schema{

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/text.h"
-#include "launcher/spec/sweep_setter.h"
+#include "launcher/spec/sweep_reader.h"
 #include "launcher/spec/value_setter.h"
 
 namespace dlrun::schema_parts {
@@ -56,7 +56,10 @@ ValueJson formatted(const KeyRow& row) {
       return any_of({{{"type", {"string", "number"}}, {"pattern", kSlugPattern}}, variable()});
     case Format::kChoice: {
       ValueJson words = ValueJson::array();
-      for (std::string_view word : split(row.choices, ' ')) words.push_back(word);
+      for (std::string_view word : split(row.choices, ' ')) {
+        words.push_back(word);
+        if (word == "true" || word == "false") words.push_back(word == "true");
+      }
       return any_of({{{"enum", words}}, variable()});
     }
     case Format::kInside:

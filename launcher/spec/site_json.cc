@@ -6,6 +6,19 @@ namespace dlrun {
 
 using Json = nlohmann::ordered_json;
 
+namespace {
+
+[[nodiscard]] Json fabric_json(const SiteFabric& fabric) {
+  if (!fabric.is_given()) return Json();
+  return {{"infiniband_ports", value_or_null(fabric.infiniband_ports)},
+          {"infiniband_gbps", value_or_null(fabric.infiniband_gbps)},
+          {"gpu_link", text_or_null(fabric.gpu_link)},
+          {"all_reduce", value_or_null(fabric.all_reduce)},
+          {"node_all_reduce", value_or_null(fabric.node_all_reduce)}};
+}
+
+}  // namespace
+
 Json site_json(const Site& site, bool is_here) {
   const SiteProfile& profile = site.profile;
   Json json;
@@ -23,6 +36,7 @@ Json site_json(const Site& site, bool is_here) {
   json["interface"] = text_or_null(profile.interface);
   json["default_partition"] = text_or_null(profile.default_partition);
   json["max_gpus_per_node"] = value_or_null(profile.max_gpus_per_node);
+  json["fabric"] = fabric_json(profile.fabric);
   json["environment"] = profile.environment;
   Json partitions = Json::object();
   for (const auto& [name, partition] : profile.partitions) {
@@ -34,6 +48,7 @@ Json site_json(const Site& site, bool is_here) {
     one["mem_per_node_mib"] = value_or_null(partition.mem_per_node_mib);
     one["max_nodes"] = value_or_null(partition.max_nodes);
     one["max_time_seconds"] = value_or_null(partition.max_time_seconds);
+    one["fabric"] = fabric_json(partition.fabric);
   }
   json["partitions"] = std::move(partitions);
   return json;

@@ -10,6 +10,19 @@
 
 namespace dlrun {
 
+/// The speed of the links of a node, for health.preflight: fabric. An absent figure is not checked.
+struct SiteFabric {
+  std::optional<std::int64_t> infiniband_ports;  ///< active ports of a node
+  std::optional<std::int64_t> infiniband_gbps;   ///< of each port, in Gb/s
+  std::string gpu_link;                          ///< "nvlink": between all GPUs of a node; or empty
+  /// The least bus bandwidth of all-reduce in GB/s: among all ranks, and among those of a node.
+  std::optional<std::int64_t> all_reduce, node_all_reduce;
+  [[nodiscard]] bool is_given() const {
+    return infiniband_ports || infiniband_gbps || !gpu_link.empty() || all_reduce ||
+           node_all_reduce;
+  }
+};
+
 /// The resources of one node of a partition, and the limits of a job in it. An absent value is
 /// unknown and is not checked.
 struct PartitionProfile {
@@ -18,6 +31,7 @@ struct PartitionProfile {
   std::vector<std::string> gpu_types;  ///< in Slurm's names: a100, 1g.5gb
   std::optional<std::int64_t> mem_per_node_mib;
   std::optional<std::int64_t> max_time_seconds;  ///< the longest time limit
+  SiteFabric fabric;                             ///< replaces that of the site
 };
 
 /// The facts about one cluster.
@@ -40,6 +54,7 @@ struct SiteProfile {
   std::string interface;    ///< network interface for collectives; empty: none is set
   std::string default_partition;  ///< Slurm's choice for a job that names no partition
   std::optional<std::int64_t> max_gpus_per_node;
+  SiteFabric fabric;
   std::map<std::string, PartitionProfile, std::less<>> partitions;
   /// Variables that every script exports, such as PMIX_MCA_gds.
   std::map<std::string, std::string, std::less<>> environment;

@@ -65,6 +65,16 @@ class ClusterPattern {
   return {};
 }
 
+[[nodiscard]] MapReader::Reader fabric_into(MapReader& reader, SiteFabric& fabric) {
+  return [&reader, &fabric](YamlId id) {
+    reader.read(id, {{"infiniband_ports", reader.number(fabric.infiniband_ports)},
+                     {"infiniband_gbps", reader.number(fabric.infiniband_gbps)},
+                     {"gpu_link", reader.choice(fabric.gpu_link, {"nvlink"})},
+                     {"all_reduce", reader.number(fabric.all_reduce)},
+                     {"node_all_reduce", reader.number(fabric.node_all_reduce)}});
+  };
+}
+
 [[nodiscard]] PartitionProfile read_partition(MapReader& reader, YamlId id,
                                               std::optional<YamlId>& defaults) {
   PartitionProfile partition;
@@ -83,6 +93,7 @@ class ClusterPattern {
                                          DLRUN_TRY(parse_time_limit(text));
                                          return {};
                                        })},
+               {"fabric", fabric_into(reader, partition.fabric)},
                {"defaults", [&](YamlId at) { defaults = at; }}});
   if (!time.empty()) {
     if (const auto limit = parse_time_limit(time)) partition.max_time_seconds = *limit;
@@ -139,6 +150,7 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
        {"interface", reader.text(site.interface)},
        {"default_partition", reader.text(site.default_partition)},
        {"max_gpus_per_node", reader.number(site.max_gpus_per_node)},
+       {"fabric", fabric_into(reader, site.fabric)},
        {"partitions", [&](YamlId id) { reader.each(id, partition); }},
        {"environment", reader.variables(environment)},
        {"slurmrestd", [&](YamlId id) { read_servers(reader, file, id, defaults.servers); }},

@@ -44,9 +44,9 @@ struct Site {
 [[nodiscard]] Site read_site_file(std::string source, std::string text);
 
 /// Returns the slurmrestd servers that a site's file lists: under `slurmrestd`, and as url and
-/// token_file of its defaults. Only entries under `slurmrestd` can have a version. `env` is for ~
-/// and
-/// ${VAR}. Ignores other problems of the file; the commands that show or use the site report them.
+/// token_file of its defaults. Only entries under `slurmrestd` can have a version and a user. `env`
+/// is for ~ and ${VAR}. Ignores the file's problems, which the commands that show or use the site
+/// report.
 [[nodiscard]] std::vector<RestServer> servers_of_site(
     std::string_view name, const std::vector<std::filesystem::path>& dirs, const Env& env);
 

@@ -65,6 +65,12 @@ struct Environment {
   std::vector<std::string> modules_use, modules_load;
   std::optional<std::string> conda_module, conda_name;
   std::optional<std::string> venv;
+  std::optional<std::string> uv_project;  ///< absolute
+  /// The folder of the pixi project, absolute, and the environment in it.
+  std::optional<std::string> pixi_project, pixi_environment;
+  std::optional<std::string> spack;  ///< a name, or an absolute folder
+  std::vector<std::string> uenv_images, uenv_views;
+  std::optional<std::string> eessi;  ///< a version
   NamedValues vars;
   std::vector<SecretSource> secrets;
   std::optional<std::string> setup, setup_node;
@@ -84,8 +90,29 @@ struct Launch {
 struct Download {
   std::string url;     ///< https:// or http://, without user and password
   std::string sha256;  ///< 64 hexadecimal digits, lowercase
-  std::string file;    ///< the file's name in train.data.path
+  std::string file;    ///< the file's name in its folder
   std::optional<std::int64_t> bytes;
+};
+
+/// Data that the agent copies to each node before the ranks' programs start.
+struct StagedData {
+  std::string from;     ///< a file or a folder, absolute
+  std::string to;       ///< $VARIABLE/PATH: the node expands the variable
+  bool unpack = false;  ///< `from` is a tar archive; `to` is the folder of its contents
+};
+
+/// A folder on each node. The agent copies its files to a folder that remains after the job.
+struct OutputCopy {
+  std::string from;                     ///< $VARIABLE/PATH: the node expands the variable
+  std::string to;                       ///< absolute, or relative to the run's directory
+  std::optional<std::int64_t> every_s;  ///< nullopt: copies only when an attempt ends
+  std::optional<std::int64_t> limit_s;  ///< the longest time for one copy
+};
+
+/// Files that any program needs; a login node fetches them.
+struct DownloadSpec {
+  std::optional<std::string> path;  ///< absolute
+  std::vector<Download> files;
 };
 
 /// Settings of the bundled trainer. The trainer has its own default for each absent setting.
@@ -117,16 +144,52 @@ struct RetrySpec {
   std::vector<std::string> on;  ///< causes of failure
   std::optional<bool> exclude_bad_nodes;
   std::optional<std::int64_t> no_progress;
+  std::optional<double> grow_mem;       ///< grow.mem: the factor by which the memory grows
+  std::optional<std::string> grow_max;  ///< grow.max: the largest memory
+};
+
+/// A check of nodes before the programs start: one of dlrun's, or a shell line of the user.
+struct PreflightCheck {
+  std::string name;  ///< "run" for a shell line
+  std::string line{};
 };
 
 struct HealthSpec {
-  std::vector<std::string> preflight;         ///< names of checks
+  std::vector<PreflightCheck> preflight;
   std::optional<std::string> hang_after;      ///< seconds, as text
   std::optional<std::string> idle_gpu_after;  ///< seconds, as text
   std::optional<std::string> idle_gpu;        ///< warn, end
   std::optional<std::string> known_bad_file;  ///< absolute
   std::optional<std::string> known_bad_for;   ///< seconds, as text
 };
+
+/// The profile of chosen ranks.
+struct ProfileSpec {
+  std::optional<std::string> tool;           ///< nsys, py-spy, perf
+  std::vector<std::string> ranks;            ///< whole numbers, as text
+  std::optional<std::string> delay, length;  ///< seconds, as text
+};
+
+/// Messages to people about the run.
+struct NotifySpec {
+  std::vector<std::string> on;                ///< occasions (common/notice.h)
+  std::optional<std::string> webhook_secret;  ///< the variable that holds the address at submission
+  std::optional<std::string> webhook_url;     ///< the address itself; shown nowhere
+  std::vector<std::string> command;
+  [[nodiscard]] bool has_webhook() const { return webhook_secret || webhook_url; }
+};
+
+/// Records of the run that other tools read.
+struct TrackSpec {
+  std::optional<bool> tensorboard;
+  std::optional<std::string> mlflow_url, mlflow_experiment;
+  std::optional<std::string> wandb_project, wandb_entity;
+  std::optional<std::string> wandb_mode;     ///< online, offline
+  std::optional<std::string> mlflow_secret;  ///< the variable that holds the token at submission
+};
+
+/// The name under which a run keeps the address of notify.webhook.url.
+inline constexpr const char* kWebhookUrlSecret = "DLRUN_WEBHOOK_URL";
 
 /// The jobs that this job waits for: names of runs, and Slurm job ids.
 struct AfterSpec {
@@ -188,6 +251,8 @@ struct SubmitSpec {
   std::optional<std::string> token_file;  ///< absolute
 };
 
+struct ComponentSpec;
+
 struct JobSpec {
   std::optional<std::string> name, site;
   /// Used only while a spec is loaded; afterwards the other members hold the inherited values.
@@ -197,15 +262,45 @@ struct JobSpec {
   Environment environment;
   ContainerSpec container;
   Launch launch;
+  DownloadSpec download;
+  std::vector<StagedData> stage;
+  std::vector<OutputCopy> outputs;
   TrainSpec train;
   CheckpointSpec checkpoint;
   RetrySpec retry;
   HealthSpec health;
+  ProfileSpec profile;
+  NotifySpec notify;
+  TrackSpec track;
   AfterSpec after;
   SweepSpec sweep;
   SubmitSpec submit;
+  std::vector<ComponentSpec> components;
+  std::optional<std::string> hetjob;  ///< auto, true, false
   std::optional<bool> code_snapshot;
   Origins origins;
+};
+
+/// The sign that a service is ready. Without http and tcp: all its ranks have joined.
+struct ReadySpec {
+  std::optional<std::string> http;  ///< a GET of this path at the service's port gets status 200
+  bool tcp = false;                 ///< the service's port accepts connections
+  std::optional<std::int64_t> timeout_s;
+};
+
+/// One of several programs of a job.
+struct ComponentSpec {
+  std::string name;
+  bool is_service = false;  ///< ended once all components that are not services are done
+  std::optional<ReadySpec> ready;
+  std::optional<std::int64_t> retry_max;
+  std::vector<std::string> after;  ///< names of components
+  std::string shares;              ///< the component whose nodes it uses; empty: nodes of its own
+  /// The values of the spec's keys that the component gives itself. `own.origins` also has the
+  /// component's other keys, as "component.after".
+  JobSpec own;
+  /// The keys that the component sets, or removes from the values that it would inherit.
+  std::vector<std::string> keys;
 };
 
 }  // namespace dlrun

@@ -10,6 +10,7 @@
 #include "common/hostlist.h"
 #include "common/quoting.h"
 #include "common/text.h"
+#include "launcher/spec/key_help.h"
 #include "launcher/spec/validate.h"
 #include "launcher/spec/value_setter.h"
 #include "launcher/spec/value_syntax.h"
@@ -304,6 +305,8 @@ void SpecBuilder::unknown_key(const Layer& layer, const YamlNode& key, const std
   }
   if (find_key(path) != nullptr || is_section(path))
     hint = "; in a file keys are nested: {section: {key: value}}";
+  if (const auto instead = instead_of_key(key.text); section.empty() && !instead.empty())
+    hint = fmt::format("; write `{}`", instead);
   if (key.text == "<<") hint = "; merge keys are not part of YAML 1.2";
   error(
       layer, key, path,

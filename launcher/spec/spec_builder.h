@@ -61,9 +61,10 @@ class SpecBuilder {
   [[nodiscard]] const std::set<std::string, std::less<>>& refused() const { return refused_; }
 
  private:
+  friend struct ComponentReader;
   friend struct ItemReader;
   friend struct ValueReader;
-  friend struct SweepSetter;
+  friend struct SweepReader;
   struct Layer {
     const YamlDocument& document;
     const SpecSource& source;
@@ -82,7 +83,7 @@ class SpecBuilder {
   /// Returns the text of a single value, with ${NAME} replaced. Fails with kInvalid if node is a
   /// list or a map; expected completes the message.
   [[nodiscard]] Result<std::string> scalar(const YamlNode& node, std::string_view expected) const;
-  /// Returns scalar() after the checks and changes of row's format.
+  /// Returns scalar(), checked and converted as row's format requires.
   [[nodiscard]] Result<std::string> text(const Layer& layer, const KeyRow& row,
                                          const YamlNode& node, std::string_view expected);
   /// Applies row's format to value: checks it, makes paths absolute, normalises times.

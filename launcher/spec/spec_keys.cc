@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "launcher/spec/keys/component_keys.h"
+#include "launcher/spec/keys/data_keys.h"
 #include "launcher/spec/keys/job_keys.h"
 #include "launcher/spec/keys/program_keys.h"
 #include "launcher/spec/keys/run_keys.h"
@@ -20,14 +22,19 @@ consteval auto joined(const KeyRow (&... groups)[kSizes]) {
   return rows;
 }
 
-constexpr auto kKeys = joined(keys::kJobKeys, keys::kProgramKeys, keys::kTrainKeys, keys::kRunKeys);
+constexpr auto kKeys = joined(keys::kJobKeys, keys::kProgramKeys, keys::kComponentKeys,
+                              keys::kDataKeys, keys::kTrainKeys, keys::kRunKeys);
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kShorthands{{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kShorthands{{
     {"environment.modules", "environment.modules.load"},
     {"environment.conda", "environment.conda.name"},
+    {"environment.uv", "environment.uv.project"},
+    {"environment.pixi", "environment.pixi.project"},
+    {"environment.uenv", "environment.uenv.images"},
     {"train.optimizer", "train.optimizer.name"},
     {"train.data", "train.data.path"},
     {"health.known_bad", "health.known_bad.for"},
+    {"profile", "profile.tool"},
 }};
 
 [[nodiscard]] bool is_below(std::string_view path, std::string_view section) {

@@ -45,7 +45,9 @@ using Field = std::variant<
     Access<std::optional<double>>, Access<std::optional<bool>>, Access<std::optional<NodeRange>>,
     Access<std::optional<Gpus>>, Access<std::vector<std::string>>, Access<NamedValues>,
     Access<std::vector<SlurmOption>>, Access<std::vector<Mount>>, Access<std::vector<SecretSource>>,
-    Access<std::vector<Download>>, Access<std::vector<SweptKey>>, Access<std::vector<SweepPoint>>>;
+    Access<std::vector<Download>>, Access<std::vector<PreflightCheck>>,
+    Access<std::vector<StagedData>>, Access<std::vector<OutputCopy>>, Access<std::vector<SweptKey>>,
+    Access<std::vector<SweepPoint>>, Access<std::vector<ComponentSpec>>>;
 
 /// The program that gets the option of a key.
 enum class KeyTarget {

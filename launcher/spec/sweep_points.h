@@ -16,10 +16,11 @@ namespace dlrun {
 inline constexpr std::uint64_t kMostSweepPoints = 10'000;
 
 /// Returns the number of combinations of the parameters; UINT64_MAX if there are more, or if a
-/// range makes them unlimited. If the sweep lists its points, returns their number.
+/// range makes them unlimited. If the sweep lists its points, returns their number. Returns 1 for a
+/// search, whose program chooses the points later.
 [[nodiscard]] std::uint64_t grid_size(const SweepSpec& sweep);
 
-/// Returns the number of points of the sweep.
+/// Returns the number of points that sweep_points() should return.
 [[nodiscard]] std::uint64_t count_points(const SweepSpec& sweep);
 
 /// Returns the points: sweep.points if given; else, if a search program chooses the points

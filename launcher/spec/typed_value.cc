@@ -15,8 +15,8 @@ using Json = nlohmann::ordered_json;
   return traits_of(row).is_text;
 }
 
-/// Returns true for keys whose values are numbers. A list of counts is stored like a list of words,
-/// in quotes.
+/// Returns true for keys with lists of whole numbers. The numbers are stored as words in quotes, so
+/// that YAML alone does not show that they are numbers.
 [[nodiscard]] bool is_count(const KeyRow* row) {
   return row != nullptr && row->format == Format::kCount;
 }

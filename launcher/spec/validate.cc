@@ -11,6 +11,7 @@
 #include "common/hostlist.h"
 #include "common/text.h"
 #include "container/container.h"
+#include "launcher/spec/component_jobs.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/rest_server.h"
@@ -38,16 +39,33 @@ std::vector<Diagnostic> Validator::run() && {
   if (spec_.name == "last")
     error("name", "name: 'last' always refers to the newest run; choose another name");
   check_exclusive_keys();
+  if (has("components"_key)) {
+    check_components();
+    return std::move(found_);
+  }
+  if (has("hetjob"_key))
+    error("hetjob"_key, "hetjob: components is missing; set it to the programs of the job");
   check_counts();
   check_nodes();
   check_gpus();
   check_partition();
   check_time();
   check_container();
+  check_environment(container_runtime(spec_, site_) != "none");
   check_launch();
   check_preset();
+  if (preset_.needs_components)
+    error(
+        "launch.preset"_key,
+        fmt::format("launch.preset: '{}' starts a server that other programs of the job use; give "
+                    "the job components (docs/components.md)",
+                    preset_.name));
   check_agent();
   check_retry();
+  check_profile();
+  check_notify();
+  check_track();
+  check_data();
   check_sweep();
   check_submit();
   return std::move(found_);
@@ -56,10 +74,8 @@ std::vector<Diagnostic> Validator::run() && {
 void Validator::add(Diagnostic::Severity severity, std::string_view key, std::string message) {
   if (refused_.contains(key)) return;
   const auto origin = spec_.origins.find(key);
-  found_.push_back(
-      {severity,
-       origin != spec_.origins.end() ? origin->second : Origin{Origin::Kind::kFile, file_, 0, 0},
-       std::move(message), "", std::string(key)});
+  found_.push_back({severity, origin != spec_.origins.end() ? origin->second : fallback_,
+                    std::move(message), "", std::string(key)});
 }
 
 void Validator::check_exclusive_keys() {
@@ -336,7 +352,7 @@ void Validator::check_pack() {
 }
 
 void Validator::check_swept_trainer_keys() {
-  if (preset_.is_trainer || sweeps_over(spec_.sweep, "launch.preset"_key)) return;
+  if (runs_trainer(loaded_) || sweeps_over(spec_.sweep, "launch.preset"_key)) return;
   std::set<std::string> reported;
   const auto check = [&](const std::string& key, const Origin& where) {
     if (!key.starts_with("train.") || !reported.insert(key).second) return;
@@ -378,7 +394,7 @@ std::vector<Diagnostic> validate(const LoadedSpec& loaded,
 }
 
 std::span<const std::pair<std::string_view, std::string_view>> exclusive_keys() {
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kExclusive{{
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 24> kExclusive{{
       {"resources.gres"_key, "resources.gpus_per_node"_key},
       {"resources.cpus_per_gpu"_key, "resources.cpus_per_task"_key},
       {"resources.mem_per_cpu"_key, "resources.mem"_key},
@@ -386,6 +402,17 @@ std::span<const std::pair<std::string_view, std::string_view>> exclusive_keys() 
       {"resources.mem_per_gpu"_key, "resources.mem_per_cpu"_key},
       {"resources.signal"_key, "checkpoint.signal_before"_key},
       {"environment.venv"_key, "environment.conda.name"_key},
+      {"environment.uv.project"_key, "environment.conda.name"_key},
+      {"environment.uv.project"_key, "environment.venv"_key},
+      {"environment.pixi.project"_key, "environment.conda.name"_key},
+      {"environment.pixi.project"_key, "environment.venv"_key},
+      {"environment.pixi.project"_key, "environment.uv.project"_key},
+      {"environment.spack"_key, "environment.conda.name"_key},
+      {"environment.spack"_key, "environment.pixi.project"_key},
+      {"environment.eessi"_key, "environment.conda.name"_key},
+      {"environment.eessi"_key, "environment.pixi.project"_key},
+      {"environment.eessi"_key, "environment.spack"_key},
+      {"environment.eessi"_key, "environment.uenv.images"_key},
       {"resources.hint"_key, "launch.cpu_bind"_key},
       {"sweep.points"_key, "sweep.parameters"_key},
       {"sweep.points"_key, "sweep.random"_key},

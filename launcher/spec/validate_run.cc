@@ -1,14 +1,16 @@
-// Checks of the container, the agent, restarts and the health of nodes.
+// Checks of the container, environments, the agent, restarts, the health of nodes, and profiles.
 
 #include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
 
+#include "common/curl_process.h"
 #include "common/text.h"
 #include "container/container.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
+#include "launcher/spec/spec_builder.h"
 #include "launcher/spec/spec_keys.h"
 #include "launcher/spec/sweep_points.h"
 #include "launcher/spec/validator.h"
@@ -56,6 +58,38 @@ void Validator::check_container() {
   }
 }
 
+void Validator::check_environment(bool has_container) {
+  constexpr std::array kEnvironments{"environment.uv.project"_key,
+                                     "environment.pixi.project"_key,
+                                     "environment.pixi.environment"_key,
+                                     "environment.spack"_key,
+                                     "environment.uenv.images"_key,
+                                     "environment.uenv.views"_key,
+                                     "environment.eessi"_key};
+  for (const char* key : kEnvironments) {
+    if (sweeps_over(spec_.sweep, key))
+      error(key, fmt::format("{}: a sweep cannot change it, because dlrun builds one environment "
+                             "for all points; submit one sweep for each environment",
+                             key));
+    if (!has(key)) continue;
+    if (has_container)
+      error(key, fmt::format("{}: the ranks run in a container, which does not have this "
+                             "environment; remove the key, or set container.runtime: none",
+                             key));
+  }
+  if (has("environment.pixi.environment"_key) && !has("environment.pixi.project"_key))
+    error("environment.pixi.environment"_key,
+          "environment.pixi.environment needs environment.pixi.project, the project's folder");
+  if (has("environment.uenv.views"_key) && !has("environment.uenv.images"_key))
+    error("environment.uenv.views"_key,
+          "environment.uenv.views needs environment.uenv.images, the images with these views");
+  if (spec_.environment.uv_project && spec_.code_snapshot.value_or(false))
+    warn("environment.uv.project"_key,
+         fmt::format("environment.uv.project: uv installs a package of the project from {}, not "
+                     "from the copy of the code (code.snapshot)",
+                     printable(*spec_.environment.uv_project)));
+}
+
 void Validator::check_agent() {
   if (spec_.launch.agent.value_or(true)) return;
   if (preset_.trusted) {
@@ -95,11 +129,16 @@ void Validator::check_retry() {
       error("launch.agent"_key,
             "launch.agent: false: only the agent can check a node (health.preflight)");
   }
+  check_grow();
   check_spare_nodes();
   check_known_bad();
   const auto& checks = spec_.health.preflight;
-  const bool has_nccl = std::find(checks.begin(), checks.end(), "nccl") != checks.end();
-  if (has_nccl && std::find(checks.begin(), checks.end(), "gloo") != checks.end()) {
+  const auto wants = [&](std::string_view name) {
+    return std::any_of(checks.begin(), checks.end(),
+                       [&](const PreflightCheck& check) { return check.name == name; });
+  };
+  const bool has_nccl = wants("nccl");
+  if (has_nccl && wants("gloo")) {
     error("health.preflight"_key,
           "health.preflight: nccl and gloo are the same check, with and without GPUs; name one");
   } else if (has_nccl && !may_have_gpus(spec_)) {
@@ -107,6 +146,11 @@ void Validator::check_retry() {
           "health.preflight: nccl needs GPUs, but the job requests none "
           "(resources.gpus_per_node); use gloo, the same check without GPUs");
   }
+  if (wants("binding") && !may_have_gpus(spec_))
+    error("health.preflight"_key,
+          "health.preflight: binding needs GPUs, but the job requests none "
+          "(resources.gpus_per_node)");
+  if (wants("fabric")) check_fabric(has_nccl || wants("gloo"));
   if (preset_.is_trainer && spec_.checkpoint.keep == 0 && wants_retry(spec_))
     warn("checkpoint.keep"_key,
          "checkpoint.keep is 0, so that no checkpoint is saved: a restarted run (retry) begins at "
@@ -115,6 +159,165 @@ void Validator::check_retry() {
   if (const auto after = parse_duration(spec_.health.hang_after.value_or("60"));
       after && *after < 1)
     error("health.hang_after"_key, "health.hang_after is 0 s: every run would hang");
+}
+
+void Validator::check_grow() {
+  const RetrySpec& r = spec_.retry;
+  constexpr const char *kMem = "retry.grow.mem"_key, *kMax = "retry.grow.max"_key;
+  if (!r.grow_mem) {
+    if (r.grow_max && !refused_.contains(kMem))
+      error(kMax, "retry.grow.max needs retry.grow.mem, the factor by which the memory grows");
+    return;
+  }
+  if (!r.grow_max) {
+    if (!refused_.contains(kMax))
+      error(kMem, "retry.grow.mem needs retry.grow.max, the largest memory of the job");
+    return;
+  }
+  const auto causes = retry_causes(spec_);
+  if (!wants_retry(spec_) || std::find(causes.begin(), causes.end(), "oom") == causes.end())
+    error(kMem, "retry.grow.mem: only a restart after oom gets more memory; add oom to retry.on");
+  const Resources& wanted = spec_.resources;
+  const auto& first = wanted.mem ? wanted.mem : wanted.mem_per_cpu;
+  const auto start = memory_mib(first.value_or("0")), most = memory_mib(*r.grow_max);
+  if (!start)
+    return error(kMem,
+                 "retry.grow.mem needs resources.mem or resources.mem_per_cpu, the memory from "
+                 "which it grows");
+  if (!most || *most <= *start)
+    error(kMax, fmt::format("retry.grow.max is {}, which is not more than {}, the memory that the "
+                            "job has at first",
+                            *r.grow_max, *first));
+}
+
+void Validator::check_profile() {
+  const ProfileSpec& p = spec_.profile;
+  if (!has("profile.tool"_key)) {
+    for (const char* key : {"profile.ranks"_key, "profile.delay"_key, "profile.for"_key}) {
+      if (has(key)) error(key, fmt::format("{} needs profile.tool: nsys, py-spy or perf", key));
+    }
+    return;
+  }
+  if (!spec_.launch.agent.value_or(true))
+    error("launch.agent"_key, "launch.agent: false: only the agent can profile ranks (profile)");
+  if (parse_duration(p.length.value_or("1")) == 0)
+    error("profile.for"_key, "profile.for is 0 s: the profile would be empty");
+  const Resources& r = spec_.resources;
+  const auto per_node = ranks_per_node(spec_);
+  const auto size = r.ntasks ? r.ntasks
+                    : per_node && (!r.nodes || r.nodes->min == r.nodes->max)
+                        ? std::optional(*per_node * (r.nodes ? r.nodes->min : 1))
+                        : std::nullopt;
+  for (const std::string& text : p.ranks) {
+    const auto rank = parse_int(text);
+    if (!rank || *rank < 0) {
+      error("profile.ranks"_key,
+            fmt::format("profile.ranks: '{}' is not the number of a rank", printable(text)));
+    } else if (size && *rank >= *size) {
+      error("profile.ranks"_key, fmt::format("profile.ranks: there is no rank {}; the job has the "
+                                             "ranks 0 to {}",
+                                             *rank, *size - 1));
+    }
+  }
+  if (p.tool == "nsys" && has("checkpoint.signal_before"_key))
+    error("profile.tool"_key,
+          "profile.tool: nsys starts the program itself, so it would get the signal of "
+          "checkpoint.signal_before instead of the program; remove one of them, or use perf or "
+          "py-spy");
+}
+
+void Validator::check_secret_name(std::string_view key, const std::string& name,
+                                  std::string_view content) {
+  // The message does not show the text, because it may be the secret by mistake.
+  if (!is_variable_name(name)) {
+    error(key, fmt::format("{} is the name of a variable that holds {}; this value cannot be such "
+                           "a name",
+                           key, content));
+  } else if (has("environment.vars." + name)) {
+    error(key,
+          fmt::format("{} is a secret; remove it from environment.vars, which the script shows",
+                      name));
+  }
+}
+
+void Validator::check_webhook() {
+  const NotifySpec& n = spec_.notify;
+  constexpr const char* kSecret = "notify.webhook.secret"_key;
+  constexpr const char* kUrl = "notify.webhook.url"_key;
+  if (has(kSecret) && has(kUrl))
+    return error(kSecret, fmt::format("{} and {} exclude each other", kSecret, kUrl));
+  if (n.webhook_secret) check_secret_name(kSecret, *n.webhook_secret, "the address");
+  if (!n.webhook_url) return;
+  if (const auto why = why_not_address(*n.webhook_url); !why.empty())
+    error(kUrl, fmt::format("notify.webhook.url: {}", why));
+  const auto origin = spec_.origins.find(std::string_view(kUrl));
+  if (origin != spec_.origins.end() && origin->second.kind == Origin::Kind::kSet)
+    error(kUrl,
+          "notify.webhook.url: other users can see the arguments of a command; write the address "
+          "into the spec, or use notify.webhook.secret");
+}
+
+void Validator::check_track() {
+  const TrackSpec& t = spec_.track;
+  constexpr const char* kUrl = "track.mlflow.url"_key;
+  constexpr const char* kSecret = "track.mlflow.secret"_key;
+  constexpr const char* kProject = "track.wandb.project"_key;
+  if (!spec_.launch.agent.value_or(true) &&
+      (t.tensorboard.value_or(false) || has(kUrl) || has(kProject)))
+    error("launch.agent"_key, "launch.agent: false: only the agent knows the run (track)");
+  if (!has(kProject)) {
+    for (const char* key : {"track.wandb.entity"_key, "track.wandb.mode"_key}) {
+      if (has(key)) error(key, fmt::format("{} needs {}", key, kProject));
+    }
+  }
+  if (!has(kUrl)) {
+    for (const char* key : {"track.mlflow.experiment"_key, kSecret}) {
+      if (has(key)) error(key, fmt::format("{} needs {}", key, kUrl));
+    }
+  }
+  if (t.mlflow_url) {
+    if (const auto why = why_not_address(*t.mlflow_url); !why.empty())
+      error(kUrl, fmt::format("{}: {}", kUrl, why));
+    if (t.mlflow_url->find_first_of("?#") != std::string::npos)
+      error(kUrl, fmt::format("{}: the address of the server has no '?' and no '#'", kUrl));
+    if (t.mlflow_url->starts_with("http://") && t.mlflow_secret)
+      warn(kUrl, fmt::format("{}: the token of {} is sent without encryption; use https://", kUrl,
+                             kSecret));
+  }
+  if (t.mlflow_secret) check_secret_name(kSecret, *t.mlflow_secret, "the token");
+}
+
+void Validator::check_notify() {
+  const NotifySpec& n = spec_.notify;
+  constexpr std::array kKeys{"notify.on"_key, "notify.webhook.secret"_key, "notify.webhook.url"_key,
+                             "notify.command"_key};
+  const auto given =
+      std::find_if(kKeys.begin(), kKeys.end(), [&](const char* k) { return has(k); });
+  if (given == kKeys.end()) return;
+  if (!spec_.launch.agent.value_or(true))
+    error("launch.agent"_key, "launch.agent: false: only the agent can send messages (notify)");
+  check_webhook();
+  if (has("notify.on"_key) && n.on.empty() && !refused_.contains("notify.on"_key))
+    error("notify.on"_key, "notify.on names no occasion; remove notify to send no messages");
+  if (has("notify.command"_key) && (n.command.empty() || n.command.front().empty()))
+    error("notify.command"_key, "notify.command names no program");
+  if (!has("notify.webhook.secret"_key) && !has("notify.webhook.url"_key) &&
+      !has("notify.command"_key))
+    error(*given, fmt::format("{} needs notify.webhook or notify.command, which send the messages",
+                              *given));
+}
+
+void Validator::check_fabric(bool has_collective) {
+  const SiteFabric& fabric = site_fabric(spec_, site_);
+  if (!fabric.is_given())
+    return warn("health.preflight"_key,
+                fmt::format("health.preflight: fabric: site '{}' names no figures, so only ports "
+                            "without a subnet manager are found; docs/sites.md explains `fabric`",
+                            site_.name));
+  if ((fabric.all_reduce || fabric.node_all_reduce) && !has_collective)
+    warn("health.preflight"_key,
+         "health.preflight: fabric measures the speed of all-reduce only together with nccl or "
+         "gloo; add one of them");
 }
 
 void Validator::check_idle_gpu() {

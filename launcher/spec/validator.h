@@ -2,12 +2,14 @@
 // The checks that involve several keys, as members of one class. Only launcher/spec/validate*.cc
 // include this file.
 
+#include <cstddef>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "launcher/spec/component_layout.h"
 #include "launcher/spec/load.h"
 
 namespace dlrun {
@@ -15,7 +17,8 @@ namespace dlrun {
 class Validator {
  public:
   Validator(const LoadedSpec& loaded, const std::set<std::string, std::less<>>& refused)
-      : spec_(loaded.spec),
+      : loaded_(loaded),
+        spec_(loaded.spec),
         site_(loaded.site),
         preset_(loaded.preset),
         file_(loaded.file),
@@ -57,13 +60,61 @@ class Validator {
   void check_swept_trainer_keys();
   void check_submit();
 
-  // validate_run.cc: container, agent, retry and health
+  // validate_components.cc: components and hetjob
+  /// Makes all checks of a spec with components, and those of each component.
+  void check_components();
+  /// Refuses keys of the whole job that a job with components cannot have.
+  void check_component_job();
+  void check_component_names();
+  void check_roles(std::size_t index, const LoadedSpec& job);
+  void check_port(std::size_t index, const LoadedSpec& job);
+  /// Refuses a second trainer: train and checkpoint are keys of the whole spec, so that both would
+  /// use one checkpoint folder.
+  void check_trainers(const std::vector<LoadedSpec>& jobs);
+  void check_step_options(std::size_t index, const LoadedSpec& job);
+  void check_after_names();
+  void check_shares(const std::vector<LoadedSpec>& jobs);
+  /// Refuses a name of a component that no component has.
+  void check_known_component(std::size_t index, std::string_view key, const std::string& name);
+  void check_hetjob(const ComponentLayout& layout);
+  void check_nodes_of_components(const ComponentLayout& layout);
+  /// Checks the nodes that several components share.
+  void check_shared_nodes(const std::vector<LoadedSpec>& jobs, const NodeGroup& group);
+  /// Makes the checks of a job with a single program for each component.
+  void check_parts(const std::vector<LoadedSpec>& jobs);
+  /// Adds a finding about a component's key, such as "after".
+  void add_of_component(Diagnostic::Severity severity, std::size_t index, std::string_view key,
+                        std::string_view message);
+  void refuse_component(std::size_t index, std::string_view key, std::string_view message) {
+    add_of_component(Diagnostic::Severity::kError, index, key, message);
+  }
+
+  // validate_run.cc: container, environment, agent, retry, health and profile
   void check_container();
+  /// Refuses an environment in a container, an environment that a sweep changes, and one that lacks
+  /// a key. has_container: true if every rank runs in a container.
+  void check_environment(bool has_container);
   void check_agent();
+  /// Checks retry and health.
   void check_retry();
+  void check_grow();
+  void check_profile();
+  void check_notify();
+  void check_webhook();
+  /// Checks the name of a secret that lead reads. content: "the address".
+  void check_secret_name(std::string_view key, const std::string& name, std::string_view content);
+  void check_track();
   void check_idle_gpu();
+  /// has_collective: health.preflight also has nccl or gloo.
+  void check_fabric(bool has_collective);
   void check_spare_nodes();
   void check_known_bad();
+
+  // validate_data.cc: download, stage and outputs
+  void check_data();
+  void check_download_section();
+  /// Warns if a container may not have the node's disk that stage and outputs name.
+  void check_node_disk();
 
   // validate_train.cc: launch and train
   void check_preset();
@@ -74,11 +125,14 @@ class Validator {
   void check_images();
   void check_downloads();
 
+  const LoadedSpec& loaded_;
   const JobSpec& spec_;
   const SiteProfile& site_;
   const Preset& preset_;
   const std::string& file_;
   const std::set<std::string, std::less<>>& refused_;
+  /// The place of findings about keys that the spec does not set.
+  Origin fallback_{Origin::Kind::kFile, file_, 0, 0};
   std::vector<Diagnostic> found_;
 };
 

@@ -98,6 +98,10 @@ NamedValues entries_yaml(const KeyRow& row, const JobSpec& spec) {
   });
 }
 
+void copy_value(const KeyRow& row, const JobSpec& from, JobSpec& to) {
+  visit_type(row, [&](auto, auto member) { member(to) = value_of(member, from); });
+}
+
 void set_value(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source,
                const KeyRow& row, const YamlNode& node) {
   const ValueReader in{builder, {document, source}, row, node};

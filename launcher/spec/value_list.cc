@@ -1,4 +1,5 @@
-// Values that are lists: words, mounts, secrets, downloads, and the keys and points of a sweep.
+// Values that are lists: words, mounts, secrets, downloads, checks of nodes, and the keys and
+// points of a sweep.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -6,7 +7,7 @@
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/own_parameters.h"
 #include "launcher/spec/schema_parts.h"
-#include "launcher/spec/sweep_setter.h"
+#include "launcher/spec/sweep_reader.h"
 #include "launcher/spec/value_type.h"
 #include "launcher/spec/yaml_text.h"
 
@@ -189,12 +190,56 @@ OptionText Downloads::yaml(const std::vector<Download>& value) {
   });
 }
 
+// Checks before the programs start
+
+using Checks = ValueType<std::vector<PreflightCheck>>;
+
+void Checks::set(const ValueReader& in, Access<std::vector<PreflightCheck>> member) {
+  std::vector<PreflightCheck> checks;
+  bool is_fine = true;
+  const auto add = [&](const YamlNode& item) {
+    auto check = in.items().preflight(item);
+    if (check) {
+      checks.push_back(std::move(*check));
+    } else {
+      in.refuse(check.error(), &item);
+      is_fine = false;
+    }
+  };
+  if (in.node.kind == YamlNode::Kind::kSequence) {
+    for (YamlId id : in.node.items) add(in.layer.document.at(id));
+  } else {
+    add(in.node);
+  }
+  if (is_fine) in.put(member, Result<std::vector<PreflightCheck>>(std::move(checks)));
+}
+
+ValueJson Checks::schema(const KeyRow& row) {
+  const ValueJson map{{"type", "object"},
+                      {"properties", {{"run", scalar(kPrintable)}}},
+                      {"required", {"run"}},
+                      {"additionalProperties", false}};
+  const ValueJson item = any_of({formatted(row), map});
+  return any_of({list_of(item), item});
+}
+
+std::string Checks::description(const KeyRow& row) {
+  return fmt::format("list, or one value: one of: {}, or {{run: SHELL LINE}}", row.choices);
+}
+
+OptionText Checks::yaml(const std::vector<PreflightCheck>& value) {
+  return flow_list(value, [](const PreflightCheck& check) {
+    return check.line.empty() ? yaml_string(check.name)
+                              : fmt::format("{{\"run\": {}}}", yaml_string(check.line));
+  });
+}
+
 // Keys and points of a sweep
 
 using SweptKeys = ValueType<std::vector<SweptKey>>;
 
 void SweptKeys::set(const ValueReader& in, Access<std::vector<SweptKey>> member) {
-  if (auto keys = SweepSetter{in.builder, in.layer, in.row}.parameters(in.node))
+  if (auto keys = SweepReader{in.builder, in.layer, in.row}.parameters(in.node))
     in.put(member, Result<std::vector<SweptKey>>(std::move(*keys)));
 }
 
@@ -244,7 +289,7 @@ OptionText SweptKeys::yaml(const std::vector<SweptKey>& value) {
 using Points = ValueType<std::vector<SweepPoint>>;
 
 void Points::set(const ValueReader& in, Access<std::vector<SweepPoint>> member) {
-  if (auto points = SweepSetter{in.builder, in.layer, in.row}.points(in.node))
+  if (auto points = SweepReader{in.builder, in.layer, in.row}.points(in.node))
     in.put(member, Result<std::vector<SweepPoint>>(std::move(*points)));
 }
 

@@ -40,7 +40,7 @@ constexpr std::array<OwnOption, 24> kOwnSbatchOptions{{
     {"wait", "use dlrun submit --watch"},
     {"wrap", "dlrun writes the script"},
     {"kill-on-bad-exit", "it is an option of srun"},
-    {"het-group", "heterogeneous jobs are not supported"},
+    {"het-group", "use components"},
     {"dependency", "use after: {ok: [RUN]}"},
     {"hold", "no command of dlrun releases a held job"},
     {"uid", "a job runs as the user who submits it"},

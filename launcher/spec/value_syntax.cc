@@ -104,6 +104,23 @@ Result<std::int64_t> parse_duration(std::string_view text) {
   return *seconds;
 }
 
+Result<std::int64_t> parse_age(std::string_view text) {
+  const auto refuse = [&] {
+    return fail(Errc::kUsage, "'{}' is not an age; write a number and its unit: 30d, 12h, 2w",
+                printable(text));
+  };
+  const bool has_digit_first = !text.empty() && text.front() >= '0' && text.front() <= '9';
+  if (!has_digit_first || parse_int(text)) return refuse();
+  if (text.ends_with('w')) {
+    constexpr std::int64_t kWeek = 7 * 24 * 3600;
+    constexpr std::int64_t kMostWeeks = 520;
+    const auto weeks = parse_int(text.substr(0, text.size() - 1));
+    return weeks && *weeks <= kMostWeeks ? Result<std::int64_t>(*weeks * kWeek) : refuse();
+  }
+  const auto seconds = parse_duration(text);
+  return seconds ? seconds : refuse();
+}
+
 Result<> check_memory(std::string_view text) {
   std::string_view digits = text;
   if (!digits.empty() && std::string_view("KMGTkmgt").find(digits.back()) != std::string_view::npos)

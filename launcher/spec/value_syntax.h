@@ -24,6 +24,10 @@ namespace dlrun {
 /// dlrun's forms. Fails with kInvalid above 10 years.
 [[nodiscard]] Result<std::int64_t> parse_duration(std::string_view text);
 
+/// Parses the age of a run, such as 30d, 12h or 2w, and returns seconds. Fails with kUsage for any
+/// other text, and for a number without a unit, which could mean anything from seconds to days.
+[[nodiscard]] Result<std::int64_t> parse_age(std::string_view text);
+
 /// Checks a memory size in Slurm's units: digits and at most one of K M G T, perhaps followed by B.
 /// 0 means all memory of a node.
 [[nodiscard]] Result<> check_memory(std::string_view text);

@@ -139,6 +139,33 @@ struct ValueType<std::vector<Download>> : StructuredValue<std::vector<Download>>
 };
 
 template <>
+struct ValueType<std::vector<PreflightCheck>> : StructuredValue<std::vector<PreflightCheck>> {
+  static constexpr ValueTraits kTraits{.is_text = true};
+  static void set(const ValueReader& in, Access<std::vector<PreflightCheck>> member);
+  [[nodiscard]] static ValueJson schema(const KeyRow& row);
+  [[nodiscard]] static std::string description(const KeyRow& row);
+  [[nodiscard]] static OptionText yaml(const std::vector<PreflightCheck>& value);
+};
+
+template <>
+struct ValueType<std::vector<StagedData>> : StructuredValue<std::vector<StagedData>> {
+  static constexpr ValueTraits kTraits{};
+  static void set(const ValueReader& in, Access<std::vector<StagedData>> member);
+  [[nodiscard]] static ValueJson schema(const KeyRow& row);
+  [[nodiscard]] static std::string description(const KeyRow& row);
+  [[nodiscard]] static OptionText yaml(const std::vector<StagedData>& value);
+};
+
+template <>
+struct ValueType<std::vector<OutputCopy>> : StructuredValue<std::vector<OutputCopy>> {
+  static constexpr ValueTraits kTraits{};
+  static void set(const ValueReader& in, Access<std::vector<OutputCopy>> member);
+  [[nodiscard]] static ValueJson schema(const KeyRow& row);
+  [[nodiscard]] static std::string description(const KeyRow& row);
+  [[nodiscard]] static OptionText yaml(const std::vector<OutputCopy>& value);
+};
+
+template <>
 struct ValueType<std::vector<SweptKey>> : StructuredValue<std::vector<SweptKey>> {
   static constexpr ValueTraits kTraits{.is_map = true};
   static void set(const ValueReader& in, Access<std::vector<SweptKey>> member);
@@ -154,6 +181,15 @@ struct ValueType<std::vector<SweepPoint>> : StructuredValue<std::vector<SweepPoi
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
   [[nodiscard]] static std::string description(const KeyRow& row);
   [[nodiscard]] static OptionText yaml(const std::vector<SweepPoint>& value);
+};
+
+template <>
+struct ValueType<std::vector<ComponentSpec>> : StructuredValue<std::vector<ComponentSpec>> {
+  static constexpr ValueTraits kTraits{.set_form = "[{name: NAME, ...}, ...]"};
+  static void set(const ValueReader& in, Access<std::vector<ComponentSpec>> member);
+  [[nodiscard]] static ValueJson schema(const KeyRow& row);
+  [[nodiscard]] static std::string description(const KeyRow& row);
+  [[nodiscard]] static OptionText yaml(const std::vector<ComponentSpec>& value);
 };
 
 template <>

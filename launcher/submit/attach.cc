@@ -19,10 +19,26 @@
 namespace dlrun {
 namespace {
 
+/// Returns the part of a heterogeneous job that has the node; nullopt for other jobs.
+std::optional<std::int64_t> part_with(const JobReport& report, const std::string& node) {
+  for (const auto& [part, list] : report.nodes_of_parts) {
+    const auto nodes = expand_hostlist(list);
+    if (nodes && std::find(nodes->begin(), nodes->end(), node) != nodes->end()) return part;
+  }
+  return std::nullopt;
+}
+
 /// Returns the job and the node. Fails with kUsage if the run has no running job.
 Result<AttachTarget> target_of(const IndexEntry& run, const RunStatus& status,
                                const std::string& wanted) {
-  if (status.job.cluster == kLocalCluster) {
+  const bool is_local = status.job.cluster == kLocalCluster;
+  if (const auto& claim = status.facts.claim; is_local && claim && is_slurm_job_id(claim->job.id)) {
+    return fail(Errc::kUsage,
+                "{0}: runs in the allocation of job {1}, which is not the run's own; `srun "
+                "--jobid={1} --overlap --pty bash` opens a shell in it",
+                run.id, claim->job.id);
+  }
+  if (is_local) {
     return fail(Errc::kUsage,
                 "{}: runs without Slurm on {}; use any shell there, and open its ports there at "
                 "127.0.0.1",
@@ -41,8 +57,9 @@ Result<AttachTarget> target_of(const IndexEntry& run, const RunStatus& status,
   if (!wanted.empty() && std::find(nodes->begin(), nodes->end(), wanted) == nodes->end()) {
     return fail(Errc::kUsage, "--node {}: the job runs on {}", printable(wanted), printable(list));
   }
-  return AttachTarget{status.job.id, wanted.empty() ? nodes->front() : wanted, status.job.cluster,
-                      std::nullopt};
+  const std::string& node = wanted.empty() ? nodes->front() : wanted;
+  return AttachTarget{status.job.id, node, status.job.cluster, std::nullopt,
+                      part_with(*status.facts.report, node)};
 }
 
 /// Returns the job id that srun accepts. For a task of an array ("12_3"), asks squeue for the
@@ -75,8 +92,8 @@ std::optional<std::int64_t> cpus_of(const Env& env, const AttachTarget& target) 
 
 }  // namespace
 
-Result<IndexEntry> find_entered_run(const Context& context, const std::string& text,
-                                    std::string_view advice) {
+Result<IndexEntry> find_run_to_enter(const Context& context, const std::string& text,
+                                     std::string_view advice) {
   DLRUN_TRY_ASSIGN(auto run, find_run(context.env, context.current_dir, text));
   DLRUN_TRY(require_own(run.id, run.path, "entered"));
   if (is_sweep(run.path))
@@ -113,8 +130,8 @@ Result<AttachTarget> job_target(const Env& env, const IndexEntry& run, const Run
   return target;
 }
 
-Result<AttachTarget> attach_target(const Env& env, const IndexEntry& run, const RunStatus& status,
-                                   const std::string& node) {
+Result<AttachTarget> target_with_cpus(const Env& env, const IndexEntry& run,
+                                      const RunStatus& status, const std::string& node) {
   auto target = job_target(env, run, status, node);
   if (target) target->cpus = cpus_of(env, *target);
   return target;

@@ -19,8 +19,8 @@ namespace dlrun {
 
 /// Returns the run that `text` names, for a command that enters its job. Fails with kUsage for
 /// another user's run, and for a sweep. advice: what the user can do with a point of a sweep.
-[[nodiscard]] Result<IndexEntry> find_entered_run(const Context& context, const std::string& text,
-                                                  std::string_view advice = "name one point");
+[[nodiscard]] Result<IndexEntry> find_run_to_enter(const Context& context, const std::string& text,
+                                                   std::string_view advice = "name one point");
 
 /// Makes the plan of an existing run again. If the run's script contains no spec, reports a note
 /// and returns an empty plan. Fails if the spec can no longer be read or planned.
@@ -35,8 +35,9 @@ namespace dlrun {
 
 /// Does the same as job_target(), and also sets the number of the job's CPUs on the node if Slurm
 /// reports it.
-[[nodiscard]] Result<AttachTarget> attach_target(const Env& env, const IndexEntry& run,
-                                                 const RunStatus& status, const std::string& node);
+[[nodiscard]] Result<AttachTarget> target_with_cpus(const Env& env, const IndexEntry& run,
+                                                    const RunStatus& status,
+                                                    const std::string& node);
 
 /// Returns the folder of runs that holds the run, or the sweep of the point.
 [[nodiscard]] std::filesystem::path runs_folder_of(const std::filesystem::path& run);

@@ -31,6 +31,13 @@ Result<Cancelled> cancel_one(RunInspector& inspector, const IndexEntry& run) {
   if (status.job.id.empty())
     return fail(status.is_last_known ? Errc::kUnavailable : Errc::kNotFound, "{}: {}", run.id,
                 status.detail);
+  // Slurm takes some seconds to end the processes of a job.
+  const bool is_ending = status.facts.report && status.facts.report->state == "COMPLETING";
+  if (is_ending && is_marked_cancelled(run.path)) {
+    cancelled.remark = fmt::format("job {} was cancelled before, and its processes are being ended",
+                                   status.job.id);
+    return cancelled;
+  }
   DLRUN_TRY(refuse_shared_job(run, status));
   auto done = inspector.executor_of(status.facts).cancel(status.job, token_of(status.facts));
   if (!done) return within(run.id, done.error());

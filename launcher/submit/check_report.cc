@@ -2,9 +2,12 @@
 
 #include <utility>
 
+#include "common/files.h"
 #include "common/subprocess.h"
+#include "common/text.h"
 #include "launcher/runs/run_directory.h"
 #include "launcher/runs/tools.h"
+#include "launcher/submit/script_file.h"
 
 namespace dlrun {
 namespace {
@@ -27,6 +30,13 @@ Result<std::string> ask_slurm(const Context& context, RunInspector& inspector, c
 
 Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
                                      RunInspector& inspector, const SpecOptions& options) {
+  const auto text = read_file(context.current_dir / options.file, kScriptLimitBytes);
+  if (text && is_script(*text)) {
+    return fail(Errc::kUsage,
+                "{0}: is a job script and not a spec. `dlrun submit {0}` submits it as it is, and "
+                "`dlrun submit {0} --test-only` asks Slurm whether it would accept it",
+                printable(options.file));
+  }
   DLRUN_TRY_ASSIGN(auto job, make_job_of_spec(context, reporter, options));
   CheckReport report;
   report.has_slurm = job.settings.server || find_program("sbatch", context.env);

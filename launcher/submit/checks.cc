@@ -11,6 +11,7 @@
 #include "launcher/runs/run_directory.h"
 #include "launcher/submit/dependencies.h"
 #include "launcher/submit/downloads.h"
+#include "launcher/submit/environments.h"
 #include "launcher/submit/job_secrets.h"
 #include "launcher/submit/known_bad.h"
 #include "launcher/submit/slurm_options.h"
@@ -63,7 +64,8 @@ Result<> read_secrets(Work& work) {
   const Job& job = work.job;
   DLRUN_TRY_ASSIGN(work.job.settings.secrets,
                    work.is_spec()
-                       ? secrets_of_spec(work.context, job.experiment->loaded)
+                       ? secrets_of_spec(work.context, job.experiment->loaded,
+                                         work.stage != CheckStage::kSession)
                        : secrets_of_script(work.context, job.requests.secrets,
                                            job.experiment ? job.experiment->plan.secrets
                                                           : std::vector<SecretSource>()));
@@ -114,15 +116,36 @@ Result<> find_missing_downloads(Work& work) {
   return {};
 }
 
+/// Refuses an environment whose tool is missing. The job of a run that is repeated has no spec if
+/// its script needs none.
+Result<> look_for_tools(Work& work) {
+  if (!work.job.experiment) return {};
+  return check_environments(work.context, *work.job.experiment);
+}
+
 Result<> look_for_files(Work& work) {
   if (!work.job.experiment) return {};
   // `dlrun submit --test-only` of a sweep only asks Slurm about the first array.
   if (work.stage == CheckStage::kTestOnly && work.sweep != nullptr) return {};
   const LoadedSpec& loaded = work.job.experiment->loaded;
-  const auto missing =
+  auto missing =
       work.stage == CheckStage::kLocalRun ? check_files(loaded) : preflight(work.context, loaded);
+  const auto is_error = [](const Diagnostic& one) {
+    return one.severity == Diagnostic::Severity::kError;
+  };
+  if (std::any_of(missing.begin(), missing.end(), is_error))
+    return fail(Errc::kInvalid, std::move(missing));
   work.reporter.diagnostics(missing);
   work.found.warnings = missing.size();
+  return {};
+}
+
+/// Notes that a session starts no agent that would copy data.
+Result<> note_uncopied_data(Work& work) {
+  if (!work.job.experiment) return {};
+  const JobSpec& spec = work.job.experiment->loaded.spec;
+  if (!spec.stage.empty() || !spec.outputs.empty())
+    work.reporter.note("a session copies no data to or from its nodes (stage, outputs)");
   return {};
 }
 
@@ -150,6 +173,28 @@ Result<> check_request(Work& work) {
                                                 "TOKEN", job.script));
   request.keys = keys_of_options(job);
   return work.inspector.executor_of(job.settings.server).check(request);
+}
+
+/// Refuses a session in a heterogeneous job: salloc would allocate the first part only.
+Result<> check_session_parts(Work& work) {
+  if (work.job.experiment->plan.parts.empty()) return {};
+  return fail(Errc::kUsage,
+              "{}: the components make a heterogeneous job, and a session can have only one "
+              "allocation. Submit the job and use `dlrun attach`, or give hetjob=false",
+              work.job.experiment->loaded.file);
+}
+
+/// Asks Slurm about a heterogeneous job before the job is queued. sbatch accepts a part that no
+/// node can run; the job would then wait for ever and block the queue behind it.
+Result<> ask_about_parts(Work& work) {
+  const Job& job = work.job;
+  if (work.sweep != nullptr || job.settings.server || !het_line(job.script)) return {};
+  const auto verdict = work.inspector.executor_of(job.settings.server)
+                           .test(test_request(work.context, job.settings, job.script));
+  if (verdict) return {};
+  return fail(verdict.error().code,
+              "{}: nothing was submitted, because Slurm cannot start every component now: {}",
+              job.file.empty() ? job.name : job.file, verdict.error().message);
 }
 
 Result<> find_folders_of_logs(Work& work) {
@@ -181,20 +226,26 @@ constexpr unsigned kQueued = CheckStage::kCheckReport | CheckStage::kSubmission 
 
 constexpr Row kRows[] = {
     {static_cast<unsigned>(CheckStage::kSessionPlan), check_session_gpus},
+    {static_cast<unsigned>(CheckStage::kSessionPlan), check_session_parts},
     {CheckStage::kCheckReport | CheckStage::kSubmission | CheckStage::kTestOnly |
          CheckStage::kSessionPlan,
      check_options},
     {kQueued | CheckStage::kResubmission | CheckStage::kSession | CheckStage::kLocalRun,
      read_secrets},
     {static_cast<unsigned>(CheckStage::kSession), check_carried_secrets},
+    {static_cast<unsigned>(CheckStage::kSession), note_uncopied_data},
     {kQueued | CheckStage::kResubmission | CheckStage::kSession, find_dependencies},
     {kQueued | CheckStage::kResubmission | CheckStage::kSession, avoid_bad_nodes},
     {static_cast<unsigned>(CheckStage::kCheckReport), find_missing_downloads},
     {CheckStage::kCheckReport | CheckStage::kSubmission | CheckStage::kTestOnly |
          CheckStage::kLocalRun,
      look_for_files},
+    {CheckStage::kCheckReport | CheckStage::kSubmission | CheckStage::kTestOnly |
+         CheckStage::kResubmission | CheckStage::kSession | CheckStage::kLocalRun,
+     look_for_tools},
     {CheckStage::kSubmission | CheckStage::kTestOnly, note_copy_of_code},
     {CheckStage::kSubmission | CheckStage::kResubmission, check_request},
+    {CheckStage::kSubmission | CheckStage::kResubmission, ask_about_parts},
     {CheckStage::kCheckReport | CheckStage::kSubmission | CheckStage::kTestOnly |
          CheckStage::kResubmission,
      find_folders_of_logs},

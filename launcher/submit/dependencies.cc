@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/quoting.h"
 #include "common/text.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/resolve.h"
@@ -117,6 +118,14 @@ Result<std::optional<std::string>> dependency_on_run(const Context& context,
   return std::optional(one.type + ":" + status.job.id);
 }
 
+/// Returns the command that submits the job without a dependency on runs that are gone, to be
+/// added to a message; "" if the dependency is not from a file.
+std::string command_without(const Origin& where, const std::string& key) {
+  if (where.kind != Origin::Kind::kFile) return {};
+  return fmt::format(". `dlrun submit {} --set {}=null` submits the job without waiting",
+                     shell_quote(where.source), key);
+}
+
 /// Returns the job ids in "afterok:12:13_4+5,afterany:14?singleton".
 std::vector<std::string> ids_of(std::string_view dependency) {
   std::vector<std::string> ids;
@@ -207,8 +216,10 @@ Result<std::optional<std::string>> dependency_of(
     if (part) continue;
     const auto origin = loaded.spec.origins.find(one.key);
     const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
+    const bool is_gone = part.error().code == Errc::kNotFound;
     wrong.push_back({Diagnostic::Severity::kError, where,
-                     fmt::format("{}: {}", one.key, part.error().message),
+                     fmt::format("{}: {}{}", one.key, part.error().message,
+                                 is_gone ? command_without(where, one.key) : ""),
                      line_under(loaded, where)});
   }
   if (!wrong.empty()) return fail(Errc::kInvalid, std::move(wrong));

@@ -6,20 +6,35 @@
 #include "common/interrupt.h"
 #include "common/text.h"
 #include "launcher/executors/downloader.h"
+#include "launcher/spec/component_jobs.h"
 #include "launcher/spec/diagnostic_text.h"
 #include "launcher/spec/key_name.h"
 
 namespace dlrun {
 namespace {
 
-/// Returns the spec's downloads; none if the job does not run the trainer. For such a job, loading
-/// the spec warns that the key has no effect.
-std::span<const Download> downloads_of(const LoadedSpec& loaded) {
-  if (!loaded.preset.is_trainer) return {};
-  return loaded.spec.train.downloads;
+/// Files that are fetched into one folder, and the keys of the spec for them.
+struct FolderOfDownloads {
+  std::filesystem::path folder;
+  std::string_view path_key, list_key;
+  std::span<const Download> files;
+};
+
+/// Returns the spec's downloads. Leaves out those of train.data if the job does not run the
+/// trainer; loading the spec then warns that the key has no effect.
+std::vector<FolderOfDownloads> downloads_of(const LoadedSpec& loaded) {
+  const JobSpec& spec = loaded.spec;
+  std::vector<FolderOfDownloads> all;
+  if (!spec.download.files.empty())
+    all.push_back({spec.download.path.value_or(""), "download.path"_key, "download.files"_key,
+                   spec.download.files});
+  if (runs_trainer(loaded) && !spec.train.downloads.empty())
+    all.push_back({spec.train.data_path.value_or(""), "train.data.path"_key,
+                   "train.data.download"_key, spec.train.downloads});
+  return all;
 }
 
-/// Makes an error about a key: train.data.path, or an item of a list. For an item, the message
+/// Makes an error about a key: the folder's key, or an item of a list. For an item, the message
 /// names the list.
 Diagnostic error_about(const LoadedSpec& loaded, const std::string& key, const Error& error) {
   const auto origin = loaded.spec.origins.find(key);
@@ -38,15 +53,16 @@ tl::unexpected<Error> with_place(const LoadedSpec& loaded, const std::string& ke
   return fail(error.code, std::vector<Diagnostic>{error_about(loaded, key, error)});
 }
 
-std::string item_key(std::size_t index) {
-  return fmt::format("train.data.download[{}]", index);
+std::string item_key(const FolderOfDownloads& group, std::size_t index) {
+  return fmt::format("{}[{}]", group.list_key, index);
 }
 
 /// Returns the indices of the missing files. Fails with all existing files that differ from the
 /// spec.
 template <typename Has>
-Result<std::vector<std::size_t>> find_missing(const LoadedSpec& loaded, Has&& has) {
-  const auto downloads = downloads_of(loaded);
+Result<std::vector<std::size_t>> find_missing(const LoadedSpec& loaded,
+                                              const FolderOfDownloads& group, Has&& has) {
+  const auto downloads = group.files;
   std::vector<std::size_t> missing;
   std::vector<Diagnostic> wrong;
   Errc code = Errc::kInvalid;
@@ -54,7 +70,7 @@ Result<std::vector<std::size_t>> find_missing(const LoadedSpec& loaded, Has&& ha
     const Result<bool> found = has(downloads[i]);
     if (!found && found.error().code == Errc::kInterrupted) return tl::unexpected(found.error());
     if (!found) {
-      wrong.push_back(error_about(loaded, item_key(i), found.error()));
+      wrong.push_back(error_about(loaded, item_key(group, i), found.error()));
       code = found.error().code;
     } else if (!*found) {
       missing.push_back(i);
@@ -64,12 +80,11 @@ Result<std::vector<std::size_t>> find_missing(const LoadedSpec& loaded, Has&& ha
   return missing;
 }
 
-}  // namespace
-
-Result<> fetch_downloads(Reporter& reporter, const LoadedSpec& loaded) {
-  const auto downloads = downloads_of(loaded);
-  if (downloads.empty()) return {};
-  const std::filesystem::path folder = loaded.spec.train.data_path.value_or("");
+/// Fetches the missing files of one folder.
+Result<> fetch_into_folder(Reporter& reporter, const LoadedSpec& loaded,
+                           const FolderOfDownloads& group) {
+  const auto downloads = group.files;
+  const std::filesystem::path& folder = group.folder;
   if (are_verified(folder, downloads)) return {};
 
   const Interrupt interrupt;
@@ -81,8 +96,8 @@ Result<> fetch_downloads(Reporter& reporter, const LoadedSpec& loaded) {
   };
   auto downloader = Downloader::in(folder, std::move(options));
   reporter.progress_ended();
-  if (!downloader) return with_place(loaded, "train.data.path"_key, downloader.error());
-  const auto missing = find_missing(loaded, [&](const Download& one) {
+  if (!downloader) return with_place(loaded, std::string(group.path_key), downloader.error());
+  const auto missing = find_missing(loaded, group, [&](const Download& one) {
     what = fmt::format("{} is here and is checked", printable(one.file));
     return downloader->has(one);
   });
@@ -96,20 +111,29 @@ Result<> fetch_downloads(Reporter& reporter, const LoadedSpec& loaded) {
     what = fmt::format("{} ({} of {})", printable(one.file), i + 1, missing->size());
     const auto fetched = downloader->fetch(one);
     reporter.progress_ended();
-    if (!fetched) return with_place(loaded, item_key((*missing)[i]), fetched.error());
+    if (!fetched) return with_place(loaded, item_key(group, (*missing)[i]), fetched.error());
     bytes += *fetched;
   }
   if (!missing->empty()) reporter.downloaded(folder, missing->size(), bytes);
   return {};
 }
 
+}  // namespace
+
+Result<> fetch_downloads(Reporter& reporter, const LoadedSpec& loaded) {
+  for (const FolderOfDownloads& group : downloads_of(loaded))
+    DLRUN_TRY(fetch_into_folder(reporter, loaded, group));
+  return {};
+}
+
 Result<std::vector<std::string>> missing_downloads(const LoadedSpec& loaded) {
-  const std::filesystem::path folder = loaded.spec.train.data_path.value_or("");
-  DLRUN_TRY_ASSIGN(const auto missing, find_missing(loaded, [&](const Download& one) {
-                     return is_downloaded(folder, one);
-                   }));
   std::vector<std::string> names;
-  for (const std::size_t index : missing) names.push_back(downloads_of(loaded)[index].file);
+  for (const FolderOfDownloads& group : downloads_of(loaded)) {
+    DLRUN_TRY_ASSIGN(const auto missing, find_missing(loaded, group, [&](const Download& one) {
+                       return is_downloaded(group.folder, one);
+                     }));
+    for (const std::size_t index : missing) names.push_back(group.files[index].file);
+  }
   return names;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// train.data.download: fetches the missing files before a job is recorded or queued.
+// download.files and train.data.download: fetches the missing files before a job is recorded or
+// queued.
 
 #include <string>
 #include <vector>
@@ -9,7 +10,7 @@
 
 namespace dlrun {
 
-/// Downloads the files that train.data.path does not have yet, and reports the progress. The
+/// Downloads the files that their folders do not have yet, and reports the progress. The
 /// error holds each problem with its place in the spec. Does nothing if the spec has no downloads.
 [[nodiscard]] Result<> fetch_downloads(Reporter& reporter, const LoadedSpec& loaded);
 

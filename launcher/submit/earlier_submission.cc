@@ -1,5 +1,5 @@
-// Finds the result of an earlier call with the same token, or the run in which the submission can
-// continue.
+// Returns the result of an earlier call with the same token, and nothing if the submission has to
+// start, or to continue in claim.run().
 
 #include <system_error>
 
@@ -19,10 +19,13 @@ RunDirectory claimed_directory(const std::filesystem::path& path) {
 }
 
 /// Deletes a run whose recording was interrupted. Nothing was submitted for it, because the journal
-/// is written before sbatch is called. Fails with kInvalid if the run existed before the token.
+/// is written before sbatch is called. Fails with kInvalid if the run was not created by a
+/// submission with this token.
 Result<> delete_unrecorded(const Context& context, TokenClaim& claim) {
   if (!claim.has_created_run())
-    return fail(Errc::kInvalid, "{}: is no run that can be resubmitted", claim.run().string());
+    return fail(Errc::kInvalid,
+                "{}: has no record of a submission, so it cannot be submitted again",
+                claim.run().string());
   std::error_code ignored;
   const auto run = claim.run();
   if (const auto index = RunIndex::of_user(context.env))
@@ -61,9 +64,9 @@ Result<std::optional<Submitted>> earlier_submission(const Context& context, Repo
   const RunDirectory run = claimed_directory(claim.run());
   // submit.json is written before the first array is sent. Without it, no array was sent.
   const auto settings = read_sbatch_settings(run.path);
-  const bool is_whole =
+  const bool may_have_arrays =
       !claim.has_created_run() || settings || settings.error().code != Errc::kNotFound;
-  if (is_sweep(run.path) && is_whole) {
+  if (is_sweep(run.path) && may_have_arrays) {
     DLRUN_TRY_ASSIGN(auto submitted, continue_sweep(context, reporter, inspector, run));
     return std::optional(std::move(submitted));
   }
@@ -82,6 +85,7 @@ Result<std::optional<Submitted>> earlier_submission(const Context& context, Repo
   }
   if (journal->state == Submission::State::kRefused)
     return fail(Errc::kRefused, "{}", journal->message);
+  // Slurm has no such job. The caller submits in claim.run().
   if (journal->state == Submission::State::kIntent) return std::optional<Submitted>();
   Submitted submitted;
   submitted.run = run;

@@ -149,6 +149,7 @@ Result<Experiment> prepare(const Context& context, Reporter& reporter, const Spe
   inputs.agent_path = tools / "dlrun-agent";
   inputs.trainer_path = tools / "dlrun-trainer";
   inputs.target = target;
+  inputs.is_borrowed = options.is_borrowed;
   auto plan = make_plan(*loaded, inputs);
   if (!plan) return fail(Errc::kInvalid, std::move(plan.error()));
   reporter.diagnostics(loaded->warnings);

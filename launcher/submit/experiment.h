@@ -19,6 +19,8 @@ struct SpecOptions {
   std::string file;                 ///< "-" is standard input
   std::vector<std::string> sets;    ///< --set
   std::optional<std::string> runs;  ///< --runs
+  /// The job runs in an allocation that the user already has (run --here, submit --in).
+  bool is_borrowed = false;
 };
 
 /// A spec that was read and planned. `request` and `inputs` are kept, because each point of a sweep

@@ -6,11 +6,16 @@
 #include <vector>
 
 #include "common/files.h"
+#include "common/text.h"
+#include "common/untrusted_file.h"
 #include "container/container.h"
 #include "launcher/executors/slurm_conf.h"
+#include "launcher/import/script_import.h"
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/load.h"
+#include "launcher/spec/sites.h"
 #include "launcher/submit/places.h"
+#include "launcher/submit/script_file.h"
 
 namespace dlrun {
 namespace {
@@ -53,17 +58,23 @@ void name_flags(std::vector<Diagnostic>& found) {
   }
 }
 
-/// Loads the text as a spec. Reports all problems, and fails with kInvalid if one is an error, such
-/// as an answer that exceeds the site's limits.
-[[nodiscard]] Result<> check_text(const Context& context, Reporter& reporter,
-                                  const std::string& text, const std::string& file) {
+/// Returns the request that reads a spec on this machine.
+[[nodiscard]] LoadRequest request_to_load(const Context& context, const std::string& file) {
   LoadRequest request;
   request.file = file;
-  request.text = text;
   request.env = context.env;
   request.current_dir = context.current_dir;
   request.config_dirs = config_folders(context);
   request.cluster_name = slurm_cluster_name(context.env);
+  return request;
+}
+
+/// Loads the text as a spec. Reports all problems, and fails with kInvalid if one is an error, such
+/// as an answer that exceeds the site's limits.
+[[nodiscard]] Result<> check_text(const Context& context, Reporter& reporter,
+                                  const std::string& text, const std::string& file) {
+  LoadRequest request = request_to_load(context, file);
+  request.text = text;
   const auto loaded = load_spec(request);
   if (loaded) {
     reporter.diagnostics(loaded->warnings);
@@ -85,9 +96,40 @@ Result<std::string> make_first_spec(const Context& context, Reporter& reporter, 
                 "lists those that are installed)",
                 site.name, container_tools());
   }
+  if (answers.command.size() == 1) {
+    const std::string& program = answers.command.front();
+    const auto script = read_file(context.current_dir / program, kScriptLimitBytes);
+    if (script && is_script(*script) && script->find("\n#SBATCH") != std::string::npos)
+      return fail(
+          Errc::kUsage,
+          "{0}: is a job script with #SBATCH lines, which needs no spec: `dlrun submit {0}` "
+          "submits it as it is. For a spec, give the program that the script starts, or use `dlrun "
+          "init --from {0}`",
+          printable(program));
+  }
   std::string text = init_spec(complete(std::move(answers), site), site);
   DLRUN_TRY(check_text(context, reporter, text, file));
   return text;
+}
+
+Result<std::string> import_first_spec(const Context& context, Reporter& reporter,
+                                      const ScriptSource& source, const std::string& file) {
+  constexpr std::size_t kLargestScript = 1U << 20U;
+  ScriptImport import;
+  import.name = source.file;
+  DLRUN_TRY_ASSIGN(import.script, read_untrusted(context.current_dir / source.file, kLargestScript,
+                                                 Links::kFollow));
+  import.load = request_to_load(context, file);
+  if (!source.site.empty()) {
+    DLRUN_TRY_ASSIGN(const auto site, require_site(source.site, import.load.config_dirs));
+    reporter.diagnostics(site.problems);
+    import.site = source.site;
+  }
+  import.command = source.command;
+  DLRUN_TRY_ASSIGN(auto imported, import_script(import));
+  reporter.diagnostics(imported.remarks);
+  reporter.diagnostics(imported.warnings);
+  return std::move(imported.spec);
 }
 
 Result<> write_first_spec(const Context& context, const std::string& file, const std::string& text,

@@ -56,7 +56,7 @@ struct Job {
   /// kSpec: the spec. kScript: the spec that the script carries. kRun: the recorded spec, if the
   /// script alone does not describe the whole job.
   std::optional<Experiment> experiment;
-  std::filesystem::path repeated_run;  ///< kRun: the directory of the run that is repeated
+  std::filesystem::path earlier_run;  ///< kRun: the directory of the run that is submitted again
 
   [[nodiscard]] bool is_script() const { return source != Source::kSpec; }
   [[nodiscard]] bool is_sweep() const {

@@ -4,10 +4,57 @@
 
 #include <fmt/format.h>
 
+#include "common/curl_process.h"
 #include "common/text.h"
+#include "launcher/spec/key_name.h"
 
 namespace dlrun {
-Result<std::vector<SecretValue>> secrets_of_spec(const Context& context, const LoadedSpec& loaded) {
+namespace {
+
+/// Returns the value of a secret that lead reads. If the program gets a secret of this name, too,
+/// it has the same source.
+Result<SecretValue> lead_secret(const Context& context, const LoadedSpec& loaded,
+                                const std::string& name) {
+  if (name == kWebhookUrlSecret && loaded.spec.notify.webhook_url)
+    return SecretValue{name, *loaded.spec.notify.webhook_url};
+  const auto& others = loaded.spec.environment.secrets;
+  const auto other =
+      std::find_if(others.begin(), others.end(), [&](const auto& one) { return one.name == name; });
+  return read_secret(other == others.end() ? SecretSource{name, ""} : *other, context.env);
+}
+
+/// Adds the secrets that lead reads to values. Adds the problems to missing.
+void add_lead_secrets(const Context& context, const LoadedSpec& loaded,
+                      std::vector<SecretValue>& values, std::vector<Diagnostic>& missing) {
+  const JobSpec& spec = loaded.spec;
+  const auto add = [&](const std::string& name, const std::string& key, bool is_address) {
+    auto value = lead_secret(context, loaded, name);
+    std::string problem = value ? "" : value.error().message;
+    if (value && is_address) {
+      if (const auto why = why_not_address(value->value); !why.empty())
+        problem = fmt::format("the value of {} cannot be a webhook: {}", name, why);
+    }
+    if (problem.empty()) {
+      const bool is_known = std::any_of(values.begin(), values.end(),
+                                        [&](const auto& one) { return one.name == name; });
+      if (!is_known) values.push_back(std::move(*value));
+      return;
+    }
+    const auto origin = spec.origins.find(key);
+    const Origin where = origin != spec.origins.end() ? origin->second : Origin{};
+    missing.push_back({Diagnostic::Severity::kError, where, fmt::format("{}: {}", key, problem),
+                       line_under(loaded, where)});
+  };
+  if (spec.notify.has_webhook())
+    add(spec.notify.webhook_secret.value_or(kWebhookUrlSecret),
+        spec.notify.webhook_url ? "notify.webhook.url"_key : "notify.webhook.secret"_key, true);
+  if (spec.track.mlflow_secret) add(*spec.track.mlflow_secret, "track.mlflow.secret"_key, false);
+}
+
+}  // namespace
+
+Result<std::vector<SecretValue>> secrets_of_spec(const Context& context, const LoadedSpec& loaded,
+                                                 bool has_lead) {
   const auto& sources = loaded.spec.environment.secrets;
   std::vector<SecretValue> values;
   std::vector<Diagnostic> missing;
@@ -22,6 +69,7 @@ Result<std::vector<SecretValue>> secrets_of_spec(const Context& context, const L
     missing.push_back({Diagnostic::Severity::kError, where,
                        "environment.secrets: " + value.error().message, line_under(loaded, where)});
   }
+  if (has_lead) add_lead_secrets(context, loaded, values, missing);
   if (!missing.empty()) return fail(Errc::kInvalid, std::move(missing));
   return values;
 }

@@ -11,10 +11,12 @@
 
 namespace dlrun {
 
-/// Returns the secrets of a spec. If secrets are missing, fails with their names and the places
-/// where the spec names them.
+/// Returns the secrets of a spec; with has_lead also the secrets that lead
+/// reads (notify, track). If secrets are
+/// missing, fails with their names and the places where the spec names them.
 [[nodiscard]] Result<std::vector<SecretValue>> secrets_of_spec(const Context& context,
-                                                               const LoadedSpec& loaded);
+                                                               const LoadedSpec& loaded,
+                                                               bool has_lead);
 
 /// Returns the secrets of a script. names: ScriptRequests::secrets. Each secret is read from its
 /// entry in `sources`. A name without an entry was added to the script by hand; its secret is read

@@ -9,6 +9,7 @@
 #include "launcher/runs/lost_end.h"
 #include "launcher/runs/run_record.h"
 #include "launcher/submit/downloads.h"
+#include "launcher/submit/environments.h"
 #include "launcher/submit/recording.h"
 #include "launcher/submit/submitting.h"
 
@@ -35,12 +36,24 @@ Result<> record_end(const std::filesystem::path& run, const ForegroundEnd& end) 
   return {};
 }
 
+/// Says how many ranks run here if the spec asks for more. A spec with several nodes would
+/// otherwise run with fewer ranks without a word.
+void report_fewer_ranks(Reporter& reporter, const LaunchPlan& plan) {
+  const auto asked = plan.requested.tasks;
+  if (!asked || *asked <= plan.local_ranks) return;
+  reporter.note(fmt::format(
+      "this machine counts as one node, so {} of the {} ranks of the spec run here. `--set "
+      "resources.tasks_per_node={}` runs all of them here",
+      plan.local_ranks, *asked, *asked));
+}
+
 }  // namespace
 
 Result<LocalRun> run_here(const Context& context, Reporter& reporter, const Job& job,
                           Provenance& provenance, bool prints_to_stderr) {
   const Experiment& experiment = *job.experiment;
   DLRUN_TRY(fetch_downloads(reporter, experiment.loaded));
+  DLRUN_TRY(build_environments(context, reporter, experiment));
   DLRUN_TRY(stage(context, reporter, job.runs_dir));
   DLRUN_TRY_ASSIGN(auto run, record_run(context, reporter, job));
   std::string folder = experiment.plan.folder;
@@ -63,6 +76,7 @@ Result<LocalRun> run_here(const Context& context, Reporter& reporter, const Job&
   submission.state = Submission::State::kSubmitted;
   DLRUN_TRY(write_submission(run.path, submission));
   reporter.note(fmt::format("{} runs here; directory {}", run.id, run.path.string()));
+  report_fewer_ranks(reporter, experiment.plan);
   const auto end = child.wait();
   remove_secrets(run.path);
   write_provenance(reporter, provenance, run.path);

@@ -135,6 +135,8 @@ Result<> write_points(const std::filesystem::path& parent, const SweepPlan& swee
     DLRUN_TRY(make_directory(folder));
     DLRUN_TRY(write_new_file(folder / "job.sh", point.script));
     DLRUN_TRY(write_new_file(folder / "resolved.yaml", point.resolved));
+    if (!point.parameters.empty())
+      DLRUN_TRY(write_new_file(folder / "parameters.json", point.parameters));
     DLRUN_TRY(
         write_new_file(folder / "submission.json", journal_of_task(record.task_of(recorded))));
     DLRUN_TRY(write_secrets(folder, secrets));
@@ -190,23 +192,27 @@ Result<RunDirectory> record_new(const Context& context, Reporter& reporter, cons
   }
   const std::string resolved = resolved_yaml(job.experiment->loaded);
   const std::string plan = plan_json(job.experiment->plan);
-  const std::array<NamedText, 4> files = {{{"spec.yaml", job.experiment->loaded.text},
+  const std::string parameters = parameters_json(job.experiment->loaded);
+  const std::array<NamedText, 5> files = {{{"spec.yaml", job.experiment->loaded.text},
                                            {"resolved.yaml", resolved},
                                            {"plan.json", plan},
-                                           {"job.sh", job.script}}};
-  return record(context, reporter, job.runs_dir, job.name, files, claim);
+                                           {"job.sh", job.script},
+                                           {"parameters.json", parameters}}};
+  return record(context, reporter, job.runs_dir, job.name,
+                std::span(files).first(parameters.empty() ? 4 : 5), claim);
 }
 
 /// Records the files of the run that the job repeats.
 Result<RunDirectory> record_again(const Context& context, Reporter& reporter, const Job& job,
                                   TokenClaim* claim) {
-  constexpr std::array kFiles = {"spec.yaml", "resolved.yaml", "plan.json", "job.sh"};
+  constexpr std::array kFiles = {"spec.yaml", "resolved.yaml", "plan.json", "job.sh",
+                                 "parameters.json"};
   constexpr std::size_t kLimit = 16U << 20U;
   std::array<std::string, kFiles.size()> texts;
   std::array<NamedText, kFiles.size()> files;
   std::size_t count = 0;
   for (const char* name_of_file : kFiles) {
-    auto text = read_untrusted(job.repeated_run / name_of_file, kLimit, Links::kRefuse);
+    auto text = read_untrusted(job.earlier_run / name_of_file, kLimit, Links::kRefuse);
     if (!text && text.error().code == Errc::kNotFound)
       continue;  // a script written by hand has no spec
     if (!text) return tl::unexpected(text.error());

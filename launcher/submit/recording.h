@@ -19,9 +19,10 @@ namespace dlrun {
 /// Creates the run's directory and adds the run to the index. A failure to add it to the index is a
 /// warning, because the run can be found by its path. After any other failure, removes the run.
 ///
-/// The directory gets job.sh and, if the job has a spec, spec.yaml, resolved.yaml and plan.json.
-/// For an edited script these describe the spec as it was planned before anybody edited the script.
-/// A run that is repeated gets copies of these files, without its events and results.
+/// The directory gets job.sh and, if the job has a spec, spec.yaml, resolved.yaml and plan.json,
+/// and with track.mlflow also parameters.json. For an edited script these describe the spec as it
+/// was planned before anybody edited the script. A run that is repeated gets copies of these files,
+/// without its events and results.
 ///
 /// claim: gets the run's path before the index does; nullptr: the submission has no token.
 [[nodiscard]] Result<RunDirectory> record_run(const Context& context, Reporter& reporter,

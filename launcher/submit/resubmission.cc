@@ -17,7 +17,7 @@ namespace dlrun {
 namespace {
 
 /// Returns the folder from which sbatch is called again. Relative paths in a script written by hand
-/// start there. A repetition inherits the folder of the run that it repeats.
+/// start there. The new run gets the folder of the earlier run.
 std::filesystem::path directory_of(const Context& context, const std::filesystem::path& run) {
   constexpr std::size_t kEnough = 1U << 20U;
   std::string directory;
@@ -38,8 +38,8 @@ Result<std::optional<std::string>> copy_of_code(const IndexEntry& run, const Run
   std::error_code error;
   if (std::filesystem::is_directory(folder, error)) return std::optional(folder);
   return fail(Errc::kNotFound,
-              "{}: the copy of the code that it ran, {}, is gone; `dlrun submit` of its spec takes "
-              "a new one",
+              "{}: the copy of the code that it ran, {}, is gone; `dlrun submit` of its spec makes "
+              "a new copy",
               run.id, folder);
 }
 
@@ -52,13 +52,19 @@ const YamlNode* value_in(const YamlDocument& document, const YamlNode* map, std:
   return nullptr;
 }
 
-/// Returns true if a resolved spec waits for runs or downloads files, which no script can express.
+/// Returns true if a resolved spec waits for runs, downloads files or needs an environment that
+/// dlrun builds, which no script can express.
 bool needs_spec(std::string_view resolved_yaml) {
   const auto document = parse_yaml(resolved_yaml);
-  if (!document || document->nodes.empty()) return true;  // planning it reports the fault
+  if (!document || document->nodes.empty()) return true;  // planning the spec reports the mistake
   const YamlNode* root = &document->at(document->root);
   const YamlNode* data = value_in(*document, value_in(*document, root, "train"), "data");
+  const YamlNode* environment = value_in(*document, root, "environment");
+  for (const std::string_view tool : {"uv", "pixi", "spack", "uenv", "eessi"}) {
+    if (value_in(*document, environment, tool) != nullptr) return true;
+  }
   return value_in(*document, root, "after") != nullptr ||
+         value_in(*document, root, "download") != nullptr ||
          value_in(*document, data, "download") != nullptr;
 }
 
@@ -70,7 +76,8 @@ Result<Job> job_of_run(const Context& context, const IndexEntry& run, const RunF
   }
   DLRUN_TRY_ASSIGN(auto copy, copy_of_code(run, facts));
   ScriptRequests requests = read_script(*text, run.name);
-  // A repeated point gets its own name, because the sweep's name refers to the sweep.
+  // The new run of a point gets its own name. With the sweep's name, the new run would be the
+  // newest of that name, and the name would no longer find the sweep.
   const auto slash = run.id.rfind('/');
   requests.name =
       slash == std::string::npos
@@ -82,7 +89,7 @@ Result<Job> job_of_run(const Context& context, const IndexEntry& run, const RunF
   Job job = build_job(Job::Source::kRun, std::move(*text), std::move(requests),
                       directory_of(context, run.path));
   job.file = (run.path / "job.sh").string();
-  job.repeated_run = run.path;
+  job.earlier_run = run.path;
   job.settings.chdir = std::move(copy);
   if (facts.submission) job.settings.server = facts.submission->server;
   job.known_bad = known_bad_of_run(run.path);
@@ -105,8 +112,8 @@ Result<std::optional<LockedPoint>> lock_point(const Context& context, const std:
                                               const IndexEntry& run) {
   const auto slash = run.id.rfind('/');
   if (slash == std::string::npos) return std::optional<LockedPoint>();
-  // The run may be a repetition of the point in another folder, while the lock is in the point's
-  // own directory.
+  // `run` may be a later run of the point, in another folder. The lock is always in the directory
+  // of the point itself.
   auto point = run.path;
   auto sweep = sweep_of_point(point);
   if (!sweep) {
@@ -138,7 +145,7 @@ Result<> check_ended(const IndexEntry& run, const RunStatus& status, bool force)
   }
   if (is_submission_open(status) && !force) {
     return fail(Errc::kUnavailable,
-                "{0}: it is not known whether Slurm has a job of it ({1}), and submitting it again "
+                "{0}: dlrun does not know whether Slurm has its job ({1}), and submitting it again "
                 "could run the job twice. Ask `dlrun status {0}` when Slurm answers, or give "
                 "--force",
                 run.id, status.detail);
@@ -199,8 +206,8 @@ Result<std::optional<Experiment>> recorded_experiment(const Context& context,
   Error error = std::move(experiment.error());
   error.message = fmt::format(
       "{}: this dlrun or this site refuses the spec, and the script alone is not the whole job: "
-      "only the spec has the runs that the job waits for, its secrets and its downloads. Correct "
-      "the spec and use `dlrun submit`",
+      "only the spec has the runs that the job waits for, its secrets, downloads and "
+      "environments. Correct the spec and use `dlrun submit`",
       file.string());
   return tl::unexpected(std::move(error));
 }

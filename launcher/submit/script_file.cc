@@ -32,6 +32,13 @@ bool starts_lead(std::string_view line) {
   return line.starts_with(fmt::format("exec {} ", kLeadCommand));
 }
 
+/// Returns true for a rendered script whose lead starts components. Its parts are one run.
+bool starts_components(std::string_view text) {
+  const auto lines = split(text, '\n');
+  return std::any_of(lines.begin(), lines.end(), starts_lead) &&
+         text.find("\"${dlrun_component_") != std::string_view::npos;
+}
+
 /// Returns the value of --runs in the line that starts lead; "" if the path is quoted, which
 /// the renderer does only for unusual paths.
 std::string runs_of(std::string_view text) {
@@ -44,16 +51,20 @@ std::string runs_of(std::string_view text) {
   return {};
 }
 
-/// Returns the names in the lines `--secret NAME`, which are options of the rank agent. Somebody
-/// who edited the script may have added or removed such lines.
+/// Returns the different names in the lines `--secret NAME`, which are options of the rank agent,
+/// and `--webhook NAME` and `--mlflow-secret NAME`, which are options of lead. Each component has
+/// its own lines. Somebody who edited the script may have added or removed some.
 std::vector<std::string> secrets_in(std::string_view text) {
-  constexpr std::string_view kOption = "--secret ";
   std::vector<std::string> names;
   for (const auto line : split(text, '\n')) {
     const auto words = trim(line);
-    if (!words.starts_with(kOption)) continue;
-    const auto rest = trim(words.substr(kOption.size()));
-    names.emplace_back(rest.substr(0, rest.find_first_of(" \t#")));
+    for (const std::string_view option : {"--secret ", "--webhook ", "--mlflow-secret "}) {
+      if (!words.starts_with(option)) continue;
+      const auto rest = trim(words.substr(option.size()));
+      std::string name(rest.substr(0, rest.find_first_of(" \t#")));
+      if (std::find(names.begin(), names.end(), name) == names.end())
+        names.push_back(std::move(name));
+    }
   }
   return names;
 }
@@ -100,6 +111,10 @@ ScriptRequests requests_of_plan(const LaunchPlan& plan) {
   script.clusters = plan.clusters;
   script.comment = value_of("--comment");
   for (const SecretSource& secret : plan.secrets) script.secrets.push_back(secret.name);
+  for (const std::string& name : plan.lead_secrets) {
+    if (std::find(script.secrets.begin(), script.secrets.end(), name) == script.secrets.end())
+      script.secrets.push_back(name);
+  }
   script.requested = plan.requested;
   return script;
 }
@@ -146,10 +161,10 @@ std::vector<std::string> refusals_of(std::string_view text) {
     if (const auto array = pbs_option(text, flag))
       refuse_array(*array, fmt::format("#PBS {} ", flag));
   }
-  if (const auto line = het_line(text)) {
+  if (const auto line = het_line(text); line && !starts_components(text)) {
     refuse(*line,
-           "a heterogeneous job is several jobs, and a run is the record of one; they are not "
-           "supported. Plain `sbatch` takes the script as it is");
+           "a heterogeneous job is several jobs, and a run is the record of one. Let a spec have "
+           "components, which dlrun starts as one run. Plain `sbatch` takes the script as it is");
   }
   if (const auto line = line_of_flag(text, "--wait", "-W"))
     refuse(*line,

@@ -26,7 +26,7 @@ struct ScriptRequests {
   std::optional<std::string> output;
   std::string runs_dir;  ///< --runs in a rendered script's last line; empty if there is none
   std::optional<std::string> chdir, clusters, comment, dependency;  ///< the options of these names
-  std::vector<std::string> secrets;  ///< names that the rank agent gets as --secret
+  std::vector<std::string> secrets;                                 ///< names that the agent gets
   Requested requested;
 };
 

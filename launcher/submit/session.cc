@@ -9,6 +9,7 @@
 #include "launcher/plan/render.h"
 #include "launcher/runs/tools.h"
 #include "launcher/submit/downloads.h"
+#include "launcher/submit/environments.h"
 #include "launcher/submit/session_folder.h"
 
 namespace dlrun {
@@ -28,6 +29,7 @@ Result<SessionEnd> run_session(const Context& context, Reporter& reporter, const
                                const std::vector<std::string>& command, bool has_terminal) {
   const LaunchPlan& plan = job.experiment->plan;
   DLRUN_TRY(fetch_downloads(reporter, job.experiment->loaded));
+  DLRUN_TRY(build_environments(context, reporter, *job.experiment));
   if (const auto warning = warning_about_place(plan.runs_dir)) reporter.warning(*warning);
   DLRUN_TRY_ASSIGN(const auto folder, SessionFolder::make(plan.runs_dir));
   const auto script = folder.path() / "session.sh";

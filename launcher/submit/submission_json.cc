@@ -4,8 +4,10 @@
 
 #include "common/json_or_null.h"
 #include "launcher/runs/log_file.h"
+#include "launcher/submit/allocation_run.h"
 #include "launcher/submit/check_report.h"
 #include "launcher/submit/submit_spec.h"
+#include "launcher/view/component_lines.h"
 #include "launcher/view/start_and_limits.h"
 
 namespace dlrun {
@@ -96,6 +98,17 @@ Json submission_json(const Verdict& verdict) {
   return out;
 }
 
+Json submission_json(const AllocationScript& script) {
+  return {{"run", nullptr}, {"allocation", script.job}, {"script", script.script}};
+}
+
+Json submission_json(const AllocationStart& start) {
+  Json out;
+  set_run(out, start.run);
+  out["allocation"] = start.job;
+  return out;
+}
+
 Json check_json(const CheckReport& report) {
   const LoadedSpec& loaded = report.job.experiment->loaded;
   const SweepPlan* const sweep = report.sweep ? &*report.sweep : nullptr;
@@ -107,6 +120,7 @@ Json check_json(const CheckReport& report) {
   json["slurm"] = report.has_slurm ? Json(report.verdict) : Json(nullptr);
   if (sweep != nullptr) json["points"] = sweep->points.size();
   if (sweep != nullptr) json["arrays"] = sweep->arrays.size();
+  if (const auto lines = component_lines(loaded); !lines.empty()) json["components"] = lines;
   set_hours(json, sweep, report.job.requests.requested);
   return json;
 }

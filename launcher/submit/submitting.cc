@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "launcher/submit/downloads.h"
+#include "launcher/submit/environments.h"
 #include "launcher/submit/recording.h"
 #include "launcher/submit/submit_once.h"
 
@@ -45,7 +46,10 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
   // The script of a repeated run names its agent, and its copy of the code exists already.
   const bool is_new = job.source != Job::Source::kRun;
   const LaunchPlan* plan = is_new && job.experiment ? &job.experiment->plan : nullptr;
-  if (job.experiment) DLRUN_TRY(fetch_downloads(reporter, job.experiment->loaded));
+  if (job.experiment) {
+    DLRUN_TRY(fetch_downloads(reporter, job.experiment->loaded));
+    DLRUN_TRY(build_environments(context, reporter, *job.experiment));
+  }
   const bool is_agentless = plan != nullptr && plan->agent.empty();
   if (!is_agentless) DLRUN_TRY(stage(context, reporter, job.runs_dir));
   for (const LogFolders& logs : checked.logs) DLRUN_TRY(make_log_folders(logs));

@@ -11,6 +11,7 @@
 #include "launcher/spec/sweep_points.h"
 #include "launcher/submit/dependencies.h"
 #include "launcher/submit/downloads.h"
+#include "launcher/submit/environments.h"
 #include "launcher/submit/job_secrets.h"
 #include "launcher/submit/recording.h"
 #include "launcher/submit/submit_once.h"
@@ -239,6 +240,7 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
   DLRUN_TRY(test_and_order(context, reporter, std::filesystem::path(plan.runs_dir) / plan.name,
                            arrays, job.settings, executor));
   DLRUN_TRY(fetch_downloads(reporter, experiment.loaded));
+  DLRUN_TRY(build_environments(context, reporter, experiment));
   if (!plan.agent.empty()) DLRUN_TRY(stage(context, reporter, plan.runs_dir));
   for (const LogFolders& folders : checked.logs) DLRUN_TRY(make_log_folders(folders));
   DLRUN_TRY_ASSIGN(auto run,
@@ -291,7 +293,7 @@ Result<> submit_more(const Context& context, RunInspector& inspector, const RunD
 namespace {
 
 /// Sets the secrets, which submit.json does not store, and the jobs that the sweep waits for now.
-/// Fetches missing downloads.
+/// Fetches missing downloads and builds missing environments.
 Result<> complete_settings(const Context& context, Reporter& reporter, RunInspector& inspector,
                            const std::filesystem::path& sweep, const std::filesystem::path& point,
                            SbatchSettings& settings) {
@@ -302,6 +304,7 @@ Result<> complete_settings(const Context& context, Reporter& reporter, RunInspec
   if (!experiment) return {};
   const LoadedSpec& loaded = experiment->loaded;
   DLRUN_TRY(fetch_downloads(reporter, loaded));
+  DLRUN_TRY(build_environments(context, reporter, *experiment));
   DLRUN_TRY_ASSIGN(settings.secrets, secrets_of_script(context, names, experiment->plan.secrets));
   LaunchPlan planned = experiment->plan;
   planned.clusters = settings.clusters;

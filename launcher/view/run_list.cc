@@ -3,13 +3,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <chrono>
 #include <optional>
 #include <utility>
 
+#include <fnmatch.h>
+
 #include "common/columns.h"
+#include "common/text.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/status.h"
 #include "launcher/runs/summaries.h"
+#include "launcher/spec/value_syntax.h"
 #include "launcher/view/run_text.h"
 #include "launcher/view/status_json.h"
 
@@ -19,6 +26,63 @@ namespace {
 std::optional<struct stat> stat_of(const std::string& path) {
   struct stat info {};
   return ::stat(path.c_str(), &info) == 0 ? std::optional(info) : std::nullopt;
+}
+
+/// The filters of a request, parsed.
+struct Filters {
+  std::string name;
+  std::vector<std::string> states;
+  std::string after, before;  ///< limits for IndexEntry::created; empty: none
+
+  [[nodiscard]] bool fit(const IndexEntry& run) const {
+    return (name.empty() || ::fnmatch(name.c_str(), run.name.c_str(), 0) == 0) &&
+           (after.empty() || run.created >= after) && (before.empty() || run.created < before);
+  }
+  /// state: a state's name, perhaps with the '?' of a last known state.
+  [[nodiscard]] bool fit_state(std::string_view state) const {
+    if (state.ends_with('?')) state.remove_suffix(1);
+    return states.empty() || std::find(states.begin(), states.end(), state) != states.end();
+  }
+};
+
+/// Returns the states in the text. Fails with kUsage for an unknown one.
+Result<std::vector<std::string>> parse_states(const std::string& text) {
+  constexpr std::array kStates = {
+      RunState::kNotSubmitted, RunState::kRefused,   RunState::kPending,
+      RunState::kRunning,      RunState::kCompleted, RunState::kFailed,
+      RunState::kCancelled,    RunState::kTimeout,   RunState::kUnknown};
+  std::vector<std::string> states;
+  if (text.empty()) return states;
+  for (const std::string_view part : split(text, ',')) {
+    const std::string_view state = trim(part);
+    const bool is_known = std::any_of(kStates.begin(), kStates.end(),
+                                      [state](RunState one) { return word(one) == state; });
+    if (!is_known) {
+      std::vector<std::string> words;
+      for (const RunState one : kStates) words.emplace_back(word(one));
+      return fail(Errc::kUsage, "--state: '{}' is not a state of a run; the states are {}",
+                  printable(state), join(words, ", "));
+    }
+    states.emplace_back(state);
+  }
+  return states;
+}
+
+/// Returns the time that is `age` ago, as IndexEntry::created; "" without an age.
+Result<std::string> time_before(const char* option, const std::string& age) {
+  if (age.empty()) return std::string();
+  const auto seconds = parse_age(age);
+  if (!seconds) return within(option, seconds.error());
+  return utc_timestamp(std::chrono::system_clock::now() - std::chrono::seconds(*seconds));
+}
+
+Result<Filters> parse_filters(const ListRequest& request) {
+  Filters filters;
+  filters.name = request.name;
+  DLRUN_TRY_ASSIGN(filters.states, parse_states(request.states));
+  DLRUN_TRY_ASSIGN(filters.after, time_before("--newer-than", request.newer_than));
+  DLRUN_TRY_ASSIGN(filters.before, time_before("--older-than", request.older_than));
+  return filters;
 }
 
 /// A run that is listed, and its cached row if it has one.
@@ -31,19 +95,25 @@ struct Listed {
 /// Makes one list. The arguments and the entries must outlive it.
 class ListMaker {
  public:
-  ListMaker(const ListRequest& request, RunSummaries& summaries)
-      : request_(request), summaries_(summaries) {}
+  ListMaker(const ListRequest& request, const Filters& filters, RunSummaries& summaries)
+      : request_(request), filters_(filters), summaries_(summaries) {}
 
   void choose(const std::vector<IndexEntry>& own, const std::vector<IndexEntry>& foreign);
   void inspect(RunInspector& inspector, RunList& list);
 
  private:
+  /// Returns true if the list has as many runs as the request allows. If states are filtered, all
+  /// runs are inspected first, and their number is limited afterwards.
   [[nodiscard]] bool is_full() const {
-    return request_.limit > 0 && listed_.size() >= request_.limit;
+    return request_.limit > 0 && filters_.states.empty() && listed_.size() >= request_.limit;
+  }
+  [[nodiscard]] bool is_full(std::size_t shown) const {
+    return request_.limit > 0 && shown >= request_.limit;
   }
   void add_state(Listed& listed, const RunStatus& status, RunList& list);
 
   const ListRequest& request_;
+  const Filters& filters_;
   RunSummaries& summaries_;
   std::vector<Listed> listed_;
   std::size_t hidden_ = 0;
@@ -56,6 +126,7 @@ void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<Ind
   for (const IndexEntry& entry : own) {
     const auto events = stat_of(entry.path.native() + "/events.jsonl");
     if (!events && !stat_of(entry.path.native())) continue;  // the run's directory was deleted
+    if (!filters_.fit(entry)) continue;
     std::error_code error;
     if (!request_.folder.empty() &&
         std::filesystem::weakly_canonical(entry.path.parent_path(), error) != request_.folder)
@@ -73,6 +144,7 @@ void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<Ind
     listed_.push_back({&entry, events, std::move(row)});
   }
   for (const IndexEntry& entry : foreign) {
+    if (!filters_.fit(entry)) continue;
     if (is_full()) {
       ++hidden_;
     } else {
@@ -84,7 +156,12 @@ void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<Ind
 void ListMaker::add_state(Listed& listed, const RunStatus& status, RunList& list) {
   if (is_unreachable(status)) list.unreachable = status.facts.unreachable;
   if (request_.wants_json) {
-    list.json.push_back(status_json(*listed.entry, status));
+    if (!filters_.fit_state(word(status.state))) return;
+    if (is_full(list.json.size())) {
+      ++hidden_;
+    } else {
+      list.json.push_back(status_json(*listed.entry, status));
+    }
     return;
   }
   listed.row =
@@ -104,6 +181,7 @@ void ListMaker::inspect(RunInspector& inspector, RunList& list) {
   const auto states = inspector.inspect_all(paths);
   auto state = states.begin();
   for (Listed& one : listed_) {
+    if (one.events) list.runs.push_back(*one.entry);
     if (!one.row) {
       const auto& found = *state++;
       if (found) {
@@ -112,9 +190,13 @@ void ListMaker::inspect(RunInspector& inspector, RunList& list) {
         list.unreadable.push_back(fmt::format("{}: {}", one.entry->id, found.error().message));
       }
     }
-    if (one.row)
+    if (!one.row || !filters_.fit_state(one.row->state)) continue;
+    if (is_full(list.rows.size())) {
+      ++hidden_;
+    } else {
       list.rows.push_back(
           {one.entry->id, one.row->job, one.row->state, age(one.entry->created), one.row->summary});
+    }
   }
   list.hidden = hidden_;
   summaries_.save();
@@ -123,6 +205,7 @@ void ListMaker::inspect(RunInspector& inspector, RunList& list) {
 }  // namespace
 
 Result<RunList> list_runs(const Env& env, const KnownServers& servers, const ListRequest& request) {
+  DLRUN_TRY_ASSIGN(const auto filters, parse_filters(request));
   DLRUN_TRY_ASSIGN(const auto index, RunIndex::of_user(env));
   RunList list;
   std::vector<IndexEntry> foreign;
@@ -136,7 +219,7 @@ Result<RunList> list_runs(const Env& env, const KnownServers& servers, const Lis
   DLRUN_TRY_ASSIGN(auto listing, index.list());
   list.unreadable = std::move(listing.damaged);
   RunSummaries summaries = RunSummaries::beside(index);
-  ListMaker maker(wanted, summaries);
+  ListMaker maker(wanted, filters, summaries);
   maker.choose(listing.entries, foreign);
   RunInspector inspector(env, servers);
   maker.inspect(inspector, list);

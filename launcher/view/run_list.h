@@ -21,6 +21,11 @@ struct ListRequest {
   /// Adds the user's runs in this folder that are missing in the index.
   std::filesystem::path folder;
   std::size_t limit = 0;  ///< the most runs to list; 0: all
+  /// Filters as the user wrote them; an empty one lets every run pass.
+  std::string name;        ///< a name or a pattern: "mnist*"
+  std::string states;      ///< states, separated by commas: "failed,timeout"
+  std::string newer_than;  ///< an age: runs that were created less than this time ago
+  std::string older_than;  ///< an age: runs that were created longer ago
   /// Reads the files of every run and returns their whole state as JSON instead of rows.
   bool wants_json = false;
 };
@@ -32,6 +37,7 @@ struct ListedRun {
 
 struct RunList {
   std::vector<ListedRun> rows;
+  std::vector<IndexEntry> runs;                                   ///< the user's runs in the list
   nlohmann::ordered_json json = nlohmann::ordered_json::array();  ///< as in `dlrun status --json`
   std::size_t added = 0;   ///< runs that were added to the index
   std::size_t hidden = 0;  ///< older runs beyond the limit
@@ -42,7 +48,8 @@ struct RunList {
   std::string unreachable;
 };
 
-/// Returns the user's runs. Fails only if the index or the folder cannot be read.
+/// Returns the user's runs. Fails if the index or the folder cannot be read, and with kUsage if a
+/// filter is wrong.
 [[nodiscard]] Result<RunList> list_runs(const Env& env, const KnownServers& servers,
                                         const ListRequest& request);
 

@@ -1,17 +1,31 @@
 #include "launcher/view/run_log.h"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "common/text.h"
 
 namespace dlrun {
+namespace {
+
+/// Fails with kUsage if the job has components, so that the number of a rank is not enough.
+Result<> refuse_missing_component(const IndexEntry& run) {
+  std::error_code error;
+  if (!std::filesystem::exists(run.path / "components.json", error)) return {};
+  return fail(Errc::kUsage, "{}: has several components, each with its own ranks: give --component",
+              run.id);
+}
+
+}  // namespace
 
 Result<LogReader> open_log(RunInspector& inspector, const IndexEntry& run,
-                           std::optional<std::int64_t> rank, std::optional<std::int64_t> attempt) {
+                           const LogChoice& choice) {
   DLRUN_TRY_ASSIGN(const auto facts, RunInspector::read_facts(run.path));
   std::optional<std::filesystem::path> path;
-  if (rank) {
-    path = rank_log(run.path, attempt.value_or(facts.record.attempt), *rank);
+  if (choice.rank) {
+    path = rank_log(run.path, choice.attempt.value_or(facts.record.attempt), *choice.rank,
+                    choice.component);
   } else {
     path = job_log(run.path, facts);
   }
@@ -22,9 +36,61 @@ Result<LogReader> open_log(RunInspector& inspector, const IndexEntry& run,
   if (!path && facts.submission && !facts.submission->output.empty() && is_ended)
     return fail(Errc::kNotFound, "{}: only Slurm knows which file its log is: {}", run.id,
                 printable(facts.submission->output));
+  if (choice.rank && choice.component.empty()) DLRUN_TRY(refuse_missing_component(run));
   return fail(Errc::kNotFound, "{}: there is no {}{}; the run is {}",
-              path ? printable(path->string()) : run.id, rank ? "log of this rank" : "log",
+              path ? printable(path->string()) : run.id, choice.rank ? "log of this rank" : "log",
               is_ended ? "" : " yet", status ? std::string(word(status->state)) : "unknown");
+}
+
+Result<std::optional<std::vector<std::int64_t>>> parse_rank_list(std::string_view text) {
+  constexpr std::size_t kMostRanks = 10'000;
+  const auto refuse = [&] {
+    return fail(Errc::kUsage,
+                "--rank: '{}' is not a list of at most {} ranks; write 2, or 0,4-7, or all",
+                printable(text), kMostRanks);
+  };
+  if (text == "all") return std::optional<std::vector<std::int64_t>>();
+  std::vector<std::int64_t> ranks;
+  for (const std::string_view part : split(text, ',')) {
+    const auto hyphen = part.find('-');
+    const auto first = parse_int(part.substr(0, hyphen));
+    const auto last = hyphen == std::string_view::npos ? first : parse_int(part.substr(hyphen + 1));
+    if (!first || !last || *first < 0 || *last < *first) return refuse();
+    if (static_cast<std::uint64_t>(*last - *first) + 1 + ranks.size() > kMostRanks) return refuse();
+    for (std::int64_t rank = *first; rank <= *last; ++rank) ranks.push_back(rank);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return std::optional(std::move(ranks));
+}
+
+Result<std::vector<std::int64_t>> ranks_with_log(const IndexEntry& run,
+                                                 std::optional<std::int64_t> attempt,
+                                                 const std::string& component) {
+  if (component.empty()) DLRUN_TRY(refuse_missing_component(run));
+  DLRUN_TRY_ASSIGN(const auto facts, RunInspector::read_facts(run.path));
+  const auto folder =
+      rank_log(run.path, attempt.value_or(facts.record.attempt), 0, component).parent_path();
+  std::vector<std::int64_t> ranks;
+  std::error_code error;
+  for (std::filesystem::directory_iterator files(folder, error);
+       !error && files != std::filesystem::directory_iterator(); files.increment(error)) {
+    const std::string name = files->path().filename().string();
+    constexpr std::string_view kStart = "rank-", kEnd = ".log";
+    if (!name.starts_with(kStart) || !name.ends_with(kEnd)) continue;
+    const auto rank = parse_int(
+        std::string_view(name).substr(kStart.size(), name.size() - kStart.size() - kEnd.size()));
+    if (rank && *rank >= 0) ranks.push_back(*rank);
+  }
+  if (ranks.empty())
+    return fail(Errc::kNotFound, "{}: no rank has a log in attempt {}", run.id,
+                attempt.value_or(facts.record.attempt));
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+std::string label_of_rank(std::int64_t rank) {
+  return fmt::format("rank {}: ", rank);
 }
 
 }  // namespace dlrun

@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "launcher/runs/index.h"
 #include "launcher/runs/log_file.h"
@@ -11,11 +14,31 @@
 
 namespace dlrun {
 
-/// Opens the job's log or, if `rank` is set, the log of this rank in `attempt` (default: the latest
-/// attempt). Fails with
-/// kNotFound if the log does not exist; the message says whether there may be one later.
+/// A choice among the logs of a run.
+struct LogChoice {
+  std::optional<std::int64_t> rank;     ///< absent: the log of the whole job
+  std::optional<std::int64_t> attempt;  ///< with a rank; absent: the latest
+  std::string component;                ///< with a rank; empty: the job has one program
+};
+
+/// Opens the log. Fails with kNotFound if the log does not exist; the message says whether there
+/// may be one later.
 [[nodiscard]] Result<LogReader> open_log(RunInspector& inspector, const IndexEntry& run,
-                                         std::optional<std::int64_t> rank,
-                                         std::optional<std::int64_t> attempt);
+                                         const LogChoice& choice);
+
+/// Returns the ranks in a list such as "2" or "0,4-7". Returns nothing for "all". Fails with kUsage
+/// for any other text, and for more than 10,000 ranks.
+[[nodiscard]] Result<std::optional<std::vector<std::int64_t>>> parse_rank_list(
+    std::string_view text);
+
+/// Returns the ranks that have a log in `attempt`, by default the latest; sorted. component: of
+/// the ranks; empty if the job has one program. Fails with kNotFound if there is none, and with
+/// kUsage if the job has components and none is given.
+[[nodiscard]] Result<std::vector<std::int64_t>> ranks_with_log(const IndexEntry& run,
+                                                               std::optional<std::int64_t> attempt,
+                                                               const std::string& component);
+
+/// Returns the label of the rank's lines if the logs of several ranks are shown: "rank 3: ".
+[[nodiscard]] std::string label_of_rank(std::int64_t rank);
 
 }  // namespace dlrun

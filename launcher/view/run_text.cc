@@ -81,6 +81,19 @@ std::string attempt_text(const RunRecord& record) {
                      last.left, last.left == 1 ? "" : "s");
 }
 
+std::vector<std::string> component_states(const RunRecord& record) {
+  std::vector<std::string> lines;
+  for (const auto& one : record.components) {
+    std::string line = fmt::format("{} ({}): {}", one.name, one.role, one.state);
+    if (one.state == "failed" && one.code) line += fmt::format(" with code {}", *one.code);
+    if (!one.hosts.empty()) line += " on " + one.hosts;
+    if (one.restarts > 0)
+      line += fmt::format(", started again {} time{}", one.restarts, one.restarts == 1 ? "" : "s");
+    lines.push_back(printable(line));
+  }
+  return lines;
+}
+
 std::string progress_text(const Progress& progress) {
   std::vector<std::string> parts;
   if (progress.epoch) parts.push_back(of_total("epoch", *progress.epoch, progress.epochs));

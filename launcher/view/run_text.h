@@ -3,6 +3,7 @@
 // layout and colour.
 
 #include <string>
+#include <vector>
 
 #include "launcher/runs/index.h"
 #include "launcher/runs/status.h"
@@ -18,6 +19,9 @@ namespace dlrun {
 /// Returns the attempt as "2, after failure, node_failure; at most 1 restart left"; "" if there was
 /// only one attempt.
 [[nodiscard]] std::string attempt_text(const RunRecord& record);
+
+/// Returns a line for each component of a job with several programs: its state and its nodes.
+[[nodiscard]] std::vector<std::string> component_states(const RunRecord& record);
 
 /// Returns one sentence on how the run ended, for --watch and wait: "mnist-...: failed: rank 3 on
 /// n2 was ended by SIGKILL".

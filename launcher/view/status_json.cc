@@ -31,7 +31,23 @@ Json failure_json(const RankFailure& failure) {
   json["code"] = failure.code;
   json["signal"] = text_or_null(failure.signal);
   json["error"] = text_or_null(failure.error);
+  if (!failure.component.empty()) json["component"] = failure.component;
   return json;
+}
+
+Json components_json(const RunRecord& record) {
+  Json components = Json::array();
+  for (const auto& one : record.components) {
+    components.push_back({{"name", one.name},
+                          {"role", one.role},
+                          {"state", one.state},
+                          {"ranks", one.ranks},
+                          {"nodes", text_or_null(one.hosts)},
+                          {"addr", text_or_null(one.addr)},
+                          {"restarts", one.restarts},
+                          {"code", one.code ? Json(*one.code) : Json(nullptr)}});
+  }
+  return components;
 }
 
 Json restarts_json(const RunRecord& record) {
@@ -88,6 +104,7 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
                      ? Json(record.end_code)
                      : (facts.report ? value_or_null(facts.report->exit_code) : Json(nullptr));
   json["first_failed"] = record.first_failed ? failure_json(*record.first_failed) : Json(nullptr);
+  if (!record.components.empty()) json["components"] = components_json(record);
   json["autopsy"] = record.autopsy ? autopsy_json(*record.autopsy) : Json(nullptr);
   json["last_words"] = last_words(run.path, status);
   json["missing_ranks"] = record.missing;

@@ -8,12 +8,15 @@
 
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 #include "common/text.h"
 #include "common/untrusted_file.h"
 #include "launcher/executors/backoff.h"
 #include "launcher/runs/log_file.h"
 #include "launcher/runs/ownership.h"
+#include "launcher/view/line_labels.h"
+#include "launcher/view/run_log.h"
 
 namespace dlrun {
 namespace {
@@ -25,11 +28,17 @@ constexpr milliseconds kTick{200};
 /// The time without new bytes after the run's end until the log counts as complete.
 constexpr milliseconds kQuiet{600};
 
-/// Chooses the log and passes on its new bytes.
+/// Chooses one log and passes on its new bytes.
 class LogFollower {
  public:
-  LogFollower(const IndexEntry& run, const WatchOptions& options, WatchListener& listener)
-      : run_(run), options_(options), listener_(listener) {}
+  /// rank: nullopt means the job's log.
+  LogFollower(const IndexEntry& run, const WatchOptions& options, std::optional<std::int64_t> rank,
+              WatchListener& listener)
+      : run_(run),
+        options_(options),
+        rank_(rank),
+        listener_(listener),
+        labels_(rank && options.ranks.size() > 1 ? label_of_rank(*rank) : "") {}
 
   /// Passes on the new bytes. Returns true if there were any.
   Result<bool> follow(const RunFacts& facts) {
@@ -38,6 +47,7 @@ class LogFollower {
       const bool is_first = !reader_;
       if (reader_) {
         if (auto rest = drain(); !rest) return rest;
+        if (auto last = pass(labels_.finish()); !last) return tl::unexpected(last.error());
         listener_.on_log_end();
       }
       reader_.emplace(std::move(*path), facts);
@@ -45,13 +55,22 @@ class LogFollower {
     }
     return drain();
   }
+  /// Passes on an incomplete last line.
+  Result<> finish() { return pass(labels_.finish()); }
 
  private:
+  Result<> pass(std::string_view bytes) {
+    if (!bytes.empty() && !listener_.on_log(bytes)) return fail(Errc::kIo, "");
+    return {};
+  }
   std::optional<std::filesystem::path> choose(const RunFacts& facts) const {
-    if (!options_.rank) return job_log(run_.path, facts);
-    if (options_.attempt) return rank_log(run_.path, *options_.attempt, *options_.rank);
+    if (!rank_) return job_log(run_.path, facts);
+    const auto log_of = [&](std::int64_t attempt) {
+      return rank_log(run_.path, attempt, *rank_, options_.component);
+    };
+    if (options_.attempt) return log_of(*options_.attempt);
     const auto text = read_untrusted(run_.path / "attempt", 64, Links::kRefuse);
-    return rank_log(run_.path, text ? parse_int(trim(*text)).value_or(0) : 0, *options_.rank);
+    return log_of(text ? parse_int(trim(*text)).value_or(0) : 0);
   }
 
   Result<bool> drain() {
@@ -61,7 +80,7 @@ class LogFollower {
       DLRUN_TRY_ASSIGN(const auto bytes, reader_->read_more());
       if (bytes.empty()) break;
       any = true;
-      if (!listener_.on_log(bytes)) return fail(Errc::kIo, "");
+      if (auto passed = pass(labels_.pass(bytes)); !passed) return tl::unexpected(passed.error());
     }
     if (any && !listener_.on_log_batch()) return fail(Errc::kIo, "");
     return any;
@@ -69,7 +88,9 @@ class LogFollower {
 
   const IndexEntry& run_;
   const WatchOptions& options_;
+  std::optional<std::int64_t> rank_;
   WatchListener& listener_;
+  LineLabels labels_;
   std::optional<LogReader> reader_;
 };
 
@@ -124,7 +145,9 @@ class News {
 Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
                             const WatchOptions& options, WatchListener& listener,
                             const Interrupt& interrupt) {
-  LogFollower log(run, options, listener);
+  std::vector<LogFollower> logs;
+  for (const std::int64_t rank : options.ranks) logs.emplace_back(run, options, rank, listener);
+  if (logs.empty()) logs.emplace_back(run, options, std::nullopt, listener);
   EventsStamp events(run.path / "events.jsonl");
   News news(run, options.remind, listener);
   Backoff backoff;
@@ -142,9 +165,14 @@ Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
       if (is_over) quiet_since = Clock::now();
       news.report(*status);
     }
-    DLRUN_TRY_ASSIGN(const auto any, log.follow(status ? status->facts : RunFacts{}));
-    if (any) quiet_since = Clock::now();
-    if (is_over && (!options.passes_log || Clock::now() - quiet_since >= kQuiet)) return *status;
+    for (LogFollower& log : logs) {
+      DLRUN_TRY_ASSIGN(const auto any, log.follow(status ? status->facts : RunFacts{}));
+      if (any) quiet_since = Clock::now();
+    }
+    if (is_over && (!options.passes_log || Clock::now() - quiet_since >= kQuiet)) {
+      for (LogFollower& log : logs) DLRUN_TRY(log.finish());
+      return *status;
+    }
     interrupt.sleep(kTick);
   }
 }

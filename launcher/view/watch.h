@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/interrupt.h"
 #include "launcher/runs/index.h"
@@ -16,10 +17,12 @@ namespace dlrun {
 
 /// Selects the data that watch_run() passes to its listener.
 struct WatchOptions {
-  bool passes_log = true;            ///< pass on the log as it grows
-  std::optional<std::int64_t> rank;  ///< pass on this rank's log instead of the job's
+  bool passes_log = true;  ///< pass on the log as it grows
+  /// Pass on the logs of these ranks instead of the job's. The lines of several are labelled.
+  std::vector<std::int64_t> ranks{};
   /// The attempt whose log is passed on. nullopt: the current attempt, also after a restart.
   std::optional<std::int64_t> attempt;
+  std::string component;            ///< of the ranks; empty: the job has one program
   std::optional<std::size_t> tail;  ///< pass on only the last lines of the existing log
   /// The interval at which the reason for waiting is repeated. nullopt: only a new reason
   /// is reported.

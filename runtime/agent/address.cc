@@ -63,15 +63,16 @@ std::string ip_text(const sockaddr* address) {
   return text.data();
 }
 
-/// Binds a TCP socket to a free port: on all interfaces for IPv4 and IPv6, or for IPv4 only if the
-/// machine has no IPv6.
-Result<Listener> bind_free_port(bool loopback_only, int flags) {
+/// Binds a TCP socket to a port, on all interfaces for IPv4 and IPv6, or for IPv4 only if the
+/// machine has no IPv6. loopback_only: binds it to the loopback interface alone. port: 0 stands for
+/// any free one.
+Result<Listener> bind_port(bool loopback_only, int flags, std::uint16_t port = 0) {
   const std::vector<std::string> candidates = loopback_only
                                                   ? std::vector<std::string>{"127.0.0.1", "::1"}
                                                   : std::vector<std::string>{"::", "0.0.0.0"};
   int error = 0;
   for (const auto& ip : candidates) {
-    auto address = socket_address(ip, 0);
+    auto address = socket_address(ip, port);
     UniqueFd socket(::socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
     const int on = 1;
     const int off = 0;
@@ -83,13 +84,14 @@ Result<Listener> bind_free_port(bool loopback_only, int flags) {
         ::bind(socket.get(), address->get(), address->length) == 0 &&
         ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address->storage),
                       &address->length) == 0) {
-      const auto port = address->storage.ss_family == AF_INET
-                            ? reinterpret_cast<const sockaddr_in*>(&address->storage)->sin_port
-                            : reinterpret_cast<const sockaddr_in6*>(&address->storage)->sin6_port;
-      return Listener{std::move(socket), ntohs(port)};
+      const auto bound = address->storage.ss_family == AF_INET
+                             ? reinterpret_cast<const sockaddr_in*>(&address->storage)->sin_port
+                             : reinterpret_cast<const sockaddr_in6*>(&address->storage)->sin6_port;
+      return Listener{std::move(socket), ntohs(bound)};
     }
     error = errno;
   }
+  if (port != 0) return fail(Errc::kIo, "TCP port {} cannot be bound: {}", port, errno_text(error));
   return fail(Errc::kIo, "no TCP port can be bound: {}", errno_text(error));
 }
 
@@ -127,7 +129,7 @@ Result<std::vector<Endpoint>> parse_endpoints(std::string_view text) {
 }
 
 Result<Listener> listen_on_free_port(bool loopback_only) {
-  auto listener = bind_free_port(loopback_only, SOCK_NONBLOCK);
+  auto listener = bind_port(loopback_only, SOCK_NONBLOCK);
   if (listener && ::listen(listener->socket.get(), kBacklog) != 0) {
     return fail(Errc::kIo, "listen: {}", errno_text(errno));
   }
@@ -135,7 +137,19 @@ Result<Listener> listen_on_free_port(bool loopback_only) {
 }
 
 Result<Listener> hold_free_port() {
-  return bind_free_port(false, 0);
+  return bind_port(false, 0);
+}
+
+Result<Listener> hold_port(std::uint16_t port) {
+  return bind_port(false, 0, port);
+}
+
+std::vector<std::string> lead_addresses(bool is_local) {
+  constexpr std::size_t kAddressesLimit = 8;
+  auto addresses = is_local ? std::vector<std::string>{} : own_addresses();
+  if (addresses.empty()) addresses.emplace_back("127.0.0.1");
+  if (addresses.size() > kAddressesLimit) addresses.resize(kAddressesLimit);
+  return addresses;
 }
 
 std::vector<std::string> own_addresses() {

@@ -37,6 +37,10 @@ struct Listener {
 /// link-local IPv6 addresses.
 [[nodiscard]] std::vector<std::string> own_addresses();
 
+/// Returns the addresses over which ranks can reach lead on this machine, best first: at least one
+/// and at most 8. is_local: all ranks run on this machine.
+[[nodiscard]] std::vector<std::string> lead_addresses(bool is_local);
+
 /// Starts a TCP connection. The returned socket is non-blocking. It becomes writable once the
 /// connection is established or has failed. source: the local IP literal to connect from; nullopt:
 /// the kernel chooses it.
@@ -52,6 +56,9 @@ struct Listener {
 /// open, the kernel assigns this port to no program that asks for any free port. A program that
 /// sets SO_REUSEADDR, as servers do, can still bind this port by its number.
 [[nodiscard]] Result<Listener> hold_free_port();
+
+/// Binds this port again, in the same way. Fails with kIo if a program listens on it.
+[[nodiscard]] Result<Listener> hold_port(std::uint16_t port);
 
 /// Returns the name of this host (gethostname(2)).
 [[nodiscard]] std::string own_host();

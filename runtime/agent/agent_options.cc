@@ -1,15 +1,20 @@
 #include "runtime/agent/agent_options.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
+#include <optional>
 
+#include "common/notice.h"
 #include "common/text.h"
+#include "runtime/agent/component_options.h"
 
 namespace dlrun::agent {
 namespace {
 
 constexpr int kLocalRanksLimit = 4096;
+constexpr std::size_t kLongestPath = 1024;  ///< of --ready-http
 
 /// One option. `takes` parses and stores its value. An option without `takes` is a flag; `sets`
 /// sets the flag.
@@ -108,6 +113,17 @@ std::function<Result<>(std::string_view)> parsed_into(const Parse& parse, Target
   };
 }
 
+/// Returns an Option::takes that adds the result of `parse` for the value to a list.
+template <typename Parse, typename Item>
+std::function<Result<>(std::string_view)> item_into(const Parse& parse, std::vector<Item>& list) {
+  return [&parse, &list](std::string_view value) -> Result<> {
+    auto parsed = parse(value);
+    if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
+    list.push_back(std::move(*parsed));
+    return {};
+  };
+}
+
 std::vector<Option> options_of_run(LeadOptions& lead) {
   return {{"--runs", text_into("--runs", lead.runs), {}},
           {"--name", text_into("--name", lead.name), {}},
@@ -146,7 +162,9 @@ std::vector<Option> options_of_run(LeadOptions& lead) {
            },
            {}},
           {"--container-error", text_into("--container-error", lead.container_message), {}},
-          {"--forward-usr1", {}, [&lead] { lead.forwards_usr1 = true; }}};
+          {"--tensorboard", {}, [&lead] { lead.writes_tensorboard = true; }},
+          {"--forward-usr1", {}, [&lead] { lead.forwards_usr1 = true; }},
+          {"--borrowed", {}, [&lead] { lead.is_borrowed = true; }}};
 }
 
 std::vector<Option> options_of_health(LeadOptions& lead) {
@@ -184,28 +202,260 @@ std::vector<Option> options_of_retry(RetryOptions& retry) {
       {"--exclude-bad-nodes", {}, [&retry] { retry.excludes_bad_nodes = true; }},
       {"--min-nodes", number_into("--min-nodes", "nodes", 1, kMost, retry.min_nodes), {}},
       {"--step-nodes", number_into("--step-nodes", "nodes", 1, kMost, retry.step_nodes), {}},
+      {"--grow-memory",
+       [&retry](std::string_view value) -> Result<> {
+         const auto factor = parse_double(value);
+         if (!factor || *factor <= 1 || *factor > 100)
+           return fail(Errc::kUsage, "--grow-memory '{}' is not a factor above 1",
+                       printable(value));
+         retry.memory_factor = *factor;
+         return {};
+       },
+       {}},
+      {"--memory-limit",
+       [&retry](std::string_view value) -> Result<> {
+         const auto limit = parse_int(value);
+         if (!limit || *limit < 1)
+           return fail(Errc::kUsage, "--memory-limit '{}' is not a number of MiB from 1",
+                       printable(value));
+         retry.memory_limit_mib = *limit;
+         return {};
+       },
+       {}},
       {"--signal-before",
        number_into("--signal-before", "seconds", 1, 65535, retry.signal_before_s),
        {}}};
 }
 
+std::vector<Option> options_of_reports(LeadOptions& lead) {
+  NotifyOptions& notify = lead.notify;
+  return {{"--notify",
+           [&notify](std::string_view value) -> Result<> {
+             notify.on.clear();
+             for (const auto occasion : split(value, ',')) {
+               if (std::find(kNoticeOccasions.begin(), kNoticeOccasions.end(), occasion) ==
+                   kNoticeOccasions.end())
+                 return fail(Errc::kUsage, "--notify '{}' is none of {}", printable(occasion),
+                             join(std::vector<std::string>(kNoticeOccasions.begin(),
+                                                           kNoticeOccasions.end()),
+                                  ", "));
+               notify.on.emplace_back(occasion);
+             }
+             return {};
+           },
+           {}},
+          {"--webhook",
+           [&notify](std::string_view value) -> Result<> {
+             // The message does not show the value: somebody may give the address by mistake.
+             if (value.empty() || value.find_first_of("=:/") != std::string_view::npos)
+               return fail(Errc::kUsage, "--webhook takes the name of a secret alone");
+             notify.webhook = value;
+             return {};
+           },
+           {}},
+          {"--mlflow", text_into("--mlflow", lead.mlflow.url), {}},
+          {"--mlflow-experiment", text_into("--mlflow-experiment", lead.mlflow.experiment), {}},
+          {"--mlflow-secret", text_into("--mlflow-secret", lead.mlflow.secret), {}},
+          {"--notify-word",
+           [&notify](std::string_view value) -> Result<> {
+             notify.command.emplace_back(value);
+             return {};
+           },
+           {}}};
+}
+
+Result<ComponentRole> parse_role(std::string_view text) {
+  for (const auto role : {ComponentRole::kMain, ComponentRole::kService}) {
+    if (text == word(role)) return role;
+  }
+  return fail(Errc::kUsage, "--role '{}' is neither main nor service", printable(text));
+}
+
+/// Checks the path of --ready-http, which becomes part of a line of HTTP.
+Result<std::string> parse_http_path(std::string_view text) {
+  const bool is_clean =
+      std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
+  if (text.empty() || text[0] != '/' || !is_clean || text.size() > kLongestPath) {
+    return fail(Errc::kUsage,
+                "--ready-http '{}' is not a path such as /health: '/', then at most {} characters "
+                "of ASCII without spaces",
+                printable(text), kLongestPath - 1);
+  }
+  return std::string(text);
+}
+
+/// Returns an Option::takes that stores a whole number from 0 to `max`.
+std::function<Result<>(std::string_view)> index_into(std::string_view name, int max,
+                                                     std::optional<int>& target) {
+  return [=, &target](std::string_view value) {
+    return take_number(value, name, "nodes or groups", 0, max, target.emplace());
+  };
+}
+
+std::vector<Option> options_of_component(ComponentOptions& component) {
+  constexpr int kMost = 1'000'000;
+  auto& ready = component.ready;
+  return {{"--component", text_into("--component", component.name), {}},
+          {"--role", parsed_into(parse_role, component.role), {}},
+          {"--ready-http",
+           [&ready](std::string_view value) -> Result<> {
+             DLRUN_TRY_ASSIGN(ready.path, parse_http_path(value));
+             ready.kind = ReadyCheck::Kind::kHttp;
+             return {};
+           },
+           {}},
+          {"--ready-tcp", {}, [&ready] { ready.kind = ReadyCheck::Kind::kTcp; }},
+          {"--ready-timeout", seconds_into("--ready-timeout", ready.timeout), {}},
+          {"--component-retry",
+           number_into("--component-retry", "restarts", 0, kMost, component.retries),
+           {}},
+          {"--after",
+           [&component](std::string_view value) -> Result<> {
+             component.after.emplace_back(value);
+             return {};
+           },
+           {}},
+          {"--component-nodes",
+           number_into("--component-nodes", "nodes", 1, kMost, component.nodes),
+           {}},
+          {"--component-ranks",
+           number_into("--component-ranks", "ranks", 1, kMost, component.ranks),
+           {}},
+          {"--component-first-node",
+           index_into("--component-first-node", kMost, component.first_node),
+           {}},
+          {"--het-group", index_into("--het-group", kMost, component.het_group), {}},
+          {"--port-count", number_into("--port-count", "ports", 0, 1, component.ports), {}}};
+}
+
+/// The options of `rank` that lead must know.
+struct RankFacts {
+  bool is_trusted = false;
+  std::string checks{};  ///< of --preflight
+  std::vector<StageItem> stage{};
+};
+
+Result<RankFacts> facts_of_ranks(const std::vector<std::string>& command) {
+  RankFacts facts;
+  const auto ranks = std::find(command.begin(), command.end(), "rank");
+  const auto program = std::find(ranks, command.end(), "--");
+  facts.is_trusted = std::find(ranks, program, "--trusted") != program;
+  if (const auto checks = std::find(ranks, program, "--preflight"); program - checks > 1)
+    facts.checks = checks[1];
+  for (auto at = std::find(ranks, program, "--stage"); program - at > 1;
+       at = std::find(at + 2, program, "--stage")) {
+    DLRUN_TRY_ASSIGN(auto item, StageItem::parse(at[1]));
+    facts.stage.push_back(std::move(item));
+  }
+  return facts;
+}
+
+/// Parses the options of one component, and run-wide options before them. arguments: the first one
+/// is not an option.
+Result<ComponentOptions> parse_component(const std::vector<std::string>& arguments,
+                                         std::vector<Option> options) {
+  ComponentOptions component;
+  const auto own = options_of_component(component);
+  options.insert(options.end(), own.begin(), own.end());
+  DLRUN_TRY_ASSIGN(component.step, read_options(arguments, options));
+  DLRUN_TRY(check_component(component));
+  DLRUN_TRY_ASSIGN(auto facts, facts_of_ranks(component.step));
+  component.always_reports = facts.is_trusted;
+  component.node_checks = std::move(facts.checks);
+  return component;
+}
+
+/// Parses `lead OPTIONS --component ... -- STEP +++ --component ... -- STEP ...`. Run-wide options
+/// come before the options of the first component.
+Result<> parse_components(const std::vector<std::string>& arguments,
+                          const std::vector<Option>& options, LeadOptions& lead) {
+  auto begin = arguments.begin();
+  while (begin != arguments.end()) {
+    const auto end = std::find(begin, arguments.end(), "+++");
+    const bool is_first = lead.components.empty();
+    std::vector<std::string> words(begin, end);
+    if (!is_first) words.insert(words.begin(), arguments.front());
+    DLRUN_TRY_ASSIGN(auto component,
+                     parse_component(words, is_first ? options : std::vector<Option>()));
+    lead.components.push_back(std::move(component));
+    if (end == arguments.end()) break;
+    begin = end + 1;
+  }
+  DLRUN_TRY(check_components(lead.components));
+  if (lead.local || lead.never_started || lead.retry.min_nodes > 0 || lead.retry.step_nodes > 0) {
+    return fail(Errc::kUsage,
+                "--local, --never-started, --min-nodes and --step-nodes do not work with "
+                "--component");
+  }
+  lead.always_reports = leading_component(lead.components).always_reports;
+  return {};
+}
+
 Result<Invocation> parse_lead(const std::vector<std::string>& arguments) {
   LeadOptions lead;
   auto options = options_of_run(lead);
-  for (auto&& group : {options_of_health(lead), options_of_retry(lead.retry)})
+  for (auto&& group :
+       {options_of_health(lead), options_of_retry(lead.retry), options_of_reports(lead)})
     options.insert(options.end(), group.begin(), group.end());
-  auto command = read_options(arguments, options);
-  if (!command) return tl::unexpected<Error>(std::move(command.error()));
+  const auto command_at = std::find(arguments.begin(), arguments.end(), "--");
+  const bool has_components =
+      std::any_of(arguments.begin(), command_at, [](const std::string& argument) {
+        return argument == "--component" || argument.starts_with("--component=");
+      });
+  if (has_components) {
+    DLRUN_TRY(parse_components(arguments, options, lead));
+  } else {
+    DLRUN_TRY_ASSIGN(lead.command, read_options(arguments, options));
+    DLRUN_TRY_ASSIGN(auto facts, facts_of_ranks(lead.command));
+    lead.always_reports = facts.is_trusted;
+    lead.node_checks = std::move(facts.checks);
+    lead.stage = std::move(facts.stage);
+  }
   if (lead.name.find('/') != std::string::npos || lead.name == "." || lead.name == "..") {
     return fail(Errc::kUsage, "--name '{}' cannot name a run", printable(lead.name));
   }
-  lead.command = std::move(*command);
-  const auto ranks = std::find(lead.command.begin(), lead.command.end(), "rank");
-  const auto program = std::find(ranks, lead.command.end(), "--");
-  lead.always_reports = std::find(ranks, program, "--trusted") != program;
-  if (const auto checks = std::find(ranks, program, "--preflight"); program - checks > 1)
-    lead.node_checks = checks[1];
   return lead;
+}
+
+std::vector<Option> options_of_checks(RankOptions& rank) {
+  return {{"--preflight",
+           [&rank](std::string_view value) -> Result<> {
+             DLRUN_TRY_ASSIGN(auto checks, NodeChecks::parse(value));
+             checks.figures = rank.checks.figures;
+             checks.own = std::move(rank.checks.own);
+             rank.checks = std::move(checks);
+             return {};
+           },
+           {}},
+          {"--preflight-run",
+           [&rank](std::string_view value) -> Result<> {
+             rank.checks.own.emplace_back(value);
+             return {};
+           },
+           {}},
+          {"--fabric", parsed_into(FabricFigures::parse, rank.checks.figures), {}}};
+}
+
+std::vector<Option> options_of_profile(RankOptions& rank) {
+  return {{"--profile",
+           [&rank](std::string_view value) -> Result<> {
+             constexpr std::array<std::string_view, 3> kTools{"nsys", "py-spy", "perf"};
+             if (std::find(kTools.begin(), kTools.end(), value) == kTools.end())
+               return fail(Errc::kUsage, "--profile '{}' is none of nsys, py-spy, perf",
+                           printable(value));
+             rank.profile.tool = value;
+             return {};
+           },
+           {}},
+          {"--profile-ranks",
+           [&rank](std::string_view value) { return rank.profile.set_ranks(value); },
+           {}},
+          {"--profile-delay",
+           number_into("--profile-delay", "seconds", 0, 1 << 30, rank.profile.delay_s),
+           {}},
+          {"--profile-for",
+           number_into("--profile-for", "seconds", 1, 1 << 30, rank.profile.length_s),
+           {}}};
 }
 
 std::vector<Option> options_of_rank(RankOptions& rank) {
@@ -246,19 +496,23 @@ std::vector<Option> options_of_rank(RankOptions& rank) {
              return {};
            },
            {}},
-          {"--preflight", parsed_into(NodeChecks::parse, rank.checks), {}},
           {"--tmpdir",
            [&rank](std::string_view value) -> Result<> {
              rank.tmpdir = value;
              return {};
            },
            {}},
+          {"--stage", item_into(StageItem::parse, rank.stage), {}},
+          {"--output", item_into(OutputItem::parse, rank.outputs), {}},
           {"--trusted", {}, [&rank] { rank.is_trusted = true; }}};
 }
 
 Result<Invocation> parse_rank(const std::vector<std::string>& arguments) {
   RankOptions rank;
-  auto command = read_options(arguments, options_of_rank(rank));
+  auto options = options_of_rank(rank);
+  for (auto&& group : {options_of_checks(rank), options_of_profile(rank)})
+    options.insert(options.end(), group.begin(), group.end());
+  auto command = read_options(arguments, options);
   if (!command) return tl::unexpected<Error>(std::move(command.error()));
   rank.program = std::move(*command);
   return rank;
@@ -290,6 +544,51 @@ Result<Invocation> parse_autopsy(const std::vector<std::string>& arguments) {
   return autopsy;
 }
 
+/// Parses the options of `stage`, which only the rank's agent starts. The items follow "--".
+Result<Invocation> parse_stage(const std::vector<std::string>& arguments) {
+  StageOptions stage;
+  const auto items = read_options(
+      arguments, {{"--nnodes", number_into("--nnodes", "nodes", 1, 1 << 24, stage.nnodes), {}}});
+  if (!items) return tl::unexpected<Error>(items.error());
+  for (const auto& word : *items) {
+    DLRUN_TRY_ASSIGN(auto item, StageItem::parse(word));
+    stage.items.push_back(std::move(item));
+  }
+  return stage;
+}
+
+/// Parses the options of `collect`, which only the rank's agent starts. The items follow "--".
+Result<Invocation> parse_collect(const std::vector<std::string>& arguments) {
+  CollectOptions collect;
+  const auto items = read_options(
+      arguments, {{"--run", text_into("--run", collect.run), {}},
+                  {"--node",
+                   [&](std::string_view value) -> Result<> {
+                     int node = 0;
+                     DLRUN_TRY(take_number(value, "--node", "nodes", 0, 1 << 24, node));
+                     collect.node = node;
+                     return {};
+                   },
+                   {}},
+                  {"--torn-after",
+                   [&](std::string_view value) -> Result<> {
+                     const auto time = parse_int(value);
+                     if (!time)
+                       return fail(Errc::kUsage, "--torn-after '{}' is not a time",
+                                   printable(value));
+                     collect.torn_after = std::chrono::milliseconds(*time);
+                     return {};
+                   },
+                   {}},
+                  {"--last", {}, [&] { collect.is_last = true; }}});
+  if (!items) return tl::unexpected<Error>(items.error());
+  for (const auto& word : *items) {
+    DLRUN_TRY_ASSIGN(auto item, OutputItem::parse(word));
+    collect.items.push_back(std::move(item));
+  }
+  return collect;
+}
+
 Result<Invocation> parse_relay(const std::vector<std::string>& arguments) {
   RelayOptions options;
   for (std::size_t at = 1; at < arguments.size(); ++at) {
@@ -298,6 +597,13 @@ Result<Invocation> parse_relay(const std::vector<std::string>& arguments) {
     options.accepts_any_user = true;
   }
   return options;
+}
+
+/// Parses the options of `notify`, which only lead starts.
+Result<Invocation> parse_notify(const std::vector<std::string>& arguments) {
+  if (arguments.size() != 3 || arguments[1] != "--run" || !arguments[2].starts_with('/'))
+    return fail(Errc::kUsage, "notify: takes --run and an absolute path");
+  return NotifyHelperOptions{arguments[2]};
 }
 
 Result<Invocation> parse_sshd(const std::vector<std::string>& arguments) {
@@ -319,68 +625,15 @@ Result<Invocation> parse_sshd(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-const char* const kUsageText =
-    R"(usage: dlrun-agent lead [options] -- srun ... dlrun-agent rank ... -- PROGRAM...
-       dlrun-agent lead --local N [options] -- dlrun-agent rank ... -- PROGRAM...
-       dlrun-agent lead --never-started CODE [options] -- COMMAND...
-       dlrun-agent rank [options] -- PROGRAM...
-       dlrun-agent relay [--any-user]
-       dlrun-agent sshd --check | --folder DIR
-
-lead starts the ranks of a step, watches them and keeps the record of the run:
-  --runs DIR              folder for the run directory if DLRUN_RUN is not set (runs)
-  --name NAME             name of the run in that case (run)
-  --local N               start N ranks on this machine, without Slurm
-  --join-timeout SECONDS  time in which all ranks must connect to lead (600)
-  --never-started CODE    record that the job script ended with CODE at COMMAND before it started
-                          the ranks; start nothing
-  --container-error TEXT  with --never-started: the container could not be created; TEXT is the
-                          error message of the container tool
-  --forward-usr1          pass a USR1 that reaches the job to the programs
-  --hang-after SECONDS    end a step that has shown no progress for this time: no report, or no
-                          output of a program that reports nothing
-  --stop-early GOAL:NAME  end this point of a sweep if the number NAME in its reports is worse than
-                          in those of the other points; GOAL is min or max
-  --stop-after N          do not end the point before this epoch, or before this step if it reports
-                          no epoch (1)
-  --idle-gpu-after SECS   warn about GPUs that have not worked for this time
-  --end-idle-gpus         end a run with such GPUs
-  --retry MAX             largest number of restarts of a failed run (0)
-  --retry-on CAUSES       causes for a restart: timeout,preemption,node_failure,hang,oom,failure
-                          (none)
-  --no-progress N         do not restart after N attempts in a row that got no further (3)
-  --exclude-bad-nodes     do not use nodes again that failed or whose rank hung
-  --min-nodes N           continue after the loss of nodes while N nodes of the allocation are left
-  --step-nodes N          use N nodes for every attempt; the other nodes of the allocation are spare
-  --known-bad FILE        remember bad nodes in this file, which other runs read
-  --known-bad-for SECONDS time for which a bad node is remembered (604800)
-  --signal-before SECONDS time between the signal USR1 and the time limit
-rank runs the program of one task:
-  --env NAME=TEMPLATE     variable for the program; dlrun fills in {rank} {world_size}
-                          {local_rank} {local_world_size} {node_rank} {nnodes} {addr}
-                          {master_addr} {master_port} {master} {port} {nproc_per_node} {addresses}
-                          {role} {role_index} {tf_config} {run} {attempt} {job}
-  --word TEMPLATE         word before PROGRAM, such as the name of a launcher
-  --nproc-per-node N      value of {nproc_per_node} (1)
-  --roles ROLES           numbers of ranks that are not workers: chief=1,ps=2,evaluator=1
-  --secret NAME           variable for the program, from the secrets file of the run
-  --preflight CHECKS      checks before the program starts: gpu,disk,clock,nccl (or gloo); a node
-                          that fails one ends the attempt
-  --tmpdir DIR            TMPDIR that the user asked for; Slurm sets /tmp if it cannot write there
-  --trusted               give the program access to the store
-relay connects `dlrun forward` to ports of the node, over standard input and output.
-  --any-user              connect to programs of other users of the node, too
-sshd serves one ssh connection over standard input and output, with the node's own sshd:
-  --folder DIR            folder of the keys that `dlrun ssh-config` made
-  --check                 only find the node's sshd
-)";
-
 Result<Invocation> parse_arguments(const std::vector<std::string>& arguments) {
   const auto word = arguments.empty() ? std::string() : arguments.front();
   if (word == "lead") return parse_lead(arguments);
   if (word == "rank") return parse_rank(arguments);
   if (word == "autopsy") return parse_autopsy(arguments);
+  if (word == "stage") return parse_stage(arguments);
+  if (word == "collect") return parse_collect(arguments);
   if (word == "relay") return parse_relay(arguments);
+  if (word == "notify") return parse_notify(arguments);
   if (word == "sshd") return parse_sshd(arguments);
   if (word == "--help" || word == "-h") return HelpAsked{};
   if (word == "--version") return VersionAsked{};

@@ -8,17 +8,21 @@
 
 #include "common/result.h"
 #include "runtime/agent/autopsy.h"
+#include "runtime/agent/collecting.h"
 #include "runtime/agent/lead.h"
 #include "runtime/agent/node_sshd.h"
+#include "runtime/agent/notify_helper.h"
 #include "runtime/agent/rank.h"
 #include "runtime/agent/relay.h"
+#include "runtime/agent/staging.h"
 
 namespace dlrun::agent {
 
 struct HelpAsked {};
 struct VersionAsked {};
-using Invocation = std::variant<LeadOptions, RankOptions, AutopsyOptions, RelayOptions, SshdOptions,
-                                HelpAsked, VersionAsked>;
+using Invocation =
+    std::variant<LeadOptions, RankOptions, AutopsyOptions, StageOptions, CollectOptions,
+                 RelayOptions, SshdOptions, NotifyHelperOptions, HelpAsked, VersionAsked>;
 
 /// Parses the arguments after the program's name. Fails with kUsage.
 [[nodiscard]] Result<Invocation> parse_arguments(const std::vector<std::string>& arguments);

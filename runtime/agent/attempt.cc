@@ -49,33 +49,63 @@ void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
   }
   joining->fitness.note(rank, hello.host, hello.world.local_size, hello.unfit, now);
   if (joining->fitness.has_complaint()) return judge_fitness(joining->fitness, now);
-  if (++joining->joined < members_.size) return;
-  std::vector<std::string> hosts;
-  std::set<std::string> seen;
-  for (const auto& [number, member] : members_.by_rank) {
-    if (seen.insert(member.hello.host).second) hosts.push_back(member.hello.host);
+  if (hello.stages) {
+    joining->staging.insert(rank);
+    ++joining->staging_nodes;
   }
+  if (hello.collects.count() > 0) outputs_.add(rank, hello.collects);
+  ++joining->joined;
+  if (hello.stages && !options_.broadcasts) outlet_.send(rank, to_rank::Stage{});
+  start_if_ready(now);
+}
+
+void Attempt::start_if_ready(Clock::time_point now) {
+  if (!all_have_joined()) return;
+  auto& joining = *in<Joining>();
+  record_staging(joining, now);
+  if (!joining.staging.empty()) return;
   outlet_.record(events::Joined{.ranks = members_.size,
-                                .hosts = compress_hostlist(hosts),
+                                .hosts = compress_hostlist(hosts()),
                                 .seconds = seconds_since_start(now)});
   auto& running = phase_.emplace<Running>(Running{.hang = HangWatch(options_.hang_after)});
   end_.has_run = true;
-  if (!options_.tries_collective) running.hang.on_start(now);
+  if (!options_.tries_collective && !options_.is_service) running.hang.on_start(now);
   start();
+}
+
+std::vector<std::string> Attempt::hosts() const {
+  std::vector<std::string> names;
+  std::set<std::string> seen;
+  for (const auto& [number, member] : members_.by_rank) {
+    if (seen.insert(member.hello.host).second) names.push_back(member.hello.host);
+  }
+  return names;
+}
+
+std::optional<ComponentPlace> Attempt::place() const {
+  if (!end_.has_run) return std::nullopt;
+  const auto& first = members_.by_rank.at(0).hello;
+  return ComponentPlace{.addr = first.addr, .port = first.port, .hosts = hosts()};
 }
 
 void Attempt::start() {
   const auto& first = members_.by_rank.at(0).hello;
+  const auto places = outlet_.places();
   for (const auto& [rank, member] : members_.by_rank) {
     outlet_.send(rank, to_rank::Start{.addr = member.hello.addr,
                                       .master_addr = first.addr,
                                       .master_port = first.port,
-                                      .marked = options_.marks_errors});
+                                      .marked = options_.marks_errors,
+                                      .components = places});
   }
 }
 
 void Attempt::on_exit(int rank, RankEnd end, Clock::time_point now) {
-  outlet_.send(rank, to_rank::Noted{});
+  if (outputs_.is_waiting()) {
+    unconfirmed_.push_back(rank);
+  } else {
+    outlet_.send(rank, to_rank::Noted{});
+  }
   auto* const member = members_.find(rank);
   if (member == nullptr || member->end) return;
   if (end.lead_was_unheard) {
@@ -191,6 +221,14 @@ void Attempt::give_up(int code, std::string_view message, Clock::time_point now)
   end_for(EndReason::kSignalled, code, std::string(message), now);
 }
 
+void Attempt::stop(std::string message, Clock::time_point now) {
+  if (goes_on()) end_for(EndReason::kStopped, 0, std::move(message), now);
+}
+
+void Attempt::on_not_ready(std::string message, Clock::time_point now) {
+  if (goes_on()) end_for(EndReason::kNotReady, kExitNotReady, std::move(message), now);
+}
+
 void Attempt::on_warning(int rank, std::string_view message) {
   const auto host = members_.host_of(rank);
   outlet_.say(fmt::format("rank {} on {}: {}", rank, host, printable(message)));
@@ -213,12 +251,14 @@ void Attempt::on_table(int rank, std::int64_t from) {
   outlet_.send_text(rank, std::string(pages[page]));
 }
 
-/// Stops or kills a step that has not ended some time after its ranks were told to end.
+/// Stops or kills a step that has not ended some time after its ranks were told to end, or after
+/// their outputs are copied.
 void Attempt::look_at_step(Clock::time_point now) {
   auto* const ending = in<Ending>();
-  if (ending == nullptr || step_end_) return;
-  const bool stops = ending->stops_asked < 1 && now >= ending->since + kStepStoppedAfter;
-  const bool kills = ending->stops_asked < 2 && now >= ending->since + kStepKilledAfter;
+  if (ending == nullptr || step_end_ || outputs_.is_waiting()) return;
+  const auto since = std::max(ending->since, outputs_.done_at().value_or(ending->since));
+  const bool stops = ending->stops_asked < 1 && now >= since + kStepStoppedAfter;
+  const bool kills = ending->stops_asked < 2 && now >= since + kStepKilledAfter;
   if (stops || kills) ending->stops_asked = kills ? 2 : 1;
   if (stops) outlet_.stop_step(false);
   if (kills) outlet_.stop_step(true);
@@ -230,7 +270,8 @@ void Attempt::tick(Clock::time_point now) {
   if (const auto* ending = in<Ending>();
       ending && ending->announce_at && *ending->announce_at <= now)
     announce();
-  if (is_in<Joining>() && now >= began_ + options_.join_timeout) {
+  // Copying data to the nodes may take longer than the ranks may need to join.
+  if (is_in<Joining>() && !all_have_joined() && now >= began_ + options_.join_timeout) {
     name_missing(now);
     end_.reason = EndReason::kJoinTimeout;
     end_.code = kExitNotJoined;
@@ -241,6 +282,7 @@ void Attempt::tick(Clock::time_point now) {
     judge_fitness(joining->fitness, now);
   look_at_running(now);
   look_at_autopsy(now);
+  look_at_outputs(now);
   look_at_step(now);
   finish_if_done(now);
 }
@@ -252,7 +294,7 @@ std::optional<Attempt::Clock::time_point> Attempt::next_deadline() const {
   };
   if (const auto* joining = in<Joining>()) {
     at(joining->fitness.deadline());
-    at(began_ + options_.join_timeout);
+    if (!all_have_joined()) at(began_ + options_.join_timeout);
   } else if (const auto* running = in<Running>()) {
     if (const auto due = running->hang.next_deadline())
       at(running->hang_looked_at ? *running->hang_looked_at + kLookAgain : *due);
@@ -261,10 +303,12 @@ std::optional<Attempt::Clock::time_point> Attempt::next_deadline() const {
     at(running->all_ended_since, kStepLag);
   } else if (const auto* ending = in<Ending>()) {
     at(ending->announce_at);
-    if (!step_end_ && ending->stops_asked < 2)
-      at(ending->since + (ending->stops_asked < 1 ? kStepStoppedAfter : kStepKilledAfter));
+    if (!step_end_ && ending->stops_asked < 2 && !outputs_.is_waiting())
+      at(std::max(ending->since, outputs_.done_at().value_or(ending->since)) +
+         (ending->stops_asked < 1 ? kStepStoppedAfter : kStepKilledAfter));
     at(ending->signalled_at, kLeftBehindAfter);
   }
+  if (outputs_.is_waiting() && (members_.ended > 0 || is_ending())) at(outputs_.next_look());
   if (step_end_) at(step_end_->at + kConnectionsLag);
   at(progress_.progress().next_deadline());
   at(progress_.result().next_deadline());

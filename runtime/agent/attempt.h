@@ -5,6 +5,7 @@
 //   attempt_signals.cc   signals
 //   attempt_progress.cc  the program's reports
 //   attempt_health.cc    checks, idle GPUs, stopped processes, hangs, points that stop early
+//   attempt_copies.cc    data that are copied to and from the nodes
 //   attempt_autopsy.cc   the autopsy of a hang
 //   attempt_blame.cc     which rank is to blame for the end
 //   attempt_end.cc       the end
@@ -32,6 +33,7 @@
 #include "runtime/agent/intervals.h"
 #include "runtime/agent/members.h"
 #include "runtime/agent/messages.h"
+#include "runtime/agent/output_board.h"
 #include "runtime/agent/progress_recorder.h"
 #include "runtime/agent/retry.h"
 
@@ -51,6 +53,11 @@ class AttemptOutlet {
   virtual void say(std::string_view line) = 0;
   /// Asks the step to end, or kills it.
   virtual void stop_step(bool kills) = 0;
+  /// Sends the large files of stage to all nodes, and calls Attempt::on_broadcast() when that is
+  /// done. Called only with AttemptOptions::broadcasts.
+  virtual void begin_broadcast() {}
+  /// Returns where the job's components run that have joined; empty if the job has no components.
+  [[nodiscard]] virtual std::vector<ComponentPlace> places() { return {}; }
 };
 
 struct AttemptOptions {
@@ -66,6 +73,10 @@ struct AttemptOptions {
   bool retries_timeout = false;
   /// The agents mark the text that their programs write to standard error (text_marks.h).
   bool marks_errors = false;
+  bool broadcasts = false;    ///< lead sends files to the nodes before their agents stage them
+  bool is_component = false;  ///< the attempt is one component of a job with several
+  /// The attempt is a service. A service that waits for requests does not hang.
+  bool is_service = false;
 };
 
 using to_lead::Hello;
@@ -106,6 +117,17 @@ class Attempt {
   /// Handles a failed check of collectives. is_own: true if the rank itself failed, false if the
   /// communication between ranks failed.
   void on_check_failed(int rank, std::string_view words, bool is_own, Clock::time_point now);
+  /// Tells the first rank of each node to copy the data. copies: see to_rank::Stage.
+  void on_broadcast(const std::vector<std::string>& copies);
+  /// Notes that the rank has copied the data of its node. Starts the programs once all nodes have
+  /// their data.
+  void on_staged(int rank, std::int64_t files, std::int64_t bytes, Clock::time_point now);
+  /// Notes that the rank has copied the outputs of its node.
+  void on_collected(int rank, std::int64_t files, std::int64_t bytes, Clock::time_point now);
+  /// Returns the longest time in which a node copies its outputs; 0 without outputs.
+  [[nodiscard]] std::chrono::seconds longest_collecting() const { return outputs_.longest(); }
+  /// Stops waiting for outputs at this time: the time limit of the job is near.
+  void end_collecting_by(Clock::time_point when) { outputs_.end_by(when); }
   void on_exit(int rank, RankEnd end, Clock::time_point now);
   /// Handles a closed connection of an agent. A rank without an exit record has failed.
   void on_lost(int rank, std::string_view why, Clock::time_point now);
@@ -164,6 +186,10 @@ class Attempt {
   /// Ends the attempt because lead has no file descriptor left for further ranks. message explains
   /// the limit and its remedy.
   void on_too_few_files(std::string message, Clock::time_point now);
+  /// Ends a component on purpose, with code 0. message: the reason, for the user.
+  void stop(std::string message, Clock::time_point now);
+  /// Ends a component that was not ready in time. message: the reason, for the user.
+  void on_not_ready(std::string message, Clock::time_point now);
   /// Ends the attempt for a reason outside of it, such as a later attempt that superseded it.
   void give_up(int code, std::string_view message, Clock::time_point now);
 
@@ -177,6 +203,13 @@ class Attempt {
   [[nodiscard]] bool is_over() const { return is_in<Over>(); }
   [[nodiscard]] const AttemptEnd& end() const { return end_; }
   [[nodiscard]] int world_size() const { return members_.size; }
+  /// Returns true once the programs were told to save a checkpoint, because the time limit or a
+  /// preemption is near.
+  [[nodiscard]] bool is_warned() const { return signs_.is_limit_near || signs_.is_preemption_near; }
+  /// Returns true until the end of the attempt is decided.
+  [[nodiscard]] bool goes_on() const { return is_in<Joining>() || is_in<Running>(); }
+  /// Returns where the ranks run, without a name; nullopt until all ranks have joined.
+  [[nodiscard]] std::optional<ComponentPlace> place() const;
 
  private:
   using Joining = phase::Joining;
@@ -198,11 +231,19 @@ class Attempt {
   [[nodiscard]] const Phase* in() const {
     return std::get_if<Phase>(&phase_);
   }
-  /// Returns true until the end of the attempt is decided.
-  [[nodiscard]] bool goes_on() const { return is_in<Joining>() || is_in<Running>(); }
   [[nodiscard]] bool is_ending() const { return is_in<Examining>() || is_in<Ending>(); }
 
+  /// Starts the programs if all ranks have joined and all nodes have their data.
+  void start_if_ready(Clock::time_point now);
+  [[nodiscard]] bool all_have_joined() const {
+    const auto* const joining = in<Joining>();
+    return joining != nullptr && members_.size > 0 && joining->joined >= members_.size;
+  }
+  void record_staging(phase::Joining& joining, Clock::time_point now);
+  void look_at_outputs(Clock::time_point now);
   void start();
+  /// Returns the nodes of the ranks, in the order of ranks.
+  [[nodiscard]] std::vector<std::string> hosts() const;
   /// Marks the rank as failed. The first failure ends the attempt; later failures go to
   /// reconsider(). cause_is_known: false if the agent disappeared, and the step may still report
   /// how.
@@ -287,6 +328,10 @@ class Attempt {
     Clock::time_point end{};
   };
   std::optional<Sleep> last_sleep_;  ///< when lead was last stopped
+
+  OutputBoard outputs_;
+  std::vector<int> unconfirmed_;  ///< ranks that wait for Noted until the outputs are copied
+  bool are_outputs_recorded_ = false;
 
   ProgressRecorder progress_;
   ContainerMessages container_messages_;

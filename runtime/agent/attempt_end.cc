@@ -30,6 +30,16 @@ events::RankFailed event_of(const FailedRank& failed) {
 
 }  // namespace
 
+events::AttemptEnd recorded_end(const AttemptEnd& end, double seconds) {
+  events::AttemptEnd recorded{.code = end.code, .reason = end.reason};
+  if (end.cause != Cause::kNone) recorded.cause = end.cause;
+  if (end.first_failed) recorded.first_failed = event_of(*end.first_failed);
+  if (end.is_whole_node_silent) recorded.silent = end.suspects;
+  recorded.lost_nodes = end.lost_nodes;
+  recorded.seconds = seconds;
+  return recorded;
+}
+
 double Attempt::seconds_since_start(Clock::time_point now) const {
   return static_cast<double>(
              std::chrono::duration_cast<std::chrono::milliseconds>(now - began_).count()) /
@@ -163,6 +173,8 @@ void Attempt::finish_running(Clock::time_point now) {
     if (step_end_) fail_unended_ranks(now);
     return;
   }
+  look_at_outputs(now);
+  if (outputs_.is_waiting() || !is_in<Running>()) return;
   auto& all_ended_since = in<Running>()->all_ended_since;
   if (!all_ended_since) all_ended_since = now;
   if (!step_end_ && now < *all_ended_since + kStepLag) return;
@@ -216,12 +228,8 @@ void Attempt::finish(Clock::time_point now) {
   auto judged = judge(end_facts());
   end_ = std::move(judged.end);
   for (const auto& line : judged.lines) outlet_.say(line);
-  events::AttemptEnd recorded{.code = end_.code, .reason = end_.reason};
-  if (end_.cause != Cause::kNone) recorded.cause = end_.cause;
-  if (end_.first_failed) recorded.first_failed = event_of(*end_.first_failed);
-  if (end_.is_whole_node_silent) recorded.silent = end_.suspects;
-  recorded.lost_nodes = end_.lost_nodes;
-  recorded.seconds = seconds_since_start(now);
+  auto recorded = recorded_end(end_, seconds_since_start(now));
+  if (options_.is_component) return outlet_.record(events::ComponentEnd{std::move(recorded)});
   outlet_.record(recorded);
 }
 

@@ -114,6 +114,9 @@ Cause cause_of(const AttemptEnd& end, const EndFacts& facts) {
 /// Names the suspect nodes: those whose agents disappeared without an exit record, and the node of
 /// the process that hangs.
 void name_suspects(AttemptEnd& end, const EndFacts& facts) {
+  for (const auto& [host, left] : facts.ranks_left) {
+    if (left > 0) end.heard_hosts.insert(host);
+  }
   std::set<std::string> suspects;
   // After srun's end Slurm ends the agents, so a lost agent does not make its node suspect.
   if (end.reason != EndReason::kLauncherLost) suspects = facts.lost_hosts;
@@ -157,6 +160,7 @@ Judgement judge(EndFacts facts) {
   end.cause = cause_of(end, facts);
   end.is_timeout = end.is_timeout || end.cause == Cause::kTimeout;
   end.had_grace = facts.signs.is_preemption_near;
+  end.was_warned = facts.signs.is_preemption_near || facts.signs.is_limit_near;
   name_suspects(end, facts);
   return judged;
 }

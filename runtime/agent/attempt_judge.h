@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/record_words.h"
+#include "common/run_events.h"
 #include "runtime/agent/container_messages.h"
 #include "runtime/agent/messages.h"
 
@@ -42,10 +43,14 @@ struct AttemptEnd {
   std::vector<std::string> lost_nodes;
   /// A TERM reached the ranks but not lead. It counts as the start of a preemption's grace time.
   bool had_grace = false;
+  /// The programs were told to save a checkpoint, because the time limit or a preemption was near.
+  bool was_warned = false;
   bool is_slurms_doing = false;       ///< Slurm ends the whole job, and `cause` is its reason
   bool is_requeued = false;           ///< Slurm requeues the job although the run is over
   bool is_whole_node_silent = false;  ///< no rank of a suspect node left an exit record
-  bool has_run = false;               ///< all ranks had joined, and their programs were started
+  /// Nodes with a rank whose agent did not disappear.
+  std::set<std::string> heard_hosts{};
+  bool has_run = false;  ///< all ranks had joined, and their programs were started
 };
 
 /// Observations during an attempt that may explain its end.
@@ -81,6 +86,9 @@ struct Judgement {
 
 /// Returns the final end of an attempt.
 [[nodiscard]] Judgement judge(EndFacts facts);
+
+/// Returns the event that records the end of an attempt. seconds: its duration.
+[[nodiscard]] events::AttemptEnd recorded_end(const AttemptEnd& end, double seconds);
 
 /// Names the container as the reason if a rank never joined and the container tool reported an
 /// error. Returns false, and changes nothing, if the container is not the reason or is already

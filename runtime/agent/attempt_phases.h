@@ -2,6 +2,7 @@
 // The phases of an attempt, each with the state that only it has. Private to Attempt.
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,10 +17,14 @@ namespace dlrun::agent::phase {
 
 using Clock = std::chrono::steady_clock;
 
-/// Ranks connect and say hello.
+/// Ranks connect and say hello. The first rank of each node copies data if the spec has `stage`.
 struct Joining {
   int joined = 0;  ///< number of ranks whose hello is accepted
   Fitness fitness{};
+  std::set<int> staging{};         ///< ranks that still copy the data of their nodes
+  std::int64_t staging_nodes = 0;  ///< nodes that copy data, or have copied them
+  std::int64_t staged_files = 0, staged_bytes = 0;
+  bool is_staging_recorded = false;
 };
 
 struct Stopped {

@@ -1,6 +1,7 @@
 #pragma once
-// The state of lead's event loop during one attempt. Only run_attempt.cc (the course of the
-// attempt) and lead_messages.cc (the messages of ranks) include this header.
+// The state of lead's event loop during one attempt, or during one start of a component. Only
+// run_attempt.cc (the course of the attempt), lead_messages.cc (the messages of ranks) and
+// components_runner.h include this header.
 
 #include <chrono>
 #include <cstddef>
@@ -18,6 +19,8 @@
 #include "runtime/agent/attempt_watch.h"
 #include "runtime/agent/background_call.h"
 #include "runtime/agent/background_file.h"
+#include "runtime/agent/broadcast.h"
+#include "runtime/agent/component_options.h"
 #include "runtime/agent/gate.h"
 #include "runtime/agent/idle_gpus.h"
 #include "runtime/agent/messages.h"
@@ -27,18 +30,33 @@
 #include "runtime/agent/step.h"
 #include "runtime/agent/stop_early.h"
 #include "runtime/agent/store_table.h"
+#include "runtime/agent/tensorboard_log.h"
 #include "runtime/agent/text_marks.h"
 
 namespace dlrun::agent {
 
-/// Leads one attempt: connects the event loop, the gate, the step and the signals with Attempt,
-/// which makes the decisions.
+/// The objects that a component shares with the other components of its job, and its place among
+/// them. Every referenced object outlives the runner.
+struct ComponentContext {
+  const ComponentOptions& options;
+  Gate& gate;
+  const std::vector<std::string>& addresses;  ///< lead's addresses
+  int held_port = 0;       ///< the port of rank 0 in the component's last start; 0: it is the first
+  bool is_leading = true;  ///< its progress is the progress of the run
+  std::function<std::vector<ComponentPlace>()> places{};  ///< see AttemptOutlet
+};
+
+/// Leads one attempt, or one start of a component: connects the event loop, the gate, the step and
+/// the signals with Attempt, which makes the decisions.
 class AttemptRunner final : public AttemptOutlet, public GateHandler, public StepHandler {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit AttemptRunner(const AttemptContext& context)
-      : options_(context.options),
+  /// component: nullopt if the job has one program.
+  explicit AttemptRunner(const AttemptContext& context,
+                         std::optional<ComponentContext> component = std::nullopt)
+      : component_(std::move(component)),
+        options_(context.options),
         env_(context.env),
         identity_(context.identity),
         run_(context.run),
@@ -49,11 +67,40 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
         signal_fd_(context.signal_fd),
         command_(context.command),
         controller_(context.controller),
+        notifier_(context.notifier),
         bystander_(context.bystander),
         ends_before_limit_(context.ends_before_limit),
         on_early_end_(context.on_early_end) {}
 
+  /// Leads the attempt of a job with one program.
   Result<AttemptEnd> run();
+
+  // The course of a component, which ComponentsRunner drives. run() uses the same functions.
+  /// Records the start and starts the step. Needs a gate.
+  void begin();
+  void on_signal(int signal);
+  /// Collects child processes that have ended.
+  void reap() {
+    if (step_) step_->reap();
+  }
+  /// Calls tick(), unless the last call was less than kTickPause ago. In that case next_wait()
+  /// makes the loop return when kTickPause is over, so that the call follows then.
+  void tick_in_time();
+  /// Ends the attempt because a later one has begun elsewhere.
+  void supersede(Clock::time_point now);
+  [[nodiscard]] std::chrono::milliseconds next_wait() const;
+  /// Writes the last samples and the rest of the event file for TensorBoard, for which it waits at
+  /// most one second. Call it once the attempt is over, and tick() no more.
+  void write_last_samples() {
+    write_samples(Clock::now(), true);
+    close_tensorboard();
+  }
+  /// Passes on the rest of the step's output. Returns true once the step has ended.
+  bool tick_step() {
+    if (step_) step_->tick();
+    return attempt_->step_is_over();
+  }
+  [[nodiscard]] Attempt& attempt() { return *attempt_; }
 
   // AttemptOutlet
   void send(int rank, const MessageToRank& message) override {
@@ -70,15 +117,25 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
     for (const auto peer : peers) gate_->send(peer, payload);
   }
   void record(const RunEvent& event) override {
-    if (!is_superseded_) events_.record(event);
+    if (is_superseded_) return;
+    events_.record(event, component_name());
+    const auto* statistics = std::get_if<events::RankStatistics>(&event);
+    if (tensorboard_ && statistics != nullptr)
+      tensorboard_->on_statistics(*statistics, std::chrono::system_clock::now());
   }
   void say(std::string_view line) override {
-    log_info("said", {{"message", line}});
-    err_.push(fmt::format("dlrun: {}\n", line));
+    const auto text =
+        component_ ? fmt::format("component {}: {}", component_name(), line) : std::string(line);
+    log_info("said", {{"message", text}});
+    err_.push(fmt::format("dlrun: {}\n", text));
+  }
+  std::vector<ComponentPlace> places() override {
+    return component_ ? component_->places() : std::vector<ComponentPlace>{};
   }
   void stop_step(bool kills) override {
     if (step_) step_->stop(kills);
   }
+  void begin_broadcast() override;
 
   // GateHandler
   bool on_peer(PeerId peer, const Claim& claim) override;
@@ -107,6 +164,17 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   }
 
  private:
+  /// Opens the listening socket of a job with one program.
+  Result<> open_gate();
+  /// Returns the name of the component; empty if the job has one program.
+  [[nodiscard]] std::string component_name() const {
+    return component_ ? component_->options.name : std::string();
+  }
+  [[nodiscard]] bool is_service() const {
+    return component_ && component_->options.role == ComponentRole::kService;
+  }
+  [[nodiscard]] AttemptOptions attempt_options() const;
+  [[nodiscard]] std::filesystem::path log_folder() const;
   [[nodiscard]] Env step_env() const;
   [[nodiscard]] bool marks_errors() const {
     return !options_.local && !ranks_errors_go_elsewhere(command_, env_);
@@ -119,11 +187,17 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void wait_for_step();
   void take_signals();
   void look_at_limit();
+  /// Returns the files to send to the nodes. Only the first attempt sends files: a later one finds
+  /// the staged data, or has lost nodes, which sbcast does not know.
+  [[nodiscard]] std::vector<Broadcast> files_to_broadcast() const;
+  void on_broadcast(const BroadcastResult& result);
   /// Asks the controller whether the nodes that srun named have failed, and reports the failed ones
   /// to the attempt.
   void confirm_node_failure(Clock::time_point now);
   void on_limit_known(const Result<JobFacts>& facts);
   void close_local_log();
+  void open_tensorboard();
+  void close_tensorboard();
   void answer(const std::vector<StoreTable::Answer>& answers);
 
   /// The sender of a message, and the time when it arrived.
@@ -141,21 +215,22 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void handle(const Sender& from, const to_lead::Checking& checking);
   void handle(const Sender& from, const to_lead::Checked& checked);
   void handle(const Sender& from, const to_lead::CheckFailed& failed);
+  void handle(const Sender& from, const to_lead::Staged& staged);
+  void handle(const Sender& from, const to_lead::Collected& collected);
   void handle(const Sender& from, const to_lead::Put& put);
   void handle(const Sender& from, const to_lead::Get& get);
   void handle(const Sender& from, const to_lead::Progress& progress);
   void handle(const Sender& from, const to_lead::Table& table);
   void handle(const Sender& from, to_lead::Exit& exit);
 
-  /// Calls tick(), unless the last call was less than kTickPause ago. In that case next_wait()
-  /// makes the loop return when kTickPause is over, so that the call follows then.
-  void tick_in_time();
   void tick(Clock::time_point now);
   /// Tells the attempt if this process was stopped since the last call, and for how long.
   void note_sleep(Clock::time_point now);
+  /// Prints and records failures to write the record and the log.
+  void look_at_files();
   void write_samples(Clock::time_point now, bool is_last);
-  [[nodiscard]] std::chrono::milliseconds next_wait() const;
 
+  std::optional<ComponentContext> component_;
   const LeadOptions& options_;
   const Env& env_;
   const JobIdentity& identity_;
@@ -167,6 +242,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   int signal_fd_;
   const std::vector<std::string>& command_;
   const Controller* controller_;
+  Notifier* notifier_;
   pid_t bystander_;
   bool ends_before_limit_;
   const std::function<void(const AttemptEnd&)>& on_early_end_;
@@ -174,18 +250,25 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   std::vector<std::string> addresses_;
   Key secret_{};
   std::unique_ptr<BackgroundFile> local_log_;
-  std::unique_ptr<Gate> gate_;
+  std::unique_ptr<Gate> own_gate_;  ///< nullptr for a component
+  Gate* gate_ = nullptr;
   std::unique_ptr<Attempt> attempt_;
   std::unique_ptr<AttemptWatch> watch_;
   std::unique_ptr<StopEarly> stop_early_;
+  std::unique_ptr<TensorboardLog> tensorboard_;  ///< nullptr: not wanted, or it cannot be written
   std::unique_ptr<Step> step_;
   BackgroundCall<Result<JobFacts>> limit_;
+  std::vector<Broadcast> broadcasts_;  ///< files to send to the nodes before they stage
+  BackgroundCall<BroadcastResult> broadcast_;
   int ends_asked_ = 0;  ///< number of signals that asked for the end
   SampleBoard samples_{Clock::now()};
   IdleGpus idle_gpus_{options_.idle_gpu_after};
   std::unordered_map<int, std::string> host_of_rank_;
   bool has_begun_ = false;  ///< the ranks' programs have been started
-  SnapshotFile ranks_file_{run_.directory / "ranks.json"};
+  SnapshotFile ranks_file_{run_.directory /
+                           (!component_ || component_->is_leading
+                                ? std::string("ranks.json")
+                                : fmt::format("ranks-{}.json", component_->options.name))};
   StoreTable store_;
   std::unordered_map<PeerId, int> rank_of_peer_;
   std::unordered_map<int, PeerId> peer_of_rank_;

@@ -12,7 +12,9 @@ namespace dlrun::agent {
 void Attempt::on_own_signal(int signal, Clock::time_point now) {
   if (is_in<Over>()) return;
   const bool is_checkpoint = signal == SIGUSR1;
-  const bool passes = is_checkpoint && options_.forwards_usr1 && is_in<Running>();
+  // A service saves no checkpoint, and the signal would end a program that does not handle it.
+  const bool passes =
+      is_checkpoint && options_.forwards_usr1 && !options_.is_service && is_in<Running>();
   outlet_.record(events::Signal{.signal = signal_name(signal),
                                 .where = "lead",
                                 .word = passes          ? SignalDecision::kCheckpoint
@@ -43,17 +45,21 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
   // before the time limit (`checkpoint.signal_before`).
   const bool may_checkpoint = signal == SIGUSR1 || signal == SIGTERM;
   const bool passes = may_checkpoint && options_.forwards_usr1;
-  const auto answer = passes              ? SignalDecision::kCheckpoint
-                      : signal == SIGUSR1 ? SignalDecision::kNone
-                                          : SignalDecision::kAbort;
+  // A service goes on while the main components save their checkpoints.
+  const auto answer = passes && options_.is_service ? SignalDecision::kNone
+                      : passes                      ? SignalDecision::kCheckpoint
+                      : signal == SIGUSR1           ? SignalDecision::kNone
+                                                    : SignalDecision::kAbort;
   const auto host = members_.host_of(rank);
   if (signals_.seen.insert(signal).second) {
     outlet_.record(events::Signal{.signal = signal_name(signal),
                                   .where = fmt::format("rank {} on {}", rank, host),
                                   .word = answer});
   }
-  if (answer == SignalDecision::kNone)
+  if (answer == SignalDecision::kNone) {
+    signs_.is_preemption_near = signs_.is_preemption_near || signal == SIGTERM;
     return outlet_.send(rank, to_rank::SignalAnswer{signal, answer});
+  }
   if (!passes) {
     return end_for_signal(
         signal,

@@ -26,8 +26,9 @@ std::string trainer_path() {
 }  // namespace
 
 Result<std::unique_ptr<CollectiveCheck>> CollectiveCheck::start(
-    EventLoop& loop, const std::string& backend, Env env,
+    EventLoop& loop, const NodeChecks& checks, Env env,
     std::function<void(const MessageToLead&)> to_lead) {
+  const std::string& backend = checks.collective;
   std::unique_ptr<CollectiveCheck> check(new CollectiveCheck(backend, std::move(to_lead)));
   auto store = StoreRelay::create(
       loop, [at = check.get()](const MessageToLead& message) { at->on_message(message); });
@@ -37,6 +38,13 @@ Result<std::unique_ptr<CollectiveCheck>> CollectiveCheck::start(
                   .env = std::move(env),
                   .keep = check->store_->program_end(),
                   .dies_with_us = true};
+  if (checks.fabric) {
+    const auto add = [&](const char* option, const std::optional<std::int64_t>& figure) {
+      if (figure) program.argv.insert(program.argv.end(), {option, fmt::format("{}", *figure)});
+    };
+    add("--all-reduce", checks.figures.all_reduce);
+    add("--node-all-reduce", checks.figures.node_all_reduce);
+  }
   program.env.set("DLRUN_STORE", fmt::format("fd:{}", program.keep));
   const auto pid = start_program(program);
   check->store_->release_program_end();

@@ -15,6 +15,7 @@
 #include "common/result.h"
 #include "runtime/agent/event_loop.h"
 #include "runtime/agent/messages.h"
+#include "runtime/agent/node_check.h"
 #include "runtime/agent/store_relay.h"
 
 namespace dlrun::agent {
@@ -28,11 +29,11 @@ class CollectiveCheck {
   static constexpr std::chrono::seconds kLimit{75};
   static constexpr std::chrono::seconds kStoppedLimit{5};
 
-  /// Starts the check's process with env and a connection to lead's store. to_lead gets the
-  /// process's requests to the store, and the message Checking. finish() returns the result. Fails
-  /// as StoreRelay::create() and start_program() do. The loop must outlive the check.
+  /// Starts the process of checks.collective with env and a connection to lead's store. to_lead
+  /// gets the process's requests to the store, and the message Checking. finish() returns the
+  /// result. Fails as StoreRelay::create() and start_program() do. The loop must outlive the check.
   [[nodiscard]] static Result<std::unique_ptr<CollectiveCheck>> start(
-      EventLoop& loop, const std::string& backend, Env env,
+      EventLoop& loop, const NodeChecks& checks, Env env,
       std::function<void(const MessageToLead&)> to_lead);
 
   [[nodiscard]] pid_t pid() const { return pid_; }

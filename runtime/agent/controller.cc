@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <ctime>
+#include <tuple>
+
+#include <fmt/format.h>
 
 #include "common/hostlist.h"
 #include "common/subprocess.h"
@@ -27,8 +31,22 @@ std::optional<std::int64_t> time_of(const std::string& text) {
   std::tm time{};
   if (::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &time) == nullptr) return std::nullopt;
   time.tm_isdst = -1;
-  const auto seconds = std::mktime(&time);
-  return seconds < 0 ? std::nullopt : std::optional<std::int64_t>(seconds);
+  const auto since_epoch = std::mktime(&time);
+  return since_epoch < 0 ? std::nullopt : std::optional<std::int64_t>(since_epoch);
+}
+
+/// Converts a memory size of scontrol, such as "500M" or "1.50G", to MiB; 0 if it is none.
+std::int64_t memory_of(const std::string& text) {
+  constexpr double kMost = 1e12;
+  const auto unit = text.find_first_not_of("0123456789.");
+  const auto number = parse_double(std::string_view(text).substr(0, unit));
+  if (!number || *number < 0 || *number > kMost) return 0;
+  const char letter = unit == std::string::npos ? 'M' : text[unit];
+  const double factor = letter == 'K'   ? 1.0 / 1024
+                        : letter == 'G' ? 1024
+                        : letter == 'T' ? 1024.0 * 1024
+                                        : 1;
+  return std::llround(*number * factor);
 }
 
 }  // namespace
@@ -38,10 +56,17 @@ JobFacts parse_job(std::string_view text, std::int64_t now) {
   facts.state = value_of(text, "JobState");
   facts.reason = value_of(text, "Reason");
   facts.partition = value_of(text, "Partition");
-  facts.nodes = value_of(text, "NodeList");
+  // A heterogeneous job has a line for each component.
+  for (const auto line : split(text, '\n')) {
+    const auto nodes = value_of(line, "NodeList");
+    if (!nodes.empty()) facts.nodes += (facts.nodes.empty() ? "" : ",") + nodes;
+  }
   facts.excluded = value_of(text, "ExcNodeList");
   const auto restarts = parse_int(value_of(text, "Restarts")).value_or(0);
   facts.restarts = static_cast<int>(std::clamp<std::int64_t>(restarts, 0, 1 << 30));
+  const auto per_cpu = value_of(text, "MinMemoryCPU");
+  facts.has_memory_per_cpu = !per_cpu.empty();
+  facts.memory_mib = memory_of(per_cpu.empty() ? value_of(text, "MinMemoryNode") : per_cpu);
   const auto preempted = value_of(text, "PreemptTime");
   facts.is_preempted = !preempted.empty() && preempted != "None";
   if (const auto end = time_of(value_of(text, "EndTime"))) facts.seconds_to_limit = *end - now;
@@ -149,7 +174,8 @@ bool Controller::requeues_by_itself(bool was_preempted) const {
   return requeues_preempted(*config, partition ? std::string_view(*partition) : std::string_view());
 }
 
-Result<> Controller::requeue(const std::vector<std::string>& excluded) const {
+Result<> Controller::requeue(const std::vector<std::string>& excluded,
+                             const std::optional<JobMemory>& memory) const {
   std::vector<std::string> all = excluded;
   if (!excluded.empty()) {
     const auto facts = job();
@@ -158,9 +184,19 @@ Result<> Controller::requeue(const std::vector<std::string>& excluded) const {
   }
   if (const auto done = ask({"scontrol", "requeue", job_}); !done)
     return tl::unexpected<Error>(done.error());
+  // Slurm changes the memory and the excluded nodes of a pending job only. The requeue has just
+  // made the job pending. Slurm will end this process in a moment.
+  if (memory) {
+    const auto done = ask(
+        {"scontrol", "update", "JobId=" + job_,
+         fmt::format("{}={}", memory->is_per_cpu ? "MinMemoryCPU" : "MinMemoryNode", memory->mib)});
+    if (!done) {
+      std::ignore = ask({"scancel", job_});
+      return fail(Errc::kRefused, "it does not get {} MiB, and is cancelled: {}", memory->mib,
+                  done.error().message);
+    }
+  }
   if (excluded.empty()) return {};
-  // Slurm accepts excluded nodes only for a pending job. The requeue has just made it pending.
-  // Slurm will end this process in a moment.
   const auto done =
       ask({"scontrol", "update", "JobId=" + job_, "ExcNodeList=" + compress_hostlist(all)});
   if (!done) return tl::unexpected<Error>(done.error());

@@ -22,12 +22,20 @@ struct JobFacts {
   std::string state{};   ///< scontrol's JobState; COMPLETING hides how the job ended
   std::string reason{};  ///< reason of the state, such as TimeLimit
   std::string partition{};
-  std::string nodes{};        ///< the job's node list, without nodes that were lost
-  std::string excluded{};     ///< nodes that the job must not get: a node list
-  int restarts = 0;           ///< requeues, including one that has just begun
-  bool is_preempted = false;  ///< the grace time of a preemption has begun
+  std::string nodes{};              ///< the job's node list, without nodes that were lost
+  std::string excluded{};           ///< nodes that the job must not get: a node list
+  std::int64_t memory_mib = 0;      ///< requested memory; 0: unknown, or all of a node
+  bool has_memory_per_cpu = false;  ///< the memory is that of a CPU, otherwise that of a node
+  int restarts = 0;                 ///< requeues, including one that has just begun
+  bool is_preempted = false;        ///< the grace time of a preemption has begun
   std::optional<std::int64_t> seconds_to_limit;  ///< nullopt: no limit, or unknown
 };
+/// Memory for the next start of a job.
+struct JobMemory {
+  std::int64_t mib = 0;
+  bool is_per_cpu = false;
+};
+
 /// Parses the output of `scontrol show job -o`. now: seconds since the epoch. Times in the text are
 /// in the local time zone.
 [[nodiscard]] JobFacts parse_job(std::string_view text, std::int64_t now);
@@ -64,7 +72,10 @@ class Controller {
   /// across requeues.
   [[nodiscard]] bool requeues_by_itself(bool was_preempted = false) const;
   /// Requeues the job. Slurm then ends the running job. excluded: nodes that the job must not get.
-  [[nodiscard]] Result<> requeue(const std::vector<std::string>& excluded) const;
+  /// memory: the job's new memory; nullopt: it stays. If Slurm refuses the new memory, cancels the
+  /// job, which would run out of its memory again, and fails with kRefused.
+  [[nodiscard]] Result<> requeue(const std::vector<std::string>& excluded,
+                                 const std::optional<JobMemory>& memory) const;
 
  private:
   [[nodiscard]] Result<std::string> ask(std::vector<std::string> argv) const;

@@ -12,6 +12,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include "common/json_lines.h"
@@ -40,7 +41,7 @@ class Survey {
     if (kind != events::Progress::kKind && kind != events::FinalReports::kKind) return;
     const auto recorded = event_of_line(line);
     if (!recorded) return;
-    const auto attempt = recorded->attempt.value_or(0);
+    const Source attempt(recorded->attempt.value_or(0), recorded->component);
     if (std::holds_alternative<events::FinalReports>(recorded->event)) last_result_[attempt] = at;
     const auto* progress = std::get_if<events::Progress>(&recorded->event);
     if (progress == nullptr) return;
@@ -82,6 +83,8 @@ class Survey {
   }
 
  private:
+  /// An attempt and a component. Each component reports its own progress and result.
+  using Source = std::pair<std::int64_t, std::string>;
   struct Marks {
     std::optional<off_t> first;
     off_t last = 0, best = 0;
@@ -98,8 +101,8 @@ class Survey {
   std::optional<std::int64_t> first_time_;
   std::int64_t last_time_ = 0, progress_slot_ = -1, samples_slot_ = -1;
   std::size_t remark_bytes_ = 0, remarks_seen_ = 0;
-  std::map<std::int64_t, off_t> last_result_;
-  std::map<std::int64_t, Marks> progress_;
+  std::map<Source, off_t> last_result_;
+  std::map<Source, Marks> progress_;
   std::set<off_t> wanted_;
 };
 

@@ -105,8 +105,10 @@ Result<EventLog> EventLog::open(const std::filesystem::path& path) {
   return EventLog(path.string(), std::move(background), cut_bytes);
 }
 
-void EventLog::record(const RunEvent& event) {
-  auto object = object_of({utc_timestamp(std::chrono::system_clock::now()), attempt_, event});
+void EventLog::record(const RunEvent& event, const std::string& component) {
+  if (observer_) observer_(event, attempt_, component);
+  auto object =
+      object_of({utc_timestamp(std::chrono::system_clock::now()), attempt_, event, component});
   for (auto& value : object) value = shortened(value);
   const bool is_droppable = class_of(event) == EventClass::kDroppable;
   if (!is_droppable) log_event(object);

@@ -5,9 +5,11 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "common/result.h"
 #include "common/run_events.h"
@@ -29,10 +31,15 @@ class EventLog {
   [[nodiscard]] std::size_t cut_bytes() const { return cut_bytes_; }
 
   void set_attempt(int attempt) { attempt_ = attempt; }
+  /// Calls `observer` with every event that is recorded later, its attempt, and the component that
+  /// the event is about (see record()).
+  using Observer =
+      std::function<void(const RunEvent& event, int attempt, const std::string& component)>;
+  void observe(Observer observer) { observer_ = std::move(observer); }
   /// Queues an event with its time and attempt. Never blocks. Events of class kDroppable are not
   /// synced to the disk, and are dropped while at least half of the queue is full. All other events
-  /// are synced.
-  void record(const RunEvent& event);
+  /// are synced. component: the component that the event is about; empty: the whole run.
+  void record(const RunEvent& event, const std::string& component = {});
 
   /// Returns the first failure to write, once.
   [[nodiscard]] std::optional<Error> take_failure();
@@ -48,6 +55,7 @@ class EventLog {
   std::unique_ptr<BackgroundFile> file_;
   std::size_t cut_bytes_ = 0;
   int attempt_ = 0;
+  Observer observer_;
 };
 
 }  // namespace dlrun::agent

@@ -12,6 +12,8 @@ inline constexpr int kExitLaunchFailed = 77;
 inline constexpr int kExitHung = 79;
 inline constexpr int kExitUnfit = 80;
 inline constexpr int kExitIdleGpus = 81;
+inline constexpr int kExitStaging = 82;
+inline constexpr int kExitNotReady = 83;
 
 /// dlrun-trainer's code if the checkpoint folder belongs to another run, or if another attempt owns
 /// the run.

@@ -2,6 +2,22 @@
 
 namespace dlrun::agent {
 
+namespace {
+
+/// Returns the complaint without the details in square brackets, such as the figures of one node.
+std::string without_details(std::string_view words) {
+  std::string rest;
+  int depth = 0;
+  for (const char c : words) {
+    if (c == '[') ++depth;
+    if (depth == 0) rest += c;
+    if (c == ']' && depth > 0) --depth;
+  }
+  return rest;
+}
+
+}  // namespace
+
 void Fitness::note(int rank, const std::string& host, int local_size, std::string_view unfit,
                    Clock::time_point now) {
   const auto [found, is_new] = nodes_.try_emplace(host, Node{local_size, {}});
@@ -11,7 +27,8 @@ void Fitness::note(int rank, const std::string& host, int local_size, std::strin
   if (!unfit.empty() && node.complaint.empty()) {
     node.complaint = unfit;
     ++unfit_;
-    has_another_ = has_another_ || (first_ && first_->words != unfit);
+    has_another_ =
+        has_another_ || (first_ && without_details(first_->words) != without_details(unfit));
   }
   if (node.is_fit()) ++fit_;
   if (unfit.empty() || first_) return;

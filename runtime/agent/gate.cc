@@ -69,11 +69,11 @@ std::size_t places_of_strangers() {
 
 }  // namespace
 
-Gate::Gate(EventLoop& loop, GateHandler& handler, Listener listener, const Key& secret)
+Gate::Gate(EventLoop& loop, GateHandler& handler, Listener listener, Secrets secrets)
     : loop_(loop),
       handler_(handler),
       listener_(std::move(listener)),
-      secret_(secret),
+      secrets_(std::move(secrets)),
       last_tick_(Clock::now()),
       places_(places_of_strangers()) {
   const int on = 1;  // accepted connections inherit the option
@@ -136,7 +136,7 @@ void Gate::accept_peers() {
 
 void Gate::admit(UniqueFd socket, const Host& host, Clock::time_point now) {
   auto peer = std::make_unique<Peer>();
-  peer->handshake.emplace(secret_);
+  peer->handshake.emplace();
   const auto greeting = peer->handshake->greeting();
   // Connections of a flood are often closed already. Sending is the cheapest way to find that out:
   // a new connection's buffer always has room for the greeting.
@@ -235,7 +235,7 @@ bool Gate::take_bytes(PeerId id) {
 
 bool Gate::prove(PeerId id) {
   Peer* peer = find(id);
-  auto proven = peer->handshake->advance(peer->in);
+  auto proven = peer->handshake->advance(peer->in, secrets_);
   if (!proven) {
     lose(id, proven.error().message);
     return false;

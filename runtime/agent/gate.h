@@ -65,13 +65,15 @@ class Gate {
   /// page each.
   static constexpr std::size_t kBufferKeptBytes = 512;
 
-  /// loop and handler must outlive the gate.
-  Gate(EventLoop& loop, GateHandler& handler, Listener listener, const Key& secret);
+  /// loop and handler must outlive the gate. secrets: see LeadHandshake.
+  Gate(EventLoop& loop, GateHandler& handler, Listener listener, Secrets secrets);
   ~Gate();
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
   [[nodiscard]] std::uint16_t port() const { return listener_.port; }
+  /// Replaces the secret of a component. Peers that are not proven yet must know the new one.
+  void set_secret(const std::string& component, const Key& secret) { secrets_[component] = secret; }
   /// Queues a message. Does nothing if the peer is gone.
   void send(PeerId peer, std::string_view payload);
   /// Closes the connection after all queued messages are written.
@@ -138,7 +140,7 @@ class Gate {
   EventLoop& loop_;
   GateHandler& handler_;
   Listener listener_;
-  Key secret_;
+  Secrets secrets_;
   std::optional<EventLoop::Watch> accepting_;
   Clock::time_point accept_again_{};
   Clock::time_point last_tick_;  ///< the last tick that looked for silent peers

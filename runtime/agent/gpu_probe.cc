@@ -22,43 +22,15 @@ namespace {
 using std::chrono::seconds;
 
 constexpr seconds kAskGpusEvery{5};
-constexpr seconds kAnswerLimit{20};  // nvidia-smi is slow when the driver has a problem
+constexpr seconds kAnswerLimit{20};  // the tool is slow when the driver has a problem
 constexpr int kFailuresLimit = 5;
 constexpr std::size_t kSmiTextLimitBytes = 64U << 10U;
-constexpr std::uint64_t kMebi = 1U << 20U;
-
-std::optional<std::uint64_t> bytes_of_mib(std::string_view field) {
-  const auto mib = parse_int(field);
-  if (!mib || *mib < 0 || *mib > (std::int64_t{1} << 40)) return std::nullopt;
-  return static_cast<std::uint64_t>(*mib) * kMebi;
-}
 
 bool means_none(std::string_view visible) {
   return trim(visible).empty() || trim(visible) == "-1" || trim(visible) == "NoDevFiles";
 }
 
 }  // namespace
-
-std::vector<GpuReading> parse_gpu_csv(std::string_view text) {
-  std::vector<GpuReading> readings;
-  for (const auto line : split(text, '\n')) {
-    const auto fields = split(line, ',');
-    if (fields.size() != 5) continue;
-    const auto index = parse_int(trim(fields[0]));
-    if (!index) continue;
-    GpuReading reading;
-    reading.index = *index;
-    reading.uuid = trim(fields[1]);
-    if (const auto percent = parse_double(trim(fields[2]));
-        percent && *percent >= 0 && *percent <= 100) {
-      reading.utilization_percent = percent;
-    }
-    reading.used_bytes = bytes_of_mib(trim(fields[3]));
-    reading.total_bytes = bytes_of_mib(trim(fields[4]));
-    readings.push_back(std::move(reading));
-  }
-  return readings;
-}
 
 std::vector<GpuReading> visible_gpus(std::vector<GpuReading> all,
                                      std::optional<std::string_view> visible) {
@@ -77,7 +49,7 @@ std::vector<GpuReading> visible_gpus(std::vector<GpuReading> all,
 }
 
 GpuScope gpu_scope(const Env& env, const World& world) {
-  const auto visible = env.get("CUDA_VISIBLE_DEVICES");
+  const auto visible = visible_devices(env);
   if (visible && means_none(*visible)) return GpuScope::kNone;
   const auto has_any = [&](std::initializer_list<std::string_view> names) {
     return std::any_of(names.begin(), names.end(), [&](auto name) { return env.has(name); });
@@ -95,16 +67,16 @@ GpuScope gpu_scope(const Env& env, const World& world) {
 }
 
 std::unique_ptr<GpuProbe> GpuProbe::create(EventLoop& loop, const Env& env) {
-  auto program = find_program("nvidia-smi", env);
-  if (!program) return nullptr;
-  std::unique_ptr<GpuProbe> probe(new GpuProbe(loop, env, std::move(*program)));
+  auto tool = find_gpu_tool(env);
+  if (!tool) return nullptr;
+  std::unique_ptr<GpuProbe> probe(new GpuProbe(loop, env, std::move(*tool)));
   return probe->null_.is_open() ? std::move(probe) : nullptr;
 }
 
-GpuProbe::GpuProbe(EventLoop& loop, Env env, std::string program)
+GpuProbe::GpuProbe(EventLoop& loop, Env env, GpuTool tool)
     : loop_(loop),
       env_(std::move(env)),
-      program_(std::move(program)),
+      tool_(std::move(tool)),
       null_(::open("/dev/null", O_RDWR | O_CLOEXEC)) {
   env_.remove_matching({"DLRUN_SECRET"}, {});
 }
@@ -117,15 +89,15 @@ void GpuProbe::start(Clock::time_point now) {
   next_ = now + kAskGpusEvery;
   auto pipe = make_output_pipe();
   if (!pipe) return;
-  Program program{
-      .argv = {program_, "--query-gpu=index,uuid,utilization.gpu,memory.used,memory.total",
-               "--format=csv,noheader,nounits"},
-      .env = env_,
-      .in = null_.get(),
-      .out = pipe->write_end.get(),
-      .err = null_.get(),
-      .dies_with_us = true,
-      .is_routine = true};
+  std::vector<std::string> argv{tool_.program};
+  argv.insert(argv.end(), tool_.usage.begin(), tool_.usage.end());
+  Program program{.argv = std::move(argv),
+                  .env = env_,
+                  .in = null_.get(),
+                  .out = pipe->write_end.get(),
+                  .err = null_.get(),
+                  .dies_with_us = true,
+                  .is_routine = true};
   const auto pid = start_program(program);
   if (!pid) {
     ++failures_;
@@ -161,7 +133,7 @@ bool GpuProbe::on_reaped(pid_t pid, int status) {
   if (out_.is_open()) read_some();
   finish();
   pid_ = -1;
-  auto readings = parse_gpu_csv(text_);
+  auto readings = tool_.parse(text_);
   const bool is_ok = WIFEXITED(status) && WEXITSTATUS(status) == 0 && !readings.empty();
   failures_ = is_ok ? 0 : failures_ + 1;
   if (is_ok) readings_ = std::move(readings);

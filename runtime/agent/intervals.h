@@ -16,6 +16,9 @@ inline constexpr std::chrono::milliseconds kLease{10'000};
 /// Time for lead to confirm the exit record of a rank.
 inline constexpr std::chrono::milliseconds kExitNotedWithin{12'000};
 
+/// Time beyond the limits of outputs until lead and the agents no longer wait for their copies.
+inline constexpr std::chrono::milliseconds kOutputsMargin{15'000};
+
 /// Time from SIGTERM to SIGKILL for a program that is told to end.
 inline constexpr std::chrono::milliseconds kKilledAfterTerm{1000};
 /// Time from lead's order to the ranks to end until lead asks the step to stop.

@@ -25,6 +25,7 @@
 #include "runtime/agent/descendants.h"
 #include "runtime/agent/event_log.h"
 #include "runtime/agent/exit_codes.h"
+#include "runtime/agent/notifier.h"
 #include "runtime/agent/program_start.h"
 #include "runtime/agent/protocol.h"
 #include "runtime/agent/record_wait.h"
@@ -62,13 +63,15 @@ UniqueFd catch_signals() {
 int end_without_step(const LeadOptions& options, const Env& env, const JobIdentity& identity,
                      const std::filesystem::path& run, const LeadOutputs& outputs) {
   auto& events = outputs.events;
-  const auto log = options.local ? std::string() : own_log();
+  // The end of a script says nothing about the end of an allocation that is not its own.
+  const bool asks_slurm = !options.local && !options.is_borrowed;
+  const auto log = asks_slurm ? own_log() : std::string();
   ScriptTrap trap{.code = *options.never_started,
                   .at = printable(join(options.command, " ")),
                   .facts = {},
                   .restarts = restart_count_of(env),
                   .log = log};
-  if (!options.local) {
+  if (asks_slurm) {
     if (auto facts = Controller(env, identity.job).job(); facts && !facts->state.empty())
       trap.facts = std::move(*facts);
   }
@@ -122,9 +125,24 @@ std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& r
   return outputs.close(code);
 }
 
+/// Reports what was wrong before the first attempt and does not keep the run from starting.
+void report_start(const RunLeader& leader, EventLog& events,
+                  const Result<std::unique_ptr<Notifier>>& notifier) {
+  const auto warn = [&](const std::string& message) {
+    leader.say(message);
+    events.record(events::Warning{.message = message});
+  };
+  // A run that works is worth more than its notices.
+  if (!notifier)
+    warn(fmt::format("notify, track: {}; the run sends no messages and no values to servers",
+                     notifier.error().message));
+  if (events.cut_bytes() > 0)
+    warn(fmt::format("events.jsonl had a torn end of {} bytes; it is cut off", events.cut_bytes()));
+}
+
 }  // namespace
 
-int lead_run(const LeadOptions& options, const Env& env) {
+int run_lead(const LeadOptions& options, const Env& env) {
   const UniqueFd signals = catch_signals();
   raise_file_limit();
   if (auto ready = init_crypto(); !ready) return refuse(ready.error(), kExitInternal);
@@ -135,8 +153,12 @@ int lead_run(const LeadOptions& options, const Env& env) {
   if (!run)
     return refuse(run.error(),
                   run.error().code == Errc::kRefused ? kExitRunTaken : kExitRunUnwritable);
-  const pid_t bystander =
-      options.never_started ? -1 : record_surroundings(run->directory, run->attempt, env);
+  const auto notifier = start_notifier(options, env, *identity, *run);
+  const bool has_notifier = notifier && *notifier != nullptr;
+  const pid_t bystander = has_notifier ? (*notifier)->helper()
+                          : options.never_started
+                              ? -1
+                              : record_surroundings(run->directory, run->attempt, env);
   const AgentLog log(env, run->directory, "lead", "lead.log");
   auto events = EventLog::open(directory / "events.jsonl");
   if (!events) return refuse(events.error(), kExitRunUnwritable);
@@ -144,7 +166,13 @@ int lead_run(const LeadOptions& options, const Env& env) {
   if (!loop) return refuse(loop.error(), kExitInternal);
   Sink out(*loop, STDOUT_FILENO);
   Sink err(*loop, STDERR_FILENO);
-  const LeadOutputs outputs{*loop, *events, out, err, signals.get()};
+  const LeadOutputs outputs{*loop, *events,       out,
+                            err,   signals.get(), has_notifier ? notifier->get() : nullptr};
+  if (has_notifier) {
+    events->observe([&notifier](const RunEvent& event, int attempt, const std::string& component) {
+      (*notifier)->on_event(event, attempt, component);
+    });
+  }
   RecordedHistory read;
   if (run->was_claimed_before) {
     auto history = read_history_file(directory / "events.jsonl", options.always_reports);
@@ -167,12 +195,7 @@ int lead_run(const LeadOptions& options, const Env& env) {
                                  .pid = ::getpid(),
                                  .again = run->was_claimed_before});
   RunLeader leader(options, env, *identity, *run, outputs, bystander, std::move(read.history));
-  if (events->cut_bytes() > 0) {
-    const auto message =
-        fmt::format("events.jsonl had a torn end of {} bytes; it is cut off", events->cut_bytes());
-    leader.say(message);
-    events->record(events::Warning{.message = message});
-  }
+  report_start(leader, *events, notifier);
   if (options.never_started)
     return end_without_step(options, env, *identity, run->directory, outputs);
   return leader.run();

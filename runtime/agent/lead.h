@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "common/env.h"
+#include "runtime/agent/component_options.h"
+#include "runtime/agent/copy_items.h"
 #include "runtime/agent/retry.h"
 #include "runtime/agent/stop_early.h"
 
@@ -29,10 +31,27 @@ struct KnownBadOptions {
   std::chrono::seconds time{7 * 24 * 3600};
 };
 
+/// Options of notify.
+struct NotifyOptions {
+  std::vector<std::string> on{};       ///< occasions (common/notice.h); empty: no notices
+  std::string webhook{};               ///< the secret that holds the address; empty: none
+  std::vector<std::string> command{};  ///< argv with placeholders; empty: none
+};
+
+/// Options of track.mlflow.
+struct MlflowOptions {
+  std::string url{};  ///< of the server; empty: no record there
+  std::string experiment{};
+  std::string secret{};  ///< the secret that holds the token; empty: none
+};
+
 struct LeadOptions {
   std::filesystem::path runs = "runs";  ///< parent of a new run directory if DLRUN_RUN is not set
   std::string name = "run";
   std::optional<int> local;  ///< number of ranks to start on this machine, without Slurm
+  /// The job's allocation belongs to another script or shell. Lead then never asks Slurm to queue
+  /// the job again, and does not count a restart of that job as a restart of the run.
+  bool is_borrowed = false;
   std::chrono::milliseconds join_timeout{600'000};
   bool forwards_usr1 = false;
   std::optional<std::chrono::seconds> hang_after;
@@ -40,23 +59,31 @@ struct LeadOptions {
   bool ends_idle_gpus = false;  ///< idle GPUs end the run instead of only causing a warning
   RetryOptions retry;
   KnownBadOptions known_bad;
-  StopRule stop_early{};  ///< the rule by which this point of a sweep may end early
+  NotifyOptions notify{};
+  MlflowOptions mlflow{};
+  bool writes_tensorboard = false;  ///< track.tensorboard
+  StopRule stop_early{};            ///< the rule by which this point of a sweep may end early
   /// The program is dlrun's own (`rank --trusted`) and reports progress from its first step on.
   bool always_reports = false;
   /// The ranks' `--preflight` option: the checks that run before the programs start. Empty: none.
   std::string node_checks;
+  /// The ranks' `--stage` options, from which lead chooses files to broadcast. Empty if the job has
+  /// components: each one's agents copy their own data.
+  std::vector<StageItem> stage{};
   /// Exit code of a job script that ended before it started the ranks. If set, there is no step,
   /// and `command` is the command at which the script ended.
   std::optional<int> never_started;
   /// With never_started: the container tool's message when the container could not be made. Empty:
   /// the container is not the reason.
   std::string container_message;
-  /// The srun command line; with `local` the `dlrun-agent rank` command line.
+  /// The srun command line; with `local` the `dlrun-agent rank` command line. Empty if the job has
+  /// components.
   std::vector<std::string> command;
+  std::vector<ComponentOptions> components;  ///< empty: the job has one program
 };
 
 /// Leads the run to its end and returns the exit code of the process. Blocks signals and writes to
 /// standard error. Call it once per process.
-[[nodiscard]] int lead_run(const LeadOptions& options, const Env& env);
+[[nodiscard]] int run_lead(const LeadOptions& options, const Env& env);
 
 }  // namespace dlrun::agent

@@ -6,6 +6,7 @@
 
 #include "common/text.h"
 #include "runtime/agent/address.h"
+#include "runtime/agent/component_options.h"
 #include "runtime/agent/protocol.h"
 
 namespace dlrun::agent {
@@ -31,8 +32,8 @@ Result<> LeadConnection::connect(const Env& env, int rank,
     }
   }
   const Claim claim{env.get_or("DLRUN_JOB", ""), env.get_or("SLURM_STEP_ID", "local"),
-                    static_cast<int>(parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0)),
-                    rank};
+                    static_cast<int>(parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0)), rank,
+                    component_of(env)};
   auto link = Link::connect(*endpoints, *secret, claim, kConnectLimit, should_stop);
   if (!link) return tl::unexpected<Error>(std::move(link.error()));
   link_ = std::move(*link);

@@ -27,8 +27,9 @@ void AttemptRunner::on_node_failure(std::string_view nodes) {
 
 bool AttemptRunner::on_peer(PeerId peer, const Claim& claim) {
   const bool is_of_this_step = !step_name_ || *step_name_ == claim.step;
-  if (claim.job != identity_.job || claim.attempt != run_.attempt || !is_of_this_step ||
-      !attempt_->wants(claim.rank) || peer_of_rank_.contains(claim.rank)) {
+  if (claim.job != identity_.job || claim.component != component_name() ||
+      claim.attempt != run_.attempt || !is_of_this_step || !attempt_->wants(claim.rank) ||
+      peer_of_rank_.contains(claim.rank)) {
     return false;
   }
   step_name_ = claim.step;
@@ -65,9 +66,10 @@ void AttemptRunner::on_message(PeerId peer, std::string_view payload) {
 }
 
 void AttemptRunner::handle(const Sender& from, to_lead::Hello& hello) {
-  // A rank on lead's node may have connected over the loopback interface. Other nodes need an
-  // address that they can reach.
-  if (is_loopback(hello.addr) && hello.world.nnodes > 1) hello.addr = addresses_.front();
+  // A rank on lead's node may have connected over the loopback interface. Other nodes, and other
+  // components, need an address that they can reach.
+  if (is_loopback(hello.addr) && (hello.world.nnodes > 1 || component_))
+    hello.addr = addresses_.front();
   if (hello.time) {
     const auto here = std::chrono::duration_cast<milliseconds>(
         std::chrono::system_clock::now().time_since_epoch());
@@ -116,6 +118,14 @@ void AttemptRunner::handle(const Sender& from, const to_lead::CheckFailed& faile
   attempt_->on_check_failed(from.rank, failed.words, failed.is_own, from.now);
 }
 
+void AttemptRunner::handle(const Sender& from, const to_lead::Staged& staged) {
+  attempt_->on_staged(from.rank, staged.files, staged.bytes, from.now);
+}
+
+void AttemptRunner::handle(const Sender& from, const to_lead::Collected& collected) {
+  attempt_->on_collected(from.rank, collected.files, collected.bytes, from.now);
+}
+
 void AttemptRunner::handle(const Sender& from, const to_lead::Put& put) {
   answer(store_.put(from.rank, put.id, put.key, put.value));
 }
@@ -129,6 +139,10 @@ void AttemptRunner::handle(const Sender& from, const to_lead::Get& get) {
 void AttemptRunner::handle(const Sender& from, const to_lead::Progress& progress) {
   attempt_->on_progress(from.rank, progress.body, from.now);
   if (stop_early_ && from.rank == 0) stop_early_->on_progress(progress.body);
+  if (notifier_ != nullptr && from.rank == 0 && !is_superseded_)
+    notifier_->on_report(progress.body, std::chrono::system_clock::now(), from.now);
+  if (tensorboard_ && from.rank == 0 && !is_superseded_)
+    tensorboard_->on_report(progress.body, std::chrono::system_clock::now(), from.now);
 }
 
 void AttemptRunner::handle(const Sender& from, const to_lead::Table& table) {

@@ -1,11 +1,14 @@
 // The program dlrun-agent, which runs in the job's allocation: `lead` in the batch step, `rank`
-// around every task, `autopsy` for the stacks of a rank that hangs, `relay` and `sshd` for `dlrun
-// forward` and `dlrun ssh-config`.
+// around every task, `autopsy`, `stage` and `collect` beside its program, `relay` and `sshd` for
+// `dlrun forward` and `dlrun ssh-config`, `notify` beside lead.
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -13,6 +16,15 @@
 #include "runtime/agent/agent_options.h"
 #include "runtime/agent/exit_codes.h"
 #include "runtime/agent/program_start.h"
+
+namespace {
+
+/// Ignores signals that Slurm sends to all processes of a step, to reach the job's program.
+void ignore_signals(const std::vector<int>& numbers) {
+  for (const int number : numbers) ::signal(number, SIG_IGN);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace dlrun::agent;
@@ -27,14 +39,34 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "dlrun-agent: %s\n", result.error().message.c_str());
     return exit_code_of(result.error());
   };
-  if (const auto* lead = std::get_if<LeadOptions>(&*invocation)) return lead_run(*lead, env);
+  if (const auto* lead = std::get_if<LeadOptions>(&*invocation)) return run_lead(*lead, env);
   if (const auto* rank = std::get_if<RankOptions>(&*invocation)) return run_rank(*rank, env);
   if (const auto* autopsy = std::get_if<AutopsyOptions>(&*invocation))
     return run_autopsy(*autopsy, env);
+  const auto print_report = [](const CopyReport& report) {
+    std::puts(report.line().c_str());
+    return report.error.empty() ? 0 : 1;
+  };
+  if (const auto* stage = std::get_if<StageOptions>(&*invocation)) {
+    ignore_signals({SIGUSR1, SIGUSR2});
+    return print_report(stage_data(*stage, env));
+  }
+  if (const auto* collect = std::get_if<CollectOptions>(&*invocation)) {
+    // Outputs are copied after a signal has ended the program. The agent kills a copy that lasts
+    // too long.
+    ignore_signals({SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGHUP});
+    std::ignore = ::nice(10);  // the program goes first
+    return print_report(collect_outputs(*collect, env));
+  }
   if (const auto* relay = std::get_if<RelayOptions>(&*invocation))
     return print_failure(run_relay(*relay));
   if (const auto* sshd = std::get_if<SshdOptions>(&*invocation))
     return print_failure(run_sshd(*sshd, env));
+  if (const auto* notify = std::get_if<NotifyHelperOptions>(&*invocation)) {
+    return run_notify_helper(*notify, env, [](std::string_view line) {
+      std::fprintf(stderr, "dlrun: %.*s\n", static_cast<int>(line.size()), line.data());
+    });
+  }
   if (std::holds_alternative<VersionAsked>(*invocation)) {
     std::puts("dlrun-agent " DLRUN_VERSION);
   } else {

@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::size_t kLongestWords = 4096;
 constexpr std::size_t kGpusLimit = 64;
+constexpr std::int64_t kLongestCollecting = 30 * 24 * 3600;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
 
 std::int64_t clamped(const Json& message, const char* key, std::int64_t fallback,
                      std::int64_t least, std::int64_t most) {
@@ -72,6 +74,22 @@ std::optional<std::vector<GpuUse>> gpus_in(const Json& message, const char* key)
   return gpus;
 }
 
+Json json_of(const ComponentPlace& place) {
+  return {{"name", place.name}, {"addr", place.addr}, {"port", place.port}, {"hosts", place.hosts}};
+}
+
+ComponentPlace component_place_of(const Json& json) {
+  ComponentPlace place{.name = json_read::text(json, "name"),
+                       .addr = json_read::text(json, "addr"),
+                       .port = static_cast<int>(clamped(json, "port", 0, 0, 65535))};
+  const auto hosts = json.find("hosts");
+  if (hosts == json.end() || !hosts->is_array()) return place;
+  for (const auto& host : *hosts) {
+    if (host.is_string()) place.hosts.push_back(host.get<std::string>());
+  }
+  return place;
+}
+
 template <typename Message>
 Json of_type() {
   return {{"type", Message::kType}};
@@ -112,6 +130,8 @@ Json Hello::json() const {
                  {"nnodes", world.nnodes}}}};
   if (!unfit.empty()) message["unfit"] = unfit;
   if (time) message["time"] = time->count();
+  if (stages) message["stages"] = true;
+  if (collects.count() > 0) message["collects"] = collects.count();
   return message;
 }
 Result<Hello> Hello::of(const Json& message) {
@@ -128,6 +148,8 @@ Result<Hello> Hello::of(const Json& message) {
               .unfit = json_read::text(message, "unfit")};
   if (const auto time = json_read::integer(message, "time"))
     hello.time = std::chrono::milliseconds(*time);
+  hello.stages = json_read::truth(message, "stages");
+  hello.collects = std::chrono::seconds(clamped(message, "collects", 0, 0, kLongestCollecting));
   const auto& w = hello.world;
   const bool is_whole = w.rank >= 0 && w.rank < w.size && w.local_rank >= 0 &&
                         w.local_rank < w.local_size && w.node_rank >= 0 && w.node_rank < w.nnodes;
@@ -206,6 +228,20 @@ CheckFailed CheckFailed::of(const Json& message) {
           json_read::truth(message, "is_own")};
 }
 
+Json Staged::json() const {
+  return {{"type", kType}, {"files", files}, {"bytes", bytes}};
+}
+Staged Staged::of(const Json& message) {
+  return {clamped(message, "files", 0, 0, kMostBytes), clamped(message, "bytes", 0, 0, kMostBytes)};
+}
+
+Json Collected::json() const {
+  return {{"type", kType}, {"files", files}, {"bytes", bytes}};
+}
+Collected Collected::of(const Json& message) {
+  return {clamped(message, "files", 0, 0, kMostBytes), clamped(message, "bytes", 0, 0, kMostBytes)};
+}
+
 Json Put::json() const {
   return {{"type", kType}, {"id", id}, {"key", key}, {"value", value}};
 }
@@ -261,17 +297,27 @@ Exit Exit::of(const Json& message) {
 namespace to_rank {
 
 Json Start::json() const {
-  return {{"type", kType},
-          {"addr", addr},
-          {"master_addr", master_addr},
-          {"master_port", master_port},
-          {"marked", marked}};
+  Json message{{"type", kType},
+               {"addr", addr},
+               {"master_addr", master_addr},
+               {"master_port", master_port},
+               {"marked", marked}};
+  if (components.empty()) return message;
+  auto& list = message["components"] = Json::array();
+  for (const auto& place : components) list.push_back(json_of(place));
+  return message;
 }
 Start Start::of(const Json& message) {
-  return {.addr = json_read::text(message, "addr"),
-          .master_addr = json_read::text(message, "master_addr"),
-          .master_port = static_cast<int>(clamped(message, "master_port", 0, 0, 65535)),
-          .marked = json_read::truth(message, "marked")};
+  Start start{.addr = json_read::text(message, "addr"),
+              .master_addr = json_read::text(message, "master_addr"),
+              .master_port = static_cast<int>(clamped(message, "master_port", 0, 0, 65535)),
+              .marked = json_read::truth(message, "marked")};
+  const auto list = message.find("components");
+  if (list == message.end() || !list->is_array()) return start;
+  for (const auto& place : *list) {
+    if (place.is_object()) start.components.push_back(component_place_of(place));
+  }
+  return start;
 }
 
 Json Beat::json() const {
@@ -295,6 +341,30 @@ Json End::json() const {
 }
 End End::of(const Json& message) {
   return {static_cast<int>(clamped(message, "signal", 0, 0, 64))};
+}
+
+Json Stage::json() const {
+  return {{"type", kType}, {"broadcast", broadcast}};
+}
+Stage Stage::of(const Json& message) {
+  Stage stage;
+  const auto found = message.find("broadcast");
+  if (found == message.end() || !found->is_array()) return stage;
+  for (const auto& path : *found)
+    stage.broadcast.push_back(path.is_string() ? path.get<std::string>() : std::string());
+  return stage;
+}
+
+Json Collect::json() const {
+  Json message{{"type", kType}};
+  if (since_end) message["since_end"] = since_end->count();
+  return message;
+}
+Collect Collect::of(const Json& message) {
+  Collect collect;
+  if (const auto time = json_read::integer(message, "since_end"))
+    collect.since_end = std::chrono::milliseconds(std::max<std::int64_t>(*time, 0));
+  return collect;
 }
 
 Json Reply::json() const {

@@ -51,6 +51,16 @@ struct GpuUse {
   std::optional<std::uint64_t> used_bytes{}, total_bytes{};
 };
 
+/// Where a component of the job runs.
+struct ComponentPlace {
+  std::string name{};
+  std::string addr{};                ///< rank 0's IP
+  int port = 0;                      ///< the port that rank 0's agent holds for its program
+  std::vector<std::string> hosts{};  ///< its nodes, in the order of ranks
+
+  friend bool operator==(const ComponentPlace&, const ComponentPlace&) = default;
+};
+
 namespace to_lead {
 
 /// The first message of a rank: its place in the world, its host, its address.
@@ -64,6 +74,9 @@ struct Hello {
   /// Unix time on the rank's node. Set if the clocks are to be compared.
   std::optional<std::chrono::milliseconds> time{};
   std::string unfit{};  ///< why the rank's node failed its checks; empty: it passed
+  bool stages = false;  ///< the rank copies data to its node, and sends Staged when it is done
+  /// The longest time in which the rank copies the outputs of its node; 0: it copies none.
+  std::chrono::seconds collects{};
 
   [[nodiscard]] Json json() const;
   /// Fails with kInvalid if the world contradicts itself, or the port is out of range.
@@ -149,6 +162,24 @@ struct CheckFailed {
   [[nodiscard]] static CheckFailed of(const Json& message);
 };
 
+/// The rank has copied the data to its node.
+struct Staged {
+  static constexpr std::string_view kType = "staged";
+  std::int64_t files = 0, bytes = 0;
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static Staged of(const Json& message);
+};
+
+/// The reply to to_rank::Collect: the rank has copied the outputs of its node, or has given up.
+struct Collected {
+  static constexpr std::string_view kType = "collected";
+  std::int64_t files = 0, bytes = 0;
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static Collected of(const Json& message);
+};
+
 /// A request to the store. The reply is to_rank::Reply.
 struct Put {
   static constexpr std::string_view kType = "put";
@@ -207,6 +238,8 @@ struct Start {
   std::string addr{}, master_addr{};
   int master_port = 0;
   bool marked = false;  ///< the agent must mark the program's standard error (text_marks.h)
+  /// The components of the job that have joined; empty if the job has no components.
+  std::vector<ComponentPlace> components{};
 
   [[nodiscard]] Json json() const;
   [[nodiscard]] static Start of(const Json& message);
@@ -249,6 +282,27 @@ struct End {
   [[nodiscard]] static End of(const Json& message);
 };
 
+/// The first rank of a node copies the data of its node now.
+struct Stage {
+  static constexpr std::string_view kType = "stage";
+  /// Copies of single items that lead has broadcast to the nodes; a missing or empty one: none.
+  std::vector<std::string> broadcast{};
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static Stage of(const Json& message);
+};
+
+/// All programs of the node have ended. The agent copies their outputs and replies with
+/// to_lead::Collected.
+struct Collect {
+  static constexpr std::string_view kType = "collect";
+  /// Time since the order to end the programs; nullopt: all have ended by themselves.
+  std::optional<std::chrono::milliseconds> since_end{};
+
+  [[nodiscard]] Json json() const;
+  [[nodiscard]] static Collect of(const Json& message);
+};
+
 /// The reply to to_lead::Put and Get.
 struct Reply {
   static constexpr std::string_view kType = "reply";
@@ -284,10 +338,11 @@ struct Noted {
 using MessageToLead =
     std::variant<to_lead::Hello, to_lead::Beat, to_lead::Stopped, to_lead::Autopsy, to_lead::Signal,
                  to_lead::Warning, to_lead::Checking, to_lead::Checked, to_lead::CheckFailed,
-                 to_lead::Put, to_lead::Get, to_lead::Progress, to_lead::Table, to_lead::Exit>;
-using MessageToRank =
-    std::variant<to_rank::Start, to_rank::Beat, to_rank::SignalAnswer, to_rank::Autopsy,
-                 to_rank::End, to_rank::Reply, to_rank::TablePage, to_rank::Noted>;
+                 to_lead::Staged, to_lead::Collected, to_lead::Put, to_lead::Get, to_lead::Progress,
+                 to_lead::Table, to_lead::Exit>;
+using MessageToRank = std::variant<to_rank::Start, to_rank::Beat, to_rank::SignalAnswer,
+                                   to_rank::Autopsy, to_rank::End, to_rank::Stage, to_rank::Collect,
+                                   to_rank::Reply, to_rank::TablePage, to_rank::Noted>;
 
 [[nodiscard]] Json json_of(const MessageToLead& message);
 [[nodiscard]] Json json_of(const MessageToRank& message);

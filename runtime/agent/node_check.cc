@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <set>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -14,6 +13,7 @@
 #include "common/files.h"
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "runtime/agent/binding_check.h"
 #include "runtime/agent/gpu_probe.h"
 
 namespace dlrun::agent {
@@ -25,24 +25,80 @@ constexpr std::size_t kFileBytes = 4U << 20U;
 constexpr milliseconds kGpuLimit{60'000};
 constexpr milliseconds kClockLimit{5'000};
 
-std::vector<std::string> ask_gpus(const Env& env) {
-  Command command;
-  command.argv = {"nvidia-smi", "--query-gpu=index,uuid,ecc.errors.uncorrected.volatile.total",
-                  "--format=csv,noheader,nounits"};
-  command.env = env;
-  command.timeout = kGpuLimit;
-  const auto done = run_command(command);
-  if (!done) return {fmt::format("gpu: {}", done.error().message)};
-  if (done->exit_code != 0) {
-    const std::string output = done->out + done->err;
-    const auto words = trim(output);
-    return {fmt::format("gpu: nvidia-smi ended with {}: {}", done->exit_code,
-                        printable(words.substr(0, words.find('\n'))))};
+/// Returns the problems of the GPUs that `visible` names. tool: the program's name, for messages.
+std::vector<std::string> problems_of(std::vector<GpuReading> all,
+                                     std::optional<std::string_view> visible,
+                                     std::string_view tool) {
+  std::vector<std::string> problems;
+  if (all.empty()) return {fmt::format("gpu: {} lists none", tool)};
+  const std::size_t wanted = visible ? split(*visible, ',').size() : all.size();
+  const auto mine = visible_gpus(std::move(all), visible);
+  if (mine.size() < wanted) {
+    problems.push_back(
+        fmt::format("gpu: {} is '{}', but {} lists {} of them",
+                    tool == "nvidia-smi" ? "CUDA_VISIBLE_DEVICES" : "the list of visible devices",
+                    printable(*visible), tool, mine.size()));
   }
-  return gpu_problems(done->out, env.get("CUDA_VISIBLE_DEVICES"));
+  for (const auto& gpu : mine) {
+    if (gpu.uncorrected_errors.value_or(0) > 0)
+      problems.push_back(fmt::format("gpu: GPU {} ({}) has uncorrected memory errors", gpu.index,
+                                     printable(gpu.uuid)));
+  }
+  return problems;
+}
+
+std::vector<std::string> ask_gpus(const Env& env) {
+  const auto tool = find_gpu_tool(env);
+  if (!tool) return {fmt::format("gpu: {}", kNoGpuTool)};
+  const auto answer = ask_gpu_tool(env, *tool, tool->state);
+  if (!answer) return {fmt::format("gpu: {}", answer.error().message)};
+  return problems_of(tool->parse_state(*answer), visible_devices(env), tool->name());
+}
+
+/// Returns the last line of a text that is not empty, for a message.
+std::string last_line(std::string_view text) {
+  constexpr std::size_t kMostOfALine = 200;
+  const auto words = trim(text);
+  const auto start = words.rfind('\n');
+  return printable(
+      words.substr(start == std::string_view::npos ? 0 : start + 1).substr(0, kMostOfALine));
 }
 
 }  // namespace
+
+Result<std::string> ask_gpu_tool(const Env& env, const GpuTool& tool,
+                                 const std::vector<std::string>& arguments) {
+  Command command;
+  command.argv = {tool.program};
+  command.argv.insert(command.argv.end(), arguments.begin(), arguments.end());
+  command.env = env;
+  command.env.unset("DLRUN_SECRET");
+  command.timeout = kGpuLimit;
+  DLRUN_TRY_ASSIGN(auto done, run_command(command));
+  if (done.exit_code == 0) return std::move(done.out);
+  const std::string output = done.out + done.err;
+  const auto words = trim(output);
+  return fail(Errc::kUnavailable, "{} ended with {}: {}", tool.name(), done.exit_code,
+              printable(words.substr(0, words.find('\n'))));
+}
+
+std::optional<std::string> own_check_problem(const std::string& line, const Env& env,
+                                             milliseconds limit) {
+  Command command;
+  command.argv = {"sh", "-c", line};
+  command.env = env;
+  command.env.unset("DLRUN_SECRET");
+  command.timeout = limit;
+  constexpr std::size_t kMostShown = 100;
+  const std::string shown =
+      printable(line.substr(0, kMostShown)) + (line.size() > kMostShown ? "..." : "");
+  const auto done = run_command(command);
+  if (!done) return fmt::format("run: '{}': {}", shown, done.error().message);
+  if (done->exit_code == 0) return std::nullopt;
+  const auto words = last_line(trim(done->err).empty() ? done->out : done->err);
+  return fmt::format("run: '{}' ended with {}{}", shown, done->exit_code,
+                     words.empty() ? "" : fmt::format(" [{}]", words));
+}
 
 std::optional<std::string> disk_problem(const std::string& folder) {
   const auto because = [&](int error) {
@@ -67,10 +123,18 @@ Result<NodeChecks> NodeChecks::parse(std::string_view words) {
       checks.disk = true;
     } else if (word == "clock") {
       checks.clock = true;
+    } else if (word == "binding") {
+      checks.binding = true;
+    } else if (word == "fabric") {
+      checks.fabric = true;
+    } else if (word == "run") {
+      // The option --preflight-run has the command. The name is for the record of the run.
     } else if ((word == "nccl" || word == "gloo") && checks.collective.empty()) {
       checks.collective = word;
     } else {
-      return fail(Errc::kUsage, "--preflight '{}' is none of gpu, disk, clock, nccl (or gloo)",
+      return fail(Errc::kUsage,
+                  "--preflight '{}' is none of gpu, disk, clock, binding, fabric, "
+                  "nccl (or gloo)",
                   printable(word));
     }
   }
@@ -79,34 +143,8 @@ Result<NodeChecks> NodeChecks::parse(std::string_view words) {
 
 std::vector<std::string> gpu_problems(std::string_view csv,
                                       std::optional<std::string_view> visible) {
-  std::vector<std::string> problems;
-  std::vector<GpuReading> all;
-  std::set<std::int64_t> damaged;
-  for (const auto line : split(csv, '\n')) {
-    const auto fields = split(line, ',');
-    if (fields.size() != 3) continue;
-    const auto index = parse_int(trim(fields[0]));
-    if (!index) continue;
-    all.emplace_back();
-    all.back().index = *index;
-    all.back().uuid = trim(fields[1]);
-    if (const auto errors = parse_int(trim(fields[2])); errors && *errors > 0)
-      damaged.insert(*index);
-  }
-  if (all.empty()) return {"gpu: nvidia-smi lists none"};
-  const std::size_t wanted = visible ? split(*visible, ',').size() : all.size();
-  const auto mine = visible_gpus(std::move(all), visible);
-  if (mine.size() < wanted) {
-    problems.push_back(
-        fmt::format("gpu: CUDA_VISIBLE_DEVICES is '{}', but nvidia-smi lists {} of them",
-                    printable(*visible), mine.size()));
-  }
-  for (const auto& gpu : mine) {
-    if (damaged.contains(gpu.index))
-      problems.push_back(fmt::format("gpu: GPU {} ({}) has uncorrected memory errors", gpu.index,
-                                     printable(gpu.uuid)));
-  }
-  return problems;
+  const GpuTool tool;
+  return problems_of(tool.parse_state(csv), visible, "nvidia-smi");
 }
 
 std::vector<std::string> node_problems(const NodeChecks& checks, const Env& env,
@@ -121,6 +159,15 @@ std::vector<std::string> node_problems(const NodeChecks& checks, const Env& env,
   }
   if (checks.gpu && gpu_scope(env, world) != GpuScope::kNone) {
     for (auto& problem : ask_gpus(env)) problems.push_back(std::move(problem));
+  }
+  const auto add = [&](std::vector<std::string> found) {
+    for (auto& problem : found) problems.push_back(std::move(problem));
+  };
+  if (checks.binding) add(binding_problems(env, world, "/sys/bus/pci/devices"));
+  if (checks.fabric) add(fabric_problems(checks.figures, env, world, "/sys/class/infiniband"));
+  if (world.local_rank != 0) return problems;
+  for (const std::string& line : checks.own) {
+    if (auto problem = own_check_problem(line, env)) problems.push_back(std::move(*problem));
   }
   return problems;
 }

@@ -11,31 +11,56 @@
 
 #include "common/env.h"
 #include "common/result.h"
+#include "runtime/agent/fabric_check.h"
+#include "runtime/agent/gpu_tool.h"
 #include "runtime/bootstrap/world.h"
 
 namespace dlrun::agent {
 
 /// The checks to run.
 struct NodeChecks {
-  bool gpu = false;    ///< this rank's GPUs answer and have no uncorrected memory errors
-  bool disk = false;   ///< a file can be written in the run's directory, $TMPDIR and /dev/shm
-  bool clock = false;  ///< the node's clock agrees with lead's; see clock_problem()
+  bool gpu = false;      ///< this rank's GPUs answer and have no uncorrected memory errors
+  bool disk = false;     ///< a file can be written in the run's directory, $TMPDIR and /dev/shm
+  bool clock = false;    ///< the node's clock agrees with lead's; see clock_problem()
+  bool binding = false;  ///< this rank may use CPUs near its GPUs (binding_check.h)
+  bool fabric = false;   ///< the node's links have the figures of the site (fabric_check.h)
+  FabricFigures figures{};
+  std::vector<std::string> own{};  ///< shell lines of the user, once on each node
   /// The backend with which all ranks try a collective (collective_check.h): "nccl" or "gloo".
   /// Empty: none.
   std::string collective{};
 
   /// Returns true if there is a check to run before the hello.
-  [[nodiscard]] bool has_check_before_hello() const { return gpu || disk || clock; }
+  [[nodiscard]] bool has_check_before_hello() const {
+    return gpu || disk || clock || binding || fabric || !own.empty();
+  }
   /// Parses "gpu,disk,clock,nccl" in any order. Fails with kUsage for an unknown check, and if both
   /// nccl and gloo are given.
   [[nodiscard]] static Result<NodeChecks> parse(std::string_view words);
 };
 
 /// Returns a sentence for each failed check, which starts with the check's name. Blocks on
-/// nvidia-smi (at most 60 s) and on the file systems. Only the first rank of a node checks the
-/// disks. A rank that has GPUs to report (gpu_scope()) checks these. Does not check the clock.
+/// the GPUs' tool (at most 60 s for each check that asks it), on the file systems, and on the
+/// user's own checks. Only the first rank of a node checks the disks and links, and runs the user's
+/// checks. A rank that has GPUs to report (gpu_scope()) checks these. Does not check the clock.
 [[nodiscard]] std::vector<std::string> node_problems(const NodeChecks& checks, const Env& env,
                                                      const World& world);
+
+/// The reason why a check of GPUs fails on a node without their tools.
+inline constexpr std::string_view kNoGpuTool =
+    "none of nvidia-smi, amd-smi and rocm-smi is on the PATH";
+
+/// Returns the output of the tool. Fails as run_command() does, and with kUnavailable if it ends
+/// with another code than 0.
+[[nodiscard]] Result<std::string> ask_gpu_tool(const Env& env, const GpuTool& tool,
+                                               const std::vector<std::string>& arguments);
+
+/// Runs a shell line of the user in the job's environment, without the secret of the attempt.
+/// Returns a sentence with the last line of its output if it ends with another code than 0, or does
+/// not end within the limit.
+[[nodiscard]] std::optional<std::string> own_check_problem(
+    const std::string& line, const Env& env,
+    std::chrono::milliseconds limit = std::chrono::minutes(2));
 
 /// Returns the problems of the visible GPUs; empty if there are none. csv: lines of `index, uuid,
 /// uncorrected errors` as nvidia-smi prints them with csv,noheader,nounits. visible:

@@ -1,12 +1,44 @@
 #include "runtime/agent/program_env.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "common/text.h"
+#include "runtime/agent/component_options.h"
 
 namespace dlrun::agent {
 namespace {
 
 /// Longest NAME=VALUE that execve accepts, with its final zero byte (MAX_ARG_STRLEN: 32 pages).
 constexpr std::size_t kVariableLimitBytes = 128U << 10U;
+/// The text in a component's program that stands for the held port.
+constexpr std::string_view kPortField = "{port}";
+
+std::string with_port(std::string word, int port) {
+  const auto number = std::to_string(port);
+  for (std::size_t at = 0; (at = word.find(kPortField, at)) != std::string::npos;
+       at += number.size())
+    word.replace(at, kPortField.size(), number);
+  return word;
+}
+
+/// Tells the program of a component its name, and where the components run that have joined.
+void add_components(Env& env, const TemplateValues& fields) {
+  env.remove_matching({"DLRUN_COMPONENT*"}, {});
+  if (fields.component.empty()) return;
+  env.set("DLRUN_COMPONENT", fields.component);
+  for (const auto& place : fields.components) {
+    if (!is_component_name(place.name)) continue;
+    const auto prefix = "DLRUN_COMPONENT_" + variable_word(place.name);
+    env.set(prefix + "_ADDR", Endpoint{place.addr, static_cast<std::uint16_t>(place.port)}.text());
+    const auto hosts = dlrun::join(place.hosts, ",");
+    // A longer list would keep the program from starting. It is in components.json, too.
+    if (prefix.size() + hosts.size() + sizeof "_HOSTS=" <= kVariableLimitBytes)
+      env.set(prefix + "_HOSTS", hosts);
+  }
+}
 
 bool any_template(const RankOptions& options, bool (Template::*asks)() const) {
   return std::any_of(options.templates.begin(), options.templates.end(),
@@ -17,11 +49,21 @@ bool any_template(const RankOptions& options, bool (Template::*asks)() const) {
 
 }  // namespace
 
-Result<Env> program_env(const Env& own, const RankOptions& options, const TemplateFields& fields) {
+Result<Env> program_env(const Env& own, const RankOptions& options, const TemplateValues& fields) {
   auto env = own;
   env.remove_matching({"DLRUN_SECRET", "DLRUN_LEAD", "DLRUN_TOKEN", "DLRUN_STORE", "DLRUN_PROGRESS",
-                       "DLRUN_ADDR", "DLRUN_MASTER_*"},
+                       "DLRUN_ADDR", "DLRUN_MASTER_*", "DLRUN_HELD_PORT"},
                       {});
+  // The run directory is the same for all attempts, unlike the folder of an attempt's logs.
+  if (const auto run = own.get("DLRUN_RUN"))
+    env.set("DLRUN_CHECKPOINT_DIR", std::string(*run) + "/ckpt");
+  add_components(env, fields);
+  // Slurm gives a step without GPUs no list of GPUs. Programs would then use all GPUs that they
+  // find.
+  if (env.has("DLRUN_HIDES_GPUS")) {
+    env.unset("DLRUN_HIDES_GPUS");
+    for (const auto* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}) env.set(name, "");
+  }
   const auto set = [&](std::string_view name, int value) { env.set(name, std::to_string(value)); };
   set("DLRUN_RANK", fields.world.rank);
   set("DLRUN_WORLD_SIZE", fields.world.size);
@@ -47,15 +89,21 @@ Result<Env> program_env(const Env& own, const RankOptions& options, const Templa
   return env;
 }
 
-std::vector<std::string> program_argv(const RankOptions& options, const TemplateFields& fields) {
+std::vector<std::string> program_argv(const RankOptions& options, const TemplateValues& fields) {
   std::vector<std::string> argv;
   for (const auto& word : options.words) argv.push_back(word.expand(fields));
-  argv.insert(argv.end(), options.program.begin(), options.program.end());
+  for (const auto& word : options.program)
+    argv.push_back(fields.component.empty() ? word : with_port(word, fields.port));
   return argv;
 }
 
-bool needs_port(const RankOptions& options) {
-  return any_template(options, &Template::needs_port);
+bool needs_port(const RankOptions& options, bool is_component) {
+  const bool program_does =
+      is_component &&
+      std::any_of(options.program.begin(), options.program.end(), [](const std::string& word) {
+        return word.find(kPortField) != std::string::npos;
+      });
+  return program_does || any_template(options, &Template::needs_port);
 }
 
 bool needs_table(const RankOptions& options) {

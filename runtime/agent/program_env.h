@@ -14,14 +14,16 @@ namespace dlrun::agent {
 /// DLRUN_* and the variables of the preset. Fails with kInvalid if a variable exceeds the limit of
 /// Linux (128 KiB).
 [[nodiscard]] Result<Env> program_env(const Env& own, const RankOptions& options,
-                                      const TemplateFields& fields);
+                                      const TemplateValues& fields);
 
-/// Returns the program's argv: the arguments of the preset, then those of the program.
+/// Returns the program's argv: the arguments of the preset, then those of the program. In a
+/// component, `{port}` in an argument of the program becomes this rank's port.
 [[nodiscard]] std::vector<std::string> program_argv(const RankOptions& options,
-                                                    const TemplateFields& fields);
+                                                    const TemplateValues& fields);
 
-/// Returns true if a template of the options needs this rank's port.
-[[nodiscard]] bool needs_port(const RankOptions& options);
+/// Returns true if a template of the options needs this rank's port, or, in a component, an
+/// argument of the program.
+[[nodiscard]] bool needs_port(const RankOptions& options, bool is_component = false);
 /// Returns true if a template of the options needs the addresses of all ranks.
 [[nodiscard]] bool needs_table(const RankOptions& options);
 

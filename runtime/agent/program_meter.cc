@@ -8,7 +8,7 @@ namespace dlrun::agent {
 void ProgramMeter::begin(EventLoop& loop, const Env& env, const World& world) {
   gpu_scope_ = gpu_scope(env, world);
   if (gpu_scope_ == GpuScope::kNone) return;
-  if (const auto visible = env.get("CUDA_VISIBLE_DEVICES")) visible_gpus_ = *visible;
+  if (const auto visible = visible_devices(env)) visible_gpus_ = *visible;
   gpus_ = GpuProbe::create(loop, env);
 }
 

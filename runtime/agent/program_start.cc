@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "common/files.h"
@@ -97,6 +98,8 @@ void restore_signals() {
     // If the parent has changed, it died before the prctl() call.
     is_ready = ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == parent;
   }
+  // The call fails on a kernel without Yama, which needs no permission.
+  if (program.may_be_traced) std::ignore = ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
   if (program.restores_file_limit && file_limit_before)
     ::setrlimit(RLIMIT_NOFILE, &*file_limit_before);
   if (program.keep >= 0) is_ready = is_ready && ::fcntl(program.keep, F_SETFD, 0) == 0;

@@ -7,6 +7,7 @@
 #include <sodium.h>
 
 #include "common/text.h"
+#include "runtime/agent/component_options.h"
 
 namespace dlrun::agent {
 namespace {
@@ -107,22 +108,26 @@ std::optional<Key> key_of_text(std::string_view hex) {
 }
 
 std::string Claim::text() const {
-  return fmt::format("{} {} {} {}", job, step, attempt, rank);
+  auto text = fmt::format("{} {} {} {}", job, step, attempt, rank);
+  return component.empty() ? text : text + " " + component;
 }
 
 Result<Claim> Claim::parse(std::string_view text) {
   const auto words = split(text, ' ');
   const auto wrong = [&] {
-    return fail(Errc::kInvalid, "claim '{}' is not JOB STEP ATTEMPT RANK", printable(text));
+    return fail(Errc::kInvalid, "claim '{}' is not JOB STEP ATTEMPT RANK [COMPONENT]",
+                printable(text));
   };
-  if (words.size() != 4 || words[0].empty() || words[1].empty()) return wrong();
+  if ((words.size() != 4 && words.size() != 5) || words[0].empty() || words[1].empty())
+    return wrong();
+  if (words.size() == 5 && !is_component_name(words[4])) return wrong();
   const auto attempt = parse_int(words[2]);
   const auto rank = parse_int(words[3]);
   constexpr std::int64_t kLimit = 1 << 24;
   if (!attempt || *attempt < 0 || *attempt > kLimit || !rank || *rank < 0 || *rank > kLimit)
     return wrong();
   Claim claim{std::string(words[0]), std::string(words[1]), static_cast<int>(*attempt),
-              static_cast<int>(*rank)};
+              static_cast<int>(*rank), words.size() == 5 ? std::string(words[4]) : ""};
   if (claim.text() != text) return wrong();  // such as "01" for a number
   return claim;
 }
@@ -154,13 +159,14 @@ Result<std::optional<std::string>> Channel::open(std::string& buffer) {
   return taken;
 }
 
-LeadHandshake::LeadHandshake(const Key& secret) : secret_(secret), nonce_(random_nonce()) {}
+LeadHandshake::LeadHandshake() : nonce_(random_nonce()) {}
 
 std::string LeadHandshake::greeting() const {
   return fmt::format("{}{}", kGreeting, view(nonce_));
 }
 
-Result<std::optional<LeadHandshake::Proven>> LeadHandshake::advance(std::string& buffer) const {
+Result<std::optional<LeadHandshake::Proven>> LeadHandshake::advance(std::string& buffer,
+                                                                    const Secrets& secrets) const {
   constexpr std::size_t kHead = kNonceBytes + 2;
   if (buffer.size() < kHead) return std::nullopt;
   const auto length = read_little_endian(std::string_view(buffer).substr(kNonceBytes, 2));
@@ -169,16 +175,23 @@ Result<std::optional<LeadHandshake::Proven>> LeadHandshake::advance(std::string&
   Nonce rank;
   std::copy_n(buffer.begin(), kNonceBytes, rank.begin());
   const std::string text = buffer.substr(kHead, length);
-  if (!fits(rank_proof(secret_, nonce_, rank, text),
-            std::string_view(buffer).substr(kHead + length, kMacBytes))) {
+  const auto proof = std::string_view(buffer).substr(kHead + length, kMacBytes);
+  const auto known = std::find_if(secrets.begin(), secrets.end(), [&](const auto& one) {
+    return fits(rank_proof(one.second, nonce_, rank, text), proof);
+  });
+  if (known == secrets.end())
     return fail(Errc::kInvalid, "the peer does not know the attempt's secret");
-  }
   auto claim = Claim::parse(text);
   if (!claim) return tl::unexpected<Error>(std::move(claim.error()));
+  const auto& [component, secret] = *known;
+  if (claim->component != component) {
+    return fail(Errc::kInvalid, "the peer knows the secret of component '{}' and claims '{}'",
+                component, printable(claim->component));
+  }
   buffer.erase(0, kHead + length + kMacBytes);
   return Proven{
-      std::move(*claim), std::string(view_mac(lead_proof(secret_, nonce_, rank, text))),
-      Channel(key_to_rank(secret_, nonce_, rank, text), key_to_lead(secret_, nonce_, rank, text))};
+      std::move(*claim), std::string(view_mac(lead_proof(secret, nonce_, rank, text))),
+      Channel(key_to_rank(secret, nonce_, rank, text), key_to_lead(secret, nonce_, rank, text))};
 }
 
 RankHandshake::RankHandshake(const Key& secret, const Claim& claim)

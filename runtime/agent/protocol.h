@@ -5,22 +5,26 @@
 // Handshake:
 //   1. lead to rank   "DLRUN1\n", nonce_lead[32]
 //   2. rank to lead   nonce_rank[32], u16 length, claim[length], mac[32]
-//                     claim = "JOB STEP ATTEMPT RANK"
+//                     claim = "JOB STEP ATTEMPT RANK", and " COMPONENT" if the job has components
 //   3. lead to rank   mac[32]
 // Then frames in both directions: u32 length, mac[32], payload[length]. Integers are little-endian,
 // length is at most 1 MiB, the payload is JSON.
 //
-// Every MAC is BLAKE2b-256. The key of the handshake's MACs is the attempt's secret. The key of the
-// frames' MACs differs for each connection and direction; it is derived from the secret, both
-// nonces and the claim. The MAC of a frame covers a counter. Therefore the receiver detects a frame
-// that is replayed, reordered or taken from another connection, or that follows a dropped one.
-// Before the MAC of a handshake or frame is verified, only its lengths are read.
+// Every MAC is BLAKE2b-256. The key of the handshake's MACs is the attempt's secret. If the job has
+// components, each of them has a secret of its own, which is valid only for a claim with its name.
+// Lead finds the secret by trying all of them, so that it need not parse the claim first.
+//
+// The key of the frames' MACs differs for each connection and direction; it is derived from the
+// secret, both nonces and the claim. The MAC of a frame covers a counter. Therefore the receiver
+// detects a frame that is replayed, reordered or taken from another connection, or that follows a
+// dropped one. Before the MAC of a handshake or frame is verified, only its lengths are read.
 //
 // messages.h defines the messages.
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,6 +45,10 @@ using Nonce = std::array<unsigned char, kNonceBytes>;
 using Mac = std::array<unsigned char, kMacBytes>;
 using Key = std::array<unsigned char, kKeyBytes>;
 
+/// The secrets of an attempt by component. A program without components has one secret, whose name
+/// is empty.
+using Secrets = std::map<std::string, Key, std::less<>>;
+
 /// Initialises libsodium. Call it once before all other functions here. Fails with kInternal if the
 /// kernel provides no random bytes.
 [[nodiscard]] Result<> init_crypto();
@@ -58,6 +66,7 @@ struct Claim {
   std::string step;
   int attempt = 0;
   int rank = 0;
+  std::string component{};  ///< empty if the job has no components
 
   [[nodiscard]] std::string text() const;
   [[nodiscard]] static Result<Claim> parse(std::string_view text);
@@ -88,7 +97,7 @@ class Channel {
 /// Lead's side of the handshake.
 class LeadHandshake {
  public:
-  explicit LeadHandshake(const Key& secret);
+  LeadHandshake();
 
   [[nodiscard]] std::string greeting() const;
 
@@ -99,11 +108,11 @@ class LeadHandshake {
   };
   /// Removes the rank's part of the handshake from the front of buffer and verifies it. Returns
   /// nullopt if more bytes are needed. Fails with kInvalid if the claim is too long or malformed,
-  /// or if the MAC is wrong.
-  [[nodiscard]] Result<std::optional<Proven>> advance(std::string& buffer) const;
+  /// if the MAC fits no secret, or if the secret belongs to another component than the claim.
+  [[nodiscard]] Result<std::optional<Proven>> advance(std::string& buffer,
+                                                      const Secrets& secrets) const;
 
  private:
-  Key secret_;
   Nonce nonce_;
 };
 

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include <nlohmann/json.hpp>
 
@@ -20,6 +21,7 @@
 #include "runtime/agent/address.h"
 #include "runtime/agent/agent_log.h"
 #include "runtime/agent/collective_check.h"
+#include "runtime/agent/component_options.h"
 #include "runtime/agent/descendants.h"
 #include "runtime/agent/event_loop.h"
 #include "runtime/agent/exit_codes.h"
@@ -40,6 +42,13 @@
 namespace dlrun::agent {
 
 using std::chrono::milliseconds;
+
+namespace {
+
+constexpr milliseconds kPortWait{5000};
+constexpr milliseconds kPortTriedEvery{100};
+
+}  // namespace
 
 RankRunner::RankRunner(const RankOptions& options, Env env, const World& world, EventLoop& loop,
                        const Guarded& guarded)
@@ -110,6 +119,8 @@ Result<> RankRunner::say_hello() {
                        .pid = ::getpid(),
                        .port = held_.port,
                        .unfit = dlrun::join(node_problems_, "; ")};
+  hello.stages = stages_here();
+  if (collects_here()) hello.collects = time_to_collect();
   if (options_.checks.clock) {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     hello.time = std::chrono::duration_cast<milliseconds>(now);
@@ -138,7 +149,7 @@ void RankRunner::open_log() {
   if (run.empty()) return;
   output_.open_log(std::filesystem::path(run) / "logs" /
                    fmt::format("attempt-{}", env_.get_or("DLRUN_ATTEMPT", "0")) /
-                   fmt::format("rank-{:04}.log", world_.rank));
+                   fields_.component / fmt::format("rank-{:04}.log", world_.rank));
 }
 
 void RankRunner::on_start(const std::string& addr, const std::string& master_addr,
@@ -186,7 +197,7 @@ Result<> RankRunner::start_check() {
   auto env = program_env(env_, options_, fields_);
   if (!env) return tl::unexpected<Error>(std::move(env.error()));
   auto check =
-      CollectiveCheck::start(loop_, options_.checks.collective, std::move(*env),
+      CollectiveCheck::start(loop_, options_.checks, std::move(*env),
                              [this](const MessageToLead& message) { lead_.send(message); });
   if (!check) return tl::unexpected<Error>(std::move(check.error()));
   check_ = std::move(*check);
@@ -194,6 +205,8 @@ Result<> RankRunner::start_check() {
 }
 
 void RankRunner::start_program() {
+  if (const auto found = find_staged_data(); !found)
+    return give_up(kExitStaging, found.error().message);
   if (const auto started = launch_program(); !started)
     give_up(exit_code_of(started.error()), started.error().message);
 }
@@ -208,6 +221,12 @@ Result<> RankRunner::launch_program() {
                   .err = output_.program_err(),
                   .dies_with_us = true};
   DLRUN_TRY(add_secrets(program.env, options_.secrets, fields_.run));
+  if (options_.profile.includes(world_.rank)) {
+    DLRUN_TRY_ASSIGN(program.argv,
+                     profile_command(options_.profile, program.env, folder_of_attempt("profile"),
+                                     world_.rank, program.argv));
+    program.may_be_traced = true;
+  }
   if (options_.is_trusted && lead_.is_made()) {
     auto store = StoreRelay::create(
         loop_, [this](const MessageToLead& message) { on_program_message(message); });
@@ -230,6 +249,7 @@ Result<> RankRunner::launch_program() {
   state_.on_program_start();
   output_.begin();
   if (lead_.is_made()) meter_.begin(loop_, env_, world_);
+  begin_outputs(Clock::now());
   return {};
 }
 
@@ -276,6 +296,7 @@ void RankRunner::on_message(std::string_view payload) {
 void RankRunner::handle(const to_rank::Start& message) {
   if (!state_.awaits_start()) return;
   if (message.marked) mark_errors();
+  fields_.components = message.components;
   on_start(message.addr, message.master_addr, message.master_port);
 }
 
@@ -296,8 +317,14 @@ void RankRunner::begin_autopsy() {
   const auto pids = program_ > 0 ? descendants() : std::vector<pid_t>();
   const auto started = pids.empty()
                            ? Result<>(fail(Errc::kNotFound, "there is no process"))
-                           : autopsy_.start(env_, world_, fields_.run, fields_.attempt, pids);
+                           : autopsy_.start(env_, world_, folder_of_attempt("autopsy"), pids);
   if (!started) lead_.send(to_lead::Autopsy{});  // no stack to show
+}
+
+std::filesystem::path RankRunner::folder_of_attempt(std::string_view kind) const {
+  if (fields_.run.empty()) return {};
+  return std::filesystem::path(fields_.run) / kind / fmt::format("attempt-{}", fields_.attempt) /
+         fields_.component;
 }
 
 void RankRunner::look_at_progress(bool is_last) {
@@ -320,6 +347,7 @@ void RankRunner::tick() {
   reap();  // a SIGCHLD can be lost
   const auto now = Clock::now();
   state_.tick(now);
+  tick_copies(now);
   if (!state_.is_ending()) {
     meter_.tick(now);
     if (check_) check_->tick(now);
@@ -330,30 +358,56 @@ void RankRunner::tick() {
 namespace {
 
 /// Returns the fields whose values do not depend on other ranks. The others are empty.
-TemplateFields own_fields(const RankOptions& options, const Env& env, const World& world) {
-  TemplateFields fields;
+TemplateValues own_values(const RankOptions& options, const Env& env, const World& world) {
+  TemplateValues fields;
   fields.world = world;
   fields.run = env.get_or("DLRUN_RUN", "");
   fields.attempt = static_cast<int>(parse_int(env.get_or("DLRUN_ATTEMPT", "0")).value_or(0));
   fields.job = env.get_or("DLRUN_JOB", env.get_or("SLURM_JOB_ID", ""));
   fields.nproc_per_node = options.nproc_per_node;
   fields.roles = options.roles;
+  fields.component = component_of(env);
   return fields;
+}
+
+/// Holds any free port. In a component that starts again, rank 0 holds its former port instead, and
+/// waits for it up to kPortWait: the kernel may not have closed the sockets of the former start
+/// yet.
+Result<Listener> hold_port_of_rank(const Env& env, int rank) {
+  const auto wanted = rank == 0 ? parse_int(env.get_or("DLRUN_HELD_PORT", "0")).value_or(0) : 0;
+  if (wanted < 1 || wanted > 65535) return hold_free_port();
+  for (const auto until = std::chrono::steady_clock::now() + kPortWait;;) {
+    auto held = hold_port(static_cast<std::uint16_t>(wanted));
+    if (held || std::chrono::steady_clock::now() >= until) return held;
+    std::this_thread::sleep_for(kPortTriedEvery);
+  }
 }
 
 }  // namespace
 
 bool RankRunner::prepare() {
-  fields_ = own_fields(options_, env_, world_);
-  if (world_.rank != 0 && !needs_port(options_)) return true;
-  if (auto held = hold_free_port()) {
+  set_missing_tmpdir(options_.stage, options_.outputs, env_);
+  if (!options_.outputs.empty()) state_.wait_for_outputs(time_to_collect() + kOutputsMargin);
+  fields_ = own_values(options_, env_, world_);
+  const bool is_component = !fields_.component.empty();
+  // Rank 0's port is the address of its component.
+  const bool is_needed = needs_port(options_, is_component) || (is_component && world_.rank == 0);
+  if (world_.rank != 0 && !is_needed) return true;
+  if (auto held = hold_port_of_rank(env_, world_.rank)) {
     held_ = std::move(*held);
     fields_.port = held_.port;
-  } else if (needs_port(options_)) {
+  } else if (is_needed) {
     say(held.error().message);
     return false;
   }
   return true;
+}
+
+void RankRunner::start_alone() {
+  if (!options_.stage.empty() && world_.size > 1)
+    return give_up(kExitUsage, "only dlrun-agent lead can stage data for several ranks (--stage)");
+  const bool is_alone = world_.size == 1;
+  on_start(is_alone ? "127.0.0.1" : "", is_alone ? "127.0.0.1" : "", held_.port);
 }
 
 int RankRunner::run() {
@@ -364,8 +418,7 @@ int RankRunner::run() {
     if (const auto code = join_lead()) return *code;
   } else {
     open_log();
-    const bool is_alone = world_.size == 1;
-    on_start(is_alone ? "127.0.0.1" : "", is_alone ? "127.0.0.1" : "", held_.port);
+    stages_here() ? start_staging() : start_alone();
   }
   while (!is_done()) {
     loop_.run_once(next_wait());
@@ -393,7 +446,10 @@ int run_rank(const RankOptions& options, const Env& env) {
   if (::isatty(STDIN_FILENO) == 1 && !env.has("DLRUN_LEAD")) {
     // The program replaces this process, so that it keeps the terminal as its input and output.
     auto own = env;
-    auto fields = own_fields(options, env, *world);
+    set_missing_tmpdir(options.stage, options.outputs, own);
+    if (const auto report = stage_data({options.stage, world->nnodes}, own); !report.error.empty())
+      return refuse(*world, {Errc::kIo, report.error}, kExitStaging);
+    auto fields = own_values(options, env, *world);
     fields.addr = fields.master_addr = "127.0.0.1";
     // The port is free again once the program has replaced this process.
     fields.table = {{fields.addr, 0}};
@@ -407,7 +463,7 @@ int run_rank(const RankOptions& options, const Env& env) {
       return refuse(*world, added.error(), kExitUsage);
     const auto argv = program_argv(options, fields);
     const AgentLog log(env, env.get_or("DLRUN_RUN", ""), fmt::format("rank {}", world->rank),
-                       rank_log_name(world->rank));
+                       rank_log_name(component_of(env), world->rank));
     log_info("this process becomes the command", {{"argv", argv}});
     log.flush();
     const auto error = become_program(argv, own);
@@ -417,7 +473,7 @@ int run_rank(const RankOptions& options, const Env& env) {
   const auto guarded = split_off_guard(exit_code);
   if (!guarded) return exit_code;
   const AgentLog log(env, env.get_or("DLRUN_RUN", ""), fmt::format("rank {}", world->rank),
-                     rank_log_name(world->rank));
+                     rank_log_name(component_of(env), world->rank));
   ignore_write_signals();
   if (auto ready = init_crypto(); !ready) return refuse(*world, ready.error(), kExitInternal);
   adopt_orphans();

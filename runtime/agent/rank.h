@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "common/env.h"
+#include "runtime/agent/copy_items.h"
 #include "runtime/agent/node_check.h"
+#include "runtime/agent/profile.h"
 #include "runtime/agent/template.h"
 
 namespace dlrun::agent {
@@ -16,9 +18,12 @@ struct RankOptions {
   std::vector<Template> words;       ///< arguments before the program's argv
   Roles roles;
   int nproc_per_node = 1;
-  NodeChecks checks;        ///< checks before the program starts
-  std::string tmpdir{};     ///< TMPDIR of the spec; empty: keep the current one
-  bool is_trusted = false;  ///< the program is dlrun's own and gets the store
+  NodeChecks checks;  ///< checks before the program starts
+  ProfileOptions profile{};
+  std::string tmpdir{};               ///< TMPDIR of the spec; empty: keep the current one
+  bool is_trusted = false;            ///< the program is dlrun's own and gets the store
+  std::vector<StageItem> stage{};     ///< data to copy to the node before the program starts
+  std::vector<OutputItem> outputs{};  ///< folders to copy from the node
   std::vector<std::string> program;
 };
 

@@ -13,14 +13,13 @@
 
 namespace dlrun::agent {
 
-Result<> RankAutopsy::start(const Env& env, const World& world, const std::filesystem::path& run,
-                            int attempt, const std::vector<pid_t>& pids) {
+Result<> RankAutopsy::start(const Env& env, const World& world, const std::filesystem::path& folder,
+                            const std::vector<pid_t>& pids) {
   if (pid_ > 0) return fail(Errc::kInternal, "an autopsy is under way");
   auto pipe = make_output_pipe();
   if (!pipe) return tl::unexpected<Error>(pipe.error());
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  const auto file = run / "autopsy" / fmt::format("attempt-{}", attempt) /
-                    fmt::format("rank-{:04}.txt", world.rank);
+  const auto file = folder / fmt::format("rank-{:04}.txt", world.rank);
   Program program{.argv = {"/proc/self/exe", "autopsy", "--file", file.string(), "--rank",
                            std::to_string(world.rank)},
                   .env = env,

@@ -19,10 +19,10 @@ namespace dlrun::agent {
 
 class RankAutopsy {
  public:
-  /// Starts `dlrun-agent autopsy` for the rank's processes. Its text goes into the run's autopsy
-  /// folder. Fails as start_program() does, and with kInternal if an autopsy is running.
-  [[nodiscard]] Result<> start(const Env& env, const World& world, const std::filesystem::path& run,
-                               int attempt, const std::vector<pid_t>& pids);
+  /// Starts `dlrun-agent autopsy` for the rank's processes. Its text goes into `folder`. Fails as
+  /// start_program() does, and with kInternal if an autopsy is running.
+  [[nodiscard]] Result<> start(const Env& env, const World& world,
+                               const std::filesystem::path& folder, const std::vector<pid_t>& pids);
 
   /// Returns the message for lead if the child that has ended is the autopsy.
   [[nodiscard]] std::optional<to_lead::Autopsy> on_reaped(pid_t pid);

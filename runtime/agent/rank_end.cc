@@ -20,6 +20,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kRankTickEvery{500};
+/// Time from the program's end for an attached profiler to write its result.
+constexpr milliseconds kProfileWrittenWithin{4000};
+static_assert(kProfileWrittenWithin < RankState::kTreeLimit);
 
 }  // namespace
 
@@ -44,11 +47,13 @@ void RankRunner::take_signals() {
 
 void RankRunner::handle(const to_rank::End& end) {
   reap();  // a program that has already ended did so without the order
+  profile_until_.reset();
   state_.on_end(end.signal == SIGTERM, program_is_exiting(), Clock::now());
 }
 
 void RankRunner::on_lead_closed() {
   reap();  // see handle(End)
+  profile_until_.reset();
   state_.on_lead_closed(lead_.why_closed(), program_is_exiting(), Clock::now());
 }
 
@@ -68,7 +73,7 @@ void RankRunner::reap() {
       state_.on_check_end(failure, Clock::now());
     } else if (const auto message = autopsy_.on_reaped(pid)) {
       lead_.send(*message);
-    } else {
+    } else if (!take_copy(pid, status)) {
       meter_.on_reaped(pid, status);
     }
   }
@@ -79,6 +84,9 @@ void RankRunner::on_program_end(int status) {
   if (store_) store_->drain();
   program_ = -1;
   const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  if (status != 0 || state_.is_ending()) note_torn_outputs(milliseconds(0));
+  if (!state_.is_ending() && options_.profile.attaches() && options_.profile.includes(world_.rank))
+    profile_until_ = Clock::now() + kProfileWrittenWithin;
   state_.on_program_end(signal != 0 ? 128 + signal : WEXITSTATUS(status), signal, Clock::now());
 }
 
@@ -94,7 +102,11 @@ void RankRunner::end_processes() {
 
 void RankRunner::kill_processes() {
   reap();
-  const auto left = descendants();
+  auto left = descendants();
+  if (profile_until_ && Clock::now() < *profile_until_ && !left.empty())
+    return state_.on_killed(true, has_children(), Clock::now());
+  // The last copy of outputs may run while a process of the program cannot be killed.
+  if (outputs_.is_last) std::erase(left, collecting_.pid());
   for (const pid_t pid : left) ::kill(pid, SIGKILL);
   signal_program(SIGKILL);  // needed if there is no /proc
   state_.on_killed(!left.empty(), has_children(), Clock::now());
@@ -103,7 +115,8 @@ void RankRunner::kill_processes() {
 bool RankRunner::is_done() const {
   const RankState::Output output{.is_held = output_.held_bytes() > 0,
                                  .is_at_end = output_.is_at_end(),
-                                 .log_is_written = output_.log_is_written()};
+                                 .log_is_written = output_.log_is_written(),
+                                 .waits_for_outputs = waits_for_outputs()};
   return state_.is_done(output, Clock::now());
 }
 

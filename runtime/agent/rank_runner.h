@@ -1,13 +1,16 @@
 #pragma once
 // The agent of one task: connects the event loop, lead, the program and its processes with
 // RankState, which makes the decisions. rank.cc implements the steps from joining to running;
-// rank_end.cc handles signals and processes. One thread, one event loop.
+// rank_end.cc handles signals and processes; rank_copies.cc copies data to and from the node. One
+// thread, one event loop.
 
 #include <sys/types.h>
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +22,9 @@
 #include "common/result.h"
 #include "runtime/agent/address.h"
 #include "runtime/agent/collective_check.h"
+#include "runtime/agent/copy_items.h"
+#include "runtime/agent/copy_process.h"
+#include "runtime/agent/copy_report.h"
 #include "runtime/agent/event_loop.h"
 #include "runtime/agent/guard.h"
 #include "runtime/agent/lead_connection.h"
@@ -30,6 +36,7 @@
 #include "runtime/agent/rank_autopsy.h"
 #include "runtime/agent/rank_state.h"
 #include "runtime/agent/rank_table.h"
+#include "runtime/agent/staging.h"
 #include "runtime/agent/store_relay.h"
 #include "runtime/agent/template.h"
 #include "runtime/bootstrap/world.h"
@@ -68,6 +75,8 @@ class RankRunner final : public RankOutlet {
   /// Handles lead's message that all ranks have joined. Without lead, run() calls it directly.
   void on_start(const std::string& addr, const std::string& master_addr, int master_port);
   void start();
+  /// Starts the program of a rank without lead.
+  void start_alone();
   Result<> start_check();
   Result<> launch_program();
   /// Passes a message of the program on to lead.
@@ -81,6 +90,9 @@ class RankRunner final : public RankOutlet {
   void on_message(std::string_view payload);
   void mark_errors();
   void begin_autopsy();
+  /// Returns the folder of this attempt and component for one kind of file, such as "autopsy";
+  /// empty if there is no run directory.
+  [[nodiscard]] std::filesystem::path folder_of_attempt(std::string_view kind) const;
   void handle(const to_rank::Start& start);
   void handle(const to_rank::Beat&) {}
   void handle(const to_rank::SignalAnswer& answer) {
@@ -91,6 +103,35 @@ class RankRunner final : public RankOutlet {
   void handle(const to_rank::Reply& reply);
   void handle(const to_rank::TablePage& page);
   void handle(const to_rank::Noted&) { state_.on_noted(); }
+  void handle(const to_rank::Stage& message);
+  void handle(const to_rank::Collect& message);
+  /// Returns true if this rank copies the data of its node, or its outputs.
+  [[nodiscard]] bool stages_here() const {
+    return world_.local_rank == 0 && !options_.stage.empty();
+  }
+  [[nodiscard]] bool collects_here() const {
+    return world_.local_rank == 0 && !options_.outputs.empty();
+  }
+  /// Returns the longest time for copying all outputs once.
+  [[nodiscard]] std::chrono::seconds time_to_collect() const;
+  /// broadcast: see to_rank::Stage.
+  void start_staging(const std::vector<std::string>& broadcast = {});
+  void on_staged(CopyReport report);
+  /// Locks the staged data, and then tells lead that this node is ready.
+  void hold_staged_data();
+  /// Fails with kNotFound if this rank does not see the data that the first rank has staged.
+  Result<> find_staged_data() const;
+  void begin_outputs(Clock::time_point now);
+  /// Notes that the programs were ended this long ago, so that their newest files may be torn.
+  void note_torn_outputs(std::chrono::milliseconds since_end);
+  /// Returns true while outputs may still be copied.
+  [[nodiscard]] bool waits_for_outputs() const;
+  void start_collecting(const std::vector<OutputItem>& items, bool is_last, Clock::time_point now);
+  void on_collected(const CopyReport& report);
+  void tick_copies(Clock::time_point now);
+  /// Handles the end of a copying process. Returns false if the child is another one.
+  [[nodiscard]] bool take_copy(pid_t pid, int status);
+
   void on_lead_closed();
   void take_signals();
   /// Waits for the processes that have ended.
@@ -118,7 +159,7 @@ class RankRunner final : public RankOutlet {
   LeadConnection lead_;
   /// The port that is held for the program: on rank 0, and on each rank whose preset needs one.
   Listener held_;
-  TemplateFields fields_;  ///< complete when the program starts
+  TemplateValues fields_;  ///< complete when the program starts
   std::optional<TableReader> table_;
   std::unique_ptr<CollectiveCheck> check_;  ///< set while the check of collectives runs
   pid_t program_ = -1;
@@ -126,6 +167,27 @@ class RankRunner final : public RankOutlet {
   std::optional<ProgressFile> progress_file_;
   ProgramMeter meter_;
   RankAutopsy autopsy_;
+
+  static constexpr std::size_t kMostOutputWarnings = 64;
+  CopyProcess staging_, collecting_;
+  CopyReport staged_;                  ///< what was staged
+  std::vector<UniqueFd> held_stages_;  ///< locks of the staged data
+  bool is_held_ = true;                ///< false from the end of the copying until all are locked
+
+  struct Outputs {
+    bool has_begun = false;                                 ///< the program has started
+    std::vector<std::optional<Clock::time_point>> due{};    ///< next copy of each item
+    bool is_asked = false;                                  ///< lead asked for the last copy
+    bool is_last = false;                                   ///< the present copy is the last one
+    bool is_over = false;                                   ///< the last copy has ended
+    Clock::time_point until{};                              ///< when the present copy is killed
+    std::optional<std::chrono::milliseconds> torn_after{};  ///< see CollectOptions
+    std::set<std::string> warned{};                         ///< problems that lead knows
+  };
+  Outputs outputs_;
+  /// Set after the program's own end if a profiler is attached to it: until then the profiler may
+  /// write its result.
+  std::optional<Clock::time_point> profile_until_;
 };
 
 }  // namespace dlrun::agent

@@ -37,7 +37,8 @@ class RankOutlet {
   virtual void signal_program(int signal) = 0;
   /// Sends SIGTERM to every process of the rank.
   virtual void end_processes() = 0;
-  /// Sends SIGKILL to every process of the rank, and calls on_killed().
+  /// Sends SIGKILL to every process of the rank, and calls on_killed(). An attached profiler first
+  /// gets time to write its result.
   virtual void kill_processes() = 0;
 };
 
@@ -117,6 +118,16 @@ class RankState {
   /// Returns when tick() is to be called next, if nothing else happens; nullopt: no deadline.
   [[nodiscard]] std::optional<Clock::time_point> next_deadline(Clock::time_point now) const;
 
+  /// Makes the rank wait longer for lead's confirmation of the exit record: lead confirms once the
+  /// outputs of all nodes are copied, because Slurm ends a step soon after a task has failed.
+  void wait_for_outputs(std::chrono::milliseconds time) { noted_within_ += time; }
+  /// Returns true if no process of the program is left, or if one is left for too long.
+  [[nodiscard]] bool processes_are_gone(Clock::time_point now) const {
+    return end_.tree_gone_at || (exit_ && now >= exit_->at + kTreeLimit);
+  }
+  /// Returns true if lead has been silent for longer than its lease.
+  [[nodiscard]] bool lead_is_silent() const { return lead_.silence > kLease; }
+
   [[nodiscard]] bool is_running() const { return phase_ == Phase::kRunning; }
   /// Returns true once the program's processes are to be ended, or have ended.
   [[nodiscard]] bool is_ending() const { return end_.kill_at.has_value(); }
@@ -130,6 +141,7 @@ class RankState {
     bool is_held = false;   ///< the reader of the agent's own output has not taken all of it
     bool is_at_end = true;  ///< every process has closed its output
     bool log_is_written = true;
+    bool waits_for_outputs = false;  ///< the agent still copies files from the node
   };
   /// Returns true once the processes are gone, the output is written, and lead has the exit record.
   /// Each of these waits has a time limit.
@@ -202,6 +214,7 @@ class RankState {
   };
   std::optional<Exit> exit_;
   bool is_noted_ = false;  ///< lead has the exit record
+  std::chrono::milliseconds noted_within_ = kExitNotedWithin;
 };
 
 }  // namespace dlrun::agent

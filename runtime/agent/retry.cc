@@ -1,6 +1,7 @@
 #include "runtime/agent/retry.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <variant>
 
@@ -69,12 +70,18 @@ class HistoryReader {
     const auto recorded = event_of_line(line);
     if (!recorded) return;
     const auto begin = [&] { begin_attempt(recorded->attempt.value_or(read_.last.attempt)); };
+    // The first main component counts for the run.
+    const bool counts = recorded->component.empty() || recorded->component == leading_;
     std::visit(Overloaded{[&](const events::Claimed&) { begin(); },
+                          [&](const events::Components& components) {
+                            begin();
+                            leading_ = components.leading();
+                          },
                           [&](const events::Started&) { begin(); },
-                          [&](const events::Joined&) { has_run_ = true; },
+                          [&](const events::Joined&) { has_run_ = has_run_ || counts; },
                           [&](const events::Progress& progress) {
                             const auto step = progress.reached();
-                            if (step && (!step_ || *step > *step_)) step_ = step;
+                            if (counts && step && (!step_ || *step > *step_)) step_ = step;
                           },
                           [&](const events::AttemptEnd& end) { take(end); },
                           [&](const events::Ended& end) {
@@ -133,6 +140,7 @@ class HistoryReader {
 
   RecordedHistory read_;
   bool always_reports_;
+  std::string leading_;  ///< name of the first main component; empty if there are no components
   std::optional<std::int64_t> step_;
   bool has_run_ = false;
   bool was_silent_ = false;
@@ -153,6 +161,14 @@ Result<RecordedHistory> read_history_file(const std::filesystem::path& events,
   LineReader lines(file.get(), 0, std::numeric_limits<off_t>::max());
   while (const auto line = lines.next()) reader.see(*line);
   return reader.finish();
+}
+
+std::optional<std::int64_t> grown_memory(const RetryOptions& options, std::int64_t present_mib) {
+  if (options.memory_factor <= 1 || present_mib <= 0 || present_mib >= options.memory_limit_mib)
+    return std::nullopt;
+  const double grown = std::ceil(static_cast<double>(present_mib) * options.memory_factor);
+  return grown >= static_cast<double>(options.memory_limit_mib) ? options.memory_limit_mib
+                                                                : static_cast<std::int64_t>(grown);
 }
 
 RetryDecision decide_retry(const RetryOptions& options, const RetryHistory& history, Cause cause) {

@@ -25,7 +25,10 @@ struct RetryOptions {
   int min_nodes = 0;  ///< fewest nodes that the spec allows; 0: all nodes are needed
   /// Number of nodes that each attempt uses if the allocation has spare nodes. 0: it has none.
   int step_nodes = 0;
-  int signal_before_s = 0;  ///< seconds from Slurm's USR1 warning to the time limit
+  /// The factor by which the job's memory grows after an end for lack of memory; 0: it stays.
+  double memory_factor = 0;
+  std::int64_t memory_limit_mib = 0;  ///< the largest memory that the job may request
+  int signal_before_s = 0;            ///< seconds from Slurm's USR1 warning to the time limit
 
   [[nodiscard]] bool is_on() const { return max > 0; }
 };
@@ -98,6 +101,11 @@ struct RetryDecision {
 /// Decides whether the run restarts. history must already include the attempt that has ended.
 [[nodiscard]] RetryDecision decide_retry(const RetryOptions& options, const RetryHistory& history,
                                          Cause cause);
+
+/// Returns the memory of the next attempt after one that ran out of memory: the present memory
+/// times the factor, at most the limit. Returns nullopt if the memory may not grow any further.
+[[nodiscard]] std::optional<std::int64_t> grown_memory(const RetryOptions& options,
+                                                       std::int64_t present_mib);
 
 /// Parses SLURM_TASKS_PER_NODE: "2(x3),1" becomes {2, 2, 2, 1}, the tasks of each node in order.
 /// Returns nullopt for other text, and for a number beyond one million.

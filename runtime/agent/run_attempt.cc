@@ -16,6 +16,8 @@
 #include "common/text.h"
 #include "runtime/agent/address.h"
 #include "runtime/agent/attempt_runner.h"
+#include "runtime/agent/component_step.h"
+#include "runtime/agent/components_runner.h"
 #include "runtime/agent/exit_codes.h"
 #include "runtime/agent/intervals.h"
 #include "runtime/agent/node_check.h"
@@ -48,19 +50,35 @@ constexpr std::chrono::seconds kRequeueTakes{15};
 constexpr milliseconds kLastSnapshotLimit{1000};
 constexpr std::chrono::seconds kStepLinger{90};  ///< longest wait for srun after a success
 constexpr milliseconds kAskAgain{2000};
-constexpr std::size_t kAddressesLimit = 8;
 constexpr std::size_t kOwnFiles = 64;
 constexpr std::size_t kLocalLogQueueBytes = 4U << 20U;
+/// Time to read the rest of metrics.jsonl and to write the rest of the event file at the end of an
+/// attempt.
+constexpr milliseconds kTensorboardLimit{1000};
 constexpr milliseconds kLocalLogLimit{5000};  ///< time to write the rest of local.out
 
-/// Returns the node list of the step: the nodes that lead chose, otherwise all nodes of the job.
+/// Returns the node list of the step: the nodes that lead chose, those of its component of a
+/// heterogeneous job, otherwise all nodes of the job.
 std::string nodes_of_step(const std::vector<std::string>& command, const Env& env) {
   constexpr std::string_view kChosen = "--nodelist=";
+  constexpr std::string_view kGroup = "--het-group=";
   for (const auto& word : command) {
     if (word == "--" || word == "rank") break;
     if (word.starts_with(kChosen)) return word.substr(kChosen.size());
+    if (word.starts_with(kGroup))
+      return env.get_or("SLURM_JOB_NODELIST_HET_GROUP_" + word.substr(kGroup.size()), "");
   }
   return env.get_or("SLURM_JOB_NODELIST", "");
+}
+
+/// Returns the source of the values for TensorBoard. dlrun's trainer writes metrics.jsonl, unless
+/// somebody has added `--metrics FILE` to its command line.
+ValueSource source_of_values(const LeadOptions& options, const std::vector<std::string>& command) {
+  const bool has_own_file = std::any_of(command.begin(), command.end(), [](std::string_view word) {
+    return word == "--metrics" || word.starts_with("--metrics=");
+  });
+  return options.always_reports && !has_own_file ? ValueSource::kMetricsFile
+                                                 : ValueSource::kReports;
 }
 
 bool tries_collective(const LeadOptions& options) {
@@ -70,44 +88,72 @@ bool tries_collective(const LeadOptions& options) {
 
 }  // namespace
 
-Result<AttemptEnd> AttemptRunner::run() {
-  secret_ = random_key();
+Result<> AttemptRunner::open_gate() {
   auto listener = listen_on_free_port(options_.local.has_value());
   if (!listener) return tl::unexpected<Error>(std::move(listener.error()));
-  gate_ = std::make_unique<Gate>(loop_, *this, std::move(*listener), secret_);
-  addresses_ = options_.local ? std::vector<std::string>{} : own_addresses();
-  if (addresses_.empty()) addresses_.emplace_back("127.0.0.1");
-  if (addresses_.size() > kAddressesLimit) addresses_.resize(kAddressesLimit);
+  own_gate_ = std::make_unique<Gate>(loop_, *this, std::move(*listener), Secrets{});
+  gate_ = own_gate_.get();
+  addresses_ = lead_addresses(options_.local.has_value());
+  return {};
+}
 
-  const auto job_nodes = options_.local ? std::string() : nodes_of_step(command_, env_);
-  attempt_ = std::make_unique<Attempt>(
-      AttemptOptions{options_.join_timeout, options_.forwards_usr1, options_.local.value_or(0),
-                     job_nodes, options_.hang_after, tries_collective(options_), true,
-                     options_.retry.is_on() && options_.retry.on.contains(Cause::kTimeout),
-                     marks_errors()},
-      *this, Clock::now());
+AttemptOptions AttemptRunner::attempt_options() const {
+  return {options_.join_timeout,
+          options_.forwards_usr1,
+          options_.local.value_or(0),
+          options_.local ? std::string() : nodes_of_step(command_, env_),
+          options_.hang_after,
+          tries_collective(options_),
+          true,
+          options_.retry.is_on() && options_.retry.on.contains(Cause::kTimeout),
+          marks_errors(),
+          !broadcasts_.empty(),
+          component_.has_value(),
+          is_service()};
+}
+
+std::filesystem::path AttemptRunner::log_folder() const {
+  const auto folder = run_.directory / "logs" / fmt::format("attempt-{}", run_.attempt);
+  return component_ ? folder / component_name() : folder;
+}
+
+void AttemptRunner::begin() {
+  if (component_) {
+    gate_ = &component_->gate;
+    addresses_ = component_->addresses;
+  }
+  secret_ = random_key();
+  gate_->set_secret(component_name(), secret_);
+  broadcasts_ = files_to_broadcast();
+  attempt_ = std::make_unique<Attempt>(attempt_options(), *this, Clock::now());
   const auto env = step_env();
-  record(events::Started{.ranks = options_.local.value_or(0),
-                         .lead = std::string(*env.get("DLRUN_LEAD")),
-                         .argv = command_,
-                         .checks = options_.node_checks});
-  if (auto made = make_private_directories(run_.directory / "logs" /
-                                           fmt::format("attempt-{}", run_.attempt));
-      !made) {
+  record(
+      events::Started{.ranks = component_ ? component_->options.ranks : options_.local.value_or(0),
+                      .lead = std::string(*env.get("DLRUN_LEAD")),
+                      .argv = command_,
+                      .checks = options_.node_checks});
+  if (auto made = make_private_directories(log_folder()); !made) {
     say(made.error().message);
     record(events::Warning{.message = made.error().message});
   }
-  const auto signals = loop_.watch(signal_fd_, EPOLLIN, [this](std::uint32_t) { take_signals(); });
+  if (options_.writes_tensorboard) open_tensorboard();  // before the programs start
   if (auto started = start_step(); !started)
     attempt_->on_step_end(exit_code_of(started.error()), started.error().message, Clock::now());
-  if (!options_.local) watch_ = std::make_unique<AttemptWatch>(run_.directory, run_.attempt);
   if (!options_.stop_early.metric.empty())
     stop_early_ = std::make_unique<StopEarly>(options_.stop_early, run_.directory);
+}
+
+Result<AttemptEnd> AttemptRunner::run() {
+  DLRUN_TRY(open_gate());
+  begin();
+  const auto signals = loop_.watch(signal_fd_, EPOLLIN, [this](std::uint32_t) { take_signals(); });
+  if (!options_.local) watch_ = std::make_unique<AttemptWatch>(run_.directory, run_.attempt);
   while (!attempt_->is_over()) run_round();
   write_samples(Clock::now(), true);
   wait_for_step();
   step_.reset();
   close_local_log();
+  close_tensorboard();
   if (signals) loop_.unwatch(*signals);
   return attempt_->end();
 }
@@ -134,10 +180,11 @@ void AttemptRunner::wait_for_step() {
 
 Env AttemptRunner::step_env() const {
   auto env = env_;
-  env.remove_matching(
-      {"DLRUN_TOKEN", "DLRUN_RANK", "DLRUN_WORLD_SIZE", "DLRUN_LOCAL_*", "DLRUN_NODE_RANK",
-       "DLRUN_NNODES", "DLRUN_ADDR", "DLRUN_MASTER_*", "DLRUN_STORE"},
-      {});
+  env.remove_matching({"DLRUN_TOKEN", "DLRUN_RANK", "DLRUN_WORLD_SIZE", "DLRUN_LOCAL_*",
+                       "DLRUN_NODE_RANK", "DLRUN_NNODES", "DLRUN_ADDR", "DLRUN_MASTER_*",
+                       "DLRUN_STORE", "DLRUN_COMPONENT*", "DLRUN_HELD_PORT", "DLRUN_HIDES_GPUS"},
+                      {});
+  if (component_) set_component(env, component_->options, component_->held_port);
   std::vector<std::string> lead;
   for (const auto& ip : addresses_) lead.push_back(Endpoint{ip, gate_->port()}.text());
   env.set("DLRUN_JOB", identity_.job);
@@ -186,6 +233,31 @@ Result<> AttemptRunner::start_step() {
   return {};
 }
 
+void AttemptRunner::open_tensorboard() {
+  auto log =
+      TensorboardLog::open(run_.directory, run_.attempt, host_, std::chrono::system_clock::now(),
+                           Clock::now(), source_of_values(options_, command_));
+  if (log) {
+    tensorboard_ = std::move(*log);
+    return;
+  }
+  const auto message = fmt::format("track.tensorboard: {}", log.error().message);
+  say(message);
+  record(events::Warning{.message = message});
+}
+
+void AttemptRunner::close_tensorboard() {
+  if (!tensorboard_) return;
+  const bool is_written = tensorboard_->drain(kTensorboardLimit);
+  const auto failure = tensorboard_->take_failure();
+  tensorboard_.reset();
+  if (is_written && !failure) return;
+  const auto message = fmt::format("track.tensorboard: the event file lacks values{}{}",
+                                   failure ? ": " : "", failure ? failure->message : "");
+  say(message);
+  record(events::Warning{.message = message});
+}
+
 /// Closes local.out. Warns the user if output is missing from it.
 void AttemptRunner::close_local_log() {
   if (!local_log_) return;
@@ -204,14 +276,14 @@ void AttemptRunner::take_signals() {
   signalfd_siginfo info{};
   while (::read(signal_fd_, &info, sizeof info) == sizeof info) {
     const int signal = static_cast<int>(info.ssi_signo);
-    if (signal != SIGCHLD) {
-      attempt_->on_own_signal(signal, Clock::now());
-      if (signal == SIGUSR1) look_at_limit();
-      if (signal != SIGUSR1) ++ends_asked_;
-    } else if (step_) {
-      step_->reap();
-    }
+    signal == SIGCHLD ? reap() : on_signal(signal);
   }
+}
+
+void AttemptRunner::on_signal(int signal) {
+  attempt_->on_own_signal(signal, Clock::now());
+  if (signal == SIGUSR1) look_at_limit();
+  if (signal != SIGUSR1) ++ends_asked_;
 }
 
 /// Asks Slurm for the time left after a USR1. Slurm sends USR1 before the time limit, and a user
@@ -228,9 +300,36 @@ void AttemptRunner::on_limit_known(const Result<JobFacts>& facts) {
   if (left > before + kSignalComesEarly.count()) return;
   attempt_->on_limit_near();
   if (!ends_before_limit_) return;
-  const auto margin = std::min<std::int64_t>(kRequeueTakes.count(), left / 2);
+  // The outputs are copied before the job is queued again.
+  const auto margin =
+      std::min<std::int64_t>((kRequeueTakes + attempt_->longest_collecting()).count(), left / 2);
+  const auto requeue_s = std::min<std::int64_t>(kRequeueTakes.count(), left / 4);
+  attempt_->end_collecting_by(Clock::now() + std::chrono::seconds(left - requeue_s));
+  if (is_service()) return;  // ended when the main components have ended
   attempt_->on_limit_ahead(std::chrono::seconds(std::max<std::int64_t>(left - margin, 0)),
                            Clock::now());
+}
+
+std::vector<Broadcast> AttemptRunner::files_to_broadcast() const {
+  const auto nodes = parse_int(env_.get_or("SLURM_JOB_NUM_NODES", "")).value_or(1);
+  if (options_.local || run_.attempt > 0 || options_.stage.empty()) return {};
+  return planned_broadcasts(options_.stage, env_, nodes);
+}
+
+void AttemptRunner::begin_broadcast() {
+  for (const auto& file : broadcasts_)
+    say(fmt::format("staging: sbcast sends {} to all nodes", printable(file.from)));
+  broadcast_.ask([files = broadcasts_, items = options_.stage.size(), env = env_] {
+    return broadcast_files(files, items, env);
+  });
+}
+
+void AttemptRunner::on_broadcast(const BroadcastResult& result) {
+  for (const auto& problem : result.problems) {
+    say(problem);
+    record(events::Warning{.message = problem});
+  }
+  attempt_->on_broadcast(result.copies);
 }
 
 void AttemptRunner::confirm_node_failure(Clock::time_point now) {
@@ -276,33 +375,20 @@ void AttemptRunner::tick_in_time() {
 
 void AttemptRunner::tick(Clock::time_point now) {
   note_sleep(now);
-  gate_->tick(now);
+  if (own_gate_) own_gate_->tick(now);
   answer(store_.expire(now));
   if (step_) step_->tick();
   confirm_node_failure(now);
   if (const auto facts = limit_.take()) on_limit_known(*facts);
+  if (const auto sent = broadcast_.take()) on_broadcast(*sent);
   if (now >= next_beat_) {
     next_beat_ = now + kBeatEvery;
     broadcast(to_rank::Beat{});
   }
-  if (auto failure = events_.take_failure()) {
-    say(fmt::format("{}; the run goes on, its record is incomplete", failure->message));
-  }
-  if (local_log_) {
-    if (auto failure = local_log_->take_failure()) {
-      say(fmt::format("{}; the run goes on without it", failure->message));
-      record(events::Warning{.message = failure->message});
-    }
-  }
-  if (watch_ && !is_superseded_ && watch_->is_superseded()) {
-    is_superseded_ = true;
-    attempt_->give_up(
-        kExitRunTaken,
-        fmt::format("attempt {} of this run is superseded by a later one; this one ends",
-                    run_.attempt),
-        now);
-  }
+  look_at_files();
+  if (watch_ && watch_->is_superseded()) supersede(now);
   write_samples(now, false);
+  if (tensorboard_) tensorboard_->tick();
   if (attempt_->end().has_run && !has_begun_) {
     has_begun_ = true;
     idle_gpus_.on_start(now);
@@ -312,6 +398,26 @@ void AttemptRunner::tick(Clock::time_point now) {
   if (const auto verdict = stop_early_ ? stop_early_->take_verdict() : std::nullopt)
     attempt_->on_stop_early(*verdict, now);
   attempt_->tick(now);
+}
+
+void AttemptRunner::look_at_files() {
+  if (auto failure = events_.take_failure()) {
+    say(fmt::format("{}; the run goes on, its record is incomplete", failure->message));
+  }
+  if (!local_log_) return;
+  if (auto failure = local_log_->take_failure()) {
+    say(fmt::format("{}; the run goes on without it", failure->message));
+    record(events::Warning{.message = failure->message});
+  }
+}
+
+void AttemptRunner::supersede(Clock::time_point now) {
+  if (std::exchange(is_superseded_, true)) return;
+  attempt_->give_up(
+      kExitRunTaken,
+      fmt::format("attempt {} of this run is superseded by a later one; this one ends",
+                  run_.attempt),
+      now);
 }
 
 void AttemptRunner::write_samples(Clock::time_point now, bool is_last) {
@@ -342,13 +448,14 @@ milliseconds AttemptRunner::next_wait() const {
       wait = std::clamp(std::chrono::ceil<milliseconds>(*when - now), milliseconds(0), wait);
   };
   until(attempt_->next_deadline());
-  until(gate_->next_deadline());
+  if (own_gate_) until(own_gate_->next_deadline());
   until(store_.next_deadline());
   return wait;
 }
 
 Result<AttemptEnd> run_attempt(const AttemptContext& context) {
-  return AttemptRunner(context).run();
+  return context.options.components.empty() ? AttemptRunner(context).run()
+                                            : run_components(context);
 }
 
 }  // namespace dlrun::agent

@@ -14,6 +14,7 @@
 #include "runtime/agent/event_log.h"
 #include "runtime/agent/event_loop.h"
 #include "runtime/agent/lead.h"
+#include "runtime/agent/notifier.h"
 #include "runtime/agent/run_claim.h"
 #include "runtime/agent/sink.h"
 
@@ -33,6 +34,7 @@ struct AttemptContext {
   /// The srun command line; with --local the `dlrun-agent rank` command line.
   const std::vector<std::string>& command;
   const Controller* controller;  ///< nullptr without Slurm
+  Notifier* notifier;            ///< gets the program's reports; nullptr: they are not sent
   pid_t bystander;               ///< a child process that does not belong to the step; -1: none
   bool ends_before_limit;        ///< a USR1 near the time limit ends the attempt, for a requeue
   /// Called once after a successful attempt if srun has not exited yet. srun may still wait for
@@ -40,9 +42,9 @@ struct AttemptContext {
   std::function<void(const AttemptEnd&)> on_early_end;
 };
 
-/// Starts the step and leads it until the attempt is over. After a success, also waits up to 90 s
-/// for srun to exit. The end has the code kExitRunTaken if a later attempt has superseded this one.
-/// Fails if lead cannot listen on a port.
+/// Starts the step, or the steps of all components, and leads them until the attempt is over. After
+/// a success, also waits up to 90 s for srun to exit. The end has the code kExitRunTaken if a later
+/// attempt has superseded this one. Fails if lead cannot listen on a port.
 [[nodiscard]] Result<AttemptEnd> run_attempt(const AttemptContext& context);
 
 }  // namespace dlrun::agent

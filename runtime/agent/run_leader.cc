@@ -17,6 +17,7 @@
 #include "runtime/agent/address.h"
 #include "runtime/agent/agent_log.h"
 #include "runtime/agent/bad_node_memory.h"
+#include "runtime/agent/component_step.h"
 #include "runtime/agent/controller.h"
 #include "runtime/agent/descendants.h"
 #include "runtime/agent/event_log.h"
@@ -92,8 +93,14 @@ bool LeadOutputs::wait_for_record() const {
   return agent::wait_for_record({loop, events, err, signal_fd});
 }
 
+void LeadOutputs::end_notices() const {
+  if (notifier == nullptr) return;
+  if (const auto problem = notifier->finish()) say(*problem);
+}
+
 int LeadOutputs::close(int code) const {
   std::ignore = wait_for_record();
+  end_notices();
   if (const auto failure = events.take_failure()) {
     say(fmt::format("{}; the run's record is incomplete", failure->message));
   }
@@ -119,12 +126,13 @@ int RunLeader::run() {
   for (;;) {
     const bool may_requeue = options_.retry.is_on() &&
                              options_.retry.on.contains(Cause::kTimeout) &&
-                             history_.restarts() < options_.retry.max && controller_.has_value();
+                             history_.restarts() < options_.retry.max && controller_.has_value() &&
+                             !options_.is_borrowed;
     bool is_recorded = false;
     auto led = run_attempt({options_, env_, identity_, run_, events_, outputs_.loop, outputs_.out,
                             outputs_.err, outputs_.signal_fd, command_,
-                            controller_ ? &*controller_ : nullptr, bystander_, may_requeue,
-                            [&](const AttemptEnd& end) {
+                            controller_ ? &*controller_ : nullptr, outputs_.notifier, bystander_,
+                            may_requeue, [&](const AttemptEnd& end) {
                               is_recorded = end.cause == Cause::kNone && !may_be_requeued(end);
                               if (is_recorded) record_end(end);
                             }});
@@ -156,7 +164,7 @@ int RunLeader::run() {
     }
     if (plan.next == Next::kSlurm) return leave(end.code);
     if (plan.next == Next::kRequeue) {
-      if (!requeue(end, plan.bad_nodes)) record_end(end);
+      if (!requeue(end, plan)) record_end(end);
       return leave(end.code);
     }
     if (auto begun = begin_next_attempt(); !begun) {
@@ -241,31 +249,26 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
     }
     return {};
   }
+  if (ends_with_allocation(plan, end) || !grow_memory(plan, end)) return {};
   // Slurm itself carries out a user's requeue, and may have begun already.
   if (plan.cause == Cause::kRequeue) return {.next = Next::kSlurm, .cause = plan.cause};
   for (const auto& node : plan.bad_nodes) history_.add_bad_node(node);
   const bool is_preempted =
       plan.cause == Cause::kPreemption && controller_ && controller_->requeues_by_itself();
-  const bool is_slurms = is_preempted || (end.is_slurms_doing && plan.cause != Cause::kTimeout);
+  const bool is_slurms = !options_.is_borrowed &&
+                         (is_preempted || (end.is_slurms_doing && plan.cause != Cause::kTimeout));
   if (has_later_attempt())
     return plan;  // Slurm has started the run elsewhere, and its lead owns the record
-  plan.next = is_slurms
-                  ? Next::kSlurm
+  plan.next = is_slurms ? Next::kSlurm
+              : plan.memory
+                  ? Next::kRequeue
                   : where_to(is_nodes_hang ? Cause::kNodeFailure : plan.cause, plan.bad_nodes);
+  if (plan.next == Next::kEnd) {
+    end.message += "; it does not start again: the allocation has too few good nodes";
+    return plan;
+  }
   history_.add_restart();
-  events::Restarting recorded{
-      .cause = plan.cause,
-      .left = decision.left,
-      .by = plan.next == Next::kStep ? RestartedBy::kLead : RestartedBy::kSlurm};
-  if (options_.retry.excludes_bad_nodes) recorded.exclude = plan.bad_nodes;
-  events_.record(recorded);
-  say(fmt::format("attempt {} ended ({}); the run starts again{}, at most {} restart{} left{}",
-                  run_.attempt, word(plan.cause),
-                  plan.next == Next::kStep ? "" : " once Slurm has queued the job again",
-                  decision.left, decision.left == 1 ? "" : "s",
-                  decision.is_last_unless_further && decision.left > 0
-                      ? "; no restart if the next attempt makes no progress (retry.no_progress)"
-                      : ""));
+  announce_restart(plan, decision);
   return plan;
 }
 
@@ -286,7 +289,7 @@ Cause RunLeader::cause_by_slurm(AttemptEnd& end) const {
 std::vector<std::string> RunLeader::ask_for_bad_nodes(AttemptEnd& end) {
   const bool may_be_nodes = !end.suspects.empty() || end.reason == EndReason::kLaunchFailed ||
                             end.reason == EndReason::kJoinTimeout;
-  const auto nodes = env_.get_or("SLURM_JOB_NODELIST", "");
+  const auto nodes = nodes_of_job(env_);
   if (!may_be_nodes || nodes.empty()) return {};
   const auto suspects = end.suspects.empty() ? nodes : compress_hostlist(end.suspects);
   if (end.is_whole_node_silent)
@@ -312,6 +315,44 @@ void RunLeader::end_cut_off_srun() const {
   }
 }
 
+std::string RunLeader::queued_again_text(const Plan& plan) {
+  const std::string text = " once Slurm has queued the job again";
+  if (!plan.memory) return text;
+  return fmt::format("{} with {} MiB per {}", text, plan.memory->mib,
+                     plan.memory->is_per_cpu ? "CPU" : "node");
+}
+
+void RunLeader::announce_restart(const Plan& plan, const RetryDecision& decision) {
+  events::Restarting recorded{
+      .cause = plan.cause,
+      .left = decision.left,
+      .by = plan.next == Next::kStep ? RestartedBy::kLead : RestartedBy::kSlurm};
+  if (options_.retry.excludes_bad_nodes) recorded.exclude = plan.bad_nodes;
+  if (plan.memory) recorded.memory_mib = plan.memory->mib;
+  events_.record(recorded);
+  say(fmt::format("attempt {} ended ({}); the run starts again{}, at most {} restart{} left{}",
+                  run_.attempt, word(plan.cause),
+                  plan.next == Next::kStep ? std::string() : queued_again_text(plan), decision.left,
+                  decision.left == 1 ? "" : "s",
+                  decision.is_last_unless_further && decision.left > 0
+                      ? "; no restart if the next attempt makes no progress (retry.no_progress)"
+                      : ""));
+}
+
+bool RunLeader::ends_with_allocation(const Plan& plan, AttemptEnd& end) const {
+  if (!options_.is_borrowed) return false;
+  const bool is_over = plan.cause == Cause::kTimeout || plan.cause == Cause::kPreemption ||
+                       plan.cause == Cause::kRequeue ||
+                       (plan.cause == Cause::kOom && options_.retry.memory_factor > 0);
+  const bool leaves_nodes = plan.cause == Cause::kNodeFailure ||
+                            (options_.retry.excludes_bad_nodes && !plan.bad_nodes.empty());
+  if (!is_over && (!leaves_nodes || options_.retry.min_nodes > 0)) return false;
+  constexpr std::string_view kWhy = "the run may not queue the allocation's job again";
+  end.message += fmt::format("; it does not start again: {}", kWhy);
+  say(fmt::format("the run does not start again: {}", kWhy));
+  return true;
+}
+
 RunLeader::Next RunLeader::where_to(Cause cause, const std::vector<std::string>& bad_nodes) {
   if (options_.local) return Next::kStep;
   if (cause == Cause::kTimeout || cause == Cause::kPreemption) return Next::kRequeue;
@@ -322,7 +363,7 @@ RunLeader::Next RunLeader::where_to(Cause cause, const std::vector<std::string>&
   // them; SLURM_JOB_NODELIST still contains a dead node.
   if (options_.retry.min_nodes == 0) return Next::kRequeue;
   const auto facts = controller_->job();
-  if (!facts) return Next::kRequeue;
+  if (!facts) return options_.is_borrowed ? Next::kEnd : Next::kRequeue;
   auto nodes = expand_hostlist(facts->nodes).value_or(std::vector<std::string>());
   std::erase_if(nodes, [&](const std::string& node) {
     const auto& bad = history_.bad_nodes();
@@ -330,7 +371,8 @@ RunLeader::Next RunLeader::where_to(Cause cause, const std::vector<std::string>&
            (options_.retry.excludes_bad_nodes ||
             std::find(bad_nodes.begin(), bad_nodes.end(), node) != bad_nodes.end());
   });
-  if (static_cast<int>(nodes.size()) < options_.retry.min_nodes) return Next::kRequeue;
+  if (static_cast<int>(nodes.size()) < options_.retry.min_nodes)
+    return options_.is_borrowed ? Next::kEnd : Next::kRequeue;
   step_on(std::move(nodes));
   return Next::kStep;
 }
@@ -371,12 +413,32 @@ void RunLeader::remember_bad_nodes(const AttemptEnd& end,
                end.message));
 }
 
-bool RunLeader::requeue(AttemptEnd& end, const std::vector<std::string>& bad_nodes) {
+bool RunLeader::grow_memory(Plan& plan, AttemptEnd& end) const {
+  if (plan.cause != Cause::kOom || options_.retry.memory_factor <= 0 || !controller_) return true;
+  const auto facts = controller_->job();
+  const auto present = facts ? facts->memory_mib : 0;
+  if (const auto grown = grown_memory(options_.retry, present)) {
+    plan.memory = JobMemory{*grown, facts->has_memory_per_cpu};
+    return true;
+  }
+  const std::string why =
+      !facts         ? "Slurm does not tell the job's memory: " + facts.error().message
+      : present == 0 ? std::string("Slurm names no memory that the job has requested")
+                     : fmt::format("its memory is {} MiB already, and retry.grow.max allows {}",
+                                   present, options_.retry.memory_limit_mib);
+  end.message += fmt::format("; it does not start again: {}", why);
+  say(fmt::format("the run does not start again: {}", why));
+  return false;
+}
+
+bool RunLeader::requeue(AttemptEnd& end, const Plan& plan) {
   // Slurm may kill this process as soon as it has the request, so the record is written first.
   std::ignore = outputs_.wait_for_record();
   const auto asked = controller_->requeue(
-      options_.retry.excludes_bad_nodes ? bad_nodes : std::vector<std::string>());
-  if (!asked && signal_within(outputs_.signal_fd, kSlurmWasFaster)) return true;
+      options_.retry.excludes_bad_nodes ? plan.bad_nodes : std::vector<std::string>(), plan.memory);
+  // A job that Slurm has refused more memory is cancelled, so that a signal means no other start.
+  const bool is_cancelled = !asked && asked.error().code == Errc::kRefused;
+  if (!asked && !is_cancelled && signal_within(outputs_.signal_fd, kSlurmWasFaster)) return true;
   if (!asked) {
     end.message += fmt::format("; Slurm does not queue it again: {}", asked.error().message);
     say(fmt::format("Slurm does not queue the job again: {}", asked.error().message));
@@ -387,7 +449,7 @@ bool RunLeader::requeue(AttemptEnd& end, const std::vector<std::string>& bad_nod
 }
 
 bool RunLeader::blame_job(AttemptEnd& end) {
-  if (!controller_) return false;
+  if (!controller_ || options_.is_borrowed) return false;
   const auto log = own_log();
   ScriptTrap trap{
       .code = end.code, .at = "", .facts = {}, .restarts = restart_count_of(env_), .log = log};
@@ -399,7 +461,12 @@ bool RunLeader::blame_job(AttemptEnd& end) {
 }
 
 int RunLeader::leave(int code) {
-  if (bystander_ > 0) std::ignore = ends_within(bystander_, kSurroundingsLimit);
+  // The record must be on the disk before lead waits for anything else.
+  if (outputs_.notifier != nullptr) std::ignore = outputs_.wait_for_record();
+  outputs_.end_notices();
+  // The helper of the notices is also the bystander, and end_notices() has waited for it.
+  if (bystander_ > 0 && outputs_.notifier == nullptr)
+    std::ignore = ends_within(bystander_, kSurroundingsLimit);
   return outputs_.close(code);
 }
 

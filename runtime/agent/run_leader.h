@@ -12,6 +12,7 @@
 #include "runtime/agent/controller.h"
 #include "runtime/agent/event_log.h"
 #include "runtime/agent/lead.h"
+#include "runtime/agent/notifier.h"
 #include "runtime/agent/run_attempt.h"
 #include "runtime/agent/run_claim.h"
 #include "runtime/agent/sink.h"
@@ -25,11 +26,15 @@ struct LeadOutputs {
   Sink& out;
   Sink& err;
   int signal_fd;
+  Notifier* notifier = nullptr;  ///< nullptr: there are no notices
 
   void say(std::string_view line) const;
   /// Waits until the record is on the disk. Returns false, after a message on err, if it is not.
   [[nodiscard]] bool wait_for_record() const;
-  /// Writes the rest of all outputs and returns code.
+  /// Lets the notices that are left be sent, for at most Notifier::kFinishLimit. Call it after the
+  /// run's end is recorded. Later calls do nothing.
+  void end_notices() const;
+  /// Writes the rest of all outputs and returns code. Calls end_notices().
   int close(int code) const;
 };
 
@@ -72,6 +77,7 @@ class RunLeader {
     Next next = Next::kEnd;
     Cause cause = Cause::kNone;
     std::vector<std::string> bad_nodes{};
+    std::optional<JobMemory> memory{};  ///< the job's memory after a requeue, if it changes
   };
 
   /// Prints a message and returns true if a later attempt has begun elsewhere while this attempt
@@ -92,6 +98,12 @@ class RunLeader {
   /// helper process would cancel the step as soon as it reaches the controller again. By then the
   /// job may run on other nodes, where its new step has the same number and would be cancelled.
   void end_cut_off_srun() const;
+  [[nodiscard]] static std::string queued_again_text(const Plan& plan);
+  /// Records the restart and tells the user.
+  void announce_restart(const Plan& plan, const RetryDecision& decision);
+  /// Returns true, and adds the reason to the end, if only another allocation could continue the
+  /// run, and the allocation is borrowed.
+  [[nodiscard]] bool ends_with_allocation(const Plan& plan, AttemptEnd& end) const;
   [[nodiscard]] Next where_to(Cause cause, const std::vector<std::string>& bad_nodes);
   /// Changes the command to run on these nodes only, at most RetryOptions::step_nodes of them.
   void step_on(std::vector<std::string> nodes);
@@ -100,15 +112,19 @@ class RunLeader {
   /// Adds the nodes that are suspect after the attempt's end to health.known_bad, the file that
   /// later submissions read.
   void remember_bad_nodes(const AttemptEnd& end, const std::vector<std::string>& by_slurm);
+  /// Sets plan.memory after an end for lack of memory, if the memory grows. Returns false, and adds
+  /// the reason to the end, if the memory may not grow, so that the run would end in the same way.
+  [[nodiscard]] bool grow_memory(Plan& plan, AttemptEnd& end) const;
   /// Asks Slurm to requeue the job. Returns false if Slurm refuses; the run then ends here.
-  bool requeue(AttemptEnd& end, const std::vector<std::string>& bad_nodes);
+  bool requeue(AttemptEnd& end, const Plan& plan);
   /// Handles a launch that srun refused because Slurm is ending the job: makes the job's end the
   /// cause. Returns true if the run is left without an end, because Slurm may requeue the job.
   [[nodiscard]] bool blame_job(AttemptEnd& end);
   /// Returns true if the controller must be asked whether Slurm queues the job again although the
   /// run has completed.
   [[nodiscard]] bool may_be_requeued(const AttemptEnd& end) const {
-    return controller_ && end.code == 0 && (end.had_grace || history_.was_preempted());
+    return controller_ && !options_.is_borrowed && end.code == 0 &&
+           (end.had_grace || history_.was_preempted());
   }
   void record_end(const AttemptEnd& end) { agent::record_end(events_, run_.directory, end); }
   int leave(int code);

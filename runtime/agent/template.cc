@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <vector>
 
 #include "common/text.h"
@@ -16,51 +17,62 @@ struct Needs {
 
 struct Field {
   std::string_view name;
-  std::string (*value)(const TemplateFields&);
+  std::string (*value)(const TemplateValues&);
   Needs needs{};
 };
 
-std::string addresses(const TemplateFields& f) {
+std::string addresses(const TemplateValues& f) {
   std::string text;
   for (const auto& member : f.table) text += (text.empty() ? "" : ",") + member.text();
   return text;
 }
 
+/// Returns the name of a run that is unique among the runs of a folder and the same in all
+/// attempts.
+std::string run_id_of(const std::filesystem::path& run) {
+  const auto array = run.parent_path().filename().string();
+  constexpr std::string_view kArray = "array-";
+  if (!array.starts_with(kArray)) return run.filename().string();
+  return run.parent_path().parent_path().filename().string() + "-" + array.substr(kArray.size()) +
+         "-" + run.filename().string();
+}
+
 constexpr std::array kTemplateFields{
-    Field{"rank", [](const TemplateFields& f) { return std::to_string(f.world.rank); }},
-    Field{"world_size", [](const TemplateFields& f) { return std::to_string(f.world.size); }},
-    Field{"local_rank", [](const TemplateFields& f) { return std::to_string(f.world.local_rank); }},
+    Field{"rank", [](const TemplateValues& f) { return std::to_string(f.world.rank); }},
+    Field{"world_size", [](const TemplateValues& f) { return std::to_string(f.world.size); }},
+    Field{"local_rank", [](const TemplateValues& f) { return std::to_string(f.world.local_rank); }},
     Field{"local_world_size",
-          [](const TemplateFields& f) { return std::to_string(f.world.local_size); }},
-    Field{"node_rank", [](const TemplateFields& f) { return std::to_string(f.world.node_rank); }},
-    Field{"nnodes", [](const TemplateFields& f) { return std::to_string(f.world.nnodes); }},
-    Field{"addr", [](const TemplateFields& f) { return f.addr; }},
-    Field{"master_addr", [](const TemplateFields& f) { return f.master_addr; }},
-    Field{"master_port", [](const TemplateFields& f) { return std::to_string(f.master_port); }},
+          [](const TemplateValues& f) { return std::to_string(f.world.local_size); }},
+    Field{"node_rank", [](const TemplateValues& f) { return std::to_string(f.world.node_rank); }},
+    Field{"nnodes", [](const TemplateValues& f) { return std::to_string(f.world.nnodes); }},
+    Field{"addr", [](const TemplateValues& f) { return f.addr; }},
+    Field{"master_addr", [](const TemplateValues& f) { return f.master_addr; }},
+    Field{"master_port", [](const TemplateValues& f) { return std::to_string(f.master_port); }},
     Field{"master",
-          [](const TemplateFields& f) {
+          [](const TemplateValues& f) {
             return Endpoint{f.master_addr, static_cast<std::uint16_t>(f.master_port)}.text();
           }},
-    Field{"port", [](const TemplateFields& f) { return std::to_string(f.port); }, {.port = true}},
+    Field{"port", [](const TemplateValues& f) { return std::to_string(f.port); }, {.port = true}},
     Field{"nproc_per_node",
-          [](const TemplateFields& f) { return std::to_string(f.nproc_per_node); }},
+          [](const TemplateValues& f) { return std::to_string(f.nproc_per_node); }},
     Field{"addresses", addresses, {.port = true, .table = true}},
     Field{"role",
-          [](const TemplateFields& f) {
+          [](const TemplateValues& f) {
             return std::string(f.roles.of(f.world.rank, f.world.size).name);
           },
           {.roles = true}},
     Field{"role_index",
-          [](const TemplateFields& f) {
+          [](const TemplateValues& f) {
             return std::to_string(f.roles.of(f.world.rank, f.world.size).index);
           },
           {.roles = true}},
     Field{"tf_config",
-          [](const TemplateFields& f) { return tf_config(f.roles, f.table, f.world.rank); },
+          [](const TemplateValues& f) { return tf_config(f.roles, f.table, f.world.rank); },
           {.port = true, .table = true, .roles = true}},
-    Field{"run", [](const TemplateFields& f) { return f.run; }},
-    Field{"attempt", [](const TemplateFields& f) { return std::to_string(f.attempt); }},
-    Field{"job", [](const TemplateFields& f) { return f.job; }},
+    Field{"run", [](const TemplateValues& f) { return f.run; }},
+    Field{"run_id", [](const TemplateValues& f) { return run_id_of(f.run); }},
+    Field{"attempt", [](const TemplateValues& f) { return std::to_string(f.attempt); }},
+    Field{"job", [](const TemplateValues& f) { return f.job; }},
 };
 
 const Field* find_field(std::string_view name) {
@@ -94,10 +106,9 @@ Result<> walk(std::string_view text, OnLiteral literal, OnField field) {
     if (row == nullptr) {
       std::string all;
       for (const auto& known : kTemplateFields) all += fmt::format(" {{{}}}", known.name);
-      const auto near = nearest(name, template_fields());
-      return fail(Errc::kUsage, "'{{{}}}' is no field of a template{}; there are{}",
-                  printable(name), near ? fmt::format(" (did you mean '{{{}}}'?)", *near) : "",
-                  all);
+      const auto near = nearest(name, template_field_names());
+      return fail(Errc::kUsage, "unknown field '{{{}}}'{}; the fields are{}", printable(name),
+                  near ? fmt::format(" (did you mean '{{{}}}'?)", *near) : "", all);
     }
     field(*row);
     at = close + 1;
@@ -129,7 +140,7 @@ Result<Template> Template::parse(std::string_view text) {
   return made;
 }
 
-std::string Template::expand(const TemplateFields& fields) const {
+std::string Template::expand(const TemplateValues& fields) const {
   std::string value;
   // walk() cannot fail here, because parse() has checked the text.
   std::ignore = walk(
@@ -153,7 +164,7 @@ Result<EnvTemplate> EnvTemplate::parse(std::string_view argument) {
   return EnvTemplate{std::string(name), std::move(*value)};
 }
 
-std::vector<std::string_view> template_fields() {
+std::vector<std::string_view> template_field_names() {
   std::vector<std::string_view> names;
   for (const auto& field : kTemplateFields) names.push_back(field.name);
   return names;

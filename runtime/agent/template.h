@@ -8,13 +8,14 @@
 
 #include "common/result.h"
 #include "runtime/agent/address.h"
+#include "runtime/agent/messages.h"
 #include "runtime/agent/roles.h"
 #include "runtime/bootstrap/world.h"
 
 namespace dlrun::agent {
 
 /// The values of a template's fields.
-struct TemplateFields {
+struct TemplateValues {
   World world;
   std::string addr;         ///< {addr}: this rank's IP
   std::string master_addr;  ///< {master_addr}: rank 0's IP
@@ -27,6 +28,9 @@ struct TemplateFields {
   Roles roles{};           ///< {role}, {role_index}
   /// {addresses}, {tf_config}: addresses of all ranks. Filled only if a template needs it.
   std::vector<Endpoint> table{};
+  std::string component{};  ///< the component of this rank; empty: the job has one program
+  /// The components of the job that have joined.
+  std::vector<ComponentPlace> components{};
 };
 
 /// A text with fields in braces, checked by parse().
@@ -36,7 +40,7 @@ class Template {
   [[nodiscard]] static Result<Template> parse(std::string_view text);
 
   [[nodiscard]] const std::string& text() const { return text_; }
-  [[nodiscard]] std::string expand(const TemplateFields& fields) const;
+  [[nodiscard]] std::string expand(const TemplateValues& fields) const;
   /// Returns true if a field needs this rank's port. The port must be held before the rank joins.
   [[nodiscard]] bool needs_port() const { return needs_port_; }
   /// Returns true if a field needs the addresses of all ranks.
@@ -62,6 +66,6 @@ struct EnvTemplate {
 };
 
 /// Returns the names of all fields, in the order in which messages list them.
-[[nodiscard]] std::vector<std::string_view> template_fields();
+[[nodiscard]] std::vector<std::string_view> template_field_names();
 
 }  // namespace dlrun::agent

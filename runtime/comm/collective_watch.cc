@@ -10,18 +10,18 @@ void CollectiveWatch::check() {
   check_locked();
 }
 
-Result<> CollectiveWatch::healthy() {
+Result<> CollectiveWatch::check_not_aborted() {
   const std::lock_guard lock(mutex_);
-  return state();
+  return error_if_aborted();
 }
 
-Result<> CollectiveWatch::check_settled(std::chrono::milliseconds limit) {
+Result<> CollectiveWatch::wait_until_settled(std::chrono::milliseconds limit) {
   const auto until = Clock::now() + limit;
   while (true) {
     {
       const std::lock_guard lock(mutex_);
       check_locked();
-      DLRUN_TRY(state());
+      DLRUN_TRY(error_if_aborted());
       if (!is_busy_) return {};
       if (Clock::now() > until)
         abort_locked("collectives did not end in time; a rank is lost or stuck");
@@ -35,16 +35,17 @@ void CollectiveWatch::abandon(std::string_view reason) {
   abort_locked(reason);
 }
 
-Result<> CollectiveWatch::state() const {
+Result<> CollectiveWatch::error_if_aborted() const {
   if (is_aborted_) return fail(Errc::kPeer, "{}", reason_);
   return {};
 }
 
 void CollectiveWatch::check_locked() {
   if (is_aborted_) return;
-  // Query is_busy() before error(): if a collective is no longer busy, error() includes its error.
+  // Query is_busy() before check_device(): if a collective is no longer busy, check_device()
+  // includes its error.
   const bool is_busy = is_busy_ && device_.is_busy();
-  if (auto error = device_.error(); !error) return abort_locked(error.error().message);
+  if (auto checked = device_.check_device(); !checked) return abort_locked(checked.error().message);
   is_busy_ = is_busy;
   if (is_busy_ && Clock::now() - started_at_ > timeout_) {
     abort_locked(fmt::format("a collective did not end within {} s; a rank is lost or stuck",

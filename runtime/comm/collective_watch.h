@@ -21,7 +21,7 @@ class DeviceCollectives {
  public:
   virtual ~DeviceCollectives() = default;
   /// Fails with the first error that the library or the device reported for this communicator.
-  [[nodiscard]] virtual Result<> error() = 0;
+  [[nodiscard]] virtual Result<> check_device() = 0;
   /// Returns true while a started collective has not ended.
   [[nodiscard]] virtual bool is_busy() = 0;
   /// Aborts all running collectives; their buffers hold partial results. Called once.
@@ -43,7 +43,7 @@ class CollectiveWatch {
   template <typename Function>
   [[nodiscard]] Result<> start(Function&& function) {
     const std::lock_guard lock(mutex_);
-    DLRUN_TRY(state());
+    DLRUN_TRY(error_if_aborted());
     DLRUN_TRY(function());
     is_busy_ = true;
     started_at_ = Clock::now();
@@ -56,17 +56,17 @@ class CollectiveWatch {
 
   /// Fails with kPeer and the first reason if the collectives were aborted. Does not query the
   /// device.
-  [[nodiscard]] Result<> healthy();
+  [[nodiscard]] Result<> check_not_aborted();
 
   /// Waits until all started collectives have ended. Fails with kPeer if one failed, or did not end
   /// within `limit` or the timeout; the running collectives are then aborted.
-  [[nodiscard]] Result<> check_settled(std::chrono::milliseconds limit);
+  [[nodiscard]] Result<> wait_until_settled(std::chrono::milliseconds limit);
 
   /// Aborts the collectives. Later calls fail with kPeer and the first reason.
   void abandon(std::string_view reason);
 
  private:
-  [[nodiscard]] Result<> state() const;
+  [[nodiscard]] Result<> error_if_aborted() const;  ///< the caller holds mutex_
   void check_locked();
   void abort_locked(std::string_view reason);
 

@@ -120,7 +120,7 @@ class NcclCollectives final : public DeviceCollectives {
  public:
   NcclCollectives(ncclComm_t comm, const cudaStream_t& stream) : comm_(comm), stream_(stream) {}
 
-  Result<> error() override {
+  Result<> check_device() override {
     ncclResult_t state = ncclSuccess;
     DLRUN_TRY(nccl(ncclCommGetAsyncError(comm_, &state), comm_, "ncclCommGetAsyncError"));
     DLRUN_TRY(nccl(state, comm_, "a collective failed on the device"));
@@ -157,7 +157,7 @@ class NcclCommunicator final : public Communicator {
       watchdog_.join();
     }
     // Limit the wait for ncclCommFinalize: it is a collective, and another rank may never call it.
-    if (watch_.check_settled(std::min<milliseconds>(timeout_, kLeaveWithin))) {
+    if (watch_.wait_until_settled(std::min<milliseconds>(timeout_, kLeaveWithin))) {
       auto left = nccl(ncclCommFinalize(comm_), comm_, "ncclCommFinalize");
       if (left) left = done_by(comm_, steady_clock::now() + kLeaveWithin, "ncclCommFinalize");
       if (left) {
@@ -190,7 +190,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   void abandon() override { watch_.abandon("the communicator was abandoned"); }
-  Result<> check_settled() override { return watch_.check_settled(timeout_); }
+  Result<> check_settled() override { return watch_.wait_until_settled(timeout_); }
 
   Result<> all_reduce(Buffer data, ReduceOp op) override {
     return run(data, data, "ncclAllReduce", [&](const void* from, void* to) {
@@ -241,7 +241,7 @@ class NcclCommunicator final : public Communicator {
    public:
     Pending(NcclCommunicator& owner, Event done) : owner_(owner), done_(std::move(done)) {}
     Result<> finish() override {
-      DLRUN_TRY(owner_.watch_.healthy());
+      DLRUN_TRY(owner_.watch_.check_not_aborted());
       return cuda(cudaStreamWaitEvent(owner_.compute_stream_, done_.get(), 0),
                   "cudaStreamWaitEvent");
     }
@@ -299,12 +299,12 @@ class NcclCommunicator final : public Communicator {
       do {
         const cudaError_t state = cudaEventQuery(after_.get());
         if (state != cudaErrorNotReady) {
-          DLRUN_TRY(watch_.healthy());
+          DLRUN_TRY(watch_.check_not_aborted());
           return cuda(state, "cudaEventQuery");
         }
         std::this_thread::yield();
       } while (steady_clock::now() < until);
-      DLRUN_TRY(watch_.healthy());
+      DLRUN_TRY(watch_.check_not_aborted());
       std::this_thread::sleep_for(pause);
     }
   }

@@ -25,7 +25,7 @@ struct FlagValue {
   std::string placeholder;  ///< for --help; empty if the flag has no value (set ignores the text)
   std::function<Result<>(O&, std::string_view)> set;
   /// Returns the value as text. The ranks compare these texts: different texts mean different
-  /// options. Empty if the ranks do not compare the flag.
+  /// options. Called only if Flag::may_differ is false, and otherwise may be empty.
   std::function<std::string(const O&)> show;
 };
 
@@ -34,7 +34,7 @@ struct Flag {
   std::string_view name;
   FlagValue<O> value;
   std::string_view help;
-  bool may_differ = false;  ///< each rank may have its own value
+  bool may_differ = false;  ///< the ranks do not compare this flag
 };
 
 /// A text that a flag accepts, and the value to which the flag then sets the option.
@@ -62,7 +62,7 @@ struct FlagChoice {
 
 /// Makes a flag's value: a whole number in [low, high].
 template <typename O, typename Field>
-[[nodiscard]] FlagValue<O> number(Field field, std::int64_t low, std::int64_t high) {
+[[nodiscard]] FlagValue<O> whole(Field field, std::int64_t low, std::int64_t high) {
   return {"N",
           [=](O& options, std::string_view value) -> Result<> {
             DLRUN_TRY_ASSIGN(const auto parsed, whole_number(value, low, high));
@@ -75,7 +75,7 @@ template <typename O, typename Field>
 
 /// Makes a flag's value: a number in [low, high]. The member may be optional.
 template <typename O, typename Field>
-[[nodiscard]] FlagValue<O> real(Field field, double low, double high) {
+[[nodiscard]] FlagValue<O> number(Field field, double low, double high) {
   return {"X",
           [=](O& options, std::string_view value) -> Result<> {
             const auto parsed = parse_double(value);

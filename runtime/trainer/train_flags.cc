@@ -96,21 +96,21 @@ std::vector<Flag<O>> optimizer_flags() {
   return {
       {"--optimizer", text_in<O>(DLRUN_FIELD(optimizer.name), optimizer_names()),
        "update rule (adam)"},
-      {"--momentum", real<O>(DLRUN_FIELD(optimizer.momentum), 0, 1),
+      {"--momentum", number<O>(DLRUN_FIELD(optimizer.momentum), 0, 1),
        "sgd, nesterov, lars: momentum (0.9); rmsprop: momentum (0)"},
-      {"--weight-decay", real<O>(DLRUN_FIELD(optimizer.weight_decay), 0, kLargestNumber),
+      {"--weight-decay", number<O>(DLRUN_FIELD(optimizer.weight_decay), 0, kLargestNumber),
        "adds X times the parameter to the gradient (0; lars 1e-4), or for novograd and lion (0), "
        "adamw and lamb (0.01) to the step"},
-      {"--beta1", real<O>(DLRUN_FIELD(optimizer.beta1), 0, kBelowOne),
+      {"--beta1", number<O>(DLRUN_FIELD(optimizer.beta1), 0, kBelowOne),
        "adam, adamw, lamb, novograd, lion: decay rate of the mean gradient (0.9; novograd 0.95)"},
-      {"--beta2", real<O>(DLRUN_FIELD(optimizer.beta2), 0, kBelowOne),
+      {"--beta2", number<O>(DLRUN_FIELD(optimizer.beta2), 0, kBelowOne),
        "adam, adamw, lamb, novograd: decay rate of the mean square (0.999; novograd 0.98); lion: "
        "decay rate of the momentum (0.99)"},
-      {"--epsilon", real<O>(DLRUN_FIELD(optimizer.epsilon), 0, 1),
+      {"--epsilon", number<O>(DLRUN_FIELD(optimizer.epsilon), 0, 1),
        "adam, adamw, lamb, novograd, rmsprop: added to the divisor (1e-8; lamb 1e-6)"},
-      {"--alpha", real<O>(DLRUN_FIELD(optimizer.alpha), 0, kBelowOne),
+      {"--alpha", number<O>(DLRUN_FIELD(optimizer.alpha), 0, kBelowOne),
        "rmsprop: decay rate of the mean square (0.99)"},
-      {"--trust", real<O>(DLRUN_FIELD(optimizer.trust), 0, kLargestNumber),
+      {"--trust", number<O>(DLRUN_FIELD(optimizer.trust), 0, kLargestNumber),
        "lars: trust coefficient (0.001)"},
       {"--optimizer-state", one_of<O>(DLRUN_FIELD(has_sharded_state), kStates),
        "whole: each rank keeps the whole state; sharded: only its part (ZeRO-1) (whole)"},
@@ -120,14 +120,14 @@ std::vector<Flag<O>> optimizer_flags() {
 /// Flags of the exchange of gradients.
 std::vector<Flag<O>> exchange_flags() {
   return {
-      {"--local-steps", number<O>(DLRUN_FIELD(local_steps), 0, kMostSamples),
+      {"--local-steps", whole<O>(DLRUN_FIELD(local_steps), 0, kMostSamples),
        "post-local SGD: each rank uses its own gradients, and the ranks average their parameters "
        "every N steps; 0: the ranks average the gradients of each step (0)"},
-      {"--local-after", real<O>(DLRUN_FIELD(local_after), 0, kLargestNumber),
+      {"--local-after", number<O>(DLRUN_FIELD(local_after), 0, kLargestNumber),
        "with --local-steps: number of epochs before the local steps begin (0)"},
       {"--compression", one_of<O>(DLRUN_FIELD(buckets.compression), kCompressions),
        "ranks send and add gradients in 16 bits (none)"},
-      {"--clip-norm", real<O>(DLRUN_FIELD(clip_norm), 0, kLargestNumber),
+      {"--clip-norm", number<O>(DLRUN_FIELD(clip_norm), 0, kLargestNumber),
        "largest global norm of the gradients; 0: no limit (0)"},
   };
 }
@@ -135,7 +135,7 @@ std::vector<Flag<O>> exchange_flags() {
 /// Flags of the learning rate.
 std::vector<Flag<O>> rate_flags() {
   return {
-      {"--lr", real<O>(DLRUN_FIELD(learning_rate), 0, kLargestNumber),
+      {"--lr", number<O>(DLRUN_FIELD(learning_rate), 0, kLargestNumber),
        "learning rate, before --lr-scaling (0.001)"},
       {"--lr-scaling", one_of<O>(DLRUN_FIELD(lr_scaling), kLrScalings),
        "growth of the learning rate with the number of ranks (none)"},
@@ -143,11 +143,11 @@ std::vector<Flag<O>> rate_flags() {
        "decay of the learning rate over the run (linear)"},
       {"--lr-steps", list("N[,N...]", DLRUN_FIELD(lr_steps), set_lr_steps),
        "--lr-decay step: epochs after which the learning rate falls, ascending"},
-      {"--lr-step-factor", real<O>(DLRUN_FIELD(lr_step_factor), 0, 1),
+      {"--lr-step-factor", number<O>(DLRUN_FIELD(lr_step_factor), 0, 1),
        "--lr-decay step: factor of the learning rate at each step (0.1)"},
-      {"--lr-power", real<O>(DLRUN_FIELD(lr_power), 0, 100),
+      {"--lr-power", number<O>(DLRUN_FIELD(lr_power), 0, 100),
        "--lr-decay polynomial: power of the part of the run that is left (2)"},
-      {"--warmup-epochs", real<O>(DLRUN_FIELD(warmup_epochs), 0, kLargestNumber),
+      {"--warmup-epochs", number<O>(DLRUN_FIELD(warmup_epochs), 0, kLargestNumber),
        "epochs in which the learning rate rises to its full value: from --lr if --lr-scaling is "
        "given, else from 0 (0)"},
   };
@@ -156,17 +156,17 @@ std::vector<Flag<O>> rate_flags() {
 /// Flags of the loop over the data, checkpoints and traces.
 std::vector<Flag<O>> loop_flags() {
   return {
-      {"--batch", number<O>(DLRUN_FIELD(batch), 1, kLargestSize),
+      {"--batch", whole<O>(DLRUN_FIELD(batch), 1, kLargestSize),
        "samples of each rank in a step (32)"},
-      {"--micro-batch", number<O>(DLRUN_FIELD(micro_batch), 0, kLargestSize),
+      {"--micro-batch", whole<O>(DLRUN_FIELD(micro_batch), 0, kLargestSize),
        "samples that a rank computes at once; it accumulates their gradients; 0: all (0)"},
-      {"--epochs", number<O>(DLRUN_FIELD(epochs), 1, kMostEpochs), "passes over the data (4)"},
+      {"--epochs", whole<O>(DLRUN_FIELD(epochs), 1, kMostEpochs), "passes over the data (4)"},
       {"--augment",
        {"WORD[,WORD...]", set_augmentation,
         [](const O& options) { return to_text(options.augmentation); }},
        "random changes of training images, new ones in each epoch: flip (left and right), rotate "
        "(by 90 degrees), shift [PIXELS] (4) (none)"},
-      {"--seed", number<O>(DLRUN_FIELD(seed), 0, std::numeric_limits<std::int64_t>::max()),
+      {"--seed", whole<O>(DLRUN_FIELD(seed), 0, std::numeric_limits<std::int64_t>::max()),
        "seed of the initial values, the order of samples and the generated data (1)"},
       {"--shard", one_of<O>(DLRUN_FIELD(sharding), kShardings),
        "sample: ranks share the samples of each epoch; file: each rank reads its own partitions; "
@@ -175,13 +175,13 @@ std::vector<Flag<O>> loop_flags() {
        "folder of the checkpoints, in the run's directory, or without a run in the working "
        "directory (ckpt)",
        true},
-      {"--checkpoint-every", number<O>(DLRUN_FIELD(checkpoint_every), 0, kMostSamples),
+      {"--checkpoint-every", whole<O>(DLRUN_FIELD(checkpoint_every), 0, kMostSamples),
        "steps between checkpoints; 0: one at the end of each epoch (0)"},
-      {"--checkpoint-keep", number<O>(DLRUN_FIELD(checkpoint_keep), 0, kMostEpochs),
+      {"--checkpoint-keep", whole<O>(DLRUN_FIELD(checkpoint_keep), 0, kMostEpochs),
        "number of newest checkpoints to keep; 0: save none (3)"},
       {"--resume", without_argument<O>(DLRUN_FIELD(resume)),
        "continue from the newest valid checkpoint (a later attempt of a run always does)"},
-      {"--trace-steps", number<O>(DLRUN_FIELD(trace_steps), 0, kMostTraced),
+      {"--trace-steps", whole<O>(DLRUN_FIELD(trace_steps), 0, kMostTraced),
        "writes a timeline of the first N steps into trace/ of the run's directory, or without a "
        "run of the working directory, for ui.perfetto.dev or chrome://tracing (0)"},
   };

@@ -48,11 +48,11 @@ std::vector<Flag<Options>> make_flags() {
        "folder of the files: idx: train-images-idx3-ubyte[.gz] and three more; cifar10: "
        "data_batch_1.bin and five more; arrays: test.safetensors and train.safetensors, whole or "
        "in partitions"},
-      {"--patch-size", number<O>(DLRUN_FIELD(data.patch_size), 8, 1024),
+      {"--patch-size", whole<O>(DLRUN_FIELD(data.patch_size), 8, 1024),
        "height and width of generated patches in pixels (120)"},
-      {"--train-samples", number<O>(DLRUN_FIELD(data.train_samples), 0, kMostSamples),
+      {"--train-samples", whole<O>(DLRUN_FIELD(data.train_samples), 0, kMostSamples),
        "train on the first N samples only; 0: all (0)"},
-      {"--test-samples", number<O>(DLRUN_FIELD(data.test_samples), 0, kMostSamples),
+      {"--test-samples", whole<O>(DLRUN_FIELD(data.test_samples), 0, kMostSamples),
        "test on the first N samples only; 0: all (0)"},
   };
   for (const Flag<TrainOptions>& flag : train_flags()) flags.push_back(of_options(flag));
@@ -67,7 +67,7 @@ std::vector<Flag<Options>> make_flags() {
       {"--cuda-graphs", one_of<O>(DLRUN_FIELD(has_cuda_graphs), kTruths),
        "with --device cuda and one rank: launches all operations of a step at once; results have "
        "the same bits (false)"},
-      {"--threads", number<O>(DLRUN_FIELD(threads), 1, 1024), "CPU threads of each rank (1)"},
+      {"--threads", whole<O>(DLRUN_FIELD(threads), 1, 1024), "CPU threads of each rank (1)"},
       {"--metrics", path<O>("PATH", DLRUN_FIELD(metrics)),
        "file to which metrics are appended, one JSON object per line (metrics.jsonl in the run's "
        "directory; none without a run)"},
@@ -87,11 +87,11 @@ const std::vector<Flag<DigitsOptions>>& digits_flags() {
   static const std::vector<Flag<O>> kFlags{
       {"--out", path<O>("DIR", DLRUN_FIELD(out)),
        "folder for the four files; created if it is missing"},
-      {"--train", number<O>(DLRUN_FIELD(train_samples), 1, kMostSamples), "training images (8000)"},
-      {"--test", number<O>(DLRUN_FIELD(test_samples), 1, kMostSamples), "test images (2000)"},
-      {"--partitions", number<O>(DLRUN_FIELD(partitions), 0, 100'000),
+      {"--train", whole<O>(DLRUN_FIELD(train_samples), 1, kMostSamples), "training images (8000)"},
+      {"--test", whole<O>(DLRUN_FIELD(test_samples), 1, kMostSamples), "test images (2000)"},
+      {"--partitions", whole<O>(DLRUN_FIELD(partitions), 0, 100'000),
        "writes safetensors arrays, the training images in N files; 0: writes IDX files (0)"},
-      {"--seed", number<O>(DLRUN_FIELD(seed), 0, std::numeric_limits<std::int64_t>::max()),
+      {"--seed", whole<O>(DLRUN_FIELD(seed), 0, std::numeric_limits<std::int64_t>::max()),
        "seed of the generated images (1)"},
       {"--help", without_argument<O>(DLRUN_FIELD(wants_help)), "print this text"},
   };

@@ -105,6 +105,26 @@ dependency() {
     [[ $output == *"cannot wait for others"* ]]
 }
 
+@test "submit --chain: each job waits for the one before, and nothing is sent if a spec is wrong" {
+    run dl submit first.yaml second.yaml
+    [ "$status" -eq 2 ]
+    [[ $output == *"--chain submits several"* ]]
+    as_user bash -c "sed s/nodes:/nodez:/ '$dir/first.yaml' >'$dir/wrong.yaml'"
+    run dl submit first.yaml wrong.yaml --chain
+    [ "$status" -eq 2 ]
+    [[ $output == *"wrong.yaml:2"*"nodez"* ]]
+    [ -z "$(squeue -h -u "$DLRUN_TESTBED_USER")" ]
+    as_user bash -c "sed s/first/third/ '$dir/first.yaml' >'$dir/third.yaml'"
+    dl submit first.yaml second.yaml third.yaml --chain
+    [[ $(dependency second) == "afterok:$(job first)"* ]]
+    [[ $(dependency third) == "afterok:$(job second)"* ]]
+    grep -q "$(dl status second --json | jq -r .path)" \
+        "$(dl status third --json | jq -r .path)/resolved.yaml"
+    as_user touch "$dir/go"
+    wait_until 60 is_state third completed
+    [ "$dir/third" -nt "$dir/first" ]
+}
+
 @test "after waits for a whole sweep and for a resubmitted point, and names a failed point" {
     # shellcheck disable=SC2016 # not expanded by the test
     local program='until [[ -e go ]]; do sleep 0.1; done; [[ ! -e fail || $DLRUN_NNODES == 1 ]]'

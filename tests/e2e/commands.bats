@@ -159,7 +159,7 @@ key() { dl status last --json | jq -r "$1"; }
     dl cancel last
     run dl submit hello.yaml --set slurm.chdir=/no/such/folder
     [[ $status -eq 1 && $output \
-        == *"slurm.chdir: the folder"*"/no/such/folder, where sbatch is to run: No such file"* ]]
+        == *"slurm.chdir: the start folder"*"/no/such/folder, where sbatch is to run: No such file"* ]]
 }
 
 @test "--test-only and --dry-run submit nothing and write nothing" {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# train.data.download: files are fetched once, on the submitting machine, before a job is queued,
-# and are verified.
+# train.data.download and download: files are fetched once, on the submitting machine, before a job
+# is queued, and are verified.
 # timeout: 180
 
 load helpers
@@ -43,6 +43,24 @@ spec() {
         done
     } >"$dir/$1"
     chown "$DLRUN_TESTBED_USER:" "$dir/$1"
+}
+
+# any_spec NAME: writes any.yaml, a job without the trainer that downloads this file.
+any_spec() {
+    local name=$1 sum
+    sum=$(sha256sum <"$dir/served/$name")
+    cat >"$dir/any.yaml" <<YAML
+name: any
+resources: {nodes: 1, time: 5m}
+download:
+  path: ./fetched
+  files: [{url: "http://$base/$name", sha256: ${sum%% *}}]
+stage: [{from: ./fetched, to: \$TMPDIR/fetched-$$}]
+launch:
+  preset: plain
+  command: [bash, -c, 'cmp \$DLRUN_DOWNLOADS/$name \$TMPDIR/fetched-$$/$name']
+YAML
+    chown "$DLRUN_TESTBED_USER:" "$dir/any.yaml"
 }
 
 # Checks that a refused submission has left no job and no run.
@@ -240,4 +258,18 @@ dl_trusting() {
     echo "$output"
     [ "$status" -eq 0 ]
     cmp "$dir/served/${names[3]}" "$dir/data/${names[3]}"
+}
+
+@test "any program gets downloads, finds their folder in a variable, and can stage them" {
+    serve
+    local name=${names[0]}
+    any_spec "$name"
+    run dl check any.yaml
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"$name"* ]]
+    run dl submit any.yaml --watch
+    echo "$output"
+    [ "$status" -eq 0 ]
+    cmp "$dir/fetched/$name" "$dir/served/$name"
 }

@@ -109,6 +109,7 @@ commands_on() {
     local run=$1 words took code text
     transcript=
     for words in "status" "status --json" "logs" "logs --rank 0" "logs -f" "logs -n 5" "wait" \
+        "du" "du --json" "rm --yes" "rm --dry-run" \
         "wait --json" "top --once" "top --json" "sweep" "sweep --json" \
         "diff" "attach --dry-run" "attach -- true" "forward 8888" "ssh-config" \
         "ssh-config --connect" "resubmit" "resubmit --force" "cancel" \

@@ -71,7 +71,7 @@ JSON
             try_commands_on "$hostile"
             [[ $transcript \
                 == *"of user $attacker; shown from its files alone, Slurm is not asked"* ]]
-            for words in attach forward ssh-config cancel resubmit; do
+            for words in attach forward ssh-config cancel resubmit rm; do
                 [[ $(output_of "$words") == *"belongs to user $attacker, and only its owner"* ]]
             done
             [[ $(output_of "ls --runs") == *"of user $attacker"* ]]
@@ -202,7 +202,7 @@ JSON
     try_commands_on "$hostile"
     as_attacker rm "$hostile/submission.json"
     try_commands_on "$hostile"
-    [[ $transcript == *"it is not shown"* ]]
+    [[ $transcript == *"is not shown"* ]]
 }
 
 @test "a spec that names a server: no command sends anything, unless a site file lists the server" {

@@ -59,3 +59,28 @@ YAML
     [[ $(dl logs --rank 0 warned) == *TMPDIR=/tmp* ]]
     [[ $(event warning warned | jq -r .message) == *"Slurm has put '/tmp' in its place"* ]]
 }
+
+@test "preflight: a check of the user runs once on each node, and a node that fails it is bad" {
+    as_user tee "$dir/check.sh" >/dev/null <<'SH'
+echo "$(hostname) $DLRUN_SECRET" >>checked
+[[ $(hostname) != n2 ]] || { echo "no scratch on $(hostname)"; exit 7; }
+SH
+    spec own <<'YAML'
+name: own
+resources: {nodes: 2, tasks_per_node: 2, nodelist: "n[1-2]", time: 5m}
+launch: {command: [touch, started]}
+health: {preflight: [{run: bash check.sh}], known_bad: 1d}
+YAML
+    dl submit own.yaml
+    run dl wait own
+    [ "$status" -eq 5 ]
+    [ "$(sort "$dir/checked")" = $'n1 \nn2 ' ]
+    [[ $(json own | jq -r .detail) == *"n2 is not fit for the job: run: 'bash check.sh' ended with 7 [no scratch on n2]"* ]]
+    [ ! -e "$dir/started" ]
+    [ "$(dl nodes --json | jq -r '.nodes[].node')" = n2 ]
+    [[ $(dl nodes --json | jq -r '.nodes[0].reason') == *"no scratch on n2"* ]]
+    # On nodes that all fail alike, no node is to blame.
+    run dl submit own.yaml --set 'health.preflight=[{run: exit 9}]' --set resources.nodelist=null
+    dl wait own || true
+    [[ $(json own | jq -r .detail) == "all 2 nodes fail the same check: run: 'exit 9' ended with 9"* ]]
+}

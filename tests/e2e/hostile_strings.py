@@ -123,6 +123,8 @@ def value_with(key, text):
         return {IN_MAP[key]: text}
     if key == "launch.command":
         return ["true", text]
+    if key == "stage":
+        return [{"from": text, "to": "$TMPDIR/data"}]
     return text
 
 
@@ -150,8 +152,20 @@ def render(key, text, number, failures):
         values.setdefault("container.runtime", "pyxis")
     if key == "environment.conda.module":
         values["environment.conda.name"] = "custom"
+    if key == "environment.pixi.environment":
+        values["environment.pixi.project"] = "."
+    if key == "environment.uenv.views":
+        values["environment.uenv.images"] = ["image"]
+    if key == "download.path":
+        values["download.files"] = [{"url": "https://example.org/file", "sha256": "ab" * 32}]
+    if key == "hetjob":
+        values["components"] = [{"name": "a"}, {"name": "b"}]
     if key == "submit.url":
         values["submit.via"] = "slurmrestd"
+    if key.startswith("retry.grow."):
+        for other, value in (("retry.max", 2), ("resources.mem", "64G"), ("retry.grow.mem", 1.5),
+                             ("retry.grow.max", "128G")):
+            values.setdefault(other, value)
     if key.startswith("train.") or key.startswith("checkpoint."):
         values.update({"launch.preset": "trainer", "train.data.dataset": "digits"}
                       if key not in ("launch.preset", "train.data.dataset") else {})
@@ -231,7 +245,8 @@ def derived_value(key, text):
     """Returns the value that dlrun derives from a text: the text itself, or a path."""
     form = KEY_FORMATS.get(key)
     is_path = (form in ("kPath", "kPattern") or (form == "kMaybePath" and "/" in text)
-               or (form == "kImage" and re.match(r"\.?\.?/|~/", text)) or key == "container.mounts")
+               or (form == "kImage" and re.match(r"\.?\.?/|~/", text))
+               or key in ("container.mounts", "stage"))
     return path_of(text) if is_path else text
 
 
@@ -246,7 +261,7 @@ def is_derived_value(key, text, arrived, before=b"", after=b""):
 
 
 RECORDER = """#!/bin/bash
-# Replaces srun, module and conda in a job: writes its arguments to a file.
+# Replaces srun, conda and other commands in a job: writes its arguments to a file.
 printf '%s\\0' "$(basename "$0")" "$@" >> "$RECORD"
 """
 
@@ -302,7 +317,7 @@ def check_directives(keys, every_one, failures):
                 elif arrived is None:
                     refusal = done.stderr.decode("utf-8", "replace")
                     if (done.returncode == 0
-                        or not re.search(r"error|invalid|Invalid|Unable", refusal)):
+                        or not re.search(r"error|invalid|Invalid|Unable|unrecognized", refusal)):
                         failures.add(key, text, f"sbatch did not show --{name} and did not refuse: "
                                      f"{refusal[-300:]}")
                     elif "Invalid time specification" in refusal and f"): {text}\n" not in refusal:
@@ -360,12 +375,14 @@ PARSED = {"resources.time": "90s", "resources.mem": "64G", "resources.mem_per_cp
           "resources.gpus_per_node": "a100:4", "resources.gpus_per_task": "1",
           "resources.hint": "nomultithread", "resources.threads_per_core": "1", "site": "generic",
           "launch.preset": "mpi", "container.runtime": "enroot", "checkpoint.every": "500 steps",
-          "checkpoint.signal_before": "60s", "submit.via": "sbatch",
-          "submit.url": "unix:/run/slurmrestd/socket"}
-SWITCHES = {"environment.modules.purge", "container.writable", "container.mount_home",
+          "checkpoint.signal_before": "60s", "submit.via": "sbatch", "retry.grow.mem": "1.5",
+          "retry.grow.max": "128G", "profile.tool": "perf",
+          "submit.url": "unix:/run/slurmrestd/socket",
+          "components": [{"name": "a"}, {"name": "b", "after": "a"}]}
+SWITCHES = {"hetjob", "environment.modules.purge", "container.writable", "container.mount_home",
             "container.remap_root", "container.entrypoint"}
 # Keys that dlrun reads when the script is submitted; the script's shell does not.
-READ_LATER = {"submit.token_file"}
+READ_LATER = {"submit.token_file", "download.path"}
 # Slurm has a grammar of its own for the values of these keys. It shows the values in another form,
 # or refuses them silently, so for these keys the test can only detect executed commands.
 SLURMS_OWN = {"resources.signal", "resources.distribution", "resources.exclusive"}
@@ -520,7 +537,7 @@ def check_prologue(pairs, failures):
     """Checks the keys that become neither a directive nor a part of the program: a recorder gets
     the words that bash passes on in a job."""
     os.makedirs("bin", exist_ok=True)
-    for name in ("srun", "conda"):
+    for name in ("srun", "conda", "spack", "pixi", "readlink"):
         with open(f"bin/{name}", "w", encoding="ascii") as out:
             out.write(RECORDER)
         os.chmod(f"bin/{name}", 0o755)
@@ -531,9 +548,9 @@ def check_prologue(pairs, failures):
             continue
         record = f"{HOME}/record-{index}"
         # lead starts the recorder in place of srun. module and conda are functions, as on a
-        # cluster, and so is the command that sources an environment.
+        # cluster, and so are the commands that source an environment and enter a project.
         header = "".join(f"{name}() {{ printf '%s\\0' {name} \"$@\" >> {record}; }}; export -f "
-                         f"{name}\n" for name in ("module", "conda", "."))
+                         f"{name}\n" for name in ("module", "conda", ".", "cd"))
         wrapper = (f"#!/bin/bash\nexport RECORD={record} PATH={HOME}/bin:$PATH\n{header}bash "
                    f"{HOME}/{script}\n")
         with open(f"w{index}.sh", "w", encoding="ascii") as out:
@@ -564,12 +581,23 @@ def is_word(key, text, word):
     # The option of lead also says whether a smaller or a larger result is better.
     if key == "sweep.stop_early.metric":
         return word.startswith((b"min:", b"max:")) and is_derived_value(key, text, word[4:])
+    # The agent reads the value as a template, in which a brace is written twice.
+    if key == "track.wandb.project":
+        return word == b"WANDB_PROJECT=" + text.replace("{", "{{").replace("}", "}}").encode()
     # The option also has dlrun's own mounts. A path without a target is mounted at the same place.
     if key == "container.mounts":
         both = re.match(rb"--container-mounts=([^:,]*):([^:,]*),", word)
         return bool(both) and all(is_derived_value(key, text, part) for part in both.groups())
     if key == "environment.venv":
         return is_derived_value(key, text, word, after=b"/bin/activate")
+    if key == "environment.uv.project":
+        return is_derived_value(key, text, word, after=b"/.dlrun/uv/current")
+    if key == "environment.eessi":
+        return is_derived_value(key, text, word, b"/cvmfs/software.eessi.io/versions/",
+                                b"/init/bash")
+    if key == "stage":
+        return (word.startswith(b'{"from":')
+                and is_derived_value(key, text, json.loads(word)["from"].encode()))
     return (is_derived_value(key, text, word)
             or (option != b"" and is_derived_value(key, text, word, before=option + b"=")))
 

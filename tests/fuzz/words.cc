@@ -28,9 +28,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     fuzz::expect(claim->text() == text, "a parsed claim has the text that it was read from");
 
   static const Key secret = random_key();
-  const LeadHandshake lead(secret);
+  const LeadHandshake lead;
   std::string buffer(text);
-  if (const auto proven = lead.advance(buffer))
+  if (const auto proven = lead.advance(buffer, {{"", secret}, {"server", secret}}))
     fuzz::expect(!proven->has_value(), "lead refuses a peer without the secret");
   RankHandshake rank(secret, Claim{"42", "0", 1, 0});
   buffer = text;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <map>
 #include <regex>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "common/subprocess.h"
@@ -73,7 +75,9 @@ fs::path script_of(const fs::path& spec, const char* kind) {
 }
 
 TEST_CASE("every example and spec renders to its golden script") {
+  std::set<std::string> stems;  // two files of one name would share a golden script
   for (const auto& file : all_specs()) {
+    CHECK_MESSAGE(stems.insert(file.stem().string()).second, file.string());
     const auto script = render_script(plan_of(load(file), Target::kSlurm));
     REQUIRE(script.has_value());
     golden::check(script_of(file, ".sh"), *script);
@@ -169,7 +173,7 @@ TEST_CASE("rendering a spec twice gives the same bytes") {
 }
 
 TEST_CASE("plans, resolved specs and warnings match their goldens") {
-  for (const char* name : {"everything.yaml", "trainer-all.yaml"}) {
+  for (const char* name : {"everything.yaml", "trainer-all.yaml", "components-hetjob.yaml"}) {
     const auto file = golden::folder() / "specs" / name;
     const LoadedSpec loaded = load(file);
     golden::check(script_of(file, ".plan.json"), plan_json(plan_of(loaded, Target::kSlurm)));
@@ -201,6 +205,20 @@ TEST_CASE("a resolved spec renders to the same script in any folder") {
     if (!second) FAIL(format_diagnostics(second.error()) << *again.text);
     CHECK(script_without_origin(first) == script_without_origin(*second));
     CHECK(resolved_yaml(*second).find("/elsewhere") == std::string::npos);
+  }
+}
+
+TEST_CASE("the scripts for an allocation that the user already has match their goldens") {
+  PlanInputs borrowed = inputs(Target::kSlurm);
+  borrowed.is_borrowed = true;
+  for (const char* name : {"known-bad-spare.yaml", "retry.yaml"}) {
+    const auto file = golden::folder() / "specs" / name;
+    const auto plan = make_plan(load(file), borrowed);
+    if (!plan) FAIL(format_diagnostics(plan.error()));
+    const auto script = render_script(*plan);
+    REQUIRE(script.has_value());
+    golden::check(script_of(file, ".borrowed.sh"), *script);
+    CHECK(script->find("#SBATCH --requeue") == std::string::npos);
   }
 }
 
@@ -252,6 +270,7 @@ TEST_CASE("a relay's step shares the resources of the ranks, and srun does not b
         "--cpus-per-task=1 --mem=0 --quit-on-interrupt /a/dlrun-agent relay");
   CHECK(relay_step({"42", "n2", "east", {}}, "/a")[2] == "--clusters=east");
   CHECK(relay_step({"42", "n2", "", {}}, "/a", true).back() == "--any-user");
+  CHECK(relay_step({"42", "n2", "", {}, 1}, "/a")[4] == "--het-group=1");
 }
 
 TEST_CASE(

@@ -34,6 +34,28 @@ TEST_CASE("if the collective works, the programs start after all ranks have pass
   CHECK(run.events("checked")[0]["ranks"] == 3);
 }
 
+TEST_CASE("an all-reduce slower than the site's figure ends the run, with both figures") {
+  Run run;
+  put_before_check(run, "");
+  SUBCASE("the ranks of a node are too slow, and the node is named") {
+    run.start(2, "touch $DLRUN_RUN/started", {},
+              {"--preflight", "fabric,gloo", "--fabric", "node_all_reduce=1000000"});
+    CHECK(run.wait() == 80);
+    const auto message = run.events("ended")[0]["message"].get<std::string>();
+    CHECK(message.find("is not fit for the job: gloo: all-reduce among the ranks of the node is "
+                       "slower than the site expects [bus bandwidth ") != std::string::npos);
+    CHECK(message.find(" GB/s with 32 MiB, expected 1000000 GB/s]") != std::string::npos);
+  }
+  SUBCASE("all ranks together are too slow") {
+    run.start(2, "touch $DLRUN_RUN/started", {},
+              {"--preflight", "fabric,gloo", "--fabric", "all_reduce=1000000"});
+    CHECK(run.wait() == 80);
+    CHECK(run.events("ended")[0]["message"].get<std::string>().find(
+              "all-reduce among all ranks is slower than the site expects") != std::string::npos);
+  }
+  CHECK_FALSE(fs::exists(run.directory / "started"));
+}
+
 TEST_CASE("a rank that does not reach the collective is named, and no program starts") {
   Run run;
   put_before_check(run, "[ $DLRUN_RANK != 2 ] || exec sleep 100");
@@ -44,8 +66,8 @@ TEST_CASE("a rank that does not reach the collective is named, and no program st
   CHECK(message.find(
             " is not fit for the job: its rank did not reach the check of collectives (gloo: ") !=
         std::string::npos);
-  CHECK_FALSE(fs::exists(run.run / "started"));
-  CHECK(processes_of(run.run).empty());
+  CHECK_FALSE(fs::exists(run.directory / "started"));
+  CHECK(processes_of(run.directory).empty());
 }
 
 TEST_CASE("if a rank's check ends without a report, this rank has failed the check") {
@@ -55,7 +77,7 @@ TEST_CASE("if a rank's check ends without a report, this rank has failed the che
   CHECK(run.wait() == 80);
   CHECK(run.err().find("is not fit for the job: gloo: its check ended with code 9; dlrun ends the "
                        "other rank\n") != std::string::npos);
-  CHECK_FALSE(fs::exists(run.run / "started"));
+  CHECK_FALSE(fs::exists(run.directory / "started"));
 }
 
 TEST_CASE("without a GPU the check of NCCL says what is missing") {
@@ -65,7 +87,7 @@ TEST_CASE("without a GPU the check of NCCL says what is missing") {
   run.start(2, "touch $DLRUN_RUN/started", {}, {"--preflight", "nccl"});
   CHECK(run.wait() == 80);
   CHECK(run.err().find(" is not fit for the job: nccl: ") != std::string::npos);
-  CHECK_FALSE(fs::exists(run.run / "started"));
+  CHECK_FALSE(fs::exists(run.directory / "started"));
 }
 
 }  // namespace

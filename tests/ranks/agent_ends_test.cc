@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,19 +20,20 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::string_view kLongExit = DLRUN_LONG_EXIT;
+/// A program whose main thread has ended. Half a second after a TERM it kills itself with SIGKILL.
+constexpr std::string_view kSlowToDie = DLRUN_SLOW_TO_DIE;
 
 TEST_CASE(
-    "after kill -9 of one program of 8 its rank is named, and the other programs end within 2 s "
-    "although they ignore TERM") {
+    "if one of 8 programs is killed with -9, its rank is named, and the other programs end within "
+    "2 s although they ignore TERM") {
   Run run;
   run.start(8, kStubborn);
   run.wait_for_programs(8);
   const auto began = Clock::now();
-  ::kill(run.program(3), SIGKILL);
+  ::kill(run.pid_of_program(3), SIGKILL);
   CHECK(run.wait() == 137);
   CHECK(Clock::now() - began < wall_limit(seconds(2)));
-  CHECK(processes_of(run.run).empty());
+  CHECK(processes_of(run.directory).empty());
   const auto host = run.events("claimed")[0]["host"].get<std::string>();
   CHECK(run.err().find("dlrun: rank 3 on " + host +
                        " was killed by SIGKILL; dlrun ends the other 7 ranks\n") !=
@@ -43,20 +45,21 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "after kill -9 of a rank's agent or guard the rank is named, and none of its processes stays") {
+    "if a rank's agent or guard is killed with -9, the rank is named, and none of its processes "
+    "stays") {
   for (const int generations : {1, 2}) {
     CAPTURE(generations);
     Run run;
     run.start(8, kStubborn);
     run.wait_for_programs(8);
-    auto victim = run.program(3);
+    auto victim = run.pid_of_program(3);
     for (int up = 0; up < generations; ++up) victim = parent_of(victim);
     const auto began = Clock::now();
     REQUIRE(victim > 1);
     ::kill(victim, SIGKILL);
     CHECK(run.wait() == 137);
     CHECK(Clock::now() - began < wall_limit(seconds(2)));
-    CHECK(processes_of(run.run).empty());
+    CHECK(processes_of(run.directory).empty());
     CHECK(run.err().find("dlrun: rank 3 on ") != std::string::npos);
     CHECK(run.err().find("was killed by SIGKILL; dlrun ends the other 7 ranks\n") !=
           std::string::npos);
@@ -74,7 +77,8 @@ TEST_CASE(
     "if a program was already dying when lead told all ranks to end, its rank counts as the first "
     "that failed, even if its end is reported last") {
   Run run;
-  run.start(2, "[ $DLRUN_RANK = 1 ] && { sleep 1; exit 3; }; exec " + std::string(kLongExit));
+  run.start(2, "[ $DLRUN_RANK = 1 ] && { sleep 1; exit 3; }; exec " + std::string(kSlowToDie));
+  // Rank 0 is dying. Rank 1 fails, and its end is reported first.
   CHECK(run.wait() == 137);
   CHECK(run.events("attempt_end")[0]["first_failed"]["rank"] == 0);
   CHECK(run.events("attempt_end")[0]["first_failed"]["signal"] == "SIGKILL");
@@ -91,7 +95,7 @@ TEST_CASE("workers that a program leaves behind end with it") {
   Run run;
   run.start(1, "setsid bash -c '" + kForever + "' & exit 0");
   CHECK(run.wait() == 0);
-  CHECK(processes_of(run.run).empty());
+  CHECK(processes_of(run.directory).empty());
 }
 
 TEST_CASE("Ctrl-C ends everything within 2 s, and the state is cancelled") {
@@ -108,7 +112,7 @@ TEST_CASE("Ctrl-C ends everything within 2 s, and the state is cancelled") {
     }
     CHECK(run.wait() == 130);
     CHECK(Clock::now() - began < wall_limit(seconds(2)));
-    CHECK(processes_of(run.run).empty());
+    CHECK(processes_of(run.directory).empty());
     CHECK(run.events("ended")[0]["state"] == "cancelled");
     CHECK(run.events("attempt_end")[0]["reason"] == "signalled");
   }
@@ -125,7 +129,7 @@ TEST_CASE("TERM reaches a program once before any KILL, so that it can end by it
   CHECK(run.file("logs/attempt-0/rank-0001.log") == "term 1\n");
 }
 
-TEST_CASE("USR1 reaches the programs once with --forward-usr1, and none of them without") {
+TEST_CASE("with --forward-usr1 each program gets USR1 once, without it no program does") {
   for (const bool forward : {true, false}) {
     CAPTURE(forward);
     Run run;
@@ -140,7 +144,7 @@ TEST_CASE("USR1 reaches the programs once with --forward-usr1, and none of them 
     if (forward) {
       CHECK(comes_true([&] { return !run.file("usr1-0").empty() && !run.file("usr1-1").empty(); }));
     }
-    std::ofstream(run.run / "stop") << "";
+    std::ofstream(run.directory / "stop") << "";
     CHECK(run.wait() == 0);
     CHECK(run.file("usr1-0") == (forward ? "usr1\n" : ""));
     CHECK(run.events("signal")[0]["word"] == (forward ? "checkpoint" : "none"));
@@ -153,7 +157,7 @@ TEST_CASE("when lead is killed its ranks end by themselves") {
   run.wait_for_programs(4);
   run.signal(SIGKILL);
   CHECK(run.wait() == 137);
-  CHECK(comes_true([&] { return processes_of(run.run).empty(); }, seconds(5)));
+  CHECK(comes_true([&] { return processes_of(run.directory).empty(); }, seconds(5)));
 }
 
 TEST_CASE("when lead is silent for 10 s its ranks end by themselves, and not before") {
@@ -163,7 +167,7 @@ TEST_CASE("when lead is silent for 10 s its ranks end by themselves, and not bef
   const auto began = Clock::now();
   run.signal(SIGSTOP);
   const auto are_gone = [&] {
-    return ::kill(run.program(0), 0) != 0 && ::kill(run.program(1), 0) != 0;
+    return ::kill(run.pid_of_program(0), 0) != 0 && ::kill(run.pid_of_program(1), 0) != 0;
   };
   CHECK_FALSE(comes_true(are_gone, seconds(5)));
   CHECK(comes_true(are_gone, seconds(15)));
@@ -175,12 +179,12 @@ TEST_CASE("when lead is silent for 10 s its ranks end by themselves, and not bef
 }
 
 TEST_CASE(
-    "a rank that gets a TERM and no answer from lead ends its program 3 s later, long before the "
-    "10 s after which it would end the program by itself") {
+    "a rank that gets a TERM and no answer from lead ends its program 3 s later, and does not wait "
+    "for the 10 s of lead's silence") {
   Run run;
   run.start(2, kStubborn);
   run.wait_for_programs(2);
-  const auto program = run.program(0);
+  const auto program = run.pid_of_program(0);
   run.signal(SIGSTOP);
   const auto began = Clock::now();
   ::kill(parent_of(program), SIGTERM);
@@ -188,7 +192,7 @@ TEST_CASE(
   const auto took = Clock::now() - began;
   CHECK(took > milliseconds(2500));  // lead has 2 s to answer, and the program 1 s to end
   CHECK(took < wall_limit(seconds(6)));
-  CHECK(::kill(run.program(1), 0) == 0);
+  CHECK(::kill(run.pid_of_program(1), 0) == 0);
   run.signal(SIGCONT);
   CHECK(run.wait() != 0);
 }
@@ -211,6 +215,31 @@ TEST_CASE("a program inherits the open descriptors of its task, because PMI2 nee
   const auto got = ::read(read_end.get(), text.data(), text.size());
   const std::string_view output(text.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   CHECK((output == "rank 0\nrank 1\n" || output == "rank 1\nrank 0\n"));
+}
+
+TEST_CASE(
+    "the helper that sends notices ends soon after lead, also while surroundings.json waits") {
+  Run run;
+  const auto bin = run.folder / "bin";
+  fs::create_directories(bin);
+  REQUIRE(write_file_atomic(bin / "srun", "#!/bin/sh\nexec sleep 20\n"));  // asked for its version
+  REQUIRE(::chmod((bin / "srun").c_str(), 0700) == 0);
+  run.env.set("PATH", bin.string() + ":" + run.env.get_or("PATH", "/usr/bin:/bin"));
+  run.env.set("SLURM_JOB_NODELIST", "here");
+  run.start(1, "true", {"--notify", "completed", "--notify-word", "true"});
+  CHECK(run.wait() == 0);
+  CHECK(run.err().find("are still being sent") == std::string::npos);
+}
+
+TEST_CASE("an attached profiler writes its result after the end of the program") {
+  Run run;
+  run.env.set("PATH", std::string(DLRUN_SOURCE_DIR) +
+                          "/tests/stand_ins:" + run.env.get_or("PATH", "/usr/bin:/bin"));
+  run.start(1, "sleep 2; true", {}, {"--profile", "py-spy"});
+  CHECK(run.wait() == 0);
+  CHECK(run.file("profile/attempt-0/rank-0000.speedscope.json")
+            .find("profile of bash -c sleep 2; true") == 0);
+  CHECK(processes_of(run.directory).empty());
 }
 
 }  // namespace

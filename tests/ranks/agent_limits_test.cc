@@ -63,7 +63,7 @@ TEST_CASE(
   REQUIRE(run.events("ended").size() == 1);
   CHECK(run.events("ended")[0]["state"] == "completed");
   CHECK(run.err().find("dlrun: still waiting for the disk: the run's record, " +
-                       (run.run / "events.jsonl").string()) != std::string::npos);
+                       (run.directory / "events.jsonl").string()) != std::string::npos);
 }
 
 TEST_CASE(
@@ -93,7 +93,7 @@ TEST_CASE("output of lead to a file system that hangs delays neither signals nor
   std::ofstream(err) << "";
   run.prefix = slowed("write", "delay_enter=30000000", err);
   run.start(1, kUp + "echo printed >&2; " + kForever);
-  const auto program = run.program(0);
+  const auto program = run.pid_of_program(0);
   // Lead now blocks while it writes this line to its own output.
   REQUIRE(comes_true([&] { return run.file("local.out") == "printed\n"; }));
   run.signal(SIGTERM);
@@ -108,7 +108,7 @@ TEST_CASE(
   Run run;
   run.start(2, "trap 'exit 0' TERM; " + kUp + "while :; do sleep 0.1 & wait $!; done");
   run.wait_for_programs(2);
-  const auto program = run.program(0);
+  const auto program = run.pid_of_program(0);
   run.signal(SIGSTOP);
   CHECK(comes_true([&] { return ::kill(program, 0) != 0; }, seconds(20)));
   run.signal(SIGCONT);
@@ -186,7 +186,7 @@ TEST_CASE(
     "if local.out is not written fast enough, the file and lead report how many bytes are "
     "missing") {
   Run run;
-  const auto log = (run.run / "local.out").string();
+  const auto log = (run.directory / "local.out").string();
   std::ofstream(log) << "";
   run.prefix = slowed("write", "delay_enter=300000:when=1..3", log);
   run.start(1, "head -c 30000000 /dev/zero | tr '\\0' 'x'; echo; sleep 2; echo end");

@@ -159,7 +159,7 @@ TEST_CASE("a wrong template ends the rank before its program starts") {
   run.start(1, "touch $DLRUN_RUN/started", {}, {"--env", "A={rnak}"});
   CHECK(run.wait() == 64);
   CHECK(run.err().find("did you mean '{rank}'") != std::string::npos);
-  CHECK_FALSE(fs::exists(run.run / "started"));
+  CHECK_FALSE(fs::exists(run.directory / "started"));
 }
 
 TEST_CASE("a node that fails its checks is named with the reason, and no program starts") {
@@ -171,7 +171,7 @@ TEST_CASE("a node that fails its checks is named with the reason, and no program
       run.err().find(
           "is not fit for the job: disk: cannot create a file in /no/such/folder: No such file") !=
       std::string::npos);
-  CHECK_FALSE(fs::exists(run.run / "started"));
+  CHECK_FALSE(fs::exists(run.directory / "started"));
 }
 
 TEST_CASE(
@@ -198,8 +198,8 @@ TEST_CASE(
     "a log that cannot be opened does not stop the program, its output arrives, and a warning is "
     "recorded") {
   Run run;
-  fs::create_directories(run.run / "logs/attempt-0");
-  fs::create_symlink("/dev/full", run.run / "logs/attempt-0/rank-0000.log");
+  fs::create_directories(run.directory / "logs/attempt-0");
+  fs::create_symlink("/dev/full", run.directory / "logs/attempt-0/rank-0000.log");
   run.start(1, "echo all the same");
   CHECK(run.wait() == 0);
   CHECK(run.out() == "all the same\n");
@@ -211,7 +211,7 @@ TEST_CASE(
 
 TEST_CASE("a full disk in the run directory does not stop the program, and causes a clear error") {
   Run run;
-  if (::mount("tmpfs", run.run.c_str(), "tmpfs", 0, "size=64k") != 0) {
+  if (::mount("tmpfs", run.directory.c_str(), "tmpfs", 0, "size=64k") != 0) {
     MESSAGE("skipped: a file system to fill cannot be mounted (it needs root)");
     return;
   }
@@ -222,7 +222,7 @@ TEST_CASE("a full disk in the run directory does not stop the program, and cause
   CHECK(run.out().ends_with("still here\n"));
   CHECK(run.out().size() > 1'000'000);
   CHECK(err.find("No space left on device") != std::string::npos);
-  ::umount2(run.run.c_str(), MNT_DETACH);
+  ::umount2(run.directory.c_str(), MNT_DETACH);
 }
 
 TEST_CASE("another job that finds the run claimed exits at once with 75 and changes nothing") {
@@ -233,7 +233,7 @@ TEST_CASE("another job that finds the run claimed exits at once with 75 and chan
   run.start(1, "touch $DLRUN_RUN/second");
   CHECK(run.wait() == 75);  // another process means another job
   CHECK(run.err().find("holds this run") != std::string::npos);
-  CHECK_FALSE(fs::exists(run.run / "second"));
+  CHECK_FALSE(fs::exists(run.directory / "second"));
   CHECK(run.file("claim") == claim);
   CHECK(run.events("ended").size() == 1);
 }
@@ -241,7 +241,7 @@ TEST_CASE("another job that finds the run claimed exits at once with 75 and chan
 TEST_CASE("a run directory that cannot be created is an error with code 73") {
   Run run;
   std::ofstream(run.folder / "file") << "";
-  run.run = run.folder / "file" / "run";
+  run.directory = run.folder / "file" / "run";
   run.start(1, "true");
   CHECK(run.wait() == 73);
   CHECK(run.err().find("file: exists and is not a directory") != std::string::npos);
@@ -255,7 +255,7 @@ TEST_CASE("after --join-timeout lead names the ranks that have not joined and ex
   CHECK(run.wait() == 76);
   CHECK(run.err().find("2 of 2 ranks did not connect to lead within 0.5") != std::string::npos);
   CHECK(run.events("missing")[0]["ranks"] == Json{0, 1});
-  CHECK(processes_of(run.run).empty());
+  CHECK(processes_of(run.directory).empty());
 }
 
 TEST_CASE("strangers that flood lead's port are kept out, and the ranks are admitted") {
@@ -284,7 +284,7 @@ TEST_CASE("strangers that flood lead's port are kept out, and the ranks are admi
       if (socket) ::send(socket->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     }
   });
-  std::ofstream(run.run / "go") << "";
+  std::ofstream(run.directory / "go") << "";
   const auto began = Clock::now();
   CHECK(comes_true([&] { return !run.events("joined").empty(); }));
   const auto took = Clock::now() - began;

@@ -51,7 +51,7 @@ TEST_CASE(
     CHECK(run.file(fmt::format("logs/attempt-{}/rank-0002.log", attempt)) ==
           fmt::format("attempt {}\n", attempt));
   }
-  CHECK(processes_of(run.run).empty());
+  CHECK(processes_of(run.directory).empty());
 }
 
 TEST_CASE("each attempt has a new secret, so that ranks of an earlier attempt cannot join") {
@@ -142,7 +142,7 @@ TEST_CASE(
   run.start(2, kUp + "[ $DLRUN_ATTEMPT = 1 ] && exit 0; while :; do echo x; sleep 0.2; done",
             {"--hang-after", "5", "--retry", "1", "--retry-on", "hang"});
   run.wait_for_programs(2);
-  const auto program = run.program(1);
+  const auto program = run.pid_of_program(1);
   ::kill(program, SIGSTOP);
   ::usleep(3'000'000);
   ::kill(program, SIGCONT);
@@ -165,7 +165,7 @@ TEST_CASE("a job that is suspended as a whole does not count as hanging") {
   run.start(2, kUp + "while [ ! -e $DLRUN_RUN/stop ]; do echo x; sleep 0.1; done",
             {"--hang-after", "1"});
   run.wait_for_programs(2);
-  const auto all = processes_of(run.run);
+  const auto all = processes_of(run.directory);
   run.signal(SIGSTOP);
   for (const auto pid : all) ::kill(pid, SIGSTOP);
   ::usleep(8'000'000);  // longer than the limit plus the delay of reported output
@@ -173,7 +173,7 @@ TEST_CASE("a job that is suspended as a whole does not count as hanging") {
   run.signal(SIGCONT);
   const auto size = run.file("logs/attempt-0/rank-0000.log").size();
   CHECK(comes_true([&] { return run.file("logs/attempt-0/rank-0000.log").size() > size + 20; }));
-  std::ofstream(run.run / "stop") << "";
+  std::ofstream(run.directory / "stop") << "";
   CHECK(run.wait() == 0);
 }
 
@@ -181,7 +181,7 @@ TEST_CASE("a stopped program under a wrapper script counts as hanging, too") {
   Run run;
   run.start(1, "bash -c '" + kUp + "while :; do echo x; sleep 0.2; done'; exit 3",
             {"--hang-after", "4"});
-  ::kill(run.program(0), SIGSTOP);
+  ::kill(run.pid_of_program(0), SIGSTOP);
   CHECK(run.wait() == 79);
   CHECK(run.err().find("its process has been stopped for ") != std::string::npos);
 }

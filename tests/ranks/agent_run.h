@@ -60,19 +60,19 @@ inline std::vector<pid_t> processes_of(const fs::path& run) {
 class Run {
  public:
   fs::path folder = fs::temp_directory_path() / ("dlrun-ranks-" + random_hex(6));
-  fs::path run = folder / "run";
+  fs::path directory = folder / "run";
   std::string agent = kAgent;
   std::vector<std::string> prefix{};  ///< the command in front of lead, such as strace
   /// Runs in lead's process before exec(), for example to set limits or to ignore signals.
   std::function<void()> in_child{};
 
-  Run() { fs::create_directories(run); }
+  Run() { fs::create_directories(directory); }
   ~Run() {
     if (lead_ > 0) {
       ::kill(lead_, SIGTERM);
       std::ignore = wait();
     }
-    for (const auto pid : processes_of(run)) ::kill(pid, SIGKILL);
+    for (const auto pid : processes_of(directory)) ::kill(pid, SIGKILL);
     std::error_code ignored;
     fs::remove_all(folder, ignored);
   }
@@ -94,8 +94,13 @@ class Run {
     argv.insert(argv.end(), rank_options.begin(), rank_options.end());
     argv.emplace_back("--");
     argv.insert(argv.end(), program.begin(), program.end());
+    launch(argv);
+  }
+
+  /// Starts a command line of lead.
+  void launch(const std::vector<std::string>& argv) {
     auto own = env;
-    own.set("DLRUN_RUN", run.string());
+    own.set("DLRUN_RUN", directory.string());
     const auto entries = own.entries();
     std::vector<char*> words;
     for (const auto& word : argv) words.push_back(const_cast<char*>(word.c_str()));
@@ -142,7 +147,7 @@ class Run {
     return read_file(folder / "err", 1U << 28U).value_or("");
   }
   [[nodiscard]] std::string file(const std::string& name) const {
-    return read_file(run / name, 1U << 28U).value_or("");
+    return read_file(directory / name, 1U << 28U).value_or("");
   }
   /// Returns the run's events, or only those of one kind.
   [[nodiscard]] std::vector<Json> events(const std::string& kind = "") const {
@@ -154,7 +159,7 @@ class Run {
   }
   /// Returns the pid of a rank's program. Waits for the program to write it to RUN/pid-RANK (kUp);
   /// fails the test after 20 s.
-  [[nodiscard]] pid_t program(int rank) const {
+  [[nodiscard]] pid_t pid_of_program(int rank) const {
     pid_t pid = 0;
     REQUIRE(comes_true([&] {
       pid = static_cast<pid_t>(parse_int(trim(file("pid-" + std::to_string(rank)))).value_or(0));
@@ -164,7 +169,7 @@ class Run {
   }
   /// Waits until the programs of ranks 0 to `ranks` - 1 have started.
   void wait_for_programs(int ranks) const {
-    for (int rank = 0; rank < ranks; ++rank) std::ignore = program(rank);
+    for (int rank = 0; rank < ranks; ++rank) std::ignore = pid_of_program(rank);
   }
 
   Env env = Env::of_process();

@@ -1,5 +1,6 @@
 #pragma once
-// Runs an operation on the GPU and on the CPU; without a GPU, checks the refusal.
+// Helpers for tests that compare the GPU with the CPU. Without a GPU, gpu() checks the error of
+// make_cuda_kernels().
 
 #include <cstdint>
 #include <functional>
@@ -63,8 +64,8 @@ inline std::unique_ptr<Kernels<float>> gpu(const GpuOptions& options = {}) {
   return nullptr;
 }
 
-/// Checks that the numbers of both arrays differ by at most tolerance * (scale + the
-/// number's size).
+/// Checks that the numbers of both arrays differ by at most tolerance * (scale + the number's
+/// absolute value).
 inline void check_close(const std::vector<float>& got, const std::vector<float>& expected,
                         double tolerance, double scale) {
   REQUIRE(got.size() == expected.size());

@@ -1,5 +1,5 @@
-// Compares post-local SGD with common steps, with a plain implementation in double, and with itself
-// after resuming.
+// Compares post-local SGD with steps that sum the gradients of all ranks, with a plain
+// implementation in double, and with itself after resuming.
 
 #include <algorithm>
 #include <atomic>
@@ -28,7 +28,7 @@ constexpr double kMomentum = 0.9;
 
 /// Returns options for SGD with momentum at a constant rate, in batches of 28 over all ranks: 11
 /// steps per epoch, the last with 20 samples.
-TrainOptions descent(int size) {
+TrainOptions sgd_options(int size) {
   TrainOptions options = small_options();
   options.layers = {"dense 24", "tanh", "dense 10"};
   options.optimizer.name = "sgd";
@@ -40,7 +40,7 @@ TrainOptions descent(int size) {
 }
 
 /// A rank in the plain implementation.
-struct Model {
+struct PlainRank {
   std::unique_ptr<Kernels<double>> kernels = make_cpu_kernels<double>(1);
   std::unique_ptr<Network<double>> network;
   std::unique_ptr<Sampler> sampler;
@@ -68,21 +68,21 @@ struct Model {
 
 /// Replaces every rank's array by the mean of all ranks, weighted by their samples.
 template <typename Get>
-void average(std::vector<Model>& ranks, const Get& array_of) {
+void average(std::vector<PlainRank>& ranks, const Get& array_of) {
   double all = 0;
-  for (const Model& rank : ranks) all += rank.samples;
+  for (const PlainRank& rank : ranks) all += rank.samples;
   for (std::size_t i = 0; i < array_of(ranks[0]).size(); ++i) {
     double mean = 0;
-    for (Model& rank : ranks) mean += rank.samples / all * array_of(rank)[i];
-    for (Model& rank : ranks) array_of(rank)[i] = mean;
+    for (PlainRank& rank : ranks) mean += rank.samples / all * array_of(rank)[i];
+    for (PlainRank& rank : ranks) array_of(rank)[i] = mean;
   }
 }
 
 /// Returns the final parameters of post-local SGD, computed one rank after the other.
 std::vector<float> plain_post_local(int size, const TrainOptions& options, const Dataset& data) {
-  std::vector<Model> ranks(static_cast<std::size_t>(size));
+  std::vector<PlainRank> ranks(static_cast<std::size_t>(size));
   for (int r = 0; r < size; ++r) {
-    Model& rank = ranks[static_cast<std::size_t>(r)];
+    PlainRank& rank = ranks[static_cast<std::size_t>(r)];
     auto layers = make_layers<double>(options.layers, {data.height, data.width, 1}, 10);
     rank.network = std::make_unique<Network<double>>(*rank.kernels, std::move(*layers),
                                                      data.features, options.batch, 0);
@@ -91,14 +91,14 @@ std::vector<float> plain_post_local(int size, const TrainOptions& options, const
         Sampler::Options{data.size(), options.batch, r, size, options.sharding, options.seed});
     rank.velocity.resize(rank.network->parameters().size());
   }
-  std::size_t apart = 0;
+  std::size_t steps_since_average = 0;
   for (std::size_t epoch = 0; epoch < options.epochs; ++epoch) {
     for (std::size_t offset = 0; offset < data.size();) {
       const bool is_local = static_cast<double>(epoch) +
                                 static_cast<double>(offset) / static_cast<double>(data.size()) >=
                             options.local_after;
       std::size_t advance = 0;
-      for (Model& rank : ranks) {
+      for (PlainRank& rank : ranks) {
         const Batch batch = rank.sampler->batch(epoch, offset);
         advance = batch.advance;
         rank.backward(
@@ -108,22 +108,22 @@ std::vector<float> plain_post_local(int size, const TrainOptions& options, const
         if (is_local && !batch.samples.empty()) rank.descend(options.learning_rate);
       }
       offset += advance;
-      if (is_local && ++apart < options.local_steps && offset < data.size()) continue;
+      if (is_local && ++steps_since_average < options.local_steps && offset < data.size()) continue;
       if (is_local) {
-        average(ranks, [](Model& rank) { return rank.network->parameters(); });
-        average(ranks, [](Model& rank) { return std::span(rank.velocity); });
+        average(ranks, [](PlainRank& rank) { return rank.network->parameters(); });
+        average(ranks, [](PlainRank& rank) { return std::span(rank.velocity); });
       } else {
         std::vector<double> sum(ranks[0].velocity.size());
-        for (Model& rank : ranks) {
+        for (PlainRank& rank : ranks) {
           for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += rank.network->gradients()[i];
         }
-        for (Model& rank : ranks) {
+        for (PlainRank& rank : ranks) {
           std::copy(sum.begin(), sum.end(), rank.network->gradients().begin());
           rank.descend(options.learning_rate);
         }
       }
-      apart = 0;
-      for (Model& rank : ranks) rank.samples = 0;
+      steps_since_average = 0;
+      for (PlainRank& rank : ranks) rank.samples = 0;
     }
   }
   const auto parameters = ranks[0].network->parameters();
@@ -138,7 +138,7 @@ TEST_CASE("ranks that average parameters after each step train like ranks that a
                                              {4, "nesterov", Sharding::kSample},
                                              {7, "sgd", Sharding::kSample}}) {
     CAPTURE(size);
-    TrainOptions options = descent(size);
+    TrainOptions options = sgd_options(size);
     options.optimizer.name = rule;
     options.optimizer.weight_decay = 0.01;
     options.sharding = sharding;
@@ -161,7 +161,7 @@ TEST_CASE(
     "post-local SGD equals a plain implementation of the published algorithm at 2, 4 and 7 ranks") {
   for (const auto& [size, steps, after] : {std::tuple(2, 3, 0.0), {4, 4, 0.6}, {7, 100, 1.0}}) {
     CAPTURE(size);
-    TrainOptions options = descent(size);
+    TrainOptions options = sgd_options(size);
     const auto together = train(size, options, {}, "shm");
     options.local_steps = static_cast<std::size_t>(steps);
     options.local_after = after;
@@ -185,8 +185,8 @@ void check_that_local_steps_resume(const char* optimizer) {
   options.layers = {"dense 24", "batchnorm", "relu", "dense 10"};
   options.batch = 14;
   options.local_steps = 3;
-  // An epoch has 11 steps; the first 6 steps are common. The averages follow steps 9, 11, 14, 17,
-  // 20 and 22.
+  // An epoch has 11 steps. In the first 6 steps the ranks sum their gradients. The averages follow
+  // steps 9, 11, 14, 17, 20 and 22.
   options.local_after = 0.5;
   options.checkpoint_every = 4;
   options.checkpoint_keep = 100;
@@ -217,8 +217,8 @@ void check_that_local_steps_resume(const char* optimizer) {
 }
 
 TEST_CASE(
-    "a run with local steps saves due checkpoints at its next average, and resumes to the same "
-    "bits") {
+    "a run with local steps saves a checkpoint that is due at the next average, and resumes to the "
+    "same bits") {
   // novograd has a state array with one number for each tensor.
   for (const char* optimizer : {"adam", "novograd"}) check_that_local_steps_resume(optimizer);
 }
@@ -260,7 +260,7 @@ TEST_CASE("the error names the one rank whose loss is not finite") {
     Split data = drawn_data();
     const bool is_black = communicator.rank() != 1;  // then only the biases grow
     for (std::uint8_t& pixel : data.train.images) pixel = is_black ? 0 : 255;
-    TrainOptions options = descent(3);
+    TrainOptions options = sgd_options(3);
     options.layers = {"dense 24", "dense 10"};
     options.local_steps = 2;
     options.learning_rate = 1e30;

@@ -51,6 +51,12 @@ TEST_CASE(
     CHECK(scene.attempt.end().cause == Cause::kNone);
     CHECK(scene.attempt.end().lost_nodes.empty());
   }
+  SUBCASE("complaints that differ only in details in brackets are alike") {
+    Scene other;
+    other.hello(2, 4, "run: './check.sh' ended with 3 [n2 has no /data]");
+    other.hello(0, 4, "run: './check.sh' ended with 3 [n1 has no /data]");
+    CHECK(other.notes.printed.back().find("all 2 nodes fail the same check") != std::string::npos);
+  }
   SUBCASE("each node fails in its own way") {
     scene.hello(0, 4, "disk: cannot create a file in /tmp: No space left on device");
     CHECK(scene.attempt.end().first_failed->rank == 2);

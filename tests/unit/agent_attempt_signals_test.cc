@@ -78,8 +78,8 @@ TEST_CASE("USR1 is recorded, and passed on once if forward_usr1 is set, otherwis
 }
 
 TEST_CASE(
-    "a TERM that only ranks receive starts a preemption's grace time with signal_before, and "
-    "ends the run without it") {
+    "with signal_before, a TERM that only ranks receive starts a preemption's grace time, and "
+    "otherwise it ends the run") {
   SUBCASE("with signal_before") {
     AttemptOptions options;
     options.forwards_usr1 = true;

@@ -133,6 +133,30 @@ TEST_CASE(
   for (const int part : points) CHECK(part > 1000);
 }
 
+TEST_CASE("a compacted record keeps the result and the furthest progress of each component") {
+  const TemporaryDirectory run;
+  const auto path = run / "events.jsonl";
+  std::string text;
+  for (const auto* component : {"server", "trainer"}) {
+    for (int i = 0; i < 40'000; ++i) {
+      text += line_at(i * 10, "progress", 0,
+                      {{"component", component}, {"step", i == 20'000 ? 1'000'000 : i}});
+    }
+    text += line_at(400'000, "result", 0, {{"component", component}, {"test_accuracy", 0.5}});
+  }
+  REQUIRE(write_file_atomic(path, text).has_value());
+  REQUIRE(compact_events(path).has_value());
+  int results = 0;
+  int furthest = 0;
+  const auto after = content(path);
+  for (const auto line : split(after, '\n')) {
+    results += kind_of_line(line) == "result" ? 1 : 0;
+    furthest += line.find("\"step\":1000000,") != std::string_view::npos ? 1 : 0;
+  }
+  CHECK(results == 2);
+  CHECK(furthest == 2);
+}
+
 TEST_CASE("a retry decides the same from a compacted record as from the whole record") {
   const TemporaryDirectory run;
   const auto path = run / "events.jsonl";

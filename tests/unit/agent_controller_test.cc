@@ -1,8 +1,12 @@
 // Tests lead's queries to a controller that does not answer, and the thread that sends them.
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <future>
+#include <iterator>
+#include <optional>
+#include <string>
 
 #include <doctest/doctest.h>
 
@@ -37,6 +41,48 @@ TEST_CASE("a query to a controller that does not answer fails at its time limit"
   CHECK(waited >= Controller::kLimit);
   // The rest is the time to end the program, which ignores SIGTERM.
   CHECK(waited < 2 * Controller::kLimit);
+}
+
+/// A folder with a Slurm that writes its calls into a file, and refuses updates if told so.
+struct RecordingController {
+  TemporaryDirectory folder;
+  Env env;
+
+  explicit RecordingController(bool refuses_updates) {
+    for (const char* name : {"scontrol", "scancel"}) {
+      const auto program = folder.path() / name;
+      std::ofstream(program) << "#!/bin/bash\necho \"" << name << " $*\" >>"
+                             << (folder.path() / "calls").string() << "\n"
+                             << (refuses_updates ? "[[ $1 != update ]]\n" : "");
+      std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+    }
+    env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
+  }
+  [[nodiscard]] std::string calls() const {
+    std::ifstream file(folder.path() / "calls");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+};
+
+TEST_CASE("a requeue with more memory changes the job while it is pending") {
+  const RecordingController slurm(false);
+  REQUIRE(Controller(slurm.env, "7").requeue({}, JobMemory{1500, false}).has_value());
+  CHECK(slurm.calls() == "scontrol requeue 7\nscontrol update JobId=7 MinMemoryNode=1500\n");
+  const RecordingController other(false);
+  REQUIRE(Controller(other.env, "7_2").requeue({}, JobMemory{96, true}).has_value());
+  CHECK(other.calls() == "scontrol requeue 7_2\nscontrol update JobId=7_2 MinMemoryCPU=96\n");
+  const RecordingController plain(false);
+  REQUIRE(Controller(plain.env, "7").requeue({}, std::nullopt).has_value());
+  CHECK(plain.calls() == "scontrol requeue 7\n");
+}
+
+TEST_CASE("a job whose memory Slurm does not raise is cancelled, so that it does not run again") {
+  const RecordingController slurm(true);
+  const auto asked = Controller(slurm.env, "7").requeue({}, JobMemory{1500, false});
+  REQUIRE_FALSE(asked.has_value());
+  CHECK(asked.error().code == Errc::kRefused);
+  CHECK(slurm.calls() ==
+        "scontrol requeue 7\nscontrol update JobId=7 MinMemoryNode=1500\nscancel 7\n");
 }
 
 TEST_CASE("a query that blocks does not block its caller") {

@@ -31,7 +31,8 @@ class Echo final : public GateHandler {
  public:
   explicit Echo(const Key& secret) : loop_(*EventLoop::create()) {
     REQUIRE(init_crypto());
-    gate_ = std::make_unique<Gate>(loop_, *this, std::move(*listen_on_free_port(true)), secret);
+    gate_ = std::make_unique<Gate>(loop_, *this, std::move(*listen_on_free_port(true)),
+                                   Secrets{{"", secret}});
     port = gate_->port();
     thread_ = std::thread([this] {
       while (!should_stop_) {
@@ -331,7 +332,7 @@ TEST_CASE(
   } quiet;
   auto loop = EventLoop::create();
   REQUIRE(loop);
-  Gate gate(*loop, quiet, std::move(*listen_on_free_port(true)), secret);
+  Gate gate(*loop, quiet, std::move(*listen_on_free_port(true)), Secrets{{"", secret}});
   std::atomic<bool> may_leave = false;
   std::thread rank([&] {
     const auto link = connect_rank(gate.port(), secret);

@@ -30,6 +30,15 @@ Written<MessageToLead> messages_to_lead() {
        R"({"type":"hello","host":"n1","pid":7,"addr":"10.0.0.1","port":29500,"world":{"rank":1,)"
        R"("size":4,"local_rank":1,"local_size":2,"node_rank":0,"nnodes":2},"unfit":"no GPU",)"
        R"("time":1500})"},
+      {to_lead::Hello{.world = world,
+                      .host = "n1",
+                      .addr = "10.0.0.1",
+                      .pid = 7,
+                      .stages = true,
+                      .collects = seconds(600)},
+       R"({"type":"hello","host":"n1","pid":7,"addr":"10.0.0.1","port":0,"world":{"rank":1,)"
+       R"("size":4,"local_rank":1,"local_size":2,"node_rank":0,"nnodes":2},"stages":true,)"
+       R"("collects":600})"},
       {to_lead::Beat{}, R"({"type":"beat"})"},
       {to_lead::Beat{.printed = true,
                      .cpu = 1.5,
@@ -48,6 +57,8 @@ Written<MessageToLead> messages_to_lead() {
       {to_lead::Checked{}, R"({"type":"checked"})"},
       {to_lead::CheckFailed{"gloo: x", true},
        R"({"type":"check_failed","words":"gloo: x","is_own":true})"},
+      {to_lead::Staged{3, 4096}, R"({"type":"staged","files":3,"bytes":4096})"},
+      {to_lead::Collected{3, 4096}, R"({"type":"collected","files":3,"bytes":4096})"},
       {to_lead::Put{5, "k", "6f"}, R"({"type":"put","id":5,"key":"k","value":"6f"})"},
       {to_lead::Get{5, "k", 30}, R"({"type":"get","id":5,"key":"k","wait_ms":30})"},
       {to_lead::Get{5, "k"}, R"({"type":"get","id":5,"key":"k"})"},
@@ -75,6 +86,9 @@ Written<MessageToRank> messages_to_rank() {
        R"({"type":"word","signal":10,"word":"checkpoint"})"},
       {to_rank::Autopsy{}, R"({"type":"autopsy"})"},
       {to_rank::End{15}, R"({"type":"end","signal":15})"},
+      {to_rank::Stage{{"/tmp/a", ""}}, R"({"type":"stage","broadcast":["/tmp/a",""]})"},
+      {to_rank::Collect{}, R"({"type":"collect"})"},
+      {to_rank::Collect{milliseconds(1500)}, R"({"type":"collect","since_end":1500})"},
       {to_rank::Reply{.id = 5, .ok = true, .value = "6f"},
        R"({"type":"reply","id":5,"ok":true,"value":"6f"})"},
       {to_rank::Reply{.id = 5, .error = "no"},

@@ -7,6 +7,8 @@
 
 #include "common/text.h"
 #include "launcher/spec/spec_keys.h"
+#include "runtime/agent/binding_check.h"
+#include "runtime/agent/fabric_check.h"
 #include "runtime/agent/node_check.h"
 #include "tests/temporary_directory.h"
 
@@ -41,7 +43,7 @@ TEST_CASE("the agent knows every check that health.preflight offers") {
     CHECK(NodeChecks::parse(word).has_value());
     ++checks;
   }
-  CHECK(checks == 5);
+  CHECK(checks == 7);
 }
 
 TEST_CASE(
@@ -92,6 +94,159 @@ TEST_CASE(
   std::filesystem::create_directory(folder / "gone");
   CHECK(node_problems(checks, env, World{.size = 2}).empty());
   CHECK(std::filesystem::is_empty(folder / "gone"));
+}
+
+TEST_CASE("AMD GPUs with uncorrected errors are named, and ROCR_VISIBLE_DEVICES selects GPUs") {
+  TemporaryDirectory folder;
+  Env env;
+  env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
+  env.set("ROCR_VISIBLE_DEVICES", "1");
+  env.set("SLURM_STEP_GPUS", "1");
+  write_program(folder / "amd-smi",
+                "gpu,total_correctable_count,total_uncorrectable_count\n0,0,0\n1,5,2", 0);
+  const NodeChecks checks{.gpu = true};
+  CHECK(node_problems(checks, env, World{.size = 1}) ==
+        Strings{"gpu: GPU 1 () has uncorrected memory errors"});
+  env.set("ROCR_VISIBLE_DEVICES", "0");
+  CHECK(node_problems(checks, env, World{.size = 1}).empty());
+  env.set("ROCR_VISIBLE_DEVICES", "0,2");
+  CHECK(node_problems(checks, env, World{.size = 1}) ==
+        Strings{"gpu: the list of visible devices is '0,2', but amd-smi lists 1 of them"});
+}
+
+/// A folder with the files of sysfs that a test writes.
+struct Sysfs {
+  TemporaryDirectory folder;
+  void write(const std::string& file, std::string_view text) const {
+    std::filesystem::create_directories((folder / file).parent_path());
+    std::ofstream(folder / file) << text << "\n";
+  }
+  /// Writes the attributes of the port ADAPTER/1.
+  void port(const std::string& adapter, std::string_view state, std::string_view link,
+            std::string_view rate, std::string_view layer = "InfiniBand") const {
+    const std::string at = adapter + "/ports/1/";
+    write(at + "state", state);
+    write(at + "phys_state", link);
+    write(at + "rate", rate);
+    write(at + "link_layer", layer);
+  }
+};
+
+TEST_CASE("a list of processors is read and written as the kernel writes it") {
+  const auto processors = parse_processors("0-3,8,10-11\n");
+  REQUIRE(processors.has_value());
+  CHECK(processors->count() == 7);
+  CHECK(processor_list(*processors) == "0-3,8,10-11");
+  CHECK(parse_processors("")->none());
+  for (const char* wrong : {"a", "3-1", "-1", "0-8192"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(parse_processors(wrong).has_value());
+  }
+  CHECK(pci_device_name(" 00000000:C1:00.0") == "0000:c1:00.0");
+}
+
+TEST_CASE("a rank that may use no CPU near its GPU is named with both lists of CPUs") {
+  const auto near = *parse_processors("32-47");
+  CHECK_FALSE(binding_problem(2, near, *parse_processors("47-63")).has_value());
+  CHECK_FALSE(binding_problem(2, *parse_processors(""), *parse_processors("0")).has_value());
+  CHECK(binding_problem(2, near, *parse_processors("0-15"))
+            ->starts_with("binding: a rank may use no CPU near its GPU [GPU 2 is near the CPUs "
+                          "32-47, its rank may use "
+                          "0-15]; set launch.gpu_bind: closest"));
+}
+
+TEST_CASE("each rank checks the GPU with its local number, or the GPU that Slurm gave to it") {
+  const Sysfs sysfs;
+  TemporaryDirectory folder;
+  write_program(folder / "nvidia-smi", "0, GPU-aa, 00000000:0A:00.0\n1, GPU-bb, 00000000:C1:00.0",
+                0);
+  // This process certainly may not use processor 8191, and certainly may use one of the others.
+  sysfs.write("0000:0a:00.0/local_cpulist", "0-8190");
+  sysfs.write("0000:c1:00.0/local_cpulist", "8191");
+  Env env;
+  env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
+  env.set("CUDA_VISIBLE_DEVICES", "0,1");
+  env.set("SLURM_STEP_GPUS", "0,1");
+  World world{.rank = 0, .size = 2, .local_rank = 0, .local_size = 2};
+  CHECK(binding_problems(env, world, sysfs.folder.path()).empty());
+  world.rank = world.local_rank = 1;
+  REQUIRE(binding_problems(env, world, sysfs.folder.path()).size() == 1);
+  CHECK(binding_problems(env, world, sysfs.folder.path())[0].find("GPU 1 is near the CPUs 8191") !=
+        std::string::npos);
+  env.set("CUDA_VISIBLE_DEVICES", "1");
+  env.set("SLURM_GPUS_PER_TASK", "1");
+  world.rank = world.local_rank = 0;
+  CHECK(binding_problems(env, world, sysfs.folder.path()).size() == 1);
+  env.set("CUDA_VISIBLE_DEVICES", "");
+  CHECK(binding_problems(env, world, sysfs.folder.path()).empty());
+}
+
+TEST_CASE("InfiniBand ports are compared with the figures of the site") {
+  const Sysfs sysfs;
+  sysfs.port("mlx5_0", "4: ACTIVE", "5: LinkUp", "200 Gb/sec (4X HDR)");
+  sysfs.port("mlx5_1", "4: ACTIVE", "5: LinkUp", "100 Gb/sec (2X HDR)");
+  sysfs.port("mlx5_2", "1: DOWN", "3: Disabled", "10 Gb/sec (4X SDR)");
+  sysfs.port("mlx5_bond", "4: ACTIVE", "5: LinkUp", "25 Gb/sec (1X EDR)", "Ethernet");
+  const auto problems = [&](std::string_view figures) {
+    return infiniband_problems(FabricFigures::parse(figures).value(), sysfs.folder.path());
+  };
+  CHECK(problems("infiniband_ports=2,infiniband_gbps=100").empty());
+  CHECK(problems("infiniband_ports=2,infiniband_gbps=200") ==
+        Strings{"fabric: the InfiniBand port mlx5_1/1 runs at 100 Gb/s, expected 200"});
+  CHECK(problems("infiniband_ports=4") ==
+        Strings{"fabric: 2 InfiniBand ports are active, expected 4"});
+  sysfs.port("mlx5_2", "2: INIT", "5: LinkUp", "200 Gb/sec (4X HDR)");
+  CHECK(infiniband_problems({}, sysfs.folder.path()) ==
+        Strings{"fabric: the InfiniBand port mlx5_2/1 has a link, but its state is INIT, expected "
+                "ACTIVE; a subnet manager must configure it"});
+  CHECK(infiniband_problems({.infiniband_ports = 1}, sysfs.folder / "none") ==
+        Strings{"fabric: 0 InfiniBand ports are active, expected 1; programs would use sockets"});
+}
+
+TEST_CASE("two GPUs without NVLink between them are named with the link that they have") {
+  const std::string matrix =
+      "\t\x1b[4mGPU0\tGPU1\tGPU2\tNIC0\tCPU Affinity\tNUMA Affinity\x1b[0m\n"
+      "GPU0\t X \tNV4\tSYS\tPIX\t0-15\t0\n"
+      "GPU1\tNV4\t X \tNV4\tSYS\t0-15\t0\n"
+      "GPU2\tSYS\tNV4\t X \tSYS\t16-31\t1\n"
+      "NIC0\tPIX\tSYS\tSYS\t X \t\t\n\nLegend:\n\n  X    = Self\n";
+  CHECK(gpu_link_problems(matrix) ==
+        Strings{"fabric: GPU0 and GPU2 are connected over SYS, expected NVLink"});
+  CHECK(gpu_link_problems("\tGPU0\tCPU Affinity\nGPU0\t X \t0-15\n").empty());
+  CHECK(gpu_link_problems("").size() == 1);
+}
+
+TEST_CASE("figures of a site are read by name, and a wrong one is refused") {
+  const auto figures = FabricFigures::parse("gpu_link=nvlink,all_reduce=90,node_all_reduce=200");
+  REQUIRE(figures.has_value());
+  CHECK((figures->needs_nvlink && figures->all_reduce == 90 && figures->node_all_reduce == 200));
+  for (const char* wrong : {"", "all_reduce", "all_reduce=-1", "gpu_link=pcie", "ports=4"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(FabricFigures::parse(wrong).has_value());
+  }
+}
+
+TEST_CASE(
+    "a check of the user runs once on each node, without the attempt's secret, and its code and "
+    "last line are in the message") {
+  TemporaryDirectory folder;
+  Env env;
+  env.set("PATH", "/usr/bin:/bin");
+  env.set("DLRUN_SECRET", "s3cret");
+  env.set("OUT", (folder / "out").string());
+  NodeChecks checks{.own = {"echo \"[$DLRUN_SECRET]\" >>$OUT"}};
+  CHECK(checks.has_check_before_hello());
+  CHECK(node_problems(checks, env, World{.size = 2, .local_size = 2}).empty());
+  CHECK(node_problems(checks, env, World{.rank = 1, .size = 2, .local_rank = 1, .local_size = 2})
+            .empty());
+  std::string line;
+  std::ifstream out(folder / "out");
+  CHECK((std::getline(out, line) && line == "[]" && !std::getline(out, line)));
+  checks.own = {"echo first; echo 'no /data' >&2; exit 3", "exit 4", "true"};
+  CHECK(node_problems(checks, env, World{}) ==
+        Strings{"run: 'echo first; echo 'no /data' >&2; exit 3' ended with 3 [no /data]",
+                "run: 'exit 4' ended with 4"});
+  CHECK(own_check_problem("sleep 100", env, milliseconds(50)).has_value());
 }
 
 TEST_CASE(

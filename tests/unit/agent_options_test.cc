@@ -11,14 +11,15 @@ using Words = std::vector<std::string>;
 
 TEST_CASE("lead's options end at the first --, and the command has all words after it") {
   const auto parsed = parse_arguments({"lead", "--runs", "/scratch/runs", "--name=mnist",
-                                       "--join-timeout", "2.5", "--forward-usr1", "--", "srun",
-                                       "-n2", "dlrun-agent", "rank", "--", "python"});
+                                       "--join-timeout", "2.5", "--forward-usr1", "--borrowed",
+                                       "--", "srun", "-n2", "dlrun-agent", "rank", "--", "python"});
   REQUIRE(parsed);
   const auto& lead = std::get<LeadOptions>(*parsed);
   CHECK(lead.runs == "/scratch/runs");
   CHECK(lead.name == "mnist");
   CHECK(lead.join_timeout == std::chrono::milliseconds(2500));
   CHECK(lead.forwards_usr1);
+  CHECK(lead.is_borrowed);
   CHECK_FALSE(lead.local);
   CHECK(lead.command == Words{"srun", "-n2", "dlrun-agent", "rank", "--", "python"});
 }
@@ -42,6 +43,10 @@ TEST_CASE("lead parses the options for hangs, restarts and bad nodes, and names 
                                        "/shared/bad",
                                        "--known-bad-for",
                                        "60",
+                                       "--grow-memory",
+                                       "1.5",
+                                       "--memory-limit",
+                                       "512000",
                                        "--signal-before",
                                        "120",
                                        "--",
@@ -55,6 +60,8 @@ TEST_CASE("lead parses the options for hangs, restarts and bad nodes, and names 
   CHECK(lead.retry.excludes_bad_nodes);
   CHECK(lead.retry.min_nodes == 2);
   CHECK(lead.retry.step_nodes == 3);
+  CHECK(lead.retry.memory_factor == 1.5);
+  CHECK(lead.retry.memory_limit_mib == 512000);
   CHECK(lead.known_bad.file == "/shared/bad");
   CHECK(lead.known_bad.time == std::chrono::seconds(60));
   CHECK(lead.retry.signal_before_s == 120);
@@ -125,7 +132,8 @@ TEST_CASE("the error for wrong usage quotes the wrong word") {
     const char* says;
   };
   for (const auto& wrong :
-       {Case{{}, "expected 'lead' or 'rank'"}, Case{{"laed"}, "not 'laed'"},
+       {Case{{}, "expected 'lead' or 'rank'"},
+        Case{{"laed"}, "not 'laed'"},
         Case{{"lead", "--local", "0", "--", "x"}, "--local '0'"},
         Case{{"lead", "--local", "4097", "--", "x"}, "--local '4097'"},
         Case{{"lead", "--join-timeout", "-1", "--", "x"}, "'-1'"},
@@ -133,14 +141,17 @@ TEST_CASE("the error for wrong usage quotes the wrong word") {
         Case{{"lead", "--stop-early", "loss", "--", "x"}, "--stop-early 'loss' is not min:NAME"},
         Case{{"lead", "--stop-after", "0", "--", "x"}, "--stop-after '0' is not a number from 1"},
         Case{{"lead", "--name"}, "--name needs a value"},
-        Case{{"rank", "--word", "{x}", "--", "x"}, "--word: '{x}' is no field"},
+        Case{{"rank", "--word", "{x}", "--", "x"}, "--word: unknown field '{x}'"},
         Case{{"rank", "--nproc-per-node", "0", "--", "x"}, "--nproc-per-node '0'"},
         Case{{"rank", "--roles", "boss=1", "--", "x"}, "'boss=1'"},
         Case{{"lead", "--nmae", "x", "--", "x"}, "unknown option '--nmae'"},
         Case{{"lead", "--forward-usr1=yes", "--", "x"}, "takes no value"},
-        Case{{"lead", "srun"}, "unknown option 'srun'"}, Case{{"rank", "--"}, "no command"},
+        Case{{"lead", "--grow-memory", "1", "--", "x"}, "--grow-memory '1'"},
+        Case{{"lead", "--memory-limit", "0", "--", "x"}, "--memory-limit '0'"},
+        Case{{"lead", "srun"}, "unknown option 'srun'"},
+        Case{{"rank", "--"}, "no command"},
         Case{{"rank"}, "no command"},
-        Case{{"rank", "--env", "A={x}", "--", "p"}, "'{x}' is no field"}}) {
+        Case{{"rank", "--env", "A={x}", "--", "p"}, "unknown field '{x}'"}}) {
     CAPTURE(wrong.says);
     const auto parsed = parse_arguments(wrong.arguments);
     REQUIRE_FALSE(parsed);
@@ -159,6 +170,33 @@ TEST_CASE(
   CHECK(lead.command == std::vector<std::string>{"exit 9"});
   for (const char* code : {"", "x", "-1", "256"})
     CHECK_FALSE(parse_arguments({"lead", "--never-started", code, "--", "why"}).has_value());
+}
+
+TEST_CASE("data to stage and outputs are JSON objects, and lead finds those of the ranks") {
+  const std::string stage = R"({"from":"/d/a.tar","to":"$TMPDIR/a","unpack":true})";
+  const std::string output = R"({"from":"$TMPDIR/c","to":"out","limit_s":60})";
+  const auto parsed = parse_arguments({"rank", "--stage", stage, "--output", output, "--", "x"});
+  REQUIRE(parsed);
+  const auto& rank = std::get<RankOptions>(*parsed);
+  REQUIRE(rank.stage.size() == 1);
+  CHECK(rank.stage[0].unpack);
+  REQUIRE(rank.outputs.size() == 1);
+  CHECK(rank.outputs[0].limit == std::chrono::seconds(60));
+  const auto led = parse_arguments({"lead", "--", "srun", "dlrun-agent", "rank", "--stage", stage,
+                                    "--stage", stage, "--", "x", "--stage", "y"});
+  REQUIRE(led);
+  CHECK(std::get<LeadOptions>(*led).stage.size() == 2);
+  const auto child = parse_arguments({"stage", "--nnodes", "2", "--", stage});
+  REQUIRE(child);
+  CHECK(std::get<StageOptions>(*child).nnodes == 2);
+  const auto last = parse_arguments({"collect", "--run", "/r", "--node", "1", "--last",
+                                     "--torn-after", "1700000000000", "--", output});
+  REQUIRE(last);
+  const auto& collect = std::get<CollectOptions>(*last);
+  CHECK(collect.node == 1);
+  CHECK(collect.is_last);
+  CHECK(collect.torn_after == std::chrono::milliseconds(1'700'000'000'000));
+  CHECK_FALSE(parse_arguments({"rank", "--stage", "x", "--", "y"}));
 }
 
 }  // namespace

@@ -18,14 +18,14 @@ const Claim kClaim{"4711_3", "0", 2, 5};
 
 Ends shake_hands(const Key& secret) {
   REQUIRE(init_crypto());
-  const LeadHandshake lead(secret);
+  const LeadHandshake lead;
   RankHandshake rank(secret, kClaim);
   std::string to_rank = lead.greeting();
   auto answer = rank.answer(to_rank);
   REQUIRE(answer);
   REQUIRE(*answer);
   std::string to_lead = **answer;
-  auto proven = lead.advance(to_lead);
+  auto proven = lead.advance(to_lead, {{"", secret}});
   REQUIRE(proven);
   REQUIRE(*proven);
   CHECK((*proven)->claim == kClaim);
@@ -54,7 +54,7 @@ TEST_CASE("two ends that know the secret complete the handshake, and messages pa
 TEST_CASE("a handshake that arrives byte by byte succeeds") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
-  const LeadHandshake lead(secret);
+  const LeadHandshake lead;
   RankHandshake rank(secret, kClaim);
   std::string buffer;
   std::optional<std::string> answer;
@@ -67,7 +67,7 @@ TEST_CASE("a handshake that arrives byte by byte succeeds") {
   buffer.clear();
   for (std::size_t i = 0; i < answer->size(); ++i) {
     buffer += (*answer)[i];
-    const auto proven = lead.advance(buffer);
+    const auto proven = lead.advance(buffer, {{"", secret}});
     REQUIRE(proven);
     CHECK(proven->has_value() == (i + 1 == answer->size()));
   }
@@ -75,11 +75,12 @@ TEST_CASE("a handshake that arrives byte by byte succeeds") {
 
 TEST_CASE("a rank with another secret is refused") {
   REQUIRE(init_crypto());
-  const LeadHandshake lead(random_key());
+  const LeadHandshake lead;
+  const auto secret = random_key();
   RankHandshake rank(random_key(), kClaim);
   std::string bytes = lead.greeting();
   std::string answer = **rank.answer(bytes);
-  const auto proven = lead.advance(answer);
+  const auto proven = lead.advance(answer, {{"", secret}});
   REQUIRE_FALSE(proven);
   CHECK(proven.error().message.find("secret") != std::string::npos);
 }
@@ -87,7 +88,7 @@ TEST_CASE("a rank with another secret is refused") {
 TEST_CASE("lead with another secret is refused by the rank") {
   REQUIRE(init_crypto());
   RankHandshake rank(random_key(), kClaim);
-  std::string greeting = LeadHandshake(random_key()).greeting();
+  std::string greeting = LeadHandshake().greeting();
   REQUIRE(*rank.answer(greeting));
   std::string forged(kMacBytes, '\x5a');
   CHECK_FALSE(rank.finish(forged));
@@ -97,7 +98,7 @@ TEST_CASE("a rank's own proof, sent back to it, does not pass for lead's") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
   RankHandshake rank(secret, kClaim);
-  std::string greeting = LeadHandshake(secret).greeting();
+  std::string greeting = LeadHandshake().greeting();
   const std::string answer = **rank.answer(greeting);
   std::string reflected = answer.substr(answer.size() - kMacBytes);
   CHECK_FALSE(rank.finish(reflected));
@@ -106,8 +107,8 @@ TEST_CASE("a rank's own proof, sent back to it, does not pass for lead's") {
 TEST_CASE("a recorded proof is refused on another connection") {
   const auto secret = random_key();
   std::string recorded = shake_hands(secret).wire;
-  const LeadHandshake lead(secret);
-  CHECK_FALSE(lead.advance(recorded));
+  const LeadHandshake lead;
+  CHECK_FALSE(lead.advance(recorded, {{"", secret}}));
 }
 
 TEST_CASE(
@@ -115,16 +116,16 @@ TEST_CASE(
     "arrived") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
-  const LeadHandshake lead(secret);
+  const LeadHandshake lead;
   RankHandshake rank(secret, kClaim);
   std::string bytes = lead.greeting();
   std::string answer = **rank.answer(bytes);
   const auto rank_digit = answer.find("4711_3 0 2 5") + 11;
   answer[rank_digit] = '6';
-  CHECK_FALSE(lead.advance(answer));
+  CHECK_FALSE(lead.advance(answer, {{"", secret}}));
   std::string too_long(kNonceBytes, 'n');
   too_long += "\x01\x01";  // 257, little-endian
-  CHECK_FALSE(lead.advance(too_long));
+  CHECK_FALSE(lead.advance(too_long, {{"", secret}}));
 }
 
 TEST_CASE("a frame that is changed, repeated, left out or reordered is refused") {

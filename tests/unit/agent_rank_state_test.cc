@@ -28,7 +28,7 @@ TEST_CASE("a program that ends by itself is recorded with its own code") {
   CHECK(scene.exit_record() ==
         Json{{"type", "exit"}, {"code", 3}, {"signal", 0}, {"error", ""}, {"own", true}});
   CHECK(scene.orders.empty());
-  SUBCASE("what the program left behind is killed at once") {
+  SUBCASE("processes that the program left behind are killed at once") {
     scene.pass(milliseconds(20));
     CHECK(scene.orders == Texts{"kill"});
   }
@@ -69,7 +69,7 @@ TEST_CASE("an order to end sends TERM at once and KILL a second later") {
   }
 }
 
-/// Texts the rank to end. Slurm has sent a TERM to the whole step, which may not have reached the
+/// Orders the rank to end. Slurm has sent a TERM to the whole step, which may not have reached the
 /// program yet. Then moves the clock to 1 ms before the agent sends its own TERM. lead_says_so:
 /// lead reports the TERM to the step; otherwise the agent itself has received it.
 void end_with_term_under_way(RankScene& scene, bool lead_says_so) {
@@ -527,6 +527,27 @@ TEST_CASE(
     scene.state.on_killed(false, true, scene.now);
     CHECK(scene.is_done());
   }
+}
+
+TEST_CASE("a rank that waits for outputs stays, and waits longer for lead's confirmation") {
+  RankScene scene;
+  scene.state.wait_for_outputs(seconds(60));
+  scene.run_with_lead();
+  scene.state.on_program_end(1, 0, scene.now);
+  scene.is_any_alive = false;
+  CHECK_FALSE(scene.state.processes_are_gone(scene.now));
+  scene.pass_with_lead(seconds(1));
+  CHECK(scene.state.processes_are_gone(scene.now));
+  CHECK_FALSE(scene.is_done({.waits_for_outputs = true}));
+  scene.pass_with_lead(std::chrono::duration_cast<seconds>(kExitNotedWithin) + seconds(30));
+  CHECK_FALSE(scene.is_done());
+  SUBCASE("lead confirms") {
+    scene.state.on_noted();
+  }
+  SUBCASE("the time is over") {
+    scene.pass_with_lead(seconds(31));
+  }
+  CHECK(scene.is_done());
 }
 
 }  // namespace

@@ -52,6 +52,35 @@ TEST_CASE("without a budget a run does not start again, and no reason is given")
   CHECK(decision.why.empty());
 }
 
+TEST_CASE("memory grows by its factor, rounded up, to at most its limit") {
+  RetryOptions options;
+  CHECK_FALSE(grown_memory(options, 1000).has_value());
+  options.memory_factor = 1.5;
+  options.memory_limit_mib = 2000;
+  CHECK(grown_memory(options, 1000) == 1500);
+  CHECK(grown_memory(options, 1001) == 1502);
+  CHECK(grown_memory(options, 1500) == 2000);
+  CHECK(grown_memory(options, 1999) == 2000);
+  CHECK_FALSE(grown_memory(options, 2000).has_value());
+  CHECK_FALSE(grown_memory(options, 4000).has_value());
+  CHECK_FALSE(grown_memory(options, 0).has_value());
+}
+
+TEST_CASE("the requested memory of a job is that of a node or of a CPU, in any of Slurm's units") {
+  const auto memory = [](const char* text) {
+    const auto facts = parse_job(text, 0);
+    return std::pair(facts.memory_mib, facts.has_memory_per_cpu);
+  };
+  CHECK(memory("JobId=7 MinCPUsNode=2 MinMemoryNode=500M MinTmpDiskNode=0") ==
+        std::pair(std::int64_t{500}, false));
+  CHECK(memory("MinMemoryNode=64G x=1") == std::pair(std::int64_t{65536}, false));
+  CHECK(memory("MinMemoryNode=1.50G x=1") == std::pair(std::int64_t{1536}, false));
+  CHECK(memory("MinMemoryCPU=2T x=1") == std::pair(std::int64_t{2} << 20, true));
+  CHECK(memory("MinMemoryNode=0 x=1") == std::pair(std::int64_t{0}, false));
+  CHECK(memory("MinMemoryNode=much x=1") == std::pair(std::int64_t{0}, false));
+  CHECK(memory("JobId=7") == std::pair(std::int64_t{0}, false));
+}
+
 TEST_CASE("each restart uses one of the budget, and the decision has the number left") {
   RetryHistory history;
   history.add_attempt(10, Cause::kNodeFailure);
@@ -173,6 +202,28 @@ TEST_CASE("the number of restarts used, and the bad nodes, are read from the run
   CHECK(read.last.is_announced);
   CHECK(read.last.attempt == 1);
   CHECK(read.last.cause == Cause::kTimeout);
+}
+
+TEST_CASE("the progress of a job with components is that of its first main component") {
+  const Json components{{{"name", "server"}, {"role", "service"}},
+                        {{"name", "trainer"}, {"role", "main"}},
+                        {{"name", "evaluator"}, {"role", "main"}}};
+  const auto attempt = [&](int number, int trained) -> std::vector<Json> {
+    const auto event = [&](const char* kind, const char* component, int step) {
+      return Json{{"event", kind}, {"attempt", number}, {"component", component}, {"step", step}};
+    };
+    return {{{"event", "components"}, {"attempt", number}, {"components", components}},
+            event("started", "server", 0),
+            event("joined", "server", 0),
+            event("progress", "trainer", trained),
+            event("progress", "evaluator", 1000 + number),
+            {{"event", "attempt_end"}, {"attempt", number}, {"code", 1}, {"cause", "failure"}}};
+  };
+  std::string text;
+  for (int number = 0; number < 3; ++number) text += lines(attempt(number, 10));
+  CHECK(read_history(text).history.fruitless() == 2);
+  text += lines(attempt(3, 11));
+  CHECK(read_history(text).history.fruitless() == 0);
 }
 
 TEST_CASE(

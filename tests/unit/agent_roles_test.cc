@@ -103,7 +103,7 @@ TEST_CASE("a preset's words come before the program's words, which stay unchange
     options.words.push_back(*Template::parse(word));
   }
   options.program = {"train.py", "{rank}", ""};
-  TemplateFields fields;
+  TemplateValues fields;
   fields.world = {.rank = 1, .size = 2, .node_rank = 1, .nnodes = 2};
   fields.nproc_per_node = 4;
   CHECK(program_argv(options, fields) == std::vector<std::string>{"torchrun", "--nproc-per-node=4",
@@ -111,12 +111,25 @@ TEST_CASE("a preset's words come before the program's words, which stay unchange
                                                                   "{rank}", ""});
 }
 
+TEST_CASE("a program finds the same checkpoint folder in every attempt of its run") {
+  Env own;
+  own.set("DLRUN_RUN", "/runs/mnist-1");
+  own.set("DLRUN_CHECKPOINT_DIR", "/runs/outer-1/ckpt");  // of a job around this one
+  for (const char* attempt : {"0", "1"}) {
+    own.set("DLRUN_ATTEMPT", attempt);
+    const auto env = program_env(own, RankOptions{}, TemplateValues{});
+    REQUIRE(env);
+    CHECK(env->get("DLRUN_CHECKPOINT_DIR") == "/runs/mnist-1/ckpt");
+    CHECK(env->get("DLRUN_ATTEMPT") == attempt);
+  }
+}
+
 TEST_CASE(
     "a variable that is too long for Linux is refused before the program starts, with its name and "
     "size") {
   RankOptions options;
   options.templates.push_back(*EnvTemplate::parse("TF_CONFIG={tf_config}"));
-  TemplateFields fields;
+  TemplateValues fields;
   fields.world.size = 5000;
   fields.table = table_of(5000);
   REQUIRE(program_env({}, options, fields));

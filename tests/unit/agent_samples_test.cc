@@ -240,6 +240,39 @@ TEST_CASE("GPU lines of nvidia-smi are parsed, and other lines are ignored") {
   CHECK(gpus[1].total_bytes == 81'559ULL << 20U);
 }
 
+TEST_CASE("the CSV of amd-smi and rocm-smi is read by the names of its columns") {
+  const auto amd = parse_amd_csv(
+      "WARNING: no root\ngpu,gfx_activity,umc_activity,vcn_activity,total_vram,used_vram\n"
+      "0,93,4,\"['N/A', 'N/A']\",65520,1024\n1,N/A,0,N/A,65520,N/A\n");
+  REQUIRE(amd.size() == 2);
+  CHECK(amd[0].utilization_percent == 93);
+  CHECK(amd[0].used_bytes == 1024ULL << 20U);
+  CHECK(amd[0].total_bytes == 65'520ULL << 20U);
+  CHECK_FALSE(amd[1].utilization_percent);
+  CHECK_FALSE(amd[1].used_bytes);
+  const auto rocm = parse_amd_csv(
+      "device,Unique ID,GPU use (%),VRAM Total Memory (B),VRAM Total Used Memory (B)\n"
+      "card0,0xaa,7,68702699520,10960896\n\n");
+  REQUIRE(rocm.size() == 1);
+  CHECK(rocm[0].index == 0);
+  CHECK(rocm[0].uuid == "0xaa");
+  CHECK(rocm[0].utilization_percent == 7);
+  CHECK(rocm[0].used_bytes == 10'960'896ULL);
+  CHECK(parse_amd_csv("No AMD GPUs specified\n").empty());
+}
+
+TEST_CASE("the tool is nvidia-smi, else amd-smi, else rocm-smi") {
+  const TemporaryDirectory folder;
+  Env env;
+  env.set("PATH", folder.path().string());
+  CHECK_FALSE(find_gpu_tool(env).has_value());
+  for (const char* name : {"rocm-smi", "amd-smi", "nvidia-smi"}) {
+    const auto file = folder / name;
+    REQUIRE(write_file_atomic(file, "#!/bin/sh\n", 0700).has_value());
+    CHECK(find_gpu_tool(env)->name() == name);
+  }
+}
+
 TEST_CASE("CUDA_VISIBLE_DEVICES selects GPUs by index or UUID, in its own order") {
   const auto all = parse_gpu_csv("0, GPU-aa, 1, 1, 1\n1, GPU-bb, 2, 2, 2\n2, GPU-cc, 3, 3, 3\n");
   CHECK(visible_gpus(all, std::nullopt).size() == 3);

@@ -7,7 +7,7 @@
 namespace dlrun::agent {
 namespace {
 
-const TemplateFields kFields{
+const TemplateValues kFields{
     .world = {.rank = 5, .size = 8, .local_rank = 1, .local_size = 2, .node_rank = 2, .nnodes = 4},
     .addr = "10.0.0.3",
     .master_addr = "10.0.0.1",
@@ -32,6 +32,13 @@ TEST_CASE("every template field is replaced") {
   CHECK(expanded("B={master_addr}:{master_port}@{addr}") == "B|10.0.0.1:29501@10.0.0.3");
   CHECK(expanded("M={master}") == "M|10.0.0.1:29501");
   CHECK(expanded("C={run}/{attempt}-{job}") == "C|/runs/x/3-77_1");
+  CHECK(expanded("W={run_id}") == "W|x");
+}
+
+TEST_CASE("the id of a sweep's point names the sweep, its array and its task") {
+  auto fields = kFields;
+  fields.run = "/runs/sweep-1/array-2/7";
+  CHECK(Template::parse("{run_id}")->expand(fields) == "sweep-1-2-7");
 }
 
 TEST_CASE("a template can have the rank's port, its role, and every rank's address") {
@@ -52,7 +59,7 @@ TEST_CASE("unknown fields, unmatched braces and invalid names are refused") {
     const char* says;
   };
   for (const auto& wrong :
-       {Case{"A={rnak}", "did you mean '{rank}'"}, Case{"A={}", "no field"},
+       {Case{"A={rnak}", "did you mean '{rank}'"}, Case{"A={}", "unknown field '{}'"},
         Case{"A={rank", "without its partner"}, Case{"A=rank}", "without its partner"},
         Case{"A", "not NAME=TEMPLATE"}, Case{"=x", "cannot name a variable"},
         Case{"1A=x", "cannot name a variable"}, Case{"A B=x", "cannot name a variable"}}) {

@@ -110,6 +110,7 @@ TEST_CASE("cli includes only the public headers of launcher/runs, and none of la
   const std::vector<std::string_view> public_headers{
       "launcher/runs/autopsy_groups.h", "launcher/runs/index.h",
       "launcher/runs/last_words.h",     "launcher/runs/log_file.h",
+      "launcher/runs/notice_relay.h",   "launcher/runs/tracked_record.h",
       "launcher/runs/ownership.h",      "launcher/runs/resolve.h",
       "launcher/runs/status.h",         "launcher/runs/sweep_record.h",
       "launcher/runs/tools.h",          "launcher/runs/provenance.h"};
@@ -200,7 +201,8 @@ TEST_CASE("only main.cc files end the process") {
 TEST_CASE("only cli/terminal and the listed files of the log, the agent and the trainer print") {
   const std::vector<std::string_view> printers{
       "cli/terminal/",
-      "common/log.cc",  // the log, which is off by default
+      "common/log.cc",                // the log, which is off by default
+      "launcher/spec/embed_yaml.cc",  // a program that only the build calls
       "runtime/agent/main.cc",
       "runtime/agent/agent_log.cc",  // prints if the log cannot be opened
       "runtime/agent/autopsy.cc",    // prints a line of JSON for the rank's agent
@@ -281,7 +283,7 @@ TEST_CASE(
     std::string_view file, what;
   };
   const std::vector<Exception> exceptions{
-      {"cli/bench_scaling.cc", "a chart that the user asks for"},
+      {"cli/commands/bench_scaling.cc", "a chart that the user asks for"},
       {"cli/commands/bench.cc", "a chart that the user asks for"},
       {"cli/commands/report.cc", "a page that the user asks for"},
   };
@@ -296,6 +298,22 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("only launcher/cleanup deletes runs") {
+  const std::regex deletes(R"(\b(delete_run|forget_run|finish_deletions)\()");
+  bool is_used = false;
+  for (const std::string_view folder : {"cli", "launcher", "container", "runtime"}) {
+    for (const SourceLine& line : lines_of(folder)) {
+      if (!std::regex_search(line.text, deletes)) continue;
+      is_used = is_used || line.file.starts_with("launcher/cleanup/");
+      CAPTURE(line.file);
+      CAPTURE(line.text);
+      CHECK((line.file.starts_with("launcher/cleanup/") ||
+             line.file.starts_with("launcher/runs/run_deletion.")));
+    }
+  }
+  CHECK(is_used);
+}
+
 TEST_CASE(
     "launcher/submit prints nothing itself, and only launcher/submit includes the steps of a "
     "submission") {
@@ -308,7 +326,8 @@ TEST_CASE(
   }
   // The functions that do one step of a submission. The command line calls the whole submission.
   const std::vector<std::string_view> steps{
-      "launcher/submit/dependencies.h",  "launcher/submit/downloads.h",
+      "launcher/submit/build_folder.h",  "launcher/submit/dependencies.h",
+      "launcher/submit/downloads.h",     "launcher/submit/environments.h",
       "launcher/submit/job_secrets.h",   "launcher/submit/known_bad.h",
       "launcher/submit/log_folders.h",   "launcher/submit/recording.h",
       "launcher/submit/slurm_options.h", "launcher/submit/submit_once.h",

@@ -29,7 +29,9 @@ TEST_CASE(
   CHECK(model.samples_per_s(4, kBatch) == doctest::Approx(4 * 32 / 1.66e-3));
 }
 
-TEST_CASE("from exact measurements at three or more numbers of ranks, the fit finds their model") {
+TEST_CASE(
+    "with exact measurements at three or more numbers of ranks, the fit finds the model behind "
+    "them") {
   const ScalingModel model{1e-3, 1e-5, 4e-4};
   const auto fits = fit_scaling(figures_of(model, {1, 2, 4, 8}), kBatch);
   REQUIRE(fits.size() == 1);
@@ -58,7 +60,9 @@ TEST_CASE(
   CHECK(predict_scaling(figures_of(model, {2}), {}, kBatch).empty());
 }
 
-TEST_CASE("no modelled cost is negative: superlinear speed-up gives a model without costs") {
+TEST_CASE(
+    "no modelled cost is negative: superlinear speed-up gives a model without costs of "
+    "communication") {
   const std::vector<ScalingFigure> figures{{1, 1, 100, "a"}, {2, 2, 210, "b"}, {4, 4, 430, "c"}};
   const auto fits = fit_scaling(figures, kBatch);
   REQUIRE(fits.size() == 1);

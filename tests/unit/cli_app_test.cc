@@ -37,6 +37,43 @@ TEST_CASE_FIXTURE(CliFixture, "a wrong command line is exit code 2") {
   CHECK(call({"completion", "tcsh"}) == 2);
 }
 
+TEST_CASE_FIXTURE(CliFixture,
+                  "the errors for a job script and for a key `mail` name what works instead") {
+  REQUIRE(write_file_atomic(folder.path() / "old.sbatch",
+                            "#!/bin/bash\n#SBATCH --nodes=1\nsrun ./train\n")
+              .has_value());
+  const auto says = [&](std::vector<const char*> words, const char* part) {
+    const std::string result = code_and_stderr(std::move(words));
+    CAPTURE(result);
+    CHECK(result.starts_with("2\n"));
+    CHECK(result.find(part) != std::string::npos);
+  };
+  says({"check", "old.sbatch"}, "`dlrun submit old.sbatch` submits it as it is");
+  says({"init", "--yes", "--", "old.sbatch"}, "`dlrun submit old.sbatch` submits it as it is");
+  says({"explain", "mail"}, "slurm: {mail-type: ALL");
+  REQUIRE(write_file_atomic(folder.path() / "x.yaml", "name: x\nmail: ALL\n").has_value());
+  says({"check", "x.yaml"}, "slurm: {mail-type: ALL");
+}
+
+TEST_CASE_FIXTURE(CliFixture, "commands that delete or filter runs refuse wrong options") {
+  CHECK(call({"rm"}) == 2);
+  CHECK(call({"rm", "no-such-run", "--yes"}) == 6);
+  CHECK(call({"prune", "--yes"}) == 2);
+  CHECK(call({"prune", "--older-than", "30", "--yes"}) == 2);
+  CHECK(call({"prune", "--older-than", "30d", "--yes"}) == 0);
+  CHECK(call({"prune", "--older-than", "30d", "--runs", "", "--yes"}) == 2);
+  CHECK(call({"du"}) == 0);
+  CHECK(call({"du", "no-such-run"}) == 6);
+  CHECK(call({"ls", "--state", "dead"}) == 2);
+  CHECK(call({"ls", "--newer-than", "7"}) == 2);
+  CHECK(call({"ls", "--name", "mnist*", "--state", "failed,timeout", "--newer-than", "7d"}) == 0);
+  CHECK(call({"logs", "last", "--rank", "a"}) == 2);
+  CHECK(call({"submit", "a.yaml", "b.yaml"}) == 2);
+  CHECK(call({"submit", "a.yaml", "b.yaml", "--chain", "--dry-run"}) == 2);
+  // Without RUN these commands mean the newest run, and there is none.
+  for (const char* command : {"status", "top", "logs", "report"}) CHECK(call({command}) == 6);
+}
+
 TEST_CASE_FIXTURE(CliFixture, "a missing spec or run is exit code 6") {
   CHECK(call({"submit", "no-such.yaml"}) == 6);
   CHECK(call({"status", "no-such-run"}) == 6);
@@ -246,7 +283,13 @@ TEST_CASE_FIXTURE(
             .starts_with(
                 "2\ndlrun: error: `dlrun` has no option '--versio'; did you mean '--version'?\n"));
   // This message is CLI11's.
-  CHECK(code_and_stderr({"submit", "a.yaml", "b.yaml"}).find("b.yaml") != std::string::npos);
+  CHECK(code_and_stderr({"render", "a.yaml", "b.yaml"}).find("b.yaml") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(CliFixture, "submit takes several specs only with --chain") {
+  const auto refused = code_and_stderr({"submit", "a.yaml", "b.yaml"});
+  CHECK(refused.starts_with("2\n"));
+  CHECK(refused.find("submit takes one spec; --chain submits several") != std::string::npos);
 }
 
 TEST_CASE_FIXTURE(CliFixture, "a run is found by its path if there is no folder for the index") {

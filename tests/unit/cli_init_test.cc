@@ -70,6 +70,27 @@ TEST_CASE_FIXTURE(CliFixture, "init takes the words after -- as the command") {
         std::string::npos);
 }
 
+TEST_CASE_FIXTURE(CliFixture,
+                  "init --from writes a spec that passes check, and names the other lines") {
+  std::ofstream(folder / "job.sh") << "#!/bin/bash\n#SBATCH -N 2\n#SBATCH -t 10\nmkdir out\n"
+                                      "srun python t.py\ntouch ran\n";
+  const std::string result = code_and_stderr({"init", "--from", "job.sh", "-o", "exp.yaml"});
+  CHECK(result.starts_with("0\n"));
+  CHECK(result.find("job.sh:4:1: warning: mkdir out: ") != std::string::npos);
+  CHECK(result.find("job.sh:6:1: warning: touch ran: ") != std::string::npos);
+  CHECK(call({"check", "exp.yaml"}) == 0);
+  CHECK(read("exp.yaml").find("command: [python, t.py]") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(folder / "out"));
+  CHECK_FALSE(std::filesystem::exists(folder / "ran"));
+  CHECK(call({"init", "--from", "job.sh", "-o", "exp.yaml"}) == 2);  // the file exists
+  CHECK(call({"init", "--from", "job.sh", "-o", "exp.yaml", "--force", "--site", "testbed", "--",
+              "./other", "--flag"}) == 0);
+  CHECK(read("exp.yaml").find("command: [\"./other\", \"--flag\"]") != std::string::npos);
+  CHECK(read("exp.yaml").find("site: testbed\n") != std::string::npos);
+  CHECK(call({"init", "--from", "job.sh", "--nodes", "4"}) == 2);
+  CHECK(call({"init", "--from", "nowhere.sh"}) == 6);
+}
+
 TEST_CASE_FIXTURE(CliFixture, "doctor without Slurm is exit code 6") {
   CHECK(call({"doctor"}) == 6);
   CHECK(call({"doctor", "--site-file"}) == 6);

@@ -63,6 +63,26 @@ TEST_CASE_FIXTURE(ClusterFixture,
   CHECK(has_path("errors/" + user()));
 }
 
+TEST_CASE_FIXTURE(
+    ClusterFixture,
+    "a heterogeneous job that Slurm cannot start is refused, and nothing is recorded") {
+  std::ofstream(folder / "x.yaml")
+      << "resources: {time: 1m, cpus_per_task: 1}\nlaunch: {command: [\"true\"]}\n"
+         "components: [{name: a, partition: p}, {name: b, partition: q}]\n";
+  program("sbatch",
+          "case \"$*\" in *--help*) exit 1;; *--test-only*) echo 'sbatch: error: Batch job "
+          "submission failed: Requested node configuration is not available' >&2; exit 1;; "
+          "*) echo 7;; esac");
+  const auto result = code_and_stderr({"submit", "x.yaml"});
+  CHECK(result.starts_with("3\n"));
+  CHECK(has(result, "nothing was submitted, because Slurm cannot start every component now: "));
+  CHECK(has(result, "Requested node configuration is not available"));
+  CHECK_FALSE(has_path("runs"));
+  const auto session = code_and_stderr({"interactive", "x.yaml", "--dry-run"});
+  CHECK(session.starts_with("2\n"));
+  CHECK(has(session, "x.yaml: the components make a heterogeneous job"));
+}
+
 TEST_CASE_FIXTURE(ClusterFixture,
                   "the log folder in a script's #SBATCH line is created relative to the folder "
                   "where the job starts") {
@@ -173,7 +193,7 @@ TEST_CASE_FIXTURE(
   program("sbatch", "echo called >>" + (folder / "sent").string() + "; echo 7");
   program("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1");
   const auto result = code_and_stderr({"resubmit", run.c_str()});
-  CHECK(has(result, "it is not known whether Slurm has a job of it"));
+  CHECK(has(result, "dlrun does not know whether Slurm has its job"));
   CHECK(has(result, "or give --force"));
   CHECK_FALSE(has_path("sent"));
   CHECK(call({"resubmit", run.c_str(), "--force"}) == 0);

@@ -18,7 +18,7 @@ struct Scripted final : DeviceCollectives {
   std::atomic<bool> is_broken{false};
   std::atomic<int> aborts{0};
 
-  Result<> error() override {
+  Result<> check_device() override {
     if (is_broken) return fail(Errc::kPeer, "NCCL: remote process exited");
     return {};
   }
@@ -38,27 +38,27 @@ Result<> started() {
 
 }  // namespace
 
-TEST_CASE("check_settled() waits for running collectives and succeeds if they ended well") {
+TEST_CASE("wait_until_settled() waits for running collectives and succeeds if they ended well") {
   Scripted device;
   CollectiveWatch watch(device, milliseconds(10'000));
-  CHECK(watch.check_settled(milliseconds(0)));
+  CHECK(watch.wait_until_settled(milliseconds(0)));
   device.looks_until_done = 20;
   REQUIRE(watch.start(started));
-  CHECK(watch.check_settled(milliseconds(10'000)));
+  CHECK(watch.wait_until_settled(milliseconds(10'000)));
   CHECK(device.looks_until_done < 0);
   CHECK(device.aborts == 0);
 }
 
 TEST_CASE(
-    "check_settled() fails after a collective was cut off, even if none is running any more") {
+    "wait_until_settled() fails after a collective was cut off, even if none is running any more") {
   Scripted device;
   CollectiveWatch watch(device, milliseconds(5));
   device.is_stuck = true;
   REQUIRE(watch.start(started));
-  REQUIRE(watch.healthy());  // like wait(): on a device this does not block
+  REQUIRE(watch.check_not_aborted());  // like wait(): on a device this does not block
   while (device.aborts == 0) watch.check();
   CHECK_FALSE(device.is_busy());
-  const auto settled = watch.check_settled(milliseconds(10'000));
+  const auto settled = watch.wait_until_settled(milliseconds(10'000));
   REQUIRE_FALSE(settled);
   CHECK(settled.error().code == Errc::kPeer);
   CHECK(settled.error().message ==
@@ -66,37 +66,38 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "check_settled() fails after an error of the library, even before the watchdog has seen it") {
+    "wait_until_settled() fails after an error of the library, even before the watchdog has seen "
+    "it") {
   Scripted device;
   CollectiveWatch watch(device, milliseconds(10'000));
   REQUIRE(watch.start(started));
   device.is_broken = true;  // the collective's kernel has ended, too
-  const auto settled = watch.check_settled(milliseconds(10'000));
+  const auto settled = watch.wait_until_settled(milliseconds(10'000));
   REQUIRE_FALSE(settled);
   CHECK(settled.error().message == "NCCL: remote process exited");
   CHECK(device.aborts == 1);
   device.is_broken = false;
-  CHECK_FALSE(watch.check_settled(milliseconds(0)));  // the failure is permanent
+  CHECK_FALSE(watch.wait_until_settled(milliseconds(0)));  // the failure is permanent
   CHECK_FALSE(watch.start(started));
 }
 
-TEST_CASE("check_settled() waits for a limited time, and then cuts off the collectives") {
+TEST_CASE("wait_until_settled() waits for a limited time, and then cuts off the collectives") {
   Scripted device;
   CollectiveWatch watch(device, milliseconds(60'000));
   device.is_stuck = true;
   REQUIRE(watch.start(started));
   const auto before = steady_clock::now();
-  CHECK_FALSE(watch.check_settled(milliseconds(20)));
+  CHECK_FALSE(watch.wait_until_settled(milliseconds(20)));
   CHECK(steady_clock::now() - before < std::chrono::seconds(20));
   CHECK(device.aborts == 1);
 }
 
-TEST_CASE("check_settled() fails after abandon(), with the first reason") {
+TEST_CASE("wait_until_settled() fails after abandon(), with the first reason") {
   Scripted device;
   CollectiveWatch watch(device, milliseconds(60'000));
   watch.abandon("the communicator was abandoned");
   watch.abandon("another reason");
-  const auto settled = watch.check_settled(milliseconds(0));
+  const auto settled = watch.wait_until_settled(milliseconds(0));
   REQUIRE_FALSE(settled);
   CHECK(settled.error().message == "the communicator was abandoned");
   CHECK(device.aborts == 1);
@@ -109,9 +110,9 @@ TEST_CASE(
   device.is_stuck = true;
   REQUIRE(watch.start(started));
   std::thread watchdog([&] {
-    while (watch.healthy()) watch.check();
+    while (watch.check_not_aborted()) watch.check();
   });
-  CHECK_FALSE(watch.check_settled(milliseconds(60'000)));
+  CHECK_FALSE(watch.wait_until_settled(milliseconds(60'000)));
   watchdog.join();
   CHECK(device.aborts == 1);
 }

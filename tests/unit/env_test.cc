@@ -23,4 +23,19 @@ TEST_CASE("get_or() returns the fallback for an empty variable, which is still s
   CHECK_FALSE(env.has("B"));
 }
 
+TEST_CASE("a change of a copy leaves the original as it is, and the other way round") {
+  Env original({{"A", "1"}, {"B", "2"}});
+  Env set = original, unset = original, matching = original;
+  set.set("A", "3");
+  unset.unset("B");
+  matching.remove_matching({"*"}, {});
+  CHECK(original.entries() == std::vector<std::string>{"A=1", "B=2"});
+  CHECK(set.entries() == std::vector<std::string>{"A=3", "B=2"});
+  CHECK(unset.entries() == std::vector<std::string>{"A=1"});
+  CHECK(matching.entries().empty());
+  const Env copy = original;
+  original.set("C", "4");
+  CHECK_FALSE(copy.has("C"));
+}
+
 }  // namespace dlrun

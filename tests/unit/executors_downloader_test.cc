@@ -335,7 +335,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a server without ranges gets as many requests for the whole file as another gets for the "
+    "a server that ignores ranges gets as many requests for the whole file as another for the "
     "rest") {
   const Scene scene;
   const std::string message = scene.refused(scene.of("short/f"), Errc::kIo);

@@ -2,15 +2,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 #include <thread>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "common/env.h"
+#include "common/files.h"
+#include "launcher/executors/detached.h"
 #include "launcher/executors/executor.h"
 #include "launcher/executors/foreground.h"
+#include "tests/temporary_directory.h"
 
 using namespace dlrun;
 
@@ -50,6 +56,52 @@ TEST_CASE("a signal to the caller reaches a foreground child as SIGTERM, and is 
   CHECK(end->first_signal == SIGINT);
 }
 
+TEST_CASE("a detached program writes into its log, and does nothing before it is released") {
+  const TemporaryDirectory folder;
+  const auto log = folder / "log";
+  Env env = Env::of_process();
+  env.set("WORD", "hello");
+  auto process = DetachedProcess::start({"sh", "-c", "echo $WORD; pwd; echo wrong >&2"}, env,
+                                        folder.path(), log);
+  REQUIRE(process.has_value());
+  CHECK(local_job_id(process->pid()).has_value());
+  CHECK(read_file(log, 1000).value_or("?").empty());
+  REQUIRE(process->release().has_value());
+  CHECK(::waitpid(process->pid(), nullptr, 0) == process->pid());
+  CHECK(read_file(log, 1000).value_or("?") ==
+        fmt::format("hello\n{}\nwrong\n", folder.path().string()));
+}
+
+TEST_CASE("a detached program that is never released ends without running") {
+  const TemporaryDirectory folder;
+  pid_t pid = -1;
+  {
+    auto process = DetachedProcess::start({"sh", "-c", "touch ran"}, Env::of_process(),
+                                          folder.path(), folder / "log");
+    REQUIRE(process.has_value());
+    pid = process->pid();
+  }
+  int status = 0;
+  CHECK(::waitpid(pid, &status, 0) == pid);
+  CHECK(WEXITSTATUS(status) == 143);
+  CHECK_FALSE(std::filesystem::exists(folder / "ran"));
+  CHECK_FALSE(
+      DetachedProcess::start({"/no/such/program"}, Env::of_process(), folder.path(), folder / "log")
+          .has_value());
+}
+
+TEST_CASE("the release of a detached program that was killed is an error") {
+  const TemporaryDirectory folder;
+  auto process = DetachedProcess::start({"sh", "-c", "touch ran"}, Env::of_process(), folder.path(),
+                                        folder / "log");
+  REQUIRE(process.has_value());
+  REQUIRE(::kill(process->pid(), SIGKILL) == 0);
+  REQUIRE(::waitpid(process->pid(), nullptr, 0) == process->pid());
+  const auto released = process->release();
+  REQUIRE_FALSE(released.has_value());
+  CHECK(released.error().code == Errc::kIo);
+}
+
 TEST_CASE("a missing program is an error before anything is started") {
   const auto child =
       ForegroundProcess::start({"no-such-program"}, Env::of_process(), "", OnSignal::kTermOnly);
@@ -70,8 +122,8 @@ JobId local_job(const ForegroundProcess& child) {
   return {std::string(kLocalCluster), local_job_id(child.pid()).value()};
 }
 
-/// Waits until the child has called exec(). Before that, /proc shows this process's environment
-/// for it.
+/// Waits until the child has called exec(). Before that, /proc shows this process's environment as
+/// the child's.
 void wait_for_program(const ForegroundProcess& child) {
   const auto file = "/proc/" + std::to_string(child.pid()) + "/environ";
   std::string text;

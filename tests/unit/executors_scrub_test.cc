@@ -39,6 +39,10 @@ TEST_CASE("scrubbing removes an outer job's and other launchers' variables") {
                            "DLRUN_JOB",
                            "LOCAL_WORLD_SIZE",
                            "DLRUN_STORE",
+                           "DLRUN_COMPONENT",
+                           "DLRUN_COMPONENT_SERVER_ADDR",
+                           "DLRUN_HELD_PORT",
+                           "DLRUN_HIDES_GPUS",
                            "NODE_RANK"}) {
     env.set(name, "outer");
   }
@@ -78,7 +82,8 @@ TEST_CASE("scrubbing removes every shared variable that ENVIRONMENT.md lists") {
   for (auto at = page->find(kPrefix); at != std::string::npos; at = page->find(kPrefix, at + 1)) {
     const std::string name = page->substr(at, page->find_first_not_of(kLetters, at) - at);
     const bool is_the_users = name == "DLRUN_RUNS" || name == "DLRUN_SITE" ||
-                              name == "DLRUN_CONFIG" || name == "DLRUN_LOG";
+                              name == "DLRUN_CONFIG" || name == "DLRUN_LOG" ||
+                              name == "DLRUN_SBCAST_NODES";
     if (name != kPrefix && !is_the_users) env.set(name, "outer");
   }
   REQUIRE(env.values().size() > 10);

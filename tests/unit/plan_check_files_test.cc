@@ -34,9 +34,9 @@ TEST_CASE("a missing script is reported before the job is queued") {
   CHECK(has(of("python, -u, train.py, --epochs, 12"), missing));
   CHECK(has(of("bash, ./train.py"), missing));
   CHECK(has(of("python, ../train.py", "slurm: {chdir: src}"), missing));
-  CHECK(has(of("python, ../train.py", "slurm: {chdir: src}"),
-            "slurm.chdir: the folder, in which the job starts, '" + (folder / "src").string() +
-                "' does not exist here"));
+  CHECK(
+      has(of("python, ../train.py", "slurm: {chdir: src}"),
+          "slurm.chdir: the start folder '" + (folder / "src").string() + "' does not exist here"));
   CHECK(of("python, -m, package, train.py").empty());
   CHECK(of("python, -c, 'exec(open(\"x.py\"))'").empty());
   CHECK(of("train, --config, a.yaml").empty());
@@ -121,6 +121,21 @@ TEST_CASE("missing mounts, images, environments and programs are reported, each 
                   "mounts"));
   CHECK(has(found(folder, "resources: {time: 1m}\nlaunch: {command: [/no/such/program]}"),
             "the program '/no/such/program'"));
+}
+
+TEST_CASE("a missing source of stage is an error at its line, unless dlrun fetches the file") {
+  TemporaryDirectory folder;
+  const std::string job = "resources: {time: 1m}\nlaunch: {command: [x]}\n";
+  const std::string stage = "stage:\n  - {from: ./data/a.tar, to: $TMPDIR/a, unpack: true}\n";
+  CHECK(has(found(folder, job + stage), "exp.yaml:4:5: error: stage[0]: the source '" +
+                                            (folder / "data/a.tar").string() +
+                                            "' does not exist here"));
+  const std::string download =
+      "download: {path: ./data, files: [{url: \"https://h.org/a.tar\", sha256: " +
+      std::string(64, 'a') + "}]}\n";
+  CHECK(found(folder, job + stage + download).empty());
+  std::filesystem::create_directories(folder / "data/a.tar");
+  CHECK(has(found(folder, job + stage), "is a folder, not an archive"));
 }
 
 }  // namespace

@@ -91,8 +91,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "NVIDIA_DRIVER_CAPABILITIES comes from the user, the image file or a default, and a job "
-    "without GPUs has no GPUs inside") {
+    "NVIDIA_DRIVER_CAPABILITIES comes from the user, the image file or a default, and the "
+    "container of a job without GPUs sees none") {
   for (const char* runtime : {"pyxis", "enroot"}) {
     CAPTURE(runtime);
     const auto text = [&](const std::string& resources, const char* image) {

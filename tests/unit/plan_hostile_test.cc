@@ -262,6 +262,70 @@ TEST_CASE(
   CHECK_FALSE(fs::exists(canary));
 }
 
+/// Returns a template of the rank agent that expands to text.
+std::string as_template(const std::string& text) {
+  std::string result;
+  for (const char c : text) result += c == '{' || c == '}' ? std::string(2, c) : std::string(1, c);
+  return result;
+}
+
+TEST_CASE("hostile strings arrive byte for byte in the command and the variables of a component") {
+  const Folder folder;
+  const fs::path canary = folder.path / "canary";
+  auto strings = hostile_strings(canary.string());
+  std::erase(strings, ":");  // refused, because srun uses it as a separator
+
+  std::string text =
+      "resources: {time: 1m, cpus_per_task: 1}\ncomponents:\n  - name: first\n    launch:\n"
+      "      command:\n        - prog\n";
+  for (const std::string& string : strings) text += "        - " + yaml_string(string) + "\n";
+  text += "    vars:\n";
+  for (std::size_t i = 0; i < strings.size(); ++i)
+    text += fmt::format("      V{}: {}\n", i, yaml_string(strings[i]));
+  text += "  - {name: second, launch: {command: [last]}}\n";
+
+  LoadRequest request;
+  request.file = "hostile.yaml";
+  request.text = text;
+  request.current_dir = folder.path;
+  const auto loaded = load_spec(request);
+  if (!loaded) FAIL(format_diagnostics(loaded.error()));
+  PlanInputs inputs;
+  inputs.runs_dir = folder.path / "runs 'x'";
+  inputs.agent_path = recording_agent(folder);
+  const auto plan = make_plan(*loaded, inputs);
+  if (!plan) FAIL(format_diagnostics(plan.error()));
+  const auto script = render_script(*plan);
+  REQUIRE(script.has_value());
+  std::ofstream(folder.path / "job.sh", std::ios::binary) << *script;
+
+  Command command;
+  command.argv = {"bash", (folder.path / "job.sh").string()};
+  command.env = Env::of_process();
+  command.directory = folder.path.string();
+  const auto ran = run_command(command);
+  REQUIRE(ran.has_value());
+  INFO(ran->err);
+  REQUIRE(ran->exit_code == 0);
+
+  const std::string argv_text = slurp(folder.path / "argv");
+  const auto argv = split(argv_text, '\0');  // the last part is empty
+  const auto next = std::find(argv.begin(), argv.end(), "+++");
+  REQUIRE(next != argv.end());
+  CHECK(std::find(next + 1, argv.end(), "+++") == argv.end());
+  REQUIRE(static_cast<std::size_t>(next - argv.begin()) > strings.size() + 1);
+  const auto first = next - static_cast<std::ptrdiff_t>(strings.size());
+  CHECK(*(first - 1) == "prog");
+  for (std::size_t i = 0; i < strings.size(); ++i) {
+    INFO(printable(strings[i].substr(0, 80)));
+    CHECK(first[static_cast<std::ptrdiff_t>(i)] == strings[i]);
+    const std::string variable = fmt::format("V{}={}", i, as_template(strings[i]));
+    CHECK(std::find(argv.begin(), next, variable) != next);
+  }
+  CHECK(argv[argv.size() - 2] == "last");
+  CHECK_FALSE(fs::exists(canary));
+}
+
 TEST_CASE("a hostile string in any other key is refused or stays inside its own directive") {
   const Folder folder;
   const std::string canary = (folder.path / "canary").string();
@@ -282,12 +346,21 @@ TEST_CASE("a hostile string in any other key is refused or stays inside its own 
                                       "resources.signal",
                                       "resources.clusters",
                                       "slurm.mail-user",
+                                      "hetjob",
+                                      "components",
                                       "launch.mpi",
                                       "launch.cpu_bind",
                                       "launch.gpu_bind",
                                       "launch.srun.network",
+                                      "track.wandb.project",
                                       "environment.venv",
-                                      "environment.conda.name"};
+                                      "environment.conda.name",
+                                      "environment.uv.project",
+                                      "environment.pixi.project",
+                                      "environment.spack",
+                                      "environment.eessi",
+                                      "environment.uenv.images",
+                                      "download.path"};
   std::size_t rendered = 0;
   std::string prologue_free;
   for (const std::string& key : keys) {

@@ -1,5 +1,5 @@
-// Runs the environment part of the script in bash, with fakes of the parts of a cluster: a module
-// system's start file, conda, a virtual environment. Each fake records how it was called.
+// Runs the environment part of the script in bash, with fakes of the tools of a cluster: a module
+// system's start file, conda, Spack, pixi, virtual environments. Each fake records its calls.
 
 #include <unistd.h>
 
@@ -115,6 +115,55 @@ TEST_CASE("without conda the job ends and says so") {
   CHECK(ran.exit_code != 0);
   CHECK_FALSE(has(ran.out, "lead"));
   CHECK(has(ran.err, "conda"));
+}
+
+TEST_CASE(
+    "the script activates the newest environment of a uv project, and `uv run` does not change "
+    "it") {
+  const Machine machine;
+  REQUIRE(make_private_directories(machine.path(".dlrun/uv/v1/bin")).has_value());
+  machine.write(".dlrun/uv/v1/bin/activate", "export VIRTUAL_ENV=v1\n");
+  fs::create_directory_symlink("v1", machine.path(".dlrun/uv/current"));
+  const auto ran =
+      machine.run("  uv: .\n  setup: export X=$UV_NO_SYNC Y=$${UV_PROJECT_ENVIRONMENT##*/}\n");
+  CHECK(ran.out == "lead prefix= venv=v1 x=1 y=v1\n");
+}
+
+TEST_CASE("a uv project without an environment ends the job before the ranks start") {
+  const Machine machine;
+  const auto ran = machine.run("  uv: .\n");
+  CHECK(ran.exit_code == 1);
+  CHECK_FALSE(has(ran.out, "lead"));
+  CHECK(has(ran.err, machine.path(".dlrun/uv/current") + "; 'dlrun submit' builds it"));
+}
+
+TEST_CASE("Spack is activated before uv, so that Spack can bring Python, and pixi by its hook") {
+  const Machine machine;
+  REQUIRE(make_private_directories(machine.path(".dlrun/uv/v1/bin")).has_value());
+  machine.write(".dlrun/uv/v1/bin/activate", "echo uv; export VIRTUAL_ENV=v1\n");
+  fs::create_directory_symlink("v1", machine.path(".dlrun/uv/current"));
+  machine.write("bin/spack", "#!/bin/bash\necho \"echo spack $*; export X=stack;\"\n");
+  machine.write("bin/pixi", "#!/bin/bash\necho \"echo pixi $*; export CONDA_PREFIX=$PWD/p\"\n");
+  for (const char* program : {"bin/spack", "bin/pixi"})
+    fs::permissions(machine.path(program), fs::perms::owner_all);
+  CHECK(machine.run("  spack: training\n  uv: .\n").out ==
+        "spack env activate --sh training\nuv\nlead prefix= venv=v1 x=stack y=\n");
+  CHECK(machine.run("  spack: ./stack\n").out == "spack env activate --sh --dir " +
+                                                     machine.path("stack") +
+                                                     "\nlead prefix= venv= x=stack y=\n");
+  CHECK(machine.run("  pixi: {project: bin, environment: cuda}\n").out ==
+        "pixi shell-hook --frozen --no-install --shell bash --environment cuda\nlead prefix=" +
+            machine.path("bin/p") + " venv= x= y=\n");
+}
+
+TEST_CASE("a tool that fails to activate its environment ends the job before the ranks start") {
+  const Machine machine;
+  machine.write("bin/pixi", "#!/bin/bash\necho 'not installed' >&2; exit 3\n");
+  fs::permissions(machine.path("bin/pixi"), fs::perms::owner_all);
+  const auto ran = machine.run("  pixi: bin\n");
+  CHECK(ran.exit_code == 3);
+  CHECK(has(ran.err, "not installed"));
+  CHECK_FALSE(has(ran.out, "lead"));
 }
 
 TEST_CASE(

@@ -407,7 +407,9 @@ TEST_CASE(
   CHECK_FALSE(requested_by("#SBATCH -n 6 --gpus-per-node=2").gpus.has_value());
   CHECK_FALSE(requested_by("#SBATCH -N 2-4 --gpus-per-node=2").gpus.has_value());
   CHECK_FALSE(requested_by("#SBATCH --array=0-9 -G 1 -t 1").gpus.has_value());
-  CHECK_FALSE(requested_by("#SBATCH -G 1 -t 1\n#SBATCH hetjob\n#SBATCH -G 2").gpus.has_value());
+  const Requested parts = requested_by(
+      "#SBATCH -G 1 -t 1 -c2\n#SBATCH hetjob\n#SBATCH -G 2 -N 3 -c 4\nsrun y\n#SBATCH -N 9");
+  CHECK((parts.gpus == 3 && parts.nodes == 4 && parts.cpus == 14 && parts.time_seconds == 60));
   CHECK_FALSE(requested_by("#SBATCH -N 99999999999999 -c 99999999999999").cpus.has_value());
 }
 

@@ -159,7 +159,7 @@ class Relay : public RelayEvents {
     near.open(std::move(pair.theirs), port);
     return pair;
   }
-  /// Lets both ends move bytes, so many rounds.
+  /// Lets both ends move bytes for this number of rounds.
   void settle(int rounds = 60) {
     for (int i = 0; i < rounds; ++i) {
       REQUIRE(near.run_once({}, milliseconds(0)).value_or(true));

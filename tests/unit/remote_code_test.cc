@@ -58,14 +58,14 @@ struct Repository {
     CAPTURE(ended->err);
     REQUIRE(ended->exit_code == 0);
   }
-  Result<CodeCopy> prepare(const std::string& spec = "exp.yaml") {
+  Result<CodeToCopy> prepare(const std::string& spec = "exp.yaml") {
     return prepare_code(host, top, spec, env);
   }
 };
 
 }  // namespace
 
-TEST_CASE("a mirror's lock: a second holder is refused, and names leave no root") {
+TEST_CASE("a mirror's lock refuses a second holder, and names that leave the root") {
   TemporaryDirectory folder;
   {
     const auto lock = MirrorLock::take(folder.path(), "code-1");
@@ -93,7 +93,7 @@ TEST_CASE("a copy that others can write, or that is a link, is refused") {
   CHECK_FALSE(MirrorLock::take(folder.path(), "code-3"));
 }
 
-TEST_CASE("a host's answer about the mirror that is garbage is refused") {
+TEST_CASE("a malformed answer of a host about its mirror is refused") {
   CHECK(parse_mirror_answer(mirror_answer("/a", {"/", "/no/such"}, false))->missing ==
         std::vector<std::string>{"/no/such"});
   CHECK_FALSE(parse_mirror_answer(mirror_answer("/a", {}, false))->is_current);
@@ -117,7 +117,7 @@ TEST_CASE("a copy is current until a file differs in a way that rsync notices, o
     for (const char* one : {"src", "src/deep"}) REQUIRE(::chmod((top / one).c_str(), 0755) == 0);
   }
   const std::string state = state_of_files(here, names);
-  CHECK_FALSE(is_current(folder.path(), "code-1", state));  // no list is known
+  CHECK_FALSE(is_current(folder.path(), "code-1", state));  // the host has no list of files yet
   REQUIRE(keep_file_list(folder.path(), "code-1", joined_names(names)));
   CHECK(is_current(folder.path(), "code-1", state));
   CHECK_FALSE(is_current(folder.path(), "code-1", ""));
@@ -144,7 +144,7 @@ TEST_CASE("a copy is current until a file differs in a way that rsync notices, o
     return [path, wanted] { REQUIRE(::chmod(path.c_str(), wanted) == 0); };
   };
   CHECK(differs_after(rewrite("false"), rewrite("true")));
-  CHECK(differs_after([&] { write(file, "eurt"); }, rewrite("true")));  // another time of change
+  CHECK(differs_after([&] { write(file, "eurt"); }, rewrite("true")));  // a new modification time
   CHECK(differs_after(mode(file, 0755), mode(file, 0600)));
   CHECK(differs_after(mode(deep, 0700), mode(deep, 0755)));
   CHECK(differs_after([&] { write(there / "gone", ""); },
@@ -162,7 +162,8 @@ TEST_CASE("a copy is current until a file differs in a way that rsync notices, o
   CHECK_FALSE(is_current(folder.path(), "code-1", state));
 }
 
-TEST_CASE("the code: git's list with submodules and `also`, and without `exclude`") {
+TEST_CASE(
+    "the code has the files of git's list, of submodules and of `also`, not those of `exclude`") {
   Repository code;
   write(code.top / ".gitignore", "*.log\ndata/\n");
   write(code.top / "new file\nof two lines", "x");
@@ -183,7 +184,7 @@ TEST_CASE("the code: git's list with submodules and `also`, and without `exclude
                                                          "new file\nof two lines"});
 }
 
-TEST_CASE("the code: where the command starts, and how it names the spec") {
+TEST_CASE("the code: the command starts in the current folder if that is in the code") {
   Repository code;
   write(code.top / "runs/deep/b.yaml", "name: b\n");
   const auto from_top = prepare_code(code.host, code.top, "runs/deep/b.yaml", code.env);
@@ -216,12 +217,16 @@ TEST_CASE("code larger than sync.max is refused with its largest files") {
 TEST_CASE("paths of a spec that are wrong on a host are refused by key, with their places") {
   Repository code;
   write(code.top / "exp.yaml", fmt::format("base: ../common.yaml\n"
-                                           "environment: {{venv: {}/venv}}\n"
-                                           "container: {{image: ../image.sqsh}}\n",
+                                           "environment: {{venv: {0}/venv, pixi: {0}/pixi}}\n"
+                                           "container: {{image: ../image.sqsh}}\n"
+                                           "stage: [{{from: {0}/data, to: $TMPDIR/data}}]\n",
                                            code.top.string()));
   const auto text = error_text(code.prepare());
   CHECK(text.find("[1:7] base: '../common.yaml' leaves the tree") != std::string::npos);
-  CHECK(text.find("environment.venv") != std::string::npos);
+  for (const char* key : {"environment.venv", "environment.pixi", "stage.from"}) {
+    CAPTURE(key);
+    CHECK(text.find(fmt::format("{}: '{}/", key, code.top.string())) != std::string::npos);
+  }
   CHECK(text.find("is a path of this machine") != std::string::npos);
   CHECK(text.find("[3:20] container.image") != std::string::npos);
 }

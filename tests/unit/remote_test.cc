@@ -43,7 +43,8 @@ struct HostFolder {
 
 }  // namespace
 
-TEST_CASE("a request of every byte but NUL is one word of plain characters, and comes back whole") {
+TEST_CASE(
+    "a request becomes one word of letters, digits, - and _, and can be read back unchanged") {
   RemoteRequest request;
   request.mode = RemoteMode::kMirror;
   request.nonce = kNonce;
@@ -89,7 +90,7 @@ TEST_CASE("a word that is no request is refused") {
   }
 }
 
-TEST_CASE("base64url: all lengths come back, and other characters are refused") {
+TEST_CASE("base64url: bytes of any length can be read back, and other characters are refused") {
   std::string bytes;
   for (int length = 0; length < 70; ++length) {
     CHECK(from_base64url(base64url(bytes)) == bytes);
@@ -125,7 +126,7 @@ TEST_CASE("more than a mebibyte before the marker is an error") {
   CHECK(error_text(passed).find(".bashrc") != std::string::npos);
 }
 
-TEST_CASE("frames come out whole, wherever the pieces end") {
+TEST_CASE("frames are read whole from pieces of any size, and a wrong or a huge frame is refused") {
   std::string stream;
   stream += encode({Frame::Kind::kInput, "some\nbytes"});
   stream += encode({Frame::Kind::kSignal, "2"});
@@ -154,7 +155,7 @@ TEST_CASE("frames come out whole, wherever the pieces end") {
   CHECK_FALSE(huge.next());
 }
 
-TEST_CASE("a host's file: defaults, and all keys") {
+TEST_CASE("a host's file can set every key, and a missing key has its default") {
   HostFolder folder;
   const auto plain = folder.read("");
   REQUIRE(plain);
@@ -253,7 +254,7 @@ TEST_CASE("ssh: the socket's path is short, and differs between aliases that beg
   CHECK_FALSE(first->is_open());
 }
 
-TEST_CASE("ssh: a folder of another user, or one that others can enter, gives way to ~/.cache") {
+TEST_CASE("ssh: the socket is in ~/.cache if others can enter the usual folder") {
   TemporaryDirectory home, shared;
   Env env;
   env.set("HOME", home.path().string());
@@ -422,7 +423,7 @@ TEST_CASE("a submission without an answer keeps its token, for the same command 
   CHECK(open_submissions(env, "far").empty());
 }
 
-TEST_CASE("a token keeps its run, and a token is 32 hexadecimal digits") {
+TEST_CASE("the run of a token is remembered, and a token has 32 hexadecimal digits") {
   TemporaryDirectory folder;
   Env env;
   env.set("XDG_STATE_HOME", folder.path().string());

@@ -38,6 +38,11 @@ std::vector<Line> lines() {
       {events::Joined{.ranks = 8, .hosts = "n[1-2]", .seconds = 0.25},
        R"("ranks":8,"hosts":"n[1-2]","seconds":0.25)"},
       {events::Checked{.ranks = 8, .seconds = 50}, R"("ranks":8,"seconds":50.0)"},
+      {events::Staging{.nodes = 4}, R"("nodes":4)"},
+      {events::Staged{.nodes = 4, .files = 12, .bytes = 4096, .seconds = 1.5},
+       R"("nodes":4,"files":12,"bytes":4096,"seconds":1.5)"},
+      {events::OutputsCopied{.nodes = 2, .files = 3, .bytes = 10, .seconds = 0.5},
+       R"("nodes":2,"files":3,"bytes":10,"seconds":0.5)"},
       {events::Missing{.ranks = {2, 4}, .seconds = 600}, R"("ranks":[2,4],"seconds":600.0)"},
       {events::Progress{.step = 7, .steps = 9, .loss = 2, .work_ms = 3.5},
        R"("step":7,"steps":9,"loss":2,"work_ms":3.5)"},
@@ -80,11 +85,25 @@ std::vector<Line> lines() {
        R"("code":137,"reason":"rank_failed","cause":"node_failure","first_failed":{"rank":3,)"
        R"("host":"n2","code":137,"signal":"SIGKILL"},"silent":["n2"],"lost_nodes":["n2"],)"
        R"("seconds":2.0)"},
+      {events::Components{
+           .components =
+               {{.name = "server", .role = "service", .nodes = 1, .ranks = 1},
+                {.name = "trainer", .role = "main", .nodes = 2, .ranks = 8, .after = {"server"}}}},
+       R"("components":[{"name":"server","role":"service","nodes":1,"ranks":1,"after":[]},)"
+       R"({"name":"trainer","role":"main","nodes":2,"ranks":8,"after":["server"]}])"},
+      {events::ComponentReady{.addr = "10.0.0.1:80", .seconds = 1.5},
+       R"("addr":"10.0.0.1:80","seconds":1.5)"},
+      {events::ComponentEnd{.end = {.code = 0, .reason = EndReason::kStopped, .seconds = 1.5}},
+       R"("code":0,"reason":"stopped","seconds":1.5)"},
+      {events::ComponentRestart{.code = 7, .left = 1}, R"("code":7,"left":1)"},
       {events::Restarting{.cause = Cause::kHang, .left = 2, .by = RestartedBy::kLead},
        R"("cause":"hang","left":2,"by":"lead")"},
       {events::Restarting{
            .cause = Cause::kTimeout, .left = 0, .by = RestartedBy::kSlurm, .exclude = {"n3"}},
        R"("cause":"timeout","left":0,"by":"slurm","exclude":["n3"])"},
+      {events::Restarting{
+           .cause = Cause::kOom, .left = 1, .by = RestartedBy::kSlurm, .memory_mib = 1536},
+       R"("cause":"oom","left":1,"by":"slurm","memory_mib":1536)"},
       {events::Ended{.state = EndState::kFailed, .code = 1, .message = "m"},
        R"("state":"failed","code":1,"message":"m")"},
       {events::Ended{.state = EndState::kCompleted, .message = "m", .requeued = true},
@@ -102,6 +121,23 @@ void check_words(int count) {
     ++named;
   }
   CHECK(named == count);
+}
+
+TEST_CASE("an event of a component names it after the attempt, and reads it back") {
+  const auto object = object_of({kTime, 1, events::Warning{.message = "m"}, "server"});
+  CHECK(object.dump() == R"({"t":"2026-11-21T12:00:00.000Z","event":"warning","attempt":1,)"
+                         R"("component":"server","message":"m"})");
+  CHECK(event_of(object).component == "server");
+}
+
+TEST_CASE("a name that is no component's name counts as none, because it becomes part of paths") {
+  for (const auto* name : {"../x", "a/b", "a b", "."}) {
+    auto object = object_of({kTime, 1, events::Warning{.message = "m"}});
+    object["component"] = name;
+    CHECK(event_of(object).component.empty());
+    CHECK(events::Components::of({{"components", {{{"name", name}, {"role", "main"}}}}})
+              .components.empty());
+  }
 }
 
 TEST_CASE("each event writes the same bytes as older versions, and can be read back") {
@@ -165,7 +201,7 @@ TEST_CASE(
 }
 
 TEST_CASE("every value of an enumeration in the record has a unique name") {
-  check_words<EndReason>(13);
+  check_words<EndReason>(15);
   check_words<Cause>(10);
   check_words<EndState>(4);
   check_words<SignalDecision>(3);

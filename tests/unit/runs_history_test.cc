@@ -39,13 +39,6 @@ std::string ranks_text(const std::string& rows) {
 
 }  // namespace
 
-TEST_CASE("timestamps are parsed to the millisecond") {
-  CHECK(seconds_of_utc("1970-01-01T00:01:00.250Z") == 60.25);
-  CHECK(seconds_of_utc("2026-11-21T12:30:00Z") == 1795264200);
-  CHECK_FALSE(seconds_of_utc("yesterday"));
-  CHECK_FALSE(seconds_of_utc(""));
-}
-
 TEST_CASE(
     "a history has attempts, curves, samples and events, and the same summary as sum_up_events()") {
   const std::string text =

@@ -376,7 +376,7 @@ TEST_CASE_FIXTURE(Fixture,
     LogReader reader(log, status.facts);
     const auto text = reader.read_more();
     CHECK(text.has_value() == is_shown);
-    if (!is_shown) CHECK(text.error().message.find("it is not shown") != std::string::npos);
+    if (!is_shown) CHECK(text.error().message.find("the file is not shown") != std::string::npos);
   }
   // A rank's log that is a link to the caller's file is not shown either.
   put(run / "events.jsonl",

@@ -122,6 +122,77 @@ TEST_CASE("the record of a restarted run has the causes of its restarts and the 
   CHECK(record.restarts[0].left == 2);
 }
 
+namespace {
+
+/// Returns an event of a component, or of the whole run if component is empty.
+std::string component_line(const char* event, const char* component, Json fields) {
+  Json object{{"t", "2026-11-21T12:00:02.000Z"}, {"event", event}, {"attempt", 0}};
+  if (*component != '\0') object["component"] = component;
+  object.update(fields);
+  return line(object);
+}
+
+/// Returns the record of a server on n1 and a trainer on n2 and n3 until both run.
+std::string a_start_of_components() {
+  return component_line("components", "",
+                        {{"components",
+                          {{{"name", "server"}, {"role", "service"}, {"ranks", 1}},
+                           {{"name", "trainer"}, {"role", "main"}, {"ranks", 4}}}}}) +
+         component_line("started", "server", {{"ranks", 1}}) +
+         component_line("joined", "server", {{"ranks", 1}, {"hosts", "n1"}}) +
+         component_line("component_ready", "server", {{"addr", "10.0.0.1:80"}}) +
+         component_line("started", "trainer", {{"ranks", 4}}) +
+         component_line("joined", "trainer", {{"ranks", 4}, {"hosts", "n[2-3]"}});
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a record with components has the state of each one, and the progress of the first main") {
+  const auto record =
+      sum_up_events(a_start_of_components() + component_line("progress", "trainer", {{"step", 5}}) +
+                    component_line("progress", "server", {{"step", 99}}));
+  REQUIRE(record.components.size() == 2);
+  CHECK(record.components[0].state == "ready");
+  CHECK(record.components[0].addr == "10.0.0.1:80");
+  CHECK(record.components[1].state == "joined");
+  CHECK(record.leading == "trainer");
+  CHECK(record.ranks == 5);
+  CHECK(record.hosts == "n[1-3]");
+  CHECK(record.joined);
+  REQUIRE(record.progress);
+  CHECK(record.progress->step == 5);
+}
+
+TEST_CASE("the failed rank of a record is named with its component") {
+  const auto record = sum_up_events(
+      a_start_of_components() +
+      component_line("rank_failed", "trainer", {{"rank", 2}, {"host", "n3"}, {"code", 7}}) +
+      component_line("component_end", "trainer", {{"code", 7}, {"reason", "rank_failed"}}) +
+      component_line("component_end", "server", {{"code", 0}, {"reason", "stopped"}}) +
+      component_line("attempt_end", "trainer",
+                     {{"code", 7},
+                      {"reason", "rank_failed"},
+                      {"first_failed", {{"rank", 2}, {"host", "n3"}, {"code", 7}}}}));
+  REQUIRE(record.first_failed);
+  CHECK(record.first_failed->component == "trainer");
+  CHECK(record.first_failed->rank == 2);
+  CHECK(record.components[0].state == "stopped");
+  CHECK(record.components[1].state == "failed");
+  CHECK(record.components[1].code == 7);
+}
+
+TEST_CASE("a component that starts again is not the failure of the run") {
+  const auto record = sum_up_events(
+      a_start_of_components() +
+      component_line("rank_failed", "server", {{"rank", 0}, {"code", 137}}) +
+      component_line("component_end", "server", {{"code", 137}, {"reason", "rank_failed"}}) +
+      component_line("component_restart", "server", {{"code", 137}, {"left", 0}}));
+  CHECK_FALSE(record.first_failed);
+  CHECK(record.components[0].state == "restarting");
+  CHECK(record.components[0].restarts == 1);
+}
+
 TEST_CASE("late events of an earlier attempt change nothing") {
   const auto record =
       sum_up_events(a_start() + line({{"event", "claimed"}, {"attempt", 1}, {"job", "42"}}) +

@@ -101,3 +101,10 @@ TEST_CASE_FIXTURE(Tree,
   CHECK(snapshot.error().message.find("data.bin, 300 MiB") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(run / "code"));
 }
+
+TEST_CASE_FIXTURE(Tree, "a snapshot without git leaves out the environments that dlrun has built") {
+  write(".dlrun/uv/0123456789abcdef-01234567/bin/python", "no");
+  REQUIRE(take("").has_value());
+  CHECK(has("lib.py"));
+  CHECK_FALSE(has(".dlrun"));
+}

@@ -59,8 +59,14 @@ TEST_CASE("without an end in the record the run's state is Slurm's") {
   facts.report->reason = "Resources";
   CHECK(assess(facts).state == RunState::kPending);
   CHECK(assess(facts).detail == "Resources");
+  facts.report->reason = "Dependency";
+  CHECK(assess(facts).detail == "Dependency");
+  facts.submission->argv = {"sbatch", "--dependency=afterok:12", "job.sh"};
+  CHECK(assess(facts).detail == "Dependency: it waits for afterok:12");
   facts.report = report(JobPhase::kRunning, "RUNNING");
   CHECK(assess(facts).state == RunState::kRunning);
+  facts.report = report(JobPhase::kRunning, "COMPLETING");
+  CHECK(assess(facts).detail == "its processes have ended or are being ended (COMPLETING)");
   facts.report = report(JobPhase::kEnded, "TIMEOUT");
   CHECK(assess(facts).state == RunState::kTimeout);
   CHECK(assess(facts).detail.find("time limit") != std::string::npos);
@@ -86,6 +92,21 @@ TEST_CASE("while nodes are checked, status says so") {
                          started,
                          {{"event", "joined"}, {"attempt", 0}, {"ranks", 2}},
                          {{"event", "checked"}, {"attempt", 0}}});
+  CHECK(assess(facts).detail.empty());
+}
+
+TEST_CASE("while nodes copy their data, status says so") {
+  RunFacts facts = submitted();
+  facts.report = report(JobPhase::kRunning, "RUNNING");
+  const Json started = {{"event", "started"}, {"attempt", 0}, {"ranks", 0}};
+  const Json staging = {{"event", "staging"}, {"attempt", 0}, {"nodes", 2}};
+  facts.record = record({kClaimed, started, staging});
+  CHECK(assess(facts).detail == "staging: 2 nodes copy data before the programs start (stage)");
+  facts.record = record({kClaimed,
+                         started,
+                         staging,
+                         {{"event", "staged"}, {"attempt", 0}, {"nodes", 2}},
+                         {{"event", "joined"}, {"attempt", 0}, {"ranks", 2}}});
   CHECK(assess(facts).detail.empty());
 }
 
@@ -209,6 +230,19 @@ TEST_CASE("a failed rank is described with rank, host and signal or code") {
   failure.code = 2;
   failure.error = "no such file";
   CHECK(describe(failure) == "rank 3 on n2 ended with code 2 (no such file)");
+  failure.component = "server";
+  CHECK(describe(failure) == "component server: rank 3 on n2 ended with code 2 (no such file)");
+}
+
+TEST_CASE("the status of a running job names the components that are not ready") {
+  RunFacts facts = submitted();
+  facts.report = report(JobPhase::kRunning, "RUNNING");
+  facts.record.has_events = true;
+  facts.record.components = {{.name = "server", .role = "service", .state = "joined"},
+                             {.name = "trainer", .role = "main"}};
+  CHECK(assess(facts).detail == "component server is joined, component trainer is waiting");
+  for (auto& one : facts.record.components) one.state = "ready";
+  CHECK(assess(facts).detail.empty());
 }
 
 TEST_CASE("the status of a job whose dependency can never be satisfied names the dependency") {

@@ -63,22 +63,6 @@ TEST_CASE("every key has a help text, exactly one row, and a name that suggestio
   }
 }
 
-TEST_CASE("a key that is not supported yet is refused by name, in the file and in --set") {
-  for (const KeyRow& row : spec_keys()) {
-    if (row.is_supported()) continue;
-    INFO(row.path);
-    CHECK(has(refused(request(kMinimal, {std::string(row.path) + "=1"})), "is not supported yet"));
-    std::string text(kMinimal), closing;
-    std::string nested;
-    for (std::string_view name : split(row.path, '.')) {
-      nested += nested.empty() ? std::string(name) + ": " : "{" + std::string(name) + ": ";
-      if (nested.find('{') != std::string::npos) closing = "}";
-    }
-    if (row.path.starts_with("launch.")) text = "resources: {time: 1m}\n";
-    CHECK(has(refused(request(text + nested + "1" + closing + "\n")), "is not supported yet"));
-  }
-}
-
 TEST_CASE(
     "the error for an unknown key suggests the nearest key of its section, else a key of that name "
     "elsewhere") {

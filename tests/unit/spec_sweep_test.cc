@@ -129,13 +129,14 @@ TEST_CASE("keys that belong to the sweep as a whole cannot be swept") {
   const std::string text = errors_of(
       "sweep:\n  parameters:\n    name: [a, b]\n    site: [x]\n    sweep.random: [1]\n    "
       "after.ok: [[\"1\"]]\n"
-      "    resources.clusters: [x]\n    track.mlflow: [1]\n    train.lr: [1]\n    train.lr: [2]\n");
+      "    resources.clusters: [x]\n    track.tensorboard: [true]\n    train.lr: [1]\n    "
+      "train.lr: [2]\n");
   CHECK(has(text, "exp.yaml:3:5: error: sweep.parameters: 'name' cannot be swept"));
   CHECK(has(text, "exp.yaml:4:5: error: sweep.parameters: 'site' cannot be swept"));
   CHECK(has(text, "exp.yaml:5:5: error: sweep.parameters: a sweep cannot sweep over itself"));
   CHECK(has(text, "exp.yaml:6:5: error: sweep.parameters: 'after.ok' cannot be swept"));
   CHECK(has(text, "exp.yaml:7:5: error: sweep.parameters: 'resources.clusters' cannot be swept"));
-  CHECK(has(text, "exp.yaml:8:5: error: sweep.parameters: track.mlflow is not supported yet"));
+  CHECK(has(text, "exp.yaml:8:5: error: sweep.parameters: 'track.tensorboard' cannot be swept"));
   CHECK(has(
       text,
       "exp.yaml:10:5: error: 'sweep.parameters.train.lr' is given twice; the first is at line 9"));

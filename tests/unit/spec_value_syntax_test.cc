@@ -5,6 +5,16 @@
 namespace dlrun {
 namespace {
 
+TEST_CASE("the age of a run has a unit, which may be weeks") {
+  CHECK(parse_age("30d").value() == 30 * 24 * 3600);
+  CHECK(parse_age("12h").value() == 12 * 3600);
+  CHECK(parse_age("2w").value() == 14 * 24 * 3600);
+  for (const char* text : {"30", "", "w", "-1w", "+1w", "99999w", "d", "30 days", "-30d"}) {
+    INFO(text);
+    CHECK(parse_age(text).error().code == Errc::kUsage);
+  }
+}
+
 TEST_CASE("time limits in Slurm's forms and in dlrun's forms are parsed to seconds") {
   struct Case {
     const char* text;

@@ -73,6 +73,11 @@ TEST_CASE(
   starts("#SBATCH --export A=1,B\n" + agent, "2: --export=A=1,B cannot be given: ");
   starts("#SBATCH --export-f=env\n" + agent, "2: --export-file cannot be given: ");
   CHECK(refused("#SBATCH --export=ALL\n" + agent).empty());
+  // The parts of a heterogeneous job that dlrun rendered are the components of one run.
+  const std::string parts = "#SBATCH -N1\n#SBATCH hetjob\n#SBATCH -N2\n";
+  CHECK(refused(parts + "exec \"$dlrun_agent\" lead --name x \"${dlrun_component_a[@]}\" -- x\n")
+            .empty());
+  starts(parts + agent, "3: a heterogeneous job is several jobs");
   CHECK(refused("#SBATCH --export=A=1,all\n" + agent).empty());
   // Only the last --export counts.
   CHECK(refused("#SBATCH --export=NONE\n#SBATCH --export=ALL,A=1\n" + agent).empty());

@@ -95,7 +95,8 @@ TEST_CASE("the job gets a listed value as the spec spells it, and numbers may co
 }
 
 TEST_CASE("a search program inherits only its standard streams") {
-  const UniqueFd lock(::open("/dev/null", O_RDWR));  // as a lock that children are to inherit
+  const UniqueFd lock(
+      ::open("/dev/null", O_RDWR));  // stays open on exec, as a lock for children does
   REQUIRE(lock.is_open());
   const auto program = start_shell(
       fmt::format("read -r line; [[ -e /proc/$$/fd/{} ]] && echo open || echo closed", lock.get()));
@@ -110,7 +111,7 @@ TEST_CASE("a signal while the search program thinks ends the question") {
   CHECK(program->lines() == 0);
 }
 
-TEST_CASE("an inner Interrupt keeps the signal that the outer one has not seen") {
+TEST_CASE("a signal that an inner Interrupt sees is still seen by the outer one") {
   const Interrupt outer;
   REQUIRE(::raise(SIGTERM) == 0);
   {

@@ -137,7 +137,9 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(
-    Cluster, "a recorded spec is planned again only if it has dependencies, downloads or secrets") {
+    Cluster,
+    "a recorded spec is planned again only if it has dependencies, downloads, secrets or "
+    "environments that dlrun builds") {
   const auto planned = [&](const std::string& yaml, bool has_secrets) {
     std::ofstream(folder / "resolved.yaml") << yaml;
     const auto experiment = recorded_experiment(context, folder.path(), has_secrets);
@@ -150,6 +152,9 @@ TEST_CASE_FIXTURE(
   CHECK(planned(plain + "after:\n  ok: [\"12\"]\n", false));
   CHECK(planned(plain + "after: {ok: [\"12\"]}\n", false));
   CHECK(planned("after: {ok: [\"12\"]}\n" + plain, false));
+  CHECK(planned(plain + "environment:\n  uv:\n    project: /p\n", false));
+  CHECK(planned(plain + "environment:\n  eessi: \"2023.06\"\n", false));
+  CHECK_FALSE(planned(plain + "environment:\n  venv: /p\n", false));
   // This text only looks like the keys `download` and `after`.
   CHECK_FALSE(
       planned("name: x\nlaunch:\n  command: [\"true\"]\nenvironment:\n  setup: |\n"

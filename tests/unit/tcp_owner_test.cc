@@ -84,12 +84,13 @@ TEST_CASE("the owner of a connection is the user of the program that has accepte
   CHECK(find_tcp_owner(own, peer, kTitles + waiting + listener, "") == 7U);
   const std::string accepted = row("0100007F:1F90", "0100007F:9C40", "01", 8, 2);
   CHECK(find_tcp_owner(own, peer, kTitles + listener + accepted, "") == 8U);
-  // The other end of a connection of somebody else says nothing.
+  // Another client's connection to the same port is ignored.
   const std::string other = row("0100007F:1F90", "0100007F:9C41", "01", 9, 3);
   CHECK(find_tcp_owner(own, peer, kTitles + listener + other, "") == 7U);
 }
 
-TEST_CASE("the listener that gets a connection is the one with the most exact address") {
+TEST_CASE(
+    "of several listeners of a port, the one with the most exact address gets the connection") {
   const auto own = address_of("127.0.0.1", 40000), peer = address_of("127.0.0.1", 8080);
   const std::string exact = row("0100007F:1F90", kNone, "0A", 1, 1);
   const std::string any = row("00000000:1F90", kNone, "0A", 2, 1);
@@ -107,7 +108,9 @@ TEST_CASE("the listener that gets a connection is the one with the most exact ad
   CHECK_FALSE(find_tcp_owner(address_of("::1", 40000), address_of("::1", 8080), any, ""));
 }
 
-TEST_CASE("this machine's tables name the owner before and after the program accepts") {
+TEST_CASE(
+    "the owner is found in this machine's tables before and after the program accepts a "
+    "connection") {
   const UniqueFd listener = new_socket();
   const auto port = listen_here(listener.get());
   const UniqueFd client = connected_to(port);

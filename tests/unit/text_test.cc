@@ -85,4 +85,11 @@ TEST_CASE("timestamps are UTC with milliseconds") {
         "1970-01-01T00:00:01.000Z");
 }
 
+TEST_CASE("timestamps are parsed to the millisecond") {
+  CHECK(seconds_of_utc("1970-01-01T00:01:00.250Z") == 60.25);
+  CHECK(seconds_of_utc("2026-11-21T12:30:00Z") == 1795264200);
+  CHECK_FALSE(seconds_of_utc("yesterday"));
+  CHECK_FALSE(seconds_of_utc(""));
+}
+
 }  // namespace dlrun

@@ -5,6 +5,7 @@
 #include "common/files.h"
 #include "common/json_lines.h"
 #include "launcher/runs/index.h"
+#include "launcher/view/line_labels.h"
 #include "launcher/view/run_list.h"
 #include "launcher/view/run_log.h"
 #include "launcher/view/watch.h"
@@ -64,6 +65,113 @@ struct Notes final : WatchListener {
 };
 
 }  // namespace
+
+TEST_CASE("each line of a labelled log has the label, however the log is cut into pieces") {
+  const std::string log = "first\nsecond\r\n\n10%\r20%\r\nlast";
+  const std::string expected =
+      "rank 3: first\nrank 3: second\nrank 3: \nrank 3: 10%\nrank 3: 20%\nrank 3: last\n";
+  for (std::size_t size : {1U, 2U, 5U, 100U}) {
+    CAPTURE(size);
+    LineLabels labels(label_of_rank(3));
+    std::string shown;
+    for (std::size_t at = 0; at < log.size(); at += size)
+      shown += labels.pass(log.substr(at, size));
+    CHECK(shown + labels.finish() == expected);
+    CHECK(labels.finish().empty());
+  }
+  LineLabels none("");
+  CHECK(none.pass(log) == log);
+  LineLabels endless("x ");
+  CHECK(endless.pass(std::string(200'000, '.')).size() > 100'000);
+}
+
+TEST_CASE("a list of ranks has numbers and ranges") {
+  using Ranks = std::vector<std::int64_t>;
+  CHECK(parse_rank_list("2").value() == Ranks{2});
+  CHECK(parse_rank_list("5,0-2,1").value() == Ranks{0, 1, 2, 5});
+  CHECK_FALSE(parse_rank_list("all").value().has_value());
+  for (const char* text :
+       {"", "-1", "3-", "5-2", "a", "1,,2", "0-10000", "0-9223372036854775807"}) {
+    CAPTURE(text);
+    CHECK(parse_rank_list(text).error().code == Errc::kUsage);
+  }
+}
+
+TEST_CASE_FIXTURE(User, "the logs of several ranks are followed with labels") {
+  const auto run = add_ended("mnist-20260101-000000-00aa", "completed", "");
+  std::filesystem::create_directories(run.path / "logs" / "attempt-0");
+  write(run.path / "logs" / "attempt-0" / "rank-0000.log", "zero\n");
+  write(run.path / "logs" / "attempt-0" / "rank-0001.log", "one");
+  CHECK(ranks_with_log(run, std::nullopt, "").value() == std::vector<std::int64_t>{0, 1});
+  CHECK(ranks_with_log(run, 7, "").error().code == Errc::kNotFound);
+  RunInspector inspector(env);
+  const Interrupt interrupt;
+  Notes notes;
+  WatchOptions options;
+  options.ranks = {0, 1};
+  REQUIRE(watch_run(inspector, run, options, notes, interrupt).has_value());
+  CHECK(notes.log == "rank 0: zero\nrank 1: one\n");
+  notes.log.clear();
+  options.ranks = {1};
+  REQUIRE(watch_run(inspector, run, options, notes, interrupt).has_value());
+  CHECK(notes.log == "one");
+}
+
+TEST_CASE_FIXTURE(User, "the ranks of a component have logs of their own") {
+  const auto run = add_ended("mnist-20260101-000000-00aa", "completed", "");
+  std::filesystem::create_directories(run.path / "logs" / "attempt-0" / "server");
+  write(run.path / "logs" / "attempt-0" / "server" / "rank-0002.log", "two\n");
+  write(run.path / "components.json", "{}");
+  CHECK(ranks_with_log(run, std::nullopt, "server").value() == std::vector<std::int64_t>{2});
+  CHECK(ranks_with_log(run, std::nullopt, "trainer").error().code == Errc::kNotFound);
+  CHECK(ranks_with_log(run, std::nullopt, "").error().code == Errc::kUsage);
+}
+
+TEST_CASE_FIXTURE(User, "a list is filtered by name, state and time before it is limited") {
+  add_ended("mnist-20260101-000000-00aa", "completed", "");
+  add_ended("mnist-20260101-000000-00bb", "failed", "");
+  add_ended("mnist-20260101-000000-00cc", "completed", "");
+  const auto ids = [&](const ListRequest& request) {
+    const auto list = list_runs(env, KnownServers(), request);
+    REQUIRE(list.has_value());
+    std::vector<std::string> found;
+    for (const ListedRun& run : list->rows) found.push_back(run.id);
+    for (const auto& run : list->json) found.push_back(run["run"].get<std::string>());
+    return found;
+  };
+  const std::vector<std::string> failed{"mnist-20260101-000000-00bb"};
+  for (const bool wants_json : {false, true}) {
+    ListRequest request;
+    request.wants_json = wants_json;
+    request.states = "failed, timeout";
+    request.limit = 1;
+    // The newest run completed, so the limit must not be applied before the filter.
+    CHECK(ids(request) == failed);
+    request.states = "completed";
+    CHECK(ids(request) == std::vector<std::string>{"mnist-20260101-000000-00cc"});
+    CHECK(list_runs(env, KnownServers(), request)->hidden == 1);
+    request.limit = 0;
+    request.states.clear();
+    request.name = "mn*t";
+    CHECK(ids(request).size() == 3);
+    request.name = "mnis";
+    CHECK(ids(request).empty());
+    request.name = "mnist";
+    request.older_than = "1d";
+    CHECK(ids(request).size() == 3);
+    request.newer_than = "1d";
+    CHECK(ids(request).empty());
+  }
+  ListRequest wrong;
+  wrong.states = "dead";
+  const auto refused = list_runs(env, KnownServers(), wrong);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == Errc::kUsage);
+  CHECK(refused.error().message.find("the states are not_submitted") != std::string::npos);
+  wrong.states.clear();
+  wrong.newer_than = "7";
+  CHECK(list_runs(env, KnownServers(), wrong).error().message.starts_with("--newer-than: "));
+}
 
 TEST_CASE_FIXTURE(User,
                   "the list of runs has the newest ones up to its limit, and counts the others") {
@@ -134,11 +242,11 @@ TEST_CASE_FIXTURE(User, "following a run stops when the listener accepts no more
 TEST_CASE_FIXTURE(User, "the error about a missing log has the run's state") {
   const auto run = add_ended("a-1", "failed", "");
   RunInspector inspector(env);
-  const auto log = open_log(inspector, run, std::nullopt, std::nullopt);
+  const auto log = open_log(inspector, run, LogChoice{});
   REQUIRE_FALSE(log.has_value());
   CHECK(log.error().code == Errc::kNotFound);
   CHECK(log.error().message.find("there is no log; the run is failed") != std::string::npos);
-  const auto rank = open_log(inspector, run, 3, std::nullopt);
+  const auto rank = open_log(inspector, run, {3, std::nullopt, ""});
   REQUIRE_FALSE(rank.has_value());
   CHECK(rank.error().message.find("there is no log of this rank; the run is failed") !=
         std::string::npos);

@@ -38,6 +38,35 @@ inline constexpr KeyRow kProgramKeys[] = {
   {.path = "environment.venv", FIELD(environment.venv), .format = Format::kPath,
    .help = "The job activates this Python virtual environment.",
    .example = "./venv"},
+  {.path = "environment.uv.project", FIELD(environment.uv_project), .format = Format::kPath,
+   .help = "The job activates the environment of this uv project, a folder with pyproject.toml. "
+           "`dlrun submit` builds the environment from uv.lock before it queues the job, once for "
+           "each uv.lock. `uv: .` is short for this key.",
+   .example = "."},
+  {.path = "environment.pixi.project", FIELD(environment.pixi_project), .format = Format::kPath,
+   .help = "The job activates an environment of this pixi project, a folder with pixi.toml or "
+           "pyproject.toml. `dlrun submit` installs the environment from pixi.lock before it "
+           "queues the job. `pixi: .` is short for this key.",
+   .example = "."},
+  {.path = "environment.pixi.environment", FIELD(environment.pixi_environment),
+   .format = Format::kSlug,
+   .help = "The job activates this environment of the pixi project.",
+   .fallback = "default", .example = "cuda"},
+  {.path = "environment.spack", FIELD(environment.spack), .format = Format::kMaybePath,
+   .help = "The job activates this Spack environment: a name or a folder. `dlrun submit` "
+           "concretizes and installs the environment before it queues the job.",
+   .example = "training"},
+  {.path = "environment.uenv.images", FIELD(environment.uenv_images), .option = sbatch("--uenv"),
+   .help = "Slurm's uenv plugin mounts these images on every node. `dlrun submit` pulls missing "
+           "images before it queues the job. `uenv: [...]` is short for this key.",
+   .example = "[\"prgenv-gnu/24.11:v1\"]"},
+  {.path = "environment.uenv.views", FIELD(environment.uenv_views), .option = sbatch("--view"),
+   .help = "The job activates these views of the uenv images.",
+   .example = "[default]"},
+  {.path = "environment.eessi", FIELD(environment.eessi), .format = Format::kSlug,
+   .help = "The job uses this version of EESSI, the software in /cvmfs/software.eessi.io. "
+           "environment.modules.load can then name modules of EESSI.",
+   .example = "\"2023.06\""},
   {.path = "environment.vars", FIELD(environment.vars), .format = Format::kLines,
    .help = "The job has these variables. Every value arrives unchanged, byte for byte.",
    .example = "{OMP_NUM_THREADS: 4}"},
@@ -107,8 +136,8 @@ inline constexpr KeyRow kProgramKeys[] = {
 
   {.path = "launch.preset", FIELD(launch.preset), .format = Format::kSlug,
    .help = "The preset starts the program in the way that its framework expects: trainer, torch, "
-           "torchrun, accelerate, deepspeed, lightning, horovod, tensorflow, jax, mpi, plain, or a "
-           "file in your presets folder.",
+           "torchrun, accelerate, deepspeed, lightning, horovod, tensorflow, jax, mpi, ray, vllm, "
+           "plain, or a file in your presets folder.",
    .fallback = "plain; trainer if there is no command", .example = "torch"},
   {.path = "launch.command", FIELD(launch.command), .format = Format::kLines,
    .help = "The job runs this program with these arguments, one word per item.",
@@ -137,7 +166,7 @@ inline constexpr KeyRow kProgramKeys[] = {
   {.path = "launch.agent", FIELD(launch.agent),
    .help = "With false the script needs nothing of dlrun on the nodes. The preset may then use "
            "only variables that a shell can set, and the spec may not use retry, health, "
-           "environment.secrets, sweep.stop_early or sweep.pack.",
+           "profile, stage, outputs, environment.secrets, sweep.pack or sweep.stop_early.",
    .fallback = "true", .example = "true"},
   {.path = "launch.srun", FIELD(launch.srun), .option = srun(),
    .help = "srun gets these other options by their long names.",

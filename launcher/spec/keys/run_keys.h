@@ -1,9 +1,10 @@
 #pragma once
-// A part of the key table (launcher/spec/spec_keys.h): retry, health, after, code, sweep and
-// submit, then reserved keys.
+// A part of the key table (launcher/spec/spec_keys.h): retry, health, profile, after, code,
+// sweep and submit, then reserved keys.
 
 #include "common/cause_words.h"
 #include "common/joined.h"
+#include "common/notice.h"
 #include "launcher/spec/keys/key_row.h"
 
 namespace dlrun::keys {
@@ -33,18 +34,29 @@ inline constexpr KeyRow kRunKeys[] = {
            "program can report them through $DLRUN_PROGRESS. If a program never reports a step, "
            "only attempts that ended before the program started count.",
    .fallback = "3", .example = "2"},
+  {.path = "retry.grow.mem", FIELD(retry.grow_mem), .min = 1.1, .max = 16,
+   .help = "After the cause oom the job is queued again with its memory (resources.mem or "
+           "mem_per_cpu) times this factor. Other causes do not change the memory.",
+   .fallback = "the memory stays the same", .example = "1.5"},
+  {.path = "retry.grow.max", FIELD(retry.grow_max), .format = Format::kMemory,
+   .help = "The memory grows at most to this size, which counts like resources.mem or mem_per_cpu. "
+           "A job that runs out of this memory ends.",
+   .example = "500G"},
   {.path = "health.preflight", FIELD(health.preflight), .format = Format::kChoice,
-   .choices = "gpu nccl gloo disk clock",
+   .choices = "gpu nccl gloo disk clock binding fabric",
    .help = "These checks examine every node before any program starts. dlrun names a node that "
            "fails; its failure counts as node_failure in retry.on. If the job has several nodes "
-           "and all fail for the same reason, the run ends with code 80 and does not restart. "
-           "gpu: nvidia-smi lists every GPU that the rank sees, and none has uncorrected memory "
-           "errors. disk: the run's folder, $TMPDIR and /dev/shm accept a file. clock: the clock "
-           "is within five seconds of the first node's clock. nccl: all ranks together, each on "
-           "its GPU, all-reduce four MiB over NCCL within a minute with correct sums; dlrun "
-           "names a rank that does not arrive, and its node. gloo: the same check with CPUs and "
-           "the network only. `dlrun bench collectives` measures the speed of collectives.",
-   .example = "[gpu, nccl, disk, clock]"},
+           "and all fail for the same reason, the run ends with code 80 and does not restart. gpu: "
+           "nvidia-smi, amd-smi or rocm-smi lists every GPU that the rank sees, and none has "
+           "uncorrected memory errors. disk: the run's folder, $TMPDIR and /dev/shm accept a file. "
+           "clock: the clock is within five seconds of the first node's clock. nccl: all ranks "
+           "together, each on its GPU, all-reduce four MiB over NCCL within a minute with correct "
+           "sums; dlrun names a rank that does not arrive, and its node. gloo: the same check with "
+           "CPUs and the network only. binding: the rank may use CPUs near its GPU. fabric: "
+           "InfiniBand ports, NVLink and the speed of all-reduce have the figures of the site "
+           "file. {run: LINE}: the shell line ends with 0 on each node. `dlrun bench collectives` "
+           "measures the speed of collectives.",
+   .example = "[gpu, nccl, binding, fabric, {run: ./check.sh}]"},
   {.path = "health.hang_after", FIELD(health.hang_after), .format = Format::kDuration,
    .help = "A run hangs if it shows no progress for this long. dlrun then ends it, and restarts it "
            "if retry.on contains hang. Progress is what the program reports. The trainer "
@@ -74,6 +86,83 @@ inline constexpr KeyRow kRunKeys[] = {
            "`known_bad: 7d` is short for this key.",
    .fallback = "7d if another key of known_bad is given", .example = "7d"},
 
+  {.path = "profile.tool", FIELD(profile.tool), .format = Format::kChoice,
+   .choices = "nsys py-spy perf",
+   .help = "The programs of profile.ranks run under this profiler, which the job must have on its "
+           "PATH. The result is in profile/ of the run's directory. `profile: nsys` is short for "
+           "this key.",
+   .example = "nsys"},
+  {.path = "profile.ranks", FIELD(profile.ranks),
+   .help = "These ranks are profiled.",
+   .fallback = "[0]", .example = "[0, 8]"},
+  {.path = "profile.delay", FIELD(profile.delay), .format = Format::kDuration,
+   .help = "The profile starts this long after the program. py-spy and perf start after one second "
+           "at the earliest.",
+   .fallback = "0", .example = "2m"},
+  {.path = "profile.for", FIELD(profile.length), .format = Format::kDuration,
+   .help = "The profile ends after this time. The program goes on.",
+   .fallback = "to the end of the program", .example = "30s"},
+
+  {.path = "notify.on", FIELD(notify.on), .format = Format::kChoice,
+   .choices = kJoined<kNoticeOccasions>,
+   .help = "dlrun tells people about these occasions. failed: the run has failed or reached its "
+           "time limit. restarted: another attempt follows. hang: an attempt has hung, whatever "
+           "follows. started: all ranks of the first attempt run. The message names the run, the "
+           "cause, the rank with its node and last output, and the progress.",
+   .fallback = "[failed, hang, completed] if another key of notify is given",
+   .example = "[failed, restarted, hang, completed]"},
+  {.path = "notify.webhook.secret", FIELD(notify.webhook_secret),
+   .help = "Messages go to the address in this variable of your environment at submission. Slack, "
+           "Mattermost, Teams and Discord get their own form, any other address a JSON object. "
+           "The address is in no script, argument, log or record. If nodes cannot reach the "
+           "address, the next `dlrun ls`, `top`, `wait` or `notify --relay` on a login node sends "
+           "the message.",
+   .example = "SLACK_URL"},
+  {.path = "notify.webhook.url", FIELD(notify.webhook_url),
+   .help = "Messages go to this address. A spec is a file that you may share, and the run keeps a "
+           "copy of it: use notify.webhook.secret for an address that grants access.",
+   .example = "https://ntfy.example.org/my-runs"},
+  {.path = "notify.command", FIELD(notify.command), .format = Format::kLines,
+   .help = "dlrun runs this command for each message, on the first node, with the text on its "
+           "standard input. {subject}, {run}, {job} and {event} are replaced. If the command "
+           "fails, `dlrun notify --relay RUN` on a login node runs it again.",
+   .example = "[mail, -s, \"{subject}\", me@example.org]"},
+
+  {.path = "track.tensorboard", FIELD(track.tensorboard),
+   .help = "With true lead writes an event file for TensorBoard to tensorboard/ of the run's "
+           "directory: all numbers that the program reports through $DLRUN_PROGRESS (the trainer "
+           "reports loss, accuracy, lr and samples_per_s), and the use of CPUs, GPUs and memory.",
+   .fallback = "false", .example = "true"},
+
+  {.path = "track.mlflow.url", FIELD(track.mlflow_url),
+   .help = "dlrun records the run on the MLflow server at this address: the values of the spec as "
+           "parameters, all numbers that the program reports as metrics, commit and job as tags. "
+           "All attempts are one run of MLflow. `dlrun track sync` sends later what nodes could "
+           "not send.",
+   .example = "https://mlflow.example.org"},
+  {.path = "track.mlflow.experiment", FIELD(track.mlflow_experiment),
+   .help = "The run belongs to this experiment of the server, which dlrun creates if it is "
+           "missing.",
+   .fallback = "the run's name", .example = "mnist"},
+  {.path = "track.mlflow.secret", FIELD(track.mlflow_secret),
+   .help = "The server gets the token in this variable of your environment at submission, in the "
+           "header Authorization. The program does not get it.",
+   .example = "MLFLOW_TRACKING_TOKEN"},
+
+  {.path = "track.wandb.project", FIELD(track.wandb_project),
+   .help = "The program finds WANDB_PROJECT, WANDB_DIR (the run's directory), and a WANDB_RUN_ID "
+           "that is the same in all attempts, with WANDB_RESUME=allow: after a restart, the "
+           "program's own wandb continues its run. Pass WANDB_API_KEY with environment.secrets.",
+   .example = "mnist"},
+  {.path = "track.wandb.entity", FIELD(track.wandb_entity),
+   .help = "The program finds this user or team in WANDB_ENTITY.",
+   .example = "my-team"},
+  {.path = "track.wandb.mode", FIELD(track.wandb_mode), .format = Format::kChoice,
+   .choices = "online offline",
+   .help = "The program finds this value in WANDB_MODE. offline is for nodes without a way out: "
+           "`wandb sync` uploads the files in wandb/ of the run's directory later.",
+   .fallback = "the mode that wandb chooses", .example = "offline"},
+
   {.path = "after.ok", FIELD(after.ok),
    .help = "The job starts when these have succeeded: runs by name, id or path, or Slurm job ids. "
            "Slurm cancels a job that can never start.",
@@ -99,8 +188,8 @@ inline constexpr KeyRow kRunKeys[] = {
            "the spec, or a parameter of your own program: its value replaces {NAME} in "
            "launch.command and environment.vars, where a literal brace is then written twice. "
            "With sweep.random or sweep.ask a name may have {min, max} instead of a list, and log: "
-           "true. If min and max of your own parameter are whole numbers, all its values are whole "
-           "numbers.",
+           "true. If min and max of your own parameter are whole numbers, all values of "
+           "the parameter are whole numbers.",
    .example = "{lr: [0.1, 0.01], depth: [4, 8]}"},
   {.path = "sweep.points", FIELD(sweep.points),
    .help = "The sweep has exactly these combinations. This key cannot be combined with parameters "
@@ -161,17 +250,6 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "This file of mode 0600 contains the token that `scontrol token` prints. A socket needs "
            "no token.",
    .example = "~/.config/dlrun/token"},
-
-  // Reserved keys of parts that do not exist yet. dlrun reports them as not supported, not as
-  // spelling errors.
-  {.path = "notify.webhook",
-   .help = "dlrun sends notifications to this address."},
-  {.path = "notify.on",
-   .help = "dlrun sends notifications about these events."},
-  {.path = "track.mlflow",
-   .help = "dlrun records the run on this MLflow server."},
-  {.path = "track.tensorboard",
-   .help = "dlrun writes TensorBoard events."},
 };
 // clang-format on
 

@@ -46,20 +46,20 @@ class CudaKernels final : public Kernels<float> {
     keep_error(cudaSetDevice(device_), "cudaSetDevice");
     keep_error(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
     keep_error(cublasCreate(&blas_), "cublasCreate");
-    if (status_.first_error()) keep_error(cublasSetStream(blas_, stream_), "cublasSetStream");
+    if (status_.is_ok()) keep_error(cublasSetStream(blas_, stream_), "cublasSetStream");
     cudaDeviceProp properties{};
     keep_error(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties");
     name_ = properties.name;
-    if (status_.first_error()) status_.keep_error(uploads_.prepare(stream_));
-    if (status_.first_error()) {
-      // cuBLAS would allocate its own workspace during a step, and possibly another
-      // one while recording.
+    if (status_.is_ok()) status_.keep_error(uploads_.prepare(stream_));
+    if (status_.is_ok()) {
+      // Without this workspace, cuBLAS would allocate one during a step, and possibly another one
+      // while a step is recorded.
       blas_workspace_ = allocate(kBlasWorkspaceBytes);
       keep_error(cublasSetWorkspace(blas_, blas_workspace_.get(), kBlasWorkspaceBytes),
                  "cublasSetWorkspace");
     }
     layers_ = cuda::make_cuda_layer_kernels(*this, status_);
-    return status_.first_error();
+    return status_.result();
   }
 
   [[nodiscard]] std::string description() const override {
@@ -71,7 +71,7 @@ class CudaKernels final : public Kernels<float> {
   [[nodiscard]] LayerKernels<float>& layers() override { return *layers_; }
 
   void begin_step(std::size_t kind) override {
-    if (!options_.records_steps || !status_.first_error()) return;
+    if (!options_.records_steps || !status_.is_ok()) return;
     launch_recorded();  // the host may not have waited for the last step
     status_.keep_error(graphs_.begin(kind, stream_));
     if (graphs_.is_recording()) uploads_.begin_recording();
@@ -81,7 +81,7 @@ class CudaKernels final : public Kernels<float> {
   [[nodiscard]] Result<> synchronise() override {
     launch_recorded();
     keep_error(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-    return status_.first_error();
+    return status_.result();
   }
 
   [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes) override {
@@ -261,19 +261,19 @@ class CudaKernels final : public Kernels<float> {
       return transpose == Transpose::kYes ? CUBLAS_OP_T : CUBLAS_OP_N;
     };
     const auto size = [](std::size_t value) { return static_cast<int>(value); };
-    const int row_of_a = size(ta == Transpose::kYes ? m : k);
-    const int row_of_b = size(tb == Transpose::kYes ? k : n);
+    const int row_length_a = size(ta == Transpose::kYes ? m : k);
+    const int row_length_b = size(tb == Transpose::kYes ? k : n);
     const float one = 1;
     if (is_bfloat16()) {
       keep_error(cublasGemmEx(blas_, op(tb), op(ta), size(n), size(m), size(k), &one, ab.b,
-                              CUDA_R_16BF, row_of_b, ab.a, CUDA_R_16BF, row_of_a, &beta, c,
+                              CUDA_R_16BF, row_length_b, ab.a, CUDA_R_16BF, row_length_a, &beta, c,
                               CUDA_R_32F, size(n), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
                  "cublasGemmEx");
       return;
     }
     keep_error(cublasSgemm(blas_, op(tb), op(ta), size(n), size(m), size(k), &one,
-                           static_cast<const float*>(ab.b), row_of_b,
-                           static_cast<const float*>(ab.a), row_of_a, &beta, c, size(n)),
+                           static_cast<const float*>(ab.b), row_length_b,
+                           static_cast<const float*>(ab.a), row_length_a, &beta, c, size(n)),
                "cublasSgemm");
   }
 

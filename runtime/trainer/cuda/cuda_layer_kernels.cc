@@ -234,7 +234,7 @@ class CudaLayerKernels final : public LayerKernels<float> {
   [[nodiscard]] std::vector<std::string> implementations() const override {
     return convolutions_.implementations();
   }
-  [[nodiscard]] Result<> status() const override { return status_.first_error(); }
+  [[nodiscard]] Result<> status() const override { return status_.result(); }
 
  private:
   /// Allocates sums_, and returns scratch memory for the partial sums; nullptr if out of memory

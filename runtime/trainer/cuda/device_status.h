@@ -16,7 +16,8 @@ class DeviceStatus {
   explicit DeviceStatus(int device) : device_(device) {}
 
   /// Returns the first failure, or success.
-  [[nodiscard]] const Result<>& first_error() const { return first_; }
+  [[nodiscard]] const Result<>& result() const { return result_; }
+  [[nodiscard]] bool is_ok() const { return result_.has_value(); }
 
   /// Remembers a failed call; `what` is its name in the message.
   void keep_error(cudaError_t code, std::string_view what) {
@@ -26,8 +27,8 @@ class DeviceStatus {
     if (code != CUBLAS_STATUS_SUCCESS) fail_at(what, cublasGetStatusString(code));
   }
   /// Remembers an error whose message already names the call.
-  void keep_error(Result<> result) {
-    if (!result && first_) first_ = within(fmt::format("cuda {}", device_), result.error());
+  void keep_error(Result<> call) {
+    if (!call && result_) result_ = within(fmt::format("cuda {}", device_), call.error());
   }
   /// Remembers the error if the last launch of a kernel failed. Call it directly after the launch.
   /// `what` is the name of the kernel in the message.
@@ -35,11 +36,11 @@ class DeviceStatus {
 
  private:
   void fail_at(std::string_view what, const char* why) {
-    if (first_) first_ = fail(Errc::kInternal, "cuda {}: {}: {}", device_, what, why);
+    if (result_) result_ = fail(Errc::kInternal, "cuda {}: {}: {}", device_, what, why);
   }
 
   int device_;
-  Result<> first_;
+  Result<> result_;
 };
 
 }  // namespace dlrun::trainer::cuda

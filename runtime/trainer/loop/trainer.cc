@@ -200,14 +200,14 @@ void Trainer::count_step(const Batch& batch, const StepScope& scope, std::span<c
   const Clock::duration took = Clock::now() - start;
   p.epoch_time += took;
   const auto epoch_length = static_cast<double>(p.sampler.epoch_length());
+  const double epochs_done =
+      static_cast<double>(p.position.epoch) + static_cast<double>(p.position.offset) / epoch_length;
   session_.reporter.step(
       {p.position.epoch + 1, p.position.step,
        p.position.step + p.sampler.steps_left(p.position.epoch, p.position.offset,
                                               static_cast<std::size_t>(p.schedule.epochs)),
-       (static_cast<double>(p.position.epoch) +
-        static_cast<double>(p.position.offset) / epoch_length) /
-           p.schedule.epochs,
-       sums[kLossSum] / samples, sums[kCorrect] / samples, batch.global_samples, took - p.waited});
+       epochs_done / p.schedule.epochs, sums[kLossSum] / samples, sums[kCorrect] / samples,
+       batch.global_samples, took - p.waited, learning_rate(p.schedule, epochs_done)});
 }
 
 Result<> Trainer::loss_error(double loss, double epochs_done) {

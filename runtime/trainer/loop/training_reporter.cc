@@ -145,11 +145,9 @@ void TrainingReporter::step(const StepReport& report) {
   if (now - reported_ >= kReportEvery) {
     const double rate =
         static_cast<double>(samples_since_reported_) / duration<double>(now - reported_).count();
-    const ordered_json fields{{"epoch", report.epoch},
-                              {"step", report.step},
-                              {"loss", report.loss},
-                              {"accuracy", report.accuracy},
-                              {"samples_per_s", rate}};
+    const ordered_json fields{{"epoch", report.epoch},      {"step", report.step},
+                              {"loss", report.loss},        {"accuracy", report.accuracy},
+                              {"lr", report.learning_rate}, {"samples_per_s", rate}};
     write_metrics(fields.dump());
     if (options_.store != nullptr) {
       ordered_json record = fields;

@@ -33,6 +33,7 @@ struct StepReport {
   /// Time of this rank's own work in the step, without the time it waits for other ranks. Only this
   /// time shows which rank is slow, since all ranks finish their steps together.
   std::chrono::duration<double> work{};
+  double learning_rate = 0;  ///< of the next step
 };
 
 struct EpochReport {

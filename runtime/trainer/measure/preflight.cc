@@ -20,9 +20,48 @@ using Json = nlohmann::ordered_json;
 // Size in bytes: more than one step of a ring, and less than a second on any network.
 constexpr std::array<std::size_t, 1> kSizes{std::size_t{4} << 20U};
 constexpr int kMostSeconds = 3600;
+// Sizes in bytes with which the speed is measured. A GPU needs the larger one to reach its full
+// bandwidth.
+constexpr std::size_t kSpeedBytesOfGpus = std::size_t{256} << 20U;
+constexpr std::size_t kSpeedBytesOfCpus = std::size_t{32} << 20U;
 
 Result<> report(Store& store, const Json& message) {
   return store.report_progress(message.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+/// Fails with kInvalid if all-reduce is slower than expected_gb_s. among: the ranks, for the
+/// message.
+Result<> check_speed(Communicator& communicator, Kernels<float>& kernels, bool has_gpus,
+                     std::int64_t expected_gb_s, std::string_view among) {
+  if (expected_gb_s == 0 || communicator.size() < 2) return {};
+  const std::array sizes{has_gpus ? kSpeedBytesOfGpus : kSpeedBytesOfCpus};
+  DLRUN_TRY_ASSIGN(const auto times,
+                   time_collective(communicator, kernels, Collective::kAllReduce, sizes));
+  const double reached =
+      times.front().algorithm_gb_s() * bus_factor(Collective::kAllReduce, communicator.size());
+  if (reached >= static_cast<double>(expected_gb_s)) return {};
+  return fail(Errc::kInvalid,
+              "all-reduce among {} is slower than the site expects [bus bandwidth {:.1f} GB/s with "
+              "{} MiB, expected {} GB/s]",
+              among, reached, sizes[0] >> 20U, expected_gb_s);
+}
+
+/// Checks the speed among the ranks of this node, over a communicator of their own.
+Result<> check_node_speed(const PreflightOptions& options, CommunicatorOptions comm,
+                          Kernels<float>& kernels) {
+  if (options.node_all_reduce == 0 || comm.world.local_size < 2) return {};
+  comm.prefix = fmt::format("preflight-node-{}", comm.world.node_rank);
+  comm.world.rank = comm.world.local_rank;
+  comm.world.size = comm.world.local_size;
+  comm.world.node_rank = 0;
+  comm.world.nnodes = 1;
+  const auto communicator = make_communicator(options.backend, comm);
+  if (!communicator) return tl::unexpected(communicator.error());
+  (*communicator)->set_compute_stream(kernels.stream());
+  auto done = check_speed(**communicator, kernels, options.backend == "nccl",
+                          options.node_all_reduce, "the ranks of the node");
+  if (!done) (*communicator)->abandon();
+  return done;
 }
 
 /// Runs the check. Sets has_arrived to true once this rank has its device: a later failure is then
@@ -48,9 +87,17 @@ Result<> check(const PreflightOptions& options, const Env& env, Store& store, bo
   }
   (*communicator)->set_compute_stream(kernels->stream());
   const auto times = time_collective(**communicator, *kernels, Collective::kAllReduce, kSizes);
-  if (times) return {};
-  (*communicator)->abandon();
-  return tl::unexpected(times.error());
+  if (!times) {
+    (*communicator)->abandon();
+    return tl::unexpected(times.error());
+  }
+  if (auto done = check_node_speed(options, comm, *kernels); !done) {
+    has_arrived = done.error().code != Errc::kInvalid;  // a slow node has failed by itself
+    (*communicator)->abandon();                         // the other nodes would wait for this rank
+    return done;
+  }
+  return check_speed(**communicator, *kernels, options.backend == "nccl", options.all_reduce,
+                     "all ranks");
 }
 
 }  // namespace
@@ -63,12 +110,17 @@ Result<PreflightOptions> parse_preflight_options(std::span<const std::string> ar
     const auto number = parse_int(value);
     if (args[at] == "--backend") {
       options.backend = value;
+    } else if (args[at] == "--all-reduce" && number && *number >= 0) {
+      options.all_reduce = *number;
+    } else if (args[at] == "--node-all-reduce" && number && *number >= 0) {
+      options.node_all_reduce = *number;
     } else if (args[at] == "--timeout" && number && *number >= 1 && *number <= kMostSeconds) {
       options.timeout = std::chrono::seconds(*number);
     } else {
       return fail(
           Errc::kUsage,
-          "unknown option or wrong value '{} {}'; expected --backend NAME or --timeout SECONDS",
+          "unknown option or wrong value '{} {}'; expected --backend NAME, --timeout SECONDS, "
+          "--all-reduce GB/S or --node-all-reduce GB/S",
           printable(args[at]), printable(value));
     }
   }

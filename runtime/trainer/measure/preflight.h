@@ -3,6 +3,7 @@
 // starts it before the user's program (health.preflight: nccl, gloo).
 
 #include <chrono>
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -14,13 +15,17 @@ namespace dlrun::trainer {
 struct PreflightOptions {
   std::string backend = "nccl";
   std::chrono::seconds timeout{60};  ///< for all ranks to arrive, and for each collective
+  /// The least bus bandwidth of all-reduce in GB/s among all ranks, and among the ranks of a node;
+  /// 0: not measured.
+  std::int64_t all_reduce = 0, node_all_reduce = 0;
 };
 
 /// Parses the arguments after `preflight`. Fails with kUsage.
 [[nodiscard]] Result<PreflightOptions> parse_preflight_options(std::span<const std::string> args);
 
 /// Opens this rank's device, connects to the other ranks, all-reduces four MiB and compares every
-/// element with the closed form. Reports `{"check":"arrived"}` to the store once it has a device,
+/// element with the closed form. Then measures the speeds that the options name; a node that is too
+/// slow has failed by itself. Reports `{"check":"arrived"}` to the store once it has a device,
 /// and `{"check":"failed","words","is_own"}` after a failure: "words" is the error's message, and
 /// "is_own" is true if this rank caused the failure, false for a failure between ranks. Fails with
 /// that error, and with kUsage if DLRUN_STORE is not set.

@@ -1,0 +1,84 @@
+#include "cli/allocation_command.h"
+
+#include <nlohmann/json.hpp>
+
+#include "cli/follow.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/status_text.h"
+#include "cli/terminal/terminal_reporter.h"
+#include "common/interrupt.h"
+#include "launcher/submit/cancellation.h"
+#include "launcher/submit/places.h"
+#include "launcher/submit/submit_spec.h"
+
+namespace dlrun {
+namespace {
+
+/// Follows the run to its end. An interruption ends the run if it is in the foreground.
+Result<int> follow_to_the_end(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
+                              const AllocationCall& call) {
+  WatchOptions watch;
+  watch.passes_log = !call.output.json;
+  auto status = [&] {
+    const Interrupt interrupt;
+    return follow_run(cli, inspector, run, watch, interrupt);
+  }();
+  const bool is_interrupted = !status && status.error().code == Errc::kInterrupted;
+  if (is_interrupted && !call.is_foreground) {
+    print_note(cli, fmt::format("stopped watching; {0} continues. `dlrun logs -f {0}` follows it "
+                                "again, `dlrun cancel {0}` ends it",
+                                run.id));
+    return kExitInterrupted;
+  }
+  if (is_interrupted) {
+    print_note(cli, fmt::format("ending {}; another Ctrl-C stops waiting for its end", run.id));
+    DLRUN_TRY(cancel_run(inspector, run));
+    watch.tail = 0;
+    const Interrupt interrupt;
+    status = follow_run(cli, inspector, run, watch, interrupt);
+  }
+  if (!status) return tl::unexpected(status.error());
+  if (call.output.json) print_json(status_json(run, *status));
+  const int code = print_end(cli, run, *status);
+  return is_interrupted ? kExitInterrupted : code;
+}
+
+void print_script(const Cli& cli, const AllocationScript& script, bool json) {
+  if (json) return print_json(submission_json(script));
+  print_document(script.script);
+  print_note(cli, "nothing was written or started (--dry-run)");
+}
+
+/// Prints the run that has started. Prints nothing if the run is followed to its end.
+void print_start(const Cli& cli, const AllocationStart& start, const OutputOptions& output) {
+  if (output.watch) return;
+  if (output.json) return print_json(submission_json(start));
+  const RunDirectory& run = start.run;
+  print(cli, "{} {} in job {}\n", styled(Style::kGreen, "started"), styled(Style::kBold, run.id),
+        start.job);
+  print(cli, "  directory  {0}\n  follow     dlrun logs -f {1}\n  state      dlrun status {1}\n",
+        run.path.string(), run.handle());
+}
+
+}  // namespace
+
+Result<int> run_in_allocation(Cli& cli, const AllocationCall& call) {
+  Provenance provenance = provenance_of(cli, call.spec.file);
+  TerminalReporter reporter(cli);
+  RunInspector inspector(cli.env, known_servers(cli));
+  DLRUN_TRY_ASSIGN(const auto result,
+                   start_in_allocation(cli, reporter, inspector, call.spec, call.wish, provenance));
+  if (const auto* script = std::get_if<AllocationScript>(&result)) {
+    print_script(cli, *script, call.output.json);
+    return kExitOk;
+  }
+  const auto& start = std::get<AllocationStart>(result);
+  const RunDirectory& run = start.run;
+  DLRUN_TRY(print_or_fail(
+      [&] { print_start(cli, start, call.output); },
+      fmt::format("the run {} has started; `dlrun status {}` shows it", run.id, run.handle())));
+  if (!call.output.watch) return kExitOk;
+  return follow_to_the_end(cli, inspector, {run.id, run.name, run.path, run.created}, call);
+}
+
+}  // namespace dlrun

@@ -1,0 +1,23 @@
+#pragma once
+// Starts a spec in an allocation that the user already has, and prints or follows the run. The
+// commands are `dlrun run --here` and `dlrun submit --in`.
+
+#include "cli/cli.h"
+#include "cli/submission_output.h"
+#include "launcher/submit/allocation_run.h"
+
+namespace dlrun {
+
+struct AllocationCall {
+  SpecOptions spec;
+  AllocationWish wish;
+  /// watch: follows the run to its end.
+  OutputOptions output;
+  /// With watch: an interruption cancels the run. Otherwise it only ends the following.
+  bool is_foreground = false;
+};
+
+/// Starts the run and prints it, or follows it to its end. Returns the exit code.
+[[nodiscard]] Result<int> run_in_allocation(Cli& cli, const AllocationCall& call);
+
+}  // namespace dlrun

@@ -1,0 +1,21 @@
+#pragma once
+// Shows what `rm` and `prune` would delete, asks, deletes, and reports.
+
+#include "cli/cli.h"
+#include "launcher/cleanup/cleanup.h"
+
+namespace dlrun {
+
+struct CleanupOptions {
+  bool is_yes = false;  ///< delete without a question
+  bool is_json = false;
+  bool is_dry_run = false;
+};
+
+/// Prints the plan. Unless it is a dry run, asks on a terminal and deletes the runs. Returns the
+/// exit code. Fails with kUsage without a terminal and without `is_yes`, and with kInterrupted if
+/// the answer is no; nothing is deleted then.
+[[nodiscard]] Result<int> carry_out(const Cli& cli, RunInspector& inspector,
+                                    const CleanupPlan& plan, const CleanupOptions& options);
+
+}  // namespace dlrun

@@ -1,0 +1,90 @@
+// `dlrun bench scaling`: checks the options and prints the measurements of
+// launcher/bench/scaling.h.
+
+#include "cli/commands/bench_scaling.h"
+
+#include <nlohmann/json.hpp>
+
+#include "cli/spec_options.h"
+#include "cli/terminal/print.h"
+#include "cli/terminal/scaling_chart.h"
+#include "cli/terminal/terminal_reporter.h"
+#include "common/files.h"
+#include "common/text.h"
+#include "launcher/bench/scaling.h"
+
+namespace dlrun {
+namespace {
+
+/// Prints the measured rates and the rates that the model predicts for more ranks.
+Result<> show(const Cli& cli, const ScalingOptions& options, const ScalingRequest& request,
+              const MeasuredScaling& measured, const Experiment& prepared) {
+  const auto& figures = measured.figures;
+  const auto prediction = predict_for(prepared.loaded.spec, figures);
+  if (options.json) {
+    print_json(scaling_json(request, measured, prediction));
+  } else if (!figures.empty()) {
+    print(cli, "{}\n{}",
+          scaling_table(figures, prediction.models, prediction.modelled, prediction.unit),
+          scaling_bars(figures, prediction.modelled));
+    print_note(
+        cli,
+        "one run of each size; the model is a ring all-reduce without overlap, fitted to these "
+        "rates");
+  }
+  if (options.svg && !figures.empty()) {
+    const std::string title = fmt::format("{}: samples a second", prepared.plan.name);
+    DLRUN_TRY(write_file_atomic(cli.current_dir / *options.svg,
+                                scaling_svg(figures, prediction.modelled, title)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<int> bench_scaling(Cli& cli, const ScalingOptions& options) {
+  if (options.spec.file.empty() || options.spec.file == "-")
+    return fail(Errc::kUsage,
+                "expected `dlrun bench scaling SPEC --nodes 1,2,4`; SPEC must be a file, because "
+                "dlrun reads it for each size");
+  if (options.nodes.has_value() == options.local.has_value())
+    return fail(
+        Errc::kUsage,
+        "give --nodes 1,2,4 (through Slurm), or --local 1,2 (numbers of ranks on this machine)");
+  DLRUN_TRY_ASSIGN(auto sizes, options.nodes ? parse_sizes(*options.nodes, "--nodes")
+                                             : parse_sizes(*options.local, "--local"));
+  TerminalReporter reporter(cli);
+  DLRUN_TRY_ASSIGN(const auto prepared, prepare(cli, reporter, options.spec,
+                                                options.local ? Target::kLocal : Target::kSlurm));
+  DLRUN_TRY(check_scaled_spec(prepared.loaded.spec, options.spec.file));
+  const ScalingRequest request{cli.bin_dir / "dlrun",     cli.env,           known_servers(cli),
+                               options.spec.file,         options.spec.sets, options.spec.runs,
+                               options.local.has_value(), std::move(sizes)};
+  const ScalingMessages messages{[&cli](const std::string& text) { print_note(cli, text); },
+                                 [&cli](const std::string& text) { print_warning(cli, text); },
+                                 [&cli](const std::string& text) { print_error(cli, text); },
+                                 [&cli](const std::string& run, const std::string& news) {
+                                   print_note(
+                                       cli, fmt::format("{}: {}", printable(run), printable(news)));
+                                 }};
+  const Interrupt interrupt;
+  const auto failed = [&](const Error& error) -> Result<int> {
+    if (error.code != Errc::kInterrupted || !interrupt.requested()) return tl::unexpected(error);
+    print_note(cli, error.message);
+    return kExitInterrupted;
+  };
+  if (!request.is_local) {
+    const auto code = try_sizes(request, interrupt, messages);
+    if (!code) return failed(code.error());
+    if (*code != kExitOk) {
+      print_note(cli, "nothing was submitted");
+      return *code;
+    }
+  }
+  const auto measured = measure_scaling(request, interrupt, messages);
+  if (!measured) return failed(measured.error());
+  DLRUN_TRY(show(cli, options, request, *measured, prepared));
+  return measured->figures.empty() ? kExitRunFailed : kExitOk;
+}
+
+}  // namespace dlrun

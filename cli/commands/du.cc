@@ -1,0 +1,77 @@
+// `dlrun du`: shows the space that runs take on the disk.
+
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command_line.h"
+#include "cli/run_argument.h"
+#include "cli/terminal/print.h"
+#include "common/units.h"
+#include "launcher/cleanup/disk_usage.h"
+#include "launcher/view/run_text.h"
+
+namespace dlrun {
+namespace {
+
+struct DuOptions {
+  std::vector<std::string> runs;
+  bool json = false;
+};
+
+std::string size_cell(std::uint64_t bytes) {
+  return bytes_text(static_cast<double>(bytes));
+}
+
+void print_usage(const Cli& cli, const std::vector<MeasuredRun>& measured) {
+  std::vector<std::vector<std::string>> rows = {{"RUN", "AGE", "FILES", "CHECKPOINTS", "SIZE"}};
+  TreeSize sum;
+  for (const MeasuredRun& one : measured) {
+    rows.push_back({one.run.id, age(one.run.created), std::to_string(one.size.files),
+                    size_cell(one.size.checkpoint_bytes), size_cell(one.size.bytes)});
+    sum += one.size;
+  }
+  if (measured.size() > 1)
+    rows.push_back({"all", "", std::to_string(sum.files), size_cell(sum.checkpoint_bytes),
+                    size_cell(sum.bytes)});
+  print(cli, table(rows));
+  if (sum.unread > 0)
+    print_warning(cli, fmt::format("{} folder{} could not be read and {} not counted", sum.unread,
+                                   sum.unread == 1 ? "" : "s", sum.unread == 1 ? "is" : "are"));
+}
+
+Result<int> show_usage(Cli& cli, const DuOptions& options) {
+  std::vector<IndexEntry> runs;
+  for (const auto& text : options.runs) {
+    DLRUN_TRY_ASSIGN(auto run, select_run(cli, text));
+    runs.push_back(std::move(run));
+  }
+  if (options.runs.empty()) {
+    DLRUN_TRY_ASSIGN(runs, all_own_runs(cli.env));
+  }
+  const auto measured = measure_runs(runs);
+  if (options.json) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::array();
+    for (const MeasuredRun& one : measured) json.push_back(usage_json(one));
+    print_json(json);
+  } else if (measured.empty()) {
+    print_note(cli, "no runs");
+  } else {
+    print_usage(cli, measured);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_du(CLI::App& root, Action& action) {
+  auto options = std::make_shared<DuOptions>();
+  Subcommand command(root, "du",
+                     "Show the space that runs take on the disk, the largest first (default: all "
+                     "runs)");
+  command.option("RUN", options->runs, kRunHelp);
+  command.flag("--json", options->json, "Print a JSON array");
+  command.calls(show_usage, options, action);
+}
+
+}  // namespace dlrun

@@ -1,0 +1,64 @@
+// `dlrun prune`: deletes all runs that ended long ago, or only their logs, traces and profiles.
+
+#include <memory>
+
+#include "cli/cleanup_output.h"
+#include "cli/command_line.h"
+#include "cli/spec_options.h"
+#include "cli/terminal/print.h"
+#include "launcher/spec/value_syntax.h"
+
+namespace dlrun {
+namespace {
+
+struct PruneOptions {
+  std::string older_than, runs;
+  bool keeps_checkpoints = false;
+  CleanupOptions cleanup;
+};
+
+Result<int> prune(Cli& cli, const PruneOptions& options) {
+  PruneRequest request;
+  const auto age = parse_age(options.older_than);
+  if (!age) return within("--older-than", age.error());
+  request.older_than = std::chrono::seconds(*age);
+  if (!options.runs.empty()) request.folder = cli.current_dir / options.runs;
+  if (options.keeps_checkpoints) request.parts = RunParts::kOutputs;
+  RunInspector inspector(cli.env, known_servers(cli));
+  DLRUN_TRY_ASSIGN(const auto plan, plan_pruning(cli.env, inspector, request));
+  bool is_unavailable = false;
+  for (const KeptRun& kept : plan.kept) {
+    print_note(cli, kept.why.message);
+    is_unavailable = is_unavailable || kept.why.code == Errc::kUnavailable;
+  }
+  if (plan.runs.empty())
+    print_note(cli, fmt::format("no run to delete ended more than {} ago", options.older_than));
+  DLRUN_TRY_ASSIGN(const int done, carry_out(cli, inspector, plan, options.cleanup));
+  return done == kExitOk && is_unavailable ? kExitUnavailable : done;
+}
+
+}  // namespace
+
+void add_prune(CLI::App& root, Action& action) {
+  auto options = std::make_shared<PruneOptions>();
+  Subcommand command(root, "prune", "Delete the runs that ended long ago; asks on a terminal");
+  command
+      .option("--older-than", options->older_than,
+              "Delete runs that ended longer ago than this: 30d, 12h, 2w")
+      .type_name("AGE")
+      .required();
+  command.flag("--keep-checkpoints", options->keeps_checkpoints,
+               "Delete only logs, traces and profiles; keep the checkpoints, the record, the code "
+               "and all files that dlrun did not write");
+  // `--runs "$FOLDER"` with an unset variable must not mean all runs.
+  command.option("--runs", options->runs, "Delete only runs in this folder")
+      .type_name("DIR")
+      .not_empty();
+  command.flag("-y,--yes", options->cleanup.is_yes, "Delete without a question");
+  command.flag("--dry-run", options->cleanup.is_dry_run,
+               "List what would be deleted; delete nothing");
+  command.flag("--json", options->cleanup.is_json, "Print a JSON object");
+  command.calls(prune, options, action);
+}
+
+}  // namespace dlrun

@@ -1,0 +1,55 @@
+// `dlrun rm`: deletes runs that have ended.
+
+#include <memory>
+
+#include "cli/cleanup_output.h"
+#include "cli/command_line.h"
+#include "cli/run_argument.h"
+#include "cli/spec_options.h"
+#include "cli/terminal/print.h"
+
+namespace dlrun {
+namespace {
+
+struct RmOptions {
+  std::vector<std::string> runs;
+  CleanupOptions cleanup;
+};
+
+Result<int> remove_runs(Cli& cli, const RmOptions& options) {
+  int code = kExitOk;
+  const auto refuse = [&](const Error& error) {
+    print_error(cli, error.message);
+    if (code == kExitOk) code = exit_code_of(error.code);
+  };
+  std::vector<IndexEntry> runs;
+  for (const auto& text : options.runs) {
+    auto run = select_run(cli, text);
+    if (run) {
+      runs.push_back(std::move(*run));
+    } else {
+      refuse(run.error());
+    }
+  }
+  RunInspector inspector(cli.env, known_servers(cli));
+  DLRUN_TRY_ASSIGN(const auto plan, plan_removal(cli.env, inspector, runs));
+  for (const KeptRun& kept : plan.kept) refuse(kept.why);
+  DLRUN_TRY_ASSIGN(const int done, carry_out(cli, inspector, plan, options.cleanup));
+  return code != kExitOk ? code : done;
+}
+
+}  // namespace
+
+void add_rm(CLI::App& root, Action& action) {
+  auto options = std::make_shared<RmOptions>();
+  Subcommand command(root, "rm",
+                     "Delete runs that have ended, with their checkpoints; asks on a terminal");
+  command.option("RUN", options->runs, kRunHelp).required();
+  command.flag("-y,--yes", options->cleanup.is_yes, "Delete without a question");
+  command.flag("--dry-run", options->cleanup.is_dry_run,
+               "List what would be deleted; delete nothing");
+  command.flag("--json", options->cleanup.is_json, "Print a JSON object");
+  command.calls(remove_runs, options, action);
+}
+
+}  // namespace dlrun

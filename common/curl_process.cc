@@ -1,0 +1,165 @@
+#include "common/curl_process.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "common/log.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kLongestAddress = 2048;
+constexpr std::size_t kLongestReply = 1U << 20U;
+constexpr std::chrono::seconds kConnectLimit{5};
+/// Time beyond curl's own limit after which dlrun kills curl.
+constexpr std::chrono::seconds kKillAfter{1};
+
+/// Returns host and port of the address, with a user name if there is one.
+std::string_view authority_of(std::string_view url) {
+  const auto begin = url.find("://");
+  if (begin == std::string_view::npos) return {};
+  const auto rest = url.substr(begin + 3);
+  return rest.substr(0, rest.find_first_of("/?#"));
+}
+
+/// Returns the text in the form of a quoted value in curl's settings.
+std::string quoted_for_curl(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    switch (c) {
+      case '"':
+      case '\\':
+        quoted += '\\';
+        quoted += c;
+        break;
+      case '\n':
+        quoted += "\\n";
+        break;
+      case '\r':
+        quoted += "\\r";
+        break;
+      case '\t':
+        quoted += "\\t";
+        break;
+      default:
+        quoted += c;
+    }
+  }
+  return quoted + "\"";
+}
+
+/// Returns the meaning of curl's exit code. The messages of curl itself may contain the address.
+std::string problem_of(int code, std::chrono::seconds limit) {
+  switch (code) {
+    case 5:
+      return "the name of the proxy cannot be resolved";
+    case 6:
+      return "the name of the host cannot be resolved";
+    case 7:
+      return "the host cannot be reached";
+    case 28:
+      return fmt::format("there was no reply within {} s", limit.count());
+    case 35:
+    case 51:
+    case 58:
+    case 60:
+    case 77:
+      return "the encrypted connection (TLS) failed";
+    case 52:
+    case 56:
+      return "the host closed the connection without a reply";
+    default:
+      return fmt::format("curl ended with code {}", code);
+  }
+}
+
+}  // namespace
+
+std::string why_not_address(std::string_view url) {
+  if (!url.starts_with("https://") && !url.starts_with("http://"))
+    return "the address does not start with https:// or http://";
+  if (url.size() > kLongestAddress)
+    return fmt::format("the address is longer than {} bytes", kLongestAddress);
+  const bool is_plain = std::all_of(url.begin(), url.end(), [](char c) {
+    return c > ' ' && c < '\x7f' && c != '"' && c != '\\' && c != '<' && c != '>';
+  });
+  if (!is_plain) return "the address has a space, a quote or a character that is not ASCII";
+  const auto authority = authority_of(url);
+  if (authority.empty() || authority.starts_with(':')) return "the address names no host";
+  if (authority.find('@') != std::string_view::npos)
+    return "the address has a user name; remove the part before @";
+  std::string host(authority);
+  std::transform(host.begin(), host.end(), host.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  for (const std::string_view local :
+       {"169.254.", "[fe80:", "[::ffff:169.254.", "[::ffff:a9fe:", "metadata.google."}) {
+    if (host.starts_with(local)) return "the address is link-local";
+  }
+  return {};
+}
+
+std::string curl_config(const CurlRequest& request, std::chrono::seconds limit) {
+  std::string text = "silent\ngloboff\nproto = \"=http,https\"\n";
+  text += fmt::format("connect-timeout = {}\nmax-time = {}\nmax-filesize = {}\n",
+                      std::min(kConnectLimit, limit).count(), limit.count(), kLongestReply);
+  text += "request = " + quoted_for_curl(request.method) + "\n";
+  text += "user-agent = \"dlrun\"\n";
+  for (const std::string& header : request.headers)
+    text += "header = " + quoted_for_curl(header) + "\n";
+  if (!request.body.empty()) {
+    text += "header = \"Content-Type: application/json\"\n";
+    // Without this line curl waits a second before it sends a body of more than 1 MiB.
+    text += "header = \"Expect:\"\n";
+    text += "data-raw = " + quoted_for_curl(request.body) + "\n";
+  }
+  text += "write-out = \"\\n%{http_code} %{size_upload}\"\n";
+  return text + "url = " + quoted_for_curl(request.url) + "\n";
+}
+
+Result<CurlReply> send_by_curl(const Env& env, const CurlRequest& request,
+                               std::chrono::seconds limit) {
+  hide_in_log(request.url);
+  if (const auto why = why_not_address(request.url); !why.empty())
+    return fail(Errc::kInvalid, "{}", why);
+  if (quoted_for_curl(request.body).size() > kLargestCurlBody)
+    return fail(Errc::kInvalid, "the request has more than {} bytes", kLargestCurlBody);
+  for (const std::string& header : request.headers) {
+    if (std::any_of(header.begin(), header.end(), is_control))
+      return fail(Errc::kInvalid, "a header of the request has a control character");
+  }
+  Command command;
+  command.argv = {"curl", "-q", "--config", "-"};
+  command.env = env;
+  command.stdin_text = curl_config(request, limit);
+  command.timeout = limit + kKillAfter;
+  command.output_limit_bytes = kLongestReply + 4096;
+  auto finished = run_command(command);
+  CurlReply reply;
+  if (!finished) {
+    if (finished.error().code != Errc::kTimeout) return tl::unexpected<Error>(finished.error());
+    reply.may_have_arrived = true;
+    reply.problem = problem_of(28, limit);
+    return reply;
+  }
+  const auto end = finished->out.rfind('\n');
+  if (end == std::string::npos) {
+    reply.problem = problem_of(finished->exit_code, limit);
+    return reply;
+  }
+  const std::string last = finished->out.substr(end + 1);
+  const auto fields = split(last, ' ');
+  reply.body = finished->out.substr(0, end);
+  reply.status = static_cast<int>(parse_int(fields[0]).value_or(0));
+  const bool has_sent = fields.size() == 2 && parse_double(fields[1]).value_or(0) > 0;
+  if (reply.status == 0) {
+    reply.may_have_arrived = has_sent;
+    reply.problem = problem_of(finished->exit_code, limit);
+  }
+  return reply;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,52 @@
+#pragma once
+// Sends one HTTP request through the program `curl`. The agent is a static binary without TLS, and
+// no library of a node can be relied on, so a child process sends requests. The address, the
+// headers and the body reach curl through its standard input, because other users can read the
+// arguments of a process.
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/env.h"
+#include "common/result.h"
+
+namespace dlrun {
+
+/// Returns the reason why dlrun does not send to this address; empty if it does. The reason never
+/// contains the address, which may be a secret. Accepts http:// and https:// without a user name.
+/// Refuses link-local addresses, where clouds offer the credentials of a machine.
+[[nodiscard]] std::string why_not_address(std::string_view url);
+
+struct CurlRequest {
+  std::string url;
+  std::string method = "POST";
+  std::string body{};                  ///< JSON; empty: no body
+  std::vector<std::string> headers{};  ///< "Name: value"; may be secret
+};
+
+struct CurlReply {
+  int status = 0;  ///< of HTTP; 0: no reply
+  std::string body{};
+  /// True if the server may have received the request although there is no reply.
+  bool may_have_arrived = false;
+  std::string problem{};  ///< a sentence for people if there is no reply; contains no address
+};
+
+/// The largest body that curl takes on its standard input, quoted: curl 7.88 cuts lines of its
+/// settings at 100 KiB.
+inline constexpr std::size_t kLargestCurlBody = 96U << 10U;
+
+/// Sends the request and returns the reply. Follows no redirect, reads no file of curl's settings,
+/// and speaks only HTTP and HTTPS. Honours the proxy variables of env. Ends at most two seconds
+/// after `limit`. Fails with kNotFound if there is no curl in the PATH of env, and with kInvalid if
+/// why_not_address() gives a reason or the body is too large.
+[[nodiscard]] Result<CurlReply> send_by_curl(const Env& env, const CurlRequest& request,
+                                             std::chrono::seconds limit);
+
+/// Returns the text of curl's standard input for a request. Public for tests.
+[[nodiscard]] std::string curl_config(const CurlRequest& request, std::chrono::seconds limit);
+
+}  // namespace dlrun

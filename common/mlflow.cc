@@ -1,0 +1,403 @@
+#include "common/mlflow.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "common/files.h"
+#include "common/json_read.h"
+#include "common/notice.h"
+#include "common/owned_file.h"
+#include "common/text.h"
+#include "common/untrusted_file.h"
+
+namespace dlrun {
+namespace {
+
+using MlflowJson = nlohmann::ordered_json;
+
+constexpr const char* kRunFile = "mlflow.json";
+constexpr const char* kValuesFile = "mlflow.jsonl";
+constexpr const char* kStateFile = "mlflow.state";
+constexpr const char* kRunTag = "dlrun.run";
+/// The server takes 1000 values and 100 parameters in one request, and 500 characters in a value of
+/// a parameter. curl takes fewer bytes (kLargestCurlBody).
+constexpr std::size_t kMostValues = 250, kMostParameters = 100, kLongestParameter = 500;
+constexpr std::size_t kParameterBytes = 30U << 10U;
+constexpr std::size_t kChunkBytes = 256U << 10U;
+constexpr std::size_t kLargestSmallFile = 4U << 20U;
+
+struct SyncState {
+  std::string run_id{};
+  std::int64_t sent = 0;
+  bool has_params = false;
+};
+
+std::string percent_encoded(std::string_view text) {
+  std::string encoded;
+  for (const char c : text) {
+    const bool is_plain = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                          (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' || c == '~';
+    if (is_plain) {
+      encoded += c;
+    } else {
+      encoded += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return encoded;
+}
+
+MlflowJson tag_json(std::string_view key, std::string_view value) {
+  return {{"key", key}, {"value", cut_text(value, kLongestParameter)}};
+}
+
+/// Returns a JSON object of a file of the run, or an empty object.
+MlflowJson object_of_file(const std::filesystem::path& path) {
+  const auto text = read_untrusted(path, kLargestSmallFile, Links::kRefuse);
+  const auto object = text ? json_read::object_of(*text) : std::nullopt;
+  return object.value_or(MlflowJson::object());
+}
+
+/// Speaks with one server about one run. After a failure, problem() says what went wrong, and all
+/// later calls fail.
+class MlflowClient {
+ public:
+  MlflowClient(const Env& env, const MlflowRun& run, const std::string& token,
+               const std::function<bool()>& may_continue)
+      : env_(env), run_(run), may_continue_(may_continue) {
+    if (!token.empty()) headers_.push_back("Authorization: Bearer " + token);
+  }
+
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+
+  /// Returns the server's run that belongs to this run; creates it, and its experiment, if it does
+  /// not exist. Returns an empty text on failure.
+  [[nodiscard]] std::string find_or_create_run();
+  /// Returns false on failure.
+  [[nodiscard]] bool log_batch(const std::string& run_id, MlflowJson metrics, MlflowJson params,
+                               MlflowJson tags);
+  [[nodiscard]] bool set_status(const std::string& run_id, const MlflowJson& line);
+  /// The status of the last reply.
+  [[nodiscard]] int status() const { return status_; }
+
+ private:
+  /// Sends a request. Returns the object of the reply if its status is 200, nullopt otherwise.
+  /// allowed: another status that is no failure.
+  std::optional<MlflowJson> call(const char* method, std::string_view path, const MlflowJson& body,
+                                 int allowed = 0);
+  [[nodiscard]] std::string find_or_create_experiment();
+
+  const Env& env_;
+  const MlflowRun& run_;
+  const std::function<bool()>& may_continue_;
+  std::vector<std::string> headers_;
+  std::string problem_;
+  int status_ = 0;
+};
+
+std::optional<MlflowJson> MlflowClient::call(const char* method, std::string_view path,
+                                             const MlflowJson& body, int allowed) {
+  if (!problem_.empty()) return std::nullopt;
+  status_ = 0;
+  if (!may_continue_()) {
+    problem_ = "there was no time to send everything";
+    return std::nullopt;
+  }
+  CurlRequest request;
+  request.url = fmt::format("{}/api/2.0/mlflow/{}", run_.url, path);
+  request.method = method;
+  request.headers = headers_;
+  if (!body.is_null()) request.body = json_read::dump(body);
+  const auto reply = send_by_curl(env_, request, kMlflowLimit);
+  const auto place = path.substr(0, path.find('?'));
+  if (!reply) {
+    problem_ = reply.error().code == Errc::kNotFound ? "this machine has no curl in PATH"
+                                                     : reply.error().message;
+    return std::nullopt;
+  }
+  status_ = reply->status;
+  if (reply->status == 0) {
+    problem_ = reply->problem;
+  } else if (reply->status == 200) {
+    auto object = json_read::object_of(reply->body.empty() ? "{}" : reply->body);
+    if (object) return object;
+    problem_ = fmt::format("the answer to {} is no JSON object; is {} an MLflow server?", place,
+                           printable(run_.url));
+  } else if (reply->status != allowed) {
+    const auto error = json_read::object_of(reply->body).value_or(MlflowJson::object());
+    problem_ = fmt::format("the server answers {} with status {}: {}", place, reply->status,
+                           printable(cut_text(json_read::text(error, "message"), 200)));
+  }
+  return std::nullopt;
+}
+
+std::string MlflowClient::find_or_create_experiment() {
+  constexpr int kNoSuchExperiment = 404;
+  const auto by_name =
+      "experiments/get-by-name?experiment_name=" + percent_encoded(run_.experiment);
+  const auto id_in = [](const MlflowJson& reply) {
+    const auto experiment = reply.find("experiment");
+    return experiment == reply.end() ? std::string()
+                                     : json_read::text(*experiment, "experiment_id");
+  };
+  if (const auto found = call("GET", by_name, nullptr, kNoSuchExperiment)) return id_in(*found);
+  if (!problem_.empty()) return {};
+  constexpr int kExistsAlready = 400;
+  const auto created =
+      call("POST", "experiments/create", {{"name", run_.experiment}}, kExistsAlready);
+  if (created) return json_read::text(*created, "experiment_id");
+  // Another run has created the experiment in the meantime.
+  const auto again = call("GET", by_name, nullptr);
+  return again ? id_in(*again) : std::string();
+}
+
+std::string MlflowClient::find_or_create_run() {
+  const auto experiment = find_or_create_experiment();
+  if (experiment.empty()) {
+    if (problem_.empty()) problem_ = "the server's answer names no experiment";
+    return {};
+  }
+  const auto id_in = [](const MlflowJson& run) {
+    const auto info = run.is_object() ? run.find("info") : run.end();
+    return run.is_object() && info != run.end() ? json_read::text(*info, "run_id") : std::string();
+  };
+  // The name of a run has letters, digits, '.', '_', '-' and '/' only, so it needs no escape.
+  const auto found = call("POST", "runs/search",
+                          {{"experiment_ids", MlflowJson::array({experiment})},
+                           {"filter", fmt::format("tags.`{}` = '{}'", kRunTag, run_.run)},
+                           {"max_results", 1}});
+  if (!found) return {};
+  const auto runs = found->find("runs");
+  if (runs != found->end() && runs->is_array() && !runs->empty()) return id_in(runs->front());
+  const auto created = call("POST", "runs/create",
+                            {{"experiment_id", experiment},
+                             {"run_name", run_.run},
+                             {"start_time", run_.start_ms},
+                             {"tags", MlflowJson::array({tag_json(kRunTag, run_.run),
+                                                         tag_json("mlflow.runName", run_.run)})}});
+  if (!created) return {};
+  const auto run = created->find("run");
+  auto id = run == created->end() ? std::string() : id_in(*run);
+  if (id.empty()) problem_ = "the server's answer names no run";
+  return id;
+}
+
+bool MlflowClient::log_batch(const std::string& run_id, MlflowJson metrics, MlflowJson params,
+                             MlflowJson tags) {
+  return call("POST", "runs/log-batch",
+              {{"run_id", run_id},
+               {"metrics", std::move(metrics)},
+               {"params", std::move(params)},
+               {"tags", std::move(tags)}})
+      .has_value();
+}
+
+bool MlflowClient::set_status(const std::string& run_id, const MlflowJson& line) {
+  return call("POST", "runs/update",
+              {{"run_id", run_id},
+               {"status", json_read::text(line, "status")},
+               {"end_time", json_read::integer(line, "t").value_or(0)}})
+      .has_value();
+}
+
+/// Sends the parameters (RUN/parameters.json) and the origin of the run (RUN/provenance.json).
+/// Returns false on failure.
+bool send_parameters(MlflowClient& client, const MlflowRun& made, const std::string& run_id,
+                     const std::filesystem::path& run) {
+  const auto provenance = object_of_file(run / "provenance.json");
+  const auto git = provenance.find("git");
+  MlflowJson tags = MlflowJson::array({tag_json("dlrun.directory", run.string())});
+  // Some versions of the server refuse the whole request if one value is empty.
+  const auto add_tag = [&](const char* key, const std::string& value) {
+    if (!value.empty()) tags.push_back(tag_json(key, value));
+  };
+  add_tag("dlrun.job", made.job);
+  add_tag("dlrun.cluster", made.cluster);
+  add_tag("mlflow.user", json_read::text(provenance, "user"));
+  if (git != provenance.end()) add_tag("mlflow.source.git.commit", json_read::text(*git, "commit"));
+  MlflowJson params = MlflowJson::array();
+  std::size_t bytes = 0;
+  const auto parameters = object_of_file(run / "parameters.json");
+  for (auto at = parameters.begin(); at != parameters.end(); ++at) {
+    if (!at->is_string() || at->get_ref<const std::string&>().empty()) continue;
+    params.push_back(tag_json(at.key(), at->get_ref<const std::string&>()));
+    bytes += json_read::dump(params.back()).size();
+    if (params.size() < kMostParameters && bytes < kParameterBytes) continue;
+    bytes = 0;
+    if (!client.log_batch(run_id, MlflowJson::array(), std::exchange(params, MlflowJson::array()),
+                          MlflowJson::array()))
+      return false;
+  }
+  return client.log_batch(run_id, MlflowJson::array(), std::move(params), std::move(tags));
+}
+
+/// Adds the values of a line to the batch.
+void add_values(const MlflowJson& line, MlflowJson& metrics) {
+  const auto values = line.find("m");
+  if (values == line.end() || !values->is_object()) return;
+  for (auto at = values->begin(); at != values->end(); ++at) {
+    if (!at->is_number()) continue;
+    metrics.push_back({{"key", at.key()},
+                       {"value", at->get<double>()},
+                       {"timestamp", json_read::integer(line, "t").value_or(0)},
+                       {"step", json_read::integer(line, "step").value_or(0)}});
+  }
+}
+
+/// Returns the whole lines of the file from this offset on, at most kChunkBytes.
+std::string lines_from(int fd, std::int64_t offset) {
+  std::string text(kChunkBytes, '\0');
+  const auto got = ::pread(fd, text.data(), text.size(), offset);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  const auto end = text.rfind('\n');
+  text.resize(end == std::string::npos ? 0 : end + 1);
+  return text;
+}
+
+/// Sends one request with the lines from the state's offset on, and moves the offset behind them.
+/// Adds the number of their values to values_sent. Returns false on failure and at the end of the
+/// file.
+bool send_some(MlflowClient& client, int fd, SyncState& state, std::size_t& values_sent) {
+  const auto text = lines_from(fd, state.sent);
+  MlflowJson metrics = MlflowJson::array();
+  std::int64_t taken = 0;
+  MlflowJson end;
+  for (const auto line : split(text, '\n')) {
+    if (static_cast<std::size_t>(taken) >= text.size()) break;
+    const auto object = json_read::object_of(line);
+    MlflowJson values = MlflowJson::array();
+    if (object) add_values(*object, values);
+    if (!metrics.empty() && metrics.size() + values.size() > kMostValues) break;
+    taken += static_cast<std::int64_t>(line.size()) + 1;
+    for (auto& value : values) metrics.push_back(std::move(value));
+    if (object && object->contains("status")) {
+      end = *object;
+      break;
+    }
+  }
+  const std::size_t count = metrics.size();
+  if (count > 0 &&
+      !client.log_batch(state.run_id, std::move(metrics), MlflowJson::array(), MlflowJson::array()))
+    return false;
+  if (!end.is_null() && !client.set_status(state.run_id, end)) return false;
+  state.sent += taken;
+  values_sent += count;
+  return taken > 0;
+}
+
+Result<> save_state(const std::filesystem::path& folder, const SyncState& state) {
+  return write_file_atomic(
+      folder / kStateFile,
+      json_read::dump(MlflowJson{
+          {"run_id", state.run_id}, {"sent", state.sent}, {"has_params", state.has_params}}));
+}
+
+}  // namespace
+
+MlflowJson MlflowRun::to_json() const {
+  return {{"url", url}, {"experiment", experiment}, {"secret", secret},    {"run", run},
+          {"job", job}, {"cluster", cluster},       {"start_ms", start_ms}};
+}
+
+MlflowRun MlflowRun::of_json(const MlflowJson& object) {
+  return {.url = json_read::text(object, "url"),
+          .experiment = json_read::text(object, "experiment"),
+          .secret = json_read::text(object, "secret"),
+          .run = json_read::text(object, "run"),
+          .job = json_read::text(object, "job"),
+          .cluster = json_read::text(object, "cluster"),
+          .start_ms = json_read::integer(object, "start_ms").value_or(0)};
+}
+
+bool MlflowRecord::exists() const {
+  std::error_code error;
+  return std::filesystem::is_regular_file(folder_ / kRunFile, error);
+}
+
+Result<> MlflowRecord::create(const MlflowRun& made) const {
+  DLRUN_TRY(make_private_directories(folder_));
+  auto created = create_file_exclusive(folder_ / kRunFile, json_read::dump(made.to_json()));
+  if (!created && created.error().code == Errc::kRefused) return {};
+  return created;
+}
+
+Result<MlflowRun> MlflowRecord::read() const {
+  // The token goes to the server that the file names.
+  struct stat info {};
+  if (::lstat(folder_.c_str(), &info) == 0 &&
+      (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & 022U) != 0))
+    return fail(Errc::kInvalid, "{}: is not a folder of yours that only you can write",
+                folder_.string());
+  DLRUN_TRY_ASSIGN(const auto file,
+                   read_file_and_owner(folder_ / kRunFile, kLargestSmallFile, Links::kRefuse));
+  if (file.owner != ::geteuid())
+    return fail(Errc::kInvalid, "{}: belongs to another user", (folder_ / kRunFile).string());
+  const auto object = json_read::object_of(file.text);
+  auto made = object ? MlflowRun::of_json(*object) : MlflowRun();
+  if (made.url.empty() || made.experiment.empty() || made.run.empty())
+    return fail(Errc::kInvalid, "{}: damaged", (folder_ / kRunFile).string());
+  return made;
+}
+
+Result<> MlflowRecord::add_line(const MlflowJson& line) const {
+  const auto path = folder_ / kValuesFile;
+  const UniqueFd file(::open(
+      path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  struct stat info {};
+  if (!file.is_open() || ::fstat(file.get(), &info) != 0)
+    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  if (info.st_size > static_cast<off_t>(kLargestBytes))
+    return fail(Errc::kRefused, "{}: larger than {} bytes", path.string(), kLargestBytes);
+  return write_all(file.get(), json_read::dump(line) + "\n");
+}
+
+SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
+                              const std::function<bool()>& may_continue) const {
+  SyncReport report{.is_complete = false};
+  const auto made = read();
+  if (!made) {
+    report.problem = made.error().message;
+    return report;
+  }
+  const UniqueFd lock(
+      ::open((folder_ / "mlflow.lock").c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!lock.is_open() || (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)) {
+    report.problem = lock.is_open() ? "another process sends the record now"
+                                    : fmt::format("mlflow.lock: {}", errno_text(errno));
+    return report;
+  }
+  const auto read_state = object_of_file(folder_ / kStateFile);
+  SyncState state{
+      .run_id = json_read::text(read_state, "run_id"),
+      .sent = std::max<std::int64_t>(json_read::integer(read_state, "sent").value_or(0), 0),
+      .has_params = json_read::truth(read_state, "has_params")};
+  MlflowClient client(env, *made, token, may_continue);
+  const auto save = [&] {
+    if (auto saved = save_state(folder_, state); !saved) report.problem = saved.error().message;
+  };
+  if (state.run_id.empty()) {
+    state.run_id = client.find_or_create_run();
+    if (!state.run_id.empty()) save();
+  }
+  report.run_id = state.run_id;
+  if (!state.run_id.empty() && !state.has_params) {
+    state.has_params = send_parameters(client, *made, state.run_id, run_);
+    if (state.has_params) save();
+  }
+  const auto file = open_untrusted(folder_ / kValuesFile, Links::kRefuse);
+  if (!file && file.error().code != Errc::kNotFound) report.problem = file.error().message;
+  while (client.problem().empty() && report.problem.empty() && file &&
+         send_some(client, file->get(), state, report.values))
+    save();
+  if (!client.problem().empty()) report.problem = client.problem();
+  report.is_complete = report.problem.empty();
+  return report;
+}
+
+}  // namespace dlrun

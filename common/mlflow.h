@@ -1,0 +1,80 @@
+#pragma once
+// Sends the record of a run to an MLflow server over its REST API 2.0 (track.mlflow). The folder
+// RUN/track, which only its owner can enter, holds the values that are to be sent:
+//
+//   mlflow.json    the server and the run, MlflowRun; written once
+//   mlflow.jsonl   the values, one JSON object per line: {"t": ms, "step": N, "m": {NAME: NUMBER}},
+//                  and {"t": ms, "status": "FINISHED"} at the end
+//   mlflow.state   {"run_id", "sent": bytes of mlflow.jsonl that the server has, "has_params"}
+//
+// Every request can be repeated: the server knows a run by its tag `dlrun.run`, and ignores a value
+// that it has already. A lost reply therefore makes neither a second run nor a second value.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/curl_process.h"
+#include "common/env.h"
+#include "common/result.h"
+
+namespace dlrun {
+
+/// The run of an MLflow server that belongs to a run of dlrun.
+struct MlflowRun {
+  std::string url{};         ///< of the server, without a final '/'
+  std::string experiment{};  ///< its name
+  std::string secret{};      ///< the name of the secret that holds the token; empty: none
+  std::string run{};         ///< the name of dlrun's run, which is unique
+  std::string job{}, cluster{};
+  std::int64_t start_ms = 0;
+
+  [[nodiscard]] nlohmann::ordered_json to_json() const;
+  [[nodiscard]] static MlflowRun of_json(const nlohmann::ordered_json& object);
+};
+
+struct SyncReport {
+  std::size_t values = 0;   ///< values that the server got now
+  bool is_complete = true;  ///< nothing is left to send
+  std::string run_id{};     ///< empty: the server has no run yet
+  std::string problem{};    ///< why something is left; contains no secret
+};
+
+class MlflowRecord {
+ public:
+  explicit MlflowRecord(const std::filesystem::path& run) : run_(run), folder_(run / "track") {}
+
+  /// Returns true if the run has a record for MLflow.
+  [[nodiscard]] bool exists() const;
+  /// Creates the folder and mlflow.json, unless an earlier attempt has created them.
+  [[nodiscard]] Result<> create(const MlflowRun& made) const;
+  /// Fails with kInvalid if the file is damaged, or if other users can write to its folder.
+  [[nodiscard]] Result<MlflowRun> read() const;
+  /// Adds a line to mlflow.jsonl. Fails with kRefused if the file is too large.
+  [[nodiscard]] Result<> add_line(const nlohmann::ordered_json& line) const;
+
+  /// Sends what the server does not have yet, in batches. token: for the header Authorization;
+  /// empty: none. may_continue: called before each request; false ends the call. Only one process
+  /// sends at a time: a call during the call of another process reports a problem.
+  [[nodiscard]] SyncReport sync(const Env& env, const std::string& token,
+                                const std::function<bool()>& may_continue) const;
+
+  static constexpr std::size_t kLargestBytes = 256U << 20U;
+
+ private:
+  std::filesystem::path run_, folder_;
+};
+
+/// The longest time for one request to an MLflow server.
+inline constexpr std::chrono::seconds kMlflowLimit{5};
+
+}  // namespace dlrun

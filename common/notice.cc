@@ -1,0 +1,204 @@
+#include "common/notice.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "common/json_read.h"
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kLongestMessage = 1000;
+constexpr std::size_t kMostWords = 5;
+/// Discord refuses messages of more than 2000 characters.
+constexpr std::size_t kLongestForDiscord = 1900;
+
+/// Returns the lower-case host of the address, without its port.
+std::string host_of(std::string_view url) {
+  const auto begin = url.find("://");
+  if (begin == std::string_view::npos) return {};
+  auto rest = url.substr(begin + 3);
+  rest = rest.substr(0, rest.find_first_of("/?#"));
+  std::string host(rest.substr(0, rest.find(':')));
+  std::transform(host.begin(), host.end(), host.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return host;
+}
+
+std::string path_of(std::string_view url) {
+  const auto begin = url.find("://");
+  if (begin == std::string_view::npos) return {};
+  const auto rest = url.substr(begin + 3);
+  const auto slash = rest.find('/');
+  if (slash == std::string_view::npos) return "/";
+  const auto path = rest.substr(slash);
+  return std::string(path.substr(0, path.find_first_of("?#")));
+}
+
+bool is_host(const std::string& host, std::string_view domain) {
+  return host == domain || host.ends_with(fmt::format(".{}", domain));
+}
+
+enum class Service { kText, kSlack, kDiscord, kOther };
+
+Service service_of(std::string_view url) {
+  const std::string host = host_of(url), path = path_of(url);
+  if (is_host(host, "slack.com") || path.ends_with("/slack")) return Service::kSlack;
+  if (is_host(host, "discord.com") || is_host(host, "discordapp.com")) return Service::kDiscord;
+  if (is_host(host, "webhook.office.com") || is_host(host, "outlook.office.com"))
+    return Service::kText;
+  // Mattermost and Rocket.Chat run on hosts of any name and share this path.
+  return path.starts_with("/hooks/") || path.find("/hooks/") != std::string::npos ? Service::kText
+                                                                                  : Service::kOther;
+}
+
+/// Escapes text as Slack requires, so that "<!channel>" in it addresses nobody.
+std::string for_slack(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '&') {
+      escaped += "&amp;";
+    } else if (c == '<') {
+      escaped += "&lt;";
+    } else if (c == '>') {
+      escaped += "&gt;";
+    } else {
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
+/// Puts the text into a block of code, where "@all" addresses nobody. The text cannot end the
+/// block.
+std::string as_code(std::string text) {
+  std::replace(text.begin(), text.end(), '`', '\'');
+  return "```\n" + text + "```";
+}
+
+std::string one_line(std::string_view text, std::size_t bytes) {
+  return printable(cut_text(text, bytes));
+}
+
+std::string_view verb_of(const std::string& occasion) {
+  if (occasion == "restarted") return "starts again";
+  if (occasion == "hang") return "hung";
+  if (occasion == "cancelled") return "was cancelled";
+  if (occasion == "started") return "has started";
+  if (occasion == "completed") return "has completed";
+  return "failed";
+}
+
+}  // namespace
+
+std::string cut_text(std::string_view text, std::size_t bytes) {
+  if (text.size() <= bytes) return std::string(text);
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0U) == 0x80U) --bytes;
+  return std::string(text.substr(0, bytes));
+}
+
+nlohmann::ordered_json Notice::to_json() const {
+  nlohmann::ordered_json object{{"event", occasion},  {"run", run},   {"job", job},
+                                {"cluster", cluster}, {"time", time}, {"attempt", attempt},
+                                {"message", message}};
+  if (rank) object["rank"] = *rank;
+  if (!node.empty()) object["node"] = node;
+  if (!progress.empty()) object["progress"] = progress;
+  if (!last_words.empty()) object["last_words"] = last_words;
+  return object;
+}
+
+Notice Notice::of_json(const nlohmann::ordered_json& object) {
+  Notice notice;
+  notice.occasion = json_read::text(object, "event");
+  notice.run = json_read::text(object, "run");
+  notice.job = json_read::text(object, "job");
+  notice.cluster = json_read::text(object, "cluster");
+  notice.time = json_read::text(object, "time");
+  notice.attempt = json_read::integer(object, "attempt").value_or(0);
+  notice.message = json_read::text(object, "message");
+  notice.rank = json_read::integer(object, "rank");
+  notice.node = json_read::text(object, "node");
+  notice.progress = json_read::text(object, "progress");
+  const auto words = object.is_object() ? object.find("last_words") : object.end();
+  if (object.is_object() && words != object.end() && words->is_array()) {
+    for (const auto& line : *words) {
+      if (line.is_string() && notice.last_words.size() < kMostWords)
+        notice.last_words.push_back(line.get<std::string>());
+    }
+  }
+  return notice;
+}
+
+std::string Notice::subject() const {
+  return fmt::format("{} {}", one_line(run, 200), verb_of(occasion));
+}
+
+std::string Notice::text() const {
+  std::string lines = fmt::format("dlrun: run {}", subject());
+  if (!job.empty()) {
+    lines += fmt::format(" (job {}{}{})", one_line(job, 100), cluster.empty() ? "" : " on ",
+                         one_line(cluster, 100));
+  }
+  lines += "\n";
+  if (!message.empty()) lines += one_line(message, kLongestMessage) + "\n";
+  if (rank) {
+    lines += fmt::format("Rank {}", *rank);
+    if (!node.empty()) lines += " on " + one_line(node, 100);
+    lines += last_words.empty() ? "\n" : " printed last:\n";
+  }
+  for (const std::string& line : last_words) lines += "  " + one_line(line, 200) + "\n";
+  if (!progress.empty()) lines += "Progress: " + one_line(progress, 200) + "\n";
+  return lines + fmt::format("More: dlrun status {}\n", one_line(run, 200));
+}
+
+std::string webhook_body(std::string_view url, const Notice& notice) {
+  nlohmann::ordered_json body;
+  switch (service_of(url)) {
+    case Service::kSlack:
+      body = {{"text", for_slack(as_code(notice.text()))}};
+      break;
+    case Service::kText:
+      body = {{"text", as_code(notice.text())}};
+      break;
+    case Service::kDiscord:
+      body = {{"content", as_code(cut_text(notice.text(), kLongestForDiscord))},
+              {"allowed_mentions", {{"parse", nlohmann::ordered_json::array()}}}};
+      break;
+    case Service::kOther:
+      body = notice.to_json();
+      body["subject"] = notice.subject();
+      body["text"] = notice.text();
+  }
+  return json_read::dump(body);
+}
+
+std::vector<std::string> notice_command(const std::vector<std::string>& words,
+                                        const Notice& notice) {
+  const std::array<std::pair<std::string_view, std::string>, 4> fields{
+      {{"{subject}", notice.subject()},
+       {"{run}", one_line(notice.run, 200)},
+       {"{job}", one_line(notice.job, 100)},
+       {"{event}", one_line(notice.occasion, 20)}}};
+  std::vector<std::string> argv;
+  for (const std::string& word : words) {
+    std::string made;
+    for (std::size_t at = 0; at < word.size();) {
+      const auto found = std::find_if(fields.begin(), fields.end(), [&](const auto& field) {
+        return std::string_view(word).substr(at).starts_with(field.first);
+      });
+      if (found == fields.end()) {
+        made += word[at++];
+        continue;
+      }
+      made += found->second;
+      at += found->first.size();
+    }
+    argv.push_back(std::move(made));
+  }
+  return argv;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,57 @@
+#pragma once
+// A notice to people about a run (notify): its content, its text, and the message for a webhook.
+// Lead makes notices. Lead's helper process or a later dlrun sends them.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace dlrun {
+
+/// The occasions of a notice, as notify.on names them.
+inline constexpr std::array<std::string_view, 6> kNoticeOccasions{
+    "started", "completed", "failed", "cancelled", "restarted", "hang"};
+/// The occasions if notify.on is not given.
+inline constexpr std::array<std::string_view, 3> kUsualOccasions{"failed", "hang", "completed"};
+
+/// All texts may come from a program of the user. Senders escape them.
+struct Notice {
+  std::string occasion{};  ///< one of kNoticeOccasions
+  std::string run{};       ///< the name of the run's directory
+  std::string job{}, cluster{};
+  std::string time{};  ///< UTC
+  std::int64_t attempt = 0;
+  std::string message{};  ///< the end or the cause, as a sentence
+  std::optional<std::int64_t> rank{};
+  std::string node{};
+  std::string progress{};                 ///< "step 120 of 5000, loss 0.5"; empty: unknown
+  std::vector<std::string> last_words{};  ///< the last lines of the rank's output
+
+  [[nodiscard]] nlohmann::ordered_json to_json() const;
+  /// Reads a notice that a queue holds. A field that is missing or has the wrong type is empty.
+  [[nodiscard]] static Notice of_json(const nlohmann::ordered_json& object);
+
+  /// Returns the notice in one line: "mnist-4711 failed".
+  [[nodiscard]] std::string subject() const;
+  /// Returns the notice in several lines, which are printable.
+  [[nodiscard]] std::string text() const;
+};
+
+/// Returns the message that the service behind the address takes: {"text": ...} for Slack,
+/// Mattermost, Rocket.Chat and Teams, {"content": ...} for Discord, and for any other address an
+/// object with all fields of the notice. Text of programs cannot address people or groups there.
+[[nodiscard]] std::string webhook_body(std::string_view url, const Notice& notice);
+
+/// Returns the words of notify.command with {subject}, {run}, {job} and {event} replaced.
+[[nodiscard]] std::vector<std::string> notice_command(const std::vector<std::string>& words,
+                                                      const Notice& notice);
+
+/// Returns the beginning of a text: at most this number of bytes, and only whole characters.
+[[nodiscard]] std::string cut_text(std::string_view text, std::size_t bytes);
+
+}  // namespace dlrun

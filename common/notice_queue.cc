@@ -1,0 +1,254 @@
+#include "common/notice_queue.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "common/curl_process.h"
+#include "common/files.h"
+#include "common/json_read.h"
+#include "common/log.h"
+#include "common/owned_file.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::string_view kWebhookEnding = ".webhook", kCommandEnding = ".command";
+constexpr std::string_view kClaimedEnding = ".claimed", kRefusedEnding = ".refused",
+                           kUnconfirmedEnding = ".unconfirmed";
+constexpr const char* kAddressFile = "address";
+constexpr std::size_t kLargestFile = 64U << 10U;
+constexpr std::size_t kDigitsOfTime = 13;
+
+/// The result of one attempt to send a notice.
+enum class Outcome { kSent, kNotSent, kUnconfirmed, kRefused };
+struct Attempt {
+  Outcome outcome = Outcome::kSent;
+  std::string problem{};
+};
+
+std::int64_t now_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+/// Returns true if the notice with this file name has waited for too long.
+bool is_expired(std::string_view name) {
+  const auto made = parse_int(name.substr(0, kDigitsOfTime));
+  constexpr auto kLimit = std::chrono::duration_cast<std::chrono::milliseconds>(kNoticeExpiry);
+  return !made || now_ms() - *made > kLimit.count();
+}
+
+Attempt send_to_webhook(const Env& env, const std::string& address, const Notice& notice) {
+  if (address.empty()) return {Outcome::kNotSent, "the run has no address of a webhook"};
+  const auto reply =
+      send_by_curl(env, {.url = address, .body = webhook_body(address, notice)}, kWebhookLimit);
+  if (!reply) {
+    const bool is_missing = reply.error().code == Errc::kNotFound;
+    return {reply.error().code == Errc::kInvalid ? Outcome::kRefused : Outcome::kNotSent,
+            is_missing ? "this machine has no curl in PATH" : reply.error().message};
+  }
+  if (reply->status >= 200 && reply->status < 300) return {};
+  if (reply->status == 0)
+    return {reply->may_have_arrived ? Outcome::kUnconfirmed : Outcome::kNotSent, reply->problem};
+  // The server works on it, is busy or has a fault that may pass.
+  const bool may_pass = reply->status == 408 || reply->status == 429 || reply->status >= 500;
+  return {may_pass ? Outcome::kNotSent : Outcome::kRefused,
+          reply->status >= 300 && reply->status < 400
+              ? fmt::format("the webhook answers with a redirect ({}), which dlrun does not follow",
+                            reply->status)
+              : fmt::format("the webhook answers with status {}", reply->status)};
+}
+
+Attempt run_notice_command(const Env& env, const std::vector<std::string>& words,
+                           const Notice& notice) {
+  Command command;
+  command.argv = notice_command(words, notice);
+  command.env = env;
+  command.stdin_text = notice.text();
+  command.timeout = kNoticeCommandLimit;
+  const auto finished = run_command(command);
+  if (!finished) {
+    return {finished.error().code == Errc::kTimeout ? Outcome::kUnconfirmed : Outcome::kNotSent,
+            "notify.command: " + finished.error().message};
+  }
+  if (finished->exit_code == 0) return {};
+  return {Outcome::kNotSent, fmt::format("notify.command: {} ended with code {}",
+                                         printable(command.argv.front()), finished->exit_code)};
+}
+
+/// Removes, gives back or puts aside the claimed notice, and counts it. Returns false if the notice
+/// was given back.
+bool settle(const std::filesystem::path& notice, Outcome outcome, SendReport& report) {
+  const std::string claimed = notice.string() + std::string(kClaimedEnding);
+  const auto becomes = [&](std::string_view ending) {
+    std::ignore = ::rename(claimed.c_str(), (notice.string() + std::string(ending)).c_str());
+  };
+  switch (outcome) {
+    case Outcome::kSent:
+      ++report.sent;
+      ::unlink(claimed.c_str());
+      return true;
+    case Outcome::kUnconfirmed:
+      ++report.unconfirmed;
+      becomes(kUnconfirmedEnding);
+      return true;
+    case Outcome::kRefused:
+      ++report.refused;
+      becomes(kRefusedEnding);
+      return true;
+    case Outcome::kNotSent:
+      becomes("");
+      return false;
+  }
+  return false;
+}
+
+std::vector<std::string> words_of(const nlohmann::ordered_json& object) {
+  std::vector<std::string> words;
+  const auto found = object.find("argv");
+  if (found == object.end() || !found->is_array()) return words;
+  for (const auto& word : *found) {
+    if (!word.is_string()) return {};
+    words.push_back(word.get<std::string>());
+  }
+  return words;
+}
+
+}  // namespace
+
+Result<> NoticeQueue::check_folder() const {
+  struct stat info {};
+  if (::lstat(folder_.c_str(), &info) != 0)
+    return fail(errno == ENOENT || errno == ENOTDIR ? Errc::kNotFound : Errc::kIo, "{}: {}",
+                folder_.string(), errno_text(errno));
+  if (!S_ISDIR(info.st_mode)) return fail(Errc::kInvalid, "{}: not a folder", folder_.string());
+  if (info.st_uid != ::geteuid())
+    return fail(Errc::kInvalid, "{}: belongs to another user", folder_.string());
+  if ((info.st_mode & 077U) != 0)
+    return fail(Errc::kInvalid, "{}: is open to others (mode {:o}); it must be 0700",
+                folder_.string(), info.st_mode & 0777U);
+  return {};
+}
+
+std::vector<std::string> NoticeQueue::names_with(std::string_view ending) const {
+  std::vector<std::string> names;
+  if (!check_folder()) return names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder_, error), end; !error && at != end;
+       at.increment(error)) {
+    auto name = at->path().filename().string();
+    if (!name.starts_with('.') && name.ends_with(ending)) names.push_back(std::move(name));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<std::string> NoticeQueue::read_own(const std::string& name) const {
+  DLRUN_TRY(check_folder());
+  DLRUN_TRY_ASSIGN(auto file, read_file_and_owner(folder_ / name, kLargestFile, Links::kRefuse));
+  if (file.owner != ::geteuid())
+    return fail(Errc::kInvalid, "{}: belongs to another user", (folder_ / name).string());
+  return std::move(file.text);
+}
+
+Result<> NoticeQueue::put(const Notice& notice, const NoticeTargets& targets) const {
+  DLRUN_TRY(make_private_directories(folder_));
+  DLRUN_TRY(check_folder());
+  const auto waiting = names_with(kWebhookEnding).size() + names_with(kCommandEnding).size();
+  if (waiting >= kMostWaiting)
+    return fail(Errc::kRefused, "{}: {} notices wait already", folder_.string(), waiting);
+  const auto stem = fmt::format("{:013}-{}", now_ms(), random_hex(4));
+  auto object = notice.to_json();
+  if (!targets.webhook.empty()) {
+    DLRUN_TRY(write_file_atomic(folder_ / (stem + std::string(kWebhookEnding)),
+                                json_read::dump(object), 0600));
+    if (read_own(kAddressFile).value_or("") != targets.webhook)
+      DLRUN_TRY(write_file_atomic(folder_ / kAddressFile, targets.webhook, 0600));
+  }
+  if (!targets.command.empty()) {
+    object["argv"] = targets.command;
+    DLRUN_TRY(write_file_atomic(folder_ / (stem + std::string(kCommandEnding)),
+                                json_read::dump(object), 0600));
+  }
+  return {};
+}
+
+SendReport NoticeQueue::send(const Env& env, SendBy by,
+                             const std::function<bool()>& may_start) const {
+  SendReport report;
+  for (const std::string_view ending : {kWebhookEnding, kCommandEnding}) {
+    const bool is_webhook = ending == kWebhookEnding;
+    if (!is_webhook && by == SendBy::kWebhooks) continue;
+    for (const std::string& name : names_with(ending)) {
+      if (!may_start()) return report;
+      const auto claimed = folder_ / (name + std::string(kClaimedEnding));
+      if (::rename((folder_ / name).c_str(), claimed.c_str()) != 0) continue;  // another sender's
+      Attempt attempt{Outcome::kRefused, "the notice is damaged"};
+      const auto text = read_own(name + std::string(kClaimedEnding));
+      const auto object = text ? json_read::object_of(*text) : std::nullopt;
+      const auto words = object ? words_of(*object) : std::vector<std::string>();
+      if (is_expired(name)) {
+        attempt.problem = "the notice is older than three days";
+      } else if (object && is_webhook) {
+        attempt =
+            send_to_webhook(env, read_own(kAddressFile).value_or(""), Notice::of_json(*object));
+      } else if (object && !words.empty()) {
+        attempt = run_notice_command(env, words, Notice::of_json(*object));
+      }
+      log_info("a notice was handled", {{"notice", name}, {"problem", attempt.problem}});
+      if (!attempt.problem.empty()) report.problem = attempt.problem;
+      if (!settle(folder_ / name, attempt.outcome, report)) break;
+    }
+  }
+  report.waiting = names_with(kWebhookEnding).size() + names_with(kCommandEnding).size();
+  if (names_with(kWebhookEnding).empty()) remove_address();
+  return report;
+}
+
+void NoticeQueue::remove_address() const {
+  const auto address = read_own(kAddressFile);
+  if (!address || ::unlink((folder_ / kAddressFile).c_str()) != 0) return;
+  // put() may have added a notice meanwhile, and have found the address still here.
+  if (!names_with(kWebhookEnding).empty())
+    std::ignore = write_file_atomic(folder_ / kAddressFile, *address, 0600);
+}
+
+bool NoticeQueue::has_waiting(SendBy by) const {
+  return !names_with(kWebhookEnding).empty() ||
+         (by == SendBy::kWebhooksAndCommands && !names_with(kCommandEnding).empty());
+}
+
+std::vector<QueuedNotice> NoticeQueue::list() const {
+  std::map<std::string, QueuedNotice> found;  // by the file's name, which begins with the time
+  for (const std::string_view way : {kWebhookEnding, kCommandEnding}) {
+    for (const std::string_view state :
+         {std::string_view(), kClaimedEnding, kRefusedEnding, kUnconfirmedEnding}) {
+      for (const std::string& name : names_with(std::string(way) + std::string(state))) {
+        const auto text = read_own(name);
+        const auto object = text ? json_read::object_of(*text) : std::nullopt;
+        found[name] = {std::string(way.substr(1)),
+                       state.empty() ? "waiting" : std::string(state.substr(1)),
+                       object ? Notice::of_json(*object) : Notice()};
+      }
+    }
+  }
+  std::vector<QueuedNotice> notices;
+  for (auto& [name, queued] : found) notices.push_back(std::move(queued));
+  return notices;
+}
+
+}  // namespace dlrun

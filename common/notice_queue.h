@@ -1,0 +1,89 @@
+#pragma once
+// The notices of a run that wait to be sent: the folder RUN/notify, which only its owner can enter.
+// Each notice waits in one file per way of sending, NUMBER.webhook or NUMBER.command.
+//
+// A sender claims a file by renaming it to NAME.claimed, so that only one process sends it. Then it
+// removes the file, gives it back (the notice certainly did not arrive), or renames it to
+// NAME.refused (the receiver refuses it) or NAME.unconfirmed (it may have arrived, and a second
+// attempt could send it twice). A file stays claimed if its sender was killed.
+
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/env.h"
+#include "common/notice.h"
+#include "common/result.h"
+
+namespace dlrun {
+
+/// The ways in which the notices of a run are sent.
+struct NoticeTargets {
+  std::string webhook{};               ///< an address, which is secret; empty: none
+  std::vector<std::string> command{};  ///< argv with placeholders; empty: none
+  [[nodiscard]] bool is_given() const { return !webhook.empty() || !command.empty(); }
+};
+
+struct SendReport {
+  std::size_t sent = 0, waiting = 0, unconfirmed = 0, refused = 0;
+  std::string problem{};  ///< the last reason why a notice was not sent; empty: none
+};
+
+/// The ways of sending that a sender uses. The queue of a run that somebody copied from another
+/// user may name any command, so a sender runs commands only if the user has named the run.
+enum class SendBy { kWebhooks, kWebhooksAndCommands };
+
+/// A notice in the queue, for people.
+struct QueuedNotice {
+  std::string way{};    ///< "webhook", "command"
+  std::string state{};  ///< "waiting", "claimed", "refused", "unconfirmed"
+  Notice notice;
+};
+
+class NoticeQueue {
+ public:
+  explicit NoticeQueue(const std::filesystem::path& run) : folder_(run / "notify") {}
+
+  /// Adds a notice for each target, durably. Also keeps the address of the webhook, in a file of
+  /// its own, for later senders. Fails with kRefused if the queue is full, with kInvalid if the
+  /// folder belongs to another user or is open to others, and with kIo.
+  [[nodiscard]] Result<> put(const Notice& notice, const NoticeTargets& targets) const;
+
+  /// Sends the notices that wait, the oldest first, each at most once. may_start: called before
+  /// each notice; false ends the call. If a notice could not be sent, skips the others that would
+  /// be sent in the same way. Removes the kept address when no notice for the webhook waits.
+  [[nodiscard]] SendReport send(const Env& env, SendBy by,
+                                const std::function<bool()>& may_start) const;
+
+  /// Returns true if notices wait to be sent in this way. Costs one system call if the run has no
+  /// queue.
+  [[nodiscard]] bool has_waiting(SendBy by = SendBy::kWebhooksAndCommands) const;
+  /// Returns all notices in the queue, the oldest first.
+  [[nodiscard]] std::vector<QueuedNotice> list() const;
+
+  static constexpr std::size_t kMostWaiting = 100;
+
+ private:
+  /// Fails if the folder is not a folder of the caller that only the caller can enter.
+  [[nodiscard]] Result<> check_folder() const;
+  /// Returns the names of files with this ending, sorted; empty if the folder is missing or
+  /// refused.
+  [[nodiscard]] std::vector<std::string> names_with(std::string_view ending) const;
+  [[nodiscard]] Result<std::string> read_own(const std::string& name) const;
+  /// Removes the kept address unless a notice for the webhook waits.
+  void remove_address() const;
+
+  std::filesystem::path folder_;
+};
+
+/// The longest time for one request, and for one call of notify.command.
+inline constexpr std::chrono::seconds kWebhookLimit{5};
+inline constexpr std::chrono::seconds kNoticeCommandLimit{10};
+/// A notice that waits for longer than this is not sent any more.
+inline constexpr std::chrono::hours kNoticeExpiry{72};
+
+}  // namespace dlrun

@@ -1,0 +1,325 @@
+#include "launcher/cleanup/cleanup.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "common/json_read.h"
+#include "common/text.h"
+#include "common/untrusted_file.h"
+#include "launcher/runs/deleted_runs.h"
+#include "launcher/runs/ownership.h"
+#include "launcher/runs/sweep_record.h"
+
+namespace dlrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A run without a job may be one that another dlrun is about to submit: it records the run first,
+/// and may then copy the code for minutes. After this time the submission is considered dead.
+constexpr std::chrono::hours kSubmissionPatience{1};
+
+/// Returns the directories whose states decide about the run: its own, and for a sweep those of its
+/// points. For a point that was resubmitted, the point's own state counts, not that of the new run,
+/// because the point's first job may still run.
+Result<std::vector<fs::path>> directories_of(const IndexEntry& run) {
+  if (!is_sweep(run.path)) return std::vector<fs::path>{run.path};
+  DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
+  std::vector<fs::path> points;
+  for (const auto& point : sweep.points) points.push_back(point_path(run.path, point));
+  return points;
+}
+
+/// Returns the time of the last change of the files that a submission writes first.
+std::chrono::system_clock::time_point recorded_at(const fs::path& run) {
+  std::time_t newest = 0;
+  for (const char* file : {"job.sh", "spec.yaml", "submission.json", "sweep.json"}) {
+    struct stat info {};
+    if (::lstat((run / file).c_str(), &info) == 0) newest = std::max(newest, info.st_mtim.tv_sec);
+  }
+  return std::chrono::system_clock::from_time_t(newest);
+}
+
+/// Fails unless it is certain that the run, or the point of a sweep, has no job and gets none.
+Result<> check_is_done(const std::string& id, const fs::path& run, const RunStatus& status) {
+  if (const auto& owner = status.facts.foreign)
+    return fail(Errc::kUsage, "{}: belongs to user {}, so it is left alone", id,
+                printable(owner->name));
+  if (is_unreachable(status))
+    return fail(Errc::kUnavailable, "{}: is left alone, because its state is not known now: {}", id,
+                status.facts.unreachable);
+  if (is_over(status)) return {};
+  switch (status.state) {
+    case RunState::kPending:
+    case RunState::kRunning:
+      return fail(Errc::kUsage, "{0}: is {1}{2}; `dlrun cancel {0}` ends it", id,
+                  word(status.state),
+                  status.job.id.empty() ? "" : fmt::format(" (job {})", status.job.id));
+    case RunState::kNotSubmitted:
+      if (std::chrono::system_clock::now() - recorded_at(run) > kSubmissionPatience) return {};
+      return fail(Errc::kUsage,
+                  "{}: is not submitted yet, or its submission was interrupted less than an hour "
+                  "ago; try again in an hour",
+                  id);
+    default:
+      return fail(Errc::kUsage,
+                  "{0}: its state is unknown, so it is left alone: {1}. If you are sure that its "
+                  "job has ended, delete {2} by hand; `dlrun rm {0}` then removes it from the list",
+                  id, status.detail, run.string());
+  }
+}
+
+/// Returns the sweep whose point `run` repeats, if the sweep still refers to the run.
+std::optional<std::pair<fs::path, std::string>> sweep_that_needs(const IndexEntry& run) {
+  constexpr std::size_t kLimit = 1U << 20U;
+  const auto text = read_untrusted(run.path / "provenance.json", kLimit, Links::kRefuse);
+  const auto json = text ? json_read::object_of(*text) : std::nullopt;
+  const std::string repeats = json ? json_read::text(*json, "repeats") : std::string();
+  const auto slash = repeats.find('/');
+  const auto number =
+      slash == std::string::npos ? std::nullopt : parse_int(repeats.substr(slash + 1));
+  if (!number || *number < 0) return std::nullopt;
+  // A repetition is recorded beside the sweep.
+  const auto path = run.path.parent_path() / repeats.substr(0, slash);
+  const auto sweep = is_sweep(path) ? read_sweep(path) : fail(Errc::kNotFound, "");
+  if (!sweep || static_cast<std::size_t>(*number) >= sweep->points.size()) return std::nullopt;
+  const auto runs =
+      runs_of_point(point_path(path, sweep->points[static_cast<std::size_t>(*number)]));
+  const bool is_named = std::find(runs.begin(), runs.end(), run.path) != runs.end();
+  return is_named ? std::optional(std::pair(path, repeats)) : std::nullopt;
+}
+
+/// Returns true if `path` is below `folder`.
+bool is_below(const fs::path& path, const fs::path& folder) {
+  const std::string start = folder.native() + "/";
+  return path.native().starts_with(start);
+}
+
+/// Decides about runs. The entries of the index must outlive it.
+class Decider {
+ public:
+  Decider(RunInspector& inspector, const std::vector<IndexEntry>& indexed, RunParts parts)
+      : inspector_(inspector), indexed_(indexed), parts_(parts) {}
+
+  /// Returns the run's state, or fails with the reason why the run stays. leaving: the paths of
+  /// sweeps that are deleted before the run.
+  Result<RunState> decide(const IndexEntry& run, const std::set<fs::path>& leaving) {
+    DLRUN_TRY(check_place(run, leaving));
+    DLRUN_TRY_ASSIGN(const auto directories, directories_of(run));
+    const auto states = inspector_.inspect_all(directories);
+    return decide(run, directories, states);
+  }
+
+  /// Checks all runs with one query to Slurm, oldest first.
+  CleanupPlan decide_all(std::vector<IndexEntry> runs) {
+    std::sort(runs.begin(), runs.end(), [](const IndexEntry& a, const IndexEntry& b) {
+      return a.created != b.created ? a.created < b.created : a.id < b.id;
+    });
+    CleanupPlan plan;
+    plan.parts = parts_;
+    std::set<fs::path> leaving;
+    for (const IndexEntry& run : runs) {
+      if (is_sweep(run.path)) leaving.insert(run.path);
+    }
+    struct Part {
+      const IndexEntry* run;
+      std::vector<fs::path> directories;
+    };
+    std::vector<Part> parts;
+    std::vector<fs::path> all;
+    for (const IndexEntry& run : runs) {
+      auto directories = directories_if_allowed(run, leaving);
+      if (!directories) {
+        plan.kept.push_back({run, directories.error()});
+        leaving.erase(run.path);
+        continue;
+      }
+      all.insert(all.end(), directories->begin(), directories->end());
+      parts.push_back({&run, std::move(*directories)});
+    }
+    const auto states = inspector_.inspect_all(all);
+    std::span<const Result<RunStatus>> rest(states);
+    for (const Part& part : parts) {
+      const auto own = rest.first(part.directories.size());
+      rest = rest.subspan(own.size());
+      auto state = decide(*part.run, part.directories, own);
+      if (const auto needless = check_not_needed(*part.run, leaving); state && !needless)
+        state = tl::unexpected<Error>(needless.error());
+      add(plan, *part.run, state);
+      // The repetitions of a sweep that stays come after it, and stay, too.
+      if (plan.runs.empty() || plan.runs.back().run.path != part.run->path)
+        leaving.erase(part.run->path);
+    }
+    return plan;
+  }
+
+ private:
+  Result<std::vector<fs::path>> directories_if_allowed(const IndexEntry& run,
+                                                       const std::set<fs::path>& leaving) {
+    DLRUN_TRY(check_place(run, leaving));
+    return directories_of(run);
+  }
+
+  Result<RunState> decide(const IndexEntry& run, const std::vector<fs::path>& directories,
+                          std::span<const Result<RunStatus>> states) {
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      const std::string id = directories[i] == run.path ? run.id : fmt::format("{}/{}", run.id, i);
+      if (!states[i]) return within(id, states[i].error());
+      DLRUN_TRY(check_is_done(id, directories[i], *states[i]));
+    }
+    return is_sweep(run.path) ? sum_up_points({states.begin(), states.end()}).state
+                              : states.front()->state;
+  }
+
+  /// Adds the run to the plan. Leaves out a run of which nothing would be deleted.
+  void add(CleanupPlan& plan, const IndexEntry& run, const Result<RunState>& state) {
+    auto examined = state ? examine_run(run, parts_) : tl::unexpected<Error>(state.error());
+    if (!examined) {
+      plan.kept.push_back({run, examined.error()});
+    } else if (parts_ == RunParts::kAll || examined->size.files > 0) {
+      plan.runs.push_back({run, *state, *examined});
+    }
+  }
+
+  /// Fails if the run repeats a point of a sweep that stays.
+  Result<> check_not_needed(const IndexEntry& run, const std::set<fs::path>& leaving) {
+    if (parts_ == RunParts::kOutputs) return {};
+    const auto needed = sweep_that_needs(run);
+    if (!needed || leaving.contains(needed->first)) return {};
+    return fail(Errc::kUsage,
+                "{}: its result counts for the point {} of a sweep. Delete the sweep first: "
+                "`dlrun rm {}`",
+                run.id, needed->second, needed->first.filename().string());
+  }
+
+  /// Fails if the run is a point of a sweep, if a sweep that stays needs it, or if another run is
+  /// inside its directory. Does not look at its state.
+  Result<> check_place(const IndexEntry& run, const std::set<fs::path>& leaving) {
+    DLRUN_TRY(require_own(run.id, run.path, "deleted"));
+    if (run.id.find('/') != std::string::npos || sweep_of_point(run.path)) {
+      return fail(Errc::kUsage,
+                  "{}: is a point of a sweep, and a sweep is deleted as a whole: `dlrun rm {}`",
+                  run.id, run.id.substr(0, run.id.find('/')));
+    }
+    DLRUN_TRY(check_not_needed(run, leaving));
+    if (parts_ == RunParts::kOutputs) return {};
+    for (const IndexEntry& other : indexed_) {
+      struct stat info {};
+      if (is_below(other.path, run.path) && ::lstat(other.path.c_str(), &info) == 0)
+        return fail(Errc::kUsage, "{}: the run {} is inside its directory; delete that run first",
+                    run.id, other.id);
+    }
+    return {};
+  }
+
+  RunInspector& inspector_;
+  const std::vector<IndexEntry>& indexed_;
+  RunParts parts_;
+};
+
+bool is_directory_gone(const IndexEntry& run) {
+  struct stat info {};
+  return ::lstat(run.path.c_str(), &info) != 0 && errno == ENOENT;
+}
+
+/// Returns the time from which the age of a run counts: its recorded end, else its last event, else
+/// its creation. The times are texts in UTC, which sort by time.
+std::string last_time_of(const IndexEntry& run) {
+  std::string last = run.created;
+  const auto directories = directories_of(run);
+  if (!directories) return last;
+  for (const fs::path& directory : *directories) {
+    const auto record = read_events(directory);
+    if (!record) continue;
+    last = std::max({last, record->end_time, record->last_time});
+  }
+  return last;
+}
+
+}  // namespace
+
+TreeSize CleanupPlan::size() const {
+  TreeSize sum;
+  for (const DoomedRun& doomed : runs) sum += doomed.examined.size;
+  return sum;
+}
+
+Result<CleanupPlan> plan_removal(const Env& env, RunInspector& inspector,
+                                 const std::vector<IndexEntry>& runs) {
+  DLRUN_TRY_ASSIGN(const auto index, RunIndex::of_user(env));
+  DLRUN_TRY_ASSIGN(const auto listing, index.list());
+  std::vector<IndexEntry> present;
+  std::vector<DoomedRun> gone;
+  std::set<fs::path> seen;  // a user may name a run twice
+  for (const IndexEntry& run : runs) {
+    if (!seen.insert(run.path).second) continue;
+    if (is_directory_gone(run)) {
+      gone.push_back({run, RunState::kUnknown, {}, true});
+    } else {
+      present.push_back(run);
+    }
+  }
+  CleanupPlan plan =
+      Decider(inspector, listing.entries, RunParts::kAll).decide_all(std::move(present));
+  plan.runs.insert(plan.runs.begin(), gone.begin(), gone.end());
+  for (const IndexEntry& run : runs) plan.folders.insert(run.path.parent_path());
+  return plan;
+}
+
+Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
+                                 const PruneRequest& request) {
+  DLRUN_TRY_ASSIGN(const auto index, RunIndex::of_user(env));
+  DLRUN_TRY_ASSIGN(const auto listing, index.list());
+  const std::string oldest = utc_timestamp(std::chrono::system_clock::now() - request.older_than);
+  std::error_code error;
+  fs::path folder;
+  if (!request.folder.empty()) {
+    folder = fs::weakly_canonical(request.folder, error);
+    // An empty folder would mean all runs.
+    if (error || folder.empty())
+      return fail(Errc::kIo, "{}: {}", request.folder.string(), error.message());
+  }
+  std::vector<IndexEntry> old;
+  for (const IndexEntry& run : listing.entries) {
+    // A run ends after its creation, so most runs need no look into their files.
+    if (run.created >= oldest || is_directory_gone(run)) continue;
+    if (!folder.empty() && fs::weakly_canonical(run.path.parent_path(), error) != folder) continue;
+    if (foreign_folder(run.path)) continue;
+    if (last_time_of(run) < oldest) old.push_back(run);
+  }
+  DeletedRuns::beside(index).forget_old(std::chrono::system_clock::now());
+  CleanupPlan plan = Decider(inspector, listing.entries, request.parts).decide_all(std::move(old));
+  for (const IndexEntry& run : listing.entries) {
+    const auto parent = run.path.parent_path();
+    if (folder.empty() || fs::weakly_canonical(parent, error) == folder)
+      plan.folders.insert(parent);
+  }
+  return plan;
+}
+
+Result<TreeDeletion> delete_planned(const Env& env, RunInspector& inspector,
+                                    const DoomedRun& doomed, RunParts parts) {
+  DLRUN_TRY_ASSIGN(const auto index, RunIndex::of_user(env));
+  if (doomed.is_gone) {
+    DLRUN_TRY(forget_run(index, doomed.run));
+    return TreeDeletion{};
+  }
+  DLRUN_TRY_ASSIGN(const auto listing, index.list());
+  Decider decider(inspector, listing.entries, parts);
+  return delete_run(index, doomed.run, doomed.examined.identity, parts,
+                    [&] { return decider.decide(doomed.run, {}); });
+}
+
+TreeDeletion finish_deletions_beside(const CleanupPlan& plan) {
+  TreeDeletion done;
+  for (const fs::path& folder : plan.folders) done += finish_deletions(folder);
+  return done;
+}
+
+}  // namespace dlrun

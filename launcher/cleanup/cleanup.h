@@ -1,0 +1,74 @@
+#pragma once
+// Decides which runs `dlrun rm` and `dlrun prune` delete. A run that is pending or running, or
+// whose state is unknown, stays, and so does everything outside run directories.
+
+#include <chrono>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/env.h"
+#include "common/result.h"
+#include "launcher/runs/run_deletion.h"
+#include "launcher/runs/status.h"
+
+namespace dlrun {
+
+/// A run that may be deleted.
+struct DoomedRun {
+  IndexEntry run;
+  RunState state = RunState::kUnknown;
+  ExaminedRun examined;
+  bool is_gone = false;  ///< only the index still has the run
+};
+
+/// A run that stays, and the reason.
+struct KeptRun {
+  IndexEntry run;
+  Error why;
+};
+
+struct CleanupPlan {
+  std::vector<DoomedRun> runs;  ///< oldest first, so that a sweep precedes the repetitions of it
+  std::vector<KeptRun> kept;
+  RunParts parts = RunParts::kAll;
+  /// The runs folders in which an interrupted deletion is finished.
+  std::set<std::filesystem::path> folders;
+
+  [[nodiscard]] TreeSize size() const;
+};
+
+/// Checks each of these runs. A sweep is deleted with its points, and a point only with its sweep.
+/// Fails only if the index cannot be read.
+[[nodiscard]] Result<CleanupPlan> plan_removal(const Env& env, RunInspector& inspector,
+                                               const std::vector<IndexEntry>& runs);
+
+struct PruneRequest {
+  std::chrono::seconds older_than{0};
+  RunParts parts = RunParts::kAll;
+  std::filesystem::path folder;  ///< only runs in this folder; empty: all runs
+};
+
+/// Chooses the runs of the index that ended longer ago than the request says. A run whose end has
+/// no recorded time counts from its last event, else from its creation. Fails only if the index or
+/// the path of the folder cannot be read.
+[[nodiscard]] Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
+                                               const PruneRequest& request);
+
+/// Deletes one run of a plan. Examines the run and its state again, because the user may have
+/// thought about the plan for hours. Fails and deletes nothing if the run must stay now.
+[[nodiscard]] Result<TreeDeletion> delete_planned(const Env& env, RunInspector& inspector,
+                                                  const DoomedRun& doomed, RunParts parts);
+
+/// Deletes what interrupted deletions left in the folders of the plan.
+[[nodiscard]] TreeDeletion finish_deletions_beside(const CleanupPlan& plan);
+
+/// Returns the objects of `rm --json` and `prune --json`; cli/OUTPUT.md documents them.
+[[nodiscard]] nlohmann::ordered_json doomed_json(const DoomedRun& doomed);
+[[nodiscard]] nlohmann::ordered_json kept_json(const KeptRun& kept);
+
+}  // namespace dlrun

@@ -1,0 +1,31 @@
+#pragma once
+// Measures the space that runs take on the disk.
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/env.h"
+#include "common/result.h"
+#include "launcher/runs/index.h"
+#include "launcher/runs/run_tree.h"
+
+namespace dlrun {
+
+struct MeasuredRun {
+  IndexEntry run;
+  TreeSize size;
+};
+
+/// Returns the runs, the largest first. Leaves out runs without a directory. Reads no file and
+/// follows no link; directories that cannot be read are counted in `unread`.
+[[nodiscard]] std::vector<MeasuredRun> measure_runs(const std::vector<IndexEntry>& runs);
+
+/// Returns all runs of the user's index that belong to the user. Fails if the index cannot be read.
+[[nodiscard]] Result<std::vector<IndexEntry>> all_own_runs(const Env& env);
+
+/// Returns the object of `dlrun du --json`; cli/OUTPUT.md documents it.
+[[nodiscard]] nlohmann::ordered_json usage_json(const MeasuredRun& measured);
+
+}  // namespace dlrun

@@ -1,0 +1,39 @@
+#pragma once
+// Starts a program that outlives the command: lead of a run in an allocation that the user already
+// has.
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/env.h"
+#include "common/files.h"
+#include "common/result.h"
+
+namespace dlrun {
+
+/// A program in a session of its own, without a terminal. It waits at its start until release(), so
+/// that it can be recorded before it runs; if the caller dies before, it exits.
+class DetachedProcess {
+ public:
+  /// Starts the program. It reads nothing; its outputs are appended to `log`, which is created with
+  /// mode 0600. Fails with kNotFound if argv[0] is not in PATH, and with kIo.
+  [[nodiscard]] static Result<DetachedProcess> start(const std::vector<std::string>& argv,
+                                                     const Env& env,
+                                                     const std::filesystem::path& directory,
+                                                     const std::filesystem::path& log);
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  /// Lets the program run. Fails with kIo if it is gone already.
+  [[nodiscard]] Result<> release();
+
+ private:
+  DetachedProcess(pid_t pid, UniqueFd gate) : pid_(pid), gate_(std::move(gate)) {}
+
+  pid_t pid_ = -1;
+  UniqueFd gate_;
+};
+
+}  // namespace dlrun

@@ -1,0 +1,18 @@
+#pragma once
+// Adds properties of the submitting process to the job's environment: umask, resource limits,
+// priority and folder. slurmd and srun expect them there. sbatch adds them itself, slurmrestd does
+// not.
+
+#include <string>
+
+#include "common/env.h"
+
+namespace dlrun {
+
+/// Adds SLURM_SUBMIT_DIR, SLURM_SUBMIT_HOST, SLURM_PRIO_PROCESS, SLURM_UMASK, and SLURM_RLIMIT_*
+/// for the limits that slurm.conf propagates (PropagateResourceLimits,
+/// PropagateResourceLimitsExcept); for all limits if there is no slurm.conf. own: the environment
+/// of this process, which locates slurm.conf.
+void add_properties_of_submitter(Env& job, const std::string& directory, const Env& own);
+
+}  // namespace dlrun

@@ -1,0 +1,117 @@
+#pragma once
+// The state of one import: the keys that were found, the remarks about the other lines, and the
+// variables of the script. Only launcher/import includes this file.
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/import/shell_text.h"
+#include "launcher/spec/spec_keys.h"
+
+namespace dlrun {
+
+/// A line of the script that the spec does not have, or has in another form.
+struct ImportRemark {
+  std::size_t line = 0;
+  std::size_t last_line = 0;  ///< of a block; otherwise 0
+  std::string source;         ///< the line, without the values of secrets
+  std::string reason;
+};
+
+/// A value of the new spec.
+struct ImportedKey {
+  std::string path;      ///< "resources.nodes", "slurm.mail-type"
+  std::string yaml;      ///< the value as one line of YAML
+  std::size_t line = 0;  ///< the script's line; 0: no line of its own
+  std::string comment;   ///< shown instead of the line's number, if it is not empty
+};
+
+/// The values of the new spec.
+class ImportedKeys {
+ public:
+  /// Sets a value. A later value replaces an earlier one, as in sbatch.
+  void set(ImportedKey key);
+  [[nodiscard]] const ImportedKey* find(std::string_view path) const;
+  /// Removes a value and returns it; nullopt if there is none.
+  std::optional<ImportedKey> remove(std::string_view path);
+  /// Returns the values as YAML, in the order of the key table, with the script's lines as
+  /// comments.
+  [[nodiscard]] std::string yaml() const;
+
+ private:
+  std::vector<ImportedKey> keys_;
+};
+
+/// Marks the place of ${HOME} and ${USER} in an expanded text. dlrun replaces these variables when
+/// the spec is read, and a script never contains this character.
+inline constexpr char kVariableMark = '\x01';
+
+/// Returns the text as YAML. Marked variables become ${NAME}.
+[[nodiscard]] std::string yaml_with_variables(std::string_view text);
+
+struct ImportState {
+  ImportedKeys keys;
+  std::vector<ImportRemark> remarks;
+  /// The script's variables. nullopt: the script sets the variable, but only the job knows the
+  /// value.
+  std::map<std::string, std::optional<std::string>, std::less<>> variables;
+  std::vector<std::string> modules, module_folders, secrets;
+  std::size_t modules_line = 0, module_folders_line = 0, secrets_line = 0;
+  /// The script sets variables such as MASTER_ADDR, which a preset of torch.distributed sets, too.
+  bool sets_torch_variables = false;
+
+  void remark(std::size_t line, std::string_view source, std::string reason);
+};
+
+/// Returns the words that the shell makes of one word: one, or several if an unquoted variable has
+/// blanks. Returns nullopt if only the job knows the value.
+[[nodiscard]] std::optional<std::vector<std::string>> expanded(const ShellWord& word,
+                                                               const ImportState& state);
+/// Returns the word as one text; nullopt if it is not exactly one word, or unknown.
+[[nodiscard]] std::optional<std::string> expanded_text(const ShellWord& word,
+                                                       const ImportState& state);
+
+/// Returns the text without the values of variables whose names are those of secrets.
+[[nodiscard]] std::string without_secrets(std::string_view text);
+/// Returns true if the name is that of a secret, such as WANDB_API_KEY.
+[[nodiscard]] bool is_secret_name(std::string_view name);
+
+struct Assignment {
+  std::string name;
+  ShellWord value;
+};
+/// Returns the name and the value of a word such as NAME=VALUE; nullopt for any other word.
+[[nodiscard]] std::optional<Assignment> assignment_of(const ShellWord& word);
+
+/// Reads the #SBATCH lines.
+void import_directives(std::string_view script, ImportState& state);
+/// Sets the variables that describe the job, such as SLURM_NTASKS, from the keys.
+void set_job_variables(ImportState& state);
+
+/// Reads a command that prepares the job: modules, conda, variables. Returns false if the command
+/// is none of these.
+[[nodiscard]] bool import_preparation(const ShellCommand& command, ImportState& state);
+/// Notes the variables that a command sets, if it may or may not run.
+void forget_variables(const ShellCommand& command, ImportState& state);
+/// Writes the lists that import_preparation() has collected into the keys.
+void finish_preparation(ImportState& state);
+
+/// The program that starts the ranks in a script.
+enum class Launcher { kNone, kProgram, kSrun, kMpirun, kHorovodrun, kTorchrun };
+/// Returns the launcher that a command calls. kProgram: the command starts a program directly.
+[[nodiscard]] Launcher launcher_of(const ShellCommand& command);
+/// Reads the command that starts the ranks into the keys of launch and container. Returns the
+/// reason if the command has no certain meaning; the keys are then incomplete.
+[[nodiscard]] std::optional<std::string> import_launch(const ShellCommand& command,
+                                                       ImportState& state);
+/// Sets launch.command to the words, and launch.preset to `preset`.
+void set_command(const std::vector<std::string>& words, std::string_view preset, std::size_t line,
+                 ImportState& state);
+/// Returns the preset of a program that srun starts: torch if the script sets its variables.
+[[nodiscard]] std::string preset_of_srun(const ImportState& state);
+
+}  // namespace dlrun

@@ -1,0 +1,277 @@
+// Reads the command that starts the ranks: srun with its options and those of pyxis, mpirun,
+// horovodrun, torchrun, or the program itself.
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/quoting.h"
+#include "common/text.h"
+#include "launcher/import/import_state.h"
+#include "launcher/import/launcher_options.h"
+#include "launcher/spec/key_name.h"
+#include "launcher/spec/yaml_text.h"
+
+namespace dlrun {
+namespace {
+
+/// Why the command has no certain meaning; nullopt: it has one.
+using Reason = std::optional<std::string>;
+
+std::string base_name(std::string_view path) {
+  return std::string(path.substr(path.rfind('/') + 1));
+}
+
+bool is_python(std::string_view word) {
+  return base_name(word).starts_with("python");
+}
+
+/// Returns the position of the first word that is neither a variable for the command nor `exec` or
+/// `time`.
+std::size_t first_word(const ShellCommand& command) {
+  std::size_t at = 0;
+  while (at < command.words.size() &&
+         (assignment_of(command.words[at]) || command.words[at].source == "exec" ||
+          command.words[at].source == "time"))
+    ++at;
+  return at;
+}
+
+/// Returns the words of the command from this position on. A word that is not literal is empty.
+std::vector<std::string> literal_words(const ShellCommand& command, std::size_t from) {
+  std::vector<std::string> words;
+  for (std::size_t i = from; i < command.words.size(); ++i)
+    words.push_back(command.words[i].literal());
+  return words;
+}
+
+/// Returns the number of words that name torchrun: `torchrun`, or `python -m
+/// torch.distributed.run`. Returns 0 for any other command.
+std::size_t words_of_torchrun(std::span<const std::string> words) {
+  if (words.empty()) return 0;
+  if (base_name(words[0]) == "torchrun") return 1;
+  for (std::size_t at = 1; at + 1 < words.size() && is_python(words[0]); ++at) {
+    if (words[at] == "-u") continue;
+    const bool is_module = words[at] == "-m" && (words[at + 1] == "torch.distributed.run" ||
+                                                 words[at + 1] == "torch.distributed.launch");
+    return is_module ? at + 2 : 0;
+  }
+  return 0;
+}
+
+/// Returns the words that the shell makes of the value of an unquoted variable, each quoted, so
+/// that the shell on each rank makes the same words again. is_whole_word: no text stands beside the
+/// variable. Returns nullopt if the shell would look for files, or would join a word with such
+/// text.
+std::optional<std::string> requoted(const std::string& value, bool is_whole_word) {
+  if (value.find_first_of("*?[\t\n") != std::string::npos) return std::nullopt;
+  if (!is_whole_word && value.find(' ') != std::string::npos) return std::nullopt;
+  std::string words;
+  for (const auto word : split(value, ' ')) {
+    if (!word.empty()) words += (words.empty() ? "" : " ") + shell_quote(word);
+  }
+  return words;
+}
+
+/// Returns the word as text for a shell on each rank. Variables that only the job knows stay
+/// variables. Returns nullopt if the text would differ between ranks, or is not known.
+std::optional<std::string> shell_text(const ShellWord& word, const ImportState& state) {
+  constexpr std::array<std::string_view, 4> kOfRank{"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID",
+                                                    "SLURM_TASK_PID"};
+  if (word.is_complex) return std::nullopt;
+  std::string text;
+  for (const ShellPart& part : word.parts) {
+    if (!part.is_variable) {
+      text += part.text.empty() && word.parts.size() > 1 ? "" : shell_quote(part.text);
+      continue;
+    }
+    const auto known = state.variables.find(part.text);
+    if (known == state.variables.end()) {
+      if (std::find(kOfRank.begin(), kOfRank.end(), part.text) != kOfRank.end())
+        return std::nullopt;
+      text += part.is_quoted ? fmt::format("\"${{{}}}\"", part.text)
+                             : fmt::format("${{{}}}", part.text);
+    } else if (!known->second || known->second->find(kVariableMark) != std::string::npos) {
+      return std::nullopt;
+    } else if (part.is_quoted) {
+      text += shell_quote(*known->second);
+    } else {
+      const auto words = requoted(*known->second, word.parts.size() == 1);
+      if (!words) return std::nullopt;
+      text += *words;
+    }
+  }
+  return text;
+}
+
+/// Sets launch.command to the words of the program, with `before` in front.
+Reason set_program(std::span<const ShellWord> words, std::vector<std::string> before,
+                   std::string_view preset, std::size_t line, ImportState& state) {
+  if (words.empty()) return "it names no program";
+  std::vector<std::string> all = before;
+  bool is_known = true;
+  for (const ShellWord& word : words) {
+    const auto texts = expanded(word, state);
+    is_known = is_known && texts.has_value();
+    if (texts) all.insert(all.end(), texts->begin(), texts->end());
+  }
+  if (is_known) {
+    set_command(all, preset, line, state);
+    return std::nullopt;
+  }
+  std::string text = "exec";
+  for (const std::string& word : before) text += " " + shell_quote(word);
+  for (const ShellWord& word : words) {
+    const auto one = shell_text(word, state);
+    if (!one)
+      return fmt::format("only the job knows what its shell makes of {}", printable(word.source));
+    text += " " + *one;
+  }
+  set_command({"bash", "-c", text}, preset, line, state);
+  return std::nullopt;
+}
+
+/// Reads the words after `torchrun`: its options, and the script.
+Reason read_torchrun(const ShellCommand& command, std::size_t from, ImportState& state) {
+  LauncherOptions options(command, from, state);
+  bool is_module = false, is_program = false;
+  if (auto why = options.read_torchrun(is_module, is_program)) return why;
+  std::vector<std::string> before;
+  if (!is_program) before = {"python", "-u"};
+  if (is_module) before.emplace_back("-m");
+  return set_program(options.rest(), std::move(before), "torchrun", command.line, state);
+}
+
+Reason read_srun(const ShellCommand& command, std::size_t from, ImportState& state) {
+  LauncherOptions options(command, from, state);
+  if (auto why = options.read_srun()) return why;
+  const auto words = literal_words(command, options.position());
+  if (const std::size_t torchrun = words_of_torchrun(words); torchrun > 0)
+    return read_torchrun(command, options.position() + torchrun, state);
+  return set_program(options.rest(), {}, preset_of_srun(state), command.line, state);
+}
+
+Reason read_mpirun(const ShellCommand& command, std::size_t from, std::string_view preset,
+                   ImportState& state) {
+  LauncherOptions options(command, from, state);
+  if (auto why = options.read_mpirun()) return why;
+  return set_program(options.rest(), {}, preset, command.line, state);
+}
+
+/// Adds a remark if the script starts the program once and the spec starts it several times.
+/// variable: the number of starts. unit: "ranks".
+void remark_on_starts(const ShellCommand& command, const char* variable, std::string_view unit,
+                      ImportState& state) {
+  const auto known = state.variables.find(variable);
+  if (known == state.variables.end() || !known->second || *known->second == "1") return;
+  state.remark(command.line, command.source,
+               fmt::format("the script starts it once, on the first node; the spec starts it on "
+                           "each of the {} {}",
+                           *known->second, unit));
+}
+
+/// Returns the program that srun starts; "" if it is not known.
+std::string program_of_srun(const ShellCommand& command, std::size_t from) {
+  ImportState scratch;
+  LauncherOptions options(command, from, scratch);
+  if (options.read_srun() || options.rest().empty()) return "";
+  return base_name(options.rest().front().literal());
+}
+
+/// Returns true for programs that only show or prepare something, also if srun starts them.
+bool is_auxiliary(std::string_view program) {
+  constexpr std::array<std::string_view, 12> kAuxiliary{
+      "hostname", "nvidia-smi", "rocm-smi", "echo",  "date", "env",
+      "printenv", "sleep",      "lscpu",    "mkdir", "cp",   "rm"};
+  return std::find(kAuxiliary.begin(), kAuxiliary.end(), program) != kAuxiliary.end();
+}
+
+/// Returns true if the words start a program of the user, without a launcher.
+bool is_program(std::span<const std::string> words) {
+  constexpr std::array<std::string_view, 8> kPrograms{"julia",      "Rscript",   "deepspeed",
+                                                      "accelerate", "apptainer", "singularity",
+                                                      "shifter",    "ch-run"};
+  const std::string name = base_name(words[0]);
+  const bool has_argument = words.size() > 1;
+  if (is_python(name)) {
+    return has_argument && words[1] != "-c" && words[1] != "-V" && words[1] != "--version";
+  }
+  if (name == "bash" || name == "sh") return has_argument;
+  return words[0].find('/') != std::string::npos ||
+         std::find(kPrograms.begin(), kPrograms.end(), name) != kPrograms.end();
+}
+
+}  // namespace
+
+Launcher launcher_of(const ShellCommand& command) {
+  const std::size_t first = first_word(command);
+  if (first == command.words.size()) return Launcher::kNone;
+  const auto words = literal_words(command, first);
+  const std::string name = base_name(words[0]);
+  if (name == "srun")
+    return is_auxiliary(program_of_srun(command, first + 1)) ? Launcher::kNone : Launcher::kSrun;
+  if (name == "mpirun" || name == "mpiexec") return Launcher::kMpirun;
+  if (name == "horovodrun") return Launcher::kHorovodrun;
+  if (words_of_torchrun(words) > 0) return Launcher::kTorchrun;
+  return is_program(words) ? Launcher::kProgram : Launcher::kNone;
+}
+
+std::string preset_of_srun(const ImportState& state) {
+  return state.sets_torch_variables ? "torch" : "plain";
+}
+
+void set_command(const std::vector<std::string>& words, std::string_view preset, std::size_t line,
+                 ImportState& state) {
+  std::vector<std::string> texts;
+  for (const std::string& word : words) texts.push_back(yaml_with_variables(word));
+  state.keys.set({"launch.preset"_key, std::string(preset), line,
+                  preset == "plain" ? "starts the program once for each rank, as srun does" : ""});
+  state.keys.set({"launch.command"_key, "[" + join(texts, ", ") + "]", line, ""});
+}
+
+std::optional<std::string> import_launch(const ShellCommand& command, ImportState& state) {
+  if (command.is_joined) return "it is joined with other commands, or runs in the background";
+  if (command.tail.find('<') != std::string::npos)
+    return "it reads a file through its standard input";
+  const bool has_pipe = command.tail.find('|') != std::string::npos;
+  const bool is_tee = command.tail.find("| tee ") != std::string::npos;
+  if (has_pipe && !is_tee) return "another program reads its output";
+  const std::size_t first = first_word(command);
+  for (std::size_t i = 0; i < first; ++i) {
+    const auto assignment = assignment_of(command.words[i]);
+    if (!assignment) continue;
+    const auto value = expanded_text(assignment->value, state);
+    if (!value || is_secret_name(assignment->name))
+      return fmt::format("only the job knows the value of {}", assignment->name);
+    state.keys.set(
+        {"environment.vars." + assignment->name, yaml_with_variables(*value), command.line, ""});
+  }
+  if (!command.tail.empty())
+    state.remark(command.line, command.tail,
+                 "`dlrun logs` shows the output; resources.output chooses another file");
+  switch (launcher_of(command)) {
+    case Launcher::kSrun:
+      return read_srun(command, first + 1, state);
+    case Launcher::kMpirun:
+      return read_mpirun(command, first + 1, "mpi", state);
+    case Launcher::kHorovodrun:
+      return read_mpirun(command, first + 1, "horovod", state);
+    case Launcher::kTorchrun: {
+      remark_on_starts(command, "SLURM_NNODES", "nodes", state);
+      const auto words = literal_words(command, first);
+      return read_torchrun(command, first + words_of_torchrun(words), state);
+    }
+    case Launcher::kProgram:
+      remark_on_starts(command, "SLURM_NTASKS", "ranks", state);
+      return set_program(std::span(command.words).subspan(first), {}, preset_of_srun(state),
+                         command.line, state);
+    case Launcher::kNone:
+      break;
+  }
+  return "it starts no program that dlrun recognises";
+}
+
+}  // namespace dlrun

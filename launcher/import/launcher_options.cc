@@ -1,0 +1,375 @@
+#include "launcher/import/launcher_options.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/plan/rest_fields.h"
+#include "launcher/spec/key_name.h"
+#include "launcher/spec/value_functions.h"
+#include "launcher/spec/yaml_text.h"
+
+namespace dlrun {
+namespace {
+
+using Why = std::optional<std::string>;
+
+/// An option of a launcher that no key describes.
+struct LauncherOption {
+  std::string_view name;
+  char letter = 0;
+  std::size_t values = 0;  ///< the number of words that follow the name
+};
+
+/// Options of srun that sbatch does not have, or has with another letter.
+constexpr auto kSrunOptions = std::to_array<LauncherOption>({
+    {"--label", 'l', 0},
+    {"--unbuffered", 'u', 0},
+    {"--kill-on-bad-exit", 'K', 0},
+    {"--overlap", 0, 0},
+    {"--exact", 0, 0},
+    {"--pty", 0, 0},
+    {"--multi-prog", 0, 0},
+    {"--preserve-env", 'E', 0},
+    {"--disable-status", 'X', 0},
+    {"--verbose", 'v', 0},
+    {"--container-readonly", 0, 0},
+    {"--container-env", 0, 1},
+    {"--export", 0, 1},
+    {"--wait", 'W', 1},
+    {"--relative", 'r', 1},
+    {"--threads", 'T', 1},
+    {"--core-spec", 'S', 1},
+    {"--jobid", 0, 1},
+    {"--mem-bind", 0, 1},
+    {"--cpu-freq", 0, 1},
+    {"--network", 0, 1},
+});
+
+/// Options of mpirun and horovodrun. Open MPI takes its long options with one dash, too.
+constexpr auto kMpirunOptions = std::to_array<LauncherOption>({
+    {"-np", 0, 1},
+    {"-n", 0, 1},
+    {"-c", 0, 1},
+    {"-N", 0, 1},
+    {"-npernode", 0, 1},
+    {"-ppn", 0, 1},
+    {"-x", 0, 1},
+    {"-H", 0, 1},
+    {"-host", 0, 1},
+    {"-hosts", 0, 1},
+    {"-hostfile", 0, 1},
+    {"-machinefile", 0, 1},
+    {"-bind-to", 0, 1},
+    {"-map-by", 0, 1},
+    {"-rank-by", 0, 1},
+    {"-mca", 0, 2},
+    {"-genv", 0, 2},
+    {"-oversubscribe", 0, 0},
+    {"-tag-output", 0, 0},
+    {"-allow-run-as-root", 0, 0},
+    {"-display-map", 0, 0},
+    {"-report-bindings", 0, 0},
+    {"-verbose", 0, 0},
+    {"-v", 0, 0},
+    {"-gloo", 0, 0},
+    {"-mpi", 0, 0},
+    {"-start-timeout", 0, 1},
+    {"-network-interface", 0, 1},
+    {"-network-interfaces", 0, 1},
+});
+
+constexpr auto kTorchrunOptions = std::to_array<LauncherOption>({
+    {"--nnodes", 0, 1},       {"--nproc-per-node", 0, 1},   {"--node-rank", 0, 1},
+    {"--rdzv-backend", 0, 1}, {"--rdzv-endpoint", 0, 1},    {"--rdzv-id", 0, 1},
+    {"--rdzv-conf", 0, 1},    {"--master-addr", 0, 1},      {"--master-port", 0, 1},
+    {"--max-restarts", 0, 1}, {"--monitor-interval", 0, 1}, {"--start-method", 0, 1},
+    {"--role", 0, 1},         {"--log-dir", 0, 1},          {"--redirects", 'r', 1},
+    {"--tee", 't', 1},        {"--local-addr", 0, 1},       {"--standalone", 0, 0},
+    {"--module", 'm', 0},     {"--no-python", 0, 0},        {"--run-path", 0, 0},
+    {"--use-env", 0, 0},
+});
+
+template <std::size_t N>
+const LauncherOption* find_option(const std::array<LauncherOption, N>& options,
+                                  std::string_view name) {
+  const auto found = std::find_if(options.begin(), options.end(), [&](const LauncherOption& one) {
+    return one.name == name ||
+           (one.letter != 0 && name.size() == 2 && name[0] == '-' && name[1] == one.letter);
+  });
+  return found == options.end() ? nullptr : &*found;
+}
+
+const KeyRow* key_of_option(KeyTarget target, std::string_view option) {
+  for (const KeyRow& row : spec_keys()) {
+    if (row.option.target == target && row.option.name == option) return &row;
+  }
+  return nullptr;
+}
+
+/// Returns pyxis's key of an option such as --no-container-mount-home, which switches it off.
+const KeyRow* key_of_negation(std::string_view option) {
+  constexpr std::string_view kNo = "--no-";
+  if (option == "--container-readonly") return find_key("container.writable"_key);
+  if (!option.starts_with(kNo)) return nullptr;
+  const KeyRow* row =
+      key_of_option(KeyTarget::kContainer, fmt::format("--{}", option.substr(kNo.size())));
+  return row != nullptr && traits_of(*row).is_switch ? row : nullptr;
+}
+
+/// Returns true for the keys of ranks and resources, which the options of a step may set.
+bool is_of_step(std::string_view key) {
+  constexpr std::array kKeys{"resources.nodes"_key,          "resources.ntasks"_key,
+                             "resources.tasks_per_node"_key, "resources.cpus_per_task"_key,
+                             "resources.gpus_per_node"_key,  "resources.gpus"_key,
+                             "resources.gpus_per_task"_key,  "resources.cpus_per_gpu"_key,
+                             "resources.gres"_key,           "resources.mem"_key,
+                             "resources.mem_per_cpu"_key,    "resources.mem_per_gpu"_key,
+                             "resources.hint"_key,           "resources.threads_per_core"_key,
+                             "resources.distribution"_key};
+  return std::any_of(kKeys.begin(), kKeys.end(),
+                     [&](std::string_view known) { return known == key; });
+}
+
+/// Returns the number of words that follow an option of srun; nullopt if it is not known.
+std::optional<std::size_t> values_of_srun(const std::string& name) {
+  if (const LauncherOption* own = find_option(kSrunOptions, name)) return own->values;
+  if (key_of_negation(name) != nullptr) return 0;
+  if (const KeyRow* row = key_of_option(KeyTarget::kContainer, name))
+    return traits_of(*row).is_switch ? 0 : 1;
+  if (key_of_option(KeyTarget::kSrun, name) != nullptr) return 1;
+  if (const RestOption* known = find_rest_option(name)) return known->needs_value ? 1 : 0;
+  return std::nullopt;
+}
+
+/// Returns the long name of a short option of srun; "" if it is not known.
+std::string long_name_of_srun(char letter) {
+  if (const LauncherOption* own = find_option(kSrunOptions, std::string{'-', letter}))
+    return std::string(own->name);
+  const RestOption* known = find_rest_option(letter);
+  return known != nullptr ? std::string(known->option) : "";
+}
+
+}  // namespace
+
+bool LauncherOptions::is_at_option() const {
+  if (at_ >= command_.words.size()) return false;
+  const ShellPart& first = command_.words[at_].parts.front();
+  return !first.is_variable && first.text.size() > 1 && first.text[0] == '-';
+}
+
+LauncherOptions::Option LauncherOptions::take_name() {
+  Option option;
+  ShellWord value = command_.words[at_++];
+  std::string& first = value.parts.front().text;
+  const auto equals = first.find('=');
+  option.name = first.substr(0, equals);
+  if (equals == std::string::npos) return option;
+  first.erase(0, equals + 1);
+  option.value = value_of(std::move(value), option.name);
+  option.is_unknown = !option.value;
+  return option;
+}
+
+std::optional<std::string> LauncherOptions::value_of(ShellWord word, std::string_view name) const {
+  // The job starts in the spec's folder, so that $PWD is `.` in a spec. A word of the program keeps
+  // its $PWD, because a container may start the program in another folder.
+  for (ShellPart& part : word.parts) {
+    const bool is_start =
+        part.is_variable && (part.text == "PWD" || part.text == "SLURM_SUBMIT_DIR");
+    if (is_start && name == "--container-mounts" && state_.variables.count(part.text) == 0)
+      part = {".", false, true};
+  }
+  return expanded_text(word, state_);
+}
+
+bool LauncherOptions::take_value(Option& option) {
+  if (at_ >= command_.words.size()) return false;
+  option.value = value_of(command_.words[at_++], option.name);
+  option.is_unknown = !option.value;
+  return true;
+}
+
+void LauncherOptions::drop(const Option& option, std::string_view reason) {
+  const std::string shown =
+      option.value ? fmt::format("{} {}", option.name, *option.value) : option.name;
+  state_.remark(command_.line, shown, std::string(reason));
+}
+
+Why LauncherOptions::read_srun() {
+  while (is_at_option()) {
+    if (command_.words[at_].source == "--") {
+      ++at_;
+      break;
+    }
+    if (auto why = take_srun_option()) return why;
+  }
+  return std::nullopt;
+}
+
+Why LauncherOptions::take_srun_option() {
+  const std::string source = command_.words[at_].source;
+  Option option;
+  if (source.starts_with("--")) {
+    option = take_name();
+    const auto values = values_of_srun(option.name);
+    if (!option.value && !option.is_unknown) {
+      if (!values) return fmt::format("dlrun does not know srun's option {}", printable(source));
+      if (*values > 0 && !take_value(option)) return fmt::format("{} has no value", source);
+    }
+    set_srun_option(option);
+    return std::nullopt;
+  }
+  // Letters without a value may share a word: -lu.
+  if (!command_.words[at_].is_literal() && source.size() != 2) {
+    return fmt::format("only the job knows the value of {}", printable(source));
+  }
+  ++at_;
+  for (std::size_t i = 1; i < source.size(); ++i) {
+    option = {long_name_of_srun(source[i]), std::nullopt, false};
+    if (option.name.empty())
+      return fmt::format("dlrun does not know srun's option -{}", printable(source.substr(i, 1)));
+    const bool needs_value = values_of_srun(option.name).value_or(0) > 0;
+    if (needs_value && i + 1 < source.size()) {
+      option.value = source.substr(i + 1);
+      set_srun_option(option);
+      return std::nullopt;
+    }
+    if (needs_value && !take_value(option)) return fmt::format("{} has no value", source);
+    set_srun_option(option);
+  }
+  return std::nullopt;
+}
+
+void LauncherOptions::set_srun_option(const Option& option) {
+  if (option.name == "--container-env")
+    return drop(option,
+                "dlrun passes its variables and those of environment.vars into the "
+                "container");
+  if (option.name == "--export" && option.value == "ALL") return;
+  if (option.name == "--kill-on-bad-exit" && option.value.value_or("1") == "1") return;
+  if (const KeyRow* row = key_of_negation(option.name)) {
+    set_runtime();
+    state_.keys.set({std::string(row->path), "false", command_.line, ""});
+    return;
+  }
+  if (option.is_unknown) return drop(option, "only the job knows its value");
+  if (const KeyRow* row = key_of_option(KeyTarget::kContainer, option.name))
+    return set_container(*row, option);
+  const std::string yaml = option.value ? yaml_with_variables(*option.value) : "true";
+  if (const KeyRow* row = key_of_option(KeyTarget::kSrun, option.name)) {
+    state_.keys.set({std::string(row->path), yaml, command_.line, ""});
+    return;
+  }
+  if (const KeyRow* row = key_of_option(KeyTarget::kSbatch, option.name))
+    return set_of_job(*row, option);
+  state_.keys.set({"launch.srun." + option.name.substr(2), yaml, command_.line, ""});
+}
+
+void LauncherOptions::set_runtime() {
+  state_.keys.set(
+      {"container.runtime"_key, "pyxis", command_.line, "the options are those of pyxis"});
+}
+
+void LauncherOptions::set_container(const KeyRow& row, const Option& option) {
+  set_runtime();
+  const std::string value = option.value.value_or("");
+  if (traits_of(row).is_switch) {
+    state_.keys.set({std::string(row.path), "true", command_.line, ""});
+  } else if (row.path == "container.mounts"_key) {
+    std::vector<std::string> mounts;
+    for (const auto mount : split(value, ',')) mounts.push_back(yaml_with_variables(mount));
+    state_.keys.set({std::string(row.path), "[" + join(mounts, ", ") + "]", command_.line, ""});
+  } else {
+    state_.keys.set({std::string(row.path), yaml_with_variables(value), command_.line, ""});
+  }
+}
+
+void LauncherOptions::set_of_job(const KeyRow& row, const Option& option) {
+  const std::string yaml = option.value ? yaml_with_variables(*option.value) : "true";
+  const ImportedKey* of_job = state_.keys.find(row.path);
+  if (of_job != nullptr && of_job->yaml == yaml) return;
+  if (!is_of_step(row.path))
+    return drop(option, "it is for this step only; the options of the job are in resources");
+  if (of_job != nullptr)
+    return drop(option, fmt::format("the job has {}: {}, and the ranks of a run use all of it",
+                                    row.path, of_job->yaml));
+  // The number of ranks follows from the nodes and the ranks on each of them.
+  const auto tasks = state_.variables.find("SLURM_NTASKS");
+  if (row.path == "resources.ntasks"_key && tasks != state_.variables.end() &&
+      tasks->second == option.value)
+    return;
+  state_.keys.set({std::string(row.path), yaml, command_.line, ""});
+}
+
+void LauncherOptions::set_count(std::string_view key, const Option& option) {
+  if (option.is_unknown) return drop(option, "only the job knows its value");
+  const KeyRow* row = find_key(key);
+  if (row != nullptr) set_of_job(*row, option);
+}
+
+Why LauncherOptions::read_mpirun() {
+  while (is_at_option()) {
+    Option option = take_name();
+    if (option.name.starts_with("--")) option.name.erase(0, 1);
+    const LauncherOption* known = find_option(kMpirunOptions, option.name);
+    if (known == nullptr)
+      return fmt::format("dlrun does not know the option {}", printable(option.name));
+    for (std::size_t i = 0; i < known->values && !option.value; ++i) {
+      if (!take_value(option)) return fmt::format("{} has no value", option.name);
+      if (known->values == 2) {
+        ++at_;  // a name and a value
+        break;
+      }
+    }
+    if (option.name == "-np" || option.name == "-n" || option.name == "-c") {
+      set_count("resources.ntasks"_key, option);
+    } else if (option.name == "-N" || option.name == "-npernode" || option.name == "-ppn") {
+      set_count("resources.tasks_per_node"_key, option);
+    } else if (option.name == "-x" && option.value &&
+               option.value->find('=') == std::string::npos) {
+      continue;  // the ranks have every variable of the job
+    } else {
+      drop(option, "the ranks of dlrun are started by srun; see the keys of launch");
+    }
+  }
+  at_ = std::min(at_, command_.words.size());
+  return std::nullopt;
+}
+
+Why LauncherOptions::read_torchrun(bool& is_module, bool& is_program) {
+  while (is_at_option()) {
+    Option option = take_name();
+    // torchrun takes its options with '-' and '_'.
+    if (option.name.starts_with("--"))
+      std::replace(option.name.begin(), option.name.end(), '_', '-');
+    const LauncherOption* known = find_option(kTorchrunOptions, option.name);
+    if (known == nullptr)
+      return fmt::format("dlrun does not know torchrun's option {}", printable(option.name));
+    option.name = known->name;
+    const bool has_value = option.value || option.is_unknown;
+    if (known->values > 0 && !has_value && !take_value(option))
+      return fmt::format("{} has no value", option.name);
+    const bool is_number = option.value && parse_int(*option.value);
+    if (option.name == "--module") {
+      is_module = true;
+    } else if (option.name == "--no-python") {
+      is_program = true;
+    } else if (option.name == "--nproc-per-node" && is_number) {
+      state_.keys.set({"launch.nproc_per_node"_key, *option.value, command_.line, ""});
+    } else if (option.name == "--nnodes" && is_number) {
+      set_count("resources.nodes"_key, option);
+    } else if (option.name == "--max-restarts" && option.value != "0") {
+      drop(option, "retry.max restarts the whole run");
+    } else if (option.name == "--tee" || option.name == "--redirects" ||
+               option.name == "--log-dir") {
+      drop(option, "`dlrun logs --rank N` shows the output of one rank");
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace dlrun

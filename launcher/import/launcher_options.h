@@ -1,0 +1,65 @@
+#pragma once
+// Reads the options of srun, mpirun and torchrun that stand before the user's program. Only
+// launcher/import includes this file.
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/import/import_state.h"
+
+namespace dlrun {
+
+class LauncherOptions {
+ public:
+  /// command and state must outlive this object. from: the position of the first option.
+  LauncherOptions(const ShellCommand& command, std::size_t from, ImportState& state)
+      : command_(command), state_(state), at_(from) {}
+
+  /// Read all options and set keys. Return a reason if an option is not known, because the words
+  /// after it could then be its values.
+  [[nodiscard]] std::optional<std::string> read_srun();
+  [[nodiscard]] std::optional<std::string> read_mpirun();
+  /// is_module: torchrun starts a module (-m). is_program: torchrun does not start Python.
+  [[nodiscard]] std::optional<std::string> read_torchrun(bool& is_module, bool& is_program);
+
+  /// Return the position of the program, and the words from there on.
+  [[nodiscard]] std::size_t position() const { return at_; }
+  [[nodiscard]] std::span<const ShellWord> rest() const {
+    return std::span(command_.words).subspan(at_);
+  }
+
+ private:
+  /// An option of the launcher.
+  struct Option {
+    std::string name;  ///< "--nodes"
+    /// The value; nullopt if there is none, or if only the job knows it (is_unknown).
+    std::optional<std::string> value;
+    bool is_unknown = false;
+  };
+
+  [[nodiscard]] bool is_at_option() const;
+  /// Reads NAME=VALUE or the bare NAME, and moves behind it.
+  [[nodiscard]] Option take_name();
+  /// Returns the value of an option; nullopt if only the job knows it.
+  [[nodiscard]] std::optional<std::string> value_of(ShellWord word, std::string_view name) const;
+  /// Reads the next word as the option's value. Returns false if there is no word.
+  [[nodiscard]] bool take_value(Option& option);
+  [[nodiscard]] std::optional<std::string> take_srun_option();
+  void set_srun_option(const Option& option);
+  void set_runtime();
+  void set_container(const KeyRow& row, const Option& option);
+  void set_of_job(const KeyRow& row, const Option& option);
+  void set_count(std::string_view key, const Option& option);
+  /// Remarks on an option that the spec does not have.
+  void drop(const Option& option, std::string_view reason);
+
+  const ShellCommand& command_;
+  ImportState& state_;
+  std::size_t at_;
+};
+
+}  // namespace dlrun

@@ -1,0 +1,233 @@
+// Reads the commands that prepare a job: modules, conda and virtual environments, variables.
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/import/import_state.h"
+#include "launcher/spec/key_name.h"
+#include "launcher/spec/yaml_text.h"
+
+namespace dlrun {
+namespace {
+
+/// Variables that a preset of torch.distributed sets for every rank.
+constexpr std::array<std::string_view, 6> kTorchVariables{
+    "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK"};
+
+bool is_torch_variable(std::string_view name) {
+  return std::find(kTorchVariables.begin(), kTorchVariables.end(), name) != kTorchVariables.end();
+}
+
+/// Returns the texts of the words from `first` on; nullopt if one of them is not known.
+std::optional<std::vector<std::string>> texts_from(const ShellCommand& command, std::size_t first,
+                                                   const ImportState& state) {
+  std::vector<std::string> texts;
+  for (std::size_t i = first; i < command.words.size(); ++i) {
+    const auto words = expanded(command.words[i], state);
+    if (!words) return std::nullopt;
+    texts.insert(texts.end(), words->begin(), words->end());
+  }
+  return texts;
+}
+
+void add_all(std::vector<std::string>& to, std::size_t& line, std::size_t new_line,
+             const std::vector<std::string>& from, std::size_t first) {
+  if (line == 0) line = new_line;
+  to.insert(to.end(), from.begin() + static_cast<std::ptrdiff_t>(first), from.end());
+}
+
+/// Reads `module load A B`, `module purge`, `module use DIR`, and the same commands of `ml`.
+bool import_module(const ShellCommand& command, ImportState& state) {
+  const std::string tool = command.words.front().literal();
+  if (tool != "module" && tool != "ml") return false;
+  const auto words = texts_from(command, 1, state);
+  if (!words || words->empty()) return false;
+  const std::string& verb = words->front();
+  const bool has_option = std::any_of(words->begin(), words->end(), [](const std::string& word) {
+    return word.starts_with('-') || word.find(kVariableMark) != std::string::npos;
+  });
+  const bool is_folder_list = verb == "use" && words->size() > 1;
+  if (has_option && !is_folder_list) return false;
+  if (verb == "purge" && words->size() == 1) {
+    // A purge after a load would remove the module again.
+    if (!state.modules.empty()) return false;
+    state.keys.set({"environment.modules.purge"_key, "true", command.line, ""});
+  } else if (is_folder_list) {
+    if ((*words)[1].starts_with('-')) return false;
+    add_all(state.module_folders, state.module_folders_line, command.line, *words, 1);
+  } else if ((verb == "load" || verb == "add") && words->size() > 1) {
+    add_all(state.modules, state.modules_line, command.line, *words, 1);
+  } else if (tool == "ml") {
+    constexpr std::array<std::string_view, 14> kVerbs{
+        "list",  "avail", "spider", "swap", "unload", "restore", "save",
+        "reset", "show",  "load",   "add",  "use",    "purge",   "help"};
+    if (std::find(kVerbs.begin(), kVerbs.end(), verb) != kVerbs.end()) return false;
+    add_all(state.modules, state.modules_line, command.line, *words, 0);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+/// Returns true for commands that only make `module` or `conda activate` work in the shell, which
+/// dlrun's own script does by itself.
+bool is_initialisation(const ShellCommand& command) {
+  const std::string first = command.words.front().literal();
+  if ((first == "source" || first == ".") && command.words.size() == 2) {
+    const std::string& file = command.words[1].source;
+    for (const std::string_view known :
+         {"conda.sh", "/init/bash", "/profile.d/modules.sh", "/profile.d/lmod.sh", "/etc/profile"})
+      if (file.ends_with(known) || file.ends_with(std::string(known) + "\"")) return true;
+  }
+  return first == "eval" && command.words.size() == 2 &&
+         command.words[1].source.find("shell.bash hook") != std::string::npos;
+}
+
+/// Reads `conda activate NAME`, `source activate NAME` and `source DIR/bin/activate`.
+bool import_environment(const ShellCommand& command, ImportState& state) {
+  const auto words = texts_from(command, 0, state);
+  if (!words) return false;
+  if (words->size() == 3 && ((*words)[0] == "conda" || (*words)[0] == "source") &&
+      (*words)[1] == "activate") {
+    state.keys.set(
+        {"environment.conda.name"_key, yaml_with_variables((*words)[2]), command.line, ""});
+    return true;
+  }
+  constexpr std::string_view kActivate = "/bin/activate";
+  if (words->size() == 2 && ((*words)[0] == "source" || (*words)[0] == ".") &&
+      (*words)[1].ends_with(kActivate)) {
+    std::string venv = (*words)[1].substr(0, (*words)[1].size() - kActivate.size());
+    if (venv.find('/') == std::string::npos) venv.insert(0, "./");
+    state.keys.set({"environment.venv"_key, yaml_with_variables(venv), command.line, ""});
+    return true;
+  }
+  return false;
+}
+
+/// Puts a variable of the job's programs into the keys. Remarks on a variable that has no key.
+void export_variable(const ShellCommand& command, const std::string& name,
+                     const std::optional<std::string>& value, ImportState& state) {
+  if (is_torch_variable(name)) {
+    state.sets_torch_variables = true;
+    return state.remark(command.line, command.source, "the preset sets it for every rank");
+  }
+  if (name == "SRUN_CPUS_PER_TASK")
+    return state.remark(command.line, command.source,
+                        "dlrun gives srun the value of resources.cpus_per_task");
+  if (is_secret_name(name)) {
+    if (std::find(state.secrets.begin(), state.secrets.end(), name) == state.secrets.end())
+      state.secrets.push_back(name);
+    if (state.secrets_line == 0) state.secrets_line = command.line;
+    return state.remark(command.line, command.source,
+                        fmt::format("its value looks like a secret and is not copied: set {} in "
+                                    "your shell before you submit, or give environment.secrets a "
+                                    "file",
+                                    name));
+  }
+  if (!value)
+    return state.remark(command.line, command.source,
+                        "only the job knows the value; environment.vars has fixed values");
+  state.keys.set({"environment.vars." + name, yaml_with_variables(*value), command.line, ""});
+}
+
+/// Reads NAME=VALUE and export NAME=VALUE. Returns false for any other command.
+bool import_variables(const ShellCommand& command, ImportState& state) {
+  const bool is_export = command.words.front().literal() == "export";
+  const std::size_t first = is_export ? 1 : 0;
+  if (command.words.size() == first) return false;
+  const bool is_all =
+      std::all_of(command.words.begin(), command.words.end(),
+                  [](const ShellWord& word) { return assignment_of(word).has_value(); });
+  if (!is_export && !is_all) return false;
+  std::vector<std::pair<std::string, std::optional<std::string>>> found;
+  for (std::size_t i = first; i < command.words.size(); ++i) {
+    const ShellWord& word = command.words[i];
+    if (auto assignment = assignment_of(word)) {
+      auto value = expanded_text(assignment->value, state);
+      if (is_secret_name(assignment->name)) {
+        // A command that uses the variable must not bring the value into the spec. The ranks have
+        // the variable, so it stays in the command.
+        state.variables.erase(assignment->name);
+        value.reset();
+      } else {
+        state.variables.insert_or_assign(assignment->name, value);
+      }
+      found.emplace_back(std::move(assignment->name), std::move(value));
+      continue;
+    }
+    if (is_export && std::find(state.secrets.begin(), state.secrets.end(), word.literal()) !=
+                         state.secrets.end())
+      continue;
+    const auto known = state.variables.find(word.literal());
+    if (!is_export || known == state.variables.end()) return false;
+    found.emplace_back(known->first, known->second);
+  }
+  for (const auto& [name, value] : found) {
+    if (is_export || is_secret_name(name)) {
+      export_variable(command, name, value, state);
+    } else if (is_torch_variable(name)) {
+      state.sets_torch_variables = true;
+    } else if (!value) {
+      state.remark(command.line, command.source, "only the job knows the value");
+    }
+  }
+  return true;
+}
+
+std::string yaml_list(const std::vector<std::string>& items) {
+  std::vector<std::string> texts;
+  for (const std::string& item : items) texts.push_back(yaml_with_variables(item));
+  return "[" + join(texts, ", ") + "]";
+}
+
+}  // namespace
+
+bool import_preparation(const ShellCommand& command, ImportState& state) {
+  if (command.words.empty()) return false;
+  if (!command.tail.empty()) {
+    // A message may be redirected, but the work of the command stays what it is.
+    const bool hides_messages = command.tail.starts_with('>') || command.tail.starts_with("2>") ||
+                                command.tail.starts_with("&>");
+    if (!hides_messages || command.tail.find('|') != std::string::npos) return false;
+  }
+  const std::string first = command.words.front().literal();
+  if (first == "cd" && command.words.size() == 2) {
+    const auto& parts = command.words[1].parts;
+    const bool is_start = !command.words[1].is_complex && parts.size() == 1 &&
+                          parts[0].is_variable &&
+                          (parts[0].text == "SLURM_SUBMIT_DIR" || parts[0].text == "PWD");
+    if (is_start) return true;  // a job of dlrun starts in the spec's folder
+  }
+  return import_module(command, state) || is_initialisation(command) ||
+         import_environment(command, state) || import_variables(command, state);
+}
+
+void forget_variables(const ShellCommand& command, ImportState& state) {
+  for (std::size_t i = 0; i < command.words.size(); ++i) {
+    const ShellWord& word = command.words[i];
+    const bool is_loop = i > 0 && command.words[i - 1].source == "for";
+    const bool is_unset = i > 0 && command.words[0].source == "unset";
+    std::string name = is_loop || is_unset ? word.literal() : "";
+    if (const auto assignment = assignment_of(word)) name = assignment->name;
+    if (name.empty()) continue;
+    state.variables.insert_or_assign(name, std::nullopt);
+    if (is_torch_variable(name)) state.sets_torch_variables = true;
+  }
+}
+
+void finish_preparation(ImportState& state) {
+  if (!state.modules.empty())
+    state.keys.set(
+        {"environment.modules.load"_key, yaml_list(state.modules), state.modules_line, ""});
+  if (!state.module_folders.empty())
+    state.keys.set({"environment.modules.use"_key, yaml_list(state.module_folders),
+                    state.module_folders_line, ""});
+  if (!state.secrets.empty())
+    state.keys.set({"environment.secrets"_key, yaml_list(state.secrets), state.secrets_line, ""});
+}
+
+}  // namespace dlrun

@@ -1,0 +1,266 @@
+#include "launcher/import/script_import.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/import/import_state.h"
+#include "launcher/plan/render.h"
+#include "launcher/plan/sbatch_lines.h"
+#include "launcher/spec/key_name.h"
+#include "launcher/spec/spec_builder.h"
+#include "launcher/spec/yaml_text.h"
+
+namespace dlrun {
+namespace {
+
+/// A command that may start the ranks.
+struct Candidate {
+  const ShellCommand* command = nullptr;
+  Launcher launcher = Launcher::kNone;
+};
+
+Result<> check_script(const ScriptImport& import) {
+  if (!import.script.starts_with("#!")) {
+    return fail(Errc::kInvalid,
+                "{}: is not a job script: its first line must name a shell, such as #!/bin/bash",
+                import.name);
+  }
+  std::size_t line = 1;
+  for (const char c : import.script) {
+    if (c == '\n') ++line;
+    if (!is_control(c) || c == '\n' || c == '\t') continue;
+    return fail(Errc::kInvalid, "{}:{}: has the control character 0x{:02x}{}", import.name, line,
+                static_cast<unsigned char>(c),
+                c == '\r' ? "; `sed -i 's/\\r$//' FILE` removes the line ends of DOS" : "");
+  }
+  for (const auto text : split(import.script, '\n')) {
+    if (!text.starts_with(fmt::format("exec {} ", kLeadCommand))) continue;
+    return fail(Errc::kInvalid,
+                "{}: dlrun has made this script from a spec; its run has the spec as spec.yaml, "
+                "and `dlrun submit {}` submits the script itself",
+                import.name, import.name);
+  }
+  if (const auto het = het_line(import.script)) {
+    return fail(Errc::kInvalid,
+                "{}:{}: the script is a heterogeneous job, and a spec describes one job; write a "
+                "spec for each part",
+                import.name, *het);
+  }
+  return {};
+}
+
+/// Returns why a command that is not the program of the job has no key.
+std::string reason_of(const ShellCommand& command, bool is_after_launch) {
+  const std::string first = command.words.empty() ? "" : command.words.front().literal();
+  if (command.is_nested) return "it is part of a condition, a loop or a function";
+  if (first == "module" || first == "ml")
+    return "environment.modules has purge, use and load, each in the order of a fresh job";
+  if (first == "cd") return "the job starts in the spec's folder; slurm.chdir names another one";
+  if (first == "set" || first == "exit" || first == "wait")
+    return "the script that dlrun writes ends at its first error, and waits for the ranks";
+  if (is_after_launch) return "dlrun runs nothing after the ranks; a second job with after.ok can";
+  return "lines in environment.setup run once, on the first node, before the ranks";
+}
+
+/// Returns the launcher that the command calls, after words of the shell such as `then`.
+Launcher launcher_inside(const ShellCommand& command) {
+  ShellCommand rest = command;
+  while (!rest.words.empty()) {
+    const std::string& word = rest.words.front().source;
+    const bool is_shell = word == "then" || word == "do" || word == "else" || word == "{" ||
+                          word == "if" || word == "while" || word == "!";
+    if (!is_shell) break;
+    rest.words.erase(rest.words.begin());
+  }
+  return launcher_of(rest);
+}
+
+/// Returns the commands that may start the ranks: those with a launcher, or else the programs.
+std::vector<Candidate> candidates_in(const std::vector<ShellCommand>& commands) {
+  std::vector<Candidate> all;
+  for (const ShellCommand& command : commands) {
+    const Launcher launcher = launcher_inside(command);
+    if (launcher != Launcher::kNone) all.push_back({&command, launcher});
+  }
+  const auto is_launcher = [](const Candidate& one) { return one.launcher != Launcher::kProgram; };
+  if (std::any_of(all.begin(), all.end(), is_launcher))
+    std::erase_if(all, [&](const Candidate& one) { return !is_launcher(one); });
+  return all;
+}
+
+tl::unexpected<Error> no_program(const ScriptImport& import, std::size_t line,
+                                 const std::string& why) {
+  return fail(Errc::kInvalid,
+              "{}{}: {}; give the program of the job after --: dlrun init --from {} -- python "
+              "train.py",
+              import.name, line > 0 ? fmt::format(":{}", line) : "", why, import.name);
+}
+
+/// Returns the one command that starts the ranks; nullptr if the user names the program.
+Result<const ShellCommand*> launch_of(const ScriptImport& import,
+                                      const std::vector<Candidate>& candidates) {
+  if (!import.command.empty()) return nullptr;
+  if (candidates.empty())
+    return no_program(import, 0, "no line starts a program in a way that dlrun recognises");
+  if (candidates.size() > 1) {
+    std::vector<std::string> lines;
+    for (const Candidate& one : candidates) lines.push_back(fmt::format("{}", one.command->line));
+    return no_program(
+        import, 0,
+        fmt::format("the lines {} start programs, and a spec has one", join(lines, ", ")));
+  }
+  const ShellCommand* command = candidates.front().command;
+  if (command->is_nested)
+    return no_program(import, command->line,
+                      "the program is started in a condition, a loop or a function");
+  return command;
+}
+
+/// Adds a remark on a command that has no key. The commands of one block share a remark.
+/// last: the command before this one.
+void remark_on(const ShellCommand& command, const ShellCommand* last, bool is_after_launch,
+               ImportState& state) {
+  const bool is_same_block = command.is_nested && last != nullptr && last->is_nested;
+  if (is_same_block && !state.remarks.empty()) {
+    state.remarks.back().last_line = command.line;
+  } else {
+    state.remark(command.line, command.source, reason_of(command, is_after_launch));
+  }
+}
+
+/// Reads all commands. launch: the one that starts the ranks, or nullptr.
+Result<> read_commands(const ScriptImport& import, const std::vector<ShellCommand>& commands,
+                       const ShellCommand* launch, ImportState& state) {
+  bool is_after_launch = false;
+  const ShellCommand* last = nullptr;
+  for (const ShellCommand& command : commands) {
+    if (&command == launch) {
+      if (const auto why = import_launch(command, state))
+        return no_program(import, command.line, *why);
+      is_after_launch = true;
+    } else if (command.is_nested || command.is_joined || is_after_launch ||
+               !import_preparation(command, state)) {
+      if (!is_after_launch) forget_variables(command, state);
+      remark_on(command, last, is_after_launch, state);
+    }
+    last = &command;
+  }
+  finish_preparation(state);
+  return {};
+}
+
+/// Sets the keys that follow from sbatch's defaults, where those of dlrun differ.
+void set_defaults(const ScriptImport& import, ImportState& state) {
+  ImportedKeys& keys = state.keys;
+  if (keys.find("name") == nullptr) {
+    const std::string stem = std::filesystem::path(import.name).stem().string();
+    if (is_slug(stem)) keys.set({"name", yaml_text(stem), 0, "the script's name"});
+  }
+  if (!import.site.empty()) keys.set({"site", yaml_text(import.site), 0, ""});
+  const ImportedKey* preset = keys.find("launch.preset"_key);
+  const bool is_torchrun = preset != nullptr && preset->yaml == "torchrun";
+  const bool has_ranks = keys.find("resources.ntasks"_key) != nullptr ||
+                         keys.find("resources.tasks_per_node"_key) != nullptr ||
+                         keys.find("slurm.ntasks-per-gpu") != nullptr;
+  if (!has_ranks && !is_torchrun)
+    keys.set({"resources.tasks_per_node"_key, "1", 0, "sbatch's default"});
+}
+
+/// Returns the numbers of a remark's lines: "12", or "12 to 15".
+std::string lines_of(const ImportRemark& remark) {
+  return remark.last_line > remark.line ? fmt::format("{} to {}", remark.line, remark.last_line)
+                                        : fmt::format("{}", remark.line);
+}
+
+/// Returns the lines that the spec does not have, as comments.
+std::string remarks_text(const ScriptImport& import, const std::vector<ImportRemark>& remarks) {
+  if (remarks.empty()) return {};
+  std::string text =
+      fmt::format("\n# Lines of {} that this spec does not have:\n", printable(import.name));
+  std::string reason;
+  for (const ImportRemark& remark : remarks) {
+    if (remark.reason != reason) text += fmt::format("# {}:\n", printable(remark.reason));
+    reason = remark.reason;
+    text += fmt::format("#   {}: {}\n", lines_of(remark), printable(remark.source));
+  }
+  return text;
+}
+
+std::string spec_text(const ScriptImport& import, ImportState& state) {
+  std::stable_sort(state.remarks.begin(), state.remarks.end(),
+                   [](const auto& a, const auto& b) { return a.line < b.line; });
+  return fmt::format("# Made from {} by dlrun init. Comments name the lines of the script.\n{}{}",
+                     printable(import.name), state.keys.yaml(),
+                     remarks_text(import, state.remarks));
+}
+
+/// Returns the key of an error that the import has set itself: the error's key, or the key of the
+/// map or list that has it.
+std::optional<std::string> own_key(const ImportState& state, const Diagnostic& problem) {
+  const std::string key = problem.key.substr(0, problem.key.find('['));
+  if (state.keys.find(key) != nullptr) return key;
+  return std::nullopt;
+}
+
+/// Moves each key that a spec cannot have to the remarks, with the reason. Fails with the problems
+/// if none of them is about a key of the import.
+Result<> remove_refused(const ScriptImport& import, const std::vector<Diagnostic>& problems,
+                        ImportState& state) {
+  const auto sources = split(import.script, '\n');
+  bool is_changed = false;
+  for (const Diagnostic& problem : problems) {
+    if (!is_error(problem)) continue;
+    const auto key = own_key(state, problem);
+    if (!key || *key == "launch.command") continue;
+    const auto removed = state.keys.remove(*key);
+    is_changed = true;
+    const std::size_t line = removed->line;
+    const auto source = line > 0 && line <= sources.size() ? trim(sources[line - 1])
+                                                           : std::string_view(removed->path);
+    state.remark(line, source, printable(problem.message));
+  }
+  if (is_changed) return {};
+  return fail(Errc::kInvalid, problems);
+}
+
+std::vector<Diagnostic> diagnostics_of(const ScriptImport& import,
+                                       const std::vector<ImportRemark>& remarks) {
+  std::vector<Diagnostic> all;
+  for (const ImportRemark& remark : remarks) {
+    Diagnostic one;
+    one.severity = Diagnostic::Severity::kWarning;
+    one.where = {Origin::Kind::kFile, import.name, static_cast<int>(remark.line), 1};
+    one.message = fmt::format("{}: {}", remark.source, remark.reason);
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+}  // namespace
+
+Result<ImportedScript> import_script(const ScriptImport& import) {
+  DLRUN_TRY(check_script(import));
+  ImportState state;
+  import_directives(import.script, state);
+  set_job_variables(state);
+  const auto commands = read_shell(import.script);
+  DLRUN_TRY_ASSIGN(const ShellCommand* launch, launch_of(import, candidates_in(commands)));
+  DLRUN_TRY(read_commands(import, commands, launch, state));
+  if (launch == nullptr) set_command(import.command, preset_of_srun(state), 0, state);
+  set_defaults(import, state);
+  LoadRequest request = import.load;
+  while (true) {
+    request.text = spec_text(import, state);
+    auto loaded = load_spec(request);
+    if (loaded)
+      return ImportedScript{*request.text, diagnostics_of(import, state.remarks),
+                            std::move(loaded->warnings)};
+    DLRUN_TRY(remove_refused(import, loaded.error(), state));
+  }
+}
+
+}  // namespace dlrun

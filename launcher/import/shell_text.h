@@ -1,0 +1,50 @@
+#pragma once
+// Reads a shell script as text, without running it: its commands, their words, and the parts of a
+// word that the shell would replace. A part that this reader does not understand is marked, so that
+// no caller takes it for plain text.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dlrun {
+
+/// A part of a word: text, or a variable that the shell replaces.
+struct ShellPart {
+  std::string text;  ///< the text without quotes, or the variable's name
+  bool is_variable = false;
+  bool is_quoted = false;
+};
+
+/// A word of a command.
+struct ShellWord {
+  std::vector<ShellPart> parts;
+  std::string source;  ///< the word as it is written
+  /// True if the word has something other than text and plain variables: $(...), ${X:-y}, *.
+  bool is_complex = false;
+
+  /// Returns true if the shell passes the word on unchanged.
+  [[nodiscard]] bool is_literal() const;
+  /// Returns the text of a literal word; "" for any other word.
+  [[nodiscard]] std::string literal() const;
+};
+
+/// A command of a script: the words up to the first operator.
+struct ShellCommand {
+  std::size_t line = 0;  ///< the number of its first line, from 1
+  std::string source;    ///< the command as it is written, in one line
+  std::vector<ShellWord> words;
+  /// The text from the first redirection or pipe on; empty if there is none.
+  std::string tail;
+  /// True if && or || or & connects the command with others, or if it has a here-document.
+  bool is_joined = false;
+  /// True inside a condition, a loop, a function or a subshell.
+  bool is_nested = false;
+};
+
+/// Returns the commands of a script in their order. If the reader loses track, for example because
+/// a quote is not closed, the rest of the script is one nested command.
+[[nodiscard]] std::vector<ShellCommand> read_shell(std::string_view script);
+
+}  // namespace dlrun

@@ -1,0 +1,387 @@
+#include "launcher/plan/component_planner.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/spec/component_jobs.h"
+#include "launcher/spec/derived.h"
+#include "launcher/spec/key_name.h"
+#include "launcher/spec/value_syntax.h"
+
+namespace dlrun {
+namespace {
+
+/// sbatch's options that each part of a heterogeneous job repeats: those of its nodes. The other
+/// options of the first part, such as the log, hold for the whole job.
+constexpr std::array<std::string_view, 20> kOptionsOfParts{"--partition",
+                                                           "--account",
+                                                           "--qos",
+                                                           "--reservation",
+                                                           "--nodes",
+                                                           "--cpus-per-task",
+                                                           "--gpus-per-node",
+                                                           "--ntasks-per-node",
+                                                           "--gres",
+                                                           "--mem",
+                                                           "--mem-per-cpu",
+                                                           "--time",
+                                                           "--constraint",
+                                                           "--exclude",
+                                                           "--exclusive",
+                                                           "--hint",
+                                                           "--threads-per-core",
+                                                           "--distribution",
+                                                           "--clusters",
+                                                           "--no-kill"};
+
+/// sbatch's options for the nodes of a single allocation, which come from all components together.
+constexpr std::array<std::string_view, 6> kOptionsOfNodes{
+    "--nodes", "--ntasks-per-node", "--cpus-per-task", "--gpus-per-node", "--gres", "--mem"};
+
+template <std::size_t kSize>
+[[nodiscard]] bool is_option_of(const std::array<std::string_view, kSize>& names,
+                                std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Returns a memory size in the largest of Slurm's units that divides it.
+[[nodiscard]] std::string memory_text(std::int64_t mib) {
+  return mib % 1024 == 0 ? fmt::format("{}G", mib / 1024) : fmt::format("{}M", mib);
+}
+
+void add_requested(Requested& sum, const Requested& one) {
+  const auto add = [](std::optional<std::int64_t>& to, const std::optional<std::int64_t>& from) {
+    to = to && from ? std::optional(*to + *from) : std::nullopt;
+  };
+  add(sum.nodes, one.nodes);
+  add(sum.tasks, one.tasks);
+  add(sum.gpus, one.gpus);
+  add(sum.cpus, one.cpus);
+}
+
+[[nodiscard]] bool has_variable(const std::vector<PlannedVariable>& variables,
+                                std::string_view name) {
+  return std::any_of(variables.begin(), variables.end(),
+                     [&](const PlannedVariable& one) { return one.name == name; });
+}
+
+/// Returns true if a text contains the field {port}.
+[[nodiscard]] bool has_port(std::string_view text) {
+  return text.find("{port}") != std::string_view::npos;
+}
+
+}  // namespace
+
+ComponentPlanner::ComponentPlanner(const LoadedSpec& loaded, const PlanInputs& inputs)
+    : loaded_(loaded),
+      inputs_(inputs),
+      jobs_(jobs_of_components(loaded)),
+      layout_(layout_of(loaded.spec, jobs_)) {
+  for (LoadedSpec& job : jobs_) {
+    // On a shared node, a step gets only the CPUs that it asks for.
+    job.spec.resources.cpus_per_task = job.spec.resources.cpus_per_task.value_or(1);
+    job.spec.resources.nodes = NodeRange{nodes_of(job.spec), nodes_of(job.spec)};
+    if (may_have_gpus(job.spec)) has_gpus_ = true;
+  }
+  request_ = request();
+}
+
+LoadedSpec ComponentPlanner::request() const {
+  LoadedSpec request = jobs_[layout_.parts.front()];
+  request.preset = Preset();
+  request.preset.name = "plain";
+  request.spec.name = loaded_.spec.name;
+  request.spec.launch = Launch{};
+  request.spec.container = ContainerSpec{};
+  request.spec.environment = loaded_.spec.environment;
+  request.spec.sweep = loaded_.spec.sweep;
+  request.spec.health = loaded_.spec.health;
+  request.spec.origins = loaded_.spec.origins;
+  if (layout_.is_hetjob) return request;
+  Resources& r = request.spec.resources;
+  const NodeShare& widest = layout_.widest;
+  r.nodes = NodeRange{layout_.nodes, layout_.nodes};
+  r.tasks_per_node = 1;
+  r.cpus_per_task = widest.cpus;
+  r.gpus_per_node = widest.gpus.count > 0 ? std::optional(widest.gpus) : std::nullopt;
+  const bool wants_all_memory = std::any_of(jobs_.begin(), jobs_.end(), [](const LoadedSpec& job) {
+    return job.spec.resources.mem && !memory_mib(*job.spec.resources.mem);
+  });
+  r.mem_per_cpu.reset();
+  r.mem.reset();
+  if (wants_all_memory) {
+    r.mem = "0";
+  } else if (widest.mem_mib) {
+    r.mem = memory_text(*widest.mem_mib);
+  }
+  return request;
+}
+
+tl::expected<LaunchPlan, std::vector<Diagnostic>> ComponentPlanner::run() && {
+  if (inputs_.target == Target::kLocal || inputs_.is_borrowed) {
+    const auto origin = loaded_.spec.origins.find("components"_key);
+    return tl::unexpected(std::vector<Diagnostic>{
+        {Diagnostic::Severity::kError,
+         origin == loaded_.spec.origins.end() ? Origin{} : origin->second,
+         inputs_.is_borrowed
+             ? "components: dlrun run starts one program in an allocation that you already have: "
+               "use dlrun submit"
+             : "components: dlrun run starts one program on this machine, and components need "
+               "Slurm: use dlrun submit",
+         ""}});
+  }
+  LaunchPlan plan = plan_whole();
+  std::vector<std::size_t> order = layout_.parts;
+  if (!layout_.is_hetjob) std::sort(order.begin(), order.end());
+  for (const std::size_t index : order) plan.components.push_back(plan_component(index));
+  for (const PlannedComponent& component : plan.components) merge_prologue(plan, component);
+  merge_containers(plan);
+  if (!errors_.empty()) return tl::unexpected(std::move(errors_));
+  return plan;
+}
+
+LaunchPlan ComponentPlanner::plan_whole() {
+  Planner whole(request_, inputs_);
+  whole.count_resources();
+  whole.check_runs_folder();
+  whole.environment();
+  whole.plan_.secrets = loaded_.spec.environment.secrets;
+  whole.retry();
+  whole.notify();
+  whole.track();
+  whole.directives();
+  if (!layout_.is_hetjob) {
+    for (PlannedOption& directive : whole.plan_.directives) {
+      if (is_option_of(kOptionsOfNodes, directive.option)) directive.key = "components";
+    }
+  }
+  if (whole.plan_.server) whole.check_rest_directives();
+  plan_parts(whole.plan_);
+  take_errors(std::move(whole.errors_), "");
+  return std::move(whole.plan_);
+}
+
+void ComponentPlanner::plan_parts(LaunchPlan& plan) {
+  if (!layout_.is_hetjob) return;
+  for (std::size_t i = 1; i < layout_.parts.size(); ++i) {
+    Planner part(jobs_[layout_.parts[i]], inputs_);
+    part.count_resources();
+    part.directives();
+    std::erase_if(part.plan_.directives, [](const PlannedOption& directive) {
+      return !is_option_of(kOptionsOfParts, directive.option);
+    });
+    add_requested(plan.requested, part.plan_.requested);
+    plan.parts.push_back(std::move(part.plan_.directives));
+  }
+}
+
+std::string ComponentPlanner::source_of(std::size_t index, std::string_view key) const {
+  const ComponentSpec& component = loaded_.spec.components[index];
+  const bool is_own =
+      std::find(component.keys.begin(), component.keys.end(), key) != component.keys.end();
+  if (!is_own) return std::string(key);
+  return fmt::format("{}: {}", component.name, key.substr(key.rfind('.') + 1));
+}
+
+std::vector<PlannedOption> ComponentPlanner::lead_options(std::size_t index) const {
+  const ComponentSpec& component = loaded_.spec.components[index];
+  const JobSpec& job = jobs_[index].spec;
+  std::vector<PlannedOption> options;
+  const auto add = [&](std::string_view option, std::optional<std::string> value,
+                       std::string_view key) {
+    options.push_back({std::string(option), std::move(value),
+                       key.empty() ? "" : fmt::format("{}: {}", component.name, key)});
+  };
+  const auto number = [](std::int64_t value) { return fmt::format("{}", value); };
+  add("--component", component.name, "name");
+  add("--role", component.is_service ? "service" : "main", "role");
+  if (component.ready) {
+    const ReadySpec& ready = *component.ready;
+    if (ready.http) add("--ready-http", ready.http, "ready.http");
+    if (ready.tcp) add("--ready-tcp", std::nullopt, "ready.tcp");
+    if (ready.timeout_s) add("--ready-timeout", number(*ready.timeout_s), "ready.timeout");
+  }
+  if (component.retry_max.value_or(0) > 0)
+    add("--component-retry", number(*component.retry_max), "retry.max");
+  for (const std::string& name : component.after) add("--after", name, "after");
+  const std::int64_t nodes = nodes_of(job);
+  add("--component-nodes", number(nodes), "");
+  add("--component-ranks", number(nodes * ranks_per_node(job).value_or(1)), "");
+  if (layout_.is_hetjob) {
+    const auto part = std::find(layout_.parts.begin(), layout_.parts.end(), index);
+    add("--het-group", number(part - layout_.parts.begin()), "");
+  } else {
+    add("--component-first-node", number(layout_.group_of(index).first_node),
+        component.shares.empty() ? "" : "shares");
+  }
+  return options;
+}
+
+std::vector<PlannedOption> ComponentPlanner::step_options(std::size_t index) const {
+  const Resources& r = jobs_[index].spec.resources;
+  std::vector<PlannedOption> options;
+  const auto add = [&](std::string_view option, std::optional<std::string> value,
+                       std::string_view key) {
+    options.push_back({std::string(option), std::move(value), std::string(key)});
+  };
+  if (!layout_.is_hetjob) add("--exact", std::nullopt, "it leaves the rest of its nodes to others");
+  const std::int64_t nodes = nodes_of(jobs_[index].spec);
+  const std::int64_t ranks = ranks_per_node(jobs_[index].spec).value_or(1);
+  add("--nodes", fmt::format("{}", nodes), source_of(index, "resources.nodes"_key));
+  add("--ntasks", fmt::format("{}", nodes * ranks), "");
+  add("--ntasks-per-node", fmt::format("{}", ranks),
+      source_of(index, "resources.tasks_per_node"_key));
+  add("--cpus-per-task", fmt::format("{}", r.cpus_per_task.value_or(1)),
+      source_of(index, "resources.cpus_per_task"_key));
+  const std::string key_of_gpus = source_of(index, "resources.gpus_per_node"_key);
+  if (r.gpus_per_node && r.gpus_per_node->count > 0) {
+    add("--gres", "gpu:" + format_gpus(*r.gpus_per_node), key_of_gpus);
+  } else if (has_gpus_) {
+    add("--gpus-per-node", "0", key_of_gpus);
+  }
+  if (r.mem) {
+    add("--mem", r.mem, source_of(index, "resources.mem"_key));
+  } else if (r.mem_per_cpu) {
+    add("--mem-per-cpu", r.mem_per_cpu, source_of(index, "resources.mem_per_cpu"_key));
+  }
+  if (r.distribution)
+    add("--distribution", r.distribution, source_of(index, "resources.distribution"_key));
+  return options;
+}
+
+bool ComponentPlanner::is_leading(std::size_t index) const {
+  const auto& components = loaded_.spec.components;
+  const auto first = std::find_if(components.begin(), components.end(),
+                                  [](const ComponentSpec& one) { return !one.is_service; });
+  return first != components.end() && &*first == &components[index];
+}
+
+bool ComponentPlanner::needs_port(std::size_t index, const LaunchPlan& plan) const {
+  if (loaded_.spec.components[index].is_service) return true;
+  for (const PlannedOption& option : plan.rank_options) {
+    if (option.option == "--word" && has_port(option.value.value_or(""))) return true;
+  }
+  return std::any_of(plan.rank_env.begin(), plan.rank_env.end(),
+                     [](const PlannedVariable& one) { return has_port(one.value); });
+}
+
+void ComponentPlanner::move_own_variables(std::size_t index, LaunchPlan& plan) const {
+  for (const auto& [name, value] : loaded_.spec.components[index].own.environment.vars) {
+    std::erase_if(plan.prologue.vars, [&](const PlannedVariable& one) { return one.name == name; });
+    plan.rank_vars.push_back(
+        {name, value, source_of(index, "environment.vars." + name), false, Origin::Kind::kFile});
+  }
+}
+
+PlannedComponent ComponentPlanner::plan_component(std::size_t index) {
+  const std::string& name = loaded_.spec.components[index].name;
+  Planner part(jobs_[index], inputs_);
+  part.count_resources();
+  part.check_own_mounts();
+  part.environment();
+  move_own_variables(index, part.plan_);
+  part.rank_variables();
+  part.program();
+  if (is_leading(index)) part.wandb();
+  part.step();
+  part.check_pmi();
+  part.check_save();
+  PlannedComponent component{name, lead_options(index), std::move(part.plan_)};
+  if (needs_port(index, component.plan)) component.options.push_back({"--port-count", "1", ""});
+  // The first two options are --export and --kill-on-bad-exit.
+  auto& step = component.plan.step;
+  std::erase_if(step, [](const PlannedOption& one) { return one.option == "--cpus-per-task"; });
+  const auto own = step_options(index);
+  step.insert(step.begin() + 2, own.begin(), own.end());
+  for (const PlannedOption& option : component.plan.rank_options) {
+    if (option.value == "+++")
+      part.error(option.key, fmt::format("{}: dlrun reads the value '+++' as the start of the next "
+                                         "component; choose another one",
+                                         option.key));
+  }
+  take_errors(std::move(part.errors_), fmt::format("component '{}': ", name));
+  return component;
+}
+
+void ComponentPlanner::merge_prologue(LaunchPlan& plan, const PlannedComponent& component) {
+  Prologue& p = plan.prologue;
+  const Prologue& other = component.plan.prologue;
+  for (const PlannedVariable& variable : other.vars) {
+    const auto known = std::find_if(p.vars.begin(), p.vars.end(), [&](const PlannedVariable& one) {
+      return one.name == variable.name;
+    });
+    if (known == p.vars.end()) {
+      p.vars.push_back(variable);
+    } else if (variable.is_about_gpus && known->is_about_gpus && known->value == "void") {
+      known->value = variable.value;  // another component does have GPUs
+    }
+  }
+  if (other.image_of_gpus) {
+    const bool is_same = !p.image_of_gpus || *p.image_of_gpus == *other.image_of_gpus;
+    p.image_of_gpus = is_same ? *other.image_of_gpus : std::string();
+  }
+  // One value holds for all images: a component's own value must not be replaced.
+  if (has_variable(p.vars, "NVIDIA_DRIVER_CAPABILITIES")) p.image_of_gpus.reset();
+  for (const Prologue::Folder& folder : other.made_folders) {
+    const bool is_known =
+        std::any_of(p.made_folders.begin(), p.made_folders.end(),
+                    [&](const Prologue::Folder& one) { return one.path == folder.path; });
+    if (!is_known) p.made_folders.push_back(folder);
+  }
+  for (const PlannedVariable& variable : component.plan.step_vars) {
+    if (!has_variable(plan.step_vars, variable.name)) plan.step_vars.push_back(variable);
+  }
+}
+
+void ComponentPlanner::merge_containers(LaunchPlan& plan) {
+  const auto refuse = [&](std::string_view message) {
+    take_errors({{Diagnostic::Severity::kError,
+                  loaded_.spec.origins.contains("components"_key)
+                      ? loaded_.spec.origins.find("components"_key)->second
+                      : Origin{},
+                  std::string(message), ""}},
+                "");
+  };
+  std::set<std::string> commands;
+  for (const PlannedComponent& component : plan.components) {
+    const LaunchPlan& part = component.plan;
+    if (part.entry.batch.empty()) continue;
+    commands.insert(part.entry.batch);
+    plan.entry.batch = part.entry.batch;
+    plan.entry.tells_failures = part.entry.tells_failures;
+    if (part.runtime == "enroot" && layout_.is_hetjob)
+      refuse(
+          "components: without pyxis, enroot makes its containers on the nodes of one part of a "
+          "heterogeneous job only; use container.runtime: pyxis");
+  }
+  if (commands.size() > 1)
+    refuse(
+        "components: the components have different containers, which only container.runtime: pyxis "
+        "can start in one job; give all of them the same container");
+  // A shell in the allocation is on the first node.
+  const std::size_t first = layout_.is_hetjob ? 0 : layout_.groups.front().components.front();
+  const LaunchPlan& part = plan.components[first].plan;
+  plan.container = part.container;
+  plan.runtime = part.runtime;
+  plan.rank_vars = part.rank_vars;
+  plan.entry.session = part.entry.session;
+  plan.entry.join = part.entry.join;
+  plan.entry.words = part.entry.words;
+}
+
+void ComponentPlanner::take_errors(std::vector<Diagnostic> errors, std::string_view component) {
+  for (Diagnostic& error : errors) {
+    const bool is_known = std::any_of(errors_.begin(), errors_.end(), [&](const Diagnostic& one) {
+      return one.message.ends_with(error.message) && one.where.line == error.where.line;
+    });
+    if (is_known) continue;
+    error.message.insert(0, component);
+    errors_.push_back(std::move(error));
+  }
+}
+
+}  // namespace dlrun

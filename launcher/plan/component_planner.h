@@ -1,0 +1,57 @@
+#pragma once
+// Plans a job with several components. Each component is planned like a job with a single program;
+// this class adds what the components have in common: the request, the prologue, lead's options.
+// Private to launcher/plan.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/plan/planner.h"
+#include "launcher/spec/component_layout.h"
+
+namespace dlrun {
+
+class ComponentPlanner {
+ public:
+  /// Both arguments must outlive this object.
+  ComponentPlanner(const LoadedSpec& loaded, const PlanInputs& inputs);
+  [[nodiscard]] tl::expected<LaunchPlan, std::vector<Diagnostic>> run() &&;
+
+ private:
+  /// Returns the spec of the request: that of a node of the single allocation, or the first part's.
+  [[nodiscard]] LoadedSpec request() const;
+  /// Plans all that is not part of one component.
+  [[nodiscard]] LaunchPlan plan_whole();
+  /// Adds the options of sbatch for the parts of a heterogeneous job after the first one.
+  void plan_parts(LaunchPlan& plan);
+  [[nodiscard]] PlannedComponent plan_component(std::size_t index);
+  /// Returns lead's options for a component.
+  [[nodiscard]] std::vector<PlannedOption> lead_options(std::size_t index) const;
+  /// Returns srun's options for a component that a job with a single program does not need.
+  [[nodiscard]] std::vector<PlannedOption> step_options(std::size_t index) const;
+  /// Returns true for the first main component, whose progress is the progress of the run.
+  [[nodiscard]] bool is_leading(std::size_t index) const;
+  [[nodiscard]] bool needs_port(std::size_t index, const LaunchPlan& plan) const;
+  /// Moves the component's own variables from the prologue, which all components share, to the
+  /// rank agent.
+  void move_own_variables(std::size_t index, LaunchPlan& plan) const;
+  /// Adds the lines of the job script's prologue that a component needs.
+  void merge_prologue(LaunchPlan& plan, const PlannedComponent& component);
+  /// Takes over the commands that make containers. Refuses different ones.
+  void merge_containers(LaunchPlan& plan);
+  /// Returns the text that names a component's key in comments of the script.
+  [[nodiscard]] std::string source_of(std::size_t index, std::string_view key) const;
+  void take_errors(std::vector<Diagnostic> errors, std::string_view component);
+
+  const LoadedSpec& loaded_;
+  const PlanInputs& inputs_;
+  std::vector<LoadedSpec> jobs_;
+  ComponentLayout layout_;
+  LoadedSpec request_;
+  bool has_gpus_ = false;  ///< the job may have GPUs, so that a component without GPUs must say so
+  std::vector<Diagnostic> errors_;
+};
+
+}  // namespace dlrun

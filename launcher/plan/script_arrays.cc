@@ -1,0 +1,69 @@
+#include "launcher/plan/script_arrays.h"
+
+#include <fmt/format.h>
+
+#include "common/quoting.h"
+#include "launcher/plan/script_text.h"
+#include "launcher/spec/key_name.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kLongestCommandLine = 100;
+
+/// Returns a template of the rank agent that expands to value.
+[[nodiscard]] std::string literal_template(std::string_view value) {
+  std::string text;
+  for (const char c : value) text += c == '{' || c == '}' ? std::string(2, c) : std::string(1, c);
+  return text;
+}
+
+}  // namespace
+
+std::string enter_text(const LaunchPlan& plan, std::string_view array) {
+  if (plan.entry.words.empty()) return "";
+  ScriptText text;
+  text.line(fmt::format("{}=(", array));
+  for (const ContainerLine& line : plan.entry.words) text.line("  " + line.text, line.key);
+  text.line(")");
+  return text.take();
+}
+
+std::string rank_text(const LaunchPlan& plan, std::string_view array) {
+  ScriptText text;
+  text.line(fmt::format("{}=(", array));
+  text.line("  \"$dlrun_agent\" rank");
+  if (plan.trusted) text.line("  --trusted", "the program is dlrun's own");
+  for (const PlannedOption& option : plan.rank_options) {
+    text.line("  " + option.option + " " + shell_quote(option.value.value_or("")), option.key);
+  }
+  for (const PlannedVariable& variable : plan.rank_vars) {
+    text.line("  --env " + shell_quote(variable.name + "=" + literal_template(variable.value)),
+              variable.key);
+  }
+  for (const PlannedVariable& variable : plan.rank_env) {
+    text.line("  --env " + shell_quote(variable.name + "=" + variable.value), variable.key);
+  }
+  for (const SecretSource& secret : plan.secrets)
+    text.line("  --secret " + secret.name, "environment.secrets"_key);
+  text.line(")");
+  return text.take();
+}
+
+std::string program_text(const LaunchPlan& plan, std::string_view array) {
+  ScriptText text;
+  text.line(fmt::format("{}=(", array));
+  for (const PlannedArguments& group : plan.program) {
+    const std::string line = "  " + shell_quote_all(group.arguments);
+    if (line.size() <= kLongestCommandLine && line.find('\n') == std::string::npos) {
+      text.line(line, group.key);
+      continue;
+    }
+    text.line("  # " + group.key);
+    for (const std::string& word : group.arguments) text.line("  " + shell_quote(word));
+  }
+  text.line(")");
+  return text.take();
+}
+
+}  // namespace dlrun

@@ -1,0 +1,25 @@
+#pragma once
+// Renders bash arrays of a script, one argument per line with the key that it comes from. The last
+// line of the script combines the arrays into one command. `array`: the name of the array. Only the
+// files that render scripts include this file.
+
+#include <string>
+#include <string_view>
+
+#include "launcher/plan/plan.h"
+
+namespace dlrun {
+
+/// Renders the command prefix that starts a command in its container. Only container tools that
+/// srun cannot start by its own options need it; otherwise the text is empty.
+[[nodiscard]] std::string enter_text(const LaunchPlan& plan,
+                                     std::string_view array = "dlrun_enter");
+
+/// Renders the command of the rank agent without its program.
+[[nodiscard]] std::string rank_text(const LaunchPlan& plan, std::string_view array = "dlrun_rank");
+
+/// Renders the command line of the ranks' program.
+[[nodiscard]] std::string program_text(const LaunchPlan& plan,
+                                       std::string_view array = "dlrun_program");
+
+}  // namespace dlrun

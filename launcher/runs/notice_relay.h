@@ -1,0 +1,38 @@
+#pragma once
+// Sends, on a login node, the notices of runs that their nodes could not send (notify). Only
+// notices of the caller's own runs are read and sent.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "common/env.h"
+#include "common/notice_queue.h"
+#include "common/result.h"
+#include "launcher/runs/index.h"
+
+namespace dlrun {
+
+/// A notice in the queue of a run.
+struct ListedNotice {
+  std::string run{};  ///< the run's id
+  QueuedNotice queued{};
+};
+
+/// Returns the notices in the queues of these runs and of the points of these sweeps.
+[[nodiscard]] std::vector<ListedNotice> listed_notices(const std::vector<IndexEntry>& runs);
+[[nodiscard]] nlohmann::ordered_json notices_json(const std::vector<ListedNotice>& notices);
+
+/// Sends the notices that wait in these runs, each at most once, even if other processes send them
+/// at the same time. The report counts all runs together.
+[[nodiscard]] SendReport relay_notices(const Env& env, const std::vector<IndexEntry>& runs,
+                                       SendBy by);
+
+/// Starts `dlrun notify --relay --webhooks` for the runs whose notices wait, and does not wait for
+/// its end. Looks at the first 100 runs only, so the newest must come first. Does nothing if no
+/// notice waits; that costs a few system calls for each run.
+void relay_in_background(const Env& env, const std::vector<IndexEntry>& runs);
+
+}  // namespace dlrun

@@ -1,0 +1,67 @@
+#pragma once
+// Deletes one run of the caller. The directory is first renamed, so that nothing can start in it,
+// and is then compared with its state before the check. Only a directory that nothing has used
+// meanwhile is deleted.
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "common/result.h"
+#include "launcher/runs/index.h"
+#include "launcher/runs/run_tree.h"
+#include "launcher/runs/status.h"
+
+namespace dlrun {
+
+/// Identifies a directory, even if another one gets its path.
+struct DirectoryIdentity {
+  dev_t device = 0;
+  ino_t inode = 0;
+  bool operator==(const DirectoryIdentity&) const = default;
+};
+
+/// The parts of a run that a deletion removes.
+enum class RunParts {
+  kAll,
+  /// The output of the ranks and of the job, and what profilers and traces wrote. The checkpoints,
+  /// the record, the code and files that dlrun does not know stay.
+  kOutputs,
+};
+
+struct ExaminedRun {
+  DirectoryIdentity identity;
+  TreeSize size;  ///< of the parts that are to be deleted
+};
+/// Checks that the path is the directory of a run of the caller that dlrun may delete, and returns
+/// its identity and size. Fails with kNotFound if the directory does not exist, and with kUsage if
+/// its name is not one that dlrun gives to runs, if it is a symbolic link, or if it or a file that
+/// decides what commands do (ownership.cc) belongs to another user.
+[[nodiscard]] Result<ExaminedRun> examine_run(const IndexEntry& run, RunParts parts);
+
+/// Returns the run's state, or fails with the reason why the run must stay. delete_run() repeats
+/// the call if the run's files change during it.
+using DeletionCheck = std::function<Result<RunState>()>;
+
+/// Deletes the parts of the run. kAll also removes the run from the index, and remembers its name
+/// (deleted_runs.h). Fails and deletes nothing if another directory than `examined` is at the path,
+/// if the check fails, or if the run starts or is submitted meanwhile. The result says which files
+/// could not be deleted; the next finish_deletions() tries these again.
+[[nodiscard]] Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
+                                              const DirectoryIdentity& examined, RunParts parts,
+                                              const DeletionCheck& check);
+
+/// Removes a run without a directory from the index, and remembers its name. Fails with kUsage if
+/// the directory exists, or if the folder around it is missing, because its file system may only be
+/// unmounted.
+[[nodiscard]] Result<> forget_run(const RunIndex& index, const IndexEntry& run);
+
+/// Deletes what interrupted deletions left in a runs folder, and gives a directory its name back if
+/// the interruption came before the decision. Touches only directories of the caller that a
+/// deletion has renamed.
+[[nodiscard]] TreeDeletion finish_deletions(const std::filesystem::path& runs_dir);
+
+}  // namespace dlrun

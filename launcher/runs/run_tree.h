@@ -1,0 +1,51 @@
+#pragma once
+// Measures and deletes the files below an open directory. No function here follows a symbolic link,
+// enters a mount point, or uses a path: each name is looked up in the directory that holds it.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.h"
+
+namespace dlrun {
+
+/// The folder of a run in which the trainer saves checkpoints.
+inline constexpr std::string_view kCheckpointFolder = "ckpt";
+
+struct TreeSize {
+  std::uint64_t files = 0;  ///< everything except directories
+  /// The bytes on the disk that a deletion frees. A file with a hard link elsewhere frees none.
+  std::uint64_t bytes = 0;
+  std::uint64_t checkpoint_bytes = 0;  ///< the part of `bytes` below folders named `ckpt`
+  std::uint64_t unread = 0;            ///< directories that could not be read, and mount points
+
+  TreeSize& operator+=(const TreeSize& other);
+};
+
+/// The effect of a deletion.
+struct TreeDeletion {
+  TreeSize freed;
+  std::uint64_t left = 0;  ///< entries that could not be deleted
+  std::string why_left;    ///< the first of them and the reason: "a/b: Permission denied (EACCES)"
+
+  TreeDeletion& operator+=(const TreeDeletion& other);
+};
+
+/// Returns the names in the directory, except "." and "..". Fails with kIo.
+[[nodiscard]] Result<std::vector<std::string>> names_in(int directory);
+
+/// Returns the size of everything below the directory.
+[[nodiscard]] TreeSize measure_tree(int directory);
+/// Returns the size of one entry of the directory, with everything below it. Returns an empty size
+/// if it does not exist.
+[[nodiscard]] TreeSize measure_entry(int directory, const std::string& name);
+
+/// Deletes everything below the directory, and `last` (a file in it; empty: none) after all other
+/// entries. Makes directories of the caller writable if needed. Works for any depth.
+[[nodiscard]] TreeDeletion delete_tree(int directory, const std::string& last = {});
+/// Deletes one entry of the directory, with everything below it.
+[[nodiscard]] TreeDeletion delete_entry(int directory, const std::string& name);
+
+}  // namespace dlrun

@@ -1,0 +1,26 @@
+#pragma once
+// Sends, on a login node, the parts of a run's record that the MLflow server does not have yet
+// (track.mlflow).
+
+#include <string>
+#include <vector>
+
+#include "common/env.h"
+#include "common/mlflow.h"
+#include "common/result.h"
+#include "launcher/runs/index.h"
+
+namespace dlrun {
+
+/// The result for one run, or for one point of a sweep.
+struct TrackedRun {
+  std::string run{};  ///< the id
+  SyncReport report{};
+};
+
+/// Sends the record of the run; for a sweep, those of all its points. Skips points without a
+/// record. Fails with kInvalid if the run has no record, has not ended, or if the token is not set.
+/// If this concerns a point of a sweep, the point's report has the reason, and the others are sent.
+[[nodiscard]] Result<std::vector<TrackedRun>> sync_records(const Env& env, const IndexEntry& run);
+
+}  // namespace dlrun

@@ -1,0 +1,25 @@
+#pragma once
+// The components of a job as jobs of their own: the values that each component gives or inherits.
+
+#include <cstddef>
+#include <vector>
+
+#include "launcher/spec/load.h"
+
+namespace dlrun {
+
+/// Returns a component as a spec with a single program: the values of the whole spec, replaced by
+/// those that the component gives. The result has no text, so that line_under() finds no line in
+/// it. loaded.component_presets must have the component's preset.
+[[nodiscard]] LoadedSpec job_of_component(const LoadedSpec& loaded, std::size_t index);
+
+/// Returns all components as jobs, in the spec's order; none if the spec has no components.
+[[nodiscard]] std::vector<LoadedSpec> jobs_of_components(const LoadedSpec& loaded);
+
+/// Returns the component's values without those that its preset decides.
+[[nodiscard]] JobSpec spec_of_component(const JobSpec& whole, const ComponentSpec& component);
+
+/// Returns true if the job, or one of its components, runs the bundled trainer.
+[[nodiscard]] bool runs_trainer(const LoadedSpec& loaded);
+
+}  // namespace dlrun

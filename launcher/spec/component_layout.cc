@@ -1,0 +1,187 @@
+#include "launcher/spec/component_layout.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "common/text.h"
+#include "launcher/spec/derived.h"
+#include "launcher/spec/value_syntax.h"
+
+namespace dlrun {
+namespace {
+
+void add_share(NodeShare& sum, const NodeShare& one) {
+  sum.ranks += one.ranks;
+  sum.cpus += one.cpus;
+  sum.gpus.count += one.gpus.count;
+  if (sum.gpus.type.empty()) sum.gpus.type = one.gpus.type;
+  if (sum.mem_mib && one.mem_mib) {
+    *sum.mem_mib += *one.mem_mib;
+  } else {
+    sum.mem_mib.reset();
+  }
+}
+
+/// Returns the component whose nodes `start` uses. Each step follows `shares`; a circle, which
+/// validate() refuses, ends at its start.
+[[nodiscard]] std::size_t owner_of(const JobSpec& spec, std::size_t start) {
+  std::size_t owner = start;
+  for (std::size_t step = 0; step < spec.components.size(); ++step) {
+    const std::string& shares = spec.components[owner].shares;
+    const auto next = shares.empty() ? std::nullopt : find_component(spec, shares);
+    if (!next) return owner;
+    owner = *next;
+  }
+  return start;
+}
+
+/// Returns the first key in which the parts of one allocation cannot differ, but do.
+[[nodiscard]] std::string differing_key_of(const std::vector<LoadedSpec>& jobs) {
+  using Value = std::string (*)(const Resources&);
+  constexpr std::array<std::pair<std::string_view, Value>, 4> kKeys{{
+      {"partition", [](const Resources& r) { return r.partition.value_or(""); }},
+      {"constraint", [](const Resources& r) { return r.constraint.value_or(""); }},
+      {"account", [](const Resources& r) { return r.account.value_or(""); }},
+      {"qos", [](const Resources& r) { return r.qos.value_or(""); }},
+  }};
+  if (jobs.empty()) return "";
+  for (const auto& [name, value] : kKeys) {
+    for (const LoadedSpec& job : jobs) {
+      if (value(job.spec.resources) != value(jobs.front().spec.resources)) return std::string(name);
+    }
+  }
+  std::string type;
+  for (const LoadedSpec& job : jobs) {
+    const auto& gpus = job.spec.resources.gpus_per_node;
+    if (!gpus || gpus->count == 0) continue;
+    if (!type.empty() && gpus->type != type) return "gpus_per_node";
+    type = gpus->type;
+  }
+  return "";
+}
+
+/// Returns the request that is enough for every group.
+[[nodiscard]] NodeShare widest_of(const std::vector<NodeGroup>& groups) {
+  NodeShare widest;
+  bool is_memory_known = false;
+  for (const NodeGroup& group : groups) {
+    const NodeShare& share = group.share;
+    widest.ranks = std::max(widest.ranks, share.ranks);
+    widest.cpus = std::max(widest.cpus, share.cpus);
+    widest.gpus.count = std::max(widest.gpus.count, share.gpus.count);
+    if (widest.gpus.type.empty()) widest.gpus.type = share.gpus.type;
+    if (!share.mem_mib) continue;
+    is_memory_known = true;
+    widest.mem_mib = std::max(*widest.mem_mib, *share.mem_mib);
+  }
+  if (!is_memory_known) widest.mem_mib.reset();
+  return widest;
+}
+
+/// Returns the components in the order of the parts: the first main component, then the others.
+[[nodiscard]] std::vector<std::size_t> order_of_parts(const JobSpec& spec) {
+  std::vector<std::size_t> parts;
+  for (std::size_t i = 0; i < spec.components.size(); ++i) parts.push_back(i);
+  const auto main = std::find_if(parts.begin(), parts.end(),
+                                 [&](std::size_t i) { return !spec.components[i].is_service; });
+  if (main != parts.end()) std::rotate(parts.begin(), main, main + 1);
+  return parts;
+}
+
+}  // namespace
+
+const NodeGroup& ComponentLayout::group_of(std::size_t component) const {
+  return *std::find_if(groups.begin(), groups.end(), [&](const NodeGroup& group) {
+    return std::find(group.components.begin(), group.components.end(), component) !=
+           group.components.end();
+  });
+}
+
+ComponentLayout layout_of(const JobSpec& spec, const std::vector<LoadedSpec>& jobs) {
+  ComponentLayout layout;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    if (owner_of(spec, i) != i) continue;
+    NodeGroup group;
+    group.components.push_back(i);
+    for (std::size_t other = 0; other < jobs.size(); ++other) {
+      if (other != i && owner_of(spec, other) == i) group.components.push_back(other);
+    }
+    for (const std::size_t member : group.components)
+      add_share(group.share, share_of(jobs[member].spec));
+    group.nodes = nodes_of(jobs[i].spec);
+    group.first_node = layout.nodes;
+    layout.nodes += group.nodes;
+    layout.groups.push_back(std::move(group));
+  }
+  layout.widest = widest_of(layout.groups);
+  layout.parts = order_of_parts(spec);
+  layout.differing_key = differing_key_of(jobs);
+  const std::string asked = spec.hetjob.value_or("auto");
+  layout.is_hetjob = asked == "true" || (asked == "auto" && !layout.differing_key.empty());
+  return layout;
+}
+
+NodeShare share_of(const JobSpec& job) {
+  const Resources& r = job.resources;
+  NodeShare share;
+  share.ranks = ranks_per_node(job).value_or(1);
+  share.cpus = share.ranks * r.cpus_per_task.value_or(1);
+  if (r.gpus_per_node) share.gpus = *r.gpus_per_node;
+  if (share.gpus.count == 0) share.gpus.type.clear();
+  share.mem_mib = r.mem ? memory_mib(*r.mem) : std::nullopt;
+  if (const auto per_cpu = memory_mib(r.mem_per_cpu.value_or("0")); per_cpu && !r.mem)
+    share.mem_mib = *per_cpu * share.cpus;
+  return share;
+}
+
+std::int64_t nodes_of(const JobSpec& job) {
+  return job.resources.nodes ? job.resources.nodes->max : 1;
+}
+
+std::optional<std::size_t> find_component(const JobSpec& spec, std::string_view name) {
+  const auto& all = spec.components;
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const ComponentSpec& one) { return one.name == name; });
+  if (found == all.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - all.begin());
+}
+
+std::string variable_part(std::string_view component) {
+  std::string text;
+  for (const char c : component) {
+    const bool is_small = c >= 'a' && c <= 'z';
+    text += c == '-' ? '_' : is_small ? static_cast<char>(c - 'a' + 'A') : c;
+  }
+  return text;
+}
+
+std::vector<std::string> circle_of_after(const JobSpec& spec) {
+  // 0: not visited, 1: on the current path, 2: in no circle.
+  std::vector<int> state(spec.components.size(), 0);
+  std::vector<std::size_t> path;
+  std::vector<std::string> circle;
+  const auto visit = [&](const auto& self, std::size_t at) -> bool {
+    if (state[at] == 2) return false;
+    path.push_back(at);
+    if (state[at] == 1) return true;
+    state[at] = 1;
+    for (const std::string& name : spec.components[at].after) {
+      const auto next = find_component(spec, name);
+      if (next && self(self, *next)) return true;
+    }
+    state[at] = 2;
+    path.pop_back();
+    return false;
+  };
+  for (std::size_t start = 0; start < spec.components.size(); ++start) {
+    if (!visit(visit, start)) continue;
+    const auto first = std::find(path.begin(), path.end(), path.back());
+    for (auto at = first; at != path.end(); ++at) circle.push_back(spec.components[*at].name);
+    return circle;
+  }
+  return circle;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,69 @@
+#pragma once
+// The nodes and the request of a job with components. Pure functions, which also work for invalid
+// specs.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/spec/load.h"
+
+namespace dlrun {
+
+/// The resources that components use on each of their nodes.
+struct NodeShare {
+  std::int64_t ranks = 0, cpus = 0;
+  Gpus gpus;
+  /// nullopt: a component does not say how much memory it needs.
+  std::optional<std::int64_t> mem_mib = 0;
+};
+
+/// Components that use the same nodes: one component, and all that share its nodes.
+struct NodeGroup {
+  std::vector<std::size_t> components;  ///< indices; the first one owns the nodes
+  std::int64_t first_node = 0, nodes = 1;
+  NodeShare share;  ///< the sum of the components
+};
+
+struct ComponentLayout {
+  bool is_hetjob = false;
+  /// The first key in which components differ although nodes of one allocation cannot: the name of
+  /// a component's key, such as "partition". Empty if there is none.
+  std::string differing_key;
+  std::vector<NodeGroup> groups;
+  std::int64_t nodes = 0;  ///< of all groups
+  /// The request for each node of a single allocation: for every resource the largest number that
+  /// a group needs.
+  NodeShare widest;
+  /// The components' indices in the order of the parts of a heterogeneous job. The first one is a
+  /// main component, because the job script runs on its first node.
+  std::vector<std::size_t> parts;
+
+  /// Returns the group of a component.
+  [[nodiscard]] const NodeGroup& group_of(std::size_t component) const;
+};
+
+/// Returns the layout. jobs: the result of jobs_of_components(). A component whose `shares` names
+/// no other component gets nodes of its own.
+[[nodiscard]] ComponentLayout layout_of(const JobSpec& spec, const std::vector<LoadedSpec>& jobs);
+
+/// Returns the resources of one component on each of its nodes.
+[[nodiscard]] NodeShare share_of(const JobSpec& job);
+
+/// Returns the number of nodes of a component.
+[[nodiscard]] std::int64_t nodes_of(const JobSpec& job);
+
+/// Returns the index of the component with this name; nullopt if there is none.
+[[nodiscard]] std::optional<std::size_t> find_component(const JobSpec& spec, std::string_view name);
+
+/// Returns a component's name in the names of variables: "my-server" -> MY_SERVER.
+[[nodiscard]] std::string variable_part(std::string_view component);
+
+/// Returns the names of a circle in which each component waits for the next, the first name again
+/// at the end; empty if there is none.
+[[nodiscard]] std::vector<std::string> circle_of_after(const JobSpec& spec);
+
+}  // namespace dlrun

@@ -1,0 +1,64 @@
+#pragma once
+// Reads the list `components`. The row of the spec's key checks each value that a component shares
+// with the spec. Private to the loading of specs.
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/spec/spec_builder.h"
+
+namespace dlrun {
+
+/// A key of a component that stands for a key or a section of the spec.
+struct ComponentKey {
+  std::string_view name;  ///< "nodes"
+  std::string_view path;  ///< "resources.nodes"
+};
+
+/// Returns the keys that a component shares with the spec.
+[[nodiscard]] std::span<const ComponentKey> shared_component_keys();
+
+/// Returns the names in a component of a key that it shares with the spec, outermost first:
+/// "launch.srun.mpi" -> launch, srun, mpi; "resources.nodes" -> nodes.
+[[nodiscard]] std::vector<std::string_view> names_in_component(std::string_view path);
+
+/// Reads the components. The functions report problems to builder.
+struct ComponentReader {
+  SpecBuilder& builder;
+  const SpecBuilder::Layer& layer;
+  const KeyRow& row;  ///< the row of components, for messages
+
+  /// Returns nullopt if a component is refused.
+  [[nodiscard]] std::optional<std::vector<ComponentSpec>> components(const YamlNode& node) const;
+
+ private:
+  /// A component that is being read.
+  struct Reading {
+    ComponentSpec component;
+    SpecBuilder values;  ///< gets the values that the component shares with the spec
+    std::string title;   ///< the start of messages: "component 'server'"
+    bool is_fine = true;
+  };
+
+  void refuse(Reading& reading, const YamlNode& at, std::string_view why) const;
+  [[nodiscard]] std::optional<ComponentSpec> component(const YamlNode& item,
+                                                       std::size_t index) const;
+  void read_key(Reading& reading, const YamlNode& name, const YamlNode& value) const;
+  void read_own_key(Reading& reading, std::string_view name, const YamlNode& value) const;
+  void read_ready(Reading& reading, const YamlNode& value) const;
+  void read_ready_key(Reading& reading, const YamlNode& name, const YamlNode& value,
+                      ReadySpec& ready) const;
+  void read_retry(Reading& reading, const YamlNode& value) const;
+  /// Reads one name of a component, or a list of names.
+  void read_names(Reading& reading, const YamlNode& value, std::vector<std::string>& into) const;
+  /// Returns the text of a value; nullopt if it was refused.
+  [[nodiscard]] std::optional<std::string> text(Reading& reading, const YamlNode& value,
+                                                std::string_view expected) const;
+  /// Takes over the values and the problems of `reading.values`.
+  void take_values(Reading& reading) const;
+};
+
+}  // namespace dlrun

@@ -1,0 +1,40 @@
+#pragma once
+// Reads sweep.parameters and sweep.points. Every value is checked by the row of its own key.
+// Private to the loading of specs.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/spec/spec_builder.h"
+
+namespace dlrun {
+
+/// Returns the reason why a sweep cannot set this key; empty if it can. An entry of a map
+/// with arbitrary names ("environment.vars.X") can be swept, the whole map cannot.
+[[nodiscard]] std::string why_not_swept(std::string_view path);
+
+/// Reads a sweep's keys and values. The functions report problems to builder, and then return
+/// nullopt.
+struct SweepReader {
+  SpecBuilder& builder;
+  const SpecBuilder::Layer& layer;
+  const KeyRow& row;  ///< the row of sweep.parameters or sweep.points, for messages
+
+  [[nodiscard]] std::optional<std::vector<SweptKey>> parameters(const YamlNode& node) const;
+  [[nodiscard]] std::optional<std::vector<SweepPoint>> points(const YamlNode& node) const;
+
+ private:
+  void refuse(const YamlNode& at, std::string_view why) const;
+  [[nodiscard]] bool is_swept_key(const YamlNode& name) const;
+  [[nodiscard]] std::optional<SweptValue> value(const std::string& key, const YamlNode& node) const;
+  /// Reads a value of a sweep's own parameter, which may be any text.
+  [[nodiscard]] std::optional<SweptValue> own_value(const std::string& key,
+                                                    const YamlNode& node) const;
+  [[nodiscard]] std::optional<std::vector<SweptValue>> list(const std::string& key,
+                                                            const YamlNode& node) const;
+  [[nodiscard]] std::optional<SweptRange> range(const std::string& key, const YamlNode& node) const;
+};
+
+}  // namespace dlrun

@@ -1,0 +1,93 @@
+// Values that are lists of data to copy: stage and outputs.
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "launcher/spec/schema_parts.h"
+#include "launcher/spec/value_type.h"
+#include "launcher/spec/yaml_text.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::string_view kNodePathPattern =
+    R"(^\$[A-Za-z_][A-Za-z0-9_]*/[^\u0000-\u001f\u007f]+$)";
+
+[[nodiscard]] ValueJson list_of_maps(ValueJson properties, ValueJson required) {
+  return {{"type", "array"},
+          {"items",
+           {{"type", "object"},
+            {"properties", std::move(properties)},
+            {"required", std::move(required)},
+            {"additionalProperties", false}}}};
+}
+
+}  // namespace
+
+using StageList = ValueType<std::vector<StagedData>>;
+
+void StageList::set(const ValueReader& in, Access<std::vector<StagedData>> member) {
+  in.put_items(member, "a list of {from, to}", [&](const YamlNode& item, const auto& before) {
+    return in.items().staged(item, before);
+  });
+}
+
+ValueJson StageList::schema(const KeyRow&) {
+  using namespace schema_parts;
+  return list_of_maps({{"from", scalar(kPrintable)},
+                       {"to", text(kNodePathPattern)},
+                       {"unpack", any_of({ValueJson{{"type", "boolean"}}, variable()})}},
+                      ValueJson::array({"from", "to"}));
+}
+
+std::string StageList::description(const KeyRow&) {
+  return "list of {from, to[, unpack]}";
+}
+
+OptionText StageList::yaml(const std::vector<StagedData>& value) {
+  if (value.empty()) return std::nullopt;
+  std::string all = "[";
+  for (const StagedData& one : value) {
+    all += fmt::format("{}{{\"from\": {}, \"to\": {}{}}}", all.size() == 1 ? "" : ", ",
+                       yaml_string(one.from), yaml_string(one.to),
+                       one.unpack ? ", \"unpack\": true" : "");
+  }
+  return all + "]";
+}
+
+using OutputList = ValueType<std::vector<OutputCopy>>;
+
+void OutputList::set(const ValueReader& in, Access<std::vector<OutputCopy>> member) {
+  in.put_items(member, "a list of {from, to}", [&](const YamlNode& item, const auto& before) {
+    return in.items().output(item, before);
+  });
+}
+
+ValueJson OutputList::schema(const KeyRow&) {
+  using namespace schema_parts;
+  const ValueJson time = any_of({whole_number(10, 0), text(kDurationPattern), variable()});
+  return list_of_maps({{"from", text(kNodePathPattern)},
+                       {"to", scalar(kPrintable)},
+                       {"every", time},
+                       {"limit", time}},
+                      ValueJson::array({"from", "to"}));
+}
+
+std::string OutputList::description(const KeyRow&) {
+  return "list of {from, to[, every][, limit]}";
+}
+
+OptionText OutputList::yaml(const std::vector<OutputCopy>& value) {
+  if (value.empty()) return std::nullopt;
+  const auto time = [](std::string_view name, const std::optional<std::int64_t>& seconds) {
+    return seconds ? fmt::format(", \"{}\": {}s", name, *seconds) : std::string();
+  };
+  std::string all = "[";
+  for (const OutputCopy& one : value) {
+    all += fmt::format("{}{{\"from\": {}, \"to\": {}{}{}}}", all.size() == 1 ? "" : ", ",
+                       yaml_string(one.from), yaml_string(one.to), time("every", one.every_s),
+                       time("limit", one.limit_s));
+  }
+  return all + "]";
+}
+
+}  // namespace dlrun

@@ -1,0 +1,50 @@
+#pragma once
+// The allocation of a running job of the user, in which another job can start (`dlrun run --here`,
+// `dlrun submit --in`).
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/submit/context.h"
+#include "launcher/submit/job.h"
+
+namespace dlrun {
+
+/// The allocation of a job. A number that Slurm does not tell is absent.
+struct Allocation {
+  std::string job;        ///< Slurm's number of the job
+  std::string node_list;  ///< compressed
+  std::string partition, end;
+  std::int64_t nodes = 0, cpus = 0;
+  std::optional<std::int64_t> gpus, memory_mib;
+  int restarts = 0;
+};
+
+/// The format of squeue that parse_allocation() reads. No field has text of a user.
+inline constexpr std::string_view kAllocationFormat = "%A|%U|%T|%D|%C|%P|%e|%N";
+
+/// Returns the allocation. squeue: the output with kAllocationFormat. scontrol: the output of
+/// `scontrol --details show job`. user: the only owner whose job is accepted. Fails with kNotFound
+/// if squeue names no job, and with kUsage if the job is another user's or does not run.
+[[nodiscard]] Result<Allocation> parse_allocation(std::string_view squeue,
+                                                  std::string_view scontrol, std::string_view job,
+                                                  uid_t user);
+
+/// Asks Slurm for the allocation of a running job of this user. Fails as parse_allocation() does,
+/// with kUsage if `job` is not a job id, and with kUnavailable if Slurm does not answer.
+[[nodiscard]] Result<Allocation> find_allocation(const Context& context, const std::string& job);
+
+/// Returns an error with its place for each request of the job that the allocation cannot fulfil.
+[[nodiscard]] std::vector<Diagnostic> misfits(const Experiment& experiment,
+                                              const Allocation& allocation);
+
+/// Sets the variables that a job script finds in its allocation.
+void set_allocation_variables(Env& env, const LaunchPlan& plan, const Allocation& allocation,
+                              const std::string& cluster);
+
+}  // namespace dlrun

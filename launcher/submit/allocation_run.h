@@ -1,0 +1,59 @@
+#pragma once
+// The whole of `dlrun run --here` and `dlrun submit --in`: starts a job in an allocation that the
+// user already has.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "launcher/runs/provenance.h"
+#include "launcher/runs/run_directory.h"
+#include "launcher/runs/status.h"
+#include "launcher/submit/allocation.h"
+
+namespace dlrun {
+
+/// The options of a run in an allocation that do not change the job.
+struct AllocationWish {
+  std::optional<std::string> job;  ///< the id of the allocation's job; nullopt: this shell's job
+  std::optional<std::size_t> point{};  ///< the point of a sweep to run
+  bool is_dry_run = false;             ///< only returns the script
+};
+
+/// The script that a start would run, with is_dry_run. Nothing is written or started.
+struct AllocationScript {
+  std::string job;  ///< empty if this shell is not in an allocation
+  std::string script;
+};
+
+/// A run that has started.
+struct AllocationStart {
+  std::string job;
+  RunDirectory run;
+};
+
+using AllocationResult = std::variant<AllocationScript, AllocationStart>;
+
+/// Checks the request before anything is recorded: the spec must not be a sweep, and its resources
+/// must fit into the allocation. Fails with kUsage or kInvalid.
+[[nodiscard]] Result<> check_fit(const Experiment& experiment, const Allocation& allocation);
+
+/// Plans, checks and records the job, and starts its script on this machine, from where srun starts
+/// the ranks in the allocation. The script outlives this process; the run's journal has it as a job
+/// of this machine, so that `dlrun cancel` ends the run and not the allocation. The output goes to
+/// local.out in the run. Fails with kUsage if this shell is not in an allocation, and if another
+/// machine submits with a token to the job that wish.job names.
+[[nodiscard]] Result<AllocationResult> start_in_allocation(Context& context, Reporter& reporter,
+                                                           RunInspector& inspector,
+                                                           SpecOptions options,
+                                                           const AllocationWish& wish,
+                                                           Provenance& provenance);
+
+/// Return the JSON of `dlrun submit --in --json`; cli/OUTPUT.md documents it.
+[[nodiscard]] nlohmann::ordered_json submission_json(const AllocationScript& script);
+[[nodiscard]] nlohmann::ordered_json submission_json(const AllocationStart& start);
+
+}  // namespace dlrun

@@ -1,0 +1,60 @@
+#pragma once
+// The folder in which dlrun keeps the environments of one project, with a lock.
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "common/files.h"
+#include "common/result.h"
+
+namespace dlrun {
+
+/// Holds the lock of one environment. The destructor releases it.
+class BuildLock {
+ public:
+  /// Waits until no other process holds the lock of this file. on_wait is called once if that takes
+  /// longer than half a second. Fails with kInterrupted if is_unwanted() returns true meanwhile,
+  /// and with kIo or kInvalid if the file cannot be used.
+  [[nodiscard]] static Result<BuildLock> take(const std::filesystem::path& file,
+                                              const std::function<void()>& on_wait,
+                                              const std::function<bool()>& is_unwanted);
+  /// Returns false on a file system without locks, where other processes may build at this moment.
+  [[nodiscard]] bool is_exclusive() const { return is_exclusive_; }
+
+ private:
+  BuildLock(UniqueFd fd, bool is_exclusive) : fd_(std::move(fd)), is_exclusive_(is_exclusive) {}
+  UniqueFd fd_;
+  bool is_exclusive_;
+};
+
+/// Creates the folder so that only its user can enter it, with a .gitignore that hides it from git.
+/// Fails with kInvalid if it is a folder of another user, or if others can write to it.
+[[nodiscard]] Result<> make_build_folder(const std::filesystem::path& folder);
+
+/// The versions of one environment. Each is a folder HASH-RANDOM, built once and never changed. The
+/// link `current` leads to the newest one. An unfinished version has no mark.
+class EnvironmentVersions {
+ public:
+  /// folder: holds the versions and the link. It need not exist.
+  explicit EnvironmentVersions(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  /// Returns true if `current` leads to a finished version of this hash.
+  [[nodiscard]] bool is_current(const std::string& hash) const;
+  /// Returns a finished version of this hash; nullopt if there is none.
+  [[nodiscard]] std::optional<std::filesystem::path> find(const std::string& hash) const;
+  /// Returns the path for a new version, which does not exist yet.
+  [[nodiscard]] std::filesystem::path fresh(const std::string& hash) const;
+  /// Marks a version as finished, and makes it the current one.
+  [[nodiscard]] Result<> finish(const std::filesystem::path& version) const;
+  /// Makes a finished version the current one.
+  [[nodiscard]] Result<> select(const std::filesystem::path& version) const;
+  /// Removes versions that a killed dlrun has left unfinished. The caller holds the lock.
+  void remove_unfinished() const;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+}  // namespace dlrun

@@ -1,0 +1,94 @@
+#include "launcher/submit/chain.h"
+
+#include <utility>
+
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+/// A spec that is read and planned.
+struct Link {
+  std::string file;
+  Job job;
+  std::optional<SweepPlan> sweep;
+};
+
+Result<Link> plan_link(const Context& context, Reporter& reporter, const std::string& file,
+                       const SpecOptions& options) {
+  SpecOptions own = options;
+  own.file = file;
+  Link link;
+  link.file = file;
+  DLRUN_TRY_ASSIGN(link.job, make_job(context, reporter, own));
+  if (!link.job.experiment) {
+    return fail(
+        Errc::kUsage,
+        "--chain: {} is a script without a spec, and only a spec can wait for a run; submit "
+        "it with its own `#SBATCH --dependency`",
+        printable(file));
+  }
+  if (link.job.is_sweep() && link.job.experiment->loaded.spec.sweep.is_search())
+    return fail(Errc::kUsage,
+                "--chain: {} has sweep.ask, and a search lasts until its last point has ended; "
+                "submit it alone",
+                printable(file));
+  DLRUN_TRY_ASSIGN(link.sweep, plan_arrays(context, link.job, true));
+  return link;
+}
+
+/// Makes the job wait for the run.
+void wait_for_run(Job& job, const RunDirectory& run) {
+  Experiment& experiment = *job.experiment;
+  const std::string key = "after.ok";
+  experiment.loaded.spec.after.ok.push_back(run.path.string());
+  experiment.loaded.spec.origins.try_emplace(key, Origin{Origin::Kind::kSet, "--chain", 0, 0});
+  experiment.plan.after.push_back({"afterok", run.path.string(), key});
+}
+
+Result<Submitted> submit_link(Context& context, Reporter& reporter, RunInspector& inspector,
+                              Link link) {
+  Provenance provenance = provenance_of(context, link.file);
+  const SweepPlan* const arrays = link.sweep ? &*link.sweep : nullptr;
+  DLRUN_TRY_ASSIGN(const auto checked, check_job(context, reporter, inspector, link.job, arrays,
+                                                 CheckStage::kSubmission));
+  if (arrays != nullptr)
+    return submit_sweep(context, reporter, inspector, std::move(link.job), std::move(*link.sweep),
+                        checked, provenance);
+  return submit_job(context, reporter, inspector, std::move(link.job), checked, provenance);
+}
+
+}  // namespace
+
+Result<Chain> submit_chain(Context& context, Reporter& reporter, RunInspector& inspector,
+                           const std::vector<std::string>& specs, const SpecOptions& options) {
+  DLRUN_TRY_ASSIGN(const auto claim, take_claim(context.env));
+  if (claim)
+    return fail(Errc::kUsage,
+                "--chain: is one submission for each spec, and a cut connection would repeat them; "
+                "log in to the host, and submit the chain there");
+  std::vector<Link> links;
+  for (const std::string& file : specs) {
+    DLRUN_TRY_ASSIGN(auto link, plan_link(context, reporter, file, options));
+    links.push_back(std::move(link));
+  }
+  Chain chain;
+  for (Link& link : links) {
+    if (!chain.submitted.empty()) wait_for_run(link.job, chain.submitted.back().run);
+    auto submitted = submit_link(context, reporter, inspector, std::move(link));
+    if (!submitted) {
+      if (chain.submitted.empty()) return tl::unexpected<Error>(std::move(submitted.error()));
+      chain.failure = std::move(submitted.error());
+      break;
+    }
+    chain.submitted.push_back(std::move(*submitted));
+    const Submitted& last = chain.submitted.back();
+    if (last.failure || last.is_interrupted) {
+      // The caller reports why this submission is incomplete. Further jobs would wait for it.
+      break;
+    }
+  }
+  return chain;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,27 @@
+#pragma once
+// Submits several specs so that each job starts after the one before it has succeeded.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/submit/submit_spec.h"
+
+namespace dlrun {
+
+/// The submitted part of a chain.
+struct Chain {
+  std::vector<Submitted> submitted;  ///< in order
+  std::optional<Error> failure;      ///< why the next spec and those after it were not submitted
+};
+
+/// Submits each spec as submit_spec() does, and adds the run before it to its `after.ok`. Reads and
+/// plans all specs before it submits the first one. options: the options of all specs; its `file`
+/// is ignored. Fails and submits nothing if a spec is wrong, has sweep.ask or is a script without a
+/// spec, or if the call comes from another machine, which could not repeat it safely.
+[[nodiscard]] Result<Chain> submit_chain(Context& context, Reporter& reporter,
+                                         RunInspector& inspector,
+                                         const std::vector<std::string>& specs,
+                                         const SpecOptions& options);
+
+}  // namespace dlrun

@@ -1,0 +1,22 @@
+#pragma once
+// environment.uv, pixi, spack, uenv and eessi: builds the environments of a job on the submitting
+// machine, before the job is recorded or queued. Ranks that would build the same environment at the
+// same time can damage it.
+
+#include "launcher/submit/experiment.h"
+#include "launcher/submit/reporter.h"
+
+namespace dlrun {
+
+/// Looks for the tools and files that the environments need, after the modules of the job are
+/// loaded. Builds nothing. The error holds each problem with its place in the spec.
+[[nodiscard]] Result<> check_environments(const Context& context, const Experiment& experiment);
+
+/// Locks and builds the environments. Only one dlrun builds an environment at a time. If uv's
+/// environment is up to date, only reads a few files. Fails with kInvalid and the last lines of the
+/// tool's output, or with kInterrupted after Ctrl-C. Does nothing for a spec without such an
+/// environment.
+[[nodiscard]] Result<> build_environments(const Context& context, Reporter& reporter,
+                                          const Experiment& experiment);
+
+}  // namespace dlrun

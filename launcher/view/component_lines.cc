@@ -1,0 +1,46 @@
+#include "launcher/view/component_lines.h"
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+#include "launcher/spec/component_jobs.h"
+#include "launcher/spec/component_layout.h"
+
+namespace dlrun {
+namespace {
+
+[[nodiscard]] std::string counted(std::int64_t number, std::string_view unit) {
+  return fmt::format("{} {}{}", number, unit, number == 1 ? "" : "s");
+}
+
+[[nodiscard]] std::string line_of_component(const ComponentSpec& component, const JobSpec& job) {
+  const NodeShare share = share_of(job);
+  std::string line = fmt::format("{}: {}, {} with {} each, {} per rank", component.name,
+                                 component.is_service ? "service" : "main",
+                                 counted(nodes_of(job), "node"), counted(share.ranks, "rank"),
+                                 counted(job.resources.cpus_per_task.value_or(1), "CPU"));
+  const std::string& type = share.gpus.type;
+  if (share.gpus.count > 0)
+    line += fmt::format(", {} per node",
+                        counted(share.gpus.count, type.empty() ? "GPU" : type + " GPU"));
+  if (!component.shares.empty()) line += fmt::format(", on the nodes of {}", component.shares);
+  if (!component.after.empty()) line += fmt::format(", after {}", join(component.after, ", "));
+  return line;
+}
+
+}  // namespace
+
+std::vector<std::string> component_lines(const LoadedSpec& loaded) {
+  if (loaded.spec.components.empty()) return {};
+  const auto jobs = jobs_of_components(loaded);
+  const ComponentLayout layout = layout_of(loaded.spec, jobs);
+  std::vector<std::string> lines;
+  lines.push_back(layout.is_hetjob
+                      ? fmt::format("a heterogeneous job of {} parts", layout.parts.size())
+                      : fmt::format("one allocation of {}", counted(layout.nodes, "node")));
+  for (std::size_t i = 0; i < jobs.size(); ++i)
+    lines.push_back(line_of_component(loaded.spec.components[i], jobs[i].spec));
+  return lines;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,45 @@
+#include "launcher/view/line_labels.h"
+
+#include <utility>
+
+namespace dlrun {
+namespace {
+
+/// A program may print any number of bytes without a line break. They become lines of this size.
+constexpr std::size_t kLongestLine = 64U << 10U;
+
+}  // namespace
+
+std::string LineLabels::pass(std::string_view bytes) {
+  if (label_.empty()) return std::string(bytes);
+  std::string shown;
+  while (!bytes.empty()) {
+    const auto end = bytes.find_first_of("\r\n");
+    const auto part = bytes.substr(0, end);
+    const std::size_t room = kLongestLine - waiting_.size();
+    if (part.size() >= room) {
+      waiting_.append(part.substr(0, room));
+      bytes.remove_prefix(room);
+      shown += finish();
+      continue;
+    }
+    waiting_.append(part);
+    if (end == std::string_view::npos) break;
+    const bool is_line_feed = bytes[end] == '\n';
+    bytes.remove_prefix(end + 1);
+    if (!waiting_.empty()) has_returned_ = false;
+    // The "\n" of "\r\n", and a "\r" before the text of a progress bar, end no line.
+    const bool ends_line = is_line_feed ? !std::exchange(has_returned_, false) : !waiting_.empty();
+    if (!ends_line) continue;
+    shown += label_ + std::exchange(waiting_, {}) + "\n";
+    has_returned_ = !is_line_feed;
+  }
+  return shown;
+}
+
+std::string LineLabels::finish() {
+  if (waiting_.empty()) return {};
+  return label_ + std::exchange(waiting_, {}) + "\n";
+}
+
+}  // namespace dlrun

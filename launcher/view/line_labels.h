@@ -1,0 +1,27 @@
+#pragma once
+// Puts a label before the lines of a log, so that the lines of several ranks can be told apart.
+
+#include <string>
+#include <string_view>
+
+namespace dlrun {
+
+/// Labels the lines of one log, which arrives in pieces.
+class LineLabels {
+ public:
+  /// label: "rank 3: "; an empty label changes nothing.
+  explicit LineLabels(std::string label) : label_(std::move(label)) {}
+
+  /// Returns the complete lines, each with the label. A carriage return, as in progress bars, ends
+  /// a line, too. Keeps an incomplete last line for the next call, so that the lines of two logs
+  /// never mix.
+  [[nodiscard]] std::string pass(std::string_view bytes);
+  /// Returns the kept part as a line; "" if there is none.
+  [[nodiscard]] std::string finish();
+
+ private:
+  std::string label_, waiting_;
+  bool has_returned_ = false;  ///< a carriage return has just ended a line
+};
+
+}  // namespace dlrun

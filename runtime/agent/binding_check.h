@@ -1,0 +1,37 @@
+#pragma once
+// Checks that a rank may run on processors near its GPU (health.preflight: binding). A rank on the
+// other socket reaches its GPU over the link between the sockets.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/env.h"
+#include "common/processors.h"
+#include "runtime/bootstrap/world.h"
+
+namespace dlrun::agent {
+
+/// Parses the kernel's list of processors, such as "0-15,32-47". Returns nullopt for other text.
+[[nodiscard]] std::optional<ProcessorSet> parse_processors(std::string_view list);
+/// Returns the kernel's list of the processors.
+[[nodiscard]] std::string processor_list(const ProcessorSet& processors);
+
+/// Returns the sysfs name of a PCI device that the GPU's tool calls "00000000:C1:00.0".
+[[nodiscard]] std::string pci_device_name(std::string_view bus_id);
+
+/// Returns a sentence if the rank may run on none of the processors near the GPU. near: as the
+/// kernel lists them; the check passes if it is empty.
+[[nodiscard]] std::optional<std::string> binding_problem(std::int64_t gpu, const ProcessorSet& near,
+                                                         const ProcessorSet& allowed);
+
+/// Returns the problems of the rank's GPUs. A rank that sees all GPUs of its node has the one with
+/// the number of its local rank. Runs the GPU's tool (at most 60 s). A rank without a GPU has no
+/// problem. devices: /sys/bus/pci/devices.
+[[nodiscard]] std::vector<std::string> binding_problems(const Env& env, const World& world,
+                                                        const std::filesystem::path& devices);
+
+}  // namespace dlrun::agent

@@ -1,0 +1,47 @@
+#pragma once
+// Sends large files to the nodes with sbcast before the ranks' agents stage them. sbcast reads a
+// file once and passes it on from node to node in a tree, so that a job with many nodes does not
+// read it from the shared file system once for each node.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/env.h"
+#include "runtime/agent/copy_items.h"
+
+namespace dlrun::agent {
+
+/// The number of nodes from which on files are broadcast. DLRUN_SBCAST_NODES sets another number; 0
+/// means never.
+inline constexpr std::int64_t kBroadcastFromNodes = 8;
+/// Smaller files are not broadcast: starting sbcast takes longer than reading them.
+inline constexpr std::int64_t kBroadcastFromBytes = 64 << 20;
+
+/// One file to broadcast.
+struct Broadcast {
+  std::size_t item = 0;  ///< index of the item of stage
+  std::string from;
+  std::filesystem::path to;  ///< a new file in the folder of the item's variable
+  std::int64_t bytes = 0;
+};
+
+/// Returns the files that are worth a broadcast to this number of nodes. env: lead's environment;
+/// its variables must have the same values on the other nodes, else their agents do not find the
+/// file and copy the source themselves.
+[[nodiscard]] std::vector<Broadcast> planned_broadcasts(const std::vector<StageItem>& items,
+                                                        const Env& env, std::int64_t nodes);
+
+struct BroadcastResult {
+  /// The copy of each item of stage on every node; it may be incomplete after a problem. Empty: the
+  /// agents copy the item themselves.
+  std::vector<std::string> copies;
+  std::vector<std::string> problems;
+};
+
+/// Runs sbcast for each file, one after the other. Blocks.
+[[nodiscard]] BroadcastResult broadcast_files(const std::vector<Broadcast>& files,
+                                              std::size_t items, const Env& env);
+
+}  // namespace dlrun::agent

@@ -1,0 +1,222 @@
+#include "runtime/agent/collecting.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/directories.h"
+#include "common/files.h"
+#include "common/sha256.h"
+#include "common/text.h"
+#include "runtime/agent/address.h"
+#include "runtime/agent/file_tree.h"
+
+namespace dlrun::agent {
+namespace {
+
+namespace fs = std::filesystem;
+using Steady = std::chrono::steady_clock;
+
+/// File systems keep times with different precision, so that a copy may look this much older.
+constexpr std::int64_t kTimePrecisionNs = 1'000'000'000;
+
+std::int64_t nanoseconds_now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+/// Copies the files of one item.
+class OutputCopier {
+ public:
+  OutputCopier(const CollectOptions& options, const OutputItem& item, fs::path from, fs::path to,
+               CopyReport& report)
+      : options_(options),
+        item_(item),
+        from_(std::move(from)),
+        to_(std::move(to)),
+        report_(report),
+        until_(Steady::now() + item.limit) {}
+
+  Result<> run() {
+    DLRUN_TRY(check_owner());
+    auto listed = list_tree(from_, UnreadableFolder::kSkip);
+    if (!listed && listed.error().code == Errc::kNotFound) {
+      if (options_.is_last)
+        report_.problems.push_back(
+            fmt::format("outputs: {} does not exist on the node", printable(from_.string())));
+      return {};
+    }
+    if (!listed) return tl::unexpected<Error>(std::move(listed.error()));
+    // Programs often write a file that names another one last, so the oldest file comes first.
+    std::stable_sort(
+        listed->entries.begin(), listed->entries.end(),
+        [](const TreeEntry& a, const TreeEntry& b) { return a.stamp.mtime_ns < b.stamp.mtime_ns; });
+    for (const auto& entry : listed->entries) {
+      was_cut_ = was_cut_ || is_late();
+      if (was_cut_) break;
+      DLRUN_TRY(take(entry));
+    }
+    for (const auto& problem : listed->unread)
+      report_.problems.push_back("outputs: not copied, because it cannot be read: " + problem);
+    if (was_cut_)
+      report_.problems.push_back(
+          fmt::format("outputs: the copy of {} to {} stopped after its limit of {} s; the rest is "
+                      "not copied",
+                      printable(from_.string()), printable(to_.string()), item_.limit.count()));
+    return {};
+  }
+
+ private:
+  [[nodiscard]] bool is_late() const { return Steady::now() >= until_; }
+
+  /// Refuses a folder of another user: /tmp is open to all users.
+  Result<> check_owner() const {
+    struct stat info {};
+    if (::lstat(from_.c_str(), &info) != 0) return {};
+    if (S_ISLNK(info.st_mode))
+      return fail(Errc::kInvalid, "{} is a symbolic link", printable(from_.string()));
+    if (info.st_uid != ::geteuid())
+      return fail(Errc::kRefused, "{} belongs to another user", printable(from_.string()));
+    return {};
+  }
+
+  /// Copies one entry if it needs a copy. Fails only if no other file can be copied either.
+  Result<> take(const TreeEntry& entry) {
+    const auto target = entry.path.empty() ? to_ / from_.filename() : to_ / entry.path;
+    if (entry.kind == TreeEntry::Kind::kFolder) return make_folder(target);
+    if (entry.kind == TreeEntry::Kind::kOther) return {};
+    DLRUN_TRY(make_folder(target.parent_path()));
+    if (entry.kind == TreeEntry::Kind::kLink) return copy_link(entry, target);
+    return copy_file(entry, target);
+  }
+
+  Result<> make_folder(const fs::path& folder) {
+    if (made_.contains(folder)) return {};
+    DLRUN_TRY(make_directories(folder, 0700));
+    made_.insert(folder);
+    return {};
+  }
+
+  /// Returns the temporary name of a copy. It has the host's name, because the agents of two
+  /// attempts may copy at once for a short time, on different nodes. The hash keeps it short.
+  [[nodiscard]] fs::path part_of(const fs::path& target) const {
+    constexpr std::size_t kDigits = 16;
+    return target.parent_path() /
+           fmt::format(".{}.{}.dlrun-part",
+                       sha256_of_text(target.filename().string()).substr(0, kDigits), host_);
+  }
+
+  /// Copies a link that stays inside the folder. Another link would lead nowhere.
+  Result<> copy_link(const TreeEntry& entry, const fs::path& target) {
+    if (!stays_inside(entry.path, entry.link)) return {};
+    std::error_code error;
+    if (fs::read_symlink(target, error) == entry.link) return {};
+    struct stat info {};
+    if (::lstat(target.c_str(), &info) == 0 && !S_ISLNK(info.st_mode)) return {};
+    const auto part = part_of(target);
+    ::unlink(part.c_str());
+    if (::symlink(entry.link.c_str(), part.c_str()) == 0 &&
+        ::rename(part.c_str(), target.c_str()) == 0)
+      ++report_.files;
+    return {};
+  }
+
+  [[nodiscard]] bool may_be_torn(const TreeEntry& entry) const {
+    constexpr std::int64_t kMillisecond = 1'000'000;
+    return options_.torn_after &&
+           entry.stamp.mtime_ns >= options_.torn_after->count() * kMillisecond;
+  }
+
+  Result<> copy_file(const TreeEntry& entry, fs::path target) {
+    struct stat info {};
+    const bool has_copy = ::lstat(target.c_str(), &info) == 0;
+    if (has_copy && !S_ISREG(info.st_mode)) {
+      report_.problems.push_back(
+          fmt::format("outputs: {} is not a file and is not replaced", printable(target.string())));
+      return {};
+    }
+    if (has_copy) {
+      const std::int64_t age = entry.stamp.mtime_ns -
+                               static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 -
+                               info.st_mtim.tv_nsec;
+      const bool is_same = info.st_size == entry.stamp.bytes && age < kTimePrecisionNs;
+      if (is_same || age <= -kTimePrecisionNs) return {};
+    }
+    if (!options_.is_last && entry.stamp.mtime_ns > nanoseconds_now() - settle_ns()) return {};
+    if (has_copy && may_be_torn(entry)) {
+      report_.problems.push_back(fmt::format(
+          "outputs: {} was written while the program was killed and may be incomplete; it is "
+          "copied as {}.unfinished, and the older copy stays",
+          printable(entry.path), printable(target.filename().string())));
+      target += ".unfinished";
+    }
+    return replace(entry, target);
+  }
+
+  [[nodiscard]] static std::int64_t settle_ns() {
+    return std::chrono::nanoseconds(kFileSettlesIn).count();
+  }
+
+  Result<> replace(const TreeEntry& entry, const fs::path& target) {
+    const auto part = part_of(target);
+    ::unlink(part.c_str());  // of a copy that was killed
+    const auto source = entry.path.empty() ? from_ : from_ / entry.path;
+    const auto copied =
+        copy_entry(source, part, entry, /*syncs=*/true, [this] { return is_late(); });
+    if (!copied) {
+      const auto code = copied.error().code;
+      const bool is_usual = !options_.is_last && code == Errc::kRefused;
+      was_cut_ = was_cut_ || code == Errc::kInterrupted;
+      if (is_usual || code == Errc::kNotFound || code == Errc::kInterrupted) return {};
+      if (code == Errc::kIo) return copied;  // such as a full disk
+      report_.problems.push_back("outputs: " + copied.error().message);
+      return {};
+    }
+    if (::rename(part.c_str(), target.c_str()) != 0) {
+      const int error = errno;
+      ::unlink(part.c_str());
+      return fail(Errc::kIo, "{}: {}", printable(target.string()), errno_text(error));
+    }
+    DLRUN_TRY(sync_directory(target.parent_path()));
+    ++report_.files;
+    report_.bytes += entry.stamp.bytes;
+    return {};
+  }
+
+  const CollectOptions& options_;
+  const OutputItem& item_;
+  fs::path from_, to_;
+  CopyReport& report_;
+  Steady::time_point until_;
+  std::string host_ = own_host();
+  bool was_cut_ = false;     ///< the time limit is over
+  std::set<fs::path> made_;  ///< folders that exist in the place
+};
+
+}  // namespace
+
+CopyReport collect_outputs(const CollectOptions& options, const Env& env) {
+  CopyReport report;
+  for (const auto& item : options.items) {
+    const auto from = node_place(item.from, env);
+    fs::path to = fs::path(item.to).is_absolute() ? fs::path(item.to) : options.run / item.to;
+    if (options.node) to /= fmt::format("node-{}", *options.node);
+    auto copied = from ? OutputCopier(options, item, from->path, to, report).run()
+                       : Result<>(tl::unexpected<Error>(from.error()));
+    if (!copied)
+      report.problems.push_back(fmt::format("outputs: cannot copy {} to {}: {}",
+                                            printable(item.from), printable(to.string()),
+                                            copied.error().message));
+  }
+  return report;
+}
+
+}  // namespace dlrun::agent

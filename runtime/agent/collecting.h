@@ -1,0 +1,40 @@
+#pragma once
+// Copies files from a node to a place that stays (the spec's key `outputs`), while the program runs
+// and at its end.
+//
+// A file is copied to a temporary name beside its place, synced and renamed. A file that changes
+// meanwhile keeps its older copy. A newer file in the place is never replaced, and nothing is ever
+// deleted there.
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/env.h"
+#include "runtime/agent/copy_items.h"
+#include "runtime/agent/copy_report.h"
+
+namespace dlrun::agent {
+
+/// The options of `dlrun-agent collect`.
+struct CollectOptions {
+  std::vector<OutputItem> items{};
+  std::filesystem::path run{};  ///< the run's directory, for relative places
+  /// The index of the node; set if the job has several nodes. Each then has a folder of its own.
+  std::optional<int> node{};
+  bool is_last = false;  ///< the program has ended, so that no file changes any more
+  /// Unix time in milliseconds. Files that were written later may be torn, because the program was
+  /// killed. A torn file does not replace an older copy. nullopt: no file is torn.
+  std::optional<std::chrono::milliseconds> torn_after{};
+};
+
+/// Files younger than this are not copied while the program runs: it may still write them.
+inline constexpr std::chrono::seconds kFileSettlesIn{2};
+
+/// Copies the files of all items that are newer than their copies, and returns the report. Each
+/// item has its own time limit.
+[[nodiscard]] CopyReport collect_outputs(const CollectOptions& options, const Env& env);
+
+}  // namespace dlrun::agent

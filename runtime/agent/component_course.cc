@@ -1,0 +1,242 @@
+#include "runtime/agent/component_course.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace dlrun::agent {
+namespace {
+
+/// Returns true if a component that ended for this reason may start again. The other reasons would
+/// end its next start, too, or they end the whole job.
+bool allows_restart(EndReason reason) {
+  switch (reason) {
+    case EndReason::kOk:
+    case EndReason::kRankFailed:
+    case EndReason::kLaunchFailed:
+    case EndReason::kLauncherLost:
+    case EndReason::kJoinTimeout:
+    case EndReason::kHang:
+    case EndReason::kNotReady:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Adds the texts of `news` that `all` lacks.
+void add_missing(std::vector<std::string>& all, const std::vector<std::string>& news) {
+  for (const auto& text : news) {
+    if (std::find(all.begin(), all.end(), text) == all.end()) all.push_back(text);
+  }
+}
+
+/// Adds the nodes that are suspect or lost in another component. Components may share nodes.
+void add_nodes(AttemptEnd& all, const AttemptEnd& one) {
+  add_missing(all.lost_nodes, one.lost_nodes);
+  all.had_grace = all.had_grace || one.had_grace;
+  if (all.code == 0) return;
+  add_missing(all.suspects, one.suspects);
+  all.heard_hosts.insert(one.heard_hosts.begin(), one.heard_hosts.end());
+  all.is_whole_node_silent = all.is_whole_node_silent || one.is_whole_node_silent;
+}
+
+}  // namespace
+
+std::string_view word(ComponentState state) {
+  switch (state) {
+    case ComponentState::kWaiting:
+      return "waiting";
+    case ComponentState::kStarting:
+      return "starting";
+    case ComponentState::kJoined:
+      return "joined";
+    case ComponentState::kReady:
+      return "ready";
+    case ComponentState::kRestarting:
+      return "restarting";
+    case ComponentState::kStopped:
+      return "stopped";
+    case ComponentState::kEnded:
+      return "ended";
+    case ComponentState::kFailed:
+      return "failed";
+  }
+  return "";
+}
+
+ComponentCourse::ComponentCourse(const std::vector<ComponentOptions>& components) {
+  for (const auto& options : components) components_.push_back({.options = options});
+}
+
+void ComponentCourse::on_joined(std::size_t at) {
+  auto& one = components_[at];
+  if (one.state != ComponentState::kStarting) return;
+  one.state = one.options.ready.kind == ReadyCheck::Kind::kJoined ? ComponentState::kReady
+                                                                  : ComponentState::kJoined;
+}
+
+void ComponentCourse::on_ready(std::size_t at) {
+  if (components_[at].state == ComponentState::kJoined)
+    components_[at].state = ComponentState::kReady;
+}
+
+void ComponentCourse::on_failing(std::size_t at, const AttemptEnd& end) {
+  const auto& one = components_[at];
+  if (decider_ || mains_are_done() || one.is_stop_ordered || end.code == 0) return;
+  if (may_restart(one, end)) return;  // on_over() decides, once the cause is known
+  decider_ = at;
+}
+
+void ComponentCourse::on_over(std::size_t at, const AttemptEnd& end) {
+  auto& one = components_[at];
+  one.end = end;
+  if (one.is_stop_ordered || end.reason == EndReason::kStopped) {
+    one.state = ComponentState::kStopped;
+    return;
+  }
+  const bool is_main = one.options.role == ComponentRole::kMain;
+  // Only a service fails by ending with 0. A point of a sweep that ends early ends the attempt.
+  if (is_main && end.code == 0 && end.reason != EndReason::kStoppedEarly) {
+    one.state = ComponentState::kEnded;
+    return;
+  }
+  if (!decider_ && may_restart(one, end)) {
+    one.state = ComponentState::kRestarting;
+    ++one.restarts;
+    return;
+  }
+  one.state = is_main && end.code == 0 ? ComponentState::kEnded : ComponentState::kFailed;
+  if (!decider_ && !mains_are_done()) decider_ = at;
+}
+
+bool ComponentCourse::may_start(const Component& one) const {
+  if (one.state == ComponentState::kRestarting) return true;
+  return one.state == ComponentState::kWaiting &&
+         std::all_of(one.options.after.begin(), one.options.after.end(), [&](const auto& name) {
+           return std::any_of(components_.begin(), components_.end(), [&](const Component& other) {
+             return other.options.name == name && (other.state == ComponentState::kReady ||
+                                                   other.state == ComponentState::kEnded);
+           });
+         });
+}
+
+bool ComponentCourse::may_restart(const Component& one, const AttemptEnd& end) const {
+  if (one.restarts >= one.options.retries || !allows_restart(end.reason) || end.is_cancelled ||
+      end.is_slurms_doing || !end.lost_nodes.empty() || mains_are_done())
+    return false;
+  return end.cause == Cause::kNone || end.cause == Cause::kFailure || end.cause == Cause::kOom ||
+         end.cause == Cause::kHang;
+}
+
+bool ComponentCourse::mains_are_done() const {
+  return std::all_of(components_.begin(), components_.end(), [](const Component& one) {
+    return one.options.role != ComponentRole::kMain || one.state == ComponentState::kEnded;
+  });
+}
+
+bool ComponentCourse::mains_still_save() const {
+  if (!decider_) return false;
+  const auto& decider = components_[*decider_];
+  const bool is_after_warning = decider.options.role == ComponentRole::kMain && decider.end &&
+                                decider.end->was_warned && !decider.end->is_cancelled;
+  return is_after_warning &&
+         std::any_of(components_.begin(), components_.end(), [&](const Component& one) {
+           return one.options.role == ComponentRole::kMain && is_running(one);
+         });
+}
+
+std::optional<std::string> ComponentCourse::reason_to_stop() const {
+  if (mains_still_save()) return std::nullopt;
+  if (decider_) {
+    const auto& name = components_[*decider_].options.name;
+    return components_[*decider_].state == ComponentState::kEnded
+               ? fmt::format("component '{}' has ended early; dlrun ends this one", name)
+               : fmt::format("component '{}' has failed; dlrun ends this one", name);
+  }
+  if (mains_are_done()) return "all main components have ended; dlrun ends this one";
+  return std::nullopt;
+}
+
+std::vector<ComponentCourse::Order> ComponentCourse::take_orders() {
+  std::vector<Order> orders;
+  const auto why = reason_to_stop();
+  for (std::size_t at = 0; at < components_.size(); ++at) {
+    auto& one = components_[at];
+    if (!why) {
+      if (decider_ || !may_start(one)) continue;
+      one.state = ComponentState::kStarting;
+      orders.push_back({.kind = Order::Kind::kStart, .at = at});
+    } else if (one.state == ComponentState::kWaiting || one.state == ComponentState::kRestarting) {
+      one.state = ComponentState::kStopped;
+    } else if (is_running(one) && at != decider_ && !one.is_stop_ordered) {
+      one.is_stop_ordered = true;
+      orders.push_back({.kind = Order::Kind::kStop, .at = at, .why = *why});
+    }
+  }
+  return orders;
+}
+
+bool ComponentCourse::is_over() const {
+  const bool any_left =
+      std::any_of(components_.begin(), components_.end(), [&](const Component& one) {
+        return is_running(one) || one.state == ComponentState::kWaiting ||
+               one.state == ComponentState::kRestarting;
+      });
+  return !any_left;
+}
+
+const ComponentCourse::Component& ComponentCourse::leading() const {
+  return *std::find_if(components_.begin(), components_.end(), [](const Component& one) {
+    return one.options.role == ComponentRole::kMain;
+  });
+}
+
+AttemptEnd ComponentCourse::attempt_end() const {
+  // The attempt's end is that of the decider. If there is none, or if a signal to the job ended the
+  // decider, it is that of the first main component.
+  const auto is_signalled = [](const std::optional<AttemptEnd>& end) {
+    return end && end->reason == EndReason::kSignalled;
+  };
+  const auto& first = leading();
+  const bool is_signal_to_job =
+      decider_ && is_signalled(first.end) && is_signalled(components_[*decider_].end);
+  std::size_t reported_at = static_cast<std::size_t>(&first - components_.data());
+  if (decider_ && !is_signal_to_job) reported_at = *decider_;
+  int mains = 0;
+  for (std::size_t at = 0; at < components_.size(); ++at) {
+    const auto& one = components_[at];
+    if (one.options.role != ComponentRole::kMain) continue;
+    ++mains;
+    // A main component may have ended with 0 only because a preemption was near.
+    if (!decider_ && one.end && one.end->cause != Cause::kNone) reported_at = at;
+  }
+  const auto& reported = components_[reported_at];
+  auto end = reported.end.value_or(AttemptEnd{});
+  const bool is_service = reported.options.role == ComponentRole::kService;
+  if (decider_ && is_service && end.code == 0) {
+    end.code = 1;
+    end.cause = Cause::kFailure;
+    end.message += ", although a service must run until the main components have ended";
+  }
+  if (!is_signal_to_job)
+    end.message = fmt::format("component {}: {}", reported.options.name, end.message);
+  if (!decider_ && mains > 1 && end.cause == Cause::kNone)
+    end.message = fmt::format("all {} main components ended with 0", mains);
+  end.step = first.end ? first.end->step : std::nullopt;
+  end.has_run = first.end && first.end->has_run;
+  for (const auto& one : components_) {
+    if (one.end) add_nodes(end, *one.end);
+  }
+  // A node is not silent if another component still heard from it.
+  end.is_whole_node_silent =
+      end.is_whole_node_silent &&
+      std::any_of(end.suspects.begin(), end.suspects.end(),
+                  [&](const std::string& host) { return !end.heard_hosts.contains(host); });
+  // The loss of a node explains failures of components on other nodes.
+  if (end.cause == Cause::kFailure && !end.lost_nodes.empty()) end.cause = Cause::kNodeFailure;
+  return end;
+}
+
+}  // namespace dlrun::agent

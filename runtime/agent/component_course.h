@@ -1,0 +1,95 @@
+#pragma once
+// The course of the components of one attempt: which component starts when, which one is stopped,
+// which one starts again, and how the attempt ends. A state machine without I/O and without a
+// clock; components_runner.h connects it with the components' own attempts.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/agent/attempt_judge.h"
+#include "runtime/agent/component_options.h"
+
+namespace dlrun::agent {
+
+enum class ComponentState {
+  kWaiting,     ///< for the components of `after`
+  kStarting,    ///< its step is started; not all ranks have joined
+  kJoined,      ///< all ranks have joined; it is not ready
+  kReady,       ///< the components that wait for it may start
+  kRestarting,  ///< it has ended and is about to start again
+  kStopped,     ///< ended on purpose, or never started because it was not needed any more
+  kEnded,       ///< a main component that ended with 0
+  kFailed,
+};
+[[nodiscard]] std::string_view word(ComponentState state);
+
+class ComponentCourse {
+ public:
+  /// components must outlive the course. check_components() must have succeeded.
+  explicit ComponentCourse(const std::vector<ComponentOptions>& components);
+
+  // Facts. `at` is the index of the component.
+  void on_joined(std::size_t at);
+  void on_ready(std::size_t at);
+  /// Notes that the component has begun to end with a failure. The attempt ends now unless the
+  /// component may start again.
+  void on_failing(std::size_t at, const AttemptEnd& end);
+  /// Notes that the component has ended, with all its processes.
+  void on_over(std::size_t at, const AttemptEnd& end);
+
+  struct Order {
+    enum class Kind { kStart, kStop };
+    Kind kind = Kind::kStart;
+    std::size_t at = 0;
+    std::string why{};  ///< of a stop, for the user
+  };
+  /// Returns what is to be done now. Each order is returned once.
+  [[nodiscard]] std::vector<Order> take_orders();
+
+  [[nodiscard]] ComponentState state(std::size_t at) const { return components_[at].state; }
+  /// Returns how often the component has started again.
+  [[nodiscard]] int restarts(std::size_t at) const { return components_[at].restarts; }
+  /// Returns the last end of the component; nullopt if it has not ended yet.
+  [[nodiscard]] const std::optional<AttemptEnd>& end(std::size_t at) const {
+    return components_[at].end;
+  }
+  /// Returns true once no component runs and none will start.
+  [[nodiscard]] bool is_over() const;
+  /// Returns the component whose end decided the end of the attempt; nullopt if all main components
+  /// ended with 0.
+  [[nodiscard]] std::optional<std::size_t> decider() const { return decider_; }
+  /// Returns the end of the whole attempt. Call it once is_over() returns true.
+  [[nodiscard]] AttemptEnd attempt_end() const;
+
+ private:
+  struct Component {
+    const ComponentOptions& options;
+    ComponentState state = ComponentState::kWaiting;
+    int restarts = 0;
+    bool is_stop_ordered = false;
+    std::optional<AttemptEnd> end{};
+  };
+
+  [[nodiscard]] bool is_running(const Component& one) const {
+    return one.state == ComponentState::kStarting || one.state == ComponentState::kJoined ||
+           one.state == ComponentState::kReady;
+  }
+  [[nodiscard]] bool may_start(const Component& one) const;
+  [[nodiscard]] bool may_restart(const Component& one, const AttemptEnd& end) const;
+  [[nodiscard]] bool mains_are_done() const;
+  /// Returns true if the attempt ends because a main component ended after a warning of the time
+  /// limit or of a preemption, and others still save their checkpoints. Their programs or Slurm end
+  /// them soon.
+  [[nodiscard]] bool mains_still_save() const;
+  /// Returns why the components that still run must end; nullopt if the attempt goes on.
+  [[nodiscard]] std::optional<std::string> reason_to_stop() const;
+  [[nodiscard]] const Component& leading() const;
+
+  std::vector<Component> components_;
+  std::optional<std::size_t> decider_;
+};
+
+}  // namespace dlrun::agent

@@ -1,0 +1,136 @@
+#include "runtime/agent/component_options.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "common/text.h"
+
+namespace dlrun::agent {
+namespace {
+
+bool is_ascii_letter(char c) {
+  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+/// Returns the components that could never start because they wait for each other.
+std::vector<std::string> circle_of(const std::vector<ComponentOptions>& components) {
+  std::set<std::string> can_start;
+  for (bool has_changed = true; has_changed;) {
+    has_changed = false;
+    for (const auto& one : components) {
+      const bool may = std::all_of(one.after.begin(), one.after.end(),
+                                   [&](const auto& other) { return can_start.contains(other); });
+      if (may && can_start.insert(one.name).second) has_changed = true;
+    }
+  }
+  std::vector<std::string> left;
+  for (const auto& one : components) {
+    if (!can_start.contains(one.name)) left.push_back(one.name);
+  }
+  return left;
+}
+
+}  // namespace
+
+std::string_view word(ComponentRole role) {
+  return role == ComponentRole::kMain ? "main" : "service";
+}
+
+bool is_component_name(std::string_view name) {
+  return !name.empty() && name.size() <= kComponentNameLimitBytes && is_ascii_letter(name[0]) &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return is_ascii_letter(c) || (c >= '0' && c <= '9') || c == '-' || c == '_';
+         });
+}
+
+std::string component_of(const Env& env) {
+  auto name = env.get_or("DLRUN_COMPONENT", "");
+  return env.has("DLRUN_LEAD") && is_component_name(name) ? name : std::string();
+}
+
+std::string variable_word(std::string_view component) {
+  std::string text(component);
+  for (auto& c : text) {
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+    if (c == '-') c = '_';
+  }
+  return text;
+}
+
+Result<> check_component(const ComponentOptions& component) {
+  const auto& name = component.name;
+  if (!is_component_name(name)) {
+    return fail(Errc::kUsage,
+                "--component '{}' is not a letter followed by letters, digits, '-' and '_', at "
+                "most {} of them",
+                printable(name), kComponentNameLimitBytes);
+  }
+  if (component.nodes < 1 || component.ranks < component.nodes)
+    return fail(Errc::kUsage,
+                "component '{}' needs --component-nodes, and at least as many --component-ranks",
+                name);
+  if (component.het_group.has_value() == component.first_node.has_value())
+    return fail(Errc::kUsage, "component '{}' needs either --component-first-node or --het-group",
+                name);
+  if (component.ready.kind != ReadyCheck::Kind::kJoined && component.ports == 0)
+    return fail(Errc::kUsage, "component '{}': --ready-http and --ready-tcp need --port-count 1",
+                name);
+  if (component.retries > 0 && component.role == ComponentRole::kMain)
+    return fail(Errc::kUsage,
+                "component '{}': only a service has --component-retry; a main component that fails "
+                "ends the attempt (--retry)",
+                name);
+  const auto rank = std::find(component.step.begin(), component.step.end(), "rank");
+  const auto program = std::find(rank, component.step.end(), "--");
+  if (rank == component.step.begin() || component.step.end() - program < 2)
+    return fail(Errc::kUsage,
+                "component '{}': its command is not `SRUN-OPTIONS... dlrun-agent rank ... -- "
+                "PROGRAM...`",
+                name);
+  return {};
+}
+
+Result<> check_components(const std::vector<ComponentOptions>& components) {
+  if (components.size() > kComponentsLimit)
+    return fail(Errc::kUsage, "{} components; lead serves at most {}", components.size(),
+                kComponentsLimit);
+  std::map<std::string, std::string> name_of_word;
+  for (const auto& one : components) {
+    const auto [other, is_new] = name_of_word.emplace(variable_word(one.name), one.name);
+    if (!is_new) {
+      return fail(Errc::kUsage,
+                  "the components '{}' and '{}' would share the variable DLRUN_COMPONENT_{}_ADDR",
+                  other->second, one.name, other->first);
+    }
+  }
+  for (const auto& one : components) {
+    for (const auto& other : one.after) {
+      const bool is_known =
+          std::any_of(components.begin(), components.end(),
+                      [&](const ComponentOptions& known) { return known.name == other; });
+      if (!is_known)
+        return fail(Errc::kUsage, "component '{}' has --after '{}', which is no component",
+                    one.name, printable(other));
+    }
+  }
+  if (const auto circle = circle_of(components); !circle.empty())
+    return fail(Errc::kUsage, "--after: the components {} wait for each other", join(circle, ", "));
+  if (std::none_of(components.begin(), components.end(),
+                   [](const ComponentOptions& one) { return one.role == ComponentRole::kMain; }))
+    return fail(Errc::kUsage, "no component has --role main; the job would never end");
+  const bool is_het = components.front().het_group.has_value();
+  for (const auto& one : components) {
+    if (one.het_group.has_value() != is_het)
+      return fail(Errc::kUsage, "either all components have --het-group or none has it");
+  }
+  return {};
+}
+
+const ComponentOptions& leading_component(const std::vector<ComponentOptions>& components) {
+  return *std::find_if(components.begin(), components.end(), [](const ComponentOptions& one) {
+    return one.role == ComponentRole::kMain;
+  });
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,27 @@
+#pragma once
+// The srun command line and the environment of a component's step. Pure functions.
+
+#include <string>
+#include <vector>
+
+#include "common/env.h"
+#include "common/result.h"
+#include "runtime/agent/component_options.h"
+
+namespace dlrun::agent {
+
+/// Returns the srun command line of a component: its own options, its name, by which its step can
+/// be found, and its nodes. env: the environment of the batch step. Fails with kUsage if the job
+/// has too few nodes.
+[[nodiscard]] Result<std::vector<std::string>> component_command(const ComponentOptions& component,
+                                                                 const Env& env);
+
+/// Returns the node list of the job, with the nodes of all parts of a heterogeneous job.
+[[nodiscard]] std::string nodes_of_job(const Env& env);
+
+/// Prepares the environment of a component's step. Removes the variables of the batch step that
+/// srun would take for options of this step, and the GPUs of the batch node. held_port: the port
+/// that rank 0 must hold again; 0: any free one.
+void set_component(Env& env, const ComponentOptions& component, int held_port);
+
+}  // namespace dlrun::agent

@@ -1,0 +1,398 @@
+// Lead's event loop during one attempt of a job with components.
+#include "runtime/agent/components_runner.h"
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/json_lines.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "runtime/agent/component_step.h"
+
+namespace dlrun::agent {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr milliseconds kComponentsTick{500};
+constexpr seconds kReadyLimit{600};  ///< of a component whose `ready` has no timeout
+/// Longest wait for srun after the ranks of a component have ended with 0.
+constexpr seconds kSrunLinger{90};
+constexpr milliseconds kLastFileLimit{1000};
+/// Time for a signal to the job to reach lead and the ranks of all components.
+constexpr milliseconds kSignalSpread{500};
+
+}  // namespace
+
+ComponentsRunner::ComponentsRunner(const AttemptContext& context)
+    : context_(context),
+      course_(context.options.components),
+      watch_(context.run.directory, context.run.attempt),
+      file_(context.run.directory / "components.json") {}
+
+LeadOptions ComponentsRunner::options_for(const ComponentOptions& component) const {
+  auto options = context_.options;
+  options.components.clear();
+  options.node_checks = component.node_checks;
+  options.always_reports = component.always_reports;
+  if (component.ready.kind == ReadyCheck::Kind::kJoined && component.ready.timeout)
+    options.join_timeout = *component.ready.timeout;
+  if (component.role == ComponentRole::kService) options.idle_gpu_after.reset();
+  if (&component != &leading_component(context_.options.components)) {
+    options.stop_early = {};
+    options.writes_tensorboard = false;
+  }
+  return options;
+}
+
+bool ComponentsRunner::is_leading(const Slot& slot) const {
+  return &slot.options == &leading_component(context_.options.components);
+}
+
+Result<> ComponentsRunner::prepare() {
+  DLRUN_TRY_ASSIGN(auto listener, listen_on_free_port(false));
+  gate_ = std::make_unique<Gate>(context_.loop, *this, std::move(listener), Secrets{});
+  addresses_ = lead_addresses(false);
+  slots_.reserve(context_.options.components.size());
+  for (const auto& component : context_.options.components) {
+    DLRUN_TRY_ASSIGN(auto command, component_command(component, context_.env));
+    slots_.push_back(
+        Slot{.options = component, .lead = options_for(component), .command = std::move(command)});
+  }
+  return {};
+}
+
+void ComponentsRunner::record(const RunEvent& event, const std::string& component) {
+  if (!is_superseded_) context_.events.record(event, component);
+}
+
+void ComponentsRunner::record_components() {
+  events::Components components;
+  for (const auto& one : context_.options.components) {
+    components.components.push_back({.name = one.name,
+                                     .role = std::string(word(one.role)),
+                                     .nodes = one.nodes,
+                                     .ranks = one.ranks,
+                                     .after = one.after});
+  }
+  record(components);
+}
+
+Result<AttemptEnd> ComponentsRunner::run() {
+  DLRUN_TRY(prepare());
+  record_components();
+  const auto signals =
+      context_.loop.watch(context_.signal_fd, EPOLLIN, [this](std::uint32_t) { take_signals(); });
+  carry_out(course_.take_orders());
+  write_components_file();
+  while (!course_.is_over()) {
+    context_.loop.run_once(next_wait());
+    tick();
+  }
+  auto end = course_.attempt_end();
+  const auto decider = course_.decider();
+  const auto time = std::chrono::duration_cast<milliseconds>(Clock::now() - began_);
+  record(recorded_end(end, static_cast<double>(time.count()) / 1000.0),
+         decider ? slots_[*decider].options.name : std::string());
+  // The user has not been told yet that a service failed by ending with 0.
+  if (decider && end.code != 0 && slots_[*decider].runner->attempt().end().code == 0)
+    context_.err.push(fmt::format("dlrun: {}\n", end.message));
+  write_components_file();
+  wait_for_steps(end);
+  std::ignore = file_.drain(kLastFileLimit);
+  for (auto& slot : slots_) slot.runner.reset();
+  if (signals) context_.loop.unwatch(*signals);
+  return end;
+}
+
+void ComponentsRunner::wait_for_steps(const AttemptEnd& end) {
+  const auto all_are_over = [this] {
+    bool all = true;
+    for (auto& slot : slots_) all = (!slot.runner || slot.runner->tick_step()) && all;
+    return all;
+  };
+  if (end.code != 0 || all_are_over()) return;
+  context_.on_early_end(end);
+  const auto until = Clock::now() + kSrunLinger;
+  while (!all_are_over() && Clock::now() < until && ends_asked_ < 2) {
+    context_.loop.run_once(kComponentsTick);
+    for (auto& slot : slots_) {
+      if (slot.runner) slot.runner->reap();
+    }
+  }
+}
+
+void ComponentsRunner::take_signals() {
+  signalfd_siginfo info{};
+  while (::read(context_.signal_fd, &info, sizeof info) == sizeof info) {
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (signal != SIGCHLD && signal != SIGUSR1) ++ends_asked_;
+    for (auto& slot : slots_) {
+      if (!slot.runner) continue;
+      if (signal == SIGCHLD) slot.runner->reap();
+      if (signal != SIGCHLD && !slot.is_over) slot.runner->on_signal(signal);
+    }
+  }
+}
+
+void ComponentsRunner::carry_out(const std::vector<ComponentCourse::Order>& orders) {
+  for (const auto& order : orders) {
+    has_changed_ = true;
+    if (order.kind == ComponentCourse::Order::Kind::kStart) {
+      start(order.at);
+    } else {
+      slots_[order.at].probe.reset();
+      slots_[order.at].runner->attempt().stop(order.why, Clock::now());
+    }
+  }
+}
+
+void ComponentsRunner::start(std::size_t at) {
+  auto& slot = slots_[at];
+  slot.runner.reset();
+  slot.has_joined = slot.is_over = false;
+  slot.ended_at.reset();
+  slot.began = Clock::now();
+  slot.context.emplace(
+      AttemptContext{slot.lead, context_.env, context_.identity, context_.run, context_.events,
+                     context_.loop, context_.out, context_.err, context_.signal_fd, slot.command,
+                     context_.controller, is_leading(slot) ? context_.notifier : nullptr,
+                     context_.bystander, context_.ends_before_limit, [](const AttemptEnd&) {}});
+  slot.runner = std::make_unique<AttemptRunner>(
+      *slot.context, ComponentContext{.options = slot.options,
+                                      .gate = *gate_,
+                                      .addresses = addresses_,
+                                      .held_port = slot.place ? slot.place->port : 0,
+                                      .is_leading = is_leading(slot),
+                                      .places = [this] { return places(); }});
+  slot.runner->begin();
+}
+
+void ComponentsRunner::tick() {
+  const auto now = Clock::now();
+  gate_->tick(now);
+  const bool is_superseded = watch_.is_superseded();
+  for (std::size_t at = 0; at < slots_.size(); ++at) {
+    auto& slot = slots_[at];
+    if (!slot.runner) continue;
+    if (slot.is_over) {
+      slot.runner->tick_step();
+      continue;
+    }
+    if (is_superseded) slot.runner->supersede(now);
+    slot.runner->tick_in_time();
+    look_at(at, now);
+  }
+  is_superseded_ = is_superseded_ || is_superseded;
+  if (!awaits_signals(now)) carry_out(course_.take_orders());
+  write_components_file();
+}
+
+bool ComponentsRunner::awaits_signals(Clock::time_point now) {
+  const auto decider = course_.decider();
+  if (!decider || slots_[*decider].runner->attempt().end().reason != EndReason::kSignalled)
+    return false;
+  if (!signalled_at_) signalled_at_ = now;
+  return now < *signalled_at_ + kSignalSpread;
+}
+
+void ComponentsRunner::look_at(std::size_t at, Clock::time_point now) {
+  auto& slot = slots_[at];
+  const auto& attempt = slot.runner->attempt();
+  look_at_join(at, now);
+  if (slot.probe) look_at_probe(at, now);
+  // After a warning, other main components may still save their checkpoints. Then on_over()
+  // decides.
+  if (!attempt.goes_on() && !attempt.is_over() && !attempt.is_warned())
+    course_.on_failing(at, attempt.end());
+  if (!attempt.is_over()) return;
+  if (!slot.ended_at) slot.ended_at = now;
+  // The next start of a service must not wait for the resources of a step that still ends.
+  const bool may_restart = slot.options.retries > course_.restarts(at);
+  const bool srun_lingers = attempt.end().code == 0 && !attempt.step_is_over();
+  if (may_restart && srun_lingers && now < *slot.ended_at + kSrunLinger) {
+    slot.runner->tick_step();
+    return;
+  }
+  on_over(at);
+}
+
+void ComponentsRunner::look_at_join(std::size_t at, Clock::time_point now) {
+  auto& slot = slots_[at];
+  if (slot.has_joined) return;
+  auto place = slot.runner->attempt().place();
+  if (!place) return;
+  place->name = slot.options.name;
+  slot.place = std::move(*place);
+  slot.has_joined = true;
+  slot.joined_at = now;
+  has_changed_ = true;
+  course_.on_joined(at);
+  if (slot.options.ready.kind == ReadyCheck::Kind::kJoined) return announce_ready(at, now);
+  slot.probe = std::make_unique<ReadyProbe>(
+      context_.loop, Endpoint{slot.place->addr, static_cast<std::uint16_t>(slot.place->port)},
+      slot.options.ready);
+}
+
+void ComponentsRunner::look_at_probe(std::size_t at, Clock::time_point now) {
+  auto& slot = slots_[at];
+  auto& attempt = slot.runner->attempt();
+  if (!attempt.goes_on()) return slot.probe.reset();
+  slot.probe->tick(now);
+  const auto limit = slot.options.ready.timeout.value_or(kReadyLimit);
+  if (slot.probe->is_ready()) {
+    slot.probe.reset();
+    announce_ready(at, now);
+  } else if (now >= slot.joined_at + limit) {  // the time for copying data does not count
+    attempt.on_not_ready(
+        fmt::format("it was not ready within {} s: {}", limit.count(), slot.probe->problem()), now);
+    slot.probe.reset();
+  }
+}
+
+void ComponentsRunner::announce_ready(std::size_t at, Clock::time_point now) {
+  const auto& slot = slots_[at];
+  const auto time = std::chrono::duration_cast<milliseconds>(now - slot.began);
+  course_.on_ready(at);
+  has_changed_ = true;
+  record(
+      events::ComponentReady{
+          .addr = Endpoint{slot.place->addr, static_cast<std::uint16_t>(slot.place->port)}.text(),
+          .seconds = static_cast<double>(time.count()) / 1000.0},
+      slot.options.name);
+}
+
+void ComponentsRunner::on_over(std::size_t at) {
+  auto& slot = slots_[at];
+  slot.is_over = true;
+  slot.probe.reset();
+  slot.runner->write_last_samples();
+  drop_peers(at);
+  const auto end = slot.runner->attempt().end();
+  course_.on_over(at, end);
+  has_changed_ = true;
+  if (course_.state(at) != ComponentState::kRestarting) return;
+  const int left = slot.options.retries - course_.restarts(at);
+  record(events::ComponentRestart{.code = end.code, .left = left}, slot.options.name);
+  context_.err.push(fmt::format("dlrun: component {} starts again; {} restart{} left\n",
+                                slot.options.name, left, left == 1 ? "" : "s"));
+}
+
+ComponentsRunner::Slot* ComponentsRunner::slot_of(PeerId peer) {
+  const auto found = slot_of_peer_.find(peer);
+  if (found == slot_of_peer_.end()) return nullptr;
+  auto& slot = slots_[found->second];
+  return slot.runner && !slot.is_over ? &slot : nullptr;
+}
+
+void ComponentsRunner::drop_peers(std::size_t at) {
+  std::vector<PeerId> peers;  // a copy, because close() may change the map
+  for (const auto& [peer, slot] : slot_of_peer_) {
+    if (slot == at) peers.push_back(peer);
+  }
+  for (const auto peer : peers) {
+    slot_of_peer_.erase(peer);
+    gate_->close(peer);
+  }
+}
+
+bool ComponentsRunner::on_peer(PeerId peer, const Claim& claim) {
+  const auto found = std::find_if(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+    return slot.options.name == claim.component;
+  });
+  if (found == slots_.end() || !found->runner || found->is_over ||
+      !found->runner->on_peer(peer, claim))
+    return false;
+  slot_of_peer_[peer] = static_cast<std::size_t>(found - slots_.begin());
+  return true;
+}
+
+void ComponentsRunner::on_message(PeerId peer, std::string_view payload) {
+  if (auto* const slot = slot_of(peer)) slot->runner->on_message(peer, payload);
+}
+
+void ComponentsRunner::on_lost(PeerId peer, std::string_view why) {
+  auto* const slot = slot_of(peer);
+  slot_of_peer_.erase(peer);
+  if (slot != nullptr) slot->runner->on_lost(peer, why);
+}
+
+void ComponentsRunner::on_too_few_files(int error) {
+  for (auto& slot : slots_) {
+    if (slot.runner && !slot.is_over) slot.runner->on_too_few_files(error);
+  }
+}
+
+std::vector<ComponentPlace> ComponentsRunner::places() const {
+  std::vector<ComponentPlace> places;
+  for (const auto& slot : slots_) {
+    auto place = slot.runner ? slot.runner->attempt().place() : std::nullopt;
+    if (!place) place = slot.place;  // a component that starts again keeps its address
+    if (!place) continue;
+    place->name = slot.options.name;
+    places.push_back(std::move(*place));
+  }
+  return places;
+}
+
+Json ComponentsRunner::component_json(std::size_t at) const {
+  const auto& slot = slots_[at];
+  const auto& end = course_.end(at);
+  const auto state = course_.state(at);
+  const bool has_ended = state == ComponentState::kStopped || state == ComponentState::kEnded ||
+                         state == ComponentState::kFailed;
+  Json hosts = Json::array();
+  Json addr = nullptr;
+  if (slot.place) {
+    hosts = slot.place->hosts;
+    addr = Endpoint{slot.place->addr, static_cast<std::uint16_t>(slot.place->port)}.text();
+  }
+  return {{"name", slot.options.name},
+          {"role", word(slot.options.role)},
+          {"state", word(state)},
+          {"ranks", slot.options.ranks},
+          {"restarts", course_.restarts(at)},
+          {"addr", addr},
+          {"hosts", hosts},
+          {"code", has_ended && end ? Json(end->code) : Json(nullptr)}};
+}
+
+void ComponentsRunner::write_components_file() {
+  if (auto failure = file_.take_failure()) {
+    context_.err.push(fmt::format("dlrun: {}; programs cannot read it\n", failure->message));
+    record(events::Warning{.message = failure->message});
+  }
+  if (!std::exchange(has_changed_, false) || is_superseded_) return;
+  Json components = Json::array();
+  for (std::size_t at = 0; at < slots_.size(); ++at) components.push_back(component_json(at));
+  file_.put(text_of({{"time", utc_timestamp(std::chrono::system_clock::now())},
+                     {"attempt", context_.run.attempt},
+                     {"components", std::move(components)}}) +
+            "\n");
+}
+
+milliseconds ComponentsRunner::next_wait() const {
+  auto wait = kComponentsTick;
+  for (const auto& slot : slots_) {
+    if (slot.runner && !slot.is_over) wait = std::min(wait, slot.runner->next_wait());
+  }
+  const auto until = [&](Clock::time_point when) {
+    wait = std::clamp(std::chrono::ceil<milliseconds>(when - Clock::now()), milliseconds(0), wait);
+  };
+  if (const auto next = gate_->next_deadline()) until(*next);
+  if (signalled_at_ && Clock::now() < *signalled_at_ + kSignalSpread)
+    until(*signalled_at_ + kSignalSpread);
+  return wait;
+}
+
+Result<AttemptEnd> run_components(const AttemptContext& context) {
+  return ComponentsRunner(context).run();
+}
+
+}  // namespace dlrun::agent

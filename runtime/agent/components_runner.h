@@ -1,0 +1,106 @@
+#pragma once
+// Leads one attempt of a job with components: one listening socket and one event loop, and an
+// AttemptRunner with its own step, secret and store for each start of a component. ComponentCourse
+// makes the decisions. Private to run_attempt.cc.
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/agent/attempt_runner.h"
+#include "runtime/agent/attempt_watch.h"
+#include "runtime/agent/component_course.h"
+#include "runtime/agent/gate.h"
+#include "runtime/agent/messages.h"
+#include "runtime/agent/ready_probe.h"
+#include "runtime/agent/run_attempt.h"
+#include "runtime/agent/snapshot_file.h"
+
+namespace dlrun::agent {
+
+/// Does the same as run_attempt(), for a job with components.
+[[nodiscard]] Result<AttemptEnd> run_components(const AttemptContext& context);
+
+class ComponentsRunner final : public GateHandler {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit ComponentsRunner(const AttemptContext& context);
+
+  Result<AttemptEnd> run();
+
+  // GateHandler: each call goes to the component of the peer.
+  bool on_peer(PeerId peer, const Claim& claim) override;
+  void on_message(PeerId peer, std::string_view payload) override;
+  void on_lost(PeerId peer, std::string_view why) override;
+  void on_too_few_files(int error) override;
+
+ private:
+  /// One component: its settings, and its present start.
+  struct Slot {
+    const ComponentOptions& options;
+    LeadOptions lead{};                  ///< lead's options, as they apply to this component
+    std::vector<std::string> command{};  ///< its srun command line
+    std::optional<AttemptContext> context{};
+    std::unique_ptr<AttemptRunner> runner{};  ///< nullptr before the first start
+    std::unique_ptr<ReadyProbe> probe{};    ///< set while lead asks whether the component is ready
+    std::optional<ComponentPlace> place{};  ///< of its latest start whose ranks have all joined
+    Clock::time_point began{};              ///< when its present start began
+    Clock::time_point joined_at{};          ///< when its programs started: its ranks have joined
+    bool has_joined = false;
+    bool is_over = false;
+    std::optional<Clock::time_point> ended_at{};  ///< when its attempt was over
+  };
+
+  /// Opens the gate and makes the command lines of all components.
+  Result<> prepare();
+  [[nodiscard]] LeadOptions options_for(const ComponentOptions& component) const;
+  [[nodiscard]] bool is_leading(const Slot& slot) const;
+  void record(const RunEvent& event, const std::string& component = {});
+  void record_components();
+  void take_signals();
+  void carry_out(const std::vector<ComponentCourse::Order>& orders);
+  /// Returns true for kSignalSpread after a signal has ended a component. A signal to the job
+  /// reaches the other components a moment later. Lead stops none of them until then, so that they
+  /// count as ended by the signal.
+  [[nodiscard]] bool awaits_signals(Clock::time_point now);
+  void start(std::size_t at);
+  void tick();
+  /// Passes the changes of a running component on to course_.
+  void look_at(std::size_t at, Clock::time_point now);
+  void look_at_join(std::size_t at, Clock::time_point now);
+  void look_at_probe(std::size_t at, Clock::time_point now);
+  void announce_ready(std::size_t at, Clock::time_point now);
+  void on_over(std::size_t at);
+  /// After a success, waits for sruns that have not ended although all their ranks have. See
+  /// AttemptRunner::wait_for_step().
+  void wait_for_steps(const AttemptEnd& end);
+  [[nodiscard]] Slot* slot_of(PeerId peer);
+  void drop_peers(std::size_t at);
+  [[nodiscard]] std::vector<ComponentPlace> places() const;
+  /// Writes components.json if something in it has changed.
+  void write_components_file();
+  [[nodiscard]] Json component_json(std::size_t at) const;
+  [[nodiscard]] std::chrono::milliseconds next_wait() const;
+
+  const AttemptContext& context_;
+  ComponentCourse course_;
+  Clock::time_point began_ = Clock::now();
+  std::vector<std::string> addresses_;
+  std::unique_ptr<Gate> gate_;
+  std::vector<Slot> slots_;  ///< in the order of the options; never resized after prepare()
+  std::unordered_map<PeerId, std::size_t> slot_of_peer_;
+  AttemptWatch watch_;
+  SnapshotFile file_;
+  bool has_changed_ = true;  ///< components.json is out of date
+  bool is_superseded_ = false;
+  std::optional<Clock::time_point> signalled_at_;  ///< when a signal ended the first component
+  int ends_asked_ = 0;                             ///< number of signals that asked for the end
+};
+
+}  // namespace dlrun::agent

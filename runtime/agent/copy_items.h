@@ -1,0 +1,60 @@
+#pragma once
+// The options --stage and --output of the rank agent: data to copy to a node, and folders to copy
+// from it. The launcher writes each as a JSON object.
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/env.h"
+#include "common/result.h"
+
+namespace dlrun::agent {
+
+/// Data that the first agent of each node copies before the programs start.
+struct StageItem {
+  std::string from;  ///< absolute: a file or a folder
+  std::string to;    ///< $VARIABLE/PATH
+  bool unpack = false;
+  bool in_container = false;  ///< the ranks' agents run in a container
+  /// A copy of the file on this node that lead has broadcast (broadcast.h); empty: none.
+  std::string broadcast{};
+
+  /// Reads {"from": PATH, "to": "$VARIABLE/PATH", "unpack": true, "in_container": true}. Fails with
+  /// kUsage.
+  [[nodiscard]] static Result<StageItem> parse(std::string_view text);
+  [[nodiscard]] std::string json() const;
+};
+
+/// A folder of a node whose files the first agent of the node copies to a place that stays.
+struct OutputItem {
+  std::string from;                             ///< $VARIABLE/PATH
+  std::string to;                               ///< absolute, or relative to the run's directory
+  std::optional<std::chrono::seconds> every{};  ///< nullopt: only at the end
+  std::chrono::seconds limit{600};              ///< the longest time for one copy
+
+  /// Reads {"from": "$VARIABLE/PATH", "to": PATH, "every_s": N, "limit_s": N}. Fails with kUsage.
+  [[nodiscard]] static Result<OutputItem> parse(std::string_view text);
+  [[nodiscard]] std::string json() const;
+};
+
+/// A place below a folder of the node.
+struct NodePlace {
+  std::filesystem::path base;  ///< the folder in the variable, without symbolic links
+  std::filesystem::path path;  ///< the place, below base
+};
+
+/// Expands $VARIABLE/PATH with the node's environment. TMPDIR is /tmp if it is not set. Fails with
+/// kInvalid if the text has another form, leaves the folder, or if the variable is not an existing
+/// absolute folder.
+[[nodiscard]] Result<NodePlace> node_place(std::string_view text, const Env& env);
+
+/// Sets TMPDIR to /tmp if a path of the items begins with $TMPDIR and the variable is not set, so
+/// that the program finds the same folder.
+void set_missing_tmpdir(const std::vector<StageItem>& stage, const std::vector<OutputItem>& outputs,
+                        Env& env);
+
+}  // namespace dlrun::agent

@@ -1,0 +1,31 @@
+#pragma once
+// The result of `dlrun-agent stage` and `dlrun-agent collect`, which the rank's agent starts and
+// whose standard output it reads.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dlrun::agent {
+
+/// Staged data that the rank's agent must protect from other runs while its program runs.
+struct HeldStage {
+  std::string lock;  ///< the lock file
+  std::string note;  ///< the file that describes the staged data
+  std::string hash;  ///< the hash of the note's text
+};
+
+struct CopyReport {
+  std::int64_t files = 0, bytes = 0;  ///< copied now
+  std::vector<HeldStage> held{};
+  std::vector<std::string> problems{};  ///< sentences about single files or folders
+  std::string error{};                  ///< why the whole copy failed; empty: it did not fail
+
+  /// Returns the report as one line.
+  [[nodiscard]] std::string line() const;
+  /// Reads a line. A line that is not a report gives a report with an error.
+  [[nodiscard]] static CopyReport of_line(std::string_view line);
+};
+
+}  // namespace dlrun::agent

@@ -1,0 +1,76 @@
+#pragma once
+// Lists the files below a folder, and copies single files. Neither follows a symbolic link below
+// the folder or waits for the writer of a FIFO. A copy fails if its file changes meanwhile.
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/result.h"
+
+namespace dlrun::agent {
+
+/// The facts by which two versions of a file are told apart.
+struct FileStamp {
+  std::int64_t bytes = 0;
+  std::int64_t mtime_ns = 0;  ///< nanoseconds since 1970
+  friend bool operator==(const FileStamp&, const FileStamp&) = default;
+};
+
+struct TreeEntry {
+  enum class Kind { kFolder, kFile, kLink, kOther };
+  std::string path;  ///< relative to the top; empty: the top itself
+  Kind kind = Kind::kFile;
+  FileStamp stamp{};
+  mode_t mode = 0600;
+  std::string link{};  ///< the target of a symbolic link, as it is written there
+};
+
+struct FileTree {
+  std::vector<TreeEntry> entries;  ///< sorted by path, so that a folder precedes its contents
+  std::int64_t files = 0, bytes = 0;
+  std::vector<std::string> unread{};  ///< sentences about folders that were skipped
+};
+
+enum class UnreadableFolder { kFail, kSkip };
+
+/// Lists a file, or a folder with everything below it. An entry that vanishes meanwhile is left
+/// out. Fails with kNotFound if top does not exist, with kInvalid if folders are nested too deeply,
+/// and with kIo if a folder cannot be read and unreadable is kFail.
+[[nodiscard]] Result<FileTree> list_tree(const std::filesystem::path& top,
+                                         UnreadableFolder unreadable = UnreadableFolder::kFail);
+
+/// Returns a hash of all paths, sizes, times and targets of links.
+[[nodiscard]] std::string digest_of(const FileTree& tree);
+
+/// Returns true if a link in the folder of `path` with this target stays inside the tree.
+[[nodiscard]] bool stays_inside(std::string_view path, std::string_view target);
+
+/// Copies one file to `target`, which must not exist. The copy has the file's time and mode, except
+/// that only the owner can write it. syncs: the copy survives a power loss. is_late: called before
+/// each piece; if it returns true, the copy stops. Fails with kRefused if the file is no longer the
+/// one of the entry, with kInterrupted if it is late, with kNotFound if the file has vanished, with
+/// kInvalid if it cannot be read, and with kIo if the target cannot be written. After a failure
+/// there is no copy.
+[[nodiscard]] Result<> copy_entry(const std::filesystem::path& source,
+                                  const std::filesystem::path& target, const TreeEntry& entry,
+                                  bool syncs, const std::function<bool()>& is_late);
+
+/// Gives a file the time and the mode of the entry, except that only the owner can write it. Fails
+/// with kIo.
+[[nodiscard]] Result<> set_stamp(const std::filesystem::path& path, const TreeEntry& entry);
+
+/// Returns the number of bytes that this user can still write to the folder's file system.
+[[nodiscard]] std::int64_t free_bytes(const std::filesystem::path& folder);
+
+/// Fails with kIo if the folder's file system has fewer than `bytes` left.
+[[nodiscard]] Result<> check_space(const std::filesystem::path& folder, std::int64_t bytes);
+
+/// Returns true if the folder is on a file system that other nodes share.
+[[nodiscard]] bool is_on_network(const std::filesystem::path& folder);
+
+}  // namespace dlrun::agent

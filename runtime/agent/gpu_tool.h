@@ -1,0 +1,55 @@
+#pragma once
+// The programs that report a node's GPUs: nvidia-smi, and amd-smi or rocm-smi on nodes with AMD
+// GPUs.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/env.h"
+
+namespace dlrun::agent {
+
+struct GpuReading {
+  std::int64_t index = -1;
+  std::string uuid;
+  std::optional<double> utilization_percent;  ///< nullopt if the device does not report it (MIG)
+  std::optional<std::uint64_t> used_bytes, total_bytes;
+  std::optional<std::int64_t> uncorrected_errors{};  ///< of memory
+  std::string bus_id{};                              ///< the PCI address
+};
+
+/// A program that reports GPUs, with its arguments.
+struct GpuTool {
+  std::string program;             ///< its path
+  std::vector<std::string> usage;  ///< arguments for utilisation and memory
+  std::vector<std::string> state;  ///< arguments for the errors of memory
+  std::vector<std::string> place;  ///< arguments for the PCI addresses
+  bool is_amd = false;
+  /// Returns the name of the program.
+  [[nodiscard]] std::string name() const;
+  /// Reads the output of the usage arguments.
+  [[nodiscard]] std::vector<GpuReading> parse(std::string_view text) const;
+  /// Reads the output of the state arguments, or of the place arguments.
+  [[nodiscard]] std::vector<GpuReading> parse_state(std::string_view text) const;
+  [[nodiscard]] std::vector<GpuReading> parse_place(std::string_view text) const;
+};
+
+/// Returns the first of nvidia-smi, amd-smi and rocm-smi that is on env's PATH.
+[[nodiscard]] std::optional<GpuTool> find_gpu_tool(const Env& env);
+
+/// Returns the list of GPUs that a program may use: the value of the first of CUDA_VISIBLE_DEVICES,
+/// ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES that is set. Slurm sets them. nullopt: none is set.
+[[nodiscard]] std::optional<std::string_view> visible_devices(const Env& env);
+
+/// Parses lines of `index, uuid, utilization.gpu, memory.used, memory.total` as nvidia-smi prints
+/// them with csv,noheader,nounits. Skips other lines.
+[[nodiscard]] std::vector<GpuReading> parse_gpu_csv(std::string_view text);
+
+/// Parses the CSV of amd-smi and rocm-smi. The header names the columns; unknown columns are
+/// skipped. Lines before the header, such as warnings, are skipped, too.
+[[nodiscard]] std::vector<GpuReading> parse_amd_csv(std::string_view text);
+
+}  // namespace dlrun::agent

@@ -1,0 +1,96 @@
+#pragma once
+// Follows metrics.jsonl of a run, to which dlrun's trainer appends a line after each epoch, and
+// about once a second (runtime/ENVIRONMENT.md). The file has every epoch. The reports of progress
+// that reach lead leave out some of them.
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/result.h"
+#include "runtime/agent/tensorboard_event.h"
+
+namespace dlrun::agent {
+
+struct MetricsLine {
+  double wall_s = 0;  ///< the line's own time, in seconds since 1970
+  std::int64_t step = 0;
+  std::vector<Scalar> scalars{};
+};
+
+/// Returns the values of a line without its newline. Returns nullopt if the line belongs to another
+/// attempt, or lacks a time, a step or values.
+[[nodiscard]] std::optional<MetricsLine> metrics_line_of(std::string_view text, int attempt);
+
+/// The lines of one part of the file.
+struct MetricsPart {
+  std::vector<MetricsLine> lines{};
+  bool has_more = false;  ///< the file has more bytes than this part
+};
+
+/// Reads what the file gains, in parts of bounded size. Returns each whole line of the attempt
+/// once. Blocks while the file system does.
+class MetricsReader {
+ public:
+  /// The present content of the file belongs to earlier attempts and is skipped. Create the reader
+  /// before the attempt's programs start.
+  MetricsReader(std::filesystem::path file, int attempt);
+
+  /// Reads the next part. A line without a newline waits until it is complete. A missing file has
+  /// no lines. Fails with kIo, and with kInvalid if the file is a link or no regular file, belongs
+  /// to another user, or has been cut or replaced. The next call tries again.
+  [[nodiscard]] Result<MetricsPart> read_part();
+
+ private:
+  /// Moves the whole lines of rest_ to lines. Bytes before `searched` have no newline.
+  void take_lines(std::size_t searched, std::vector<MetricsLine>& lines);
+
+  std::filesystem::path path_;
+  int attempt_;
+  std::optional<ino_t> inode_;  ///< nullopt until the file exists
+  off_t offset_ = 0;            ///< end of the bytes that have been read
+  std::string rest_;            ///< the beginning of an incomplete line
+  bool is_in_long_line_ = false;
+};
+
+/// Reads the file with a thread of its own, because a network file system may hang. Must be used by
+/// one thread only.
+class MetricsFollower {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// See MetricsReader.
+  MetricsFollower(std::filesystem::path file, int attempt);
+  /// Does not wait for the thread, which may hang in the kernel.
+  ~MetricsFollower();
+  MetricsFollower(const MetricsFollower&) = delete;
+  MetricsFollower& operator=(const MetricsFollower&) = delete;
+
+  /// Returns the next lines, at most `most`. The thread stops reading while about a thousand lines
+  /// wait here, so that memory stays bounded.
+  [[nodiscard]] std::vector<MetricsLine> take(std::size_t most);
+
+  /// Makes the thread read the file to its present end. Call it once the programs have ended.
+  void finish();
+  /// Waits after finish() until lines can be taken. Returns false if no line will follow, or if
+  /// the time `until` has come.
+  [[nodiscard]] bool wait(Clock::time_point until);
+  /// Returns true if the file has been read to its end after finish(), and all lines are taken.
+  [[nodiscard]] bool is_complete() const;
+  /// Returns the failure of the last read, if it has failed.
+  [[nodiscard]] std::optional<Error> failure() const;
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace dlrun::agent

@@ -1,0 +1,279 @@
+#include "runtime/agent/notifier.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "common/curl_process.h"
+#include "common/json_read.h"
+#include "common/mlflow.h"
+#include "common/text.h"
+#include "runtime/agent/component_options.h"
+#include "runtime/agent/exit_codes.h"
+#include "runtime/agent/program_start.h"
+#include "runtime/agent/progress_recorder.h"
+#include "runtime/agent/report_values.h"
+#include "runtime/agent/secrets.h"
+#include "runtime/agent/surroundings.h"
+
+namespace dlrun::agent {
+namespace {
+
+/// A line of at most this number of bytes is written to a pipe whole or not at all (PIPE_BUF).
+constexpr std::size_t kLongestPipeLine = 4096;
+constexpr std::size_t kLongestSentence = 1000, kShortSentence = 150;
+
+std::string progress_text(const events::Progress& progress) {
+  std::vector<std::string> parts;
+  const auto position = [&](std::string_view name, const std::optional<std::int64_t>& at,
+                            const std::optional<std::int64_t>& of) {
+    if (at)
+      parts.push_back(fmt::format("{} {}", name, *at) + (of ? fmt::format(" of {}", *of) : ""));
+  };
+  position("step", progress.step, progress.steps);
+  position("epoch", progress.epoch, progress.epochs);
+  if (const auto loss = events::value_of(progress.loss))
+    parts.push_back(fmt::format("loss {:.4g}", *loss));
+  if (const auto accuracy = events::value_of(progress.accuracy))
+    parts.push_back(fmt::format("accuracy {:.4g}", *accuracy));
+  return join(parts, ", ");
+}
+
+std::int64_t milliseconds_of(std::chrono::system_clock::time_point time) {
+  return std::chrono::floor<std::chrono::milliseconds>(time.time_since_epoch()).count();
+}
+
+/// Returns MLflow's word for the end of a run.
+std::string_view mlflow_status(const Word<EndState>& state) {
+  return state == EndState::kCompleted   ? "FINISHED"
+         : state == EndState::kCancelled ? "KILLED"
+                                         : "FAILED";
+}
+
+/// Adds the values of the secrets to the helper's first line. Fails if one is missing or cannot be
+/// an address.
+Result<> add_secret_targets(nlohmann::ordered_json& targets, const LeadOptions& options,
+                            const Env& env, const std::filesystem::path& run) {
+  Env secrets = env;
+  const auto value_of_secret = [&](const std::string& name) -> Result<std::string> {
+    DLRUN_TRY(add_secrets(secrets, {name}, run));
+    return secrets.get_or(name, "");
+  };
+  if (!options.notify.webhook.empty()) {
+    DLRUN_TRY_ASSIGN(const std::string address, value_of_secret(options.notify.webhook));
+    if (const auto why = why_not_address(address); !why.empty())
+      return fail(Errc::kInvalid, "the value of {} cannot be a webhook: {}", options.notify.webhook,
+                  why);
+    targets["webhook"] = address;
+  }
+  if (!options.mlflow.secret.empty()) {
+    DLRUN_TRY_ASSIGN(const std::string token, value_of_secret(options.mlflow.secret));
+    targets["token"] = token;
+  }
+  return {};
+}
+
+/// Returns the name of the run that `dlrun status` takes: the run's id, or the point of a sweep.
+std::string run_name(const std::filesystem::path& run) {
+  const auto folder = run.parent_path().filename().string();
+  if (!folder.starts_with("array-")) return run.filename().string();
+  // The folder's name is the number of the point only in the first array.
+  if (folder != "array-0") return run.string();
+  return fmt::format("{}/{}", run.parent_path().parent_path().filename().string(),
+                     run.filename().string());
+}
+
+}  // namespace
+
+NoticeMaker::NoticeMaker(std::vector<std::string> occasions, const JobIdentity& identity,
+                         std::string run, std::string leading)
+    : occasions_(std::move(occasions)),
+      run_(std::move(run)),
+      job_(identity.job),
+      cluster_(identity.cluster),
+      leading_(std::move(leading)) {}
+
+bool NoticeMaker::wants(std::string_view occasion) const {
+  return std::find(occasions_.begin(), occasions_.end(), occasion) != occasions_.end();
+}
+
+std::optional<Notice> NoticeMaker::make(std::string_view occasion, std::string message,
+                                        int attempt) const {
+  if (!wants(occasion)) return std::nullopt;
+  Notice notice;
+  notice.occasion = occasion;
+  notice.run = run_;
+  notice.job = job_;
+  notice.cluster = cluster_;
+  notice.attempt = attempt;
+  notice.message = cut_text(message, kLongestSentence);
+  notice.progress = progress_;
+  if (failed_ && occasion != "completed") {
+    if (failed_->rank >= 0) notice.rank = failed_->rank;
+    notice.node = failed_->host;
+  }
+  return notice;
+}
+
+std::optional<Notice> NoticeMaker::of(const events::Restarting& restarting, int attempt) const {
+  auto message = fmt::format("cause: {}; {}; {} {} left", restarting.cause.text(),
+                             restarting.by == RestartedBy::kSlurm ? "Slurm queues the job again"
+                                                                  : "another attempt starts",
+                             restarting.left, restarting.left == 1 ? "restart is" : "restarts are");
+  return make(has_hung_ && wants("hang") ? "hang" : "restarted", std::move(message), attempt);
+}
+
+std::optional<Notice> NoticeMaker::of(const events::Ended& ended, int attempt) const {
+  if (ended.state == EndState::kCompleted) return make("completed", ended.message, attempt);
+  if (ended.state == EndState::kCancelled) return make("cancelled", ended.message, attempt);
+  return make(has_hung_ && wants("hang") ? "hang" : "failed", ended.message, attempt);
+}
+
+std::optional<Notice> NoticeMaker::note(const RunEvent& event, int attempt,
+                                        const std::string& component) {
+  const bool is_about_run = component.empty();
+  if (const auto* progress = std::get_if<events::Progress>(&event)) {
+    if (component == leading_) progress_ = progress_text(*progress);
+  } else if (std::holds_alternative<events::Components>(event) ||
+             (is_about_run && std::holds_alternative<events::Started>(event))) {
+    failed_.reset();
+    has_hung_ = false;
+  } else if (const auto* joined = std::get_if<events::Joined>(&event)) {
+    if (attempt > 0 || component != leading_) return std::nullopt;
+    return make("started",
+                fmt::format("{}{} ranks run on {}",
+                            is_about_run ? "" : fmt::format("component {}: ", component),
+                            joined->ranks, joined->hosts),
+                attempt);
+  } else if (const auto* failed = std::get_if<events::RankFailed>(&event)) {
+    // A service may start again after a failed rank. AttemptEnd has the rank that ended the job.
+    if (!failed_ && is_about_run) failed_ = *failed;
+  } else if (const auto* end = std::get_if<events::AttemptEnd>(&event)) {
+    has_hung_ = end->reason == EndReason::kHang;
+    if (!failed_) failed_ = end->first_failed;
+  } else if (const auto* restarting = std::get_if<events::Restarting>(&event)) {
+    return of(*restarting, attempt);
+  } else if (const auto* ended = std::get_if<events::Ended>(&event)) {
+    return of(*ended, attempt);
+  }
+  return std::nullopt;
+}
+
+void Notifier::pass(const std::string& line) {
+  const bool is_short = line.size() <= kLongestPipeLine;
+  if (!is_short || ::write(pipe_.get(), line.data(), line.size()) < 0) ++lost_;
+}
+
+void Notifier::on_event(const RunEvent& event, int attempt, const std::string& component) {
+  if (!pipe_.is_open()) return;
+  const auto now = std::chrono::system_clock::now();
+  const auto* ended = std::get_if<events::Ended>(&event);
+  if (has_mlflow_ && ended != nullptr) {
+    pass(json_read::dump(nlohmann::ordered_json{{"t", milliseconds_of(now)},
+                                                {"status", mlflow_status(ended->state)}}) +
+         "\n");
+  }
+  auto notice = maker_.note(event, attempt, component);
+  if (!notice) return;
+  notice->time = utc_timestamp(now);
+  auto line = json_read::dump(notice->to_json()) + "\n";
+  if (line.size() > kLongestPipeLine) {
+    notice->message = cut_text(notice->message, kShortSentence);
+    notice->node = cut_text(notice->node, kShortSentence);
+    line = json_read::dump(notice->to_json()) + "\n";
+  }
+  pass(line);
+}
+
+void Notifier::on_report(const Json& report, std::chrono::system_clock::time_point wall,
+                         std::chrono::steady_clock::time_point now) {
+  if (!has_mlflow_ || !pipe_.is_open()) return;
+  const auto scalars = scalars_of(report);
+  if (scalars.empty() || !pace_.takes(ProgressRecorder::is_result(report), now)) return;
+  if (const auto place = place_of(report)) step_ = *place;
+  // A name has at most 64 characters, so a line with this number of values fits into a pipe.
+  constexpr std::size_t kValuesPerLine = 40;
+  for (std::size_t first = 0; first < scalars.size(); first += kValuesPerLine) {
+    nlohmann::ordered_json values = nlohmann::ordered_json::object();
+    for (std::size_t i = first; i < std::min(first + kValuesPerLine, scalars.size()); ++i)
+      values[scalars[i].tag] = scalars[i].value;
+    pass(json_read::dump(nlohmann::ordered_json{
+             {"t", milliseconds_of(wall)}, {"step", step_}, {"m", std::move(values)}}) +
+         "\n");
+  }
+}
+
+std::optional<std::string> Notifier::finish() {
+  if (!pipe_.is_open()) return std::nullopt;
+  pipe_.reset();
+  if (!ends_within(helper_, kFinishLimit)) {
+    return fmt::format(
+        "the last messages of the run (notify, track) are still being sent after {} s; `dlrun "
+        "notify` and `dlrun track sync` send those that are left",
+        std::chrono::duration_cast<std::chrono::seconds>(kFinishLimit).count());
+  }
+  if (lost_ == 0) return std::nullopt;
+  return fmt::format(
+      "notify, track: {} of the run's messages were lost, because the process that "
+      "sends them did not take them",
+      lost_);
+}
+
+Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, const Env& env,
+                                                 const JobIdentity& identity,
+                                                 const ClaimedRun& run) {
+  const NotifyOptions& notify = options.notify;
+  const bool has_notices =
+      !notify.on.empty() && !(notify.webhook.empty() && notify.command.empty());
+  const bool has_mlflow = !options.mlflow.url.empty();
+  if (!has_notices && !has_mlflow) return nullptr;
+  const auto name = run_name(run.directory);
+  nlohmann::ordered_json targets{{"command", notify.command}};
+  DLRUN_TRY(add_secret_targets(targets, options, env, run.directory));
+  if (has_mlflow) {
+    targets["mlflow"] =
+        MlflowRun{
+            .url = options.mlflow.url,
+            .experiment = options.mlflow.experiment.empty() ? "dlrun" : options.mlflow.experiment,
+            .secret = options.mlflow.secret,
+            .run = name,
+            .job = identity.job,
+            .cluster = identity.cluster,
+            .start_ms = milliseconds_of(std::chrono::system_clock::now())}
+            .to_json();
+  }
+  const auto line = json_read::dump(targets) + "\n";
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return fail(Errc::kIo, "pipe: {}", errno_text(errno));
+  UniqueFd read_end(ends[0]), write_end(ends[1]);
+  const pid_t helper = ::fork();
+  if (helper < 0) return fail(Errc::kIo, "fork: {}", errno_text(errno));
+  if (helper == 0) {
+    // The process that writes surroundings.json would keep the pipe open after lead has closed it.
+    write_end.reset();
+    const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    ::dup2(read_end.get(), STDIN_FILENO);
+    ::dup2(null.get(), STDOUT_FILENO);
+    if (!options.never_started) std::ignore = record_surroundings(run.directory, run.attempt, env);
+    std::ignore =
+        become_program({"/proc/self/exe", "notify", "--run", run.directory.string()}, env);
+    ::_exit(kExitInternal);
+  }
+  // The helper may read slowly or hang. Lead must not wait for it.
+  ::fcntl(write_end.get(), F_SETFL, O_NONBLOCK);
+  // The pipe is empty and holds 64 KiB, so it takes the line at once.
+  DLRUN_TRY(write_all(write_end.get(), line));
+  const std::string leading =
+      options.components.empty() ? std::string() : leading_component(options.components).name;
+  return std::make_unique<Notifier>(NoticeMaker(notify.on, identity, name, leading), has_mlflow,
+                                    std::move(write_end), helper);
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,102 @@
+#pragma once
+// Lead's side of notify and of track.mlflow: decides which events of the run give a notice, and
+// hands notices and reports to a helper process (notify_helper.h), which sends them. Lead never
+// waits for the helper while the run goes on.
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/env.h"
+#include "common/files.h"
+#include "common/notice.h"
+#include "common/result.h"
+#include "common/run_events.h"
+#include "runtime/agent/lead.h"
+#include "runtime/agent/messages.h"
+#include "runtime/agent/report_pace.h"
+#include "runtime/agent/run_claim.h"
+
+namespace dlrun::agent {
+
+/// Makes notices of events. No I/O, no clock.
+class NoticeMaker {
+ public:
+  /// run: the name of the run's directory. leading: the component whose start and progress are
+  /// those of the run; empty if the job has one program.
+  NoticeMaker(std::vector<std::string> occasions, const JobIdentity& identity, std::string run,
+              std::string leading = {});
+
+  /// Returns the notice of an event, without time; nullopt if the event gives none. A hang, and
+  /// the restart or failure after it, give one notice together. component: the component that the
+  /// event is about; empty: the run.
+  [[nodiscard]] std::optional<Notice> note(const RunEvent& event, int attempt,
+                                           const std::string& component = {});
+
+ private:
+  [[nodiscard]] bool wants(std::string_view occasion) const;
+  [[nodiscard]] std::optional<Notice> make(std::string_view occasion, std::string message,
+                                           int attempt) const;
+  [[nodiscard]] std::optional<Notice> of(const events::Restarting& restarting, int attempt) const;
+  [[nodiscard]] std::optional<Notice> of(const events::Ended& ended, int attempt) const;
+
+  std::vector<std::string> occasions_;
+  std::string run_, job_, cluster_, leading_;
+  // Facts about the present attempt.
+  std::optional<events::RankFailed> failed_;
+  bool has_hung_ = false;
+  std::string progress_;  ///< the latest progress of the run, for people
+};
+
+class Notifier {
+ public:
+  /// has_mlflow: an MLflow server gets the reports.
+  Notifier(NoticeMaker maker, bool has_mlflow, UniqueFd pipe, pid_t helper)
+      : maker_(std::move(maker)),
+        has_mlflow_(has_mlflow),
+        pipe_(std::move(pipe)),
+        helper_(helper) {}
+
+  /// The helper process. It is no part of the step: the end of a step must not kill it.
+  [[nodiscard]] pid_t helper() const { return helper_; }
+  /// Passes the event's notice to the helper, if it gives one. Never blocks.
+  void on_event(const RunEvent& event, int attempt, const std::string& component);
+  /// Passes the numbers of a report of rank 0 to the helper, if an MLflow server gets them. Never
+  /// blocks.
+  void on_report(const Json& report, std::chrono::system_clock::time_point wall,
+                 std::chrono::steady_clock::time_point now);
+  /// Tells the helper that there are no more notices, and waits for it, at most kFinishLimit.
+  /// Returns a sentence for the user if notices were lost. Later calls do nothing.
+  [[nodiscard]] std::optional<std::string> finish();
+
+  static constexpr std::chrono::milliseconds kFinishLimit{6000};
+
+ private:
+  /// Writes a line to the pipe, or counts it as lost.
+  void pass(const std::string& line);
+
+  NoticeMaker maker_;
+  bool has_mlflow_;
+  ReportPace pace_{std::chrono::steady_clock::now()};
+  std::int64_t step_ = 0;  ///< of the last report
+  UniqueFd pipe_;
+  pid_t helper_;
+  int lost_ = 0;
+};
+
+/// Starts the helper if the options ask for notices or for a record on an MLflow server; returns
+/// nullptr otherwise. The helper's process also writes surroundings.json, like
+/// record_surroundings(), unless the script never started a step. One process does both, because
+/// the end of a step spares only one process (StepContext::bystander). Must be called before there
+/// is a second thread. Fails if the secret address is missing or no process can be created.
+[[nodiscard]] Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options,
+                                                               const Env& env,
+                                                               const JobIdentity& identity,
+                                                               const ClaimedRun& run);
+
+}  // namespace dlrun::agent

@@ -1,0 +1,31 @@
+#pragma once
+// `dlrun-agent notify`: the process that sends the notices of one run for lead, and its record
+// for an MLflow server. It keeps each notice and each value in the run's folder
+// (common/notice_queue.h, common/mlflow.h) before it tries to send it, so that nothing is lost if
+// it cannot be sent. It ends soon after lead.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/env.h"
+
+namespace dlrun::agent {
+
+struct NotifyHelperOptions {
+  std::filesystem::path run;  ///< absolute
+};
+
+/// Reads the targets and then notices from standard input, one JSON object per line, until its end.
+/// Sends them. say: prints a line for the user; any thread calls it. Returns the exit code.
+[[nodiscard]] int run_notify_helper(const NotifyHelperOptions& options, const Env& env,
+                                    const std::function<void(std::string_view)>& say);
+
+/// Returns up to three last lines that the rank printed in this attempt.
+[[nodiscard]] std::vector<std::string> last_lines_of_rank(const std::filesystem::path& run,
+                                                          std::int64_t attempt, std::int64_t rank);
+
+}  // namespace dlrun::agent

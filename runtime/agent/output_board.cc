@@ -1,0 +1,62 @@
+#include "runtime/agent/output_board.h"
+
+#include <algorithm>
+#include <string>
+
+namespace dlrun::agent {
+
+std::vector<int> OutputBoard::take_due(const Members& members,
+                                       std::optional<Clock::time_point> ends_since,
+                                       Clock::time_point now) {
+  if (!is_waiting() || now < next_look_) return {};
+  next_look_ = now + kLookEvery;
+  std::map<std::string, int> left;  // ranks that have not ended, by host
+  for (const auto& [rank, member] : members.by_rank)
+    left[member.hello.host] += member.is_connected && !member.end ? 1 : 0;
+  const bool is_over = end_by_ && now >= *end_by_;
+  const bool asks_anyway = ends_since && now >= *ends_since + kAskAnyway;
+  std::vector<int> due;
+  for (auto& [rank, copier] : copiers_) {
+    const auto found = members.by_rank.find(rank);
+    if (copier.is_done || found == members.by_rank.end()) continue;
+    const auto& member = found->second;
+    const bool is_late = copier.asked && now >= *copier.asked + copier.limit + kOutputsMargin;
+    // A silent agent may come back, but the step must end.
+    const bool is_silent = now >= member.heard + kLease && (copier.asked || asks_anyway);
+    // The program of this rank cannot be ended, and the step must be killed.
+    const bool is_stuck = !member.end && ends_since && now >= *ends_since + kStepKilledAfter;
+    if (!member.is_connected || is_over || is_late || is_silent || is_stuck) {
+      copier.is_done = true;
+    } else if (!copier.asked && member.end && (left[member.hello.host] == 0 || asks_anyway)) {
+      copier.asked = now;
+      if (!began_) began_ = now;
+      due.push_back(rank);
+    }
+  }
+  finish_if_all_done(now);
+  return due;
+}
+
+void OutputBoard::on_collected(int rank, std::int64_t files, std::int64_t bytes,
+                               Clock::time_point now) {
+  const auto found = copiers_.find(rank);
+  if (found == copiers_.end() || found->second.is_done) return;
+  found->second.is_done = true;
+  files_ += files;
+  bytes_ += bytes;
+  finish_if_all_done(now);
+}
+
+std::chrono::seconds OutputBoard::longest() const {
+  std::chrono::seconds longest{};
+  for (const auto& [rank, copier] : copiers_) longest = std::max(longest, copier.limit);
+  return longest;
+}
+
+void OutputBoard::finish_if_all_done(Clock::time_point now) {
+  const bool is_all = std::all_of(copiers_.begin(), copiers_.end(),
+                                  [](const auto& entry) { return entry.second.is_done; });
+  if (is_all && !done_at_) done_at_ = now;
+}
+
+}  // namespace dlrun::agent

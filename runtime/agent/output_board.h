@@ -1,0 +1,71 @@
+#pragma once
+// Lead's view of the last copies of outputs: which ranks copy, at most one on each node, and which
+// of the copies are done. Plain bookkeeping; Attempt sends the messages.
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "runtime/agent/intervals.h"
+#include "runtime/agent/members.h"
+
+namespace dlrun::agent {
+
+class OutputBoard {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Interval at which the board looks for nodes whose ranks have all ended.
+  static constexpr std::chrono::milliseconds kLookEvery{200};
+  /// Time from the order to end until a node's outputs are copied even if one of its ranks has not
+  /// ended.
+  static constexpr std::chrono::milliseconds kAskAnyway = kKilledAfterTerm + kLookEvery;
+
+  /// Adds the rank that copies the outputs of its node within this time.
+  void add(int rank, std::chrono::seconds limit) { copiers_[rank].limit = limit; }
+  /// Returns true if any node has outputs.
+  [[nodiscard]] bool is_used() const { return !copiers_.empty(); }
+  /// Returns true while a copy is missing, and its rank can still make it.
+  [[nodiscard]] bool is_waiting() const { return is_used() && !done_at_; }
+  /// Returns when the last copy was done; nullopt before.
+  [[nodiscard]] std::optional<Clock::time_point> done_at() const { return done_at_; }
+
+  /// Returns the ranks that are to copy now: all ranks of their nodes have ended, or the programs
+  /// were told to end at ends_since and have had their time. Notes the copies that cannot be made
+  /// any more. Call it every kLookEvery.
+  [[nodiscard]] std::vector<int> take_due(const Members& members,
+                                          std::optional<Clock::time_point> ends_since,
+                                          Clock::time_point now);
+  /// Returns when take_due() is to be called next.
+  [[nodiscard]] Clock::time_point next_look() const { return next_look_; }
+  void on_collected(int rank, std::int64_t files, std::int64_t bytes, Clock::time_point now);
+  /// Stops waiting for any copy at this time: the time limit of the job is near.
+  void end_by(Clock::time_point when) { end_by_ = when; }
+  /// Returns the longest time that one node may need.
+  [[nodiscard]] std::chrono::seconds longest() const;
+  /// Stops waiting: no program has started, so there are no outputs.
+  void give_up(Clock::time_point now) { done_at_ = now; }
+
+  [[nodiscard]] std::int64_t nodes() const { return static_cast<std::int64_t>(copiers_.size()); }
+  [[nodiscard]] std::int64_t files() const { return files_; }
+  [[nodiscard]] std::int64_t bytes() const { return bytes_; }
+  /// Returns when the first copy was due; the default time if none was.
+  [[nodiscard]] Clock::time_point began() const { return began_.value_or(Clock::time_point{}); }
+
+ private:
+  void finish_if_all_done(Clock::time_point now);
+
+  struct Copier {
+    std::chrono::seconds limit{};
+    std::optional<Clock::time_point> asked{};
+    bool is_done = false;
+  };
+  std::map<int, Copier> copiers_;  ///< by rank
+  std::int64_t files_ = 0, bytes_ = 0;
+  Clock::time_point next_look_{};
+  std::optional<Clock::time_point> began_, done_at_, end_by_;
+};
+
+}  // namespace dlrun::agent

@@ -1,0 +1,188 @@
+// Data that a rank's agent copies to its node before the programs start, and outputs that it copies
+// from the node. Only the first agent of each node copies.
+
+#include <algorithm>
+#include <chrono>
+
+#include "common/log.h"
+#include "common/text.h"
+#include "runtime/agent/exit_codes.h"
+#include "runtime/agent/rank_runner.h"
+
+namespace dlrun::agent {
+namespace {
+
+/// A file that was written within this time before the program's end may be torn.
+constexpr std::chrono::milliseconds kTornWithin{3000};
+/// Time beyond the limits of the items until a copy is killed, for a copy that hangs.
+constexpr std::chrono::seconds kCopyMargin{5};
+
+std::chrono::milliseconds unix_time() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+}
+
+}  // namespace
+
+std::chrono::seconds RankRunner::time_to_collect() const {
+  std::chrono::seconds time{};
+  for (const auto& item : options_.outputs) time += item.limit;
+  return time;
+}
+
+void RankRunner::start_staging(const std::vector<std::string>& broadcast) {
+  std::vector<std::string> arguments{"stage", "--nnodes", std::to_string(world_.nnodes), "--"};
+  for (std::size_t i = 0; i < options_.stage.size(); ++i) {
+    auto item = options_.stage[i];
+    item.broadcast = i < broadcast.size() ? broadcast[i] : "";
+    arguments.push_back(item.json());
+  }
+  if (const auto started = staging_.start(env_, arguments); !started)
+    give_up(kExitStaging, started.error().message);
+}
+
+void RankRunner::on_staged(CopyReport report) {
+  if (!state_.awaits_start()) return;
+  if (!report.error.empty()) return give_up(kExitStaging, report.error);
+  staged_ = std::move(report);
+  is_held_ = false;
+  hold_staged_data();
+}
+
+void RankRunner::hold_staged_data() {
+  if (is_held_ || !state_.awaits_start()) return;
+  while (held_stages_.size() < staged_.held.size()) {
+    auto held = hold_staged(staged_.held[held_stages_.size()]);
+    // Another run looks at the data or copies them. The next tick tries again.
+    if (!held && held.error().code == Errc::kUnavailable) return;
+    if (!held) return give_up(kExitStaging, held.error().message);
+    held_stages_.push_back(std::move(*held));
+  }
+  is_held_ = true;
+  log_info("staged", {{"files", staged_.files}, {"bytes", staged_.bytes}});
+  if (!lead_.is_made()) return start_alone();
+  lead_.send(to_lead::Staged{staged_.files, staged_.bytes});
+}
+
+Result<> RankRunner::find_staged_data() const {
+  for (const auto& item : options_.stage) {
+    DLRUN_TRY_ASSIGN(const auto place, node_place(item.to, env_));
+    std::error_code error;
+    if (!std::filesystem::exists(place.path, error))
+      return fail(Errc::kNotFound,
+                  "the first rank of the node has staged {}, but this rank does not see {}; if the "
+                  "ranks run in containers, mount the node's folder (container.mounts)",
+                  printable(item.to), printable(place.path.string()));
+  }
+  return {};
+}
+
+void RankRunner::begin_outputs(Clock::time_point now) {
+  for (const auto& item : options_.outputs)
+    outputs_.due.push_back(item.every ? std::optional(now + *item.every) : std::nullopt);
+  outputs_.has_begun = true;
+}
+
+void RankRunner::note_torn_outputs(std::chrono::milliseconds since_end) {
+  const auto after = unix_time() - since_end - kTornWithin;
+  outputs_.torn_after = std::min(outputs_.torn_after.value_or(after), after);
+}
+
+bool RankRunner::waits_for_outputs() const {
+  return collects_here() && outputs_.has_begun && !outputs_.is_over;
+}
+
+void RankRunner::start_collecting(const std::vector<OutputItem>& items, bool is_last,
+                                  Clock::time_point now) {
+  std::vector<std::string> arguments{"collect", "--run", fields_.run};
+  if (world_.nnodes > 1) {
+    arguments.emplace_back("--node");
+    arguments.push_back(std::to_string(world_.node_rank));
+  }
+  if (is_last) arguments.emplace_back("--last");
+  if (is_last && outputs_.torn_after) {
+    arguments.emplace_back("--torn-after");
+    arguments.push_back(std::to_string(outputs_.torn_after->count()));
+  }
+  arguments.emplace_back("--");
+  std::chrono::seconds limit = kCopyMargin;
+  for (const auto& item : items) {
+    arguments.push_back(item.json());
+    limit += item.limit;
+  }
+  outputs_.is_last = is_last;
+  outputs_.until = now + limit;
+  const auto started = collecting_.start(env_, arguments);
+  if (started) return;
+  CopyReport report;
+  report.error = started.error().message;
+  on_collected(report);
+}
+
+void RankRunner::on_collected(const CopyReport& report) {
+  log_info("copied outputs", {{"files", report.files},
+                              {"bytes", report.bytes},
+                              {"error", report.error},
+                              {"last", outputs_.is_last}});
+  // A copy that began while the program ran is killed with the program's processes. The last copy
+  // follows.
+  const bool is_cut = !outputs_.is_last && state_.is_ending();
+  auto problems = report.problems;
+  if (!report.error.empty() && !is_cut) problems.push_back("outputs: " + report.error);
+  for (const auto& problem : problems) {
+    if (outputs_.warned.size() < kMostOutputWarnings && outputs_.warned.insert(problem).second)
+      warn(problem);
+  }
+  if (!outputs_.is_last) return;
+  outputs_.is_over = true;
+  lead_.send(to_lead::Collected{report.files, report.bytes});
+}
+
+void RankRunner::tick_copies(Clock::time_point now) {
+  hold_staged_data();
+  if (!waits_for_outputs()) return;
+  if (collecting_.is_running()) {
+    if (now >= outputs_.until) collecting_.kill();
+    return;
+  }
+  if (state_.exit_code()) {
+    const bool may_start = outputs_.is_asked || !lead_.is_open() || state_.lead_is_silent();
+    if (may_start && state_.processes_are_gone(now)) start_collecting(options_.outputs, true, now);
+    return;
+  }
+  if (!state_.is_running() || state_.is_ending()) return;
+  std::vector<OutputItem> items;
+  for (std::size_t i = 0; i < outputs_.due.size(); ++i) {
+    auto& due = outputs_.due[i];
+    if (!due || now < *due) continue;
+    due = now + *options_.outputs[i].every;
+    items.push_back(options_.outputs[i]);
+  }
+  if (!items.empty()) start_collecting(items, false, now);
+}
+
+void RankRunner::handle(const to_rank::Stage& message) {
+  if (stages_here() && state_.awaits_start() && !staging_.is_running() && staged_.held.empty())
+    start_staging(message.broadcast);
+}
+
+void RankRunner::handle(const to_rank::Collect& message) {
+  // The program has not started, or the agent has already copied because it lost lead.
+  if (!waits_for_outputs()) return lead_.send(to_lead::Collected{});
+  outputs_.is_asked = true;
+  if (message.since_end) note_torn_outputs(*message.since_end);
+}
+
+bool RankRunner::take_copy(pid_t pid, int status) {
+  if (auto report = staging_.on_reaped(pid, status)) {
+    on_staged(std::move(*report));
+    return true;
+  }
+  if (const auto report = collecting_.on_reaped(pid, status)) {
+    on_collected(*report);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,32 @@
+#pragma once
+// Decides which reports of the program are recorded (track), so that the record of a long attempt
+// stays small.
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+namespace dlrun::agent {
+
+class ReportPace {
+ public:
+  using Clock = std::chrono::steady_clock;
+  explicit ReportPace(Clock::time_point start) : start_(start) {}
+
+  /// Returns true if the report is recorded: it is final, or the last recorded report is at least a
+  /// second, and at least 1/5000 of the time since the start, ago.
+  [[nodiscard]] bool takes(bool is_final, Clock::time_point now) {
+    constexpr std::chrono::milliseconds kLeast{1000};
+    constexpr int kParts = 5000;
+    const auto pause = std::max<Clock::duration>(kLeast, (now - start_) / kParts);
+    if (!is_final && taken_ && now < *taken_ + pause) return false;
+    taken_ = now;
+    return true;
+  }
+
+ private:
+  Clock::time_point start_;
+  std::optional<Clock::time_point> taken_;
+};
+
+}  // namespace dlrun::agent

@@ -1,0 +1,20 @@
+#pragma once
+// The values of a program's reports, and of the lines of metrics.jsonl, for the records of other
+// tools (track). Pure functions.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "runtime/agent/messages.h"
+#include "runtime/agent/tensorboard_event.h"
+
+namespace dlrun::agent {
+
+/// Returns the numbers of a report that are values of a step, at most 64. Their names become tags
+/// of at most 64 characters from A-Z, a-z, 0-9, '_', '-', '.' and '/'.
+[[nodiscard]] std::vector<Scalar> scalars_of(const Json& report);
+/// Returns the place of a report on the axis: its step, or its epoch if it has no step.
+[[nodiscard]] std::optional<std::int64_t> place_of(const Json& report);
+
+}  // namespace dlrun::agent

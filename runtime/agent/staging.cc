@@ -1,0 +1,362 @@
+#include "runtime/agent/staging.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <system_error>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "common/json_read.h"
+#include "common/sha256.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "common/untrusted_file.h"
+#include "runtime/agent/file_tree.h"
+
+namespace dlrun::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kNoteLimitBytes = 64U << 10U;
+constexpr std::chrono::milliseconds kLookAtLockEvery{500};
+constexpr std::chrono::hours kLongestUnpacking{24 * 30};
+
+/// The paths that belong to one item of stage.
+struct StagePlace {
+  fs::path base;  ///< the folder of the variable
+  fs::path target, note, lock, part, old;
+};
+
+StagePlace place_of(const NodePlace& place) {
+  const auto beside = [&](const char* what) {
+    return place.path.parent_path() / ("." + place.path.filename().string() + ".dlrun-" + what);
+  };
+  return {place.base, place.path, beside("note"), beside("lock"), beside("part"), beside("old")};
+}
+
+/// Returns true if there is a file, a folder or a link, also a link that leads nowhere.
+bool exists_at(const fs::path& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0;
+}
+
+/// Creates the folders between base and the target. Fails with kRefused if another user could have
+/// made or could change one of them.
+Result<> make_own_folders(const StagePlace& place) {
+  auto folder = place.base;
+  for (const auto& part : place.target.parent_path().lexically_relative(place.base)) {
+    if (part == ".") continue;
+    folder /= part;
+    if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+      return fail(Errc::kIo, "cannot create {}: {}", printable(folder.string()), errno_text(errno));
+    struct stat info {};
+    if (::lstat(folder.c_str(), &info) != 0)
+      return fail(Errc::kIo, "{}: {}", printable(folder.string()), errno_text(errno));
+    if (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & 0022U) != 0)
+      return fail(Errc::kRefused,
+                  "{} is not a folder of your own that only you can write; choose another place",
+                  printable(folder.string()));
+  }
+  return {};
+}
+
+/// Opens the lock file, which must belong to this user.
+Result<UniqueFd> open_lock(const fs::path& path) {
+  UniqueFd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  struct stat info {};
+  if (!lock.is_open() || ::fstat(lock.get(), &info) != 0)
+    return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));
+  if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid())
+    return fail(Errc::kRefused, "{} belongs to another user; choose another place",
+                printable(path.string()));
+  return lock;
+}
+
+/// The description of staged data, which the note has as JSON.
+struct StageNote {
+  std::string source;  ///< the hash of the source's sizes and times
+  std::string copy;    ///< the same of the copy; empty: the copy is not complete
+
+  [[nodiscard]] std::string text() const {
+    return json_read::dump(nlohmann::ordered_json{{"source", source}, {"copy", copy}}) + "\n";
+  }
+};
+
+/// Returns the note; nullopt if there is none.
+std::optional<StageNote> read_note(const fs::path& path) {
+  const auto text = read_untrusted(path, kNoteLimitBytes, Links::kRefuse);
+  const auto object = text ? json_read::object_of(*text) : std::nullopt;
+  if (!object) return std::nullopt;
+  return StageNote{json_read::text(*object, "source"), json_read::text(*object, "copy")};
+}
+
+/// Returns true if the path belongs to this user. Another user could put data and a note that fits
+/// them into /tmp.
+bool belongs_to_us(const fs::path& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0 && info.st_uid == ::geteuid();
+}
+
+/// Returns true if the place has a complete copy of this source.
+bool is_staged(const StagePlace& place, const std::string& source) {
+  if (!belongs_to_us(place.note) || !belongs_to_us(place.target)) return false;
+  const auto note = read_note(place.note);
+  if (!note || note->copy.empty() || note->source != source) return false;
+  const auto copy = list_tree(place.target);
+  return copy && digest_of(*copy) == note->copy;
+}
+
+HeldStage held_of(const StagePlace& place) {
+  const auto text = read_untrusted(place.note, kNoteLimitBytes, Links::kRefuse);
+  return {place.lock.string(), place.note.string(), text ? sha256_of_text(*text) : ""};
+}
+
+/// Copies a folder's contents, or one file, to `part`.
+Result<> copy_tree(const fs::path& from, const FileTree& tree, const fs::path& part) {
+  const auto never = [] { return false; };
+  std::error_code error;
+  const bool is_folder = fs::is_directory(from, error);
+  if (is_folder && ::mkdir(part.c_str(), 0700) != 0)
+    return fail(Errc::kIo, "{}: {}", printable(part.string()), errno_text(errno));
+  for (const auto& entry : tree.entries) {
+    const auto source = entry.path.empty() ? from : from / entry.path;
+    const auto target = entry.path.empty() ? part : part / entry.path;
+    switch (entry.kind) {
+      case TreeEntry::Kind::kFolder:
+        if (::mkdir(target.c_str(), entry.mode | 0700U) != 0)
+          return fail(Errc::kIo, "{}: {}", printable(target.string()), errno_text(errno));
+        break;
+      case TreeEntry::Kind::kFile:
+        DLRUN_TRY(copy_entry(source, target, entry, false, never));
+        break;
+      case TreeEntry::Kind::kLink: {
+        // A link that leaves the folder would lead elsewhere from the copy.
+        const bool is_kept = entry.link.starts_with('/') || stays_inside(entry.path, entry.link);
+        const auto link = is_kept ? entry.link : (source.parent_path() / entry.link).string();
+        if (::symlink(link.c_str(), target.c_str()) != 0)
+          return fail(Errc::kIo, "{}: {}", printable(target.string()), errno_text(errno));
+        break;
+      }
+      case TreeEntry::Kind::kOther:
+        return fail(Errc::kInvalid, "{} is neither a file nor a folder nor a link",
+                    printable(source.string()));
+    }
+  }
+  return {};
+}
+
+/// Unpacks an archive into the folder `part` with the node's tar. tar itself removes the first '/'
+/// of names and refuses names with "..".
+Result<> unpack(const fs::path& archive, const fs::path& part, const Env& env) {
+  if (::mkdir(part.c_str(), 0700) != 0)
+    return fail(Errc::kIo, "{}: {}", printable(part.string()), errno_text(errno));
+  Command command;
+  command.argv = {"tar",         "--extract",   "--file",          archive.string(),
+                  "--directory", part.string(), "--no-same-owner", "--no-same-permissions"};
+  command.env = env;
+  command.timeout = kLongestUnpacking;
+  // TAR_OPTIONS could switch tar's protections off.
+  command.env.remove_matching({"TAR_OPTIONS", "DLRUN_SECRET"}, {});
+  const auto done = run_command(command);
+  if (!done && done.error().code == Errc::kNotFound)
+    return fail(Errc::kNotFound, "the node has no tar, which unpacks the archive");
+  if (!done) return within("tar", done.error());
+  if (done->exit_code != 0) {
+    const auto words = trim(done->err);
+    const auto last = words.substr(words.rfind('\n', words.size()) + 1);
+    return fail(Errc::kInvalid, "tar cannot unpack {} (code {}): {}; {} MiB are free on the node",
+                printable(archive.string()), done->exit_code, printable(last.substr(0, 512)),
+                free_bytes(part.parent_path()) >> 20);
+  }
+  DLRUN_TRY_ASSIGN(const auto tree, list_tree(part));
+  for (const auto& entry : tree.entries) {
+    if (entry.kind == TreeEntry::Kind::kLink && !stays_inside(entry.path, entry.link))
+      return fail(Errc::kInvalid, "the archive {} has a link that leaves its folder: {} -> {}",
+                  printable(archive.string()), printable(entry.path), printable(entry.link));
+    if (entry.kind == TreeEntry::Kind::kOther)
+      return fail(Errc::kInvalid, "the archive {} has a member that is no file: {}",
+                  printable(archive.string()), printable(entry.path));
+  }
+  return {};
+}
+
+Result<> remove_tree(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) {  // an archive may have folders that nobody can write
+    const auto tree = list_tree(path);
+    for (const auto& entry : tree ? tree->entries : std::vector<TreeEntry>()) {
+      if (entry.kind == TreeEntry::Kind::kFolder) ::chmod((path / entry.path).c_str(), 0700);
+    }
+    fs::remove_all(path, error);
+  }
+  if (error)
+    return fail(Errc::kIo, "cannot remove {}: {}", printable(path.string()), error.message());
+  return {};
+}
+
+Result<> rename_to(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) == 0) return {};
+  return fail(Errc::kIo, "cannot rename {} to {}: {}", printable(from.string()),
+              printable(to.string()), errno_text(errno));
+}
+
+/// Removes a broadcast file at the end of its scope, used or not.
+class BroadcastCopy {
+ public:
+  explicit BroadcastCopy(const std::string& path) : path_(path) {}
+  BroadcastCopy(const BroadcastCopy&) = delete;
+  BroadcastCopy& operator=(const BroadcastCopy&) = delete;
+  ~BroadcastCopy() {
+    if (!path_.empty() && is_own_file()) ::unlink(path_.c_str());
+  }
+
+  /// Returns true if the file is a complete copy of the source. sbcast keeps times in seconds.
+  [[nodiscard]] bool is_copy_of(const FileTree& source) const {
+    constexpr std::int64_t kSecond = 1'000'000'000;
+    if (path_.empty() || !is_own_file() || source.entries.size() != 1) return false;
+    const auto copy = list_tree(path_);
+    if (!copy) return false;
+    const auto& here = copy->entries.front().stamp;
+    const auto& there = source.entries.front().stamp;
+    return here.bytes == there.bytes && here.mtime_ns / kSecond == there.mtime_ns / kSecond;
+  }
+
+ private:
+  [[nodiscard]] bool is_own_file() const {
+    struct stat info {};
+    return ::lstat(path_.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+           info.st_uid == ::geteuid();
+  }
+
+  std::string path_;
+};
+
+/// Copies a broadcast file to `part`, with the time and the mode of the source.
+Result<> take_broadcast(const std::string& broadcast, const TreeEntry& source,
+                        const fs::path& part) {
+  DLRUN_TRY_ASSIGN(const auto here, list_tree(broadcast));
+  auto entry = here.entries.front();
+  entry.mode = source.mode;
+  if (::rename(broadcast.c_str(), part.c_str()) != 0)  // for example, on another file system
+    DLRUN_TRY(copy_entry(broadcast, part, entry, false, [] { return false; }));
+  return set_stamp(part, source);
+}
+
+/// Replaces the place's data by a new copy of the source. The caller has locked the place.
+Result<> stage_anew(const StageItem& item, const fs::path& from, const FileTree& source,
+                    const StagePlace& place, const Env& env) {
+  const auto digest = digest_of(source);
+  if (exists_at(place.target) && !read_note(place.note))
+    return fail(Errc::kRefused,
+                "{} exists and dlrun has not staged it; remove it, or choose another place",
+                printable(place.target.string()));
+  // From here on the data count as incomplete.
+  DLRUN_TRY(write_file_atomic(place.note, StageNote{digest, ""}.text()));
+  DLRUN_TRY(remove_tree(place.part));
+  DLRUN_TRY(remove_tree(place.old));
+  if (!item.unpack) DLRUN_TRY(check_space(place.target.parent_path(), source.bytes));
+  const BroadcastCopy broadcast(item.broadcast);
+  const bool is_broadcast = broadcast.is_copy_of(source);
+  auto made = item.unpack ? unpack(is_broadcast ? fs::path(item.broadcast) : from, place.part, env)
+              : is_broadcast ? take_broadcast(item.broadcast, source.entries.front(), place.part)
+                             : copy_tree(from, source, place.part);
+  if (made) {
+    const auto again = list_tree(from);
+    if (!again || digest_of(*again) != digest)
+      made = fail(Errc::kRefused, "the source changed while it was copied; start the run again");
+  }
+  if (!made) {
+    std::ignore = remove_tree(place.part);
+    return made;
+  }
+  DLRUN_TRY_ASSIGN(const auto copy, list_tree(place.part));
+  if (exists_at(place.target)) DLRUN_TRY(rename_to(place.target, place.old));
+  DLRUN_TRY(rename_to(place.part, place.target));
+  DLRUN_TRY(write_file_atomic(place.note, StageNote{digest, digest_of(copy)}.text()));
+  return remove_tree(place.old);
+}
+
+/// Locks the place and stages the item, unless the place already has the data.
+Result<> stage_locked(const StageItem& item, const StagePlace& place, const Env& env,
+                      CopyReport& report) {
+  std::error_code error;
+  const auto from = fs::canonical(item.from, error);
+  if (error)
+    return fail(Errc::kNotFound, "{}: {} on this node", printable(item.from), error.message());
+  if (item.unpack && fs::is_directory(from, error))
+    return fail(Errc::kInvalid, "{} is a folder; unpack needs an archive", printable(item.from));
+  DLRUN_TRY_ASSIGN(const auto source, list_tree(from));
+  const auto digest = digest_of(source);
+  DLRUN_TRY_ASSIGN(const auto lock, open_lock(place.lock));
+  while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (::flock(lock.get(), LOCK_SH | LOCK_NB) == 0) {  // another run uses the data
+      if (is_staged(place, digest)) {
+        report.held.push_back(held_of(place));
+        return {};
+      }
+      // The holder may have been one that copied and has just finished, so look again.
+      if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) break;
+      return fail(Errc::kRefused,
+                  "another run on this node uses {} with other data; choose another place",
+                  printable(place.target.string()));
+    }
+    std::this_thread::sleep_for(kLookAtLockEvery);  // another run copies
+  }
+  if (!is_staged(place, digest)) {
+    DLRUN_TRY(stage_anew(item, from, source, place, env));
+    report.files += source.files;
+    report.bytes += source.bytes;
+  }
+  report.held.push_back(held_of(place));
+  return {};
+}
+
+Result<> stage_one(const StageItem& item, const StageOptions& options, const Env& env,
+                   CopyReport& report) {
+  const BroadcastCopy unused(item.broadcast);  // removes a copy that is not needed
+  DLRUN_TRY_ASSIGN(const auto node, node_place(item.to, env));
+  if (options.nnodes > 1 && is_on_network(node.base))
+    return fail(Errc::kInvalid,
+                "'{}': the folder {} is on a file system that all nodes share, not on this node",
+                printable(item.to), printable(node.base.string()));
+  const auto place = place_of(node);
+  DLRUN_TRY(make_own_folders(place));
+  return stage_locked(item, place, env, report);
+}
+
+}  // namespace
+
+CopyReport stage_data(const StageOptions& options, const Env& env) {
+  CopyReport report;
+  for (const auto& item : options.items) {
+    if (const auto staged = stage_one(item, options, env, report); !staged) {
+      report.error = fmt::format("cannot stage {} to {}: {}", printable(item.from),
+                                 printable(item.to), staged.error().message);
+      break;
+    }
+  }
+  return report;
+}
+
+Result<UniqueFd> hold_staged(const HeldStage& held) {
+  DLRUN_TRY_ASSIGN(auto lock, open_lock(held.lock));
+  if (::flock(lock.get(), LOCK_SH | LOCK_NB) != 0)
+    return fail(Errc::kUnavailable, "another run locks {}", printable(held.lock));
+  const auto text = read_untrusted(held.note, kNoteLimitBytes, Links::kRefuse);
+  if (!text || sha256_of_text(*text) != held.hash)
+    return fail(Errc::kRefused, "another run has changed the data that {} describes",
+                printable(held.note));
+  return lock;
+}
+
+}  // namespace dlrun::agent

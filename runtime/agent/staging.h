@@ -1,0 +1,40 @@
+#pragma once
+// Copies data to a node before its ranks' programs start (the spec's key `stage`).
+//
+// Data are copied into a temporary folder beside their place and then renamed, so that a program
+// never sees a part of them. These names beside the place DIR belong to dlrun:
+//   .DIR.dlrun-note   what was staged: the sizes and times of the source and of the copy. If both
+//                     are unchanged, a later attempt uses the copy.
+//   .DIR.dlrun-lock   is locked while data are copied, and while a program uses them
+//   .DIR.dlrun-part   the temporary copy
+//   .DIR.dlrun-old    the older data, until the new ones are in their place
+// lead adds .dlrun-sbcast-XXXX files (broadcast.h).
+// Everything below the node's folder must belong to this user, because /tmp is open to all users.
+
+#include <string>
+#include <vector>
+
+#include "common/env.h"
+#include "common/files.h"
+#include "common/result.h"
+#include "runtime/agent/copy_items.h"
+#include "runtime/agent/copy_report.h"
+
+namespace dlrun::agent {
+
+/// The options of `dlrun-agent stage`.
+struct StageOptions {
+  std::vector<StageItem> items{};
+  int nnodes = 1;  ///< nodes of the attempt; a shared file system serves only one node
+};
+
+/// Stages all items, one after the other, and returns the report. Waits while another run stages
+/// into the same place. Returns after the first item that fails, with the error in the report.
+[[nodiscard]] CopyReport stage_data(const StageOptions& options, const Env& env);
+
+/// Locks staged data against changes by other runs until the descriptor is closed. Fails with
+/// kUnavailable while another run looks at them or copies, and with kRefused if another run has
+/// changed them since the report.
+[[nodiscard]] Result<UniqueFd> hold_staged(const HeldStage& held);
+
+}  // namespace dlrun::agent

@@ -1,0 +1,101 @@
+// The text of `dlrun-agent --help`.
+#include "runtime/agent/agent_options.h"
+
+namespace dlrun::agent {
+
+const char* const kUsageText =
+    R"(usage: dlrun-agent lead [options] -- srun ... dlrun-agent rank ... -- PROGRAM...
+       dlrun-agent lead --local N [options] -- dlrun-agent rank ... -- PROGRAM...
+       dlrun-agent lead --never-started CODE [options] -- COMMAND...
+       dlrun-agent lead [options] COMPONENT [+++ COMPONENT]...
+           COMPONENT: --component NAME [options] -- SRUN-OPTIONS... dlrun-agent rank ... --
+           PROGRAM...
+       dlrun-agent rank [options] -- PROGRAM...
+       dlrun-agent relay [--any-user]
+       dlrun-agent sshd --check | --folder DIR
+
+lead starts the ranks of a step, watches them and keeps the record of the run:
+  --runs DIR              folder for the run directory if DLRUN_RUN is not set (runs)
+  --name NAME             name of the run in that case (run)
+  --local N               start N ranks on this machine, without Slurm
+  --join-timeout SECONDS  time in which all ranks must connect to lead (600)
+  --never-started CODE    record that the job script ended with CODE at COMMAND before it started
+                          the ranks; start nothing
+  --container-error TEXT  with --never-started: the container could not be created; TEXT is the
+                          error message of the container tool
+  --borrowed              the allocation belongs to another script or shell; never requeue it
+  --forward-usr1          pass a USR1 that reaches the job to the programs
+  --hang-after SECONDS    end a step that has shown no progress for this time: no report, or no
+                          output of a program that reports nothing
+  --stop-early GOAL:NAME  end this point of a sweep if the number NAME in its reports is worse than
+                          in those of the other points; GOAL is min or max
+  --stop-after N          do not end the point before this epoch, or before this step if it reports
+                          no epoch (1)
+  --idle-gpu-after SECS   warn about GPUs that have not worked for this time
+  --end-idle-gpus         end a run with such GPUs
+  --retry MAX             largest number of restarts of a failed run (0)
+  --retry-on CAUSES       causes for a restart: timeout,preemption,node_failure,hang,oom,failure
+                          (none)
+  --no-progress N         do not restart after N attempts in a row that got no further (3)
+  --exclude-bad-nodes     do not use nodes again that failed or whose rank hung
+  --min-nodes N           continue after the loss of nodes while N nodes of the allocation are left
+  --step-nodes N          use N nodes for every attempt; the other nodes of the allocation are spare
+  --known-bad FILE        remember bad nodes in this file, which other runs read
+  --known-bad-for SECONDS time for which a bad node is remembered (604800)
+  --grow-memory FACTOR    after an end for lack of memory, requeue the job with FACTOR times as much
+  --memory-limit MIB      the largest memory that --grow-memory requests
+  --tensorboard           write the reports of rank 0 to an event file in the run's tensorboard/
+  --mlflow URL            record the run on this MLflow server
+  --mlflow-experiment NAME  experiment of that server
+  --mlflow-secret NAME    secret of the run with the token for that server
+  --notify OCCASIONS      send notices about these: started, completed, failed, cancelled,
+                          restarted, hang; separated by commas alone
+  --webhook NAME          secret of the run with the address of a webhook that gets the notices
+  --notify-word WORD      word of a command that gets the notices; repeatable
+  --signal-before SECONDS time between the signal USR1 and the time limit
+options of one component of a job with several programs:
+  --component NAME        its name
+  --role ROLE             main, or service: ended when all main components have ended (main)
+  --component-nodes N     number of its nodes
+  --component-ranks N     number of its ranks
+  --component-first-node I  index of its first node in SLURM_JOB_NODELIST
+  --het-group K           in a heterogeneous job instead: index of its component
+  --after NAME            start it when this component is ready; repeatable
+  --ready-http PATH       it is ready when a GET of PATH on rank 0's port gives a code from 200 to
+                          299, not when all ranks have joined
+  --ready-tcp             it is ready when rank 0's port accepts connections
+  --ready-timeout SECONDS time in which it must be ready (600)
+  --component-retry N     restarts of this service alone (0)
+  --port-count N          number of ports that rank 0 holds for {port} in PROGRAM: 0 or 1 (0)
+rank runs the program of one task:
+  --env NAME=TEMPLATE     variable for the program; dlrun fills in {rank} {world_size}
+                          {local_rank} {local_world_size} {node_rank} {nnodes} {addr}
+                          {master_addr} {master_port} {master} {port} {nproc_per_node} {addresses}
+                          {role} {role_index} {tf_config} {run} {run_id} {attempt} {job}
+  --word TEMPLATE         word before PROGRAM, such as the name of a launcher
+  --nproc-per-node N      value of {nproc_per_node} (1)
+  --roles ROLES           numbers of ranks that are not workers: chief=1,ps=2,evaluator=1
+  --secret NAME           variable for the program, from the secrets file of the run
+  --preflight CHECKS      checks before the program starts: gpu,disk,clock,binding,fabric,nccl (or
+                          gloo); a node that fails one ends the attempt
+  --preflight-run LINE    shell line that checks the node; another code than 0 makes it unfit
+  --fabric FIGURES        figures of the site for the check fabric: infiniband_ports=4,
+                          infiniband_gbps=200, gpu_link=nvlink, all_reduce=90, node_all_reduce=200
+  --profile TOOL          run the program under nsys, py-spy or perf; result in the run's profile/
+  --profile-ranks RANKS   ranks to profile, such as 0,8 (0)
+  --profile-delay SECS    time from the start of the program to that of the profile (0)
+  --profile-for SECS      length of the profile (to the end of the program)
+  --tmpdir DIR            TMPDIR that the user asked for; Slurm sets /tmp if it cannot write there
+  --stage JSON            data that the first agent of the node copies before any program starts:
+                          {"from": PATH, "to": "$VARIABLE/PATH", "unpack": true}
+  --output JSON           folder whose files the first agent of the node copies from it:
+                          {"from": "$VARIABLE/PATH", "to": PATH, "every_s": N, "limit_s": N}
+  --trusted               give the program access to the store
+relay connects `dlrun forward` to ports of the node, over standard input and output.
+  --any-user              connect to programs of other users of the node, too
+sshd serves one ssh connection over standard input and output, with the node's own sshd:
+  --folder DIR            folder of the keys that `dlrun ssh-config` made
+  --check                 only find the node's sshd
+)";
+
+}  // namespace dlrun::agent

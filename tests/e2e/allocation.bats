@@ -1,0 +1,100 @@
+#!/usr/bin/env bats
+# `dlrun run --here` and `dlrun submit --in`: runs in an allocation that the user already has.
+# timeout: 300
+
+load helpers
+
+setup() {
+    dir=$(fresh_dir)
+    as_user tee "$dir/exp.yaml" >/dev/null <<'YAML'
+name: inside
+resources: {nodes: 2, tasks_per_node: 2, cpus_per_task: 1, time: 5m}
+launch:
+  preset: plain
+  command: [bash, -c, 'echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE in job $SLURM_JOB_ID"; eval "$WORK"']
+YAML
+}
+
+key() { dl status last --json | jq -r "$1"; }
+is_state() { [[ $(key .state) == "$1" ]]; }
+runs() { find "$dir" -name job.sh | wc -l; }
+steps_of() { squeue -h -s -j "$1" -o %i | grep -cv -e batch -e extern -e interactive; }
+has_no_steps() { [[ $(steps_of "$1") == 0 ]]; }
+works() { grep -q 'rank 0 of 4' "$(key .path)/local.out"; }
+
+# hold NODES: starts a job of the user that only holds its allocation, and sets $job
+hold() {
+    job=$(as_user sbatch --parsable -N "$1" --ntasks-per-node=2 -t 5 -o /dev/null --wrap 'sleep 300')
+    wait_until 30 is_running "$job"
+}
+is_running() { [[ $(job_state "$1") == RUNNING ]]; }
+
+@test "run --here starts the spec's ranks in the allocation of salloc, and only those" {
+    run as_user env --chdir="$dir" WORK=: salloc -N 3 --ntasks-per-node=2 -t 5 \
+        dlrun run --here exp.yaml
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $(grep -c 'rank [0-3] of 4 in job [0-9]' <<<"$output") == 4 ]]
+    [ "$(key .state)" = completed ]
+    [[ $(dl logs last) == *"rank 3 of 4"* ]]
+}
+
+@test "submit --in starts one run after the other in a job, and the job goes on" {
+    hold 2
+    for _ in 1 2; do
+        run dl submit exp.yaml --in "$job" --set environment.vars.WORK=: --watch
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [[ $output == *"rank 3 of 4 in job $job"* ]]
+    done
+    is_running "$job"
+    [ "$(runs)" -eq 2 ]
+}
+
+@test "cancel ends the run and its step, and leaves the allocation" {
+    hold 2
+    dl submit exp.yaml --in "$job" --set 'environment.vars.WORK=sleep 300'
+    wait_until 30 works
+    [ "$(steps_of "$job")" -eq 1 ]
+    is_state running
+    dl cancel last
+    wait_until 30 is_state cancelled
+    wait_until 30 has_no_steps "$job"
+    is_running "$job"
+}
+
+@test "a rank that fails is named, and the run restarts in the allocation, but never requeues it" {
+    hold 2
+    run dl submit exp.yaml --in "$job" --set retry.max=1 --watch \
+        --set 'environment.vars.WORK=test $DLRUN_RANK != 1 || exit 7'
+    echo "$output"
+    [ "$status" -eq 5 ]
+    [[ $output == *"rank 1"*"code 7"* ]]
+    [ "$(key '.restarts | length')" -eq 1 ]
+    is_running "$job"
+    [[ $(scontrol show job "$job") == *"Restarts=0"* ]]
+}
+
+@test "a run that does not fit, and a job that is not the user's or does not run, are refused" {
+    hold 2
+    run dl submit exp.yaml --in "$job" --set resources.nodes=3
+    [ "$status" -eq 2 ]
+    [[ $output == *"resources.nodes: the run needs 3 nodes, but "*" is all of job $job"* ]]
+    run dl submit exp.yaml --in "$job" --set resources.cpus_per_task=64
+    [ "$status" -eq 2 ]
+    [[ $output == *"the ranks need 256 CPUs"* ]]
+    foreign=$(sbatch --parsable -N 1 -t 5 -o /dev/null --wrap 'sleep 60')
+    wait_until 30 is_running "$foreign"
+    run dl submit exp.yaml --in "$foreign"
+    scancel "$foreign"
+    [ "$status" -eq 2 ]
+    [[ $output == *"job $foreign belongs to another user"* ]]
+    run dl submit exp.yaml --in 999999
+    [ "$status" -eq 6 ]
+    run dl submit exp.yaml --in '1;id'
+    [ "$status" -eq 2 ]
+    run dl run --here exp.yaml
+    [ "$status" -eq 2 ]
+    [[ $output == *"SLURM_JOB_ID is not set"* ]]
+    [ "$(runs)" -eq 0 ]
+}

@@ -1,0 +1,100 @@
+# shellcheck shell=bash disable=SC2034 # the tests use the variables
+# For tests of jobs with components, from scripts submitted by hand. A test builds the command of
+# lead with `component`, one call for each component, and submits it with `submit_components`.
+
+agent=$DLRUN_TESTBED_PREFIX/bin/dlrun-agent
+
+# The arguments of lead; empty before the first component.
+declare -ga lead_words=()
+lead_options=()      # run-wide options
+sbatch_options=(-N3) # of the job, or of the first part of a heterogeneous job
+sbatch_more=()       # of the second part of a heterogeneous job
+
+# component NAME FIRST_NODE NODES RANKS GPUS OPTIONS... -- PROGRAM...: adds a component. FIRST_NODE
+# is an index, or hK for component K of a heterogeneous job. GPUs are per node.
+component() {
+    local name=$1 first=$2 nodes=$3 ranks=$4 gpus=$5 words=()
+    shift 5
+    while [[ $1 != -- ]]; do words+=("$1") && shift; done
+    shift
+    ((${#lead_words[@]} == 0)) || lead_words+=('+++')
+    lead_words+=(--component "$name" --component-nodes "$nodes" --component-ranks "$ranks")
+    lead_words+=("${words[@]}")
+    local step=(--export=ALL --kill-on-bad-exit=1 --nodes="$nodes" --ntasks="$ranks"
+        --ntasks-per-node=$((ranks / nodes)) --cpus-per-task=2)
+    if [[ $first == h* ]]; then
+        lead_words+=(--het-group "${first#h}")
+    else
+        lead_words+=(--component-first-node "$first")
+        step+=(--exact)
+    fi
+    if ((gpus > 0)); then step+=(--gres="gpu:$gpus"); else step+=(--gpus-per-node=0); fi
+    lead_words+=(-- "${step[@]}" "$agent" rank -- "$@")
+}
+
+# submit_components: submits the job; sets job and run_dir
+submit_components() {
+    # The widest node of all components.
+    local common=(--ntasks-per-node=1 --cpus-per-task=8 --gres=gpu:4 -t 5)
+    {
+        printf '#!/bin/bash\n#SBATCH %s\n' "${common[*]} ${sbatch_options[*]}"
+        ((${#sbatch_more[@]} == 0)) ||
+            printf '#SBATCH hetjob\n#SBATCH %s\n' "${common[*]} ${sbatch_more[*]}"
+        printf 'exec'
+        printf ' %q' "$agent" lead --runs "$dir/runs" --name t "${lead_options[@]}" \
+            "${lead_words[@]}"
+        printf '\n'
+    } >"$dir/job.sh"
+    job=$(as_user sbatch --parsable --open-mode=append -o "$dir/out" --chdir "$dir" "$dir/job.sh")
+    run_dir=$dir/runs/t-$job
+}
+
+# events KIND [COMPONENT]: prints the events of this kind, of this component
+events() {
+    jq -c --arg kind "$1" --arg of "${2:-}" \
+        'select(.event == $kind and ($of == "" or .component == $of))' "$run_dir/events.jsonl"
+}
+has_event() { [[ -n $(events "$@" 2>/dev/null) ]]; }
+has_no_event() { ! has_event "$@"; }
+# state_of COMPONENT: prints its state in components.json
+state_of() {
+    jq -r --arg name "$1" '.components[] | select(.name == $name) | .state' \
+        "$run_dir/components.json"
+}
+is_in_state() { [[ $(state_of "$1") == "$2" ]]; }
+job_ended_with() {
+    scontrol show job --oneliner "$job" | head -n 1 | grep -q " ExitCode=$1 "
+}
+# process_of COMPONENT RANK: prints the process id of the program of this rank. Each program of the
+# tests writes it into pid-COMPONENT-RANK.
+process_of() { cat "$dir/pid-$1-$2"; }
+
+# A server for HTTP on the held port. It serves $dir/www.
+server_program() {
+    # shellcheck disable=SC2016 # expanded on the node
+    echo 'echo $$ >"$0/pid-$DLRUN_COMPONENT-$DLRUN_RANK"
+        echo "{port} ${CUDA_VISIBLE_DEVICES-unset}" >>"$0/server-starts"
+        exec python3 -m http.server --directory "$0/www" {port}'
+}
+
+# A program that notes each USR1 and ends when the file `stop` exists.
+# shellcheck disable=SC2016 # expanded on the node
+signal_program='trap "echo usr1 >>\"$0/usr1-$DLRUN_COMPONENT-$DLRUN_RANK\"" USR1
+    echo $$ >"$0/pid-$DLRUN_COMPONENT-$DLRUN_RANK"
+    while [ ! -e "$0/stop" ]; do sleep 0.1 & wait $!; done'
+
+all_have_started() { [ "$(cat "$dir"/pid-* 2>/dev/null | wc -l)" -eq 3 ]; }
+# server_and_trainer: a service of one rank on n1, which never ends by itself, and a main component
+# of two ranks
+server_and_trainer() {
+    component server 0 1 1 0 --role service -- bash -c "${signal_program//stop/never}" "$dir"
+    component trainer 1 2 2 0 -- bash -c "$signal_program" "$dir"
+    submit_components
+    wait_until 30 all_have_started
+}
+
+setup() {
+    dir=$(fresh_dir)
+    as_user mkdir "$dir/www"
+    lead_words=() lead_options=() sbatch_options=(-N3) sbatch_more=()
+}

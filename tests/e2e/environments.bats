@@ -1,0 +1,118 @@
+#!/usr/bin/env bats
+# environment.uv, pixi and spack: built once on the submitting machine, before the job is queued. A
+# real uv is used if the user has one; else the stand-in of tests/stand_ins. The other tools are
+# always stand-ins. Nothing here uses the network: the project has no dependencies.
+# timeout: 240
+
+load helpers
+
+setup() {
+    dir=$(fresh_dir)
+    as_user mkdir "$dir/tools"
+    path=$dir/tools:$(as_user printenv PATH)
+    for tool in uv pixi spack; do
+        [[ $tool == uv ]] && as_user bash -c 'type -P uv' >/dev/null && continue
+        as_user ln -s "$DLRUN_SOURCE_DIR/tests/stand_ins/$tool" "$dir/tools/"
+    done
+    as_user tee "$dir/pyproject.toml" >/dev/null <<'TOML'
+[project]
+name = "x"
+version = "1"
+requires-python = ">=3.9"
+TOML
+    as_user tee "$dir/pixi.toml" >/dev/null <<<'[workspace]'
+    as_user tee "$dir/spack.yaml" >/dev/null <<<'spack: {specs: []}'
+    spec uv 'uv: .' VIRTUAL_ENV
+    spec pixi 'pixi: .' CONDA_PREFIX
+    spec spack 'spack: ./.' SPACK_ENV
+}
+
+# spec NAME ENVIRONMENT VARIABLE: writes NAME.yaml, whose ranks print the variable until go-NAME
+# exists
+spec() {
+    as_user tee "$dir/$1.yaml" >/dev/null <<YAML
+name: $1
+resources: {nodes: 2, tasks_per_node: 1, time: 5m}
+environment: {$2, vars: {UV_OFFLINE: 1, UV_PYTHON_DOWNLOADS: never}}
+launch: {command: [bash, -c, 'until [[ -e $dir/go ]]; do sleep 0.1; done; echo "\$DLRUN_RANK in \$$3"']}
+YAML
+}
+with_tools() { as_user env --chdir="$dir" PATH="$path" "$@"; }
+current() { as_user readlink -e "$dir/.dlrun/uv/current"; }
+versions() { find "$dir/.dlrun/uv" -mindepth 1 -maxdepth 1 -type d | wc -l; }
+
+@test "two submissions at once build uv's environment once, and all ranks use it" {
+    as_user touch "$dir/go"
+    with_tools dlrun submit uv.yaml >"$BATS_TEST_TMPDIR/one" 2>&1 &
+    first=$!
+    run with_tools dlrun submit uv.yaml
+    echo "$output"
+    [ "$status" -eq 0 ]
+    wait "$first"
+    [ "$(versions)" -eq 1 ]
+    [ "$(cat "$BATS_TEST_TMPDIR/one" - <<<"$output" | grep -c 'uv builds the environment of')" -eq 1 ]
+    dl wait last
+    [[ $(dl logs --rank 0 last) == *"0 in $(current)"* ]]
+    [[ $(dl logs --rank 1 last) == *"1 in $(current)"* ]]
+}
+
+@test "another uv.lock gets another environment, and a running job keeps its own" {
+    with_tools dlrun submit uv.yaml
+    old=$(current)
+    is_running() { [[ $(dl status last --json | jq -r .state) == running ]]; }
+    wait_until 30 is_running
+    as_user sed -i 's/version = "1"/version = "2"/' "$dir/pyproject.toml"
+    # uv's own words refuse the outdated lock, with the key's place. Nothing is queued.
+    run with_tools dlrun submit uv.yaml
+    echo "$output"
+    [ "$status" -eq 2 ]
+    [[ $output == *"uv.yaml:3:"*"environment.uv.project: "*"uv.lock"*"needs to be updated"* ]]
+    [ "$(squeue -h -u "$DLRUN_TESTBED_USER" | wc -l)" -eq 1 ]
+    with_tools env UV_OFFLINE=1 uv lock
+    run with_tools dlrun interactive uv.yaml --set resources.nodes=1 -- \
+        bash -c 'echo "shell in $VIRTUAL_ENV"' </dev/null
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"shell in $(current)"* ]]
+    [ "$(current)" != "$old" ]
+    as_user touch "$dir/go"
+    dl wait last
+    [[ $(dl logs --rank 1 last) == *"1 in $old"* ]]
+}
+
+@test "pixi and spack are installed before the job is queued, and dlrun run installs them, too" {
+    as_user touch "$dir/go"
+    run with_tools dlrun run pixi.yaml
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"0 in $dir/.pixi/envs/default"* ]]
+    with_tools dlrun submit spack.yaml
+    dl wait last
+    [[ $(dl logs --rank 1 last) == *"1 in $dir"* ]]
+}
+
+@test "a missing tool is refused by check and submit with its place, and nothing is queued" {
+    for name in pixi spack; do
+        for command in check submit; do
+            run dl "$command" "$name.yaml"
+            echo "$output"
+            [ "$status" -eq 2 ]
+            [[ $output == *"$name.yaml:3:"*"the program $name is not on the PATH here"* ]]
+        done
+    done
+    run dl check pixi.yaml --set environment.pixi=null --set environment.eessi=1999.01
+    [ "$status" -eq 2 ]
+    [[ $output == *"environment.eessi: /cvmfs/"*"does not exist here"* ]]
+    no_jobs
+    [[ ! -e $dir/runs || -z $(ls "$dir/runs") ]]
+}
+
+@test "resubmit builds a removed environment again" {
+    as_user touch "$dir/go"
+    with_tools dlrun submit uv.yaml
+    dl wait last
+    as_user rm -r "$dir/.dlrun/uv"
+    with_tools dlrun resubmit last
+    dl wait last
+    [[ $(dl logs --rank 1 last) == *"1 in $(current)"* ]]
+}

@@ -1,0 +1,150 @@
+#!/usr/bin/env bats
+# stage and outputs: data are copied to each node before the ranks start, and outputs are copied
+# from the node at intervals and at each end.
+# timeout: 240
+
+load helpers
+
+setup() {
+    dir=$(fresh_dir)
+    # The nodes of the testbed have their own /tmp; the name keeps tests apart.
+    place=stage-$BATS_TEST_NUMBER-$$
+    as_user mkdir -p "$dir/set/train"
+    as_user bash -c "head -c 300000 /dev/urandom >'$dir/set/train/a.bin'; echo b >'$dir/set/b'"
+    as_user tar --create --file "$dir/set.tar" --directory "$dir/set" .
+}
+
+# spec STAGE OUTPUTS PROGRAM [MORE]: writes s.yaml. STAGE and OUTPUTS are YAML lists.
+spec() {
+    cat >"$dir/s.yaml" <<YAML
+name: staged
+resources: {nodes: 2, tasks_per_node: 2, cpus_per_task: 1, time: 5m, nodelist: "n[1-2]"}
+environment: {vars: {PLACE: /tmp/$place}, setup_node: mkdir -p /tmp/$place}
+stage: $1
+outputs: $2
+launch:
+  preset: plain
+  command: [bash, -c, '$3']
+${4-}
+YAML
+    chown "$DLRUN_TESTBED_USER:" "$dir/s.yaml"
+}
+path() { dl status last --json | jq -r .path; }
+# event KIND FILTER: prints the filter's value for each event of this kind
+event() { jq -r "select(.event == \"$1\") | $2" "$(path)/events.jsonl"; }
+
+@test "every rank finds the data on its node, and each node copies them once" {
+    spec '[{from: ./set, to: $PLACE/set}, {from: ./set.tar, to: $PLACE/tar, unpack: true}]' '[]' \
+        'cmp $PLACE/set/train/a.bin $PLACE/tar/train/a.bin && cat $PLACE/set/b'
+    run dl submit s.yaml --watch
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(event staged .nodes)" = 2 ]
+    # Three files of each node: two of the folder, and the archive.
+    [ "$(event staged .files)" = 6 ]
+    # A second run on the same nodes finds the same data.
+    run dl submit s.yaml --watch
+    [ "$status" -eq 0 ]
+    [ "$(event staged .files)" = 0 ]
+}
+
+@test "a second attempt on a node does not copy again" {
+    spec '[{from: ./set, to: $PLACE/set}]' '[]' 'test $DLRUN_ATTEMPT -gt 0 || exit 3' \
+        'retry: {max: 1, on: [failure]}'
+    run dl submit s.yaml --watch
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(event staged .files | tr '\n' ' ')" = '4 0 ' ]
+}
+
+@test "a source that is missing is found before the job is queued, with its line" {
+    spec '[{from: ./no-such-set, to: $PLACE/set}]' '[]' true
+    for command in check submit; do
+        run dl "$command" s.yaml
+        echo "$output"
+        [ "$status" -eq 2 ]
+        [[ $output == *"s.yaml:4:9: error: stage[0]: the source '$dir/no-such-set'"* ]]
+    done
+    no_jobs
+}
+
+@test "a node without room for the data is named, and no program starts" {
+    as_user truncate -s 1T "$dir/huge"
+    spec '[{from: ./huge, to: $PLACE/huge}]' '[]' "touch $dir/started-\$DLRUN_RANK"
+    run dl submit s.yaml --watch
+    echo "$output"
+    [ "$status" -eq 5 ]
+    [[ $output == *"cannot stage $dir/huge to \$PLACE/huge: "*"are needed in"*"are free there"* ]]
+    [ "$(dl status last --json | jq .code)" -eq 82 ]
+    run ! compgen -G "$dir/started-*"
+}
+
+@test "while a node copies, status says staging, and a cancel ends the copy" {
+    # Another process holds the lock of the place, as an agent does while it copies.
+    spec '[{from: ./set, to: $PLACE/set}]' '[]' true
+    as_user srun -w 'n[1-2]' -N2 --ntasks-per-node=1 bash -c \
+        "mkdir -p /tmp/$place; exec 9>/tmp/$place/.set.dlrun-lock; flock 9
+         touch $dir/locked-\$SLURM_NODEID; exec sleep 60" 3>&- &
+    wait_until 20 test -e "$dir/locked-0" -a -e "$dir/locked-1"
+    dl submit s.yaml
+    is_staging() { dl status last | grep -q 'staging: 2 nodes copy data'; }
+    wait_until 30 is_staging
+    dl cancel last
+    run dl wait last
+    [ "$status" -ne 0 ]
+    [ -z "$(event joined .ranks)" ]
+}
+
+@test "outputs of both nodes reach the run as whole files after a kill -9" {
+    spec '[]' '[{from: $PLACE/ckpt, to: out}]' \
+        "mkdir -p \$PLACE/ckpt; echo step 1 >\$PLACE/ckpt/model-\$DLRUN_RANK;
+         echo \$\$ >$dir/pid-\$DLRUN_RANK; sleep 300"
+    dl submit s.yaml
+    all_have_started() { [ "$(cat "$dir"/pid-* 2>/dev/null | wc -l)" -eq 4 ]; }
+    wait_until 30 all_have_started
+    kill -9 "$(<"$dir/pid-1")"
+    run dl wait last
+    [ "$status" -eq 5 ]
+    out=$(path)/out
+    ls -R "$out"
+    [ "$(cat "$out"/node-0/model-{0,1} "$out"/node-1/model-{2,3})" = \
+        "$(printf 'step 1\n%.0s' 1 2 3 4)" ]
+    [ -z "$(find "$out" -name '*.dlrun-part')" ]
+    [ "$(event outputs .files)" = 4 ]
+    [[ $(dl status last) == *"rank 1 on n1 was killed by SIGKILL"* ]]
+}
+
+@test "outputs are copied at intervals while the program runs, also by dlrun run" {
+    cat >"$dir/here.yaml" <<YAML
+name: here
+resources: {tasks_per_node: 2, time: 5m}
+stage: [{from: ./set, to: \$TMPDIR/set}]
+outputs: [{from: \$TMPDIR/ckpt, to: out, every: 10s}]
+environment: {vars: {TMPDIR: $dir/local}}
+launch:
+  preset: plain
+  command:
+    - bash
+    - -c
+    - 'cat \$TMPDIR/set/b; mkdir -p \$TMPDIR/ckpt; echo \$DLRUN_RANK >\$TMPDIR/ckpt/\$DLRUN_RANK;
+      for i in {1..60}; do [[ -s \$DLRUN_RUN/out/1 ]] && exit; sleep 0.5; done; exit 4'
+YAML
+    as_user mkdir "$dir/local"
+    chown "$DLRUN_TESTBED_USER:" "$dir/here.yaml"
+    run dl run here.yaml
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(cat "$(path)"/out/0 "$(path)"/out/1)" = "$(printf '0\n1')" ]
+}
+
+@test "a large file reaches the nodes through sbcast, and sbcast's copy is not left behind" {
+    as_user bash -c "yes dlrun | head -c 68000000 >'$dir/large'"
+    spec '[{from: ./large, to: $PLACE/large}]' '[]' \
+        "cmp \$PLACE/large $dir/large && [[ -z \$(find \$PLACE -name .dlrun-sbcast\*) ]]"
+    run as_user env --chdir="$dir" DLRUN_SBCAST_NODES=2 dlrun submit s.yaml --watch
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"staging: sbcast sends $dir/large to all nodes"* ]]
+    [[ $output != *"has failed, so every node copies the file itself"* ]]
+    [ "$(event staged .files)" = 2 ]
+}

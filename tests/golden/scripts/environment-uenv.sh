@@ -1,0 +1,51 @@
+#!/bin/bash
+#SBATCH --job-name=environment-uenv       # name
+#SBATCH --nodes=1                         # resources.nodes
+#SBATCH --ntasks-per-node=4               # resources.tasks_per_node
+#SBATCH --cpus-per-task=4                 # resources.cpus_per_task
+#SBATCH --time=01:00:00                   # resources.time
+#SBATCH --uenv=prgenv-gnu/24.11:v1,pytorch/v2.6.0:v1  # environment.uenv.images
+#SBATCH --view=default                    # environment.uenv.views
+#SBATCH --chdir="/home/user/exp 1"        # the spec's folder
+#SBATCH --output=/scratch/runs/environment-uenv-%j.out  # resources.output
+#SBATCH --open-mode=append                # a requeue keeps the log
+#SBATCH --no-requeue                      # no retry
+#
+# Rendered by dlrun; edit it as you like. Submit it with sbatch or `dlrun submit`.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2054
+set -eo pipefail
+
+dlrun_agent=/scratch/runs/.agents/3f2a/dlrun-agent
+if [[ ! -x $dlrun_agent ]]; then
+  echo "dlrun: $(uname -n) does not have $dlrun_agent: does it see the runs' folder? 'dlrun submit' puts the agent there (again)" >&2
+  exit 127
+fi
+if [[ ! -O $dlrun_agent || ! -O ${dlrun_agent%/*} ]]; then
+  echo "dlrun: $dlrun_agent belongs to another user than $(id -un), so it is not started; run 'dlrun submit' to install your own copy" >&2
+  exit 126
+fi
+trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name environment-uenv --never-started "$?" -- "$BASH_COMMAND"' EXIT
+
+dlrun_hook=$(spack env activate --sh training)  # environment.spack
+eval "$dlrun_hook"
+
+dlrun_step=(
+  srun
+  --export=ALL                            # what this script exports reaches the ranks
+  --kill-on-bad-exit=1                    # a rank that is lost ends the step
+  --cpus-per-task=4                       # resources.cpus_per_task
+)
+dlrun_rank=(
+  "$dlrun_agent" rank
+  --env 'RANK={rank}'                     # launch.preset: torch
+  --env 'WORLD_SIZE={world_size}'         # launch.preset: torch
+  --env 'LOCAL_RANK={local_rank}'         # launch.preset: torch
+  --env 'LOCAL_WORLD_SIZE={local_world_size}'  # launch.preset: torch
+  --env 'NODE_RANK={node_rank}'           # launch.preset: torch
+  --env 'MASTER_ADDR={master_addr}'       # launch.preset: torch
+  --env 'MASTER_PORT={master_port}'       # launch.preset: torch
+)
+dlrun_program=(
+  python train.py                         # launch.command
+)
+exec "$dlrun_agent" lead --runs /scratch/runs --name environment-uenv -- "${dlrun_step[@]}" "${dlrun_rank[@]}" -- "${dlrun_program[@]}"

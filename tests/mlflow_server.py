@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""usage: mlflow_server.py FOLDER PORT-FILE
+
+An HTTP server on loopback that speaks the part of MLflow's REST API 2.0 that dlrun uses, as the
+documentation of the API describes it. It checks each request as strictly as the real server or
+more strictly: methods, names and types of fields, limits, and the order of the conversation.
+
+Writes its port to PORT-FILE when it listens, and ends at the end of its standard input.
+PORT-FILE.log has a line "METHOD PATH STATUS" for each request. FOLDER/state.json has all
+experiments and runs after each change. Files in FOLDER change the replies:
+
+  token   each request must have this bearer token
+  down    each reply has status 503
+  drop    the names of requests, one a line; the reply to the first such request is lost after the
+          request was done, once for each line
+"""
+
+import http.server
+import json
+import math
+import os
+import re
+import sys
+import threading
+import urllib.parse
+
+FOLDER = sys.argv[1] if len(sys.argv) > 1 else "."
+LOCK = threading.Lock()
+STATE = {"experiments": {}, "runs": {}}
+KEY = re.compile(r"[\w\-./ ]{1,250}\Z")
+
+
+class Refused(Exception):
+    def __init__(self, status, code, message):
+        super().__init__(message)
+        self.status, self.code = status, code
+
+
+def check(condition, message):
+    if not condition:
+        raise Refused(400, "INVALID_PARAMETER_VALUE", message)
+
+
+def fields(body, **types):
+    """Returns the fields in order; refuses others, missing ones and wrong types."""
+    check(isinstance(body, dict), "the body is no object")
+    check(set(body) == set(types), f"the fields are {sorted(body)}, not {sorted(types)}")
+    for name, wanted in types.items():
+        value = body[name]
+        check(isinstance(value, wanted) and not isinstance(value, bool), f"{name} is {value!r}")
+    return [body[name] for name in types]
+
+
+def pairs(items, limit):
+    check(len(items) <= limit, f"{len(items)} items are more than {limit}")
+    found = {}
+    for item in items:
+        key, value = fields(item, key=str, value=str)
+        check(KEY.match(key) and len(value) <= 500, f"the key {key!r} or its value")
+        found[key] = value
+    return found
+
+
+def run_of(run_id):
+    if run_id not in STATE["runs"]:
+        raise Refused(404, "RESOURCE_DOES_NOT_EXIST", f"no run {run_id}")
+    return STATE["runs"][run_id]
+
+
+def experiment_by_name(query):
+    name = query.get("experiment_name", [""])[0]
+    for number, known in STATE["experiments"].items():
+        if known == name:
+            return {"experiment": {"experiment_id": number, "name": name}}
+    raise Refused(404, "RESOURCE_DOES_NOT_EXIST", f"no experiment {name!r}")
+
+
+def create_experiment(body):
+    (name,) = fields(body, name=str)
+    if name in STATE["experiments"].values():
+        raise Refused(400, "RESOURCE_ALREADY_EXISTS", f"the experiment {name!r} exists")
+    number = str(len(STATE["experiments"]) + 1)
+    STATE["experiments"][number] = name
+    return {"experiment_id": number}
+
+
+def search_runs(body):
+    numbers, condition, most = fields(body, experiment_ids=list, filter=str, max_results=int)
+    found = re.fullmatch(r"tags\.`([^`]+)` = '([^']*)'", condition)
+    check(found and most >= 1, f"the filter {condition!r}")
+    tag, value = found.groups()
+    runs = [{"info": {"run_id": run_id}} for run_id, run in STATE["runs"].items()
+            if run["experiment_id"] in numbers and run["tags"].get(tag) == value]
+    return {"runs": runs[:most]} if runs else {}
+
+
+def create_run(body):
+    number, name, start, tags = fields(body, experiment_id=str, run_name=str, start_time=int,
+                                       tags=list)
+    check(number in STATE["experiments"], f"no experiment {number}")
+    run_id = f"{len(STATE['runs']) + 1:032x}"
+    STATE["runs"][run_id] = {"experiment_id": number, "name": name, "start_time": start,
+                             "status": "RUNNING", "end_time": None, "tags": pairs(tags, 100),
+                             "params": {}, "metrics": []}
+    return {"run": {"info": {"run_id": run_id, "status": "RUNNING"}}}
+
+
+def log_batch(body):
+    run_id, metrics, params, tags = fields(body, run_id=str, metrics=list, params=list, tags=list)
+    run = run_of(run_id)
+    check(len(metrics) <= 1000 and len(metrics) + len(params) + len(tags) <= 1000, "too many items")
+    for metric in metrics:
+        key, value, time, step = fields(metric, key=str, value=(int, float), timestamp=int,
+                                        step=int)
+        check(KEY.match(key) and math.isfinite(value), f"the metric {key!r}")
+        if [key, value, time, step] not in run["metrics"]:  # as the key of the real server's table
+            run["metrics"].append([key, value, time, step])
+    for key, value in pairs(params, 100).items():
+        check(run["params"].get(key, value) == value, f"the parameter {key!r} has a value already")
+        run["params"][key] = value
+    run["tags"].update(pairs(tags, 100))
+    return {}
+
+
+def update_run(body):
+    run_id, status, end = fields(body, run_id=str, status=str, end_time=int)
+    check(status in ("RUNNING", "FINISHED", "FAILED", "KILLED"), f"the status {status!r}")
+    run_of(run_id).update({"status": status, "end_time": end})
+    return {"run_info": {"run_id": run_id, "status": status}}
+
+
+POSTS = {"experiments/create": create_experiment, "runs/search": search_runs,
+         "runs/create": create_run, "runs/log-batch": log_batch, "runs/update": update_run}
+
+
+def lines_of(name):
+    path = os.path.join(FOLDER, name)
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        return file.read().split("\n")
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def answer(self, request, body):
+        token = lines_of("token")
+        if token and self.headers.get("Authorization") != f"Bearer {token[0]}":
+            raise Refused(401, "UNAUTHENTICATED", "wrong token")
+        if os.path.exists(os.path.join(FOLDER, "down")):
+            raise Refused(503, "TEMPORARILY_UNAVAILABLE", "down")
+        address = urllib.parse.urlparse(self.path)
+        if self.command == "GET" and request == "experiments/get-by-name":
+            return experiment_by_name(urllib.parse.parse_qs(address.query))
+        if self.command == "POST" and request in POSTS:
+            check(self.headers.get("Content-Type") == "application/json", "the content type")
+            return POSTS[request](body)
+        raise Refused(404, "ENDPOINT_NOT_FOUND", self.path)
+
+    def do_POST(self):
+        raw = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        prefix = "/api/2.0/mlflow/"
+        path = urllib.parse.urlparse(self.path).path
+        request = path.removeprefix(prefix) if path.startswith(prefix) else path
+        with LOCK:
+            try:
+                reply, status = self.answer(request, json.loads(raw) if raw else None), 200
+            except Refused as error:
+                reply = {"error_code": error.code, "message": str(error)}
+                status = error.status
+            with open(os.path.join(FOLDER, "state.json.new"), "w", encoding="utf-8") as file:
+                json.dump(STATE, file)
+            os.rename(os.path.join(FOLDER, "state.json.new"), os.path.join(FOLDER, "state.json"))
+            with open(sys.argv[2] + ".log", "a", encoding="utf-8") as log:
+                log.write(f"{self.command} {request} {status}\n")
+            lost = lines_of("drop")
+            if status == 200 and request in lost:
+                lost.remove(request)
+                with open(os.path.join(FOLDER, "drop"), "w", encoding="utf-8") as file:
+                    file.write("\n".join(lost))
+                self.close_connection = True
+                return
+        text = json.dumps(reply).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    do_GET = do_POST
+
+
+def main():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with open(sys.argv[2] + ".new", "w", encoding="utf-8") as file:
+        file.write(f"{server.server_address[1]}\n")
+    os.rename(sys.argv[2] + ".new", sys.argv[2])
+    sys.stdin.buffer.read()
+
+
+main()

@@ -1,0 +1,209 @@
+// Tests how an attempt waits for data that agents copy to and from the nodes.
+#include <signal.h>
+
+#include <doctest/doctest.h>
+
+#include "runtime/agent/exit_codes.h"
+#include "runtime/agent/intervals.h"
+#include "tests/unit/attempt_scene.h"
+
+namespace dlrun::agent {
+namespace {
+
+/// Two nodes with two ranks each; the first rank of each node stages data or collects outputs.
+struct CopyScene : Scene {
+  using Scene::Scene;
+
+  void join(int rank, bool stages, std::chrono::seconds collects = {}) {
+    Hello hello{{rank, 4, rank % 2, 2, rank / 2, 2, WorldSource::kSlurm}};
+    hello.host = "n" + std::to_string(rank / 2 + 1);
+    hello.addr = "10.0.0." + std::to_string(rank / 2 + 1);
+    hello.stages = stages && rank % 2 == 0;
+    hello.collects = rank % 2 == 0 ? collects : seconds(0);
+    attempt.on_hello(rank, hello, now);
+  }
+  void all_join_with(bool stages, std::chrono::seconds collects = {}) {
+    for (int rank = 0; rank < 4; ++rank) join(rank, stages, collects);
+  }
+  [[nodiscard]] int sent(std::string_view type) const {
+    int found = 0;
+    for (const auto& [rank, message] : notes.sent) found += message["type"] == type ? 1 : 0;
+    return found;
+  }
+  [[nodiscard]] std::vector<int> receivers(std::string_view type) const {
+    std::vector<int> ranks;
+    for (const auto& [rank, message] : notes.sent) {
+      if (message["type"] == type) ranks.push_back(rank);
+    }
+    return ranks;
+  }
+};
+
+TEST_CASE("the programs start when all ranks have joined and all nodes have their data") {
+  CopyScene scene;
+  scene.all_join_with(true);
+  CHECK(scene.receivers("stage") == std::vector<int>{0, 2});
+  CHECK(scene.sent("start") == 0);
+  CHECK(scene.notes.last("staging") == Json{{"nodes", 2}});
+  CHECK(scene.notes.count("joined") == 0);
+  scene.attempt.on_staged(2, 3, 100, scene.now);
+  scene.attempt.on_staged(2, 3, 100, scene.now);  // a repeated message counts once
+  CHECK(scene.sent("start") == 0);
+  scene.pass(seconds(2));
+  scene.attempt.on_staged(0, 0, 0, scene.now);
+  CHECK(scene.sent("start") == 4);
+  CHECK(scene.notes.last("staged") ==
+        Json{{"nodes", 2}, {"files", 3}, {"bytes", 100}, {"seconds", 2.0}});
+  CHECK(scene.notes.count("staging") == 1);
+  CHECK(scene.notes.count("joined") == 1);
+}
+
+TEST_CASE("data may be copied for longer than the time limit for joining") {
+  CopyScene scene({.join_timeout = seconds(10)});
+  scene.all_join_with(true);
+  scene.pass(seconds(3600));
+  CHECK_FALSE(scene.attempt.is_over());
+  CHECK(scene.notes.broadcasts_of("end") == 0);
+  SUBCASE("a rank that does not join in time is still a failure") {
+    CopyScene other({.join_timeout = seconds(10)});
+    other.join(0, true);
+    other.pass(seconds(10));
+    CHECK(other.notes.broadcasts_of("end") == 1);
+    CHECK(other.attempt.end().reason == EndReason::kJoinTimeout);
+  }
+}
+
+TEST_CASE("a node that cannot stage its data is named, and no program starts") {
+  CopyScene scene;
+  scene.all_join_with(true, seconds(60));
+  scene.attempt.on_exit(2, {kExitStaging, 0, "cannot stage /d to $TMPDIR/d: full"}, scene.now);
+  scene.pass(Attempt::kCulpritWait);
+  CHECK(scene.sent("start") == 0);
+  CHECK(scene.notes.last("rank_failed")["host"] == "n2");
+  CHECK(scene.notes.last("rank_failed")["code"] == kExitStaging);
+  // No program has started, so there are no outputs to wait for.
+  CHECK(scene.sent("collect") == 0);
+  CHECK(scene.sent("noted") == 1);
+}
+
+TEST_CASE("nodes that wait for a broadcast copy their data when the broadcast is done") {
+  struct Sender final : AttemptOutlet {
+    int asked = 0;
+    std::vector<Json> sent;
+    void send(int, const MessageToRank& message) override { sent.push_back(json_of(message)); }
+    void send_text(int, std::string_view) override {}
+    void broadcast(const MessageToRank&) override {}
+    void record(const RunEvent&) override {}
+    void say(std::string_view) override {}
+    void stop_step(bool) override {}
+    void begin_broadcast() override { ++asked; }
+  } outlet;
+  const Attempt::Clock::time_point now{std::chrono::hours(1)};
+  AttemptOptions options;
+  options.broadcasts = true;
+  Attempt attempt(options, outlet, now);
+  for (int rank = 0; rank < 2; ++rank) {
+    Hello hello{{rank, 2, 0, 1, rank, 2, WorldSource::kSlurm}};
+    hello.host = "n" + std::to_string(rank);
+    hello.stages = true;
+    attempt.on_hello(rank, hello, now);
+  }
+  CHECK(outlet.asked == 1);
+  CHECK(outlet.sent.empty());
+  attempt.on_broadcast({"/tmp/.dlrun-sbcast-1"});
+  REQUIRE(outlet.sent.size() == 2);
+  CHECK(outlet.sent[1] == Json{{"type", "stage"}, {"broadcast", {"/tmp/.dlrun-sbcast-1"}}});
+}
+
+TEST_CASE(
+    "outputs are copied from a node once all its ranks have ended, and before the attempt ends") {
+  CopyScene scene;
+  scene.all_join_with(false, seconds(60));
+  scene.attempt.on_exit(0, {}, scene.now);
+  scene.pass(OutputBoard::kLookEvery);
+  CHECK(scene.sent("collect") == 0);
+  scene.attempt.on_exit(1, {}, scene.now);
+  scene.pass(OutputBoard::kLookEvery);
+  CHECK(scene.receivers("collect") == std::vector<int>{0});
+  CHECK(scene.sent("noted") == 0);
+  for (const int rank : {2, 3}) scene.attempt.on_exit(rank, {}, scene.now);
+  scene.pass(OutputBoard::kLookEvery);
+  CHECK(scene.receivers("collect") == std::vector<int>{0, 2});
+  scene.attempt.on_collected(0, 2, 10, scene.now);
+  scene.pass(seconds(5));
+  CHECK_FALSE(scene.attempt.is_over());
+  CHECK(scene.sent("noted") == 0);
+  scene.attempt.on_collected(2, 1, 5, scene.now);
+  CHECK(scene.sent("noted") == 4);
+  CHECK(scene.notes.last("outputs")["files"] == 3);
+  CHECK(scene.notes.last("outputs")["bytes"] == 15);
+  scene.attempt.on_step_end(0, "", scene.now);
+  REQUIRE(scene.attempt.is_over());
+  CHECK(scene.attempt.end().code == 0);
+}
+
+TEST_CASE("the step is not stopped while outputs are copied, and is stopped afterwards") {
+  CopyScene scene;
+  scene.all_join_with(false, seconds(60));
+  scene.attempt.on_exit(3, {1, 0, ""}, scene.now);
+  for (int rank = 0; rank < 3; ++rank)
+    scene.attempt.on_exit(rank, {128 + SIGTERM, SIGTERM, ""}, scene.now);
+  for (int second = 0; second < 20; ++second) {
+    for (int rank = 0; rank < 4; ++rank) scene.attempt.on_heard(rank, scene.now);
+    scene.pass(seconds(1));
+  }
+  CHECK(scene.receivers("collect") == std::vector<int>{0, 2});
+  CHECK(scene.notes.stops.empty());
+  for (const auto& [rank, message] : scene.notes.sent) {
+    if (message["type"] == "collect") CHECK(message.contains("since_end"));
+  }
+  for (const int rank : {0, 2}) scene.attempt.on_collected(rank, 0, 0, scene.now);
+  CHECK(scene.sent("noted") == 4);
+  scene.pass(kStepStoppedAfter);
+  CHECK(scene.notes.stops == std::vector<bool>{false});
+}
+
+TEST_CASE("an attempt stops waiting for an agent that does not copy its outputs in time") {
+  CopyScene scene;
+  scene.all_join_with(false, seconds(60));
+  for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {}, scene.now);
+  const auto beats_for = [&](int time_s) {
+    for (int second = 0; second < time_s; ++second) {
+      for (int rank = 0; rank < 4; ++rank) scene.attempt.on_heard(rank, scene.now);
+      scene.pass(seconds(1));
+    }
+  };
+  beats_for(60);
+  CHECK(scene.sent("noted") == 0);
+  SUBCASE("the time for its copy is over") {
+    beats_for(20);
+  }
+  SUBCASE("the time limit is near") {
+    scene.attempt.end_collecting_by(scene.now + seconds(2));
+    beats_for(2);
+  }
+  SUBCASE("its agent is silent") {
+    scene.pass(kLease + seconds(1));
+  }
+  SUBCASE("its agent is gone") {
+    scene.attempt.on_lost(0, "closed", scene.now);
+    scene.attempt.on_lost(2, "closed", scene.now);
+    scene.pass(seconds(1));
+  }
+  CHECK(scene.sent("noted") == 4);
+}
+
+TEST_CASE("a rank whose program cannot be ended does not keep the step alive") {
+  CopyScene scene;
+  scene.all_join_with(false, seconds(60));
+  scene.attempt.on_exit(3, {1, 0, ""}, scene.now);
+  for (int second = 0; second < 8; ++second) {
+    for (int rank = 0; rank < 4; ++rank) scene.attempt.on_heard(rank, scene.now);
+    scene.pass(seconds(1));
+  }
+  CHECK(scene.sent("collect") == 0);
+  CHECK(scene.notes.stops == std::vector<bool>{false, true});
+}
+
+}  // namespace
+}  // namespace dlrun::agent

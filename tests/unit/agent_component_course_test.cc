@@ -1,0 +1,284 @@
+// Tests the course of a job with components: when each of them starts, stops and starts again, and
+// how the job ends.
+#include <signal.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "runtime/agent/component_course.h"
+#include "runtime/agent/component_options.h"
+
+namespace dlrun::agent {
+namespace {
+
+using Kind = ComponentCourse::Order::Kind;
+
+constexpr std::size_t kServer = 0, kTrainer = 1, kEvaluator = 2;
+
+/// A server with `retries`, a trainer that waits for it, and an evaluator that waits for nothing.
+std::vector<ComponentOptions> three_components(int retries = 0) {
+  std::vector<ComponentOptions> components(3);
+  components[kServer].name = "server";
+  components[kServer].role = ComponentRole::kService;
+  components[kServer].ready.kind = ReadyCheck::Kind::kHttp;
+  components[kServer].retries = retries;
+  components[kTrainer].name = "trainer";
+  components[kTrainer].after = {"server"};
+  components[kEvaluator].name = "evaluator";
+  return components;
+}
+
+AttemptEnd component_end(int code, EndReason reason, Cause cause = Cause::kNone) {
+  AttemptEnd end;
+  end.code = code;
+  end.reason = reason;
+  end.cause = cause;
+  end.message = "it ended";
+  end.has_run = true;
+  return end;
+}
+const AttemptEnd kGoodEnd = component_end(0, EndReason::kOk);
+const AttemptEnd kBadEnd = component_end(7, EndReason::kRankFailed, Cause::kFailure);
+const AttemptEnd kStoppedEnd = component_end(0, EndReason::kStopped);
+
+/// Returns the orders as text, such as "start trainer".
+std::vector<std::string> orders_of(ComponentCourse& course,
+                                   const std::vector<ComponentOptions>& components) {
+  std::vector<std::string> words;
+  for (const auto& order : course.take_orders()) {
+    words.push_back((order.kind == Kind::kStart ? "start " : "stop ") + components[order.at].name);
+  }
+  return words;
+}
+
+using Orders = std::vector<std::string>;
+
+/// Starts all three components, and makes the server ready.
+void start_all(ComponentCourse& course, const std::vector<ComponentOptions>& components) {
+  CHECK(orders_of(course, components) == Orders{"start server", "start evaluator"});
+  course.on_joined(kServer);
+  course.on_ready(kServer);
+  CHECK(orders_of(course, components) == Orders{"start trainer"});
+  course.on_joined(kTrainer);
+  course.on_joined(kEvaluator);
+}
+
+TEST_CASE("a component that waits for another one starts only when that one is ready") {
+  const auto components = three_components();
+  ComponentCourse course(components);
+  CHECK(orders_of(course, components) == Orders{"start server", "start evaluator"});
+  CHECK(course.state(kTrainer) == ComponentState::kWaiting);
+  course.on_joined(kServer);
+  CHECK(course.state(kServer) == ComponentState::kJoined);
+  CHECK(orders_of(course, components).empty());
+  course.on_ready(kServer);
+  CHECK(orders_of(course, components) == Orders{"start trainer"});
+  CHECK(orders_of(course, components).empty());
+}
+
+TEST_CASE("services are stopped when all main components have ended, and the job succeeds") {
+  const auto components = three_components();
+  ComponentCourse course(components);
+  start_all(course, components);
+  course.on_over(kTrainer, kGoodEnd);
+  CHECK(orders_of(course, components).empty());
+  course.on_over(kEvaluator, kGoodEnd);
+  CHECK(orders_of(course, components) == Orders{"stop server"});
+  CHECK_FALSE(course.is_over());
+  course.on_over(kServer, kStoppedEnd);
+  REQUIRE(course.is_over());
+  CHECK(course.state(kServer) == ComponentState::kStopped);
+  CHECK_FALSE(course.decider());
+  CHECK(course.attempt_end().code == 0);
+  CHECK(course.attempt_end().message == "all 2 main components ended with 0");
+}
+
+TEST_CASE("a main component that fails ends the job with its code, and stops all others") {
+  const auto components = three_components(3);
+  ComponentCourse course(components);
+  start_all(course, components);
+  course.on_failing(kTrainer, kBadEnd);
+  CHECK(orders_of(course, components) == Orders{"stop server", "stop evaluator"});
+  // The evaluator fails as a consequence, just before the order reaches it.
+  course.on_over(kEvaluator, component_end(1, EndReason::kRankFailed, Cause::kFailure));
+  course.on_over(kTrainer, kBadEnd);
+  course.on_over(kServer, kStoppedEnd);
+  REQUIRE(course.is_over());
+  CHECK(course.decider() == kTrainer);
+  CHECK(course.attempt_end().code == 7);
+  CHECK(course.attempt_end().message == "component trainer: it ended");
+  CHECK(course.attempt_end().cause == Cause::kFailure);
+}
+
+TEST_CASE("a service that ends by itself fails the job, even with code 0") {
+  const auto components = three_components();
+  ComponentCourse course(components);
+  start_all(course, components);
+  SUBCASE("with 0") {
+    course.on_over(kServer, kGoodEnd);
+    CHECK(orders_of(course, components) == Orders{"stop trainer", "stop evaluator"});
+  }
+  SUBCASE("with another code") {
+    course.on_failing(kServer, kBadEnd);
+    CHECK(orders_of(course, components) == Orders{"stop trainer", "stop evaluator"});
+    course.on_over(kServer, kBadEnd);
+  }
+  course.on_over(kTrainer, kStoppedEnd);
+  course.on_over(kEvaluator, kStoppedEnd);
+  REQUIRE(course.is_over());
+  CHECK(course.state(kServer) == ComponentState::kFailed);
+  CHECK(course.attempt_end().code != 0);
+  CHECK(course.attempt_end().cause == Cause::kFailure);
+}
+
+TEST_CASE("a service with restarts left starts again alone, and its last failure ends the job") {
+  const auto components = three_components(1);
+  ComponentCourse course(components);
+  start_all(course, components);
+  course.on_failing(kServer, kBadEnd);
+  CHECK(orders_of(course, components).empty());
+  course.on_over(kServer, kBadEnd);
+  CHECK(course.state(kServer) == ComponentState::kRestarting);
+  CHECK(course.restarts(kServer) == 1);
+  CHECK(orders_of(course, components) == Orders{"start server"});
+  course.on_joined(kServer);
+  course.on_failing(kServer, kBadEnd);
+  CHECK(orders_of(course, components) == Orders{"stop trainer", "stop evaluator"});
+}
+
+TEST_CASE("a service does not start again after a signal, the loss of a node, or a bad image") {
+  const auto components = three_components(5);
+  ComponentCourse course(components);
+  start_all(course, components);
+  auto end = kBadEnd;
+  SUBCASE("signal") {
+    end = component_end(128 + SIGTERM, EndReason::kSignalled);
+    end.is_cancelled = true;
+  }
+  SUBCASE("a later attempt of the run") {
+    end = component_end(75, EndReason::kSignalled);
+  }
+  SUBCASE("node") {
+    end.lost_nodes = {"n2"};
+  }
+  SUBCASE("image") {
+    end.cause = Cause::kImage;
+  }
+  SUBCASE("check of the nodes") {
+    end.reason = EndReason::kNotFit;
+  }
+  course.on_over(kServer, end);
+  CHECK(course.state(kServer) == ComponentState::kFailed);
+  CHECK(orders_of(course, components) == Orders{"stop trainer", "stop evaluator"});
+}
+
+TEST_CASE("a service that fails after the main components have ended does not fail the job") {
+  const auto components = three_components();
+  ComponentCourse course(components);
+  start_all(course, components);
+  course.on_over(kTrainer, kGoodEnd);
+  course.on_over(kEvaluator, kGoodEnd);
+  course.on_failing(kServer, kBadEnd);
+  course.on_over(kServer, kBadEnd);
+  std::ignore = course.take_orders();
+  REQUIRE(course.is_over());
+  CHECK(course.attempt_end().code == 0);
+}
+
+TEST_CASE("components that still wait never start once the job ends") {
+  const auto components = three_components();
+  ComponentCourse course(components);
+  CHECK(orders_of(course, components) == Orders{"start server", "start evaluator"});
+  course.on_over(kServer, kBadEnd);
+  CHECK(orders_of(course, components) == Orders{"stop evaluator"});
+  CHECK(course.state(kTrainer) == ComponentState::kStopped);
+  course.on_over(kEvaluator, kStoppedEnd);
+  CHECK(course.is_over());
+}
+
+TEST_CASE("the loss of another component's node is the cause of a failure") {
+  const auto components = three_components();
+  ComponentCourse course(components);
+  start_all(course, components);
+  course.on_over(kTrainer, kBadEnd);
+  std::ignore = course.take_orders();
+  auto stopped = kStoppedEnd;
+  stopped.lost_nodes = {"n3"};
+  course.on_over(kServer, stopped);
+  course.on_over(kEvaluator, kStoppedEnd);
+  const auto end = course.attempt_end();
+  CHECK(end.code == 7);
+  CHECK(end.cause == Cause::kNodeFailure);
+  CHECK(end.lost_nodes == std::vector<std::string>{"n3"});
+}
+
+TEST_CASE("after a warning of the time limit, the other main components may save and end") {
+  const auto components = three_components();
+  ComponentCourse course(components);
+  start_all(course, components);
+  auto warned = component_end(3, EndReason::kRankFailed, Cause::kTimeout);
+  warned.was_warned = true;
+  course.on_over(kTrainer, warned);
+  CHECK(orders_of(course, components).empty());
+  course.on_over(kEvaluator, kGoodEnd);
+  CHECK(orders_of(course, components) == Orders{"stop server"});
+  course.on_over(kServer, kStoppedEnd);
+  REQUIRE(course.is_over());
+  CHECK(course.attempt_end().code == 3);
+  CHECK(course.attempt_end().cause == Cause::kTimeout);
+}
+
+TEST_CASE("nothing starts after a main component has ended because of a warning") {
+  const auto components = three_components();
+  ComponentCourse course(components);
+  CHECK(orders_of(course, components) == Orders{"start server", "start evaluator"});
+  auto warned = component_end(143, EndReason::kTimeLimit, Cause::kTimeout);
+  warned.was_warned = true;
+  course.on_over(kEvaluator, warned);
+  course.on_joined(kServer);
+  course.on_ready(kServer);
+  CHECK(orders_of(course, components) == Orders{"stop server"});
+  CHECK(course.state(kTrainer) == ComponentState::kStopped);
+}
+
+TEST_CASE("a node is not silent if another component on it has left an exit record") {
+  const auto components = three_components();
+  ComponentCourse course(components);
+  start_all(course, components);
+  auto lost = component_end(137, EndReason::kRankFailed, Cause::kFailure);
+  lost.suspects = {"n1"};
+  lost.is_whole_node_silent = true;
+  course.on_over(kTrainer, lost);
+  std::ignore = course.take_orders();
+  auto stopped = kStoppedEnd;
+  bool is_silent = true;
+  SUBCASE("the other component runs on another node") {
+    stopped.heard_hosts = {"n2"};
+  }
+  SUBCASE("the other component runs on the same node") {
+    stopped.heard_hosts = {"n1"};
+    is_silent = false;
+  }
+  course.on_over(kServer, stopped);
+  course.on_over(kEvaluator, kStoppedEnd);
+  CHECK(course.attempt_end().is_whole_node_silent == is_silent);
+}
+
+TEST_CASE("a signal to the job is reported for the job, not for the component that ends first") {
+  const auto components = three_components();
+  ComponentCourse course(components);
+  start_all(course, components);
+  auto signalled = component_end(128 + SIGTERM, EndReason::kSignalled);
+  signalled.is_cancelled = true;
+  signalled.message = "ended by SIGTERM";
+  course.on_failing(kServer, signalled);
+  for (const auto at : {kServer, kTrainer, kEvaluator}) course.on_over(at, signalled);
+  CHECK(course.attempt_end().message == "ended by SIGTERM");
+  CHECK(course.attempt_end().is_cancelled);
+}
+
+}  // namespace
+}  // namespace dlrun::agent

@@ -1,0 +1,513 @@
+// Tests the copies of an agent: data that it stages to a node, and outputs that it collects.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "common/subprocess.h"
+#include "runtime/agent/broadcast.h"
+#include "runtime/agent/collecting.h"
+#include "runtime/agent/copy_items.h"
+#include "runtime/agent/copy_report.h"
+#include "runtime/agent/file_tree.h"
+#include "runtime/agent/staging.h"
+#include "tests/contains.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A node with a folder of its own in $NODE, and the folder `shared` of all nodes.
+struct NodeScene {
+  TemporaryDirectory top;
+  Env env = Env::of_process();
+  fs::path node = top / "node", shared = top / "shared", run = top / "run";
+
+  NodeScene() {
+    for (const auto& folder : {node, shared, run}) fs::create_directory(folder);
+    env.set("NODE", node.string());
+  }
+  static void write(const fs::path& path, const std::string& text) {
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  static std::string text(const fs::path& path) {
+    return read_file(path, 1U << 20U).value_or("(unreadable)");
+  }
+  /// Sets the modification time of a file to `by` before now.
+  static void age(const fs::path& path, std::chrono::seconds by) {
+    fs::last_write_time(path, fs::file_time_type::clock::now() - by);
+  }
+  [[nodiscard]] CopyReport stage(const std::string& from, bool unpacks = false,
+                                 int nnodes = 1) const {
+    return stage_data({{{(shared / from).string(), "$NODE/data", unpacks}}, nnodes}, env);
+  }
+  /// Collects $NODE/ckpt to `out` of the run.
+  [[nodiscard]] CopyReport collect(bool is_last,
+                                   std::optional<std::chrono::milliseconds> torn_after = {},
+                                   std::chrono::seconds limit = std::chrono::seconds(60)) const {
+    return collect_outputs({.items = {{"$NODE/ckpt", "out", std::nullopt, limit}},
+                            .run = run,
+                            .is_last = is_last,
+                            .torn_after = torn_after},
+                           env);
+  }
+};
+
+TEST_CASE("a place on a node is below an existing folder that a variable of the node names") {
+  const NodeScene scene;
+  const auto place = node_place("$NODE/a/b", scene.env);
+  REQUIRE(place);
+  CHECK(place->path == fs::canonical(scene.node) / "a/b");
+  CHECK(node_place("$NODE/../x", scene.env).error().message ==
+        "'$NODE/../x' is not a place below $NODE");
+  CHECK_FALSE(node_place("$NODE/", scene.env));
+  CHECK_FALSE(node_place("/tmp/data", scene.env));
+  CHECK(
+      has(node_place("$NO_SUCH/x", scene.env).error().message, "$NO_SUCH is not set on this node"));
+  auto env = scene.env;
+  env.set("NODE", (scene.node / "missing").string());
+  CHECK(has(node_place("$NODE/x", env).error().message, "does not exist on this node"));
+  env.unset("TMPDIR");
+  REQUIRE(node_place("$TMPDIR/x", env));
+  CHECK(node_place("$TMPDIR/x", env)->path == fs::canonical("/tmp") / "x");
+  set_missing_tmpdir({{"/a", "$TMPDIR/x"}}, {}, env);
+  CHECK(env.get_or("TMPDIR", "") == "/tmp");
+}
+
+TEST_CASE("the JSON of an item can be read back, and wrong JSON is refused") {
+  const StageItem item{"/d/a b.tar", "$TMPDIR/\"x\"", true, true};
+  const auto again = StageItem::parse(item.json());
+  REQUIRE(again);
+  CHECK(again->from == item.from);
+  CHECK(again->to == item.to);
+  CHECK(again->unpack);
+  CHECK(again->in_container);
+  const auto output = OutputItem::parse(R"({"from":"$T/c","to":"out","every_s":60,"limit_s":5})");
+  REQUIRE(output);
+  CHECK(output->every == std::chrono::seconds(60));
+  CHECK(output->json() == R"({"from":"$T/c","to":"out","every_s":60,"limit_s":5})");
+  CHECK_FALSE(StageItem::parse("no JSON"));
+  CHECK_FALSE(StageItem::parse(R"({"from":"relative","to":"$T/x"})"));
+  CHECK_FALSE(OutputItem::parse(R"({"from":"$T/x"})"));
+}
+
+TEST_CASE("a copy report can be read back, and a missing report is an error") {
+  const CopyReport report{
+      .files = 3, .bytes = 4096, .held = {{"/l", "/n", "feed"}}, .problems = {"p"}, .error = ""};
+  const auto again = CopyReport::of_line(report.line() + "\n");
+  CHECK(again.files == 3);
+  CHECK(again.bytes == 4096);
+  REQUIRE(again.held.size() == 1);
+  CHECK(again.held[0].hash == "feed");
+  CHECK(again.problems == report.problems);
+  CHECK(again.error.empty());
+  CHECK(CopyReport::of_line("").error == "the copying ended without a report");
+}
+
+TEST_CASE("a folder is staged with its links and times, and a second attempt copies nothing") {
+  const NodeScene scene;
+  scene.write(scene.shared / "set/train/a.bin", "aaaa");
+  scene.write(scene.shared / "set/b.bin", "bb");
+  scene.write(scene.shared / "outside", "o");
+  fs::create_symlink("b.bin", scene.shared / "set/inner");
+  fs::create_symlink("../outside", scene.shared / "set/outer");
+  const auto first = scene.stage("set");
+  CHECK(first.error.empty());
+  CHECK(first.files == 2);
+  CHECK(first.bytes == 6);
+  const auto data = scene.node / "data";
+  CHECK(scene.text(data / "train/a.bin") == "aaaa");
+  CHECK(fs::read_symlink(data / "inner") == "b.bin");
+  CHECK(scene.text(data / "outer") == "o");
+  CHECK(fs::last_write_time(data / "b.bin") == fs::last_write_time(scene.shared / "set/b.bin"));
+  const auto second = scene.stage("set");
+  CHECK(second.error.empty());
+  CHECK(second.files == 0);
+  SUBCASE("a source with another time is copied again") {
+    scene.age(scene.shared / "set/b.bin", std::chrono::seconds(100));
+    CHECK(scene.stage("set").files == 2);
+  }
+  SUBCASE("a copy that the program has changed is replaced") {
+    scene.write(data / "b.bin", "changed");
+    CHECK(scene.stage("set").files == 2);
+    CHECK(scene.text(data / "b.bin") == "bb");
+  }
+  SUBCASE("a copy that was killed half-way is replaced") {
+    scene.write(scene.node / ".data.dlrun-part/half", "x");
+    scene.write(scene.node / ".data.dlrun-note", R"({"source":"s","copy":""})");
+    CHECK(scene.stage("set").files == 2);
+    CHECK_FALSE(fs::exists(scene.node / ".data.dlrun-part"));
+    CHECK_FALSE(fs::exists(data / "half"));
+  }
+}
+
+TEST_CASE("a single file is staged under the name of its place") {
+  const NodeScene scene;
+  scene.write(scene.shared / "weights", "w");
+  const auto report = scene.stage("weights");
+  CHECK(report.error.empty());
+  CHECK(scene.text(scene.node / "data") == "w");
+  CHECK(scene.stage("weights").files == 0);
+}
+
+TEST_CASE(
+    "data that dlrun has not staged are not replaced, and unsafe folders on the way are refused") {
+  const NodeScene scene;
+  scene.write(scene.shared / "set/a", "a");
+  SUBCASE("a folder that dlrun has not staged stays") {
+    scene.write(scene.node / "data/mine", "m");
+    CHECK(has(scene.stage("set").error, "exists and dlrun has not staged it"));
+    CHECK(scene.text(scene.node / "data/mine") == "m");
+  }
+  SUBCASE("a folder on the way that others can write is refused") {
+    fs::create_directory(scene.node / "open");
+    REQUIRE(::chmod((scene.node / "open").c_str(), 0777) == 0);
+    const auto report =
+        stage_data({{{(scene.shared / "set").string(), "$NODE/open/data"}}, 1}, scene.env);
+    CHECK(has(report.error, "is not a folder of your own"));
+  }
+  SUBCASE("a link on the way is refused") {
+    fs::create_symlink(scene.shared, scene.node / "link");
+    const auto report =
+        stage_data({{{(scene.shared / "set").string(), "$NODE/link/data"}}, 1}, scene.env);
+    CHECK(has(report.error, "is not a folder of your own"));
+    CHECK_FALSE(fs::exists(scene.shared / "data"));
+  }
+}
+
+TEST_CASE("an error of staging names the source and the place") {
+  const NodeScene scene;
+  const auto report = scene.stage("missing");
+  CHECK(has(report.error,
+            "cannot stage " + (scene.shared / "missing").string() + " to $NODE/data: "));
+  CHECK(has(report.error, "No such file or directory"));
+  REQUIRE(::mkfifo((scene.shared / "fifo").c_str(), 0600) == 0);
+  CHECK(has(scene.stage("fifo").error, "neither a file nor a folder nor a link"));
+  CHECK_FALSE(fs::exists(scene.node / "data"));
+}
+
+TEST_CASE(
+    "data that another run uses are shared by a run with the same source, and another source does "
+    "not replace them") {
+  const NodeScene scene;
+  scene.write(scene.shared / "set/a", "a");
+  scene.write(scene.shared / "other/a", "other");
+  const auto first = scene.stage("set");
+  REQUIRE(first.held.size() == 1);
+  const auto held = hold_staged(first.held[0]);
+  REQUIRE(held);
+  const auto same = scene.stage("set");
+  CHECK(same.error.empty());
+  CHECK(same.files == 0);
+  CHECK(has(scene.stage("other").error, "another run on this node uses"));
+  CHECK(scene.text(scene.node / "data/a") == "a");
+}
+
+TEST_CASE("staged data that another run has replaced are not used") {
+  const NodeScene scene;
+  scene.write(scene.shared / "set/a", "a");
+  scene.write(scene.shared / "other/a", "other");
+  const auto first = scene.stage("set");
+  REQUIRE(first.held.size() == 1);
+  REQUIRE(scene.stage("other").error.empty());
+  const auto held = hold_staged(first.held[0]);
+  REQUIRE_FALSE(held);
+  CHECK(held.error().code == Errc::kRefused);
+  const auto lock = UniqueFd(::open(first.held[0].lock.c_str(), O_RDWR | O_CLOEXEC));
+  REQUIRE(::flock(lock.get(), LOCK_EX) == 0);
+  CHECK(hold_staged(first.held[0]).error().code == Errc::kUnavailable);
+}
+
+/// Makes an archive of a folder of `shared` with the machine's tar.
+void pack(const NodeScene& scene, const std::string& folder, const std::string& archive) {
+  Command command;
+  command.argv = {"tar",
+                  "--create",
+                  "--file",
+                  (scene.shared / archive).string(),
+                  "--directory",
+                  (scene.shared / folder).string(),
+                  "."};
+  command.env = scene.env;
+  const auto done = run_command(command);
+  REQUIRE(done);
+  REQUIRE(done->exit_code == 0);
+}
+
+TEST_CASE("an archive is unpacked once, and one that would leave its folder is refused") {
+  const NodeScene scene;
+  scene.write(scene.shared / "set/train/a", "a");
+  SUBCASE("an archive of files") {
+    pack(scene, "set", "set.tar");
+    CHECK(scene.stage("set.tar", true).error.empty());
+    CHECK(scene.text(scene.node / "data/train/a") == "a");
+    CHECK(scene.stage("set.tar", true).files == 0);
+  }
+  SUBCASE("a link that leaves the folder") {
+    fs::create_symlink("../../etc", scene.shared / "set/evil");
+    pack(scene, "set", "set.tar");
+    CHECK(has(scene.stage("set.tar", true).error, "has a link that leaves its folder"));
+    CHECK_FALSE(fs::exists(scene.node / "data"));
+  }
+  SUBCASE("a file that is no archive") {
+    scene.write(scene.shared / "set.tar", "no archive");
+    CHECK(has(scene.stage("set.tar", true).error, "tar cannot unpack"));
+    CHECK_FALSE(fs::exists(scene.node / "data"));
+    CHECK_FALSE(fs::exists(scene.node / ".data.dlrun-part"));
+  }
+}
+
+TEST_CASE("an archive with folders that nobody can write is replaced by another one") {
+  const NodeScene scene;
+  scene.write(scene.shared / "set/train/a", "a");
+  REQUIRE(::chmod((scene.shared / "set/train").c_str(), 0555) == 0);
+  pack(scene, "set", "set.tar");
+  REQUIRE(::chmod((scene.shared / "set/train").c_str(), 0755) == 0);
+  REQUIRE(scene.stage("set.tar", true).error.empty());
+  scene.age(scene.shared / "set.tar", std::chrono::seconds(60));
+  const auto again = scene.stage("set.tar", true);
+  CHECK(again.error.empty());
+  CHECK(again.files == 1);
+  CHECK(::chmod((scene.node / "data/train").c_str(), 0755) == 0);  // lets the test remove it
+}
+
+TEST_CASE("only the owner can write a staged copy") {
+  const NodeScene scene;
+  scene.write(scene.shared / "weights", "w");
+  REQUIRE(::chmod((scene.shared / "weights").c_str(), 0777) == 0);
+  REQUIRE(scene.stage("weights").error.empty());
+  struct stat info {};
+  REQUIRE(::stat((scene.node / "data").c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777U) == 0755U);
+}
+
+TEST_CASE("stays_inside() is true only if the target of a link is inside the link's tree") {
+  CHECK(stays_inside("a/b", "../c"));
+  CHECK(stays_inside("a", "./b/../c"));
+  CHECK_FALSE(stays_inside("a", "../c"));
+  CHECK_FALSE(stays_inside("a/b", "../../c"));
+  CHECK_FALSE(stays_inside("a/b", "c/../../../d"));
+  CHECK_FALSE(stays_inside("a", "/etc"));
+  CHECK_FALSE(stays_inside("a", ""));
+}
+
+TEST_CASE("a file that changes while it is copied is noticed, and leaves no copy") {
+  const NodeScene scene;
+  const auto source = scene.shared / "a";
+  scene.write(source, "first");
+  auto entry = list_tree(source)->entries.front();
+  const auto never = [] { return false; };
+  CHECK(copy_entry(source, scene.node / "a", entry, true, never));
+  entry.stamp.bytes = 4;  // the size when the file was listed
+  const auto changed = copy_entry(source, scene.node / "b", entry, true, never);
+  REQUIRE_FALSE(changed);
+  CHECK(changed.error().code == Errc::kRefused);
+  CHECK_FALSE(fs::exists(scene.node / "b"));
+  // The file grows between two pieces of the copy.
+  scene.write(source, std::string(3U << 20U, 'x'));
+  entry = list_tree(source)->entries.front();
+  int pieces = 0;
+  const auto grows = [&] {
+    if (++pieces == 2) std::ofstream(source, std::ios::app) << "more";
+    return false;
+  };
+  CHECK(copy_entry(source, scene.node / "b", entry, true, grows).error().code == Errc::kRefused);
+  CHECK_FALSE(fs::exists(scene.node / "b"));
+}
+
+TEST_CASE("the error for too little space has the needed and the free size") {
+  const NodeScene scene;
+  CHECK(check_space(scene.node, 1));
+  const auto full = check_space(scene.node, std::int64_t{1} << 60);
+  REQUIRE_FALSE(full);
+  CHECK(has(full.error().message, "are needed in"));
+  CHECK(has(full.error().message, "are free there"));
+}
+
+TEST_CASE(
+    "a file that was changed just now is copied later, and only newer files replace older ones") {
+  const NodeScene scene;
+  const auto ckpt = scene.node / "ckpt";
+  const auto out = scene.run / "out";
+  scene.write(ckpt / "step-1/model", "one");
+  scene.age(ckpt / "step-1/model", std::chrono::seconds(60));
+  scene.write(ckpt / "young", "y");
+  const auto first = scene.collect(false);
+  CHECK(first.files == 1);
+  CHECK(first.bytes == 3);
+  CHECK(scene.text(out / "step-1/model") == "one");
+  CHECK_FALSE(fs::exists(out / "young"));
+  CHECK(scene.collect(false).files == 0);
+  SUBCASE("the last copy includes the file that was changed just now") {
+    CHECK(scene.collect(true).files == 1);
+    CHECK(scene.text(out / "young") == "y");
+  }
+  SUBCASE("a newer file replaces its copy, an older one does not") {
+    scene.write(ckpt / "step-1/model", "two");
+    scene.age(ckpt / "step-1/model", std::chrono::seconds(30));
+    CHECK(scene.collect(false).files == 1);
+    CHECK(scene.text(out / "step-1/model") == "two");
+    scene.write(ckpt / "step-1/model", "old");
+    scene.age(ckpt / "step-1/model", std::chrono::seconds(90));
+    CHECK(scene.collect(true).files == 1);  // the young file
+    CHECK(scene.text(out / "step-1/model") == "two");
+  }
+  SUBCASE("a file that may be incomplete is stored beside its older copy") {
+    scene.write(ckpt / "step-1/model", "tor");
+    const auto torn_after = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::system_clock::now().time_since_epoch() - std::chrono::seconds(10));
+    const auto last = scene.collect(true, torn_after);
+    CHECK(scene.text(out / "step-1/model") == "one");
+    CHECK(scene.text(out / "step-1/model.unfinished") == "tor");
+    CHECK(scene.text(out / "young") == "y");  // there is no older copy
+    REQUIRE(last.problems.size() == 1);
+    CHECK(has(last.problems[0], "may be incomplete"));
+  }
+  SUBCASE("a copy stays if its source is deleted") {
+    fs::remove_all(ckpt / "step-1");
+    std::ignore = scene.collect(true);
+    CHECK(scene.text(out / "step-1/model") == "one");
+  }
+}
+
+TEST_CASE("links that leave the folder and special files are not collected") {
+  const NodeScene scene;
+  const auto ckpt = scene.node / "ckpt";
+  scene.write(ckpt / "a", "a");
+  fs::create_symlink("a", ckpt / "latest");
+  fs::create_symlink("/etc/passwd", ckpt / "passwd");
+  REQUIRE(::mkfifo((ckpt / "fifo").c_str(), 0600) == 0);
+  const auto report = scene.collect(true);
+  CHECK(report.problems.empty());
+  CHECK(fs::read_symlink(scene.run / "out/latest") == "a");
+  CHECK_FALSE(fs::exists(fs::symlink_status(scene.run / "out/passwd")));
+  CHECK_FALSE(fs::exists(scene.run / "out/fifo"));
+}
+
+TEST_CASE(
+    "each of several nodes has a folder of its own, and the last copy reports a missing source "
+    "folder") {
+  const NodeScene scene;
+  CHECK(scene.collect(false).problems.empty());
+  REQUIRE(scene.collect(true).problems.size() == 1);
+  CHECK(has(scene.collect(true).problems[0], "does not exist on the node"));
+  scene.write(scene.node / "ckpt/a", "a");
+  const auto report = collect_outputs({.items = {{"$NODE/ckpt", "out", std::nullopt}},
+                                       .run = scene.run,
+                                       .node = 3,
+                                       .is_last = true,
+                                       .torn_after = {}},
+                                      scene.env);
+  CHECK(report.files == 1);
+  CHECK(scene.text(scene.run / "out/node-3/a") == "a");
+}
+
+TEST_CASE("a file or folder that cannot be read does not keep the others from being collected") {
+  if (::geteuid() == 0) return;  // root can read everything
+  const NodeScene scene;
+  const auto ckpt = scene.node / "ckpt";
+  scene.write(ckpt / "a", "a");
+  scene.write(ckpt / "locked", "l");
+  scene.write(ckpt / "closed/b", "b");
+  scene.write(ckpt / "z", "z");
+  REQUIRE(::chmod((ckpt / "locked").c_str(), 0) == 0);
+  REQUIRE(::chmod((ckpt / "closed").c_str(), 0) == 0);
+  const auto report = scene.collect(true);
+  REQUIRE(::chmod((ckpt / "closed").c_str(), 0700) == 0);
+  CHECK(report.files == 2);
+  CHECK(scene.text(scene.run / "out/z") == "z");
+  REQUIRE(report.problems.size() == 2);
+  CHECK(has(report.problems[0], "locked"));
+  CHECK(has(report.problems[1], "closed"));
+}
+
+TEST_CASE("a copy stops at its time limit and reports it") {
+  const NodeScene scene;
+  scene.write(scene.node / "ckpt/a", "a");
+  const auto report = scene.collect(true, {}, std::chrono::seconds(0));
+  CHECK(report.files == 0);
+  REQUIRE(report.problems.size() == 1);
+  CHECK(has(report.problems[0], "stopped after its limit of 0 s"));
+}
+
+TEST_CASE("a link in the place of the outputs' folder is not followed") {
+  const NodeScene scene;
+  fs::create_symlink("/etc", scene.node / "ckpt");
+  const auto report = scene.collect(true);
+  REQUIRE(report.problems.size() == 1);
+  CHECK(has(report.problems[0], "is a symbolic link"));
+  CHECK(report.files == 0);
+}
+
+TEST_CASE("a broadcast file is used if it is a copy of the source, and is removed in any case") {
+  const NodeScene scene;
+  scene.write(scene.shared / "weights", "wwww");
+  scene.age(scene.shared / "weights", std::chrono::seconds(60));
+  const auto sent = scene.node / ".dlrun-sbcast-feed";
+  const auto stage = [&] {
+    return stage_data(
+        {{{(scene.shared / "weights").string(), "$NODE/data", false, false, sent.string()}}, 1},
+        scene.env);
+  };
+  scene.write(sent, "sent");
+  SUBCASE("the same size and time") {
+    fs::last_write_time(sent, fs::last_write_time(scene.shared / "weights"));
+    CHECK(stage().error.empty());
+    CHECK(scene.text(scene.node / "data") == "sent");
+    CHECK(fs::last_write_time(scene.node / "data") ==
+          fs::last_write_time(scene.shared / "weights"));
+  }
+  SUBCASE("another time") {
+    CHECK(stage().error.empty());
+    CHECK(scene.text(scene.node / "data") == "wwww");
+  }
+  CHECK_FALSE(fs::exists(sent));
+}
+
+TEST_CASE("small files and few nodes need no broadcast") {
+  NodeScene scene;
+  scene.write(scene.shared / "small", "s");
+  const fs::path large = scene.shared / "large";
+  scene.write(large, "");
+  fs::resize_file(large, static_cast<std::uintmax_t>(kBroadcastFromBytes));
+  scene.write(scene.node / "bin/sbcast", "#!/bin/sh\n");
+  REQUIRE(::chmod((scene.node / "bin/sbcast").c_str(), 0755) == 0);
+  scene.env.set("PATH", (scene.node / "bin").string());
+  const std::vector<StageItem> items{{(scene.shared / "small").string(), "$NODE/small"},
+                                     {large.string(), "$NODE/large"}};
+  const auto planned = planned_broadcasts(items, scene.env, kBroadcastFromNodes);
+  REQUIRE(planned.size() == 1);
+  CHECK(planned[0].item == 1);
+  CHECK(planned[0].to.parent_path() == fs::canonical(scene.node));
+  CHECK(planned_broadcasts(items, scene.env, kBroadcastFromNodes - 1).empty());
+  scene.env.set("DLRUN_SBCAST_NODES", "2");
+  CHECK(planned_broadcasts(items, scene.env, 2).size() == 1);
+  scene.env.set("DLRUN_SBCAST_NODES", "0");
+  CHECK(planned_broadcasts(items, scene.env, 1000).empty());
+  auto contained = items;
+  contained[1].in_container = true;
+  scene.env.unset("DLRUN_SBCAST_NODES");
+  CHECK(planned_broadcasts(contained, scene.env, kBroadcastFromNodes).empty());
+  const auto sent = broadcast_files(planned, items.size(), scene.env);
+  CHECK(sent.copies == std::vector<std::string>{"", planned[0].to.string()});
+  scene.write(scene.node / "bin/sbcast", "#!/bin/sh\necho 'sbcast: error: no' >&2; exit 1\n");
+  const auto failed = broadcast_files(planned, items.size(), scene.env);
+  CHECK(failed.copies == sent.copies);  // the agents remove a partial copy
+  REQUIRE(failed.problems.size() == 1);
+  CHECK(has(failed.problems[0], "sbcast: error: no"));
+}
+
+}  // namespace
+}  // namespace dlrun::agent

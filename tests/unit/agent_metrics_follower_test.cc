@@ -1,0 +1,244 @@
+// Tests how lead reads metrics.jsonl, which any program of the user may write.
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "runtime/agent/metrics_follower.h"
+#include "tests/contains.h"
+#include "tests/temporary_directory.h"
+#include "tests/time_limit.h"
+
+namespace dlrun::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string metrics_text(int step, int attempt = 1) {
+  return fmt::format(
+      R"({{"time":"2026-11-21T12:30:00.250Z","attempt":{},"epoch":1,"step":{},"loss":0.5}})",
+      attempt, step);
+}
+
+/// A run with a file of metrics, and what its reader has returned.
+struct MetricsRun {
+  TemporaryDirectory run;
+  std::filesystem::path file = run / "metrics.jsonl";
+  std::vector<std::int64_t> steps;
+  std::size_t parts = 0;
+
+  void append(const std::string& text) const { std::ofstream(file, std::ios::app) << text; }
+  /// Reads to the end of the file. Returns the failure; empty: there is none.
+  std::string read(MetricsReader& reader) {
+    for (;;) {
+      const auto part = reader.read_part();
+      if (!part) return part.error().message;
+      ++parts;
+      for (const MetricsLine& line : part->lines) steps.push_back(line.step);
+      if (!part->has_more) return {};
+    }
+  }
+};
+
+using Steps = std::vector<std::int64_t>;
+
+}  // namespace
+
+TEST_CASE("a line of metrics has its own time and step, and the numbers of training") {
+  const auto line = metrics_line_of(
+      R"({"time":"2026-11-21T12:30:00.250Z","attempt":2,"epoch":3,"step":30,"loss":0.5,)"
+      R"("lr":null,"precision":"bf16","test_classes":[{"f1":1}]})",
+      2);
+  REQUIRE(line.has_value());
+  CHECK(line->wall_s == 1795264200.25);
+  CHECK(line->step == 30);
+  REQUIRE(line->scalars.size() == 2);
+  CHECK(line->scalars[0].tag == "epoch");
+  CHECK(line->scalars[0].value == 3);
+  CHECK(line->scalars[1].tag == "loss");
+  CHECK(line->scalars[1].value == 0.5);
+}
+
+TEST_CASE("a line of another attempt, or without time, step or values, is skipped") {
+  CHECK(metrics_line_of(metrics_text(7, 2), 2).has_value());
+  CHECK_FALSE(metrics_line_of(metrics_text(7, 2), 1).has_value());
+  for (const char* text : {"", "{}", "[]", "{\"time\":", R"({"attempt":2,"step":1,"loss":1})",
+                           R"({"time":"2026-11-21T12:30:00Z","step":1,"loss":1})",
+                           R"({"time":"2026-11-21T12:30:00Z","attempt":"2","step":1,"loss":1})",
+                           R"({"time":"2026-11-21T12:30:00Z","attempt":2,"loss":1})",
+                           R"({"time":"2026-11-21T12:30:00Z","attempt":2,"step":-1,"loss":1})",
+                           R"({"time":"2026-11-21T12:30:00Z","attempt":2,"step":1})",
+                           R"({"time":"yesterday","attempt":2,"step":1,"loss":1})"}) {
+    CAPTURE(text);
+    CHECK_FALSE(metrics_line_of(text, 2).has_value());
+  }
+  CHECK_FALSE(metrics_line_of(std::string(100'000, '['), 2).has_value());
+}
+
+TEST_CASE_FIXTURE(MetricsRun,
+                  "each whole line of the attempt is read once, a torn one when it ends") {
+  append(metrics_text(1, 0) + "\n" + metrics_text(2, 0).substr(0, 20));
+  MetricsReader reader(file, 1);
+  CHECK(read(reader).empty());
+  CHECK(steps.empty());
+  append("\n" + metrics_text(3) + "\n" + metrics_text(4, 0) + "\nnoise\n\n" +
+         metrics_text(5).substr(0, 30));
+  CHECK(read(reader).empty());
+  CHECK(steps == Steps{3});
+  CHECK(read(reader).empty());
+  append(metrics_text(5).substr(30));
+  CHECK(read(reader).empty());
+  CHECK(steps == Steps{3});
+  append("\n" + metrics_text(6) + "\n");
+  CHECK(read(reader).empty());
+  CHECK(steps == Steps{3, 5, 6});
+}
+
+TEST_CASE_FIXTURE(MetricsRun, "lines that earlier attempts have written are not read again") {
+  append(metrics_text(1) + "\n");
+  MetricsReader reader(file, 1);
+  append(metrics_text(2) + "\n");
+  CHECK(read(reader).empty());
+  CHECK(steps == Steps{2});
+}
+
+TEST_CASE_FIXTURE(MetricsRun, "a file that does not exist yet has no lines") {
+  MetricsReader reader(file, 1);
+  CHECK(read(reader).empty());
+  append(metrics_text(1) + "\n");
+  CHECK(read(reader).empty());
+  CHECK(steps == Steps{1});
+}
+
+TEST_CASE_FIXTURE(MetricsRun, "a hole of 1 GiB is read in small parts and hides no other line") {
+  MetricsReader reader(file, 1);
+  append(metrics_text(1) + "\n");
+  std::filesystem::resize_file(file, std::uintmax_t{1} << 30U);
+  append("\n" + metrics_text(2) + "\n");
+  CHECK(read(reader).empty());
+  CHECK(steps == Steps{1, 2});
+  CHECK(parts >= 4096);  // at most 256 KiB in each part
+}
+
+TEST_CASE_FIXTURE(MetricsRun, "lines across the borders of parts are whole") {
+  MetricsReader reader(file, 1);
+  std::string text;
+  Steps expected;
+  for (int step = 0; step < 10'000; ++step) {
+    text += metrics_text(step) + "\n";
+    expected.push_back(step);
+  }
+  append(text);
+  CHECK(read(reader).empty());
+  CHECK(parts > 2);
+  CHECK(steps == expected);
+}
+
+TEST_CASE_FIXTURE(MetricsRun,
+                  "a FIFO, a link and a folder are refused, and nothing waits for them") {
+  MetricsReader reader(file, 1);
+  REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
+  CHECK(has(read(reader), "is not a regular file"));
+  std::filesystem::remove(file);
+  std::ofstream(run / "target") << metrics_text(1) << "\n";
+  std::filesystem::create_symlink(run / "target", file);
+  CHECK(has(read(reader), "is a symbolic link"));
+  std::filesystem::remove(file);
+  std::filesystem::create_directory(file);
+  CHECK(has(read(reader), "is not a regular file"));
+  std::filesystem::remove(file);
+  append(metrics_text(2) + "\n");
+  CHECK(read(reader).empty());
+  CHECK(steps == Steps{2});
+}
+
+TEST_CASE_FIXTURE(MetricsRun, "a file of another user is refused") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: only root can give a file to another user");
+    return;
+  }
+  MetricsReader reader(file, 1);
+  append(metrics_text(1) + "\n");
+  REQUIRE(::chown(file.c_str(), 65534, 65534) == 0);
+  CHECK(has(read(reader), "belongs to another user"));
+  CHECK(steps.empty());
+}
+
+TEST_CASE_FIXTURE(MetricsRun,
+                  "a file that was cut or replaced is an error, and no line comes twice") {
+  MetricsReader reader(file, 1);
+  append(metrics_text(1) + "\n");
+  CHECK(read(reader).empty());
+  const auto old = run / "old";
+  std::filesystem::rename(file, old);
+  append(metrics_text(1) + "\n");
+  CHECK(has(read(reader), "has cut or replaced it"));
+  std::filesystem::remove(file);
+  CHECK_FALSE(read(reader).empty());
+  std::filesystem::rename(old, file);
+  CHECK(read(reader).empty());
+  std::filesystem::resize_file(file, 3);
+  CHECK(has(read(reader), "has cut or replaced it"));
+  CHECK(steps == Steps{1});
+}
+
+TEST_CASE_FIXTURE(MetricsRun,
+                  "the follower returns lines while the program runs, and all at the end") {
+  MetricsFollower follower(file, 1);
+  append(metrics_text(1) + "\n");
+  const auto take = [&] {
+    for (const MetricsLine& line : follower.take(64)) steps.push_back(line.step);
+  };
+  const auto until = MetricsFollower::Clock::now() + wall_limit(20s);
+  while (steps.empty() && MetricsFollower::Clock::now() < until) {
+    std::this_thread::sleep_for(10ms);
+    take();
+  }
+  CHECK(steps == Steps{1});
+  Steps expected{1};
+  std::string text;
+  for (int step = 2; step <= 5000; ++step) {
+    text += metrics_text(step) + "\n";
+    expected.push_back(step);
+  }
+  append(text + metrics_text(9999));
+  follower.finish();
+  while (follower.wait(until)) take();
+  CHECK(follower.is_complete());
+  CHECK_FALSE(follower.failure().has_value());
+  CHECK(steps == expected);
+}
+
+TEST_CASE_FIXTURE(MetricsRun,
+                  "the wait for the rest of a file ends in time, even if lines are left") {
+  MetricsFollower follower(file, 1);
+  append(metrics_text(1) + "\n");
+  std::filesystem::resize_file(file, std::uintmax_t{1} << 36U);
+  follower.finish();
+  const auto begin = MetricsFollower::Clock::now();
+  while (follower.wait(begin + 100ms)) std::ignore = follower.take(64);
+  CHECK(MetricsFollower::Clock::now() - begin < wall_limit(10s));
+  CHECK_FALSE(follower.is_complete());
+}
+
+TEST_CASE_FIXTURE(MetricsRun, "a file that cannot be read at the end is a failure") {
+  std::filesystem::create_symlink(run / "target", file);
+  MetricsFollower follower(file, 1);
+  follower.finish();
+  CHECK_FALSE(follower.wait(MetricsFollower::Clock::now() + wall_limit(20s)));
+  CHECK_FALSE(follower.is_complete());
+  REQUIRE(follower.failure().has_value());
+  CHECK(has(follower.failure()->message, "is a symbolic link"));
+}
+
+}  // namespace dlrun::agent

@@ -1,0 +1,293 @@
+// Tests which runs `rm` and `prune` choose, and other work on many runs at once.
+
+#include "launcher/cleanup/cleanup.h"
+
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <ctime>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "common/json_lines.h"
+#include "common/mlflow.h"
+#include "common/text.h"
+#include "launcher/cleanup/disk_usage.h"
+#include "launcher/runs/journal.h"
+#include "launcher/runs/run_directory.h"
+#include "launcher/runs/sweep_record.h"
+#include "launcher/runs/tracked_record.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct CleanupFixture {
+  TemporaryDirectory folder;
+  fs::path runs = folder.path() / "runs";
+  Env env;
+
+  CleanupFixture() {
+    env.set("HOME", folder.path().string());
+    env.set("PATH", (folder.path() / "bin").string() + ":/usr/bin:/bin");
+    env.set("XDG_RUNTIME_DIR", folder.path().string());
+    // A Slurm that knows no job.
+    for (const char* command : {"squeue", "sacct", "scontrol"}) {
+      put(folder.path() / "bin" / command, "#!/bin/sh\nexit 0\n");
+      fs::permissions(folder.path() / "bin" / command, fs::perms::owner_all);
+    }
+  }
+  static void put(const fs::path& path, std::string_view text) {
+    fs::create_directories(path.parent_path());
+    REQUIRE(write_file_atomic(path, text).has_value());
+  }
+  [[nodiscard]] RunIndex index() const { return RunIndex::of_user(env).value(); }
+  static std::string days_ago(int days) {
+    return utc_timestamp(std::chrono::system_clock::now() - std::chrono::hours(24 * days));
+  }
+  IndexEntry make_run(const std::string& id, int created_days_ago) {
+    const IndexEntry run{id, name_of_id(id), runs / id, days_ago(created_days_ago)};
+    fs::create_directories(run.path);
+    REQUIRE(index().add(run).has_value());
+    return run;
+  }
+  static void submit(const fs::path& run, Submission::State state, const char* job) {
+    Submission submission;
+    submission.token = std::string(32, 'a');
+    submission.state = state;
+    submission.job.id = job;
+    REQUIRE(write_submission(run, submission).has_value());
+  }
+  static void end(const fs::path& run, int days) {
+    put(run / "events.jsonl", to_checked_line({{"t", days_ago(days)},
+                                               {"event", "ended"},
+                                               {"attempt", 0},
+                                               {"state", "completed"},
+                                               {"code", 0},
+                                               {"message", ""}}));
+  }
+  IndexEntry make_ended(const std::string& id, int created, int ended) {
+    const auto run = make_run(id, created);
+    submit(run.path, Submission::State::kSubmitted, "42");
+    end(run.path, ended);
+    return run;
+  }
+  /// Creates a sweep with two points that have ended.
+  IndexEntry make_sweep(const std::string& id) {
+    const auto sweep = make_run(id, 50);
+    SweepRecord record;
+    record.keys = {"train.lr"};
+    record.arrays = 1;
+    for (std::size_t i = 0; i < 2; ++i) record.points.push_back({0, i, {std::to_string(i)}});
+    put(sweep.path / "sweep.json", sweep_json(record));
+    for (const auto& point : record.points) {
+      const auto path = point_path(sweep.path, point);
+      put(path / "submission.json", journal_of_task(point.place));
+      end(path, 40);
+    }
+    submit(array_path(sweep.path, 0), Submission::State::kSubmitted, "43");
+    return sweep;
+  }
+  CleanupPlan plan(const std::vector<IndexEntry>& of) const {
+    RunInspector inspector(env);
+    auto made = plan_removal(env, inspector, of);
+    REQUIRE(made.has_value());
+    return std::move(*made);
+  }
+  /// Returns why the only run of a plan stays.
+  std::string why_kept(const IndexEntry& run) const {
+    const auto made = plan({run});
+    CHECK(made.runs.empty());
+    REQUIRE(made.kept.size() == 1);
+    return made.kept[0].why.message;
+  }
+  std::vector<std::string> pruned(PruneRequest request) const {
+    RunInspector inspector(env);
+    const auto made = plan_pruning(env, inspector, request);
+    REQUIRE(made.has_value());
+    std::vector<std::string> ids;
+    for (const DoomedRun& doomed : made->runs) ids.push_back(doomed.run.id);
+    return ids;
+  }
+  Result<TreeDeletion> remove(const DoomedRun& doomed) const {
+    RunInspector inspector(env);
+    return delete_planned(env, inspector, doomed, RunParts::kAll);
+  }
+};
+
+bool has_part(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE_FIXTURE(CleanupFixture, "a run whose state is unknown or cannot be asked stays") {
+  const auto run = make_run("a-20261121-120000-00aa", 50);
+  submit(run.path, Submission::State::kSubmitted, "42");
+  CHECK(has_part(why_kept(run), "its state is unknown"));
+  fs::remove_all(folder.path() / "bin");
+  env.set("PATH", "/nowhere");
+  CHECK(has_part(why_kept(run), "its state is not known now"));
+  end(run.path, 40);  // the record has the end, so Slurm is not needed
+  CHECK(plan({run}).runs.size() == 1);
+}
+
+TEST_CASE_FIXTURE(CleanupFixture, "a run that is being submitted, or may be, stays") {
+  const auto run = make_run("a-20261121-120000-00aa", 50);
+  submit(run.path, Submission::State::kIntent, "");
+  {
+    const auto lock = SubmissionLock::hold(run.path);
+    CHECK(has_part(why_kept(run), "is pending"));
+  }
+  CHECK(has_part(why_kept(run), "try again in an hour"));
+  const timeval old[2] = {{::time(nullptr) - 7200, 0}, {::time(nullptr) - 7200, 0}};
+  REQUIRE(::utimes((run.path / "submission.json").c_str(), old) == 0);
+  CHECK(plan({run}).runs.size() == 1);
+}
+
+TEST_CASE_FIXTURE(CleanupFixture, "a run that starts after the plan stays") {
+  const auto run = make_run("a-20261121-120000-00aa", 50);
+  submit(run.path, Submission::State::kRefused, "");
+  const auto made = plan({run});
+  REQUIRE(made.runs.size() == 1);
+  submit(run.path, Submission::State::kSubmitted, "42");
+  CHECK_FALSE(remove(made.runs[0]).has_value());
+  CHECK(fs::exists(run.path));
+  submit(run.path, Submission::State::kRefused, "");
+  CHECK(remove(made.runs[0]).has_value());
+  CHECK_FALSE(fs::exists(run.path));
+}
+
+TEST_CASE_FIXTURE(CleanupFixture, "a sweep is deleted as a whole, and only if all points ended") {
+  const auto sweep = make_sweep("lr-20261121-120000-00aa");
+  const auto point = point_entry(sweep, 1);
+  REQUIRE(point.has_value());
+  CHECK(has_part(why_kept(*point), "a sweep is deleted as a whole: `dlrun rm lr-2026"));
+  fs::remove(point->path / "events.jsonl");
+  CHECK(has_part(why_kept(sweep), "lr-20261121-120000-00aa/1: its state is unknown"));
+  end(point->path, 40);
+  const auto made = plan({sweep});
+  REQUIRE(made.runs.size() == 1);
+  CHECK(remove(made.runs[0]).has_value());
+  CHECK_FALSE(fs::exists(sweep.path));
+}
+
+TEST_CASE_FIXTURE(CleanupFixture,
+                  "a repeated run whose result counts for a point stays as long as the sweep") {
+  const auto sweep = make_sweep("lr-20261121-120000-00aa");
+  const auto again = make_ended("lr-1-20261121-130000-00bb", 45, 40);
+  put(again.path / "provenance.json", R"({"repeats":"lr-20261121-120000-00aa/1"})");
+  CHECK(plan({again}).runs.size() == 1);  // the sweep does not refer to it
+  REQUIRE(write_successor(sweep.path / "array-0" / "1", again.path).has_value());
+  CHECK(has_part(why_kept(again), "its result counts for the point lr-20261121-120000-00aa/1"));
+  const auto both = plan({again, sweep});
+  REQUIRE(both.runs.size() == 2);
+  CHECK(both.runs[0].run.id == sweep.id);
+  // The sweep must really be gone before the repetition is deleted.
+  CHECK_FALSE(remove(both.runs[1]).has_value());
+  // If the sweep stays, the repetition does.
+  fs::rename(sweep.path / "array-0/0/events.jsonl", folder.path() / "aside");
+  const auto none = plan({again, sweep});
+  CHECK(none.runs.empty());
+  REQUIRE(none.kept.size() == 2);
+  CHECK(has_part(none.kept[1].why.message, "its result counts for the point"));
+  fs::rename(folder.path() / "aside", sweep.path / "array-0/0/events.jsonl");
+  CHECK(remove(both.runs[0]).has_value());
+  CHECK(remove(both.runs[1]).has_value());
+}
+
+TEST_CASE_FIXTURE(CleanupFixture, "a run with another run inside its directory stays") {
+  const auto outer = make_ended("a-20261121-120000-00aa", 50, 40);
+  const IndexEntry inner{"b-20261121-120000-00bb", "b",
+                         outer.path / "code" / "runs" / "b-20261121-120000-00bb", days_ago(45)};
+  put(inner.path / "submission.json", R"({"state":"refused"})");
+  REQUIRE(index().add(inner).has_value());
+  CHECK(has_part(why_kept(outer), "the run b-20261121-120000-00bb is inside its directory"));
+  fs::remove_all(inner.path);
+  CHECK(plan({outer}).runs.size() == 1);
+}
+
+TEST_CASE_FIXTURE(CleanupFixture, "prune chooses runs by the time of their end, oldest first") {
+  make_ended("new-20261121-120000-00aa", 10, 9);
+  make_ended("long-20261121-120000-00aa", 60, 2);
+  make_ended("old-20261121-120000-00aa", 50, 40);
+  make_ended("older-20261121-120000-00aa", 90, 80);
+  const auto lost = make_run("lost-20261121-120000-00aa", 70);
+  submit(lost.path, Submission::State::kSubmitted, "7");
+  const auto gone = make_ended("gone-20261121-120000-00aa", 50, 40);
+  fs::remove_all(gone.path);
+  PruneRequest request;
+  request.older_than = std::chrono::hours(24 * 30);
+  const std::vector<std::string> expected{"older-20261121-120000-00aa", "old-20261121-120000-00aa"};
+  CHECK(pruned(request) == expected);
+  request.folder = folder.path() / "other";
+  CHECK(pruned(request).empty());
+  request.folder = runs / ".";
+  CHECK(pruned(request) == expected);
+  request.parts = RunParts::kOutputs;
+  CHECK(pruned(request).empty());  // these runs have no output
+  put(runs / "old-20261121-120000-00aa" / "slurm-42.out", "x");
+  CHECK(pruned(request) == std::vector<std::string>{"old-20261121-120000-00aa"});
+}
+
+TEST_CASE_FIXTURE(CleanupFixture,
+                  "a point that has not ended keeps no other record from its server") {
+  const auto sweep = make_sweep("lr-20261121-120000-00aa");
+  for (const char* point : {"0", "1"}) {
+    REQUIRE(MlflowRecord(sweep.path / "array-0" / point)
+                .create({.url = "http://127.0.0.1:1", .experiment = "e", .run = "r"})
+                .has_value());
+  }
+  fs::remove(sweep.path / "array-0" / "0" / "events.jsonl");
+  const auto tracked = sync_records(env, sweep);
+  REQUIRE(tracked.has_value());
+  REQUIRE(tracked->size() == 2);
+  CHECK(has_part(tracked->at(0).report.problem, "has not ended"));
+  CHECK_FALSE(tracked->at(0).report.is_complete);
+  // No server listens at this address.
+  CHECK_FALSE(tracked->at(1).report.problem.empty());
+  CHECK_FALSE(has_part(tracked->at(1).report.problem, "has not ended"));
+}
+
+TEST_CASE_FIXTURE(CleanupFixture, "prune of a folder that cannot be looked up chooses no run") {
+  make_ended("old-20261121-120000-00aa", 50, 40);
+  fs::create_symlink("loop", folder.path() / "loop");
+  PruneRequest request;
+  request.older_than = std::chrono::hours(24 * 30);
+  request.folder = folder.path() / "loop";
+  RunInspector inspector(env);
+  const auto made = plan_pruning(env, inspector, request);
+  REQUIRE_FALSE(made.has_value());
+  CHECK(has_part(made.error().message, "loop"));
+}
+
+TEST_CASE_FIXTURE(CleanupFixture, "an entry without a directory can be removed from the list") {
+  const auto run = make_ended("a-20261121-120000-00aa", 50, 40);
+  fs::remove_all(run.path);
+  const auto made = plan({run, run});
+  REQUIRE(made.runs.size() == 1);
+  CHECK(made.runs[0].is_gone);
+  CHECK(remove(made.runs[0]).has_value());
+  CHECK(index().list()->entries.empty());
+}
+
+TEST_CASE_FIXTURE(CleanupFixture, "runs are measured with their checkpoints, the largest first") {
+  const auto small = make_ended("small-20261121-120000-00aa", 50, 40);
+  const auto large = make_ended("large-20261121-120000-00aa", 50, 40);
+  put(large.path / "ckpt" / "model.bin", std::string(1'000'000, 'x'));
+  put(large.path / "data", std::string(1'000'000, 'x'));
+  const auto measured = measure_runs(all_own_runs(env).value());
+  REQUIRE(measured.size() == 2);
+  CHECK(measured[0].run.id == large.id);
+  CHECK(measured[0].size.bytes >= 2'000'000);
+  CHECK(measured[0].size.checkpoint_bytes >= 1'000'000);
+  CHECK(measured[0].size.checkpoint_bytes < 2'000'000);
+  CHECK(usage_json(measured[0])["files"] == 4);
+  CHECK(measured[1].run.id == small.id);
+}
+
+}  // namespace dlrun

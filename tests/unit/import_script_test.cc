@@ -1,0 +1,223 @@
+// Tests the specs that are made from job scripts. tests/golden/import_test.cc compares whole specs.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "launcher/import/script_import.h"
+#include "launcher/spec/load.h"
+#include "tests/contains.h"
+
+namespace dlrun {
+namespace {
+
+constexpr const char* kHead = "#!/bin/bash\n#SBATCH --time=10\n";
+
+ScriptImport request_of(const std::string& script) {
+  ScriptImport import;
+  import.name = "job.sh";
+  import.script = script;
+  import.load.file = "exp.yaml";
+  import.load.current_dir = "/exp";
+  import.load.env.set("HOME", "/home/u");
+  return import;
+}
+
+/// Returns the spec and the remarks as one text; the message if the import fails.
+std::string made_from(const std::string& script) {
+  const auto made = import_script(request_of(script));
+  if (!made) return made.error().message + format_diagnostics(made.error().diagnostics.all());
+  return made->spec + "\n" + format_diagnostics(made->remarks);
+}
+
+JobSpec spec_from(const std::string& script) {
+  const auto made = import_script(request_of(script));
+  if (!made) FAIL(made.error().message << format_diagnostics(made.error().diagnostics.all()));
+  LoadRequest request = request_of(script).load;
+  request.text = made->spec;
+  auto loaded = load_spec(request);
+  if (!loaded) FAIL(format_diagnostics(loaded.error()) << made->spec);
+  return std::move(loaded->spec);
+}
+
+TEST_CASE("each form of an sbatch option sets its key, and the last one counts") {
+  const JobSpec spec = spec_from(
+      "#!/bin/bash\n"
+      "#SBATCH -J first -N2 -n 8\n"
+      "#SBATCH --job-name second --cpus-per-task=4 --mem 64G -t 1-00\n"
+      "#SBATCH --exclusive --gres=gpu:a100:4 --part=gpu  # a comment\n"
+      "#SBATCH -HA proj --mail-type=END,FAIL --nice --chdir=/w\n"
+      "srun ./x\n");
+  CHECK(spec.name == "second");
+  CHECK(spec.resources.nodes->min == 2);
+  CHECK(spec.resources.ntasks == 8);
+  CHECK(spec.resources.cpus_per_task == 4);
+  CHECK(spec.resources.mem == "64G");
+  CHECK(spec.resources.time == "1-00:00:00");
+  CHECK(spec.resources.exclusive == "true");
+  CHECK(spec.resources.gres == "gpu:a100:4");
+  CHECK(spec.resources.partition == "gpu");
+  CHECK(spec.resources.account == "proj");
+  REQUIRE(spec.slurm.size() == 3);
+  CHECK(spec.slurm[0].name == "mail-type");
+  CHECK(spec.slurm[0].value == "END,FAIL");
+  CHECK(spec.slurm[1].name == "nice");
+  CHECK_FALSE(spec.slurm[1].value.has_value());
+  CHECK(spec.slurm[2].value == "/w");
+}
+
+TEST_CASE("an option that a spec refuses is a remark with the reason, and not in the spec") {
+  const std::string text = made_from(std::string(kHead) +
+                                     "#SBATCH --array=1-9\n#SBATCH --requeue\n#SBATCH --mem=lots\n"
+                                     "#SBATCH --export=NONE,HF_TOKEN=abc\nsrun ./x\n"
+                                     "#SBATCH --nodes=2\n");
+  CHECK(has(text, "job.sh:3:1: warning: #SBATCH --array=1-9: slurm: 'array' cannot be given: use"));
+  CHECK(has(text, "job.sh:4:1: warning: #SBATCH --requeue: "));
+  CHECK(has(text, "job.sh:5:1: warning: #SBATCH --mem=lots: resources.mem: "));
+  CHECK(has(text, "HF_TOKEN=..."));
+  CHECK(has(text, "job.sh:8:1: warning: #SBATCH --nodes=2: sbatch ignores it, because it follows"));
+  CHECK_FALSE(has(text, "abc"));
+  CHECK_FALSE(has(text, "\n  nodes:"));
+  CHECK_FALSE(has(text, "\n  array:"));
+}
+
+TEST_CASE("a script without a number of ranks keeps sbatch's default of one on each node") {
+  CHECK(
+      spec_from(std::string(kHead) + "#SBATCH --gres=gpu:4\nsrun ./x\n").resources.tasks_per_node ==
+      1);
+  CHECK_FALSE(spec_from(std::string(kHead) + "#SBATCH -n 4\nsrun ./x\n")
+                  .resources.tasks_per_node.has_value());
+}
+
+TEST_CASE("modules, conda, venv and variables become keys of environment") {
+  const JobSpec spec = spec_from(std::string(kHead) +
+                                 "#SBATCH -c 6\nmodule purge\nmodule use /m\nmodule load A/1 B\n"
+                                 "ml C\nsource ~/e/bin/activate\nexport X='a b' Y=\"$HOME/d\"\n"
+                                 "Z=5\nexport Z\nexport N=$SLURM_CPUS_PER_TASK\nexport K=$UNKNOWN\n"
+                                 "srun ./x\n");
+  const Environment& e = spec.environment;
+  CHECK(e.modules_purge == true);
+  CHECK(e.modules_use == std::vector<std::string>{"/m"});
+  CHECK(e.modules_load == std::vector<std::string>{"A/1", "B", "C"});
+  CHECK(e.venv == "/home/u/e");
+  CHECK(e.vars == NamedValues{{"X", "a b"}, {"Y", "/home/u/d"}, {"Z", "5"}, {"N", "6"}});
+  const JobSpec conda = spec_from(std::string(kHead) +
+                                  "eval \"$(conda shell.bash hook)\"\nconda activate my-env\n"
+                                  "srun ./x\n");
+  CHECK(conda.environment.conda_name == "my-env");
+}
+
+TEST_CASE("the value of a secret is in no text that is made") {
+  const std::string text =
+      made_from(std::string(kHead) +
+                "export WANDB_API_KEY=s3cret\nHF_TOKEN='s3cret' python prep.py\n"
+                "if true; then export HF_TOKEN=\"s3cret\"; fi\nsrun ./x\n");
+  CHECK(has(text, "secrets: [WANDB_API_KEY]"));
+  CHECK_FALSE(has(text, "s3cret"));
+  // A program that gets the secret as an argument takes it from the job's variable.
+  const std::string used =
+      std::string(kHead) + "HF_TOKEN=s3cret\nexport HF_TOKEN\nsrun ./x --token $HF_TOKEN\n";
+  CHECK_FALSE(has(made_from(used), "s3cret"));
+  CHECK(spec_from(used).launch.command ==
+        std::vector<std::string>{"bash", "-c", "exec ./x --token ${HF_TOKEN}"});
+  CHECK(has(made_from(used), "secrets: [HF_TOKEN]"));
+}
+
+TEST_CASE("the options of srun and of pyxis become keys of launch and container") {
+  const JobSpec spec = spec_from(
+      std::string(kHead) +
+      "#SBATCH --ntasks=4\nsrun -n 4 -lu --mpi=pmix --cpu-bind cores -K --export=ALL "
+      "--container-image=./a.sqsh --container-mounts=$PWD/d:/d:ro,/s --container-writable "
+      "--no-container-remap-root python t.py --n 4\n");
+  CHECK(spec.launch.preset == "plain");
+  CHECK(spec.launch.command == std::vector<std::string>{"python", "t.py", "--n", "4"});
+  CHECK(spec.launch.mpi == "pmix");
+  CHECK(spec.launch.cpu_bind == "cores");
+  REQUIRE(spec.launch.srun.size() == 2);
+  CHECK(spec.container.runtime == "pyxis");
+  CHECK(spec.container.image == "/exp/a.sqsh");
+  REQUIRE(spec.container.mounts.size() == 2);
+  CHECK(spec.container.mounts[0].source == "/exp/d");
+  CHECK(spec.container.writable == true);
+  CHECK(spec.container.remap_root == false);
+}
+
+TEST_CASE("torchrun, mpirun and horovodrun become presets, and their counts become resources") {
+  const JobSpec torchrun = spec_from(std::string(kHead) +
+                                     "python -m torch.distributed.run --standalone "
+                                     "--nproc-per-node=4 -m pkg.train --lr 1\n");
+  CHECK(torchrun.launch.preset == "torchrun");
+  CHECK(torchrun.launch.nproc_per_node == 4);
+  CHECK(torchrun.launch.command ==
+        std::vector<std::string>{"python", "-u", "-m", "pkg.train", "--lr", "1"});
+  const JobSpec mpi = spec_from(std::string(kHead) + "mpirun --np 8 -x A --mca b c ./x y\n");
+  CHECK(mpi.launch.preset == "mpi");
+  CHECK(mpi.resources.ntasks == 8);
+  CHECK(mpi.launch.command == std::vector<std::string>{"./x", "y"});
+  CHECK(spec_from(std::string(kHead) + "horovodrun -np 2 -H localhost:2 python t.py\n")
+            .launch.preset == "horovod");
+  CHECK(spec_from(std::string(kHead) + "export MASTER_ADDR=$(hostname)\nsrun python t.py\n")
+            .launch.preset == "torch");
+}
+
+TEST_CASE("variables of the script are replaced, and those of the job stay for the ranks' shell") {
+  CHECK(spec_from(std::string(kHead) + "E=3\nA=\"--lr 0.1\"\nsrun python t.py --epochs $E $A\n")
+            .launch.command ==
+        std::vector<std::string>{"python", "t.py", "--epochs", "3", "--lr", "0.1"});
+  CHECK(spec_from(std::string(kHead) + "srun python t.py --d \"$SCRATCH/a b\" 'c $d'\n")
+            .launch.command ==
+        std::vector<std::string>{"bash", "-c", "exec python t.py --d \"${SCRATCH}\"'/a b' 'c $d'"});
+  // The shell of the ranks must not read the signs of a value again.
+  CHECK(spec_from(std::string(kHead) + "A=\"-n a;b  'c\"\nsrun ./x $A $SCRATCH\n").launch.command ==
+        std::vector<std::string>{"bash", "-c", "exec ./x -n 'a;b' ''\\''c' ${SCRATCH}"});
+}
+
+TEST_CASE("a program whose start is not certain is refused with its line and a remedy") {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"for s in 1 2; do srun ./x $s; done\n", "job.sh:3: the program is started in a condition"},
+      {"srun ./a\nsrun ./b\n", "the lines 3, 4 start programs"},
+      {"echo hello\n", "no line starts a program"},
+      {"srun ./x && echo done\n", "job.sh:3: it is joined with other commands"},
+      {"srun ./x < input\n", "its standard input"},
+      {"srun ./x | grep loss\n", "another program reads its output"},
+      {"srun --brand-new 3 ./x\n", "does not know srun's option --brand-new"},
+      {"srun ./x $SLURM_PROCID\n", "only the job knows what its shell makes of $SLURM_PROCID"},
+      {"D=$(mktemp -d)\nsrun ./x $D\n", "only the job knows what its shell makes of $D"},
+      {"if true; then D=/a; fi\nsrun ./x $D\n", "only the job knows"},
+  };
+  for (const auto& [script, reason] : cases) {
+    INFO(script);
+    const std::string text = made_from(kHead + script);
+    CHECK(has(text, reason));
+    CHECK(has(text, "give the program of the job after --: dlrun init --from job.sh -- "));
+    ScriptImport import = request_of(kHead + script);
+    import.command = {"python", "t.py"};
+    CHECK(import_script(import).has_value());
+  }
+}
+
+TEST_CASE("a text that sbatch or a spec cannot take is refused") {
+  CHECK(has(made_from("name: exp\n"), "is not a job script"));
+  CHECK(has(made_from(std::string(kHead) + "srun ./x\r\n"), "job.sh:3: has the control character"));
+  CHECK(has(made_from("#!/bin/bash\n#SBATCH -N1\n#SBATCH hetjob\nsrun ./x\n"), "heterogeneous"));
+  CHECK(has(made_from(std::string(kHead) + "exec \"$dlrun_agent\" lead --runs /r\n"),
+            "dlrun has made this script from a spec"));
+}
+
+TEST_CASE("each line without a key is named in the spec and in a remark, and a block only once") {
+  const std::string text = made_from(std::string(kHead) +
+                                     "cd /data\nif [ -d a ]; then\n  cp b c\nfi\nmkdir out\n"
+                                     "srun ./x\nrm -r d\n");
+  CHECK(has(text, "#   3: cd /data\n"));
+  CHECK(has(text, "#   4 to 6: if [ -d a ]\n"));
+  CHECK(has(text, "#   7: mkdir out\n"));
+  CHECK(has(text, "#   9: rm -r d\n"));
+  CHECK(has(text, "job.sh:3:1: warning: cd /data: the job starts in the spec's folder"));
+  CHECK(has(text, "job.sh:4:1: warning: if [ -d a ]: it is part of a condition"));
+  CHECK(has(text, "job.sh:9:1: warning: rm -r d: dlrun runs nothing after the ranks"));
+}
+
+}  // namespace
+}  // namespace dlrun

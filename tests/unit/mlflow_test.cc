@@ -1,0 +1,213 @@
+// Tests the conversation with an MLflow server. tests/mlflow_server.py is a real HTTP server that
+// checks each request; the requests go through the real curl.
+
+#include "common/mlflow.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <doctest/doctest.h>
+
+#include "common/bounded_json.h"
+#include "common/json_read.h"
+#include "tests/contains.h"
+#include "tests/file_server.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun {
+namespace {
+
+using TrackJson = nlohmann::ordered_json;
+
+struct TrackedRunOnServer {
+  FileServer server{"mlflow_server.py"};
+  TemporaryDirectory run;
+  MlflowRecord record{run.path()};
+  Env env = Env::of_process();
+
+  TrackedRunOnServer() {
+    for (const char* name : {"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy"})
+      env.unset(name);
+    create();
+  }
+  void create() {
+    std::string url = server.url("");
+    url.pop_back();
+    REQUIRE(record
+                .create({.url = url,
+                         .experiment = "my experiment/1 & more",
+                         .run = "mnist-1",
+                         .job = "17",
+                         .cluster = "alpha",
+                         .start_ms = 1000})
+                .has_value());
+  }
+  void write(const std::string& name, const std::string& text) {
+    std::ofstream(run / name) << text;
+  }
+  void add(int step, double loss) {
+    REQUIRE(
+        record.add_line({{"t", 1000 + step}, {"step", step}, {"m", {{"loss", loss}}}}).has_value());
+  }
+  void end(const char* status = "FINISHED") {
+    REQUIRE(record.add_line({{"t", 99'000}, {"status", status}}).has_value());
+  }
+  SyncReport sync(const std::string& token = "") {
+    return record.sync(env, token, [] { return true; });
+  }
+  TrackJson state() {
+    std::ifstream file(server.folder() / "state.json");
+    return parse_json(std::string{std::istreambuf_iterator<char>(file), {}});
+  }
+  /// Returns the only run of the server.
+  TrackJson only_run() {
+    const auto all = state()["runs"];
+    REQUIRE(all.size() == 1);
+    return all.front();
+  }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(TrackedRunOnServer,
+                  "the server gets one run with parameters, tags, values and the end") {
+  write("parameters.json", R"({"train.lr": "0.1", "launch.command": "[python, train.py]"})");
+  write("provenance.json", R"({"user": "kim", "git": {"commit": "abc123"}})");
+  add(1, 0.5);
+  add(2, 0.25);
+  const auto first = sync();
+  CHECK(first.problem == "");
+  CHECK(first.is_complete);
+  CHECK(first.values == 2);
+  add(3, 0.125);
+  end();
+  CHECK(sync().is_complete);
+  const auto made = only_run();
+  CHECK(made["name"] == "mnist-1");
+  CHECK(made["start_time"] == 1000);
+  CHECK(made["params"] == TrackJson{{"train.lr", "0.1"}, {"launch.command", "[python, train.py]"}});
+  CHECK(made["tags"]["dlrun.run"] == "mnist-1");
+  CHECK(made["tags"]["dlrun.job"] == "17");
+  CHECK(made["tags"]["mlflow.user"] == "kim");
+  CHECK(made["tags"]["mlflow.source.git.commit"] == "abc123");
+  CHECK(made["metrics"] == parse_json(R"([["loss", 0.5, 1001, 1], ["loss", 0.25, 1002, 2],
+                                          ["loss", 0.125, 1003, 3]])"));
+  CHECK(made["status"] == "FINISHED");
+  CHECK(made["end_time"] == 99'000);
+  CHECK(state()["experiments"].front() == "my experiment/1 & more");
+  // A second call sends no request.
+  const auto before = server.requests().size();
+  CHECK(sync().is_complete);
+  CHECK(server.requests().size() == before);
+}
+
+TEST_CASE_FIXTURE(TrackedRunOnServer,
+                  "a lost reply to any request makes neither a second run nor a second value") {
+  std::ofstream(server.folder() / "drop")
+      << "experiments/create\nruns/create\nruns/log-batch\nruns/log-batch\nruns/update";
+  add(1, 0.5);
+  end("FAILED");
+  int tries = 0;
+  while (!sync().is_complete && tries < 10) ++tries;
+  CHECK(tries == 5);
+  const auto made = only_run();
+  CHECK(made["metrics"].size() == 1);
+  CHECK(made["status"] == "FAILED");
+  CHECK(state()["experiments"].size() == 1);
+}
+
+TEST_CASE_FIXTURE(TrackedRunOnServer, "a record that other users can change is not sent") {
+  add(1, 0.5);
+  std::filesystem::permissions(run / "track", std::filesystem::perms::group_write,
+                               std::filesystem::perm_options::add);
+  const auto report = sync("token");
+  CHECK_FALSE(report.is_complete);
+  CHECK(has(report.problem, "only you can write"));
+  CHECK(server.requests().empty());
+}
+
+TEST_CASE_FIXTURE(TrackedRunOnServer, "a record whose state is lost finds its run on the server") {
+  add(1, 0.5);
+  REQUIRE(sync().is_complete);
+  std::filesystem::remove(run / "track/mlflow.state");
+  add(2, 0.25);
+  REQUIRE(sync().is_complete);
+  CHECK(only_run()["metrics"].size() == 2);
+}
+
+TEST_CASE_FIXTURE(TrackedRunOnServer, "values are sent in batches that the server takes") {
+  for (int step = 1; step <= 30; ++step) {
+    TrackJson values = TrackJson::object();
+    for (int i = 0; i < 64; ++i) values["m" + std::to_string(i)] = i + step;
+    REQUIRE(record.add_line({{"t", step}, {"step", step}, {"m", values}}).has_value());
+  }
+  TrackJson parameters = TrackJson::object();
+  for (int i = 0; i < 250; ++i) parameters["p" + std::to_string(i)] = std::string(1000, 'x');
+  write("parameters.json", parameters.dump());
+  const auto report = sync();
+  CHECK(report.problem == "");
+  CHECK(report.values == 30 * 64);
+  CHECK(only_run()["metrics"].size() == 30 * 64);
+  CHECK(only_run()["params"].size() == 250);
+}
+
+TEST_CASE_FIXTURE(TrackedRunOnServer,
+                  "values that a server did not get while it was down are sent later") {
+  std::ofstream(server.folder() / "down") << "";
+  add(1, 0.5);
+  const auto failed = sync();
+  CHECK_FALSE(failed.is_complete);
+  CHECK(has(failed.problem, "status 503"));
+  std::filesystem::remove(server.folder() / "down");
+  CHECK(sync().is_complete);
+  CHECK(only_run()["metrics"].size() == 1);
+}
+
+TEST_CASE_FIXTURE(TrackedRunOnServer, "the token is sent, and no message or file contains it") {
+  std::ofstream(server.folder() / "token") << "canary";
+  add(1, 0.5);
+  const auto without = sync();
+  CHECK(has(without.problem, "status 401"));
+  CHECK(sync("canary").is_complete);
+  const auto wrong = sync("canary\r\nX: y");
+  CHECK_FALSE(has(wrong.problem, "canary"));
+  for (const auto& entry : std::filesystem::directory_iterator(run / "track")) {
+    std::ifstream file(entry.path());
+    CHECK_FALSE(has(std::string{std::istreambuf_iterator<char>(file), {}}, "canary"));
+  }
+}
+
+TEST_CASE_FIXTURE(TrackedRunOnServer, "damaged lines are skipped, and half a line waits") {
+  add(1, 0.5);
+  std::ofstream(run / "track/mlflow.jsonl", std::ios::app)
+      << "{\n[1]\n{\"m\": 4}\n{\"m\": {\"loss\": \"x\"}}\n{\"t\": 7, \"step\": 2, \"m\": {\"lo";
+  CHECK(sync().is_complete);
+  CHECK(only_run()["metrics"].size() == 1);
+  std::ofstream(run / "track/mlflow.jsonl", std::ios::app) << "ss\": 2}}\n";
+  CHECK(sync().is_complete);
+  CHECK(only_run()["metrics"].size() == 2);
+}
+
+TEST_CASE_FIXTURE(TrackedRunOnServer, "a later attempt keeps the run of the first") {
+  add(1, 0.5);
+  REQUIRE(sync().is_complete);
+  REQUIRE(record.create({.url = "http://other", .experiment = "x", .run = "y"}).has_value());
+  CHECK(record.read()->run == "mnist-1");
+  add(2, 0.25);
+  CHECK(sync().is_complete);
+  CHECK(only_run()["metrics"].size() == 2);
+}
+
+TEST_CASE("a server that cannot be reached, and a record that does not exist, are problems") {
+  const TemporaryDirectory run;
+  const MlflowRecord record(run.path());
+  CHECK_FALSE(record.exists());
+  CHECK_FALSE(record.sync(Env::of_process(), "", [] { return true; }).is_complete);
+  REQUIRE(record.create({.url = "http://127.0.0.1:1", .experiment = "x", .run = "y"}).has_value());
+  CHECK(record.exists());
+  CHECK(has(record.sync(Env::of_process(), "", [] { return true; }).problem, "cannot be reached"));
+  CHECK(has(record.sync(Env::of_process(), "", [] { return false; }).problem, "no time"));
+}
+
+}  // namespace dlrun

@@ -1,0 +1,355 @@
+// Tests notices to people: their texts, the messages of webhooks, and the queue of a run.
+
+#include "common/notice.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <iterator>
+#include <thread>
+#include <tuple>
+
+#include <doctest/doctest.h>
+
+#include "common/bounded_json.h"
+#include "common/curl_process.h"
+#include "common/files.h"
+#include "common/notice_queue.h"
+#include "tests/contains.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+Notice failure() {
+  Notice notice;
+  notice.occasion = "failed";
+  notice.run = "mnist-4711";
+  notice.job = "4711";
+  notice.cluster = "alpha";
+  notice.time = "2026-11-21T12:30:00.123Z";
+  notice.attempt = 1;
+  notice.message = "rank 3 on n2 was killed by SIGKILL";
+  notice.rank = 3;
+  notice.node = "n2";
+  notice.progress = "step 120 of 5000, loss 0.5";
+  notice.last_words = {"CUDA error: out of memory"};
+  return notice;
+}
+
+nlohmann::ordered_json body_for(std::string_view url, const Notice& notice = failure()) {
+  return parse_json(webhook_body(url, notice));
+}
+
+/// A run, and a folder of programs with a stand-in for curl. The stand-in adds its input to
+/// `requests` and prints the reply in `reply`.
+struct QueueOfRun {
+  TemporaryDirectory folder;
+  fs::path run = folder / "run";
+  NoticeQueue queue{run};
+  Env env;
+
+  QueueOfRun() {
+    fs::create_directory(run);
+    fs::create_directory(folder / "bin");
+    write("bin/curl",
+          "#!/bin/sh\n/bin/cat >>\"$FOLDER/requests\"\necho x >>\"$FOLDER/calls\"\n"
+          "/bin/cat \"$FOLDER/reply\"\n");
+    fs::permissions(folder / "bin/curl", fs::perms::owner_all);
+    reply("ok\n200 10");
+    env.set("PATH", (folder / "bin").string());
+    env.set("FOLDER", folder.path().string());
+  }
+  void write(const std::string& name, std::string_view text) {
+    std::ofstream(folder / name) << text;
+  }
+  void reply(std::string_view text) { write("reply", text); }
+  std::string read(const std::string& name) const {
+    std::ifstream file(folder / name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  std::size_t calls() const { return count(read("calls"), "x"); }
+  void put() {
+    REQUIRE(queue.put(failure(), {.webhook = "https://hooks.example.org/T0/secret"}).has_value());
+  }
+  SendReport send() {
+    return queue.send(env, SendBy::kWebhooksAndCommands, [] { return true; });
+  }
+};
+
+mode_t permissions_of(const fs::path& path) {
+  struct stat info {};
+  REQUIRE(::stat(path.c_str(), &info) == 0);
+  return info.st_mode & 0777U;
+}
+
+}  // namespace
+
+TEST_CASE("a notice names run, job, cause, rank, node, last words, progress and what to do next") {
+  CHECK(failure().subject() == "mnist-4711 failed");
+  CHECK(failure().text() ==
+        "dlrun: run mnist-4711 failed (job 4711 on alpha)\n"
+        "rank 3 on n2 was killed by SIGKILL\n"
+        "Rank 3 on n2 printed last:\n"
+        "  CUDA error: out of memory\n"
+        "Progress: step 120 of 5000, loss 0.5\n"
+        "More: dlrun status mnist-4711\n");
+}
+
+TEST_CASE("a notice survives its JSON, and damaged JSON gives empty fields") {
+  const auto again = Notice::of_json(failure().to_json());
+  CHECK(again.text() == failure().text());
+  CHECK(again.to_json() == failure().to_json());
+  for (const char* text : {"[]", "4", "{\"rank\":\"x\",\"last_words\":{\"a\":1},\"run\":[]}"}) {
+    CAPTURE(text);
+    const auto damaged = Notice::of_json(parse_json(text));
+    CHECK(damaged.run.empty());
+    CHECK_FALSE(damaged.rank);
+    CHECK(damaged.last_words.empty());
+  }
+}
+
+TEST_CASE("a text of a program that controls a terminal or goes on for ever is made harmless") {
+  auto notice = failure();
+  notice.last_words = {"\x1b[2J", std::string(1000, 'x')};
+  notice.message = std::string(100'000, 'y');
+  CHECK_FALSE(has(notice.text(), "\x1b"));
+  CHECK(notice.text().size() < 2000);
+}
+
+TEST_CASE("each service gets the form of message that it takes") {
+  for (const char* url :
+       {"https://hooks.slack.com/services/T0/B0/x", "https://chat.example.org/hooks/abc",
+        "https://a.webhook.office.com/b", "https://discord.com/api/webhooks/1/x/slack"}) {
+    CAPTURE(url);
+    const auto body = body_for(url);
+    CHECK(body.size() == 1);
+    CHECK(has(body.value("text", ""), "run mnist-4711 failed"));
+  }
+  const auto discord = body_for("https://discord.com/api/webhooks/1/x");
+  CHECK(has(discord.value("content", ""), "run mnist-4711 failed"));
+  CHECK(discord["allowed_mentions"]["parse"].empty());
+  const auto other = body_for("https://ntfy.example.org/runs");
+  CHECK(other.value("event", "") == "failed");
+  CHECK(other.value("rank", 0) == 3);
+  CHECK(other.value("subject", "") == "mnist-4711 failed");
+  CHECK(other["last_words"][0] == "CUDA error: out of memory");
+  // A host of another name is not Slack.
+  CHECK(body_for("https://hooks.slack.com.example.org/x").contains("event"));
+}
+
+TEST_CASE("the output of a program cannot mention people in a chat") {
+  auto notice = failure();
+  notice.last_words = {"<!channel> & <@U1> ``` @all"};
+  const auto slack = body_for("https://hooks.slack.com/x", notice).value("text", "");
+  CHECK_FALSE(has(slack, "<!channel>"));
+  CHECK(has(slack, "&lt;!channel&gt; &amp; &lt;@U1&gt;"));
+  const auto mattermost = body_for("https://chat.example.org/hooks/x", notice).value("text", "");
+  CHECK(count(mattermost, "```") == 2);  // the beginning and the end of the block of code
+  CHECK(mattermost.ends_with("```"));
+}
+
+TEST_CASE("the fields of the notice replace the placeholders of a command once") {
+  auto notice = failure();
+  notice.run = "{job}";
+  CHECK(notice_command({"mail", "-s", "{subject}!", "{event}", "{other}", "{"}, notice) ==
+        std::vector<std::string>{"mail", "-s", "{job} failed!", "failed", "{other}", "{"});
+}
+
+TEST_CASE("addresses that dlrun does not send to are refused with a reason without the address") {
+  for (const char* url : {"https://hooks.slack.com/services/T/B/x", "http://127.0.0.1:8080/a?b=c"})
+    CHECK(why_not_address(url).empty());
+  for (const char* url :
+       {"", "ftp://h/secret", "file:///etc/secret", "hooks.slack.com/secret", "https:///secret",
+        "https://:80/secret", "https://me:secret@h/", "https://h/secret \"x",
+        "https://h/secret\n-o", "http://169.254.169.254/secret", "http://[fe80::1]/secret",
+        "http://[FE80::1]/secret", "http://[::ffff:169.254.169.254]/secret",
+        "http://Metadata.Google.internal/secret", "https://h/secret\xc3\xa4"}) {
+    CAPTURE(url);
+    const auto why = why_not_address(url);
+    CHECK_FALSE(why.empty());
+    CHECK_FALSE(has(why, "secret"));
+  }
+  CHECK_FALSE(why_not_address("https://h/" + std::string(3000, 'x')).empty());
+}
+
+TEST_CASE("the settings of curl quote every byte, follow no redirect and allow only HTTP") {
+  CurlRequest request{.url = "https://h/x"};
+  request.body = "{\"a\":\"b\\\\c\"}\nurl = \"https://evil\"";
+  request.headers = {"Authorization: Bearer x"};
+  const auto text = curl_config(request, std::chrono::seconds(5));
+  CHECK(has(text, "\nproto = \"=http,https\"\n"));
+  CHECK(has(text, "\nmax-time = 5\n"));
+  CHECK(has(text, "\nheader = \"Authorization: Bearer x\"\n"));
+  CHECK(has(text, R"(data-raw = "{\"a\":\"b\\\\c\"}\nurl = \"https://evil\"")"));
+  CHECK_FALSE(has(text, "location"));
+  CHECK_FALSE(has(text, "\nurl = \"https://evil\""));
+}
+
+TEST_CASE_FIXTURE(
+    QueueOfRun,
+    "a notice waits in a file that only its owner can read, and is removed when it is "
+    "sent, together with the address") {
+  put();
+  CHECK(permissions_of(run / "notify") == 0700);
+  for (const auto& entry : fs::directory_iterator(run / "notify"))
+    CHECK(permissions_of(entry.path()) == 0600);
+  CHECK(queue.has_waiting());
+  REQUIRE(queue.list().size() == 1);
+  CHECK(queue.list()[0].state == "waiting");
+  const auto report = send();
+  CHECK(report.sent == 1);
+  CHECK(report.waiting == 0);
+  CHECK(has(read("requests"), "https://hooks.example.org/T0/secret"));
+  CHECK(has(read("requests"), "mnist-4711 failed"));
+  CHECK(fs::is_empty(run / "notify"));
+  CHECK(send().sent == 0);
+  CHECK(calls() == 1);
+}
+
+TEST_CASE_FIXTURE(QueueOfRun, "a notice that did not arrive waits, and is sent later") {
+  put();
+  for (const char* failing : {"\n000 0", "busy\n503 10", "slow down\n429 10"}) {
+    CAPTURE(failing);
+    reply(failing);
+    const auto report = send();
+    CHECK(report.sent == 0);
+    CHECK(report.waiting == 1);
+    CHECK_FALSE(report.problem.empty());
+    CHECK_FALSE(has(report.problem, "secret"));
+  }
+  reply("ok\n204 10");
+  CHECK(send().sent == 1);
+}
+
+TEST_CASE_FIXTURE(QueueOfRun, "without curl the notice waits, and the reason says so") {
+  put();
+  fs::remove(folder / "bin/curl");
+  const auto report = send();
+  CHECK(report.waiting == 1);
+  CHECK(has(report.problem, "no curl"));
+}
+
+TEST_CASE_FIXTURE(QueueOfRun,
+                  "a notice that may have arrived or is refused is kept for people and never sent "
+                  "again") {
+  put();
+  reply("\n000 1234");
+  CHECK(send().unconfirmed == 1);
+  put();
+  reply("moved\n307 10");
+  auto report = send();
+  CHECK(report.refused == 1);
+  CHECK(has(report.problem, "redirect"));
+  reply("ok\n200 10");
+  CHECK(send().sent == 0);
+  CHECK(calls() == 2);
+  REQUIRE(queue.list().size() == 2);
+  CHECK(queue.list()[0].state == "unconfirmed");
+  CHECK(queue.list()[1].state == "refused");
+}
+
+TEST_CASE_FIXTURE(QueueOfRun, "many senders at once send each notice once") {
+  constexpr std::size_t kNotices = 20, kSenders = 6;
+  for (std::size_t i = 0; i < kNotices; ++i) put();
+  std::vector<std::thread> senders;
+  std::vector<std::size_t> sent(kSenders);
+  for (std::size_t i = 0; i < kSenders; ++i)
+    senders.emplace_back([&, i] { sent[i] = send().sent; });
+  for (auto& sender : senders) sender.join();
+  std::size_t all = 0;
+  for (const std::size_t one : sent) all += one;
+  CHECK(all == kNotices);
+  CHECK(calls() == kNotices);
+}
+
+TEST_CASE_FIXTURE(QueueOfRun, "a notice that is put while others are sent finds its address") {
+  put();
+  fs::remove(run / "notify" / "address");
+  // The address arrives after the call has begun.
+  CHECK(queue
+            .send(env, SendBy::kWebhooks,
+                  [this] {
+                    put();
+                    return true;
+                  })
+            .sent == 1);
+  std::atomic<bool> is_done = false;
+  std::thread sender([&] {
+    while (!is_done) std::ignore = send();
+  });
+  constexpr int kNotices = 30;
+  for (int i = 0; i < kNotices; ++i) put();
+  is_done = true;
+  sender.join();
+  CHECK(send().waiting == 0);
+  CHECK(calls() == kNotices + 2);
+}
+
+TEST_CASE_FIXTURE(QueueOfRun, "a queue has a limit") {
+  for (std::size_t i = 0; i < NoticeQueue::kMostWaiting; ++i) put();
+  const auto full = queue.put(failure(), {.webhook = "https://h/x"});
+  REQUIRE_FALSE(full.has_value());
+  CHECK(full.error().code == Errc::kRefused);
+}
+
+TEST_CASE_FIXTURE(QueueOfRun,
+                  "a queue that others can enter, or that is a link, is neither read nor written") {
+  put();
+  fs::permissions(run / "notify", fs::perms::owner_all | fs::perms::others_read);
+  CHECK_FALSE(queue.has_waiting());
+  CHECK(send().sent == 0);
+  CHECK_FALSE(queue.put(failure(), {.webhook = "https://h/x"}).has_value());
+  fs::permissions(run / "notify", fs::perms::owner_all);
+  fs::rename(run / "notify", folder / "elsewhere");
+  fs::create_directory_symlink(folder / "elsewhere", run / "notify");
+  CHECK_FALSE(queue.has_waiting());
+  CHECK(send().sent == 0);
+  CHECK(calls() == 0);
+}
+
+TEST_CASE_FIXTURE(QueueOfRun, "a damaged notice is refused and sends nothing") {
+  put();
+  for (const auto& entry : fs::directory_iterator(run / "notify")) {
+    if (entry.path().extension() == ".webhook") std::ofstream(entry.path()) << "{";
+  }
+  CHECK(send().refused == 1);
+  CHECK(calls() == 0);
+}
+
+TEST_CASE_FIXTURE(QueueOfRun,
+                  "a command gets the text on its standard input, and is tried again if it fails") {
+  write("bin/tell",
+        "#!/bin/sh\necho \"$@\" >>\"$FOLDER/told\"\n/bin/cat >>\"$FOLDER/told\"\n"
+        "exit $(/bin/cat \"$FOLDER/code\")\n");
+  fs::permissions(folder / "bin/tell", fs::perms::owner_all);
+  write("code", "1");
+  REQUIRE(queue.put(failure(), {.command = {"tell", "{subject}"}}).has_value());
+  const auto failed = send();
+  CHECK(failed.waiting == 1);
+  CHECK(has(failed.problem, "tell ended with code 1"));
+  write("code", "0");
+  // A sender for webhooks alone runs no command.
+  CHECK_FALSE(queue.has_waiting(SendBy::kWebhooks));
+  CHECK(queue.send(env, SendBy::kWebhooks, [] { return true; }).sent == 0);
+  CHECK(send().sent == 1);
+  CHECK(has(read("told"), "mnist-4711 failed\ndlrun: run mnist-4711 failed"));
+  CHECK_FALSE(queue.has_waiting());
+}
+
+TEST_CASE_FIXTURE(QueueOfRun, "a notice that waited for more than three days is not sent") {
+  put();
+  for (const auto& entry : fs::directory_iterator(run / "notify")) {
+    if (entry.path().extension() == ".webhook")
+      fs::rename(entry.path(), run / "notify/1000000000000-00000000.webhook");
+  }
+  CHECK(send().refused == 1);
+  CHECK(calls() == 0);
+}
+
+}  // namespace dlrun

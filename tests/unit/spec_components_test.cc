@@ -1,0 +1,259 @@
+// Tests components as a part of a spec: inheritance, mistakes, the nodes that they get.
+#include <filesystem>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "common/files.h"
+#include "launcher/spec/component_jobs.h"
+#include "launcher/spec/component_layout.h"
+#include "tests/contains.h"
+#include "tests/temporary_directory.h"
+#include "tests/unit/load_checks.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::string_view kTop =
+    "resources: {time: 1m, cpus_per_task: 2, mem: 1G}\nlaunch: {command: [x]}\n";
+
+LoadRequest request(std::string_view components, std::string_view top = kTop) {
+  LoadRequest made;
+  made.file = "exp.yaml";
+  made.text = fmt::format("{}components: [{}]\n", top, components);
+  made.current_dir = "/exp";
+  return made;
+}
+
+ComponentLayout layout(const LoadedSpec& loaded) {
+  return layout_of(loaded.spec, jobs_of_components(loaded));
+}
+
+TEST_CASE("a component inherits the spec's values, and its own values replace them") {
+  const LoadedSpec spec = loaded(request(
+      "{name: a}, {name: b, nodes: 3, mem: 2G, vars: {X: '2', Y: '3'}, launch: {command: [y]}}",
+      "resources: {time: 1m, cpus_per_task: 2, mem: 1G}\nlaunch: {command: [x], cpu_bind: cores}\n"
+      "environment: {vars: {X: '1', Z: '9'}}\n"));
+  const JobSpec a = job_of_component(spec, 0).spec, b = job_of_component(spec, 1).spec;
+  CHECK(a.launch.command == std::vector<std::string>{"x"});
+  CHECK(a.resources.mem == "1G");
+  CHECK(nodes_of(a) == 1);
+  CHECK(b.launch.command == std::vector<std::string>{"y"});
+  CHECK(b.launch.cpu_bind == "cores");
+  CHECK(b.resources.mem == "2G");
+  CHECK(b.resources.cpus_per_task == 2);
+  CHECK(nodes_of(b) == 3);
+  CHECK(b.environment.vars == NamedValues{{"Z", "9"}, {"X", "2"}, {"Y", "3"}});
+  CHECK(b.origins.at("resources.mem").line == 4);
+  CHECK(b.origins.at("resources.cpus_per_task").line == 1);
+}
+
+TEST_CASE("a null in a component removes the inherited value, also after the spec is resolved") {
+  const std::string_view top =
+      "resources: {time: 1m, cpus_per_task: 2, qos: high, mem: 1G}\nlaunch: {command: [x]}\n"
+      "container: {runtime: pyxis, image: i, mounts: [/a]}\n";
+  const LoadedSpec first = loaded(request(
+      "{name: a, qos: ~, container: {image: null, mounts: null, runtime: none}}, {name: b}", top));
+  LoadRequest again;
+  again.file = "resolved.yaml";
+  again.text = resolved_yaml(first);
+  again.current_dir = "/elsewhere";
+  for (const LoadedSpec& spec : {first, loaded(again)}) {
+    const JobSpec a = job_of_component(spec, 0).spec, b = job_of_component(spec, 1).spec;
+    CHECK_FALSE(a.resources.qos.has_value());
+    CHECK_FALSE(a.container.image.has_value());
+    CHECK(a.container.mounts.empty());
+    CHECK(b.resources.qos == "high");
+    CHECK(b.container.image == "i");
+    CHECK(b.container.mounts.size() == 1);
+  }
+}
+
+TEST_CASE("a resolved spec keeps every key of a component") {
+  const LoadedSpec first = loaded(request(
+      "{name: s-1, role: service, nodes: 2, tasks_per_node: 2, gpus_per_node: 'a100:2', ready: "
+      "{http: /health, timeout: 10m}, retry: {max: 2}, launch: {preset: torch, command: [p, "
+      "'{port}', \"it's\\n$x\"], srun: {unbuffered: true}}}, {name: m, after: s-1, gpus_per_node: "
+      "{type: a100, count: 1}, container: {runtime: none}}, {name: e, shares: m, after: [s-1, "
+      "m]}"));
+  LoadRequest again;
+  again.file = "resolved.yaml";
+  again.text = resolved_yaml(first);
+  again.current_dir = "/elsewhere";
+  const LoadedSpec second = loaded(again);
+  const auto text_of = [](const LoadedSpec& spec) {
+    std::string text;
+    for (const ComponentSpec& component : spec.spec.components) {
+      for (const EffectiveValue& value : values_of_component(component))
+        text += fmt::format("{}={}\n", value.key, value.text);
+    }
+    return text;
+  };
+  CHECK(text_of(first) == text_of(second));
+  CHECK(has(text_of(first), "components.s-1.ready.timeout=600\n"));
+  CHECK(has(text_of(first), "components.s-1.launch.srun.unbuffered=true\n"));
+  CHECK(has(text_of(first), "components.e.after=[\"s-1\", \"m\"]\n"));
+  CHECK(second.spec.components[0].own.launch.command[2] == "it's\n$x");
+}
+
+TEST_CASE("a service has one task per node, and a main component one for each GPU") {
+  const LoadedSpec spec = loaded(request(
+      "{name: s, role: service, gpus_per_node: 4}, {name: m, gpus_per_node: 4}, {name: t, "
+      "gpus_per_node: 4, launch: {preset: torchrun}}, {name: two, role: service, tasks_per_node: "
+      "2}"));
+  const auto ranks = [&](std::size_t index) {
+    return share_of(job_of_component(spec, index).spec).ranks;
+  };
+  CHECK(ranks(0) == 1);
+  CHECK(ranks(1) == 4);
+  CHECK(ranks(2) == 1);
+  CHECK(ranks(3) == 2);
+}
+
+TEST_CASE("components get nodes of their own in their order, and those that share count together") {
+  const LoadedSpec spec = loaded(request(
+      "{name: a, nodes: 2, gpus_per_node: 2, mem: 4G}, {name: b, nodes: 3, tasks_per_node: 4}, "
+      "{name: c, shares: a, gpus_per_node: 1, cpus_per_task: 5, mem: 512M}"));
+  const ComponentLayout found = layout(spec);
+  CHECK_FALSE(found.is_hetjob);
+  REQUIRE(found.groups.size() == 2);
+  CHECK(found.nodes == 5);
+  CHECK(found.group_of(0).first_node == 0);
+  CHECK(found.group_of(1).first_node == 2);
+  CHECK(&found.group_of(2) == &found.group_of(0));
+  CHECK(found.groups[0].share.gpus.count == 3);
+  CHECK(found.groups[0].share.cpus == 2 * 2 + 5);
+  CHECK(found.groups[0].share.mem_mib == 4096 + 512);
+  CHECK(found.widest.gpus.count == 3);
+  CHECK(found.widest.cpus == 9);
+  CHECK(found.widest.mem_mib == 4608);
+}
+
+TEST_CASE("components that one allocation cannot have together make a heterogeneous job") {
+  const auto is_hetjob = [](std::string_view components, std::string_view hetjob = "") {
+    return layout(loaded(request(components, fmt::format("{}{}", kTop, hetjob)))).is_hetjob;
+  };
+  CHECK(is_hetjob("{name: a, partition: cpu}, {name: b, partition: gpu}"));
+  CHECK(is_hetjob("{name: a, constraint: x}, {name: b}"));
+  CHECK(is_hetjob("{name: a, account: x}, {name: b}"));
+  CHECK(is_hetjob("{name: a, qos: x}, {name: b}"));
+  CHECK(is_hetjob("{name: a, gpus_per_node: 'a100:1'}, {name: b, gpus_per_node: 'v100:1'}"));
+  CHECK_FALSE(is_hetjob("{name: a, gpus_per_node: 'a100:1'}, {name: b, gpus_per_node: 0}"));
+  CHECK_FALSE(is_hetjob("{name: a, partition: gpu}, {name: b, partition: gpu}"));
+  CHECK(is_hetjob("{name: a}, {name: b}", "hetjob: true\n"));
+  CHECK(layout(loaded(request("{name: s, role: service, partition: cpu}, {name: m}, {name: n}")))
+            .parts == std::vector<std::size_t>{1, 0, 2});
+}
+
+TEST_CASE("mistakes in components are reported with their places, and say what to do") {
+  const auto refuses = [](std::string_view components, std::string_view message,
+                          std::string_view top = kTop) {
+    const std::string found = refused(request(components, top));
+    INFO(found);
+    CHECK(has(found, message));
+  };
+  refuses("{name: a}, {name: a}", "exp.yaml:3:32: error: component 'a': another component has");
+  refuses("{name: a-b}, {name: A_B}", "DLRUN_COMPONENT_A_B_ADDR; choose another name");
+  refuses("{name: 1a}", "exp.yaml:3:21: error: components[0]: '1a' is not the name of a component");
+  refuses("{nodes: 1}", "components[0]: name is missing");
+  refuses("{name: a, node: 1}", "component 'a': unknown key 'node'; did you mean 'nodes'?");
+  refuses("{name: a, nodes: x}", "exp.yaml:3:31: error: component 'a': nodes: ");
+  refuses("{name: a, nodes: '1-2'}", "a component needs one number of nodes");
+  refuses("{name: a, role: service}", "one of them must have role: main");
+  refuses("{name: a, after: b}", "after: there is no component 'b'; did you mean 'a'?");
+  refuses("{name: a, after: b}, {name: b, after: c}, {name: c, after: b}", "b -> c -> b");
+  refuses("{name: a, after: a}", "a -> a");
+  refuses("{name: a, shares: a}", "shares: 'a' has no nodes of its own");
+  refuses("{name: a}, {name: b, shares: a}, {name: c, shares: b}", "'b' has no nodes of its own");
+  refuses("{name: a}, {name: b, shares: a, nodes: 2}", "it has 2 nodes, but 'a' has only 1");
+  refuses("{name: a}, {name: b, shares: a}", "a component without mem would take all",
+          "resources: {time: 1m}\nlaunch: {command: [x]}\n");
+  refuses("{name: a, launch: {command: [y, '{port}']}}",
+          "{port} is the reserved port of a service");
+  refuses("{name: a, launch: {command: [y, '+++']}}", "the start of the next component");
+  refuses("{name: a, ready: tcp}", "http and tcp are for a service");
+  refuses("{name: a, retry: {max: 1}}", "only a service restarts alone");
+  refuses("{name: a}", "launch.agent: false", "launch: {command: [x], agent: false}\n");
+  refuses("{name: a}", "resources.gres cannot be given with components",
+          "resources: {gres: 'gpu:1'}\nlaunch: {command: [x]}\n");
+  refuses("{name: a}", "retry.grow.mem cannot be given with components",
+          "resources: {time: 1m, mem: 1G}\nlaunch: {command: [x]}\n"
+          "retry: {max: 2, on: [oom], grow: {mem: 2, max: 4G}}\n");
+  refuses("{name: a}, {name: b, launch: {srun: {overlap: true}}}",
+          "launch.srun: the step of a component cannot have --overlap");
+  refuses("{name: a}, {name: b}", "component 'b': launch.preset: another component is the bundled",
+          "resources: {time: 1m}\nlaunch: {preset: trainer}\ntrain: {data: {dataset: digits}}\n");
+}
+
+TEST_CASE("data, profiles and environments of the spec hold for every component") {
+  const auto top = [](std::string_view more) { return fmt::format("{}{}", kTop, more); };
+  const LoadedSpec spec = loaded(request(
+      "{name: a}, {name: b, nodes: 2, gpus_per_node: 1}",
+      top("outputs: [{from: $TMPDIR/x, to: out}]\nhealth: {preflight: [gpu, disk, binding]}\n"
+          "profile: {tool: perf, ranks: [1]}\n")));
+  const JobSpec a = job_of_component(spec, 0).spec, b = job_of_component(spec, 1).spec;
+  CHECK(a.outputs.front().to == "out/a");
+  CHECK(b.outputs.front().to == "out/b");
+  CHECK(a.health.preflight.size() == 1);
+  CHECK(b.health.preflight.size() == 3);
+  CHECK(has(refused(request("{name: a}, {name: b, nodes: 2}",
+                            top("profile: {tool: perf, ranks: [2]}\n"))),
+            "profile.ranks: there is no rank 2"));
+  CHECK(has(refused(request("{name: a}", top("download: {path: /d}\n"))),
+            "download.path: download.files is missing"));
+  const std::string_view uv =
+      "environment: {uv: ./project}\ncontainer: {runtime: pyxis, image: i}\n";
+  CHECK(has(refused(request("{name: a}, {name: b}", top(uv))),
+            "environment.uv.project: the ranks run in a container"));
+  CHECK(loaded(request("{name: a}, {name: b, container: {runtime: none, image: null}}", top(uv)))
+            .spec.environment.uv_project.has_value());
+}
+
+TEST_CASE("a heterogeneous job refuses what its parts cannot have") {
+  const auto refuses = [](std::string_view second, std::string_view more,
+                          std::string_view message) {
+    const std::string found =
+        refused(request(fmt::format("{{name: a, partition: cpu}}, {{name: b, {}}}", second),
+                        fmt::format("{}{}", kTop, more)));
+    INFO(found);
+    CHECK(has(found, message));
+  };
+  refuses("shares: a, partition: gpu", "", "whose parts never have a node in common");
+  refuses("partition: gpu", "sweep: {parameters: {environment.vars.X: [1, 2]}}\n",
+          "Slurm has no arrays of such jobs");
+  refuses("partition: gpu", "hetjob: false\n", "hetjob is false, but the components differ in");
+  refuses("partition: gpu", "environment: {setup_node: date}\n", "environment.setup_node: ");
+  refuses("partition: gpu", "submit: {via: slurmrestd, url: 'unix:/s'}\n", "with sbatch only");
+  CHECK(has(refused(request("{name: a}", fmt::format("{}hetjob: true\n", kTop))),
+            "has at least two components"));
+  LoadRequest alone = request("");
+  alone.text = fmt::format("{}hetjob: true\n", kTop);
+  CHECK(has(refused(alone), "hetjob: components is missing"));
+}
+
+TEST_CASE("components that share a node and need more than it has are refused") {
+  TemporaryDirectory folder;
+  std::filesystem::create_directories(folder.path() / "sites");
+  REQUIRE(
+      write_file_atomic(folder.path() / "sites" / "small.yaml", "max_gpus_per_node: 4\n", 0600));
+  LoadRequest made = request("{name: a, gpus_per_node: 3}, {name: b, shares: a, gpus_per_node: 2}",
+                             fmt::format("site: small\n{}", kTop));
+  made.config_dirs = {folder.path()};
+  CHECK(has(refused(made), "'a' and 'b' need 5 GPUs on a node, but site 'small' has at most 4"));
+}
+
+TEST_CASE("the parameters of a sweep replace their fields in components, and {port} stays") {
+  LoadRequest made = request(
+      "{name: s, role: service, launch: {command: [serve, '{lr}', '{port}']}}, {name: m, vars: {L: "
+      "'{lr}'}}",
+      fmt::format("{}sweep: {{parameters: {{lr: [0.5, 0.25]}}}}\n", kTop));
+  const LoadedSpec first = loaded(made);
+  CHECK(first.spec.components[0].own.launch.command ==
+        std::vector<std::string>{"serve", "0.5", "{port}"});
+  CHECK(first.spec.components[1].own.environment.vars == NamedValues{{"L", "0.5"}});
+  CHECK(has(resolved_yaml(first), "{lr}"));
+}
+
+}  // namespace
+}  // namespace dlrun

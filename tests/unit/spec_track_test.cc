@@ -1,0 +1,97 @@
+// Tests `track` in a spec.
+
+#include <doctest/doctest.h>
+
+#include "common/bounded_json.h"
+#include "launcher/plan/plan.h"
+#include "launcher/plan/render.h"
+#include "launcher/spec/load.h"
+#include "load_checks.h"
+#include "tests/contains.h"
+
+namespace dlrun {
+namespace {
+
+LoadRequest with_track(const std::string& track, const std::string& more = "") {
+  LoadRequest made;
+  made.file = "exp.yaml";
+  made.text = "name: t\nresources: {time: 1m}\ntrack: " + track + "\n" +
+              (more.empty() ? "launch: {command: [x]}\n" : more);
+  made.current_dir = "/exp";
+  return made;
+}
+
+LaunchPlan tracked_plan(const LoadRequest& request) {
+  const auto plan = make_plan(loaded(request),
+                              {.runs_dir = "/runs", .agent_path = "/agent", .trainer_path = "/t"});
+  REQUIRE(plan.has_value());
+  return *plan;
+}
+
+std::string lead_options_of(const LaunchPlan& plan) {
+  std::string text;
+  for (const PlannedOption& option : plan.lead_options)
+    text += option.option + " " + option.value.value_or("") + ";";
+  return text;
+}
+
+TEST_CASE("lead gets the server, the experiment and the name of the token's variable") {
+  CHECK(lead_options_of(tracked_plan(with_track("{tensorboard: true}"))) == "--tensorboard ;");
+  CHECK(lead_options_of(tracked_plan(with_track("{tensorboard: false}"))).empty());
+  const auto plan =
+      tracked_plan(with_track("{mlflow: {url: 'https://h/ml/', secret: MLFLOW_TRACKING_TOKEN}}"));
+  CHECK(lead_options_of(plan) ==
+        "--mlflow https://h/ml;--mlflow-experiment t;--mlflow-secret MLFLOW_TRACKING_TOKEN;");
+  CHECK(plan.lead_secrets == std::vector<std::string>{"MLFLOW_TRACKING_TOKEN"});
+}
+
+TEST_CASE("parameters.json has every value that was set, and exists only for a server") {
+  CHECK(parameters_json(loaded(with_track("{tensorboard: true}"))).empty());
+  const auto parameters =
+      parse_json(parameters_json(loaded(with_track("{mlflow: {url: 'https://h'}}"))));
+  CHECK(parameters.value("launch.command", "") == R"(["x"])");
+  CHECK(parameters.value("name", "") == "t");
+  CHECK_FALSE(parameters.contains("track.mlflow.url"));
+}
+
+TEST_CASE("wandb's run has one id for all attempts, and the user's own variables stay") {
+  const auto plan = tracked_plan(with_track("{wandb: {project: '{p}', entity: e, mode: offline}}"));
+  const auto script = render_script(plan).value();
+  CHECK(has(script, "WANDB_RUN_ID={run_id}"));
+  CHECK(has(script, "WANDB_RESUME=allow"));
+  CHECK(has(script, "WANDB_DIR={run}"));
+  CHECK(has(script, "WANDB_PROJECT={{p}}"));  // no template of the agent
+  CHECK(has(script, "WANDB_ENTITY=e"));
+  CHECK(has(script, "WANDB_MODE=offline"));
+  const auto own = render_script(tracked_plan(with_track("{wandb: {project: p}}",
+                                                         "launch: {command: [x]}\nenvironment: "
+                                                         "{vars: {WANDB_RUN_ID: mine}}\n")));
+  CHECK_FALSE(has(own.value(), "WANDB_RUN_ID={run_id}"));
+  CHECK(has(own.value(), "WANDB_RUN_ID=mine"));
+}
+
+TEST_CASE("a record that cannot be made is refused with its place") {
+  for (const auto& [track, words] :
+       {std::pair("{mlflow: {url: 'mlflow.example.org'}}", "does not start with https://"),
+        std::pair("{mlflow: {url: 'https://me:token@h'}}", "has a user name"),
+        std::pair("{mlflow: {url: 'https://h/?a=b'}}", "no '?' and no '#'"),
+        std::pair("{mlflow: {experiment: x}}", "track.mlflow.experiment needs track.mlflow.url"),
+        std::pair("{mlflow: {url: 'https://h', secret: 'a b'}}", "is the name of a variable"),
+        std::pair("{wandb: {entity: x}}", "track.wandb.entity needs track.wandb.project"),
+        std::pair("{wandb: {project: x, mode: later}}", "'later' is not one of: online offline")}) {
+    CAPTURE(track);
+    const auto message = refused(with_track(track));
+    CHECK(has(message, "exp.yaml:3:"));
+    CHECK(has(message, words));
+  }
+  for (const char* track :
+       {"{tensorboard: true}", "{mlflow: {url: 'https://h'}}", "{wandb: {project: p}}"}) {
+    auto agentless = with_track(track);
+    agentless.sets = {"launch.agent=false"};
+    CAPTURE(track);
+    CHECK(has(refused(agentless), "only the agent knows the run (track)"));
+  }
+}
+
+}  // namespace
+}  // namespace dlrun

@@ -1,0 +1,135 @@
+// Tests runs in the allocation of another job: Slurm's answers, the resources that fit, and the
+// variables of the script.
+
+#include <string>
+#include <utility>
+
+#include <doctest/doctest.h>
+
+#include "launcher/submit/allocation.h"
+#include "launcher/submit/allocation_run.h"
+#include "tests/contains.h"
+
+namespace dlrun {
+namespace {
+
+constexpr const char* kListed = "42|1000|RUNNING|2|8|gpu|2026-11-25T21:00:00|n[1-2]\n";
+constexpr const char* kDetails =
+    "JobId=42 JobName=a TRES=b\n   UserId=me(1000) Restarts=1\n"
+    "   TRES=cpu=8,mem=16G,node=2,billing=8,gres/gpu=4\n   JOB_GRES=gpu:4\n";
+
+Allocation allocation_of(const char* details = kDetails) {
+  auto parsed = parse_allocation(kListed, details, "42", 1000);
+  if (!parsed) FAIL(parsed.error().message);
+  return std::move(*parsed);
+}
+
+Experiment experiment_of(const std::string& resources) {
+  LoadRequest request;
+  request.file = "exp.yaml";
+  request.text = "resources: {time: 5m, " + resources + "}\nlaunch: {command: [./x]}\n";
+  request.current_dir = "/exp";
+  auto loaded = load_spec(request);
+  if (!loaded) FAIL(format_diagnostics(loaded.error()));
+  PlanInputs inputs{"/runs", "/runs/.agents/dlrun-agent", "/runs/.agents/dlrun-trainer"};
+  inputs.is_borrowed = true;
+  auto plan = make_plan(*loaded, inputs);
+  if (!plan) FAIL(format_diagnostics(plan.error()));
+  return Experiment{std::move(*loaded), std::move(*plan), std::move(request), std::move(inputs)};
+}
+
+TEST_CASE("an allocation is read from squeue and scontrol, and a missing number stays unknown") {
+  const Allocation whole = allocation_of();
+  CHECK(whole.job == "42");
+  CHECK(whole.nodes == 2);
+  CHECK(whole.cpus == 8);
+  CHECK(whole.gpus == 4);
+  CHECK(whole.memory_mib == 16 * 1024);
+  CHECK(whole.node_list == "n[1-2]");
+  CHECK(whole.end == "2026-11-25T21:00:00");
+  CHECK(whole.restarts == 1);
+  const Allocation bare = allocation_of("JobId=42 TRES=cpu=8,node=2\n");
+  CHECK_FALSE(bare.gpus.has_value());
+  CHECK_FALSE(bare.memory_mib.has_value());
+  CHECK(allocation_of("TRES=cpu=8\n JOB_GRES=(null)\n").gpus == 0);
+  CHECK(allocation_of("TRES=cpu=8\n JOB_GRES=gpu:a100:3\n").gpus == 3);
+  CHECK(allocation_of("ReqTRES=cpu=1,mem=1G AllocTRES=cpu=8,mem=2G\n").memory_mib == 2048);
+}
+
+TEST_CASE("only a running job of the user is accepted") {
+  const auto error_of = [](std::string_view listed) {
+    const auto parsed = parse_allocation(listed, kDetails, "42", 1000);
+    return parsed ? std::string("accepted") : parsed.error().message;
+  };
+  CHECK(has(error_of(""), "Slurm has no running job 42"));
+  CHECK(has(error_of("42|1001|RUNNING|2|8|gpu|x|n[1-2]\n"), "belongs to another user (id 1001)"));
+  CHECK(has(error_of("42|1000|PENDING|2|8|gpu|x|\n"), "job 42 is PENDING"));
+  CHECK(has(error_of("42|1000|COMPLETING|2|8|gpu|x|n1\n"), "job 42 is COMPLETING"));
+  CHECK(has(error_of("42|1000|RUNNING|0|8|gpu|x|n1\n"), "squeue does not describe job 42"));
+  CHECK(has(error_of("4 2|1000|RUNNING|1|8|gpu|x|n1\n"), "squeue does not describe job 42"));
+  CHECK(has(error_of("a b c\n"), "Slurm has no running job"));
+}
+
+TEST_CASE("each request that does not fit is an error with its place, and the others are not") {
+  const Allocation allocation = allocation_of();
+  CHECK(misfits(experiment_of("nodes: 2, tasks_per_node: 2, cpus_per_task: 2, gpus_per_node: 2, "
+                              "mem: 8G, nodelist: n2"),
+                allocation)
+            .empty());
+  CHECK(misfits(experiment_of("nodes: \"2-4\""), allocation).empty());
+  const std::string text = format_diagnostics(
+      misfits(experiment_of("nodes: 3, tasks_per_node: 3, cpus_per_task: 1, gpus_per_node: 3, mem: "
+                            "8G, nodelist: n7"),
+              allocation));
+  CHECK(has(text, "error: resources.nodes: the run needs 3 nodes, but n[1-2] is all of job 42"));
+  CHECK(text.starts_with("exp.yaml:1:"));
+  CHECK(has(text, "error: resources.cpus_per_task: the ranks need 9 CPUs, but there are 8 in job"));
+  CHECK(has(text, "error: resources.gpus_per_node: the run needs 9 GPUs, but there are 4 in job"));
+  CHECK(has(text, "error: resources.mem: the run needs 24576 MiB, but there are 16384 MiB in job"));
+  CHECK(has(text, "error: resources.nodelist: n7 is not a node of job 42"));
+  CHECK(
+      misfits(experiment_of("nodes: 1, gpus_per_node: 8"), allocation_of("TRES=cpu=8\n")).empty());
+}
+
+TEST_CASE("a sweep has no place in an allocation") {
+  Experiment sweep = experiment_of("nodes: 1");
+  SweptKey key;
+  key.key = "resources.nodes";
+  key.values.push_back({"resources.nodes", "1", {}});
+  sweep.loaded.spec.sweep.parameters.push_back(std::move(key));
+  const auto fit = check_fit(sweep, allocation_of());
+  REQUIRE_FALSE(fit.has_value());
+  CHECK(has(fit.error().message, "an allocation has no queue"));
+}
+
+TEST_CASE("the step in an allocation has the requests of the job, and lead may not requeue it") {
+  const Experiment experiment =
+      experiment_of("nodes: 1, tasks_per_node: 2, gpus_per_node: 2, mem: 4G");
+  std::string step, lead;
+  for (const PlannedOption& option : experiment.plan.step) step += option.word() + " ";
+  for (const PlannedOption& option : experiment.plan.lead_options) lead += option.word() + " ";
+  CHECK(has(step, "--nodes=1 "));
+  CHECK(has(step, "--ntasks=2 "));
+  CHECK(has(step, "--ntasks-per-node=2 "));
+  CHECK(has(step, "--mem=4G "));
+  CHECK(has(step, "gpu"));
+  CHECK(has(lead, "--borrowed"));
+}
+
+TEST_CASE("the script finds the allocation in its variables") {
+  Env env;
+  set_allocation_variables(env, experiment_of("nodes: 1, tasks_per_node: 2").plan, allocation_of(),
+                           "alpine");
+  CHECK(env.get("SLURM_JOB_ID") == "42");
+  CHECK(env.get("SLURM_JOB_NODELIST") == "n[1-2]");
+  CHECK(env.get("SLURM_JOB_NUM_NODES") == "2");
+  CHECK(env.get("SLURM_CPUS_ON_NODE") == "4");
+  CHECK(env.get("SLURM_JOB_CPUS_PER_NODE") == "4(x2)");
+  CHECK(env.get("SLURM_TASKS_PER_NODE") == "2(x2)");
+  CHECK(env.get("SLURM_NTASKS") == "2");
+  CHECK(env.get("SLURM_CLUSTER_NAME") == "alpine");
+  CHECK(env.get("SLURM_RESTART_COUNT") == "1");
+}
+
+}  // namespace
+}  // namespace dlrun

@@ -1,0 +1,246 @@
+// Tests how environments are built, with stand-ins for uv, pixi and spack (tests/stand_ins).
+// tests/e2e/environments.bats uses the real uv if it is on the PATH.
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "common/subprocess.h"
+#include "launcher/submit/build_folder.h"
+#include "launcher/submit/environments.h"
+#include "tests/contains.h"
+#include "tests/temporary_directory.h"
+
+using namespace dlrun;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Stores the notes that it receives.
+class Notes final : public Reporter {
+ public:
+  std::vector<std::string> notes;
+  void diagnostics(const std::vector<Diagnostic>&) override {}
+  void warning(std::string_view) override {}
+  void note(std::string_view message) override { notes.emplace_back(message); }
+  void progress(const fs::path&, const std::string&, const DownloadProgress&) override {}
+  void progress_ended() override {}
+  void downloaded(const fs::path&, std::size_t, std::int64_t) override {}
+};
+
+/// A project with stand-ins of the tools on the PATH.
+struct Project {
+  TemporaryDirectory folder;
+  Context context;
+  Notes reporter;
+
+  Project() {
+    const std::string tools = std::string(DLRUN_SOURCE_DIR) + "/tests/stand_ins";
+    context.env.set("HOME", (folder / "home").string());
+    context.env.set("PATH", tools + ":/usr/bin:/bin");
+    context.current_dir = folder.path();
+    context.bin_dir = folder / "bin";
+    context.tools = {"hash", {}};
+    write("pyproject.toml", "[project]\nname = \"x\"\nversion = \"1\"\n");
+    write("pixi.toml", "[workspace]\nname = \"x\"\n");
+    write("spack.yaml", "spack: {specs: []}\n");
+  }
+  void write(const std::string& name, std::string_view text) const {
+    std::ofstream(folder / name) << text;
+  }
+  [[nodiscard]] Experiment experiment(const std::string& environment) {
+    write("x.yaml",
+          "name: x\nresources: {time: 1m}\nlaunch: {command: [\"true\"]}\nenvironment: {" +
+              environment + "}\n");
+    auto made = prepare(context, reporter, {"x.yaml", {}, {}}, Target::kSlurm);
+    REQUIRE_MESSAGE(made.has_value(), (made ? std::string() : made.error().message));
+    return std::move(*made);
+  }
+  Result<> build(const std::string& environment) {
+    return build_environments(context, reporter, experiment(environment));
+  }
+  /// Returns the folder to which the link of the uv project leads.
+  [[nodiscard]] std::string current() const {
+    return fs::read_symlink(folder / ".dlrun/uv/current").string();
+  }
+  [[nodiscard]] std::size_t versions() const {
+    std::size_t count = 0;
+    for (const auto& entry : fs::directory_iterator(folder / ".dlrun/uv"))
+      count += entry.is_directory() && !entry.is_symlink() ? 1 : 0;
+    return count;
+  }
+  static std::string message(const Result<>& done) {
+    if (done) return "";
+    const auto all = done.error().diagnostics.all();
+    return all.empty() ? done.error().message : format_diagnostics(all);
+  }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Project, "uv locks a project without a lock, and builds its environment once") {
+  REQUIRE(message(build("uv: .")).empty());
+  CHECK(fs::exists(folder / "uv.lock"));
+  CHECK(fs::exists(folder / ".dlrun/uv/current/bin/activate"));
+  CHECK(fs::exists(folder / ".dlrun/.gitignore"));
+  CHECK(reporter.notes.size() == 2);
+  const std::string first = current();
+  REQUIRE(message(build("uv: .")).empty());
+  CHECK(current() == first);
+  CHECK(versions() == 1);
+  CHECK(reporter.notes.size() == 2);
+}
+
+TEST_CASE_FIXTURE(Project,
+                  "a changed uv.lock gets a new environment, the old environment stays, and the "
+                  "old uv.lock finds it again") {
+  REQUIRE(message(build("uv: .")).empty());
+  const std::string first = current();
+  const std::string lock = read_file(folder / "uv.lock", 1U << 20U).value_or("");
+  write("uv.lock", lock + "# changed\n");
+  REQUIRE(message(build("uv: .")).empty());
+  CHECK(current() != first);
+  CHECK(fs::exists(folder / ".dlrun/uv" / first / "bin/activate"));
+  write("uv.lock", lock);
+  REQUIRE(message(build("uv: .")).empty());
+  CHECK(current() == first);
+  CHECK(versions() == 2);
+}
+
+TEST_CASE_FIXTURE(Project,
+                  "an outdated uv.lock is refused with uv's message and the key's place, and "
+                  "leaves no environment") {
+  write("uv.lock", "version = 1\n");
+  const auto problem = message(build("uv: ."));
+  CHECK(has(problem, "x.yaml:4:"));
+  CHECK(has(problem, "environment.uv.project: the environment could not be built (code 2)"));
+  CHECK(has(problem, "To update the lockfile, run `uv lock`."));
+  CHECK(has(problem, ".dlrun/uv.log"));
+  CHECK(versions() == 0);
+  CHECK_FALSE(fs::exists(folder / ".dlrun/uv/current"));
+}
+
+TEST_CASE_FIXTURE(Project, "an environment that a killed dlrun left unfinished is built again") {
+  REQUIRE(message(build("uv: .")).empty());
+  const std::string first = current();
+  fs::remove(folder / ".dlrun/uv" / first / ".dlrun-finished");
+  REQUIRE(message(build("uv: .")).empty());
+  CHECK(current() != first);
+  CHECK(versions() == 1);
+}
+
+TEST_CASE_FIXTURE(Project, "pixi and spack install their environments before the job is queued") {
+  REQUIRE(message(build("pixi: {project: ., environment: cuda}")).empty());
+  CHECK(fs::exists(folder / "pixi.lock"));
+  CHECK(fs::exists(folder / ".pixi/envs/cuda/bin"));
+  REQUIRE(message(build("spack: ./.")).empty());
+  CHECK(fs::exists(folder / "spack.lock"));
+  CHECK(fs::exists(folder / ".spack-env/view/bin"));
+}
+
+TEST_CASE_FIXTURE(Project, "the tools do not see secrets, and see the variables of the spec") {
+  fs::create_directory(folder / "tools");
+  write("tools/uv", "#!/bin/bash\necho \"token=$TOKEN index=$UV_INDEX_URL\"\nexit 1\n");
+  fs::permissions(folder / "tools/uv", fs::perms::owner_all);
+  context.env.set("PATH", (folder / "tools").string() + ":/usr/bin:/bin");
+  context.env.set("TOKEN", "s3cret");
+  const auto problem = message(build("uv: ., secrets: [TOKEN], vars: {UV_INDEX_URL: https://i}"));
+  CHECK(has(problem, "token= index=https://i"));
+}
+
+TEST_CASE_FIXTURE(Project, "a missing tool and a missing file are refused with the key's place") {
+  context.env.set("PATH", "/usr/bin:/bin");
+  const auto tools = [&](const std::string& environment) {
+    return message(check_environments(context, experiment(environment)));
+  };
+  CHECK(has(tools("pixi: ."), "x.yaml:4:"));
+  CHECK(has(tools("pixi: ."), "environment.pixi.project: the program pixi is not on the PATH"));
+  const auto both = tools("uenv: [a], spack: ./.");
+  CHECK(has(both, "environment.spack: the program spack is not on the PATH"));
+  CHECK(has(both, "environment.uenv.images: the program uenv is not on the PATH"));
+  CHECK(has(tools("eessi: \"1999.01\""),
+            "/cvmfs/software.eessi.io/versions/1999.01/init/bash does not exist here"));
+  fs::remove(folder / "pyproject.toml");
+  CHECK(has(tools("uv: ."), "has no pyproject.toml; `uv init` makes one"));
+  CHECK(tools("venv: ./venv").empty());
+}
+
+TEST_CASE_FIXTURE(Project, "uenv is refused where sbatch does not have the plugin's option") {
+  fs::create_directory(folder / "slurm");
+  for (const char* program : {"uenv", "sbatch"}) {
+    write(std::string("slurm/") + program, "#!/bin/sh\necho '  --account=name'\n");
+    fs::permissions(folder / "slurm" / program, fs::perms::owner_all);
+  }
+  context.env.set("PATH", (folder / "slurm").string() + ":/usr/bin:/bin");
+  const auto made = experiment("uenv: [a]");
+  CHECK(has(message(check_environments(context, made)), "the sbatch here has no option --uenv"));
+  write("slurm/sbatch", "#!/bin/sh\necho '  --account=name'\necho '  --uenv=images'\n");
+  CHECK(message(check_environments(context, made)).empty());
+}
+
+TEST_CASE_FIXTURE(Project, "missing uenv images are pulled, and present ones are not") {
+  fs::create_directory(folder / "slurm");
+  write("slurm/uenv",
+        "#!/bin/sh\n[ \"$2 $3\" != 'inspect there' ] && [ \"$2\" = inspect ] && exit 1\n"
+        "echo \"$*\" >>" +
+            (folder / "calls").string() + "\n");
+  fs::permissions(folder / "slurm/uenv", fs::perms::owner_all);
+  context.env.set("PATH", (folder / "slurm").string() + ":/usr/bin:/bin");
+  REQUIRE(message(build("uenv: [there, missing]")).empty());
+  CHECK(read_file(folder / "calls", 1000).value_or("") ==
+        "image inspect there\nimage pull missing\n");
+}
+
+TEST_CASE_FIXTURE(Project,
+                  "a module that cannot be loaded is named before a tool counts as missing") {
+  fs::create_directories(folder / "lmod/init");
+  write("lmod/init/bash", "module() { echo \"no module $2\" >&2; return 1; }\n");
+  context.env.set("LMOD_PKG", (folder / "lmod").string());
+  const auto problem = message(check_environments(context, experiment("uv: ., modules: [m]")));
+  CHECK(has(problem, "the modules of the spec cannot be loaded here"));
+  CHECK(has(problem, "no module m"));
+}
+
+TEST_CASE("a second build waits for the lock of the first, and says so once") {
+  const TemporaryDirectory folder;
+  std::atomic<int> waits = 0;
+  const auto take = [&](const std::function<bool()>& is_unwanted) {
+    return BuildLock::take(
+        folder / "flock", [&] { ++waits; }, is_unwanted);
+  };
+  auto first = std::make_optional(take([] { return false; }));
+  REQUIRE(first->has_value());
+  REQUIRE((*first)->is_exclusive());
+  std::atomic<bool> has_lock = false;
+  std::thread second([&] {
+    const auto lock = take([] { return false; });
+    has_lock = lock.has_value();
+  });
+  while (waits == 0) std::this_thread::yield();
+  CHECK_FALSE(has_lock);
+  first.reset();
+  second.join();
+  CHECK(has_lock);
+  CHECK(waits == 1);
+  // An interruption ends the wait.
+  const auto held = take([] { return false; });
+  REQUIRE(held.has_value());
+  const auto interrupted = take([] { return true; });
+  REQUIRE_FALSE(interrupted.has_value());
+  CHECK(interrupted.error().code == Errc::kInterrupted);
+}
+
+TEST_CASE("a folder for environments that others can write is refused") {
+  const TemporaryDirectory folder;
+  REQUIRE(make_build_folder(folder / "mine").has_value());
+  fs::permissions(folder / "mine", fs::perms::all);
+  const auto made = make_build_folder(folder / "mine");
+  REQUIRE_FALSE(made.has_value());
+  CHECK(has(made.error().message, "others may write it"));
+}
