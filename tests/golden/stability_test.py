@@ -16,6 +16,8 @@ import sys
 import tempfile
 import unittest
 
+import yaml
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 import json_fields  # noqa: E402 (found through the path above)
@@ -129,6 +131,30 @@ class Stability(unittest.TestCase):
         header = (ROOT / "common" / "run_events.h").read_text()
         self.same(bullets("Files of a run directory")["events"],
                   re.findall(r'kKind = "(\w+)"', header))
+
+    def test_version_of_the_citation(self):
+        citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+        self.assertLessEqual({"cff-version", "message", "title", "authors", "license"},
+                             set(citation))
+        project = re.search(r"project\(dlrun VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())
+        self.assertEqual(citation["version"], project[1])
+        self.assertTrue(self.dlrun("--version").startswith(f"dlrun {project[1]}"))
+
+    def test_names_for_editors(self):
+        """The catalog and each editor's settings on the page have the same names."""
+        names = json.loads((ROOT / "docs" / "catalog-entry.json").read_text())["fileMatch"]
+        page = (ROOT / "docs" / "editors.md").read_text()
+        code = dict(re.findall(r"^```(\w+)\n(.*?)^```", page, re.S | re.M))
+        (schema, settings), = json.loads(code["json"])["yaml.schemas"].items()
+        self.assertEqual(settings, names)
+        self.assertEqual(re.findall(r"'([^']*dlrun\.yaml)'", code["lua"]), names)
+        self.assertIn(f"$schema={schema}\n", code["yaml"])
+        for file in ("dlrun.yaml", "mnist.dlrun.yaml"):
+            self.assertTrue(any(fnmatch.fnmatchcase(file, name) for name in names), file)
+            (self.path / file).write_text('{"launch": {"command": ["true"]}}')
+            self.dlrun("check", file, path="/nowhere")
+        for file in ("resolved.yaml", "juwels.yaml", "my-dlrun.yaml"):
+            self.assertFalse(any(fnmatch.fnmatchcase(file, name) for name in names), file)
 
     def run_spec(self, name, **keys):
         """Runs a spec on this machine, and returns its run directory."""
