@@ -86,8 +86,8 @@ def page_of(path):
     text = file.read_text(encoding="utf-8")
     if path.endswith(".md"):
         return text
-    fence = fence_of(text)
-    return f"# {file.name}\n\n{fence}{LANGUAGES.get(file.suffix, 'text')}\n{text.rstrip()}\n{fence}\n"
+    fence, language = fence_of(text), LANGUAGES.get(file.suffix, "text")
+    return f"# {file.name}\n\n{fence}{language}\n{text.rstrip()}\n{fence}\n"
 
 
 def linked_paths():
@@ -149,7 +149,8 @@ def commands_page(man):
             lines += ["", f"- {code(rest)}:"]
             is_term = False
         elif request in (".B", ".I", ".BR", ".RI"):
-            lines += [code(rest.split(" ")[0])]
+            word, _, punctuation = rest.partition(" ")
+            lines += [code(word) + punctuation]
         else:
             is_item = any(text.startswith("- ") for text in lines[-3:] if text)
             lines += [("    " if is_item else "") + plain_roff(line)]
