@@ -33,6 +33,14 @@ def outside_code(markdown, change):
     return "".join(part if index % 2 else change(part) for index, part in enumerate(parts))
 
 
+def for_python_markdown(part):
+    """Returns the Markdown as mkdocs reads it: nested lists need four spaces, and a table's code
+    shows the backslash of an escaped bar."""
+    part = re.sub(r"^ {2,3}(?=(?:-|\d+\.) )", "    ", part, flags=re.MULTILINE)
+    return re.sub(r"^\|.*", lambda row: re.sub(r"`[^`]*`", lambda code: code[0].replace(r"\|", "|"),
+                                              row[0]), part, flags=re.MULTILINE)
+
+
 def links_of(markdown):
     """Returns the targets of all links outside blocks of code."""
     targets = []
@@ -59,7 +67,7 @@ def site_path(path):
 
 
 def with_site_links(markdown, page):
-    """Returns the Markdown of a page of the repository with the links that the site needs. The page
+    """Returns the Markdown of a page of the repository, with the links that the site needs. The page
     of a folder is its index.md, which need not exist."""
     folder = posixpath.dirname(site_path(page)) or "."
 
@@ -70,7 +78,7 @@ def with_site_links(markdown, page):
         anchor = match[2][len(match[2].split("#", 1)[0]):]
         return match[1] + posixpath.relpath(site_path(path), folder) + anchor + match[3]
 
-    return outside_code(markdown, lambda part: LINK.sub(changed, part))
+    return outside_code(markdown, lambda part: LINK.sub(changed, for_python_markdown(part)))
 
 
 def fence_of(text):

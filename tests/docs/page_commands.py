@@ -79,7 +79,7 @@ def apply_mark(text, marks, where):
         marks.setdefault(name, []).append(value.strip())
     elif match := re.fullmatch(r"exits with (\d+)", text):
         marks["exits"] = int(match[1])
-    elif re.match(r"(file|not.?run|first|exit|page needs)\b", text):
+    elif re.match(r"(file|not.?run|first|exits?|page needs)\b", text):
         raise PageError(f"{where}: unknown mark '{text}'")
     else:
         return
