@@ -67,8 +67,8 @@ def site_path(path):
 
 
 def with_site_links(markdown, page):
-    """Returns the Markdown of a page of the repository, with the links that the site needs. The page
-    of a folder is its index.md, which need not exist."""
+    """Returns the Markdown of a page of the repository, with the links that the site needs. The
+    page of a folder is its index.md, which need not exist."""
     folder = posixpath.dirname(site_path(page)) or "."
 
     def changed(match):

@@ -22,8 +22,8 @@ MADE = re.compile(r"(source/.*|reference/commands\.md)$")
 
 
 def pages():
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
-                            cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return [ROOT / name for name in listed.splitlines() if (ROOT / name).exists()]
 
 

@@ -18,7 +18,7 @@ the rest. A mark stands on a line of its own before the block that it concerns:
     <!-- first: COMMAND -->         the command runs before the block; readers do not see it
     <!-- page needs Slurm -->       anywhere: tests/e2e/pages.bats runs the page on the testbed
 
-commands.sh prints one line for each command: `ok PAGE:LINE COMMAND`, or `not ok ...` with the output
+commands.sh prints one line for each command: `ok PAGE:LINE COMMAND`, or `not ok ...` and the output
 of the command. It exits with 1 if a command failed.
 """
 

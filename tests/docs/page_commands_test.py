@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of page_commands.py with pages of a few lines: a test of the pages that finds no command, or
+"""Tests page_commands.py with pages of a few lines: a test of the pages that finds no command, or
 that overlooks a wrong mark, would pass for ever.
 
 usage: page_commands_test.py
@@ -32,8 +32,9 @@ class Pages(unittest.TestCase):
         page = self.page(text)
         home = page_commands.ROOT / "home"
         page_commands.prepare(page, home)
-        ended = subprocess.run(["/bin/bash", "commands.sh"], cwd=home, env={"HOME": str(home),
-                               "PATH": "/usr/bin:/bin"}, check=False, capture_output=True, text=True)
+        environment = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
+        ended = subprocess.run(["/bin/bash", "commands.sh"], cwd=home, env=environment, check=False,
+                               capture_output=True, text=True)
         return ended.returncode, ended.stdout.splitlines()
 
     def test_commands_have_their_lines_and_output_is_no_command(self):
@@ -42,8 +43,9 @@ class Pages(unittest.TestCase):
                          [(4, "true"), (6, "echo a \\\n    b")])
 
     def test_commands_share_a_shell_and_each_code_is_compared(self):
-        code, lines = self.results("```console\n$ export A=1; mkdir d; cd d\n$ test $A = 1 -a -d ../d\n"
-                                   "```\n<!-- exits with 3 -->\n```console\n$ (exit 3)\n```\n")
+        code, lines = self.results(
+            "```console\n$ export A=1; mkdir d; cd d\n$ test $A = 1 -a -d ../d\n```\n"
+            "<!-- exits with 3 -->\n```console\n$ (exit 3)\n```\n")
         self.assertEqual((code, [line.split()[0] for line in lines]), (0, ["ok"] * 3))
         code, lines = self.results("```console\n$ echo why; false\n$ true\n```\n")
         self.assertEqual(code, 1)
@@ -57,9 +59,10 @@ class Pages(unittest.TestCase):
         self.assertNotIn("sleep", page_commands.script_of(page))
 
     def test_files_of_the_page_are_written(self):
-        code, _ = self.results("```yaml\n# a.yaml\nname: a\n```\n<!-- file: b.txt -->\n```text\nb\n```\n"
-                               "```yaml\n# ~/.config/c.yaml\nc: 1\n```\n<!-- first: grep -q b b.txt -->\n"
-                               "```console\n$ grep name a.yaml && test -f ~/.config/c.yaml\n```\n")
+        code, _ = self.results(
+            "```yaml\n# a.yaml\nname: a\n```\n<!-- file: b.txt -->\n```text\nb\n```\n"
+            "```yaml\n# ~/.config/c.yaml\nc: 1\n```\n<!-- first: grep -q b b.txt -->\n"
+            "```console\n$ grep name a.yaml && test -f ~/.config/c.yaml\n```\n")
         self.assertEqual(code, 0)
         page = self.page("<!-- file: ../../evil -->\n```text\nx\n```\n")
         with self.assertRaisesRegex(page_commands.PageError, "outside"):
@@ -70,7 +73,7 @@ class Pages(unittest.TestCase):
                 ("<!-- not run -->\n```console\n$ x\n```\n", "needs a text"),
                 ("<!-- not run:  -->\n```console\n$ x\n```\n", "needs a text"),
                 ("<!-- exits with five -->\n```console\n$ x\n```\n", "unknown mark"),
-                ("<!-- not run: a reason -->\n\ntext\n\n```console\n$ x\n```\n", "no block follows"),
+                ("<!-- not run: a reason -->\n\ntext\n```console\n$ x\n```\n", "no block follows"),
                 ("<!-- not run: a reason -->\n```yaml\na: 1\n```\n", "is for a block"),
                 ("<!-- file: a -->\n```console\n$ x\n```\n", "is no file"),
                 ("<!-- not run: a reason -->\n```console\noutput\n```\n", "has no command"),

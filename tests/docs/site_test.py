@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Builds the documentation site with `mkdocs build --strict`, and checks every page of it: each link
-leads to a file of the site and to an anchor of it, and no page loads anything from another host.
+"""Builds the documentation site with `mkdocs build --strict`, and checks every page: each link leads
+to a file of the site and to an anchor of it, and no page loads anything from another host.
 
 usage: site_test.py MKDOCS
 """
@@ -116,8 +116,8 @@ class Site(unittest.TestCase):
     def test_nested_lists_and_bars_in_tables_look_as_in_the_repository(self):
         architecture = (self.site / "source/ARCHITECTURE/index.html").read_text(encoding="utf-8")
         self.assertRegex(architecture, r"has four implementations:\s*<ul>")
-        interface = (self.site / "source/runtime/ENVIRONMENT/index.html").read_text(encoding="utf-8")
-        self.assertIn("<code>--role main|service</code>", interface)
+        interface = self.site / "source/runtime/ENVIRONMENT/index.html"
+        self.assertIn("<code>--role main|service</code>", interface.read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":
