@@ -15,6 +15,7 @@ the rest. A mark stands on a line of its own before the block that it concerns:
     <!-- file: job.sh -->           the block is this file
     <!-- not run: REASON -->        the commands of the block are not run
     <!-- exits with 5 -->           each command of the block exits with 5 and not with 0
+    <!-- output is compared -->     each line of output that the block shows is in the real output
     <!-- first: COMMAND -->         the command runs before the block; readers do not see it
     <!-- page needs Slurm -->       anywhere: tests/e2e/pages.bats runs the page on the testbed
 
@@ -37,7 +38,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FILES = pathlib.Path(__file__).resolve().parent / "files"
 LIMIT_S = 120
 FILE_NAME = re.compile(r"# ((?:~/)?[\w.][\w./-]*\.(?:yaml|py|sh|sbatch|toml))(?: .*)?")
-MARK = re.compile(r"<!-- (.*) -->")
+MARK = re.compile(r"<!-- (.*?) -->")
+MARK_LINE = re.compile(r"(<!-- .*? -->)+")
 # Without these commands dlrun does not ask a Slurm that this machine may have.
 SLURM = {"sbatch", "srun", "salloc", "squeue", "scontrol", "sinfo", "sacct", "scancel", "sacctmgr",
          "sshare", "sprio", "sattach", "sbcast", "sstat"}
@@ -53,6 +55,7 @@ class Command:
     text: str
     code: int = 0
     not_run: str = ""
+    output: list = field(default_factory=list)  # lines that its output must contain
 
 
 @dataclass
@@ -79,7 +82,9 @@ def apply_mark(text, marks, where):
         marks.setdefault(name, []).append(value.strip())
     elif match := re.fullmatch(r"exits with (\d+)", text):
         marks["exits"] = int(match[1])
-    elif re.match(r"(file|not.?run|first|exits?|page needs)\b", text):
+    elif text == "output is compared":
+        marks["output"] = True
+    elif re.match(r"(file|not.?run|first|exits?|output|page needs)\b", text):
         raise PageError(f"{where}: unknown mark '{text}'")
     else:
         return
@@ -87,15 +92,17 @@ def apply_mark(text, marks, where):
 
 
 def commands_of(lines, start):
-    """Returns (line number, command) for each command of a block. A command that ends with a
-    backslash continues in the next line."""
+    """Returns the commands of a block, each with the output that the block shows. A command that
+    ends with a backslash continues in the next line."""
     commands, is_open = [], False
     for number, line in enumerate(lines, start):
         if is_open:
-            commands[-1] = (commands[-1][0], commands[-1][1] + "\n" + line)
+            commands[-1].text += "\n" + line
         elif line.startswith("$ "):
-            commands.append((number, line[2:]))
+            commands.append(Command(number, line[2:]))
         else:
+            if commands:
+                commands[-1].output.append(line)
             continue
         is_open = line.endswith("\\")
     return commands
@@ -118,12 +125,17 @@ def add_block(page, language, lines, start, marks):
     if "file" in marks:
         raise PageError(f"{where}: a block ```console is no file")
     found = commands_of(lines, start)
-    reason = " ".join(marks.get("not run", []))
     if "where" in marks and not found:
         raise PageError(f"{where}: this block has no command")
     page.commands += [Command(start, text) for text in marks.get("first", [])]
-    page.commands += [Command(number, text, marks.get("exits", 0), reason)
-                      for number, text in found]
+    for command in found:
+        command.code = marks.get("exits", 0)
+        command.not_run = " ".join(marks.get("not run", []))
+        if "output" not in marks:
+            command.output = []
+    if "output" in marks and not any(command.output for command in found):
+        raise PageError(f"{where}: this block shows no output to compare")
+    page.commands += found
 
 
 def read_page(name):
@@ -139,11 +151,12 @@ def read_page(name):
                 block[2].append(line)
         elif fence:
             block = (fence[1], fence[2], [], number + 1)
-        elif match := MARK.fullmatch(line.strip()):
-            if match[1] == "page needs Slurm":
-                page.needs_slurm = True
-            else:
-                apply_mark(match[1], marks, f"{name}:{number}")
+        elif MARK_LINE.fullmatch(line.strip()):
+            for text in MARK.findall(line):
+                if text == "page needs Slurm":
+                    page.needs_slurm = True
+                else:
+                    apply_mark(text, marks, f"{name}:{number}")
         elif line.strip() and "where" in marks:
             raise PageError(f"{marks['where']}: no block follows this mark")
     if block is not None or "where" in marks:
@@ -158,6 +171,10 @@ def script_of(page):
              "failed=0", "check() { # check CODE EXPECTED NAME",
              '    if [ "$1" -eq "$2" ]; then echo "ok $3"; return; fi',
              '    failed=1; echo "not ok $3: exit code $1, expected $2"',
+             "    sed 's/^/#   /' \"$HOME/.output\"", "}",
+             "shows() { # shows LINE NAME",
+             '    grep -qxF -e "$1" "$HOME/.output" && return',
+             '    failed=1; echo "not ok $2: its output has no line: $1"',
              "    sed 's/^/#   /' \"$HOME/.output\"", "}"]
     for command in page.commands:
         if command.not_run:
@@ -165,6 +182,7 @@ def script_of(page):
         name = f"{page.name}:{command.line} {command.text}".replace("\n", " ")
         lines.append(f"eval {shlex.quote(command.text)} >\"$HOME/.output\" 2>&1")
         lines.append(f"check $? {command.code} {shlex.quote(name)}")
+        lines += [f"shows {shlex.quote(line)} {shlex.quote(name)}" for line in command.output]
     return "\n".join(lines + ['exit "$failed"']) + "\n"
 
 

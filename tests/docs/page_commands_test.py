@@ -53,6 +53,15 @@ class Pages(unittest.TestCase):
                                  "#   why", "ok page.md:3 true"])
         self.assertEqual(self.results("<!-- exits with 2 -->\n```console\n$ true\n```\n")[0], 1)
 
+    def test_output_is_compared_only_on_request(self):
+        block = "```console\n$ echo one; echo two\none\nthree\n```\n"
+        self.assertEqual(self.results(block)[0], 0)
+        code, lines = self.results("<!-- output is compared -->\n" + block)
+        self.assertEqual(code, 1)
+        self.assertIn("not ok page.md:3 echo one; echo two: its output has no line: three", lines)
+        self.assertEqual(self.results("<!-- output is compared -->\n" +
+                                      block.replace("three", "two"))[0], 0)
+
     def test_a_block_with_a_reason_is_not_run(self):
         page = self.page("<!-- not run: it waits -->\n```console\n$ sleep inf\n```\n")
         self.assertEqual(page.commands[0].not_run, "it waits")
@@ -77,6 +86,7 @@ class Pages(unittest.TestCase):
                 ("<!-- not run: a reason -->\n```yaml\na: 1\n```\n", "is for a block"),
                 ("<!-- file: a -->\n```console\n$ x\n```\n", "is no file"),
                 ("<!-- not run: a reason -->\n```console\noutput\n```\n", "has no command"),
+                ("<!-- output is compared -->\n```console\n$ x\n```\n", "shows no output"),
                 ("```bash\n$ dlrun ls\n```\n", "stand in blocks"),
                 ("```console\n$ x\n", "ends in a block")):
             with self.assertRaisesRegex(page_commands.PageError, message, msg=text):
