@@ -79,6 +79,9 @@ def apply_mark(text, marks, where):
     if name in ("file", "not run", "first"):
         if not value.strip():
             raise PageError(f"{where}: the mark '{name}' needs a text")
+        for test in re.findall(r"\btests/[\w/.-]+\.\w+", value):
+            if not (ROOT / test).is_file():
+                raise PageError(f"{where}: {test} does not exist")
         marks.setdefault(name, []).append(value.strip())
     elif match := re.fullmatch(r"exits with (\d+)", text):
         marks["exits"] = int(match[1])

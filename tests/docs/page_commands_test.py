@@ -81,6 +81,7 @@ class Pages(unittest.TestCase):
         for text, message in (
                 ("<!-- not run -->\n```console\n$ x\n```\n", "needs a text"),
                 ("<!-- not run:  -->\n```console\n$ x\n```\n", "needs a text"),
+                ("<!-- not run: see tests/e2e/no.bats -->\n```console\n$ x\n```\n", "not exist"),
                 ("<!-- exits with five -->\n```console\n$ x\n```\n", "unknown mark"),
                 ("<!-- not run: a reason -->\n\ntext\n```console\n$ x\n```\n", "no block follows"),
                 ("<!-- not run: a reason -->\n```yaml\na: 1\n```\n", "is for a block"),
