@@ -74,8 +74,6 @@ constexpr CommandEntry kCommands[] = {
     {"pull", add_pull, Place::kHere},
 };
 
-constexpr const char* kVersionText = "dlrun " DLRUN_VERSION;
-
 constexpr const char* kFooter =
     "\nRUN is a run's name (then the newest run of that name), its id or the unique start of its "
     "id,\n"
@@ -85,6 +83,12 @@ constexpr const char* kFooter =
     "3 Slurm refused, 4 no answer (of the Slurm controller, of the host of -H, or of a search "
     "program),\n"
     "5 the run failed, 6 not found, 130 interrupted, 141 the reader of the output is gone.";
+
+/// Returns the text of --version: "dlrun 1.0.0 (commit 2074bc41d3f0)".
+std::string version_text(const Cli& cli) {
+  return cli.commit.empty() ? "dlrun " DLRUN_VERSION
+                            : fmt::format("dlrun " DLRUN_VERSION " (commit {})", cli.commit);
+}
 
 /// Returns the command's name: the first argument that is not an option of dlrun itself, because
 /// these options may precede the name. Returns an empty text if there is no such argument.
@@ -227,6 +231,7 @@ void add_host_option(CLI::App& app, std::optional<std::string>* host) {
 
 /// The options that stand before the command's name.
 struct OwnOptions {
+  std::string version;  ///< the text of --version
   LogOptions log;
   std::optional<std::string> host;
 };
@@ -241,7 +246,7 @@ std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, OwnOp
   auto app = std::make_unique<CLI::App>(
       "Runs deep-learning jobs on Slurm clusters, each from one YAML file.", "dlrun");
   app->set_help_flag("-h,--help", "Print the help of the command and exit");  // also of subcommands
-  app->set_version_flag("--version", kVersionText);
+  app->set_version_flag("--version", own != nullptr ? own->version : std::string());
   app->require_subcommand(1);
   app->footer(kFooter);
   app->get_formatter()->column_width(34);
@@ -319,9 +324,10 @@ std::unique_ptr<CLI::App> make_app(Action& action, std::string_view only) {
 int run_cli(Cli& cli, int argc, const char* const* argv) {
   Action action;
   OwnOptions own;
+  own.version = version_text(cli);
   const auto start = std::chrono::steady_clock::now();
   if (argc == 2 && std::string_view(argv[1]) == "--version") {  // needs no tree of all commands
-    print_document(kVersionText + std::string("\n"));
+    print_document(own.version + "\n");
     return final_exit_code(cli, kExitOk);
   }
   // Building the parsers of all commands takes a millisecond, most of the time of a short command.

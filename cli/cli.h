@@ -23,6 +23,7 @@ namespace dlrun {
 struct Cli : Context {
   /// True on a terminal, unless NO_COLOR is set or TERM=dumb.
   bool colour_out = false, colour_err = false;
+  std::string commit;  ///< as built_commit() returns it
 };
 
 /// The action of a parsed command line. Returns the exit code. An error without message and
@@ -77,5 +78,9 @@ void add_pull(CLI::App& root, Action& action);
 
 /// Returns the hashes of the agent, the trainer and the modules that were built with this dlrun.
 [[nodiscard]] ToolSet built_tools();
+
+/// Returns the commit of the source code of this dlrun, such as "2074bc41d3f0", or
+/// "2074bc41d3f0-dirty" if some files differed from it. Returns "" if the build did not know it.
+[[nodiscard]] std::string built_commit();
 
 }  // namespace dlrun

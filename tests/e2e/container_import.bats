@@ -92,6 +92,7 @@ digest_of_tiny() {
     run dl container import "$name" --json
     echo "$output"
     [ "$status" -eq 0 ]
+    sed -n '/^{/,/^}/p' <<<"$output" | fields container#import
     file=$(sed -n '/^{/,/^}/p' <<<"$output" | jq -r .file)
     digest=$(digest_of_tiny "$file")
     [ "$file" = "$dir/images/$digest.sqsh" ]

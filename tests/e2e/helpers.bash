@@ -11,6 +11,8 @@
 #   fresh_dir                    prints a new, empty directory of the user that the login node and
 #                                the nodes share; CTest's fixture removes it with the testbed
 #   job_state JOBID              prints Slurm's state of a job (PENDING, RUNNING, COMPLETED, ...)
+#   fields NAME                  compares the JSON on standard input with the schema NAME or
+#                                NAME#DEFINITION of docs/json
 #   cancel_jobs                  ends every job of the user and waits until they are gone
 #   end_test                     ends every test, from teardown: after a failure, prints the state
 #                                of the cluster and repairs it; ends the jobs
@@ -72,6 +74,8 @@ fresh_dir() {
     local name=${BATS_TEST_DESCRIPTION:-dir}
     as_user mktemp -d "$DLRUN_TESTBED_HOME/${name//[^a-zA-Z0-9]/-}.XXXXXX"
 }
+
+fields() { python3 "$DLRUN_SOURCE_DIR/tests/json_fields.py" "$1"; }
 
 job_state() { scontrol show job --oneliner "$1" | sed -n 's/.* JobState=\([A-Z_]*\).*/\1/p'; }
 

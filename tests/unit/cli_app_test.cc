@@ -104,6 +104,20 @@ TEST_CASE_FIXTURE(CliFixture,
   CHECK(call({"site", "show", "mine.yaml"}) == 2);
 }
 
+TEST_CASE_FIXTURE(CliFixture, "the version names the commit if the build knew it") {
+  const auto printed = (folder.path() / "printed").string();
+  const auto version = [&](std::vector<const char*> words) {
+    REQUIRE(write_file_atomic(printed, ""));
+    CHECK(code_and_stderr(std::move(words), printed.c_str()) == "0\n");
+    return read("printed");
+  };
+  CHECK(version({"--version"}) == "dlrun " DLRUN_VERSION "\n");
+  cli.commit = "0123456789ab-dirty";
+  const std::string full = "dlrun " DLRUN_VERSION " (commit 0123456789ab-dirty)\n";
+  CHECK(version({"--version"}) == full);
+  CHECK(version({"-v", "--version"}) == full);
+}
+
 TEST_CASE_FIXTURE(CliFixture, "an invalid spec is exit code 2 and leaves no files") {
   REQUIRE(write_file_atomic(folder.path() / "bad.yaml", "name: x\nresources: {nodez: 2}\n")
               .has_value());

@@ -1,0 +1,63 @@
+# Checks which commit the build writes into `dlrun --version`, in small source trees below BINARY:
+# one without git, one from `git archive`, and a checkout before and after changes.
+file(REMOVE_RECURSE ${BINARY})
+set(header ${BINARY}/header/build_commit.h)
+file(MAKE_DIRECTORY ${BINARY}/header ${BINARY}/plain ${BINARY}/archive/cmake ${BINARY}/checkout)
+
+# Writes the header for a tree, and fails if it does not have the commit.
+function(expect tree commit what)
+  execute_process(COMMAND ${CMAKE_COMMAND} -DSOURCE=${BINARY}/${tree} -DOUTPUT=${header}
+    -P ${SOURCE}/cmake/build_commit.cmake COMMAND_ERROR_IS_FATAL ANY)
+  file(READ ${header} text)
+  if(NOT text MATCHES "kBuildCommit\\[\\] = \"${commit}\";")
+    message(FATAL_ERROR "${what}: expected the commit '${commit}', but the header is\n${text}")
+  endif()
+endfunction()
+
+# Runs git in the checkout, without the settings of the user.
+function(git)
+  execute_process(
+    COMMAND ${CMAKE_COMMAND} -E env GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
+      git -C ${BINARY}/checkout -c user.name=a -c user.email=a@example.org ${ARGN}
+    OUTPUT_VARIABLE output ERROR_VARIABLE output RESULT_VARIABLE code
+    OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(NOT code EQUAL 0)
+    message(FATAL_ERROR "git ${ARGN}:\n${output}")
+  endif()
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+# The build folder can be inside the checkout of dlrun, whose commit is not that of this tree.
+expect(plain "" "a tree without git")
+file(WRITE ${BINARY}/archive/cmake/archive_commit.txt "0123456789abcdef0123456789abcdef01234567\n")
+expect(archive "0123456789ab" "a tree from git archive")
+file(COPY ${SOURCE}/cmake/archive_commit.txt DESTINATION ${BINARY}/plain/cmake)
+if(EXISTS ${SOURCE}/.git) # In a tree from `git archive` the copied file holds a commit.
+  expect(plain "" "a copy of the checkout's files")
+endif()
+
+git(init --quiet)
+file(WRITE ${BINARY}/checkout/a.txt "one\n")
+git(add a.txt)
+git(commit --quiet -m one)
+git(tag v9)
+git(rev-parse --short=12 HEAD)
+set(first ${output})
+expect(checkout "${first}" "a checkout")
+execute_process(COMMAND touch -d 2001-01-01T12:00:00Z ${header} COMMAND_ERROR_IS_FATAL ANY)
+set(ENV{GIT_DIR} ${BINARY}/archive) # as in a git hook
+expect(checkout "${first}" "a checkout that is built again")
+unset(ENV{GIT_DIR})
+file(TIMESTAMP ${header} year "%Y" UTC)
+if(NOT year EQUAL 2001)
+  message(FATAL_ERROR "the header was written again, although the commit is the same")
+endif()
+file(WRITE ${BINARY}/checkout/a.txt "two\n")
+expect(checkout "${first}-dirty" "a checkout with a change")
+git(commit --quiet -a -m two)
+git(rev-parse --short=12 HEAD)
+expect(checkout "${output}" "a checkout with a new commit")
+if(output STREQUAL first)
+  message(FATAL_ERROR "the test made no second commit")
+endif()
+file(REMOVE_RECURSE ${BINARY})

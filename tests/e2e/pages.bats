@@ -1,0 +1,49 @@
+#!/usr/bin/env bats
+# The commands of the pages that need Slurm, as a reader would type them. page_commands.py writes
+# the files of a page and its commands to a folder, which is also the reader's home directory.
+# timeout: 600
+
+load helpers
+
+setup() {
+    dir=$(fresh_dir)
+    reader=$DLRUN_SOURCE_DIR/tests/docs/page_commands.py
+}
+
+# read_page PAGE: runs the commands of the page as the testbed's user
+read_page() {
+    local here=$BATS_TEST_TMPDIR/page
+    python3 "$reader" prepare "$1" "$here"
+    tar -C "$here" -c . | as_user tar -C "$dir" -x --no-same-owner
+    run as_user env --chdir="$dir" HOME="$dir" bash commands.sh
+    echo "$output"
+    [ "$status" -eq 0 ]
+    # At least one command was run.
+    [[ $output == "ok "* ]]
+}
+
+@test "each page that needs Slurm has a test in this file" {
+    run python3 "$reader" slurm
+    [ "$status" -eq 0 ]
+    for page in $output; do grep -q "read_page $page\$" "$BATS_TEST_FILENAME"; done
+}
+
+@test "README.md" {
+    read_page README.md
+}
+
+@test "the tutorial of the first job" {
+    read_page docs/tutorial/first-job.md
+}
+
+@test "specs from job scripts" {
+    read_page docs/job-scripts.md
+}
+
+@test "MPI and mpi4py" {
+    read_page docs/mpi.md
+}
+
+@test "PyTorch, Lightning and Accelerate" {
+    read_page docs/pytorch.md
+}

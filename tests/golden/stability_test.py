@@ -1,0 +1,209 @@
+"""Compares the lists of docs/stability.md with dlrun and with the files of real runs.
+
+usage: stability_test.py DLRUN [unittest's options]
+
+From version 1.0.0 on, a name may be added to the page, but none may be removed or renamed before
+2.0.0. The page has its own copies of all names, so that a name which disappears from the code does
+not disappear from the page.
+"""
+
+import fnmatch
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+import json_fields  # noqa: E402 (found through the path above)
+
+DLRUN = str(pathlib.Path(sys.argv.pop(1)).resolve())
+PAGE = (ROOT / "docs" / "stability.md").read_text()
+HINT = ("docs/stability.md promises the first names, and the second ones exist. Add a new name to "
+        "the page. A name that the page has must not disappear before 2.0.0.")
+
+COMMON_OPTIONS = {"-h", "--help", "-v", "--verbose", "--log-file"}
+# Stable files that the runs of this test do not have, because they need Slurm, git, a profiler or a
+# hang. The end-to-end tests of these features use them.
+NOT_HERE = {
+    "slurm-JOBID.out", "logs/attempt-K/COMPONENT/rank-NNNN.log", "tree.patch",
+    "profile/attempt-K/", "autopsy/attempt-K/",
+}
+
+
+def section(title):
+    return re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", PAGE, re.S | re.M)[1]
+
+
+def bullets(title):
+    """Returns {head: [words in backticks]} of the list in a section; the head without backticks."""
+    found = {}
+    for item in re.findall(r"^- (.*(?:\n  .*)*)", section(title), re.M):
+        head, _, words = item.partition(":")
+        found[head.strip("`")] = re.findall(r"`([^`]+)`", words)
+    return found
+
+
+def table(text):
+    """Returns the first cells of a table of Markdown, without its head."""
+    rows = re.findall(r"^\| *([^|]+?) *\|", text, re.M)
+    return [row.strip("`") for row in rows[1:] if not row.startswith("-")]
+
+
+def matches(path, patterns):
+    """Returns the patterns of the page that name a file of a run directory."""
+    words = {"NNNN": "[0-9][0-9][0-9][0-9]", "JOBID": "*", "COMPONENT": "*"}
+    found = set()
+    for pattern in patterns:
+        shell = re.sub("NNNN|JOBID|COMPONENT", lambda word: words[word[0]], pattern)
+        shell = shell.replace("attempt-K", "attempt-[0-9]").replace("array-K", "array-[0-9]")
+        if fnmatch.fnmatchcase(path, shell + "*" if shell.endswith("/") else shell):
+            found.add(pattern)
+    return found
+
+
+class Stability(unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.path = pathlib.Path(cls.folder.name)
+
+    def dlrun(self, *words, path="/usr/bin:/bin"):
+        done = subprocess.run([DLRUN, *words], capture_output=True, text=True, cwd=self.path,
+                              timeout=100, env={"PATH": path, "HOME": str(self.path)})
+        self.assertEqual(done.returncode, 0, (words, done.stdout, done.stderr))
+        return done.stdout
+
+    def same(self, promised, existing):
+        self.assertEqual(sorted(promised), sorted(existing), HINT)
+
+    def test_keys(self):
+        promised = [f"{head}.{key}" if head != "the whole run" else key
+                    for head, keys in bullets("Keys of a spec").items() for key in keys]
+        existing = [row["key"] for row in json.loads(self.dlrun("explain", "--json"))
+                    if row["supported"]]
+        self.same(promised, existing)
+
+    def test_commands_and_options(self):
+        existing = {}
+        for line in self.dlrun("completion", "bash").splitlines():
+            if found := re.match(r"\s+([a-z-]+)\) options='([^']*)'(.*)", line):
+                verbs = re.search(r"verbs='([^']*)'", found[3])
+                words = set(found[2].split()) - COMMON_OPTIONS
+                existing[found[1]] = sorted(words | set(verbs[1].split() if verbs else []))
+        self.assertGreater(len(existing), 30)
+        promised = {head: sorted(words) for head, words in bullets("Commands").items()}
+        self.assertEqual(promised, existing, HINT)
+
+    def test_exit_codes(self):
+        header = (ROOT / "launcher" / "view" / "exit_code.h").read_text()
+        existing = re.findall(r"^  kExit\w+ = (\d+),", header, re.M)
+        self.assertIn("141", existing)
+        self.same(table(section("Exit codes")), existing)
+        output = (ROOT / "cli" / "OUTPUT.md").read_text()
+        listed = re.search(r"^## Exit codes\n(.*?)^## ", output, re.S | re.M)[1]
+        self.same(table(listed), existing)
+
+    def test_fields_of_json(self):
+        """tests/golden/json_test.py compares the schemas with the outputs."""
+        existing = {}
+        for name in json_fields.names():
+            whole = json_fields.document(name)
+            parts = [f"{name}#{one['$ref'].rpartition('/')[2]}" for one in whole.get("anyOf", [])
+                     if one["$ref"].startswith("#")]
+            is_other = any("$ref" in one for one in (whole, whole.get("items", {}),
+                                                     *whole.get("anyOf", [])))
+            for part in parts or ([] if is_other else [name]):
+                schema = json_fields.schema_of(part)
+                existing[part] = sorted(schema.get("items", schema)["properties"])
+        promised = {head: sorted(words) for head, words in bullets("Fields of `--json`").items()}
+        self.assertEqual(promised, existing, HINT)
+
+    def test_events(self):
+        header = (ROOT / "common" / "run_events.h").read_text()
+        self.same(bullets("Files of a run directory")["events"],
+                  re.findall(r'kKind = "(\w+)"', header))
+
+    def test_version_of_the_citation(self):
+        citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+        self.assertLessEqual({"cff-version", "message", "title", "authors", "license"},
+                             set(citation))
+        project = re.search(r"project\(dlrun VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())
+        self.assertEqual(citation["version"], project[1])
+        self.assertTrue(self.dlrun("--version").startswith(f"dlrun {project[1]}"))
+
+    def test_names_for_editors(self):
+        """The catalog and each editor's settings on the page have the same names."""
+        names = json.loads((ROOT / "docs" / "catalog-entry.json").read_text())["fileMatch"]
+        page = (ROOT / "docs" / "editors.md").read_text()
+        code = dict(re.findall(r"^```(\w+)\n(.*?)^```", page, re.S | re.M))
+        (schema, settings), = json.loads(code["json"])["yaml.schemas"].items()
+        self.assertEqual(settings, names)
+        self.assertEqual(re.findall(r"'([^']*dlrun\.yaml)'", code["lua"]), names)
+        self.assertIn(f"$schema={schema}\n", code["yaml"])
+        for file in ("dlrun.yaml", "mnist.dlrun.yaml"):
+            self.assertTrue(any(fnmatch.fnmatchcase(file, name) for name in names), file)
+            (self.path / file).write_text('{"launch": {"command": ["true"]}}')
+            self.dlrun("check", file, path="/nowhere")
+        for file in ("resolved.yaml", "juwels.yaml", "my-dlrun.yaml"):
+            self.assertFalse(any(fnmatch.fnmatchcase(file, name) for name in names), file)
+
+    def run_spec(self, name, **keys):
+        """Runs a spec on this machine, and returns its run directory."""
+        (self.path / f"{name}.yaml").write_text(json.dumps({"name": name, **keys}))
+        return pathlib.Path(json.loads(self.dlrun("run", f"{name}.yaml", "--json"))["path"])
+
+    def train(self):
+        """Trains until the trainer has reported its rate, which it does once a second. Returns the
+        run directory and the names of all metrics."""
+        for epochs in (16, 64, 256, 1024, 4096):
+            run = self.run_spec(
+                "trained", resources={"ntasks": 2}, track={"tensorboard": True},
+                train={"data": {"dataset": "digits", "train_samples": 256, "test_samples": 32},
+                       "model": "mlp", "hidden": [64], "epochs": epochs, "batch": 8,
+                       "trace_steps": 1})
+            lines = (run / "metrics.jsonl").read_text().splitlines()
+            names = set().union(*(json.loads(line) for line in lines))
+            if "lr" in names:
+                break
+        return run, names
+
+    def test_files_of_runs(self):
+        trained, metrics = self.train()
+        plain = self.run_spec("plain", launch={"preset": "plain", "command": [
+            "bash", "-c", "until [[ -e $DLRUN_RUN/ranks.json ]]; do sleep 0.1; done"]})
+        self.dlrun("report", "trained")
+        stable = table(section("Files of a run directory"))
+        internal = bullets("Files of a run directory")["internal"]
+        seen = set()
+        for run in (trained, plain):
+            for file in run.rglob("*"):
+                if not file.is_file():
+                    continue
+                path = file.relative_to(run).as_posix()
+                found = matches(path, stable)
+                seen |= found
+                self.assertTrue(found or matches(path, internal), f"{path}: {HINT}")
+        self.same(set(stable) - seen, NOT_HERE)
+        ranks = json.loads((plain / "ranks.json").read_text())
+        self.assertLessEqual({"time", "attempt", "ranks", "nodes", "columns", "rows"}, set(ranks))
+        self.same(bullets("Files of a run directory")["columns"], ranks["columns"])
+        submission = json.loads((trained / "submission.json").read_text())
+        self.assertLessEqual({"state", "cluster", "job", "time"}, set(submission))
+        for line in (trained / "events.jsonl").read_text().splitlines():
+            self.assertEqual(list(json.loads(line))[:3], ["t", "event", "attempt"])
+        self.same(bullets("Files of a run directory")["metrics"], metrics)
+        # resolved.yaml is a spec. Without Slurm's commands, `check` does not ask Slurm.
+        self.dlrun("check", str(trained / "resolved.yaml"), path="/nowhere")
+
+
+if __name__ == "__main__":
+    unittest.main()
