@@ -184,6 +184,8 @@ void HeadLines::add_resources() {
   add_spread("memory", point.rss_bytes, memory_text);
   add_spread("GPU", point.gpu, [](double percent) { return fmt::format("{:.0f} %", percent); });
   add_spread("GPU memory", point.gpu_used_bytes, memory_text);
+  if (point.gpu_watts)
+    lines_.push_back(labelled("GPU power").add(power_text(*point.gpu_watts)).text());
 }
 
 /// Returns the lines. An empty line separates the run from its figures, and another one separates
