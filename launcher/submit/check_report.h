@@ -19,7 +19,7 @@ struct CheckReport {
   bool has_slurm = false;  ///< Slurm is installed here, or the job goes to a slurmrestd
   /// Slurm's answer to --test-only; for a sweep, the answer for its first array.
   std::string verdict;
-  /// What is left of the job's account; nullopt if Slurm was not asked or cannot say.
+  /// The hours that the job's account has left; nullopt if Slurm was not asked or cannot say.
   std::optional<AccountUse> account;
 };
 
