@@ -81,26 +81,50 @@ std::vector<std::string> different_keys(const std::vector<RunReport>& reports) {
   return names;
 }
 
+/// The energy that a page compares. Slurm measures whole nodes, so the two kinds are not mixed.
+enum class EnergyKind { kNone, kGpus, kNodes };
+
 /// The results and keys that have columns in the table of runs.
 struct RunColumns {
   std::vector<std::string> results;  ///< the most interesting first
   std::vector<std::string> keys;     ///< keys that differ; empty if a separate table shows them
-  bool has_gpu_hours = false, has_energy = false;
+  bool has_gpu_hours = false;
+  EnergyKind energy = EnergyKind::kNone;
 };
 
-/// Returns the energy of the GPUs, else the energy that Slurm has; "" if both are unknown.
-std::string energy_cell(const RunReport& report) {
-  if (report.use.gpu_joules) return energy_text(*report.use.gpu_joules);
-  return report.slurm_joules ? energy_text(*report.slurm_joules) : std::string();
+std::optional<double> joules_of(const RunReport& report, EnergyKind kind) {
+  return kind == EnergyKind::kGpus    ? report.use.gpu_joules
+         : kind == EnergyKind::kNodes ? report.slurm_joules
+                                      : std::nullopt;
 }
 
 RunColumns columns_for(const std::vector<RunReport>& reports, std::vector<std::string> keys) {
   const auto any = [&](const auto& has) {
     return std::any_of(reports.begin(), reports.end(), has);
   };
-  return {names_of_all_results(reports), std::move(keys),
-          any([](const RunReport& report) { return report.use.gpu_hours.has_value(); }),
-          any([](const RunReport& report) { return !energy_cell(report).empty(); })};
+  RunColumns columns{names_of_all_results(reports), std::move(keys)};
+  columns.has_gpu_hours =
+      any([](const RunReport& report) { return report.use.gpu_hours.has_value(); });
+  for (const EnergyKind kind : {EnergyKind::kGpus, EnergyKind::kNodes}) {
+    if (columns.energy == EnergyKind::kNone &&
+        any([&](const RunReport& report) { return joules_of(report, kind).has_value(); }))
+      columns.energy = kind;
+  }
+  return columns;
+}
+
+/// Returns what all runs together cost: ", which took 12.5 GPU-hours and 4.1 kWh"; "" if nothing is
+/// known.
+std::string total_cost(const std::vector<RunReport>& reports, EnergyKind kind) {
+  double hours = 0, joules = 0;
+  for (const RunReport& report : reports) {
+    hours += report.use.gpu_hours.value_or(0);
+    joules += joules_of(report, kind).value_or(0);
+  }
+  std::vector<std::string> parts;
+  if (hours > 0) parts.push_back(measurement_text(hours) + " GPU-hours");
+  if (joules > 0) parts.push_back(energy_text(joules));
+  return parts.empty() ? "" : ", which took " + join(parts, " and ");
 }
 
 constexpr std::size_t kKeysInLegend = 3;
@@ -163,7 +187,10 @@ std::vector<Column> columns_of_runs(const std::vector<RunReport>& reports,
     columns.push_back({readable_name(parts.results[at]), "n"});
   columns.insert(columns.end(), {{"took", "n"}, {"ranks", "n"}, {"nodes", "t"}});
   if (parts.has_gpu_hours) columns.push_back({"GPU-hours", "n"});
-  if (parts.has_energy) columns.push_back({"energy", "n"});
+  if (parts.energy != EnergyKind::kNone)
+    columns.push_back(
+        {parts.energy == EnergyKind::kGpus ? "energy of the GPUs" : "energy, as Slurm has it",
+         "n"});
   return columns;
 }
 
@@ -190,7 +217,10 @@ std::string runs_table(const std::vector<RunReport>& reports, const RunColumns& 
     cells.push_back(escape_html(nodes_of(report)));
     if (parts.has_gpu_hours)
       cells.push_back(report.use.gpu_hours ? measurement_text(*report.use.gpu_hours) : "");
-    if (parts.has_energy) cells.push_back(energy_cell(report));
+    if (parts.energy != EnergyKind::kNone) {
+      const auto joules = joules_of(report, parts.energy);
+      cells.push_back(joules ? energy_text(*joules) : std::string());
+    }
     rows.push_back(std::move(cells));
   }
   return table_html(columns_of_runs(reports, parts), rows);
@@ -251,11 +281,11 @@ void sort_best_first(std::vector<RunReport>& reports) {
 std::string comparison_page(const std::vector<RunReport>& reports, const std::string& title,
                             const std::string& made) {
   std::string page = head(title);
-  page += fmt::format("<h1>{}</h1>\n<p class=\"soft\">{} runs compared</p>\n", escape_html(title),
-                      reports.size());
   const auto keys = different_keys(reports);
   const bool has_own_table = keys.size() > kKeysInTable && reports.size() <= kChartColours;
   const RunColumns parts = columns_for(reports, has_own_table ? std::vector<std::string>() : keys);
+  page += fmt::format("<h1>{}</h1>\n<p class=\"soft\">{} runs compared{}</p>\n", escape_html(title),
+                      reports.size(), total_cost(reports, parts.energy));
   page += "<h2>Runs</h2>\n" + runs_table(reports, parts);
   if (has_own_table) page += "<h2>What they differ in</h2>\n" + differences_html(reports, keys);
   return page + notes(reports) + curves_of(reports, keys) + foot(made);

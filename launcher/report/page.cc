@@ -1,7 +1,6 @@
 // The page of one run. All text from a run passes through escape_html().
 
 #include <algorithm>
-#include <cmath>
 #include <ctime>
 #include <functional>
 

@@ -228,6 +228,22 @@ TEST_CASE("legends name the values in which the runs differ") {
   CHECK(page.find("</i>run-2</span>") != std::string::npos);
 }
 
+TEST_CASE("a comparison has the hours and the energy of each run, and of all runs together") {
+  std::vector<RunReport> reports(2);
+  reports[0].label = "one";
+  reports[1].label = "two";
+  CHECK(comparison_page(reports, "two", "now").find("2 runs compared</p>") != std::string::npos);
+  reports[0].use.gpu_hours = 1.5;
+  reports[0].use.gpu_joules = 3.6e6;
+  reports[0].slurm_joules = 9e9;  // the energy of whole nodes is not mixed with that of the GPUs
+  reports[1].use.gpu_hours = 2;
+  reports[1].use.gpu_joules = 7.2e6;
+  const std::string page = comparison_page(reports, "two", "now");
+  CHECK(page.find("2 runs compared, which took 3.50 GPU-hours and 3 kWh</p>") != std::string::npos);
+  CHECK(page.find("<td class=\"n\">1.50</td><td class=\"n\">1 kWh</td>") != std::string::npos);
+  CHECK(page.find("<td class=\"n\">2.00</td><td class=\"n\">2 kWh</td>") != std::string::npos);
+}
+
 TEST_CASE("results have few digits, and the unit that their names state") {
   using page::readable_name;
   using page::readable_value;
