@@ -32,7 +32,9 @@ class ToolSearch {
       : context_(context), loaded_(experiment.loaded), plan_(experiment.plan) {}
 
   [[nodiscard]] std::vector<Diagnostic> run() && {
-    if (find_module_command()) find_programs();
+    find_module_command();
+    find_conda();
+    find_container_tool();
     find_pyxis();
     return std::move(found_);
   }
@@ -61,52 +63,45 @@ class ToolSearch {
     return done ? std::optional(std::move(*done)) : std::nullopt;
   }
 
-  /// Warns if `module` is missing although the job needs it. Returns false in that case: the
-  /// programs that modules bring cannot be looked for.
-  bool find_module_command() {
+  /// Warns if the job loads modules and this machine does not have the command `module`.
+  void find_module_command() {
     const std::string lines = render_module_init(plan_);
-    if (lines.empty()) return true;
+    if (lines.empty()) return;
     const auto done = run_bash(lines + "type module >/dev/null 2>&1\n");
-    if (!done || done->exit_code == 0) return true;
+    if (!done || done->exit_code == 0) return;
     warn(first_given(loaded_, {"environment.modules.load"_key, "environment.modules.use"_key,
                                "environment.modules.purge"_key, "environment.conda.module"_key}),
          "the command `module` is not set up here; the job needs it on its first node. If it is "
          "elsewhere on this cluster, set module_init in the site's file");
-    return false;
   }
 
-  /// Warns about the modules that cannot be loaded, and about missing programs.
-  void find_programs() {
-    const bool needs_conda = !plan_.prologue.conda_name.empty();
+  /// Returns true if the job's modules, EESSI or setup lines may bring programs. dlrun does not run
+  /// them here: they can be those of a spec that somebody else wrote.
+  [[nodiscard]] bool may_bring_programs() const {
+    const Prologue& prologue = plan_.prologue;
+    return !prologue.load_modules.empty() || !prologue.conda_module.empty() ||
+           !prologue.eessi.empty() || !prologue.setup.empty();
+  }
+
+  void find_conda() {
+    if (plan_.prologue.conda_name.empty() || may_bring_programs()) return;
+    const auto done = run_bash(render_conda_search(plan_) + "[[ -x $dlrun_conda ]]\n");
+    if (!done || done->exit_code == 0) return;
+    warn("environment.conda.name"_key,
+         "no conda is found here: neither on the PATH, nor in $CONDA_EXE, nor in a usual folder of "
+         "the home directory. Name the module that brings it in environment.conda.module");
+  }
+
+  void find_container_tool() {
     const auto* backend = find_container_backend(plan_.runtime);
-    const auto versions =
-        backend == nullptr ? std::vector<VersionCommand>() : backend->version_commands();
-    const std::string tool = versions.empty() ? "" : versions.front().program;
-    if (!needs_conda && tool.empty()) return;
-    std::string lines = "set -eo pipefail\n" + render_build_setup(plan_);
-    if (needs_conda)
-      lines += render_conda_search(plan_) + "[[ -x $dlrun_conda ]] || echo 'missing conda'\n";
-    if (!tool.empty())
-      lines += fmt::format("type -P {} >/dev/null || echo 'missing container tool'\n", tool);
-    const auto done = run_bash(std::move(lines));
-    if (!done) return;
-    const std::string key_of_modules = "environment.modules.load"_key;
-    if (done->exit_code != 0)
-      return warn(key_of_modules, fmt::format("the modules cannot be loaded here: {}",
-                                              printable(trim(done->err.substr(0, 500)))));
-    const auto is_missing = [&](std::string_view what) {
-      return ("\n" + done->out).find(fmt::format("\nmissing {}\n", what)) != std::string::npos;
-    };
-    if (is_missing("conda"))
-      warn(first_given(loaded_, {"environment.conda.name"_key}),
-           "no conda is found here: neither on the PATH, nor in $CONDA_EXE, nor in a usual folder "
-           "of the home directory. Name the module that brings it in environment.conda.module");
-    if (is_missing("container tool"))
-      warn(first_given(loaded_, {"container.runtime"_key, "container.image"_key}),
-           fmt::format("the program {0} is not on the PATH here. If a module brings it, add the "
-                       "module to environment.modules.load; if only the nodes have it, this "
-                       "warning can be ignored",
-                       tool));
+    if (backend == nullptr || may_bring_programs()) return;
+    const auto versions = backend->version_commands();
+    if (versions.empty() || find_program(versions.front().program, context_.env)) return;
+    warn(
+        first_given(loaded_, {"container.runtime"_key, "container.image"_key}),
+        fmt::format("the program {} is not on the PATH here. If a module brings it, add the module "
+                    "to environment.modules.load; if only the nodes have it, ignore this warning",
+                    versions.front().program));
   }
 
   /// Warns if srun here has no option of pyxis. The nodes' srun reads the same plugstack.conf on

@@ -271,6 +271,15 @@ TEST_CASE_FIXTURE(Cluster,
   CHECK(has(warnings_of(pyxis), "the srun here has no --container-image"));
   program("srun", "echo '  --container-image=[USER@]'");
   CHECK_FALSE(has(warnings_of(pyxis), "--container-image"));
+  // A module may bring the tool, and a check loads no modules of a spec.
+  std::ofstream(folder / "module.sh")
+      << "module() { echo loaded >>" << (folder / "loaded").string() << "; }\n";
+  std::ofstream(folder / ".config" / "dlrun" / "sites" / "here.yaml")
+      << "help: here\nmodule_init: " << (folder / "module.sh").string() << "\n";
+  CHECK_FALSE(has(warnings_of("environment: {modules: [tools]}\ncontainer: {runtime: apptainer, "
+                              "image: /none.sif}\n"),
+                  "not on the PATH"));
+  CHECK_FALSE(fs::exists(folder / "loaded"));
   program("conda", "exit 0");
   CHECK_FALSE(has(warnings_of("environment: {conda: mine}\n"), "no conda"));
   CHECK_FALSE(has(warnings_of(""), "module"));
