@@ -117,9 +117,11 @@ void add_places(Lines& lines, const IndexEntry& run, const RunStatus& status) {
 
 }  // namespace
 
-Text status_text(const IndexEntry& run, const RunStatus& status) {
+Text status_text(const IndexEntry& run, const RunStatus& status,
+                 const std::vector<std::string>& waits) {
   Lines lines(text("{}\n", styled(Style::kBold, run.id)));
   add_state(lines, run, status);
+  lines.add_all("waits", waits);
   add_progress(lines, status.facts);
   add_failure(lines, run, status);
   add_warnings(lines, status.facts.record);

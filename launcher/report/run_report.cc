@@ -83,6 +83,22 @@ void add_surroundings(RunReport& report) {
   }
 }
 
+/// Returns the largest memory of a rank's GPUs at the last sample.
+std::optional<double> gpu_memory_of(const std::optional<RankSnapshot>& ranks) {
+  std::optional<double> most;
+  if (!ranks) return most;
+  for (const RankSample& row : ranks->rows) {
+    if (row.gpu_total_bytes) most = std::max(most.value_or(0), *row.gpu_total_bytes);
+  }
+  return most;
+}
+
+/// Compares the requested with the used resources. The script and the record must be read before.
+void add_use(RunReport& report) {
+  if (report.status.job.cluster != kLocalCluster) report.asked = asked_resources(report.script);
+  report.use = use_of({report.history, report.status, report.asked, gpu_memory_of(report.ranks)});
+}
+
 /// Returns a value as one line: a list without its brackets, a map as "{name: value, ...}".
 std::string value_text(const YamlDocument& yaml, YamlId id, bool is_inner = false) {
   const YamlNode& node = yaml.at(id);
@@ -185,6 +201,7 @@ RunReport read_report(IndexEntry run, RunStatus status) {
   } else if (!report.spec.empty()) {
     report.problems.push_back(keys.error().message);
   }
+  add_use(report);
   for (std::string* text : {&report.spec, &report.script}) {
     if (text->size() > kTextShownBytes) *text = text->substr(0, kTextShownBytes) + "\n... (cut)";
   }

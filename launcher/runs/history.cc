@@ -64,7 +64,8 @@ SamplesPoint samples_of(const events::RankStatistics& event, double t, std::int6
           .gpu = spread(event.gpu),
           .gpu_used_bytes = spread(event.gpu_used_bytes),
           .step = spread(event.step),
-          .work_ms = spread(event.work_ms)};
+          .work_ms = spread(event.work_ms),
+          .gpu_watts = event.gpu_watts};
 }
 
 std::string seconds_text(double seconds) {

@@ -191,4 +191,11 @@ Result<IndexEntry> find_run(const Env& env, const std::filesystem::path& current
   return resolve_run(text, *index, current_dir);
 }
 
+std::optional<IndexEntry> find_run_of_job(const Env& env, std::string_view job) {
+  if (!is_slurm_job_id(job)) return std::nullopt;
+  const auto index = RunIndex::of_user(env);
+  const auto listing = index ? index->list() : tl::unexpected(index.error());
+  return listing ? run_with_job(listing->entries, job) : std::nullopt;
+}
+
 }  // namespace dlrun

@@ -10,6 +10,7 @@
 #include "common/text.h"
 #include "launcher/executors/foreground.h"
 #include "launcher/executors/slurm_parse.h"
+#include "launcher/runs/pending_reason.h"
 
 namespace dlrun {
 namespace {
@@ -21,17 +22,6 @@ std::string never_satisfied(const JobReport& report) {
   const auto& failed = report.failed_dependencies;
   return fmt::format("{}, which can no longer be fulfilled",
                      failed.empty() ? "a dependency" : printable(join(failed, ", ")));
-}
-
-/// Returns the dependency with which the job was submitted, such as "afterok:12"; empty if only the
-/// script may have one.
-std::string submitted_dependency(const RunFacts& facts) {
-  constexpr std::string_view kOption = "--dependency=";
-  if (!facts.submission) return {};
-  for (const std::string& word : facts.submission->argv) {
-    if (word.starts_with(kOption)) return printable(word.substr(kOption.size()));
-  }
-  return {};
 }
 
 /// Explains the end state with which Slurm reports the job.
@@ -125,19 +115,14 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
   switch (report.phase) {
     case JobPhase::kPending:
       status.state = RunState::kPending;
-      status.detail = report.reason;
-      if (const auto dependency = submitted_dependency(status.facts);
-          report.reason == "Dependency" && !dependency.empty())
-        status.detail = fmt::format("Dependency: it waits for {}", dependency);
-      if (const auto never = never_satisfied(report); !never.empty())
-        status.detail = fmt::format("DependencyNeverSatisfied: it waits for {}", never);
+      status.detail = pending_sentence(report, submitted_dependency(status.facts));
       if (!record.restarts.empty())
         status.detail = fmt::format("attempt {} has ended ({}); queued again{}{}", record.attempt,
-                                    record.restarts.back().cause, report.reason.empty() ? "" : ": ",
-                                    report.reason);
+                                    record.restarts.back().cause, status.detail.empty() ? "" : ": ",
+                                    status.detail);
       if (!report.start.empty())
         status.detail +=
-            fmt::format("{}expected start {}", report.reason.empty() ? "" : ", ", report.start);
+            fmt::format("{}expected start {}", status.detail.empty() ? "" : "; ", report.start);
       return;
     case JobPhase::kRunning:
       status.state = RunState::kRunning;
@@ -268,6 +253,15 @@ std::optional<JobId> job_of(const RunFacts& facts) {
     return JobId{std::string(kLocalCluster), facts.claim->job.id};
   if (facts.claim && !facts.claim->job.id.empty()) return JobId{"", facts.claim->job.id};
   return std::nullopt;
+}
+
+std::string submitted_dependency(const RunFacts& facts) {
+  constexpr std::string_view kOption = "--dependency=";
+  if (!facts.submission) return {};
+  for (const std::string& word : facts.submission->argv) {
+    if (word.starts_with(kOption)) return word.substr(kOption.size());
+  }
+  return {};
 }
 
 std::string_view token_of(const RunFacts& facts) {

@@ -110,6 +110,9 @@ struct RunStatus {
 
 /// Returns the job that the run's files name; nullopt while it is unknown.
 [[nodiscard]] std::optional<JobId> job_of(const RunFacts& facts);
+/// Returns the dependency with which the job was submitted, such as "afterok:12"; empty if only the
+/// script may have one.
+[[nodiscard]] std::string submitted_dependency(const RunFacts& facts);
 /// Returns the token with which the run's job was started; empty if the files name none.
 [[nodiscard]] std::string_view token_of(const RunFacts& facts);
 

@@ -61,6 +61,19 @@ Json arrays_json(const Env& env, const Submitted& submitted) {
   return out;
 }
 
+Json account_json(const AccountUse& use) {
+  Json limits = Json::array();
+  for (const AccountLimit& limit : use.limits) {
+    limits.push_back({{"resource", limit.resource},
+                      {"user", text_or_null(limit.holder)},
+                      {"limit_hours", limit.limit_minutes / 60},
+                      {"used_hours", limit.used_minutes / 60},
+                      {"reserved_hours", limit.reserved_minutes / 60},
+                      {"left_hours", limit.left_minutes() / 60}});
+  }
+  return {{"name", use.account}, {"limits", std::move(limits)}};
+}
+
 }  // namespace
 
 Json submission_json(const Env& env, const Submitted& submitted) {
@@ -122,6 +135,7 @@ Json check_json(const CheckReport& report) {
   if (sweep != nullptr) json["arrays"] = sweep->arrays.size();
   if (const auto lines = component_lines(loaded); !lines.empty()) json["components"] = lines;
   set_hours(json, sweep, report.job.requests.requested);
+  json["account"] = report.account ? account_json(*report.account) : Json(nullptr);
   return json;
 }
 

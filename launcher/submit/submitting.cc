@@ -8,6 +8,7 @@
 #include "launcher/submit/downloads.h"
 #include "launcher/submit/environments.h"
 #include "launcher/submit/recording.h"
+#include "launcher/submit/refusal.h"
 #include "launcher/submit/submit_once.h"
 
 namespace dlrun {
@@ -66,7 +67,8 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
   interrupt.reset();
   provenance.set_image(job.image);
   write_provenance(reporter, provenance, run.path);
-  if (!submission) return tl::unexpected(submission.error());
+  if (!submission)
+    return tl::unexpected(explained_refusal(context, job, std::move(submission.error())));
   if (on_submitted) DLRUN_TRY(on_submitted(run));
   Submitted done;
   done.job = std::move(job);

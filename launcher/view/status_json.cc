@@ -94,6 +94,9 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   json["slurm_state"] = facts.report && status.job.cluster != kLocalCluster
                             ? Json(facts.report->state)
                             : Json(nullptr);
+  json["slurm_reason"] = facts.report && status.job.cluster != kLocalCluster
+                             ? text_or_null(facts.report->reason)
+                             : Json(nullptr);
   json["nodes"] = text_or_null(nodes_of(facts));
   json["ranks"] = record.ranks > 0 ? Json(record.ranks) : Json(nullptr);
   json["attempt"] = record.has_events ? Json(record.attempt) : Json(nullptr);

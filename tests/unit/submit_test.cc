@@ -8,10 +8,13 @@
 #include <doctest/doctest.h>
 
 #include "common/files.h"
+#include "common/text.h"
 #include "launcher/runs/carried_spec.h"
 #include "launcher/submit/check_report.h"
 #include "launcher/submit/places.h"
+#include "launcher/submit/refusal.h"
 #include "launcher/submit/submitting.h"
+#include "launcher/view/account_text.h"
 #include "tests/contains.h"
 #include "tests/temporary_directory.h"
 
@@ -177,6 +180,109 @@ TEST_CASE_FIXTURE(Cluster, "a check reports on the job that a submission would q
   CHECK(report->checked.to_fetch.empty());
   CHECK(has(text(folder / "called"), "--test-only"));
   CHECK_FALSE(fs::exists(folder / "runs"));
+}
+
+TEST_CASE_FIXTURE(Cluster,
+                  "a refused partition has its place, and the partitions that exist here") {
+  std::ofstream(folder / "x.yaml") << "name: x\nresources: {time: 1m, partition: gpo}\n"
+                                   << "launch: {agent: false, command: [\"true\"]}\n";
+  program("sbatch",
+          "case \"$*\" in *--help*) exit 0;; esac\n"
+          "echo 'sbatch: error: invalid partition specified: gpo' >&2; exit 1");
+  program("sinfo", "printf 'cpu*\\ngpu\\ngpu\\n'");
+  RunInspector inspector(context.env, known_servers(context));
+  const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
+  REQUIRE_FALSE(report.has_value());
+  CHECK(report.error().code == Errc::kRefused);
+  CHECK(has(report.error().message, "invalid partition specified"));
+  const auto found = report.error().diagnostics.all();
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].where.line == 2);
+  CHECK(found[0].message ==
+        "resources.partition is 'gpo'; the partitions here are cpu, gpu; did you mean 'gpu'?");
+  // A submission says the same.
+  const auto refused = submit("x.yaml");
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().diagnostics.all().size() == 1);
+  CHECK(refused_name("Invalid account or account/partition combination specified") ==
+        RefusedName::kAccount);
+  CHECK(refused_name("Batch job submission failed: Invalid qos specification") ==
+        RefusedName::kQos);
+  CHECK(refused_name("Requested node configuration is not available") == RefusedName::kNone);
+}
+
+TEST_CASE_FIXTURE(Cluster,
+                  "a check says what is left of the account, and warns if it is too little") {
+  std::ofstream(folder / "x.yaml")
+      << "name: x\nresources: {nodes: 2, gpus_per_node: 4, time: 10h, account: proj1}\n"
+      << "launch: {agent: false, command: [\"true\"]}\n";
+  program("sshare",
+          "echo \"$*\" >>" + (folder / "asked").string() +
+              "; echo ' proj1||cpu=600000,gres/gpu=60000|cpu=60000,gres/gpu=54000|gres/gpu=3000'; "
+              "echo ' proj1|kim||cpu=1|'; echo 'root||||'");
+  RunInspector inspector(context.env, known_servers(context));
+  const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
+  REQUIRE(report.has_value());
+  REQUIRE(report->account);
+  CHECK(has(text(folder / "asked"), "-A proj1"));
+  CHECK(account_text(*report->account) ==
+        "proj1: 50 of 1000 GPU-hours are left (running jobs may use 50 more); 9000 of 10.0k "
+        "core-hours are left");
+  const auto warnings = join(reporter.messages, "\n");
+  CHECK(has(warnings, "the job may use 80 GPU-hours, and the account proj1 has 50 left"));
+  CHECK(check_json(*report)["account"]["limits"].size() == 2);
+}
+
+TEST_CASE_FIXTURE(Cluster, "without an answer about the account a check says nothing about it") {
+  spec("");
+  program("sshare", "echo 'sshare: error: not a supported priority plugin' >&2; exit 1");
+  RunInspector inspector(context.env, known_servers(context));
+  const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
+  REQUIRE(report.has_value());
+  CHECK_FALSE(report->account);
+  CHECK(check_json(*report)["account"].is_null());
+  CHECK(account_text({"proj1", {}}) == "proj1, without a limit on its hours");
+}
+
+TEST_CASE_FIXTURE(Cluster,
+                  "a check warns about module, conda, apptainer and pyxis if they are missing") {
+  fs::create_directories(folder / ".config" / "dlrun" / "sites");
+  std::ofstream(folder / ".config" / "dlrun" / "sites" / "here.yaml")
+      << "help: here\nmodule_init: /dev/null\n";
+  fs::create_symlink("/bin/bash", folder / "slurm" / "bash");
+  context.env.set("PATH", (folder / "slurm").string());
+  program("srun", "echo '  --mpi=type'");
+  const auto warnings_of = [&](const std::string& more) {
+    reporter.messages.clear();
+    spec("site: here\n" + more);
+    RunInspector inspector(context.env, known_servers(context));
+    const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
+    REQUIRE_MESSAGE(report.has_value(), (report ? "" : report.error().message));
+    return join(reporter.messages, "\n");
+  };
+  CHECK(has(warnings_of("environment: {modules: [CUDA]}\n"),
+            "environment.modules.load: the command `module` is not set up here"));
+  CHECK(has(warnings_of("environment: {conda: mine}\n"),
+            "environment.conda.name: no conda is found here"));
+  const auto apptainer = warnings_of("container: {runtime: apptainer, image: /none.sif}\n");
+  CHECK(has(apptainer, "container.runtime: the program apptainer is not on the PATH here"));
+  CHECK(has(apptainer, "the image '/none.sif' does not exist here"));
+  const std::string pyxis = "container: {runtime: pyxis, image: /none.sqsh}\n";
+  CHECK(has(warnings_of(pyxis), "the srun here has no --container-image"));
+  program("srun", "echo '  --container-image=[USER@]'");
+  CHECK_FALSE(has(warnings_of(pyxis), "--container-image"));
+  // A module may bring the tool, and a check loads no modules of a spec.
+  std::ofstream(folder / "module.sh")
+      << "module() { echo loaded >>" << (folder / "loaded").string() << "; }\n";
+  std::ofstream(folder / ".config" / "dlrun" / "sites" / "here.yaml")
+      << "help: here\nmodule_init: " << (folder / "module.sh").string() << "\n";
+  CHECK_FALSE(has(warnings_of("environment: {modules: [tools]}\ncontainer: {runtime: apptainer, "
+                              "image: /none.sif}\n"),
+                  "not on the PATH"));
+  CHECK_FALSE(fs::exists(folder / "loaded"));
+  program("conda", "exit 0");
+  CHECK_FALSE(has(warnings_of("environment: {conda: mine}\n"), "no conda"));
+  CHECK_FALSE(has(warnings_of(""), "module"));
 }
 
 TEST_CASE_FIXTURE(Cluster,
