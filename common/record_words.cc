@@ -49,8 +49,9 @@ constexpr auto table_of(SignalDecision) {
 }
 
 constexpr auto table_of(RestartedBy) {
-  return std::to_array<Row<RestartedBy>>(
-      {{RestartedBy::kLead, "lead"}, {RestartedBy::kSlurm, "slurm"}});
+  return std::to_array<Row<RestartedBy>>({{RestartedBy::kLead, "lead"},
+                                          {RestartedBy::kSlurm, "slurm"},
+                                          {RestartedBy::kChain, "chain"}});
 }
 
 template <typename Enum>

@@ -60,6 +60,7 @@ enum class SignalDecision {
 enum class RestartedBy {
   kLead,   ///< lead, in the allocation
   kSlurm,  ///< Slurm, from the queue
+  kChain,  ///< the next job of the run's chain (retry.chain)
 };
 
 /// Returns the name of a value; empty for EndReason::kUndecided.

@@ -395,6 +395,8 @@ void Planner::retry() {
         fmt::format("{}", memory_mib(spec_.retry.grow_max.value_or("0")).value_or(0)),
         "retry.grow.max"_key);
   }
+  if (spec_.retry.chain && !inputs_.is_borrowed)
+    add("--chain", fmt::format("{}", *spec_.retry.chain), "retry.chain"_key);
   const auto& nodes = spec_.resources.nodes;
   const bool has_spare = spec_.resources.spare_nodes.has_value();
   continues_with_fewer_nodes_ =

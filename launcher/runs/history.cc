@@ -171,7 +171,9 @@ std::string event_text(const events::ComponentEnd& event) {
 std::string event_text(const events::Restarting& restarting) {
   return fmt::format(
       "after {}: {}{}; {} left{}", restarting.cause.text(),
-      restarting.by == RestartedBy::kSlurm ? "queued again" : "in the same allocation",
+      restarting.by == RestartedBy::kSlurm   ? "queued again"
+      : restarting.by == RestartedBy::kChain ? "in the next job of the chain"
+                                             : "in the same allocation",
       restarting.memory_mib > 0 ? fmt::format(" with {} MiB", restarting.memory_mib) : "",
       count_of(restarting.left, "restart"),
       restarting.exclude.empty() ? "" : "; without " + join(restarting.exclude, ", "));

@@ -46,7 +46,7 @@ std::optional<std::int64_t> nproc_per_node(const JobSpec& spec) {
 bool wants_retry(const JobSpec& spec) {
   const RetrySpec& r = spec.retry;
   if (r.max) return *r.max > 0;
-  return !r.on.empty() || r.exclude_bad_nodes || r.no_progress || r.grow_mem;
+  return !r.on.empty() || r.exclude_bad_nodes || r.no_progress || r.grow_mem || r.chain;
 }
 
 std::vector<std::string> retry_causes(const JobSpec& spec) {

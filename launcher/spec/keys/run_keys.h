@@ -42,6 +42,13 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "The memory grows at most to this size, which counts like resources.mem or mem_per_cpu. "
            "A job that runs out of this memory ends.",
    .example = "500G"},
+  {.path = "retry.chain", FIELD(retry.chain), .min = 2, .max = 100,
+   .help = "The run gets up to this number of jobs, which dlrun queues together when it submits the "
+           "run. Each one waits for the end of the one before it. After timeout or preemption the "
+           "next job continues the run from its checkpoint, and no job is queued again. A job that "
+           "finds the run over ends at once. Use this key where a job that is queued again loses "
+           "its place in the queue.",
+   .fallback = "one job, which is queued again", .example = "4"},
   {.path = "health.preflight", FIELD(health.preflight), .format = Format::kChoice,
    .choices = "gpu nccl gloo disk clock binding fabric",
    .help = "These checks examine every node before any program starts. dlrun names a node that "
