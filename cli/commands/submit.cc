@@ -42,6 +42,9 @@ void show(const Cli& cli, const DryRun& dry_run) {
   print_note(
       cli, fmt::format("would make {} and {} {} {}", dry_run.run.string(), how,
                        shell_quote_all(dry_run.sbatch_options), (dry_run.run / "job.sh").string()));
+  if (const auto& chain = job.settings.chain)
+    print_note(cli, fmt::format("would submit {} follow-up job{} after it (retry.chain)",
+                                chain->jobs - 1, chain->jobs == 2 ? "" : "s"));
   if (dry_run.sweep) print_note(cli, points_and_cost_text(*dry_run.sweep));
   if (const auto hours = cost_text(job.requests.requested); !dry_run.sweep && !hours.empty())
     print_note(cli, hours);

@@ -32,6 +32,19 @@ class Lines {
   Text text_;
 };
 
+/// Returns the jobs of the run's chain (retry.chain): "job 2 of 3: 41, 42, 43"; empty: no chain.
+std::string chain_text(const RunStatus& status) {
+  const auto jobs = chain_jobs_of(status.facts);
+  if (jobs.empty()) return {};
+  std::vector<std::string> ids;
+  std::size_t present = 0;
+  for (const JobId& job : jobs) {
+    ids.push_back(job.id);
+    if (job.id == status.job.id) present = ids.size();
+  }
+  return fmt::format("job {} of {}: {}", present, jobs.size(), join(ids, ", "));
+}
+
 void add_state(Lines& lines, const IndexEntry& run, const RunStatus& status) {
   const RunFacts& facts = status.facts;
   const char* const known = !status.is_last_known    ? ""
@@ -43,6 +56,7 @@ void add_state(Lines& lines, const IndexEntry& run, const RunStatus& status) {
     text.add("  ({} {})", status.job.cluster == kLocalCluster ? "this machine," : "job",
              status.job.id);
   text.add("\n");
+  lines.add("chain", chain_text(status));
   if (facts.foreign && !status.is_last_known) lines.add("", describe(*facts.foreign));
   lines.add("", status.detail);
   if (status.sweep && status.sweep->not_submitted > 0 && !facts.foreign)

@@ -384,7 +384,7 @@ void Planner::retry() {
   const auto is_among = [&](std::string_view cause) {
     return std::find(causes.begin(), causes.end(), cause) != causes.end();
   };
-  add("--retry", fmt::format("{}", spec_.retry.max.value_or(kDefaultRetryMax)), "retry.max"_key);
+  add("--retry", fmt::format("{}", retry_max(spec_)), "retry.max"_key);
   add("--retry-on", join(causes, ","), "retry.on"_key);
   if (spec_.retry.no_progress)
     add("--no-progress", fmt::format("{}", *spec_.retry.no_progress), "retry.no_progress"_key);

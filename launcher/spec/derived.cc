@@ -49,6 +49,10 @@ bool wants_retry(const JobSpec& spec) {
   return !r.on.empty() || r.exclude_bad_nodes || r.no_progress || r.grow_mem || r.chain;
 }
 
+std::int64_t retry_max(const JobSpec& spec) {
+  return spec.retry.max.value_or(std::max(kDefaultRetryMax, spec.retry.chain.value_or(1) - 1));
+}
+
 std::vector<std::string> retry_causes(const JobSpec& spec) {
   if (!spec.retry.on.empty()) return spec.retry.on;
   std::vector<std::string> all;

@@ -207,7 +207,7 @@ void Validator::check_chain() {
     error(kKey,
           "retry.chain: another job continues the run only after timeout or preemption; add one of "
           "them to retry.on");
-  const std::int64_t most = r.max.value_or(kDefaultRetryMax);
+  const std::int64_t most = retry_max(spec_);
   if (most > 0 && most < *r.chain - 1)
     error(kKey, fmt::format("retry.chain: {} jobs need {} restarts, but retry.max is {}; set "
                             "retry.max to at least {}",

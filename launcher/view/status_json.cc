@@ -75,6 +75,12 @@ Json warnings_json(const RunRecord& record) {
   return warnings;
 }
 
+Json ids_of_jobs(const std::vector<JobId>& jobs) {
+  Json ids = Json::array();
+  for (const JobId& job : jobs) ids.push_back(job.id);
+  return ids;
+}
+
 }  // namespace
 
 Json status_json(const IndexEntry& run, const RunStatus& status) {
@@ -91,6 +97,7 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   json["owner"] = facts.foreign ? Json(facts.foreign->name) : Json(nullptr);
   json["job"] = text_or_null(status.job.id);
   json["cluster"] = text_or_null(status.job.cluster);
+  if (const auto chain = chain_jobs_of(facts); !chain.empty()) json["chain"] = ids_of_jobs(chain);
   json["slurm_state"] = facts.report && status.job.cluster != kLocalCluster
                             ? Json(facts.report->state)
                             : Json(nullptr);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 
+#include "common/chain_limits.h"
 #include "common/notice.h"
 #include "common/text.h"
 #include "runtime/agent/component_options.h"
@@ -200,7 +201,9 @@ std::vector<Option> options_of_retry(RetryOptions& retry) {
       {"--retry-on", parsed_into(parse_causes, retry.on), {}},
       {"--no-progress", number_into("--no-progress", "attempts", 1, kMost, retry.no_progress), {}},
       {"--exclude-bad-nodes", {}, [&retry] { retry.excludes_bad_nodes = true; }},
-      {"--chain", number_into("--chain", "jobs", 2, kMost, retry.chain), {}},
+      {"--chain",
+       number_into("--chain", "jobs", kFewestChainJobs, kMostChainJobs, retry.chain),
+       {}},
       {"--min-nodes", number_into("--min-nodes", "nodes", 1, kMost, retry.min_nodes), {}},
       {"--step-nodes", number_into("--step-nodes", "nodes", 1, kMost, retry.step_nodes), {}},
       {"--grow-memory",

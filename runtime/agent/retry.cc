@@ -20,7 +20,7 @@ bool is_of_container(Cause cause) {
   return cause == Cause::kImage || cause == Cause::kContainer;
 }
 
-int exit_code_of(std::int64_t recorded) {
+int recorded_code(std::int64_t recorded) {
   return static_cast<int>(std::clamp<std::int64_t>(recorded, 0, 255));
 }
 
@@ -92,7 +92,7 @@ class HistoryReader {
                             read_.last.has_ended = true;
                             read_.last.is_requeued = end.requeued;
                             read_.last.is_completed = end.state == EndState::kCompleted;
-                            read_.last.code = exit_code_of(end.code);
+                            read_.last.code = recorded_code(end.code);
                           },
                           [&](const events::Restarting& restarting) { take(restarting); },
                           [](const auto&) {}},
@@ -126,7 +126,7 @@ class HistoryReader {
 
   void take(const events::AttemptEnd& end) {
     auto& last = read_.last;
-    last.code = exit_code_of(end.code);
+    last.code = recorded_code(end.code);
     last.cause = end.cause.value().value_or(Cause::kNone);
     if (last.cause == Cause::kPreemption) read_.history.add_preemption();
     was_silent_ = end.silent.has_value();

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/bounded_json.h"
+#include "common/chain_limits.h"
 #include "common/files.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
@@ -22,7 +23,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kClaimFileLimitBytes = 64U << 10U;
-constexpr std::int64_t kMostChainJobs = 1'000'000;
 
 /// Returns HOST:PID:START. The start time makes the name unique, because process ids are reused.
 Result<std::string> local_job() {

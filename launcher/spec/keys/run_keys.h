@@ -3,6 +3,7 @@
 // sweep and submit, then reserved keys.
 
 #include "common/cause_words.h"
+#include "common/chain_limits.h"
 #include "common/joined.h"
 #include "common/notice.h"
 #include "launcher/spec/keys/key_row.h"
@@ -15,7 +16,7 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "A failed run restarts at most this number of times: in its allocation while that "
            "exists, else from Slurm's queue. The program continues from its checkpoint. "
            "DLRUN_ATTEMPT counts the starts from 0.",
-   .fallback = "3 if another key of retry is given, else 0 (no restart)", .example = "3"},
+   .fallback = "3 if another key of retry is given, or more for retry.chain; else 0 (no restart)", .example = "3"},
   {.path = "retry.on", FIELD(retry.on), .format = Format::kChoice,
    .choices = kJoined<kRetryCauses>,
    .help = "The run restarts after these causes. timeout: the program saves a checkpoint shortly "
@@ -42,7 +43,7 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "The memory grows at most to this size, which counts like resources.mem or mem_per_cpu. "
            "A job that runs out of this memory ends.",
    .example = "500G"},
-  {.path = "retry.chain", FIELD(retry.chain), .min = 2, .max = 100,
+  {.path = "retry.chain", FIELD(retry.chain), .min = kFewestChainJobs, .max = kMostChainJobs,
    .help = "The run gets up to this number of jobs, which dlrun queues together when it submits the "
            "run. Each one waits for the end of the one before it. After timeout or preemption the "
            "next job continues the run from its checkpoint, and no job is queued again. A job that "
