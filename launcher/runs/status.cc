@@ -77,8 +77,9 @@ RunState end_state(const RunRecord& record) {
 /// Returns true if a list of checks (health.preflight), such as "gpu,nccl", has one of collectives.
 bool tries_collective(std::string_view checks) {
   const auto all = split(checks, ',');
-  return std::any_of(all.begin(), all.end(),
-                     [](std::string_view check) { return check == "nccl" || check == "gloo"; });
+  return std::any_of(all.begin(), all.end(), [](std::string_view check) {
+    return check == "nccl" || check == "rccl" || check == "gloo";
+  });
 }
 
 /// Names the components of a running job that are not ready.

@@ -138,14 +138,21 @@ void Validator::check_retry() {
     return std::any_of(checks.begin(), checks.end(),
                        [&](const PreflightCheck& check) { return check.name == name; });
   };
-  const bool has_nccl = wants("nccl");
-  if (has_nccl && wants("gloo")) {
+  const bool has_nccl = wants("nccl"), has_rccl = wants("rccl");
+  if (has_nccl && has_rccl) {
     error("health.preflight"_key,
-          "health.preflight: nccl and gloo are the same check, with and without GPUs; name one");
-  } else if (has_nccl && !may_have_gpus(spec_)) {
+          "health.preflight: nccl and rccl are the same check, for GPUs of NVIDIA and of AMD; name "
+          "one");
+  } else if ((has_nccl || has_rccl) && wants("gloo")) {
     error("health.preflight"_key,
-          "health.preflight: nccl needs GPUs, but the job requests none "
-          "(resources.gpus_per_node); use gloo, the same check without GPUs");
+          fmt::format("health.preflight: {} and gloo are the same check, with and without GPUs; "
+                      "name one",
+                      has_nccl ? "nccl" : "rccl"));
+  } else if ((has_nccl || has_rccl) && !may_have_gpus(spec_)) {
+    error("health.preflight"_key,
+          fmt::format("health.preflight: {} needs GPUs, but the job requests none "
+                      "(resources.gpus_per_node); use gloo, the same check without GPUs",
+                      has_nccl ? "nccl" : "rccl"));
   }
   if (wants("binding") && !may_have_gpus(spec_))
     error("health.preflight"_key,

@@ -77,7 +77,7 @@ rank runs the program of one task:
   --roles ROLES           numbers of ranks that are not workers: chief=1,ps=2,evaluator=1
   --secret NAME           variable for the program, from the secrets file of the run
   --preflight CHECKS      checks before the program starts: gpu,disk,clock,binding,fabric,nccl (or
-                          gloo); a node that fails one ends the attempt
+                          rccl, gloo); a node that fails one ends the attempt
   --preflight-run LINE    shell line that checks the node; another code than 0 makes it unfit
   --fabric FIGURES        figures of the site for the check fabric: infiniband_ports=4,
                           infiniband_gbps=200, gpu_link=nvlink, all_reduce=90, node_all_reduce=200

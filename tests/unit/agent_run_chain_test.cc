@@ -24,11 +24,21 @@ LeadOptions options_of_chain(int jobs) {
   return options;
 }
 
+/// Returns the environment of the job with this number in a chain.
+Env env_of_job(const std::string& number) {
+  Env env;
+  env.set("DLRUN_CHAIN", number);
+  return env;
+}
+
 /// A run whose first job, 42, has claimed it. Slurm's commands are missing.
 struct ChainFixture {
   TemporaryDirectory folder;
-  Env env{{{"PATH", "/nowhere"}}};
-  ChainFixture() { REQUIRE(claim_run(folder.path(), {"alps", "42", "feed"}, "x", 0, 0)); }
+  Env env;
+  ChainFixture() {
+    env.set("PATH", "/nowhere");
+    REQUIRE(claim_run(folder.path(), {"alps", "42", "feed"}, "x", 0, 0));
+  }
 
   void record(const std::vector<Json>& events) {
     std::string text;
@@ -54,13 +64,13 @@ struct ChainFixture {
 const Json kStarted = {{"event", "claimed"}, {"attempt", 0}, {"job", "42"}};
 
 TEST_CASE("only a job that a chain's submission queued has a number in the chain") {
-  const Env first({{"DLRUN_CHAIN", "0"}}), third({{"DLRUN_CHAIN", "2"}});
+  const Env first = env_of_job("0"), third = env_of_job("2");
   CHECK(chain_number_of(options_of_chain(3), first) == 0);
   CHECK(chain_number_of(options_of_chain(3), third) == 2);
   CHECK_FALSE(chain_number_of(options_of_chain(2), third));
   CHECK_FALSE(chain_number_of({}, first));
   CHECK_FALSE(chain_number_of(options_of_chain(3), Env()));
-  CHECK_FALSE(chain_number_of(options_of_chain(3), Env({{"DLRUN_CHAIN", "-1"}})));
+  CHECK_FALSE(chain_number_of(options_of_chain(3), env_of_job("-1")));
   auto borrowed = options_of_chain(3);
   borrowed.is_borrowed = true;
   CHECK_FALSE(chain_number_of(borrowed, first));

@@ -51,7 +51,7 @@ inline constexpr KeyRow kRunKeys[] = {
            "its place in the queue.",
    .fallback = "one job, which is queued again", .example = "4"},
   {.path = "health.preflight", FIELD(health.preflight), .format = Format::kChoice,
-   .choices = "gpu nccl gloo disk clock binding fabric",
+   .choices = "gpu nccl rccl gloo disk clock binding fabric",
    .help = "These checks examine every node before any program starts. dlrun names a node that "
            "fails; its failure counts as node_failure in retry.on. If the job has several nodes "
            "and all fail for the same reason, the run ends with code 80 and does not restart. gpu: "
@@ -59,8 +59,8 @@ inline constexpr KeyRow kRunKeys[] = {
            "uncorrected memory errors. disk: the run's folder, $TMPDIR and /dev/shm accept a file. "
            "clock: the clock is within five seconds of the first node's clock. nccl: all ranks "
            "together, each on its GPU, all-reduce four MiB over NCCL within a minute with correct "
-           "sums; dlrun names a rank that does not arrive, and its node. gloo: the same check with "
-           "CPUs and the network only. binding: the rank may use CPUs near its GPU. fabric: "
+           "sums; dlrun names a rank that does not arrive, and its node. rccl: the same check with "
+           "RCCL, for AMD GPUs. gloo: the same check with CPUs and the network only. binding: the rank may use CPUs near its GPU. fabric: "
            "InfiniBand ports, NVLink and the speed of all-reduce have the figures of the site "
            "file. {run: LINE}: the shell line ends with 0 on each node. `dlrun bench collectives` "
            "measures the speed of collectives.",
