@@ -28,7 +28,8 @@ constexpr auto table_of(EndReason) {
                                         {EndReason::kLeadUnheard, "lead_unheard"},
                                         {EndReason::kStoppedEarly, "stopped_early"},
                                         {EndReason::kNotReady, "not_ready"},
-                                        {EndReason::kStopped, "stopped"}});
+                                        {EndReason::kStopped, "stopped"},
+                                        {EndReason::kRehearsed, "rehearsed"}});
 }
 
 constexpr auto table_of(Cause) {

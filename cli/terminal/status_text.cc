@@ -10,6 +10,7 @@
 #include "common/text.h"
 #include "launcher/runs/last_words.h"
 #include "launcher/runs/log_file.h"
+#include "launcher/runs/rehearsal.h"
 
 namespace dlrun {
 namespace {
@@ -135,6 +136,7 @@ Text status_text(const IndexEntry& run, const RunStatus& status) {
   Lines lines(text("{}\n", styled(Style::kBold, run.id)));
   add_state(lines, run, status);
   add_progress(lines, status.facts);
+  for (const auto& [label, sentence] : predictions_for(run.path)) lines.add(label, sentence);
   add_failure(lines, run, status);
   add_warnings(lines, status.facts.record);
   add_places(lines, run, status);

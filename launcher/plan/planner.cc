@@ -379,6 +379,8 @@ void Planner::retry() {
     add("--stop-after", fmt::format("{}", sweep.stop_after.value_or(1)),
         "sweep.stop_early.after"_key);
   }
+  if (inputs_.rehearsal_s > 0)
+    return add("--rehearse", fmt::format("{}", inputs_.rehearsal_s), "--rehearse");
   if (!wants_retry(spec_)) return;
   const auto causes = retry_causes(spec_);
   const auto is_among = [&](std::string_view cause) {

@@ -199,7 +199,7 @@ bool is_bad(const events::Ended& ended) {
 }
 bool is_bad(const events::AttemptEnd& end) {
   return !(end.reason == EndReason::kOk || end.reason == EndReason::kStoppedEarly ||
-           end.reason == EndReason::kStopped);
+           end.reason == EndReason::kRehearsed || end.reason == EndReason::kStopped);
 }
 bool is_bad(const events::ComponentEnd& event) {
   return is_bad(event.end);

@@ -75,6 +75,12 @@ Json warnings_json(const RunRecord& record) {
   return warnings;
 }
 
+Json predictions_json(const std::vector<std::pair<std::string, std::string>>& lines) {
+  Json json;
+  for (const auto& [label, sentence] : lines) json[label] = sentence;
+  return json;
+}
+
 Json ids_of_jobs(const std::vector<JobId>& jobs) {
   Json ids = Json::array();
   for (const JobId& job : jobs) ids.push_back(job.id);
@@ -112,6 +118,8 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
                      : (facts.report ? value_or_null(facts.report->exit_code) : Json(nullptr));
   json["first_failed"] = record.first_failed ? failure_json(*record.first_failed) : Json(nullptr);
   if (!record.components.empty()) json["components"] = components_json(record);
+  if (auto lines = predictions_for(run.path); !lines.empty())
+    json["rehearsal"] = predictions_json(lines);
   json["autopsy"] = record.autopsy ? autopsy_json(*record.autopsy) : Json(nullptr);
   json["last_words"] = last_words(run.path, status);
   json["missing_ranks"] = record.missing;

@@ -170,6 +170,7 @@ std::vector<Option> options_of_run(LeadOptions& lead) {
 
 std::vector<Option> options_of_health(LeadOptions& lead) {
   return {{"--hang-after", seconds_into("--hang-after", lead.hang_after), {}},
+          {"--rehearse", seconds_into("--rehearse", lead.rehearsal), {}},
           {"--idle-gpu-after", seconds_into("--idle-gpu-after", lead.idle_gpu_after), {}},
           {"--end-idle-gpus", {}, [&lead] { lead.ends_idle_gpus = true; }},
           {"--stop-early",
