@@ -130,8 +130,8 @@ std::vector<std::pair<std::string, std::string>> predictions(const RehearsalNote
   if (figures.rss_bytes) lines.emplace_back("memory", memory_sentence(note, *figures.rss_bytes));
   if (figures.gpu_used_bytes)
     lines.emplace_back(
-        "GPU memory",
-        fmt::format("at most {}{} for a rank", memory_figure(*figures.gpu_used_bytes),
+        "GPU",
+        fmt::format("memory at most {}{} for a rank", memory_figure(*figures.gpu_used_bytes),
                     figures.gpu_total_bytes ? " of " + memory_figure(*figures.gpu_total_bytes)
                                             : std::string()));
   if (figures.rss_bytes || figures.seconds_per_step)

@@ -48,7 +48,7 @@ struct RehearsalFigures {
                                                  const std::optional<RankSnapshot>& ranks);
 
 /// Returns what the figures predict about the run, as labels and sentences: "rehearsal", "memory",
-/// "GPU memory", "time".
+/// "GPU", "time".
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> predictions(
     const RehearsalNote& note, const RehearsalFigures& figures);
 

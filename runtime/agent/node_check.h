@@ -26,7 +26,8 @@ struct NodeChecks {
   bool fabric = false;   ///< the node's links have the figures of the site (fabric_check.h)
   FabricFigures figures{};
   std::vector<std::string> own{};  ///< shell lines of the user, once on each node
-  /// The backend with which all ranks try a collective (collective_check.h): "nccl", "rccl" or "gloo".
+  /// The backend with which all ranks try a collective (collective_check.h): "nccl", "rccl" or
+  /// "gloo".
   /// Empty: none.
   std::string collective{};
 

@@ -27,7 +27,7 @@ is_state() { [[ $(json "$2" | jq -r .state) == "$1" ]]; }
         while true; do step=$((step + 10)); [[ -z ${DLRUN_PROGRESS:-} ]] ||
         echo "{\"step\": $step, \"steps\": 1000}" >"$DLRUN_PROGRESS"; sleep 1; done'
     local rehearsal run
-    read -r rehearsal run < <(runs 12s)
+    read -r rehearsal run < <(runs 20s)
     [[ $rehearsal == big-rehearsal-* && $run == big-* ]]
     run dl wait "$run"
     echo "$output"
@@ -49,7 +49,8 @@ is_state() { [[ $(json "$2" | jq -r .state) == "$1" ]]; }
     local rehearsal run
     read -r rehearsal run < <(runs 10s)
     wait_until 60 is_state failed "$rehearsal"
-    ! is_state completed "$run"
+    run is_state completed "$run"
+    [ "$status" -ne 0 ]
     [[ $(dl status "$run") == *"failed: "* ]]
     [ "$(sort -u "$dir/worlds")" = 2 ]
 }

@@ -16,7 +16,8 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "A failed run restarts at most this number of times: in its allocation while that "
            "exists, else from Slurm's queue. The program continues from its checkpoint. "
            "DLRUN_ATTEMPT counts the starts from 0.",
-   .fallback = "3 if another key of retry is given, or more for retry.chain; else 0 (no restart)", .example = "3"},
+   .fallback = "3 if another key of retry is given, or more for retry.chain; else 0 (no restart)",
+   .example = "3"},
   {.path = "retry.on", FIELD(retry.on), .format = Format::kChoice,
    .choices = kJoined<kRetryCauses>,
    .help = "The run restarts after these causes. timeout: the program saves a checkpoint shortly "
@@ -44,8 +45,8 @@ inline constexpr KeyRow kRunKeys[] = {
            "A job that runs out of this memory ends.",
    .example = "500G"},
   {.path = "retry.chain", FIELD(retry.chain), .min = kFewestChainJobs, .max = kMostChainJobs,
-   .help = "The run gets up to this number of jobs, which dlrun queues together when it submits the "
-           "run. Each one waits for the end of the one before it. After timeout or preemption the "
+   .help = "The run gets up to this number of jobs, which dlrun queues together when it submits "
+           "the run. Each one waits for the end of the one before it. After timeout or preemption the "
            "next job continues the run from its checkpoint, and no job is queued again. A job that "
            "finds the run over ends at once. Use this key where a job that is queued again loses "
            "its place in the queue.",
@@ -60,10 +61,10 @@ inline constexpr KeyRow kRunKeys[] = {
            "clock: the clock is within five seconds of the first node's clock. nccl: all ranks "
            "together, each on its GPU, all-reduce four MiB over NCCL within a minute with correct "
            "sums; dlrun names a rank that does not arrive, and its node. rccl: the same check with "
-           "RCCL, for AMD GPUs. gloo: the same check with CPUs and the network only. binding: the rank may use CPUs near its GPU. fabric: "
-           "InfiniBand ports, NVLink and the speed of all-reduce have the figures of the site "
-           "file. {run: LINE}: the shell line ends with 0 on each node. `dlrun bench collectives` "
-           "measures the speed of collectives.",
+           "RCCL, for AMD GPUs. gloo: the same check with CPUs and the network only. binding: the "
+           "rank may use CPUs near its GPU. fabric: InfiniBand ports, NVLink and the speed of "
+           "all-reduce have the figures of the site file. {run: LINE}: the shell line ends with 0 "
+           "on each node. `dlrun bench collectives` measures the speed of collectives.",
    .example = "[gpu, nccl, binding, fabric, {run: ./check.sh}]"},
   {.path = "health.hang_after", FIELD(health.hang_after), .format = Format::kDuration,
    .help = "A run hangs if it shows no progress for this long. dlrun then ends it, and restarts it "
