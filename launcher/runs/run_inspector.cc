@@ -281,6 +281,9 @@ void RunInspector::ask_about_chain(RunFacts& facts, std::chrono::milliseconds ma
     return facts.claim && job.id == facts.claim->job.id;
   });
   if (first == jobs.end()) first = jobs.begin();
+  const auto& restarts = facts.record.restarts;
+  // The holder has ended for good if it has handed the run over: the next job then counts.
+  const bool is_handed_over = !restarts.empty() && restarts.back().attempt == facts.record.attempt;
   // Each job is asked about alone, because squeue refuses a list with a job that it has forgotten.
   for (auto job = first; job != jobs.end(); ++job) {
     auto answer = executor.query({&*job, 1}, max_age);
@@ -293,7 +296,8 @@ void RunInspector::ask_about_chain(RunFacts& facts, std::chrono::milliseconds ma
     if (answer->reports.empty()) continue;
     JobReport& report = answer->reports.front();
     const bool has_ended = report.phase == JobPhase::kEnded;
-    if (has_ended && facts.report) continue;
+    const bool is_superseded = is_handed_over && facts.chain_job == *first;
+    if (has_ended && facts.report && !is_superseded) continue;
     facts.chain_job = *job;
     facts.report = std::move(report);
     if (!has_ended) return;

@@ -64,8 +64,11 @@ Result<std::optional<UnneededJob>> look_for_work(const std::filesystem::path& ru
                      is_completed ? "has completed" : "has ended"),
          is_completed ? 0 : std::max(read->last.code, 1)});
   }
-  const auto holder = chain_holder(run);
-  // Without a claim the first job never started. Other problems are those of claim_run().
+  auto holder = chain_holder(run);
+  // Without a claim the first job never started, unless somebody removed this job's dependency.
+  if (!holder && holder.error().code == Errc::kNotFound)
+    holder = ChainHolder{"", job_in_journal(run).value_or(""), 0};
+  // Other problems are those of claim_run().
   if (!holder || holder->job == own_job || !is_slurm_job_id(holder->job))
     return std::optional<UnneededJob>();
   // If Slurm does not answer, its dependency is enough: this job starts only after the end of the
@@ -73,7 +76,7 @@ Result<std::optional<UnneededJob>> look_for_work(const std::filesystem::path& ru
   const auto facts = Controller(env, holder->job).job();
   if (facts && may_still_run(facts->state))
     return fail(Errc::kRefused,
-                "{}: job {} has this run and is {}; this later job of the chain ends", run.string(),
+                "{}: job {} precedes this job in the chain and is {}; this job ends", run.string(),
                 holder->job, printable(facts->state));
   return std::optional<UnneededJob>();
 }

@@ -28,7 +28,8 @@ struct UnneededJob {
 
 /// Decides whether a job after the first one of a chain ends at once: the run is over or its folder
 /// is gone. Returns nullopt if the job takes the run over. Fails with kRefused if the job that has
-/// the run has not ended, and as read_history_file() does. Asks Slurm about that job once.
+/// the run, or the first job if none has it, has not ended, and as read_history_file() does. Asks
+/// Slurm about that job once.
 [[nodiscard]] Result<std::optional<UnneededJob>> look_for_work(const std::filesystem::path& run,
                                                                const LeadOptions& options,
                                                                const Env& env,

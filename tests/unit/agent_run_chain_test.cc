@@ -112,6 +112,16 @@ TEST_CASE_FIXTURE(ChainFixture,
   CHECK_FALSE(*look());
 }
 
+TEST_CASE_FIXTURE(ChainFixture, "a later job does not precede a first job that still waits") {
+  std::filesystem::remove(folder.path() / "claim");
+  REQUIRE(write_file_atomic(folder.path() / "submission.json",
+                            R"({"token":"feed","state":"submitted","cluster":"","job":"42"})"));
+  answer("PENDING");
+  CHECK(look().error().code == Errc::kRefused);
+  answer("CANCELLED");
+  CHECK_FALSE(*look());
+}
+
 TEST_CASE_FIXTURE(ChainFixture, "a later job of a deleted run ends and creates nothing") {
   std::filesystem::remove_all(folder.path());
   const auto unneeded = look();

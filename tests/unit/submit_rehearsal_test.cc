@@ -112,6 +112,11 @@ TEST_CASE("a rehearsal uses the shortest partition that has GPUs like those of t
   CHECK_FALSE(short_partition(site, spec, 20 * 3600, 2));
   spec.resources.partition = "devel";
   CHECK_FALSE(short_partition(site, spec, 120, 2));  // no partition is shorter than the job's own
+  JobSpec counted;
+  counted.resources.gpus = Gpus{"", 16};
+  counted.resources.nodes = NodeRange{4, 4};
+  counted.resources.tasks_per_node = 4;
+  CHECK(short_partition(site, counted, 120, 2) == "devel");
   JobSpec without_gpus;
   CHECK(short_partition(site, without_gpus, 120, 2) == "cpu-devel");
   CHECK_FALSE(short_partition(SiteProfile{}, spec, 120, 2));
@@ -150,8 +155,8 @@ TEST_CASE_FIXTURE(StageFixture, "a sweep and components are not rehearsed") {
   CHECK(has(changes("resources: {time: 1h}\nlaunch: {command: [x]}\n"
                     "sweep: {parameters: {environment.vars.LR: [a, b]}}\n")[0],
             "has a sweep"));
-  CHECK(has(changes("resources: {time: 1h}\nlaunch: {command: [x]}\n"
-                    "components: [{name: a}, {name: b}]\n")[0],
+  CHECK(has(changes("resources: {time: 1m, cpus_per_task: 1}\nlaunch: {command: [x]}\n"
+                    "components: [{name: a, partition: p}, {name: b, partition: q}]\n")[0],
             "has components"));
 }
 

@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "common/files.h"
+#include "common/json_lines.h"
 #include "launcher/runs/carried_spec.h"
 #include "launcher/runs/follow_ups.h"
 #include "launcher/runs/log_file.h"
@@ -320,6 +321,16 @@ TEST_CASE_FIXTURE(ChainCluster,
   CHECK(status.state == RunState::kTimeout);
   CHECK(status.job.id == "7");
   CHECK(is_over(status));
+  // The first job has handed the run over, and a user cancelled the jobs after it.
+  using Json = nlohmann::ordered_json;
+  REQUIRE(write_file_atomic(
+      done->run.path / "events.jsonl",
+      to_checked_line(Json{{"event", "claimed"}, {"attempt", 0}, {"job", "7"}}) +
+          to_checked_line(
+              Json{{"event", "restarting"}, {"attempt", 0}, {"cause", "timeout"}, {"left", 2}})));
+  status = status_of({"7 TIMEOUT", "8 CANCELLED", "9 CANCELLED"});
+  CHECK(status.state == RunState::kCancelled);
+  CHECK(status.job.id == "8");
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
