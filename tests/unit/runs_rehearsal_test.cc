@@ -28,7 +28,8 @@ Json event_at(int second, const char* name, Json fields) {
 std::string rehearsed_record(const char* reason, const char* state) {
   std::string text;
   const auto add = [&](const Json& event) { text += to_checked_line(event); };
-  const Json memory{{"min", 1 << 30}, {"mean", 1 << 30}, {"max", std::int64_t{3} << 30}};
+  constexpr std::int64_t kGibi = std::int64_t{1} << 30;
+  const Json memory = Json::array({kGibi, 2 * kGibi, 3 * kGibi});
   add(event_at(0, "claimed", {{"job", "7"}}));
   add(event_at(2, "progress", {{"step", 1}, {"steps", 10'000}}));
   add(event_at(20, "progress", {{"step", 10}}));
@@ -54,6 +55,7 @@ TEST_CASE("the time of a step leaves out the first steps of a rehearsal") {
   REQUIRE(figures.seconds_per_step);
   CHECK(*figures.seconds_per_step == doctest::Approx(0.5));
   CHECK(figures.steps == 10'000);
+  CHECK(figures.rss_bytes == 3.0 * (1 << 30));
 }
 
 TEST_CASE("a prediction compares memory and time with the requests of the run") {
