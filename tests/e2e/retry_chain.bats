@@ -58,7 +58,7 @@ is_gone() { [[ ! $(job_state "$1" 2>/dev/null) =~ PENDING|RUNNING|COMPLETING ]];
     [[ $(dl logs last) == *"this is attempt 0"*"this is attempt 1"* ]]
     [ "$(json "$third" | jq -r .path)" = "$path" ]
     wait_until 20 is_gone "$third"
-    no_jobs
+    wait_until 20 no_jobs
 }
 
 @test "a run that waits for a chain starts after the whole run, and its last job stays for it" {
