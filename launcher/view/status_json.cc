@@ -4,6 +4,7 @@
 #include "common/json_read.h"
 #include "launcher/runs/last_words.h"
 #include "launcher/runs/log_file.h"
+#include "launcher/runs/rehearsal.h"
 #include "launcher/view/run_text.h"
 
 namespace dlrun {
