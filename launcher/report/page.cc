@@ -94,7 +94,8 @@ std::string timeline(const RunReport& report) {
       const bool is_again = attempt.ended && attempt.was_queued_again();
       const bool is_good =
           attempt.ended && !is_again &&
-          (attempt.reason == EndReason::kOk || attempt.reason == EndReason::kStoppedEarly);
+          (attempt.reason == EndReason::kOk || attempt.reason == EndReason::kStoppedEarly ||
+           attempt.reason == EndReason::kRehearsed);
       const bool is_bad = attempt.ended && !is_again && !is_good;
       legend.has_again = legend.has_again || is_again;
       legend.has_good = legend.has_good || is_good;

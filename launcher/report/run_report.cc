@@ -11,6 +11,7 @@
 #include "common/text.h"
 #include "common/untrusted_file.h"
 #include "launcher/runs/last_words.h"
+#include "launcher/runs/rehearsal.h"
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/yaml_document.h"
 
@@ -194,6 +195,8 @@ RunReport read_report(IndexEntry run, RunStatus status) {
   }
   add_provenance(report);
   add_surroundings(report);
+  for (auto& [label, sentence] : predictions_for(report.run.path))
+    add_fact(report, label == "rehearsal" ? label : "predicted " + label, std::move(sentence));
   report.spec = optional_text(report.run.path / "resolved.yaml", report);
   report.script = optional_text(report.run.path / "job.sh", report);
   if (auto keys = flat_keys(report.spec)) {

@@ -67,8 +67,9 @@ RunState end_state(const RunRecord& record) {
 /// Returns true if a list of checks (health.preflight), such as "gpu,nccl", has one of collectives.
 bool tries_collective(std::string_view checks) {
   const auto all = split(checks, ',');
-  return std::any_of(all.begin(), all.end(),
-                     [](std::string_view check) { return check == "nccl" || check == "gloo"; });
+  return std::any_of(all.begin(), all.end(), [](std::string_view check) {
+    return check == "nccl" || check == "rccl" || check == "gloo";
+  });
 }
 
 /// Names the components of a running job that are not ready.
@@ -246,7 +247,23 @@ std::string describe(const RankFailure& failure) {
   return text;
 }
 
+std::vector<JobId> chain_jobs_of(const RunFacts& facts) {
+  std::vector<JobId> jobs;
+  if (!facts.submission || facts.submission->chain == 0) return jobs;
+  if (!facts.submission->job.id.empty()) jobs.push_back(facts.submission->job);
+  for (const FollowUp& one : facts.follow_ups) {
+    if (!one.submission.job.id.empty()) jobs.push_back(one.submission.job);
+  }
+  return jobs;
+}
+
 std::optional<JobId> job_of(const RunFacts& facts) {
+  return facts.chain_job ? facts.chain_job : holding_job_of(facts);
+}
+
+std::optional<JobId> holding_job_of(const RunFacts& facts) {
+  if (facts.claim && has_follow_up(facts.follow_ups, facts.claim->job.id))
+    return JobId{facts.submission->job.cluster, facts.claim->job.id};
   if (facts.submission && !facts.submission->job.id.empty()) return facts.submission->job;
   // Leaves out the claim's cluster: a query with -M requires the accounting database.
   if (facts.claim && parse_local_job(facts.claim->job.id))

@@ -29,12 +29,19 @@ void set_hours(Json& json, const SweepPlan* sweep, const Requested& requested) {
       value_or_null(sweep != nullptr ? sum_of_hours(*sweep, core_hours) : core_hours(requested));
 }
 
+Json job_ids_json(const std::vector<Submission>& submissions) {
+  Json ids = Json::array();
+  for (const Submission& one : submissions) ids.push_back(one.job.id);
+  return ids;
+}
+
 Json job_json(const Env& env, const Submitted& submitted) {
   const Submission& submission = submitted.submissions.front();
   const auto report = glance(env, submission);
   Json out;
   set_run(out, submitted.run);
   out["job"] = submission.job.id;
+  if (submission.chain > 0) out["follow_ups"] = job_ids_json(submitted.follow_ups);
   out["cluster"] = text_or_null(submission.job.cluster);
   RunFacts facts;
   facts.submission = submission;

@@ -202,11 +202,11 @@ TEST_CASE(
 }
 
 TEST_CASE("every value of an enumeration in the record has a unique name") {
-  check_words<EndReason>(15);
+  check_words<EndReason>(16);
   check_words<Cause>(10);
   check_words<EndState>(4);
   check_words<SignalDecision>(3);
-  check_words<RestartedBy>(2);
+  check_words<RestartedBy>(3);
 }
 
 }  // namespace
