@@ -50,7 +50,8 @@ TEST_CASE_FIXTURE(StandIn,
                   "rccl: an all-reduce of device memory changes it in place, as a request") {
   auto* const allocate = function<int(void**, std::size_t)>("hipMalloc");
   auto* const release = function<int(void*)>("hipFree");
-  REQUIRE(allocate != nullptr);
+  const bool has_functions = allocate != nullptr && release != nullptr;
+  REQUIRE(has_functions);
   check_none(on_threads("rccl", 3, [&](Communicator& comm) -> std::vector<std::string> {
     if (comm.name() != "rccl") return {"the communicator is " + std::string(comm.name())};
     void* memory = nullptr;
