@@ -121,7 +121,11 @@ Result<> find_missing_downloads(Work& work) {
 /// its script needs none.
 Result<> look_for_tools(Work& work) {
   if (!work.job.experiment) return {};
-  return check_environments(work.context, *work.job.experiment);
+  const bool is_started = work.stage == CheckStage::kSubmission ||
+                          work.stage == CheckStage::kResubmission ||
+                          work.stage == CheckStage::kSession || work.stage == CheckStage::kLocalRun;
+  return check_environments(work.context, *work.job.experiment,
+                            is_started ? JobSetup::kIsRun : JobSetup::kIsNotRun);
 }
 
 Result<> look_for_files(Work& work) {

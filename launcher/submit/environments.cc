@@ -77,13 +77,16 @@ struct EnvironmentTool {
   return join(lines, " | ");
 }
 
-/// Adds a problem for each tool that the submitting machine does not find.
-Result<> find_tools(const Context& context, const Experiment& experiment,
+/// Adds a problem for each tool that the submitting machine does not find. Without `setup`, finds
+/// no problem if the setup of the job could bring the tools.
+Result<> find_tools(const Context& context, const Experiment& experiment, JobSetup setup,
                     std::vector<Diagnostic>& problems) {
   const LoadedSpec& loaded = experiment.loaded;
   const auto tools = tools_of(loaded.spec.environment);
   if (tools.empty()) return {};
-  std::string script = "set -eo pipefail\n" + render_build_setup(experiment.plan);
+  const std::string lines = render_build_setup(experiment.plan);
+  if (setup == JobSetup::kIsNotRun && !lines.empty()) return {};
+  std::string script = "set -eo pipefail\n" + lines;
   for (const EnvironmentTool& tool : tools)
     script += fmt::format("type -P {0} >/dev/null || echo '{1}{0}'\n", tool.program, kMissingTool);
   Command command;
@@ -317,11 +320,11 @@ class EnvironmentBuilder {
 
 }  // namespace
 
-Result<> check_environments(const Context& context, const Experiment& experiment) {
+Result<> check_environments(const Context& context, const Experiment& experiment, JobSetup setup) {
   std::vector<Diagnostic> problems;
   find_project_files(experiment.loaded, problems);
   // The modules of a missing EESSI cannot be loaded.
-  if (problems.empty()) DLRUN_TRY(find_tools(context, experiment, problems));
+  if (problems.empty()) DLRUN_TRY(find_tools(context, experiment, setup, problems));
   find_uenv_plugin(context, experiment, problems);
   if (!problems.empty()) return fail(Errc::kInvalid, std::move(problems));
   return {};

@@ -8,9 +8,15 @@
 
 namespace dlrun {
 
-/// Looks for the tools and files that the environments need, after the modules of the job are
-/// loaded. Builds nothing. The error holds each problem with its place in the spec.
-[[nodiscard]] Result<> check_environments(const Context& context, const Experiment& experiment);
+/// Whether dlrun loads the modules of the job on this machine. A module file can run any program,
+/// and a spec can name module files of its author. So commands that start no job run none.
+enum class JobSetup { kIsRun, kIsNotRun };
+
+/// Looks for the tools and files that the environments need. Builds nothing. With kIsNotRun, does
+/// not look for tools that the job's modules could bring. The error holds each problem with its
+/// place in the spec.
+[[nodiscard]] Result<> check_environments(const Context& context, const Experiment& experiment,
+                                          JobSetup setup);
 
 /// Locks and builds the environments. Only one dlrun builds an environment at a time. If uv's
 /// environment is up to date, only reads a few files. Fails with kInvalid and the last lines of the

@@ -157,7 +157,7 @@ TEST_CASE_FIXTURE(Project, "the tools do not see secrets, and see the variables 
 TEST_CASE_FIXTURE(Project, "a missing tool and a missing file are refused with the key's place") {
   context.env.set("PATH", "/usr/bin:/bin");
   const auto tools = [&](const std::string& environment) {
-    return message(check_environments(context, experiment(environment)));
+    return message(check_environments(context, experiment(environment), JobSetup::kIsRun));
   };
   CHECK(has(tools("pixi: ."), "x.yaml:4:"));
   CHECK(has(tools("pixi: ."), "environment.pixi.project: the program pixi is not on the PATH"));
@@ -179,9 +179,10 @@ TEST_CASE_FIXTURE(Project, "uenv is refused where sbatch does not have the plugi
   }
   context.env.set("PATH", (folder / "slurm").string() + ":/usr/bin:/bin");
   const auto made = experiment("uenv: [a]");
-  CHECK(has(message(check_environments(context, made)), "the sbatch here has no option --uenv"));
+  CHECK(has(message(check_environments(context, made, JobSetup::kIsRun)),
+            "the sbatch here has no option --uenv"));
   write("slurm/sbatch", "#!/bin/sh\necho '  --account=name'\necho '  --uenv=images'\n");
-  CHECK(message(check_environments(context, made)).empty());
+  CHECK(message(check_environments(context, made, JobSetup::kIsRun)).empty());
 }
 
 TEST_CASE_FIXTURE(Project, "missing uenv images are pulled, and present ones are not") {
@@ -202,9 +203,22 @@ TEST_CASE_FIXTURE(Project,
   fs::create_directories(folder / "lmod/init");
   write("lmod/init/bash", "module() { echo \"no module $2\" >&2; return 1; }\n");
   context.env.set("LMOD_PKG", (folder / "lmod").string());
-  const auto problem = message(check_environments(context, experiment("uv: ., modules: [m]")));
+  const auto made = experiment("uv: ., modules: [m]");
+  const auto problem = message(check_environments(context, made, JobSetup::kIsRun));
   CHECK(has(problem, "the modules of the spec cannot be loaded here"));
   CHECK(has(problem, "no module m"));
+}
+
+TEST_CASE_FIXTURE(Project, "a command that starts no job runs no module of the spec") {
+  fs::create_directories(folder / "lmod/init");
+  write("lmod/init/bash",
+        "module() { touch " + (folder / "was-loaded").string() + "; return 1; }\n");
+  context.env.set("LMOD_PKG", (folder / "lmod").string());
+  const auto made = experiment("uv: ., modules: [m]");
+  CHECK(message(check_environments(context, made, JobSetup::kIsNotRun)).empty());
+  CHECK_FALSE(fs::exists(folder / "was-loaded"));
+  CHECK_FALSE(message(check_environments(context, made, JobSetup::kIsRun)).empty());
+  CHECK(fs::exists(folder / "was-loaded"));
 }
 
 TEST_CASE("a second build waits for the lock of the first, and says so once") {
