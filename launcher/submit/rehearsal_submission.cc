@@ -74,7 +74,7 @@ void note_rehearsal(Reporter& reporter, const RunDirectory& rehearsal, const Run
   note.ranks_per_node = ranks_per_node(spec);
   note.mem_mib = memory_mib(spec.resources.mem.value_or("0")).value_or(0);
   if (*note.mem_mib == 0) note.mem_mib.reset();
-  if (const auto time = parse_duration(spec.resources.time.value_or("")); time) note.time_s = *time;
+  if (const auto time = parse_time_limit(spec.resources.time.value_or("")); time) note.time_s = *time;
   if (const auto written = write_rehearsal_note(run.path, note); !written)
     reporter.warning(
         fmt::format("the run does not name its rehearsal, so that status shows no "

@@ -78,7 +78,7 @@ Json warnings_json(const RunRecord& record) {
 
 Json predictions_json(const std::vector<std::pair<std::string, std::string>>& lines) {
   Json json;
-  for (const auto& [label, sentence] : lines) json[label] = sentence;
+  for (const auto& [label, sentence] : lines) json[label == "GPU" ? "gpu" : label] = sentence;
   return json;
 }
 

@@ -92,7 +92,8 @@ class HistoryReader {
                             read_.last.has_ended = true;
                             read_.last.is_requeued = end.requeued;
                             read_.last.is_completed = end.state == EndState::kCompleted;
-                            read_.last.code = recorded_code(end.code);
+                            if (read_.last.is_completed || end.code != 0)
+                              read_.last.code = recorded_code(end.code);
                           },
                           [&](const events::Restarting& restarting) { take(restarting); },
                           [](const auto&) {}},

@@ -24,7 +24,7 @@ is_state() { [[ $(json "$2" | jq -r .state) == "$1" ]]; }
 @test "the rehearsal ends a program that would run on, and the run starts after it" {
     # In the rehearsal the program would run for ever. The run itself ends at once.
     spec 'echo "$DLRUN_WORLD_SIZE" >>worlds; step=0; [[ $DLRUN_WORLD_SIZE == 2 ]] || exit 0;
-        while true; do step=$((step + 10)); [[ -z ${DLRUN_PROGRESS:-} ]] ||
+        while true; do step=$((step + 10)); [[ -z $DLRUN_PROGRESS ]] ||
         echo "{\"step\": $step, \"steps\": 1000}" >"$DLRUN_PROGRESS"; sleep 1; done'
     local rehearsal run
     read -r rehearsal run < <(runs 20s)
@@ -38,6 +38,7 @@ is_state() { [[ $(json "$2" | jq -r .state) == "$1" ]]; }
     echo "$output"
     [[ $output == *"rehearsal $rehearsal: passed"* ]]
     [[ $output == *"for 1000 steps; the time limit is 5 min"* ]]
+    json "$run" | fields status
     json "$run" | jq -e '.rehearsal.memory | test("for the 2 ranks of a node")' >/dev/null
     dl report "$run"
     grep -q 'predicted time' "$(json "$run" | jq -r .path)/report.html"

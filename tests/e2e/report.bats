@@ -38,7 +38,7 @@ YAML
 @test "status says why a run is pending, and how many jobs are before it" {
     spec all <<YAML
 name: all
-resources: {nodes: $DLRUN_TESTBED_NODES, tasks_per_node: 1, exclusive: true, time: 5m}
+resources: {nodes: $(wc -w <<<"$DLRUN_TESTBED_NODES"), tasks_per_node: 1, exclusive: true, time: 5m}
 launch: {command: [sleep, 300]}
 YAML
     dl submit all.yaml --set name=first
