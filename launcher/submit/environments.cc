@@ -77,16 +77,23 @@ struct EnvironmentTool {
   return join(lines, " | ");
 }
 
-/// Adds a problem for each tool that the submitting machine does not find. Without `setup`, finds
-/// no problem if the setup of the job could bring the tools.
+/// Returns true if the lines of render_build_setup() execute module files or EESSI's script. The
+/// other lines only export variables.
+[[nodiscard]] bool runs_foreign_code(const Prologue& prologue) {
+  return prologue.purge_modules || !prologue.use_modules.empty() ||
+         !prologue.load_modules.empty() || !prologue.conda_module.empty() ||
+         !prologue.eessi.empty();
+}
+
+/// Adds a problem for each tool that the submitting machine does not find. With kIsNotRun, finds no
+/// problem if the job's modules could bring the tools.
 Result<> find_tools(const Context& context, const Experiment& experiment, JobSetup setup,
                     std::vector<Diagnostic>& problems) {
   const LoadedSpec& loaded = experiment.loaded;
   const auto tools = tools_of(loaded.spec.environment);
   if (tools.empty()) return {};
-  const std::string lines = render_build_setup(experiment.plan);
-  if (setup == JobSetup::kIsNotRun && !lines.empty()) return {};
-  std::string script = "set -eo pipefail\n" + lines;
+  if (setup == JobSetup::kIsNotRun && runs_foreign_code(experiment.plan.prologue)) return {};
+  std::string script = "set -eo pipefail\n" + render_build_setup(experiment.plan);
   for (const EnvironmentTool& tool : tools)
     script += fmt::format("type -P {0} >/dev/null || echo '{1}{0}'\n", tool.program, kMissingTool);
   Command command;
