@@ -48,7 +48,8 @@ YAML
     [ "$(reason second)" = Resources ]
     wait_until 30 has_reason third "Priority: other jobs with a higher priority come first"
     wait_until 10 has_reason third "1 of the 2 pending jobs of partition batch has a higher"
-    dl submit all.yaml --set name=held --set slurm.hold=true
+    dl submit all.yaml --set name=held
+    as_user scontrol hold "$(dl status held --json | jq -r .job)"
     wait_until 30 has_reason held "JobHeldUser: you hold it"
 }
 
