@@ -60,8 +60,9 @@ struct Experiment {
 [[nodiscard]] std::vector<Diagnostic> preflight(const Context& context, const LoadedSpec& loaded);
 
 /// Copies the agent, the trainer and the modules next to the runs if they are missing there. Warns
-/// if other users could replace them. Fails as check_runs_place() and stage_tools() do.
+/// if other users could replace them. plan: of the job; nullptr for a job script of the user.
+/// Fails as check_runs_place() and stage_tools() do.
 [[nodiscard]] Result<> stage(const Context& context, Reporter& reporter,
-                             const std::string& runs_dir);
+                             const std::string& runs_dir, const LaunchPlan* plan);
 
 }  // namespace dlrun
