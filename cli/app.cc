@@ -74,7 +74,11 @@ constexpr CommandEntry kCommands[] = {
     {"pull", add_pull, Place::kHere},
 };
 
-constexpr const char* kVersionText = "dlrun " DLRUN_VERSION;
+/// Returns the line of --version: "dlrun 1.0.0 (commit 2074bc41ab12, release)".
+std::string version_text(const Cli& cli) {
+  return cli.build.empty() ? "dlrun " DLRUN_VERSION
+                           : fmt::format("dlrun {} ({})", DLRUN_VERSION, cli.build);
+}
 
 constexpr const char* kFooter =
     "\nRUN is a run's name (then the newest run of that name), its id or the unique start of its "
@@ -209,8 +213,10 @@ Result<> open_log_of(const Cli& cli, const LogOptions& options) {
   }
   auto opened = open_log("dlrun", *setting, cli.env);
   if (!opened) return within("the log", opened.error());
-  log_info("dlrun starts",
-           {{"version", DLRUN_VERSION}, {"argv", cli.argv}, {"folder", cli.current_dir}});
+  log_info("dlrun starts", {{"version", DLRUN_VERSION},
+                            {"build", cli.build},
+                            {"argv", cli.argv},
+                            {"folder", cli.current_dir}});
   return {};
 }
 
@@ -241,7 +247,7 @@ std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, OwnOp
   auto app = std::make_unique<CLI::App>(
       "Runs deep-learning jobs on Slurm clusters, each from one YAML file.", "dlrun");
   app->set_help_flag("-h,--help", "Print the help of the command and exit");  // also of subcommands
-  app->set_version_flag("--version", kVersionText);
+  app->set_version_flag("--version", "dlrun " DLRUN_VERSION);  // run_cli() prints the whole line
   app->require_subcommand(1);
   app->footer(kFooter);
   app->get_formatter()->column_width(34);
@@ -321,7 +327,7 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
   OwnOptions own;
   const auto start = std::chrono::steady_clock::now();
   if (argc == 2 && std::string_view(argv[1]) == "--version") {  // needs no tree of all commands
-    print_document(kVersionText + std::string("\n"));
+    print_document(version_text(cli) + "\n");
     return final_exit_code(cli, kExitOk);
   }
   // Building the parsers of all commands takes a millisecond, most of the time of a short command.
@@ -333,7 +339,7 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
   } catch (const CLI::Success& success) {  // --help, --version
     std::ostringstream out, unused;
     app->exit(success, out, unused);
-    print_document(out.str());
+    print_document(success.get_name() == "CallForVersion" ? version_text(cli) + "\n" : out.str());
     return final_exit_code(cli, kExitOk);
   } catch (const CLI::ParseError& error) {
     const auto called = app->get_subcommands();

@@ -23,6 +23,8 @@ namespace dlrun {
 struct Cli : Context {
   /// True on a terminal, unless NO_COLOR is set or TERM=dumb.
   bool colour_out = false, colour_err = false;
+  /// The source and the kind of this build, for --version; empty in tests.
+  std::string build;
 };
 
 /// The action of a parsed command line. Returns the exit code. An error without message and
@@ -77,5 +79,8 @@ void add_pull(CLI::App& root, Action& action);
 
 /// Returns the hashes of the agent, the trainer and the modules that were built with this dlrun.
 [[nodiscard]] ToolSet built_tools();
+
+/// Returns the commit and the kind of this build: "commit 2074bc41ab12, release, portable".
+[[nodiscard]] std::string built_from();
 
 }  // namespace dlrun

@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   cli.bin_dir = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   cli.argv.assign(argv, argv + argc);
   cli.tools = dlrun::built_tools();
+  cli.build = dlrun::built_from();
   const bool is_plain =
       !cli.env.get_or("NO_COLOR", "").empty() || cli.env.get_or("TERM", "dumb") == "dumb";
   cli.colour_out = !is_plain && dlrun::is_output_terminal();
