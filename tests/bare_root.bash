@@ -16,7 +16,7 @@ mirror_of_this_machine() {
 make_bare_root() {
     local root=$1 suite=$2 packages=$3 mirror here
     mirror=$(mirror_of_this_machine)
-    here=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    here=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
     if [[ ! -e $root/etc/debian_version ]]; then
         echo "==> debootstrap $suite $mirror"
         if ! debootstrap --variant=minbase --include="$packages" "$suite" "$root" "$mirror" \
