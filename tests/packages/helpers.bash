@@ -25,8 +25,11 @@ make_packages() {
     local build=$1 kind=$2 folder=$3
     shift 3
     mkdir -p "$folder"
-    cpack --config "$build/CPackConfig.cmake" -G "$kind" -B "$folder" "$@" \
-        >"$folder/cpack.log" 2>&1 || { cat "$folder/cpack.log" >&2 && fail "cpack -G $kind failed"; }
+    if ! cpack --config "$build/CPackConfig.cmake" -G "$kind" -B "$folder" "$@" \
+        >"$folder/cpack.log" 2>&1; then
+        cat "$folder/cpack.log" >&2
+        fail "cpack -G $kind failed"
+    fi
     ! grep -E 'CMake (Error|Warning)|CPack Error|CPackRPM:Warning' "$folder/cpack.log" >&2 ||
         fail "cpack -G $kind has warnings"
     rm -rf "$folder/_CPack_Packages"
