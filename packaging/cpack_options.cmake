@@ -2,6 +2,7 @@
 #
 # A program needs its libraries, so their packages are required. A module (lib/dlrun/*.so) is loaded
 # on request, and only where its library is installed, so its packages are recommended.
+cmake_policy(VERSION 3.25)
 file(GLOB modules ${CPACK_DLRUN_BUILD}/lib/dlrun/dlrun-*.so)
 list(FILTER modules EXCLUDE REGEX "dlrun-comm-stale") # of a unit test
 
