@@ -121,7 +121,9 @@ elseif(CPACK_GENERATOR STREQUAL "RPM")
   # own folders of the system.
   set(CPACK_RPM_SPEC_INSTALL_POST "/bin/true")
   set(CPACK_RPM_SPEC_MORE_DEFINE
-    "%global __provides_exclude_from ^.*/lib/dlrun/.*[.]so$\n%define _build_id_links none")
+    "Packager: ${CPACK_PACKAGE_CONTACT}
+%global __provides_exclude_from ^.*/lib/dlrun/.*[.]so$
+%define _build_id_links none")
   set(folders "")
   foreach(folder man man/man1 doc bash-completion bash-completion/completions zsh
           zsh/site-functions fish fish/vendor_completions.d)

@@ -162,8 +162,9 @@ YAML
         portable cancel "$job"
         wait_until 30 no_jobs
     done
-    # A token in an argument of curl would be seen by all users.
-    ! grep -rqF "$(sed 's/SLURM_JWT=//' "$dir/token")" "$dir/runs"
+    # The token is in no record of a run.
+    run grep -rlF "$(sed 's/SLURM_JWT=//' "$dir/token")" "$dir/runs"
+    [ "$status" -eq 1 ]
 }
 
 @test "a rendered script is submitted through slurmrestd if its spec says so" {
