@@ -101,12 +101,12 @@ def page_of(path):
 def linked_paths():
     """Returns the files and folders outside docs that the site needs: those in LISTED, those to
     which a page links, and those to which their pages link."""
-    todo = [(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))
-            for page in sorted((ROOT / "docs").rglob("*.md"))]
-    todo += [(path, page_of(path)) for path in LISTED]
+    unread = [(str(page.relative_to(ROOT)), page.read_text(encoding="utf-8"))
+              for page in sorted((ROOT / "docs").rglob("*.md"))]
+    unread += [(path, page_of(path)) for path in LISTED]
     found = set(LISTED)
-    while todo:
-        page, markdown = todo.pop()
+    while unread:
+        page, markdown = unread.pop()
         base = page + "/index" if (ROOT / page).is_dir() else page
         for target in links_of(markdown):
             path = repository_path(base, target)
@@ -115,7 +115,7 @@ def linked_paths():
             if (ROOT / path).exists():
                 found.add(path)
                 if not path.endswith(PICTURES):
-                    todo.append((path, page_of(path)))
+                    unread.append((path, page_of(path)))
     return sorted(found)
 
 
