@@ -92,9 +92,7 @@ std::string why_not_address(std::string_view url) {
   if (authority.empty() || authority.starts_with(':')) return "the address names no host";
   if (authority.find('@') != std::string_view::npos)
     return "the address has a user name; remove the part before @";
-  std::string host(authority);
-  std::transform(host.begin(), host.end(), host.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  const std::string host = lower_case(authority);
   for (const std::string_view local :
        {"169.254.", "[fe80:", "[::ffff:169.254.", "[::ffff:a9fe:", "metadata.google."}) {
     if (host.starts_with(local)) return "the address is link-local";

@@ -21,10 +21,7 @@ std::string host_of(std::string_view url) {
   if (begin == std::string_view::npos) return {};
   auto rest = url.substr(begin + 3);
   rest = rest.substr(0, rest.find_first_of("/?#"));
-  std::string host(rest.substr(0, rest.find(':')));
-  std::transform(host.begin(), host.end(), host.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return host;
+  return lower_case(rest.substr(0, rest.find(':')));
 }
 
 std::string path_of(std::string_view url) {

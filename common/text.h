@@ -25,6 +25,8 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 
 /// Returns the text without leading and trailing white space.
 [[nodiscard]] std::string_view trim(std::string_view text);
+/// Returns the text with a to z in the place of A to Z. Other characters stay, in every locale.
+[[nodiscard]] std::string lower_case(std::string_view text);
 
 [[nodiscard]] std::string join(std::span<const std::string> parts, std::string_view separator);
 

@@ -70,9 +70,7 @@ constexpr std::int64_t kMostNodes = 1'000'000, kMostGpus = 1'000'000;
 }  // namespace
 
 Result<std::optional<std::int64_t>> parse_time_limit(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  const std::string lower = lower_case(text);
   if (lower == "unlimited" || lower == "infinite") return std::optional<std::int64_t>();
   auto seconds = parse_slurm_time(text);
   if (!seconds) seconds = parse_suffixed(text);

@@ -1,7 +1,6 @@
 #include "runtime/agent/binding_check.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include <fmt/format.h>
 
@@ -63,9 +62,7 @@ std::string processor_list(const ProcessorSet& processors) {
 
 std::string pci_device_name(std::string_view bus_id) {
   constexpr std::size_t kDomainDigits = 4;
-  std::string name(trim(bus_id));
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::string name = lower_case(trim(bus_id));
   const auto colon = name.find(':');
   if (colon != std::string::npos && colon > kDomainDigits) name.erase(0, colon - kDomainDigits);
   return name;

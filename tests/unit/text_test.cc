@@ -92,4 +92,9 @@ TEST_CASE("timestamps are parsed to the millisecond") {
   CHECK_FALSE(seconds_of_utc(""));
 }
 
+TEST_CASE("lower_case() changes the letters A to Z only") {
+  CHECK(lower_case("aBC-[FE80:\xc3\x84Z@") == "abc-[fe80:\xc3\x84z@");
+  CHECK(lower_case("").empty());
+}
+
 }  // namespace dlrun
