@@ -27,12 +27,23 @@ std::string partition_limits(const Job& job) {
                         sbatch_value(job.script, "--partition", "-p").value_or(""));
 }
 
+/// Names the follow-up jobs of a run with retry.chain; "" if the run has none.
+std::string follow_ups_text(const Submitted& submitted) {
+  std::vector<std::string> ids;
+  for (const Submission& one : submitted.follow_ups) ids.push_back(one.job.id);
+  if (ids.empty()) return {};
+  return fmt::format("job{} {} continue{} the run when it reaches its time limit or is preempted",
+                     ids.size() == 1 ? "" : "s", join(ids, ", "), ids.size() == 1 ? "s" : "");
+}
+
 void print_job(const Cli& cli, const Submitted& submitted) {
   const RunDirectory& run = submitted.run;
   const Submission& submission = submitted.submissions.front();
   print(cli, "{} {} as job {}{}\n", styled(Style::kGreen, "submitted"),
         styled(Style::kBold, run.id), submission.job.id,
         submission.job.cluster.empty() ? "" : " on " + submission.job.cluster);
+  if (const auto chain = follow_ups_text(submitted); !chain.empty())
+    print(cli, "  chain      {}\n", chain);
   flush_output();  // before dlrun asks Slurm again, which may take time
   const auto report = glance(cli.env, submission);
   if (report) print(cli, "  start      {}\n", start_text(*report));

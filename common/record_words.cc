@@ -28,7 +28,8 @@ constexpr auto table_of(EndReason) {
                                         {EndReason::kLeadUnheard, "lead_unheard"},
                                         {EndReason::kStoppedEarly, "stopped_early"},
                                         {EndReason::kNotReady, "not_ready"},
-                                        {EndReason::kStopped, "stopped"}});
+                                        {EndReason::kStopped, "stopped"},
+                                        {EndReason::kRehearsed, "rehearsed"}});
 }
 
 constexpr auto table_of(Cause) {
@@ -49,8 +50,9 @@ constexpr auto table_of(SignalDecision) {
 }
 
 constexpr auto table_of(RestartedBy) {
-  return std::to_array<Row<RestartedBy>>(
-      {{RestartedBy::kLead, "lead"}, {RestartedBy::kSlurm, "slurm"}});
+  return std::to_array<Row<RestartedBy>>({{RestartedBy::kLead, "lead"},
+                                          {RestartedBy::kSlurm, "slurm"},
+                                          {RestartedBy::kChain, "chain"}});
 }
 
 template <typename Enum>

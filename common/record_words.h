@@ -29,6 +29,7 @@ enum class EndReason {
   kStoppedEarly,  ///< the results of this point of a sweep were worse than those of others
   kNotReady,      ///< a component was not ready in time
   kStopped,       ///< lead ended a component because it was no longer needed
+  kRehearsed,     ///< the programs ran for the whole time of the rehearsal
 };
 
 /// The cause of an attempt's end. `retry.on` accepts six of these. kNone: there is no cause; the
@@ -60,6 +61,7 @@ enum class SignalDecision {
 enum class RestartedBy {
   kLead,   ///< lead, in the allocation
   kSlurm,  ///< Slurm, from the queue
+  kChain,  ///< the next job of the run's chain (retry.chain)
 };
 
 /// Returns the name of a value; empty for EndReason::kUndecided.

@@ -301,6 +301,7 @@ Json RankStatistics::fields() const {
   put(json, "gpu_used_bytes", gpu_used_bytes);
   put(json, "step", step);
   put(json, "work_ms", work_ms);
+  put(json, "gpu_watts", gpu_watts);
   json["slow_ranks"] = slow_ranks;
   Json named = Json::array();
   for (const SlowRank& one : slow) {
@@ -320,6 +321,7 @@ RankStatistics RankStatistics::of(const Json& fields) {
   take_spread(samples.gpu_used_bytes, fields, "gpu_used_bytes");
   take_spread(samples.step, fields, "step");
   take_spread(samples.work_ms, fields, "work_ms");
+  samples.gpu_watts = json_read::number(fields, "gpu_watts");
   const Json* slow = list_in(fields, "slow");
   if (slow == nullptr) return samples;
   for (const Json& one : *slow) {

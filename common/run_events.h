@@ -222,6 +222,7 @@ struct RankStatistics {
   std::optional<Spread<double>> gpu{};
   std::optional<Spread<std::int64_t>> gpu_used_bytes{}, step{};
   std::optional<Spread<double>> work_ms{};
+  std::optional<double> gpu_watts{};  ///< power of all GPUs of the ranks together
   std::int64_t slow_ranks = 0;
   std::vector<SlowRank> slow{};  ///< the slowest of the slow ranks
 

@@ -114,6 +114,17 @@ std::string measurement_text(double value) {
   return value < 100 ? fmt::format("{:.1f}", value) : fmt::format("{:.0f}", value);
 }
 
+std::string power_text(double watts) {
+  return watts < 999.5 ? fmt::format("{:.3g} W", watts) : fmt::format("{:.3g} kW", watts / 1e3);
+}
+
+std::string energy_text(double joules) {
+  const double watt_hours = joules / 3600;
+  if (watt_hours < 999.5) return fmt::format("{:.3g} Wh", watt_hours);
+  return watt_hours < 999.5e3 ? fmt::format("{:.3g} kWh", watt_hours / 1e3)
+                              : fmt::format("{:.3g} MWh", watt_hours / 1e6);
+}
+
 std::string percent_text(double part) {
   return part < 0.0995 ? fmt::format("{:.2g} %", part * 100) : fmt::format("{:.0f} %", part * 100);
 }

@@ -45,6 +45,10 @@ struct ByteScale {
 [[nodiscard]] std::string rate_text(double value);
 /// Formats a positive measurement with about three significant digits: "0.24", "51.2", "3997".
 [[nodiscard]] std::string measurement_text(double value);
+/// Formats a power with three significant digits: "342 W", "2.74 kW".
+[[nodiscard]] std::string power_text(double watts);
+/// Formats an energy with three significant digits: "820 Wh", "1.52 kWh", "2.1 MWh".
+[[nodiscard]] std::string energy_text(double joules);
 /// Formats a fraction from 0 to 1: "75 %"; with two significant digits below 10 %: "9.9 %".
 [[nodiscard]] std::string percent_text(double part);
 

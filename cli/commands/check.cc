@@ -12,6 +12,7 @@
 #include "cli/terminal/terminal_reporter.h"
 #include "common/text.h"
 #include "launcher/submit/check_report.h"
+#include "launcher/view/account_text.h"
 #include "launcher/view/component_lines.h"
 #include "launcher/view/start_and_limits.h"
 
@@ -37,6 +38,7 @@ void print_report(const Cli& cli, const CheckReport& report) {
   if (report.sweep) print(cli, "  sweep     {}\n", points_and_cost_text(*report.sweep));
   if (const auto hours = cost_text(report.job.requests.requested); !report.sweep && !hours.empty())
     print(cli, "  cost      {}\n", hours);
+  if (report.account) print(cli, "  account   {}\n", account_text(*report.account));
   if (const auto limits = partition_text(loaded.site, loaded.spec.resources.partition.value_or(""));
       !limits.empty())
     print(cli, "  partition {}\n", limits);

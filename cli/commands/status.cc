@@ -9,6 +9,7 @@
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/status_text.h"
+#include "launcher/view/waiting_lines.h"
 
 namespace dlrun {
 namespace {
@@ -24,7 +25,7 @@ Result<int> show(Cli& cli, const StatusOptions& options) {
   if (options.json) {
     print_json(status_json(run, status));
   } else {
-    print(cli, status_text(run, status));
+    print(cli, status_text(run, status, waiting_lines(cli.env, status)));
   }
   return is_unreachable(status) ? kExitUnavailable : kExitOk;
 }

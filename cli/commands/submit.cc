@@ -17,6 +17,7 @@
 #include "cli/terminal/terminal_reporter.h"
 #include "common/quoting.h"
 #include "launcher/submit/chain.h"
+#include "launcher/submit/rehearsal_submission.h"
 #include "launcher/submit/submit_spec.h"
 
 namespace dlrun {
@@ -29,6 +30,7 @@ struct SubmitOptions {
   bool dry_run = false, test_only = false, is_chain = false;
   std::string continued;  ///< the search to continue; empty: none
   std::optional<std::string> in;
+  std::optional<std::string> rehearsal;  ///< the time of --rehearse
 };
 
 /// Prints the job that dlrun would submit without --dry-run; for a sweep, its first array.
@@ -42,6 +44,9 @@ void show(const Cli& cli, const DryRun& dry_run) {
   print_note(
       cli, fmt::format("would make {} and {} {} {}", dry_run.run.string(), how,
                        shell_quote_all(dry_run.sbatch_options), (dry_run.run / "job.sh").string()));
+  if (const auto& chain = job.settings.chain)
+    print_note(cli, fmt::format("would submit {} follow-up job{} after it (retry.chain)",
+                                chain->jobs - 1, chain->jobs == 2 ? "" : "s"));
   if (dry_run.sweep) print_note(cli, points_and_cost_text(*dry_run.sweep));
   if (const auto hours = cost_text(job.requests.requested); !dry_run.sweep && !hours.empty())
     print_note(cli, hours);
@@ -87,6 +92,40 @@ Result<int> submit_into(Cli& cli, const SubmitOptions& options) {
       cli, {options.spec, {options.in, std::nullopt, options.dry_run}, options.output});
 }
 
+/// Prints the submissions of a chain. --watch follows the last one if it is the last of `all`.
+Result<int> print_chain(Cli& cli, RunInspector& inspector, const Chain& chain, std::size_t all,
+                        const OutputOptions& options) {
+  int code = kExitOk;
+  for (const Submitted& submitted : chain.submitted) {
+    OutputOptions output = options;
+    const bool is_last = chain.submitted.size() == all && &submitted == &chain.submitted.back();
+    output.watch = options.watch && is_last;
+    DLRUN_TRY_ASSIGN(code, print_submitted(cli, inspector, submitted, output));
+    if (code != kExitOk) return code;
+  }
+  return code;
+}
+
+/// Submits the spec and its rehearsal, for which it waits.
+Result<int> submit_with_rehearsal(Cli& cli, const SubmitOptions& options) {
+  if (options.dry_run || options.test_only || options.in || !options.continued.empty())
+    return fail(Errc::kUsage,
+                "--rehearse submits two jobs; it cannot be combined with --dry-run, --test-only, "
+                "--in or --continue");
+  DLRUN_TRY_ASSIGN(const auto wish, parse_rehearsal(*options.rehearsal));
+  TerminalReporter reporter(cli);
+  RunInspector inspector(cli.env, known_servers(cli));
+  DLRUN_TRY_ASSIGN(const auto chain,
+                   submit_rehearsed(cli, reporter, inspector, options.spec, wish));
+  DLRUN_TRY_ASSIGN(const int code, print_chain(cli, inspector, chain, 2, options.output));
+  if (code != kExitOk || !chain.failure) return code;
+  print_error(cli,
+              fmt::format("the run itself was not submitted; its rehearsal stays queued. "
+                          "`dlrun submit {} --set after.ok={}` submits the run",
+                          shell_quote(options.spec.file), chain.submitted.front().run.handle()));
+  return tl::unexpected(*chain.failure);
+}
+
 /// Submits the specs one after another, and prints each submission. --watch follows the last one.
 Result<int> submit_all(Cli& cli, const SubmitOptions& options) {
   if (options.dry_run || options.test_only || options.in || !options.continued.empty())
@@ -97,16 +136,9 @@ Result<int> submit_all(Cli& cli, const SubmitOptions& options) {
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(const auto chain,
                    submit_chain(cli, reporter, inspector, options.specs, options.spec));
-  int code = kExitOk;
-  for (const Submitted& submitted : chain.submitted) {
-    OutputOptions output = options.output;
-    const bool is_last =
-        chain.submitted.size() == options.specs.size() && &submitted == &chain.submitted.back();
-    output.watch = options.output.watch && is_last;
-    DLRUN_TRY_ASSIGN(code, print_submitted(cli, inspector, submitted, output));
-    if (code != kExitOk) return code;
-  }
-  if (!chain.failure) return code;
+  DLRUN_TRY_ASSIGN(const int code,
+                   print_chain(cli, inspector, chain, options.specs.size(), options.output));
+  if (code != kExitOk || !chain.failure) return code;
   const std::string& failed = options.specs[chain.submitted.size()];
   print_error(cli,
               fmt::format("{} and the specs after it were not submitted. The jobs before it "
@@ -116,6 +148,8 @@ Result<int> submit_all(Cli& cli, const SubmitOptions& options) {
 }
 
 Result<int> submit(Cli& cli, const SubmitOptions& given) {
+  if (given.is_chain && given.rehearsal)
+    return fail(Errc::kUsage, "--rehearse takes one spec; it cannot be combined with --chain");
   if (given.is_chain) return submit_all(cli, given);
   if (given.specs.size() > 1)
     return fail(Errc::kUsage,
@@ -123,6 +157,7 @@ Result<int> submit(Cli& cli, const SubmitOptions& given) {
                 "before");
   SubmitOptions options = given;
   options.spec.file = options.specs.front();
+  if (options.rehearsal) return submit_with_rehearsal(cli, options);
   if (options.dry_run && (options.test_only || options.output.watch)) {
     return fail(Errc::kUsage,
                 "--dry-run submits nothing; it cannot be combined with --test-only or --watch");
@@ -155,6 +190,11 @@ void add_submit(CLI::App& root, Action& action) {
   add_set_and_runs(command, options->spec);
   command.flag("--chain", options->is_chain,
                "Submit several specs; each job starts after the one before has succeeded");
+  command
+      .option("--rehearse", options->rehearsal,
+              "First run the program this long on two ranks, in the site's shortest partition or "
+              "in PARTITION; the run itself starts only if this succeeds")
+      .type_name("TIME[@PARTITION]");
   command.flag("--watch", options->output.watch,
                "Follow the log until the job ends; exit with 0, or with 5 if the run failed");
   command

@@ -10,6 +10,7 @@
 #include "common/text.h"
 #include "launcher/runs/last_words.h"
 #include "launcher/runs/log_file.h"
+#include "launcher/runs/rehearsal.h"
 
 namespace dlrun {
 namespace {
@@ -32,6 +33,19 @@ class Lines {
   Text text_;
 };
 
+/// Returns the jobs of the run's chain (retry.chain): "job 2 of 3: 41, 42, 43"; empty: no chain.
+std::string chain_text(const RunStatus& status) {
+  const auto jobs = chain_jobs_of(status.facts);
+  if (jobs.empty()) return {};
+  std::vector<std::string> ids;
+  std::size_t present = 0;
+  for (const JobId& job : jobs) {
+    ids.push_back(job.id);
+    if (job.id == status.job.id) present = ids.size();
+  }
+  return fmt::format("job {} of {}: {}", present, jobs.size(), join(ids, ", "));
+}
+
 void add_state(Lines& lines, const IndexEntry& run, const RunStatus& status) {
   const RunFacts& facts = status.facts;
   const char* const known = !status.is_last_known    ? ""
@@ -43,6 +57,7 @@ void add_state(Lines& lines, const IndexEntry& run, const RunStatus& status) {
     text.add("  ({} {})", status.job.cluster == kLocalCluster ? "this machine," : "job",
              status.job.id);
   text.add("\n");
+  lines.add("chain", chain_text(status));
   if (facts.foreign && !status.is_last_known) lines.add("", describe(*facts.foreign));
   lines.add("", status.detail);
   if (status.sweep && status.sweep->not_submitted > 0 && !facts.foreign)
@@ -117,10 +132,13 @@ void add_places(Lines& lines, const IndexEntry& run, const RunStatus& status) {
 
 }  // namespace
 
-Text status_text(const IndexEntry& run, const RunStatus& status) {
+Text status_text(const IndexEntry& run, const RunStatus& status,
+                 const std::vector<std::string>& waits) {
   Lines lines(text("{}\n", styled(Style::kBold, run.id)));
   add_state(lines, run, status);
+  lines.add_all("waits", waits);
   add_progress(lines, status.facts);
+  for (const auto& [label, sentence] : predictions_for(run.path)) lines.add(label, sentence);
   add_failure(lines, run, status);
   add_warnings(lines, status.facts.record);
   add_places(lines, run, status);

@@ -1,6 +1,9 @@
 #pragma once
 // Formats a run's status for people, and prints how a run ended.
 
+#include <string>
+#include <vector>
+
 #include "cli/cli.h"
 #include "cli/terminal/printed_text.h"
 #include "launcher/runs/index.h"
@@ -10,8 +13,10 @@
 
 namespace dlrun {
 
-/// Returns the lines of `dlrun status`. Reads the last lines of the failed rank's log.
-[[nodiscard]] Text status_text(const IndexEntry& run, const RunStatus& status);
+/// Returns the lines of `dlrun status`. Reads the last lines of the failed rank's log. waits: lines
+/// about the run's wait in the queue (waiting_lines()).
+[[nodiscard]] Text status_text(const IndexEntry& run, const RunStatus& status,
+                               const std::vector<std::string>& waits = {});
 
 /// Prints to stderr how the run ended. Returns the exit code of `wait` for this end.
 [[nodiscard]] int print_end(const Cli& cli, const IndexEntry& run, const RunStatus& status);

@@ -155,6 +155,7 @@ void HeadLines::add_value(std::string_view label, const std::optional<double>& v
 void HeadLines::add_progress() {
   if (!record_.progress) return;
   Progress progress = *record_.progress;
+  if (const auto step = newest_step(picture_)) progress.step = step;
   // A completed run has done all steps, although its last report came before its last step.
   if (status_.state == RunState::kCompleted) {
     if (progress.steps) progress.step = progress.steps;
@@ -184,6 +185,8 @@ void HeadLines::add_resources() {
   add_spread("memory", point.rss_bytes, memory_text);
   add_spread("GPU", point.gpu, [](double percent) { return fmt::format("{:.0f} %", percent); });
   add_spread("GPU memory", point.gpu_used_bytes, memory_text);
+  if (point.gpu_watts)
+    lines_.push_back(labelled("GPU power").add(power_text(*point.gpu_watts)).text());
 }
 
 /// Returns the lines. An empty line separates the run from its figures, and another one separates
@@ -206,6 +209,20 @@ std::vector<Text> HeadLines::take() {
 
 std::vector<Text> head_lines(const RunPicture& picture, std::size_t columns) {
   return HeadLines(picture, columns).take();
+}
+
+std::optional<std::int64_t> newest_step(const RunPicture& picture) {
+  const RunRecord& record = picture.status.facts.record;
+  const auto& reports = picture.history.progress();
+  if (reports.empty() || reports.back().attempt != record.attempt || !record.progress ||
+      !record.progress->step)
+    return std::nullopt;
+  std::int64_t step = *record.progress->step;
+  if (!picture.ranks || picture.ranks->attempt != record.attempt) return step;
+  for (const RankSample& row : picture.ranks->rows) {
+    if (row.rank == 0 && row.step) step = std::max(step, *row.step);
+  }
+  return step;
 }
 
 std::optional<double> part_done(const Progress& progress) {

@@ -55,7 +55,9 @@ std::string mark_text(const RankSample& row) {
 /// The table of ranks. Columns without any value are left out.
 class RankTable {
  public:
-  RankTable(const RankSnapshot& ranks, std::size_t rows, bool is_live)
+  /// newest_step: of rank 0.
+  RankTable(const RankSnapshot& ranks, const std::optional<std::int64_t>& newest_step,
+            std::size_t rows, bool is_live)
       : ranks_(ranks), is_live_(is_live) {
     auto sorted = ranks.outliers_first();
     const std::size_t shown = std::min(rows, sorted.size());
@@ -84,7 +86,8 @@ class RankTable {
       if (has_gpu_memory)
         cells.push_back(row->gpu_used_bytes ? of_total(row->gpu_used_bytes, row->gpu_total_bytes)
                                             : "-");
-      if (has_step) cells.push_back(row->step ? std::to_string(*row->step) : "-");
+      const auto& step = row->rank == 0 && newest_step ? newest_step : row->step;
+      if (has_step) cells.push_back(step ? std::to_string(*step) : "-");
       if (has_work) cells.push_back(row->work_ms ? fmt::format("{:.4g} ms", *row->work_ms) : "-");
       cells.push_back(mark_text(*row));
       rows_.push_back(std::move(cells));
@@ -246,7 +249,7 @@ std::vector<Text> top_lines(const RunPicture& picture, const TopSize& size) {
     // Reserves three lines: the title, the line about hidden ranks, and an empty line.
     const std::size_t space =
         size.rows == 0 ? kPlainRanks : room - std::min(room, events.size() + 3);
-    RankTable(*picture.ranks,
+    RankTable(*picture.ranks, newest_step(picture),
               size.ranks > 0 ? std::min(size.ranks, size.rows == 0 ? size.ranks : space) : space,
               size.rows > 0)
         .add_to(lines, columns);

@@ -239,7 +239,7 @@ std::string Drawing::grid() const {
                   label_of(tick, chart_.y_unit) + y_scale_.suffix) +
         "\n";
   }
-  const Scale scale = chart_.x_is_time ? time_scale(x_.high) : Scale{1, "steps"};
+  const Scale scale = chart_.x_is_time ? time_scale(x_.high) : Scale{1, chart_.x_unit};
   for (const double tick : round_ticks(x_.low / scale.divisor, x_.high / scale.divisor, 6)) {
     const double x = x_of(tick * scale.divisor);
     drawn +=

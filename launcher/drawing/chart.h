@@ -37,7 +37,8 @@ struct Chart {
   ChartUnit y_unit = ChartUnit::kPlain;
   bool begins_at_zero = false;
   bool may_be_logarithmic = false;  ///< logarithmic if the values span more than two powers of ten
-  bool x_is_time = false;           ///< x is seconds since the start; otherwise steps
+  bool x_is_time = false;           ///< x is seconds since the start; otherwise x_unit
+  std::string x_unit = "steps";     ///< the name of x: "steps", "epochs", "samples"
   std::vector<ChartSeries> series;
   std::vector<ChartBand> bands;
   std::vector<double> marks;  ///< x of vertical lines: where an attempt began

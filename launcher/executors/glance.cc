@@ -1,24 +1,73 @@
 #include "launcher/executors/glance.h"
 
+#include <utility>
+#include <vector>
+
 #include "common/subprocess.h"
+#include "common/text.h"
 #include "launcher/executors/scrub.h"
 #include "launcher/executors/slurm_parse.h"
 
 namespace dlrun {
+namespace {
+
+/// Runs squeue with these arguments. Returns its output; nullopt if it fails or takes too long.
+std::optional<std::string> ask_squeue(const Env& env, const std::string& cluster,
+                                      std::vector<std::string> arguments,
+                                      std::chrono::milliseconds at_most) {
+  Command command;
+  command.argv = {"squeue", "-h"};
+  if (!cluster.empty()) command.argv.insert(command.argv.end(), {"-M", cluster});
+  command.argv.insert(command.argv.end(), arguments.begin(), arguments.end());
+  command.env = scrubbed_for_slurm(env, munge_is_available());
+  command.timeout = at_most;
+  auto done = run_command(command);
+  if (!done || done->exit_code != 0) return std::nullopt;
+  return std::move(done->out);
+}
+
+}  // namespace
 
 std::optional<JobReport> glance_at(const Env& env, const JobId& job,
                                    std::chrono::milliseconds at_most) {
   if (!check_job(job)) return std::nullopt;
-  Command command;
-  command.argv = {"squeue", "-h", "-j", job.id, "-o", std::string(kSqueueFormat)};
-  if (!job.cluster.empty()) command.argv.insert(command.argv.begin() + 1, {"-M", job.cluster});
-  command.env = scrubbed_for_slurm(env, munge_is_available());
-  command.timeout = at_most;
-  const auto done = run_command(command);
-  if (!done || done->exit_code != 0) return std::nullopt;
-  auto reports = parse_squeue(done->out, job.cluster);
+  const auto out =
+      ask_squeue(env, job.cluster, {"-j", job.id, "-o", std::string(kSqueueFormat)}, at_most);
+  if (!out) return std::nullopt;
+  auto reports = parse_squeue(*out, job.cluster);
   if (reports.empty()) return std::nullopt;
   return std::move(reports.front());
+}
+
+std::optional<QueuePlace> parse_queue_place(std::string_view own, std::string_view queue) {
+  QueuePlace place;
+  std::optional<std::int64_t> priority;
+  for (const auto line : split(own, '\n')) {
+    const auto bar = line.rfind('|');
+    if (bar == std::string_view::npos) continue;
+    priority = parse_int(trim(line.substr(bar + 1)));
+    place.partitions = std::string(trim(line.substr(0, bar)));
+    if (priority) break;
+  }
+  if (!priority || place.partitions.empty()) return std::nullopt;
+  for (const auto line : split(queue, '\n')) {
+    const auto other = parse_int(trim(line));
+    if (!other) continue;
+    ++place.pending;
+    if (*other > *priority) ++place.ahead;
+  }
+  return place;
+}
+
+std::optional<QueuePlace> queue_place_at(const Env& env, const JobId& job,
+                                         std::chrono::milliseconds at_most) {
+  if (!check_job(job)) return std::nullopt;
+  const auto own = ask_squeue(env, job.cluster, {"-j", job.id, "-o", "%P|%Q"}, at_most);
+  const auto place = own ? parse_queue_place(*own, "") : std::nullopt;
+  if (!place) return std::nullopt;
+  const auto queue =
+      ask_squeue(env, job.cluster, {"-t", "PENDING", "-p", place->partitions, "-o", "%Q"}, at_most);
+  return queue ? parse_queue_place(*own, *queue) : std::nullopt;
 }
 
 }  // namespace dlrun

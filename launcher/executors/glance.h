@@ -1,8 +1,11 @@
 #pragma once
-// Queries a job once, right after its submission, to tell the user when the job will start.
+// Queries a job once, to tell the user when the job will start and which jobs are before it.
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "launcher/executors/executor.h"
 
@@ -12,5 +15,24 @@ namespace dlrun {
 /// the job. env is the submitter's environment.
 [[nodiscard]] std::optional<JobReport> glance_at(const Env& env, const JobId& job,
                                                  std::chrono::milliseconds at_most);
+
+/// The place of a pending job among the pending jobs of its partitions. An array that is pending
+/// counts once.
+struct QueuePlace {
+  std::string partitions;   ///< as the job asks for them: "gpu", or "gpu,long"
+  std::size_t pending = 0;  ///< pending jobs that squeue shows, the job itself included
+  std::size_t ahead = 0;    ///< those with a higher priority
+};
+
+/// Reads the place from squeue's answers. own: the line "PARTITIONS|PRIORITY" of the job. queue:
+/// the priority of each pending job, one per line. Returns nullopt if own is not such a line.
+[[nodiscard]] std::optional<QueuePlace> parse_queue_place(std::string_view own,
+                                                          std::string_view queue);
+
+/// Asks squeue for the place of a pending job. Returns nullopt if squeue does not answer within
+/// at_most, which holds for each of the two queries. Clusters may hide the jobs of other users;
+/// then the numbers count the visible jobs only.
+[[nodiscard]] std::optional<QueuePlace> queue_place_at(const Env& env, const JobId& job,
+                                                       std::chrono::milliseconds at_most);
 
 }  // namespace dlrun

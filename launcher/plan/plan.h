@@ -175,6 +175,8 @@ struct PlanInputs {
   Target target = Target::kSlurm;  ///< kLocal: one node without Slurm (`dlrun run`)
   /// The job runs in an allocation that the user already has, which may be larger than the job.
   bool is_borrowed = false;
+  /// The job is a rehearsal that ends after this many seconds and never restarts. 0: it is not.
+  std::int64_t rehearsal_s = 0;
 };
 
 /// Makes the plan, with the checks that load_spec() does not make. The error holds the problems

@@ -379,12 +379,14 @@ void Planner::retry() {
     add("--stop-after", fmt::format("{}", sweep.stop_after.value_or(1)),
         "sweep.stop_early.after"_key);
   }
+  if (inputs_.rehearsal_s > 0)
+    return add("--rehearse", fmt::format("{}", inputs_.rehearsal_s), "--rehearse");
   if (!wants_retry(spec_)) return;
   const auto causes = retry_causes(spec_);
   const auto is_among = [&](std::string_view cause) {
     return std::find(causes.begin(), causes.end(), cause) != causes.end();
   };
-  add("--retry", fmt::format("{}", spec_.retry.max.value_or(kDefaultRetryMax)), "retry.max"_key);
+  add("--retry", fmt::format("{}", retry_max(spec_)), "retry.max"_key);
   add("--retry-on", join(causes, ","), "retry.on"_key);
   if (spec_.retry.no_progress)
     add("--no-progress", fmt::format("{}", *spec_.retry.no_progress), "retry.no_progress"_key);
@@ -395,6 +397,8 @@ void Planner::retry() {
         fmt::format("{}", memory_mib(spec_.retry.grow_max.value_or("0")).value_or(0)),
         "retry.grow.max"_key);
   }
+  if (spec_.retry.chain && !inputs_.is_borrowed)
+    add("--chain", fmt::format("{}", *spec_.retry.chain), "retry.chain"_key);
   const auto& nodes = spec_.resources.nodes;
   const bool has_spare = spec_.resources.spare_nodes.has_value();
   continues_with_fewer_nodes_ =

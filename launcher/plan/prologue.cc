@@ -27,10 +27,13 @@ void module_init(ScriptText& text, const Prologue& prologue) {
   text.line("fi");
 }
 
+bool needs_module(const Prologue& prologue) {
+  return prologue.purge_modules || !prologue.use_modules.empty() ||
+         !prologue.load_modules.empty() || !prologue.conda_module.empty();
+}
+
 void modules(ScriptText& text, const Prologue& prologue) {
-  const bool has_modules =
-      prologue.purge_modules || !prologue.use_modules.empty() || !prologue.load_modules.empty();
-  if (!has_modules && prologue.conda_module.empty()) return;
+  if (!needs_module(prologue)) return;
   module_init(text, prologue);
   if (prologue.purge_modules) text.line("module purge", "environment.modules.purge"_key);
   for (const std::string& path : prologue.use_modules)
@@ -41,16 +44,28 @@ void modules(ScriptText& text, const Prologue& prologue) {
     text.line("module load " + shell_quote(prologue.conda_module), "environment.conda.module"_key);
 }
 
-/// Renders the activation of the conda environment. Only conda's hook defines the shell function
-/// for `conda activate` in a shell that is not interactive.
-void conda(ScriptText& text, const Prologue& prologue) {
-  if (prologue.conda_name.empty()) return;
+/// Renders lines that set dlrun_conda to the program conda. Without any, the variable names a file
+/// that does not exist.
+void find_conda(ScriptText& text) {
   text.line("dlrun_conda=$(type -P conda || true)");
   text.line(
       "for dlrun_conda in \"$dlrun_conda\" \"${CONDA_EXE:-}\" "
       "~/{miniforge3,miniconda3,mambaforge,anaconda3}/bin/conda /opt/conda/bin/conda; do");
   text.line("  if [[ -x $dlrun_conda ]]; then break; fi");
   text.line("done");
+}
+
+/// Renders the activation of the conda environment. Only conda's hook defines the shell function
+/// for `conda activate` in a shell that is not interactive.
+void conda(ScriptText& text, const Prologue& prologue) {
+  if (prologue.conda_name.empty()) return;
+  find_conda(text);
+  text.line("if [[ ! -x $dlrun_conda ]]; then");
+  text.line(
+      "  echo \"dlrun: $(uname -n) has no conda on the PATH, in \\$CONDA_EXE or in a usual folder; "
+      "name its module in environment.conda.module\" >&2");
+  text.line("  false");
+  text.line("fi");
   text.line("dlrun_hook=$(\"$dlrun_conda\" shell.bash hook)");
   text.line("eval \"$dlrun_hook\"");
   text.line("conda activate " + shell_quote(prologue.conda_name), "environment.conda");
@@ -128,6 +143,18 @@ void driver_parts(ScriptText& text, const Prologue& prologue) {
 }
 
 }  // namespace
+
+std::string render_module_init(const LaunchPlan& plan) {
+  ScriptText text;
+  if (needs_module(plan.prologue)) module_init(text, plan.prologue);
+  return text.take();
+}
+
+std::string render_conda_search(const LaunchPlan& plan) {
+  ScriptText text;
+  if (!plan.prologue.conda_name.empty()) find_conda(text);
+  return text.take();
+}
 
 std::string render_build_setup(const LaunchPlan& plan) {
   ScriptText text;

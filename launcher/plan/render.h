@@ -42,6 +42,12 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 /// and builds environments: EESSI, the job's modules, and the variables of the spec and the site.
 [[nodiscard]] std::string render_build_setup(const LaunchPlan& plan);
 
+/// Renders the lines that define `module` in a batch shell; "" if the job needs no modules.
+[[nodiscard]] std::string render_module_init(const LaunchPlan& plan);
+/// Renders the lines that set dlrun_conda to the program conda, or to a file that does not exist;
+/// "" if the job needs no conda.
+[[nodiscard]] std::string render_conda_search(const LaunchPlan& plan);
+
 /// Returns sbatch's directives as arguments of salloc ("--nodes=2"), without those that apply only
 /// to a batch job.
 [[nodiscard]] std::vector<std::string> salloc_arguments(const LaunchPlan& plan);

@@ -81,11 +81,100 @@ std::vector<std::string> different_keys(const std::vector<RunReport>& reports) {
   return names;
 }
 
+/// The energy that a page compares. Slurm measures whole nodes, so the two kinds are not mixed.
+enum class EnergyKind { kNone, kGpus, kNodes };
+
 /// The results and keys that have columns in the table of runs.
 struct RunColumns {
   std::vector<std::string> results;  ///< the most interesting first
   std::vector<std::string> keys;     ///< keys that differ; empty if a separate table shows them
+  bool has_gpu_hours = false;
+  EnergyKind energy = EnergyKind::kNone;
 };
+
+std::optional<double> joules_of(const RunReport& report, EnergyKind kind) {
+  return kind == EnergyKind::kGpus    ? report.use.gpu_joules
+         : kind == EnergyKind::kNodes ? report.slurm_joules
+                                      : std::nullopt;
+}
+
+RunColumns columns_for(const std::vector<RunReport>& reports, std::vector<std::string> keys) {
+  const auto any = [&](const auto& has) {
+    return std::any_of(reports.begin(), reports.end(), has);
+  };
+  RunColumns columns{names_of_all_results(reports), std::move(keys)};
+  columns.has_gpu_hours =
+      any([](const RunReport& report) { return report.use.gpu_hours.has_value(); });
+  for (const EnergyKind kind : {EnergyKind::kGpus, EnergyKind::kNodes}) {
+    if (columns.energy == EnergyKind::kNone &&
+        any([&](const RunReport& report) { return joules_of(report, kind).has_value(); }))
+      columns.energy = kind;
+  }
+  return columns;
+}
+
+/// Returns what all runs together cost: ", which took 12.5 GPU-hours and 4.1 kWh"; "" if nothing is
+/// known.
+std::string total_cost(const std::vector<RunReport>& reports, EnergyKind kind) {
+  double hours = 0, joules = 0;
+  for (const RunReport& report : reports) {
+    hours += report.use.gpu_hours.value_or(0);
+    joules += joules_of(report, kind).value_or(0);
+  }
+  std::vector<std::string> parts;
+  if (hours > 0) parts.push_back(measurement_text(hours) + " GPU-hours");
+  if (joules > 0) parts.push_back(energy_text(joules));
+  return parts.empty() ? "" : ", which took " + join(parts, " and ");
+}
+
+constexpr std::size_t kKeysInLegend = 3;
+constexpr std::size_t kLongestLegendValue = 24;  // bytes
+
+/// Returns the last part of a key's name, such as "lr" for train.lr; the whole name if the last
+/// part is not unique among the keys.
+std::string legend_key(const std::vector<std::string>& keys, const std::string& key) {
+  const auto last = [](const std::string& name) { return name.substr(name.rfind('.') + 1); };
+  const auto same = std::count_if(keys.begin(), keys.end(),
+                                  [&](const std::string& one) { return last(one) == last(key); });
+  return same == 1 ? last(key) : key;
+}
+
+/// Cuts a long value, but not inside a character of several bytes.
+std::string short_legend_value(const std::string& value) {
+  if (value.size() <= kLongestLegendValue) return value;
+  std::size_t end = kLongestLegendValue;
+  while (end > 0 && (static_cast<unsigned char>(value[end]) & 0xC0U) == 0x80U) --end;
+  return value.substr(0, end) + "...";
+}
+
+/// Returns a name for each run that a legend can show: the values in which the runs differ, such as
+/// "lr 0.1, batch 64". The run's own label is added if another run has the same values, or stands
+/// alone if the runs have the same keys.
+std::vector<std::string> legend_names(const std::vector<RunReport>& reports,
+                                      const std::vector<std::string>& keys) {
+  std::vector<std::string> names;
+  for (const RunReport& report : reports) {
+    std::vector<std::string> parts;
+    for (const std::string& key : keys) {
+      if (parts.size() == kKeysInLegend) break;
+      const std::string value = value_of(report.keys, key);
+      parts.push_back(fmt::format("{} {}", legend_key(keys, key),
+                                  value.empty() ? "-" : short_legend_value(value)));
+    }
+    names.push_back(join(parts, ", "));
+  }
+  std::vector<std::string> unique = names;
+  for (std::size_t at = 0; at < names.size(); ++at) {
+    const RunReport& report = reports[at];
+    const std::string& label = report.short_label.empty() ? report.label : report.short_label;
+    if (names[at].empty()) {
+      unique[at] = label;
+    } else if (std::count(names.begin(), names.end(), names[at]) > 1) {
+      unique[at] = fmt::format("{}: {}", label, names[at]);
+    }
+  }
+  return unique;
+}
 
 std::vector<Column> columns_of_runs(const std::vector<RunReport>& reports,
                                     const RunColumns& parts) {
@@ -97,6 +186,11 @@ std::vector<Column> columns_of_runs(const std::vector<RunReport>& reports,
   for (std::size_t at = 1; at < parts.results.size(); ++at)
     columns.push_back({readable_name(parts.results[at]), "n"});
   columns.insert(columns.end(), {{"took", "n"}, {"ranks", "n"}, {"nodes", "t"}});
+  if (parts.has_gpu_hours) columns.push_back({"GPU-hours", "n"});
+  if (parts.energy != EnergyKind::kNone)
+    columns.push_back(
+        {parts.energy == EnergyKind::kGpus ? "energy of the GPUs" : "energy, as Slurm has it",
+         "n"});
   return columns;
 }
 
@@ -111,14 +205,22 @@ std::string runs_table(const std::vector<RunReport>& reports, const RunColumns& 
             escape_html(report.short_label.empty() ? report.label : report.short_label),
         fmt::format("<span class=\"{}\">{}</span>", css_class_of(report.status.state),
                     word(report.status.state))};
-    if (!parts.results.empty())
-      cells.push_back(escape_html(value_of(report.result, parts.results.front())));
+    const auto result_cell = [&](const std::string& name) {
+      return escape_html(readable_value(name, value_of(report.result, name)));
+    };
+    if (!parts.results.empty()) cells.push_back(result_cell(parts.results.front()));
     for (const auto& name : parts.keys) cells.push_back(escape_html(value_of(report.keys, name)));
     for (std::size_t i = 1; i < parts.results.size(); ++i)
-      cells.push_back(escape_html(value_of(report.result, parts.results[i])));
+      cells.push_back(result_cell(parts.results[i]));
     cells.push_back(record.has_events ? fine_duration_text(end_of(report) - begin_of(report)) : "");
     cells.push_back(record.ranks > 0 ? std::to_string(record.ranks) : "");
     cells.push_back(escape_html(nodes_of(report)));
+    if (parts.has_gpu_hours)
+      cells.push_back(report.use.gpu_hours ? measurement_text(*report.use.gpu_hours) : "");
+    if (parts.energy != EnergyKind::kNone) {
+      const auto joules = joules_of(report, parts.energy);
+      cells.push_back(joules ? energy_text(*joules) : std::string());
+    }
     rows.push_back(std::move(cells));
   }
   return table_html(columns_of_runs(reports, parts), rows);
@@ -146,10 +248,10 @@ std::string notes(const std::vector<RunReport>& reports) {
   return page;
 }
 
-std::string curves_of(const std::vector<RunReport>& reports) {
+std::string curves_of(const std::vector<RunReport>& reports, const std::vector<std::string>& keys) {
   std::vector<const RunReport*> drawn;
   for (std::size_t at = 0; at < reports.size() && is_drawn(at); ++at) drawn.push_back(&reports[at]);
-  const std::string curves = charts_html(drawn);
+  const std::string curves = charts_html(drawn, legend_names(reports, keys));
   if (curves.empty()) return "";
   std::string page = "<h2>Over time</h2>\n";
   if (drawn.size() < reports.size())
@@ -179,15 +281,14 @@ void sort_best_first(std::vector<RunReport>& reports) {
 std::string comparison_page(const std::vector<RunReport>& reports, const std::string& title,
                             const std::string& made) {
   std::string page = head(title);
-  page += fmt::format("<h1>{}</h1>\n<p class=\"soft\">{} runs compared</p>\n", escape_html(title),
-                      reports.size());
   const auto keys = different_keys(reports);
   const bool has_own_table = keys.size() > kKeysInTable && reports.size() <= kChartColours;
-  const RunColumns parts{names_of_all_results(reports),
-                         has_own_table ? std::vector<std::string>() : keys};
+  const RunColumns parts = columns_for(reports, has_own_table ? std::vector<std::string>() : keys);
+  page += fmt::format("<h1>{}</h1>\n<p class=\"soft\">{} runs compared{}</p>\n", escape_html(title),
+                      reports.size(), total_cost(reports, parts.energy));
   page += "<h2>Runs</h2>\n" + runs_table(reports, parts);
   if (has_own_table) page += "<h2>What they differ in</h2>\n" + differences_html(reports, keys);
-  return page + notes(reports) + curves_of(reports) + foot(made);
+  return page + notes(reports) + curves_of(reports, keys) + foot(made);
 }
 
 }  // namespace dlrun

@@ -1,7 +1,6 @@
 // The page of one run. All text from a run passes through escape_html().
 
 #include <algorithm>
-#include <cmath>
 #include <ctime>
 #include <functional>
 
@@ -95,7 +94,8 @@ std::string timeline(const RunReport& report) {
       const bool is_again = attempt.ended && attempt.was_queued_again();
       const bool is_good =
           attempt.ended && !is_again &&
-          (attempt.reason == EndReason::kOk || attempt.reason == EndReason::kStoppedEarly);
+          (attempt.reason == EndReason::kOk || attempt.reason == EndReason::kStoppedEarly ||
+           attempt.reason == EndReason::kRehearsed);
       const bool is_bad = attempt.ended && !is_again && !is_good;
       legend.has_again = legend.has_again || is_again;
       legend.has_good = legend.has_good || is_good;
@@ -278,15 +278,30 @@ std::string progress_tiles(const Progress& progress) {
   return page;
 }
 
+/// Returns the tiles of what all attempts together cost.
+std::string cost_tiles(const RunReport& report) {
+  const RunUse& use = report.use;
+  const bool is_one = report.history.attempts().size() <= 1;
+  const auto name = [&](const char* what) {
+    return is_one ? std::string(what) : fmt::format("{}, all attempts", what);
+  };
+  std::string page;
+  if (use.gpu_hours) {
+    page += tile(name("GPU-hours"), measurement_text(*use.gpu_hours));
+  } else if (use.core_hours) {
+    page += tile(name("core-hours"), measurement_text(*use.core_hours));
+  }
+  if (use.gpu_joules) page += tile("energy of the GPUs", energy_text(*use.gpu_joules));
+  if (report.slurm_joules)
+    page += tile("energy, as Slurm has it", energy_text(*report.slurm_joules));
+  return page;
+}
+
 std::string tiles(const RunReport& report) {
   const RunRecord& record = report.status.facts.record;
   std::string page = "<div class=\"tiles\">\n";
-  for (const auto& name : names_of_results(report.result)) {
-    const std::string value = value_of(report.result, name);
-    const auto number = parse_double(value);
-    page += tile(readable_name(name),
-                 number && std::abs(*number) >= 1e4 ? short_number(*number) : value);
-  }
+  for (const auto& name : names_of_results(report.result))
+    page += tile(readable_name(name), readable_value(name, value_of(report.result, name)));
   if (report.result.empty() && record.progress) page += progress_tiles(*record.progress);
   if (record.has_events)
     page += tile(
@@ -296,7 +311,20 @@ std::string tiles(const RunReport& report) {
   page += tile("nodes", nodes_of(report));
   if (report.history.attempts().size() > 1)
     page += tile("attempts", std::to_string(report.history.attempts().size()));
-  return page + "</div>\n";
+  return page + cost_tiles(report) + "</div>\n";
+}
+
+/// Returns a table of the requested and the used resources, with suggestions for the next spec.
+std::string use_table(const RunReport& report) {
+  if (!report.asked || report.use.rows.empty()) return "";
+  std::vector<std::vector<std::string>> rows;
+  for (const ResourceRow& row : report.use.rows) {
+    rows.push_back({escape_html(row.resource),
+                    row.requested.empty() ? "–" : escape_html(row.requested), escape_html(row.used),
+                    escape_html(row.advice)});
+  }
+  return "<h2>Requested and used</h2>\n" +
+         table_html({{"", "t"}, {"requested", "n"}, {"used", "n"}, {"suggestion", "w"}}, rows);
 }
 
 /// Returns the origin of a run: its facts, its spec and its script.
@@ -315,7 +343,8 @@ std::string origin_html(const RunReport& report) {
 
 std::string report_page(const RunReport& report, const std::string& made) {
   std::string page = head(report.run.id) + introduction(report) + tiles(report) + timeline(report);
-  const std::string drawn = charts_html({&report});
+  page += use_table(report);
+  const std::string drawn = charts_html({&report}, {report.label});
   if (!drawn.empty()) page += "<h2>Over time</h2>\n<div class=\"charts\">\n" + drawn + "</div>\n";
   page += slow_ranks(report);
   page += last_ranks_html(report);

@@ -1,10 +1,12 @@
 #include "launcher/report/page_parts.h"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/core.h>
 
 #include "common/text.h"
+#include "common/units.h"
 #include "launcher/drawing/escape.h"
 #include "launcher/report/style.h"
 #include "launcher/runs/sweep_record.h"
@@ -20,6 +22,27 @@ std::string breakable(std::string_view title) {
     if (c == '.') text += "<wbr>";
   }
   return text;
+}
+
+/// A unit that the end of a result's name states.
+struct NamedUnit {
+  std::string_view ending, unit;
+};
+constexpr std::array<NamedUnit, 6> kNamedUnits{{{"_seconds", "s"},
+                                                {"_s", "s"},
+                                                {"_ms", "ms"},
+                                                {"_bytes", "bytes"},
+                                                {"_percent", "%"},
+                                                {"_watts", "W"}}};
+constexpr std::string_view kPerSecond = "_per_s";
+
+/// Returns the unit of a result; nullptr if its name states none.
+const NamedUnit* unit_of(std::string_view name) {
+  if (name.ends_with(kPerSecond)) return nullptr;
+  for (const NamedUnit& one : kNamedUnits) {
+    if (name.ends_with(one.ending) && name.size() > one.ending.size()) return &one;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -38,10 +61,21 @@ std::string_view css_class_of(RunState state) {
 }
 
 std::string readable_name(std::string_view name) {
-  if (name == "samples_per_s") return "samples per second";
   std::string readable(name);
+  if (const NamedUnit* unit = unit_of(name)) readable.resize(name.size() - unit->ending.size());
+  if (name.ends_with(kPerSecond)) readable.replace(name.size() - 1, 1, "second");
   std::replace(readable.begin(), readable.end(), '_', ' ');
   return readable;
+}
+
+std::string readable_value(std::string_view name, const std::string& value) {
+  const auto number = parse_double(value);
+  if (!number) return value;
+  const NamedUnit* unit = unit_of(name);
+  if (unit != nullptr && unit->unit == "bytes" && *number >= 0) return memory_figure(*number);
+  const std::string text = short_number(*number);
+  if (unit != nullptr) return fmt::format("{} {}", text, unit->unit);
+  return name == "seconds" ? text + " s" : text;
 }
 
 std::string head(std::string_view title) {

@@ -13,8 +13,14 @@ namespace dlrun::page {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-/// Returns a readable name for a result: "samples per second" for samples_per_s.
+/// Returns a readable name for a result: "samples per second" for samples_per_s. Leaves out a unit
+/// at the name's end that readable_value() shows: "step" for step_ms.
 [[nodiscard]] std::string readable_name(std::string_view name);
+
+/// Returns a result's value: a number with at most four digits, and with the unit that the end of
+/// the name states: "0.9781", "84.3k", "12.5 ms". Returns other values unchanged. Names end with
+/// _s, _seconds, _ms, _bytes, _percent or _watts for these units.
+[[nodiscard]] std::string readable_value(std::string_view name, const std::string& value);
 
 /// Returns the class of the style sheet for a state: good, bad or warn.
 [[nodiscard]] std::string_view css_class_of(RunState state);

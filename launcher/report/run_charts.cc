@@ -1,40 +1,17 @@
 #include "launcher/report/run_charts.h"
 
-#include <algorithm>
 #include <optional>
 
 #include <fmt/core.h>
 
 #include "launcher/drawing/chart.h"
 #include "launcher/report/page_parts.h"
+#include "launcher/report/reported_axis.h"
 
 namespace dlrun {
 namespace {
 
 using page::begin_of;
-
-/// Returns the run's name for a legend: for a point of a sweep, the short one.
-const std::string& name_of(const RunReport& report) {
-  return report.short_label.empty() ? report.label : report.short_label;
-}
-
-/// Returns a curve of values that the program reported: from metrics.jsonl if there is one, else
-/// from the run's record.
-std::vector<ChartPoint> curve(const RunReport& report, std::optional<double> MetricsPoint::*metric,
-                              std::optional<double> ProgressPoint::*progress, bool over_steps) {
-  std::vector<ChartPoint> points;
-  const double begin = begin_of(report);
-  const auto add = [&](const auto& point, const std::optional<double>& value) {
-    if (!value || (over_steps && !point.step)) return;
-    points.push_back(
-        {over_steps ? static_cast<double>(*point.step) : point.t - begin, *value, point.attempt});
-  };
-  for (const MetricsPoint& point : report.metrics) add(point, point.*metric);
-  if (points.empty() && progress != nullptr) {
-    for (const ProgressPoint& point : report.history.progress()) add(point, point.*progress);
-  }
-  return points;
-}
 
 /// Adds the spread of a value over the ranks as time passes: the mean, and a band from the least to
 /// the greatest value.
@@ -64,10 +41,8 @@ std::vector<double> attempt_marks(const RunReport& report) {
 /// Draws the charts of one run, or of several runs in common charts.
 class RunCharts {
  public:
-  explicit RunCharts(const std::vector<const RunReport*>& reports)
-      : reports_(reports),
-        is_one_(reports.size() == 1),
-        has_steps_(std::all_of(reports.begin(), reports.end(), over_steps)) {}
+  RunCharts(const std::vector<const RunReport*>& reports, const std::vector<std::string>& names)
+      : reports_(reports), names_(names), is_one_(reports.size() == 1), axis_(reports) {}
 
   [[nodiscard]] std::string html() const;
 
@@ -82,43 +57,62 @@ class RunCharts {
     bool may_be_logarithmic;
   };
 
-  /// Returns true if the values can be drawn over steps.
-  [[nodiscard]] static bool over_steps(const RunReport* report);
+  /// Returns a curve of values that the program reported: from metrics.jsonl if there is one, else
+  /// from the run's record. Its x is the time if over_time is set, else that of the axis.
+  [[nodiscard]] std::vector<ChartPoint> curve(std::size_t at,
+                                              std::optional<double> MetricsPoint::*metric,
+                                              std::optional<double> ProgressPoint::*progress,
+                                              bool over_time) const;
   [[nodiscard]] std::string reported(const Reported& what) const;
   [[nodiscard]] std::string throughput() const;
   [[nodiscard]] std::string sampled(std::string title, std::string unit, ChartUnit y_unit,
                                     std::optional<Spread> SamplesPoint::*field) const;
+  [[nodiscard]] std::string power() const;
 
   const std::vector<const RunReport*>& reports_;
-  bool is_one_, has_steps_;
+  const std::vector<std::string>& names_;  ///< for legends
+  bool is_one_;
+  ReportedAxis axis_;
 };
 
-bool RunCharts::over_steps(const RunReport* report) {
-  const auto has_step = [](const auto& point) { return point.step.has_value(); };
-  const auto& metrics = report->metrics;
-  const auto& progress = report->history.progress();
-  return std::any_of(metrics.begin(), metrics.end(), has_step) ||
-         (metrics.empty() && progress.empty()) ||
-         std::any_of(progress.begin(), progress.end(), has_step);
+std::vector<ChartPoint> RunCharts::curve(std::size_t at,
+                                         std::optional<double> MetricsPoint::*metric,
+                                         std::optional<double> ProgressPoint::*progress,
+                                         bool over_time) const {
+  const RunReport& report = *reports_[at];
+  std::vector<ChartPoint> points;
+  const double begin = begin_of(report);
+  const auto add = [&](const auto& point, const std::optional<double>& value) {
+    if (!value) return;
+    const double seconds = point.t - begin;
+    const auto x =
+        over_time ? std::optional(seconds) : axis_.x_of(at, seconds, point.step, point.epoch);
+    if (x) points.push_back({*x, *value, point.attempt});
+  };
+  for (const MetricsPoint& point : report.metrics) add(point, point.*metric);
+  if (points.empty() && progress != nullptr) {
+    for (const ProgressPoint& point : report.history.progress()) add(point, point.*progress);
+  }
+  return points;
 }
 
 std::string RunCharts::reported(const Reported& what) const {
   Chart chart;
   chart.title = what.title;
   chart.may_be_logarithmic = what.may_be_logarithmic;
-  chart.x_is_time = !has_steps_;
+  chart.x_is_time = axis_.is_time();
+  chart.x_unit = axis_.unit();
   for (std::size_t at = 0; at < reports_.size(); ++at) {
-    const RunReport& report = *reports_[at];
     if (what.train != nullptr)
-      chart.series.push_back({is_one_ ? "training" : name_of(report), at,
-                              curve(report, what.train, what.progress, has_steps_)});
+      chart.series.push_back({is_one_ ? "training" : names_[at], at,
+                              curve(at, what.train, what.progress, axis_.is_time())});
     if (what.test == nullptr) continue;
-    auto points = curve(report, what.test, nullptr, has_steps_);
+    auto points = curve(at, what.test, nullptr, axis_.is_time());
     if (!points.empty())
       chart.series.push_back(
-          {is_one_ ? "test" : name_of(report), is_one_ ? 1 : at, std::move(points), true});
+          {is_one_ ? "test" : names_[at], is_one_ ? 1 : at, std::move(points), true});
   }
-  if (is_one_ && !has_steps_) chart.marks = attempt_marks(*reports_[0]);
+  if (is_one_ && axis_.is_time()) chart.marks = attempt_marks(*reports_[0]);
   return figure_html(chart);
 }
 
@@ -129,8 +123,8 @@ std::string RunCharts::throughput() const {
   chart.begins_at_zero = chart.x_is_time = true;
   for (std::size_t at = 0; at < reports_.size(); ++at) {
     chart.series.push_back(
-        {is_one_ ? "samples/s" : name_of(*reports_[at]), at,
-         curve(*reports_[at], &MetricsPoint::samples_per_s, &ProgressPoint::samples_per_s, false)});
+        {is_one_ ? "samples/s" : names_[at], at,
+         curve(at, &MetricsPoint::samples_per_s, &ProgressPoint::samples_per_s, true)});
   }
   if (is_one_) chart.marks = attempt_marks(*reports_[0]);
   return figure_html(chart);
@@ -145,7 +139,25 @@ std::string RunCharts::sampled(std::string title, std::string unit, ChartUnit y_
   chart.y_unit = y_unit;
   chart.begins_at_zero = chart.x_is_time = true;
   for (std::size_t at = 0; at < reports_.size(); ++at)
-    add_spread(chart, *reports_[at], name_of(*reports_[at]), at, field, is_one_);
+    add_spread(chart, *reports_[at], names_[at], at, field, is_one_);
+  if (is_one_) chart.marks = attempt_marks(*reports_[0]);
+  return figure_html(chart);
+}
+
+std::string RunCharts::power() const {
+  Chart chart;
+  chart.title = "GPU power";
+  chart.unit = "watts, all GPUs";
+  chart.begins_at_zero = chart.x_is_time = true;
+  for (std::size_t at = 0; at < reports_.size(); ++at) {
+    ChartSeries series{is_one_ ? "GPU power" : names_[at], at, {}};
+    for (const SamplesPoint& point : reports_[at]->history.samples()) {
+      if (point.gpu_watts)
+        series.points.push_back(
+            {point.t - begin_of(*reports_[at]), *point.gpu_watts, point.attempt});
+    }
+    chart.series.push_back(std::move(series));
+  }
   if (is_one_) chart.marks = attempt_marks(*reports_[0]);
   return figure_html(chart);
 }
@@ -171,13 +183,15 @@ std::string RunCharts::html() const {
   text += sampled("Memory", "resident", ChartUnit::kBytes, &SamplesPoint::rss_bytes);
   text += sampled("GPU utilisation", "", ChartUnit::kPercent, &SamplesPoint::gpu);
   text += sampled("GPU memory", "in use", ChartUnit::kBytes, &SamplesPoint::gpu_used_bytes);
+  text += power();
   return text;
 }
 
 }  // namespace
 
-std::string charts_html(const std::vector<const RunReport*>& reports) {
-  return RunCharts(reports).html();
+std::string charts_html(const std::vector<const RunReport*>& reports,
+                        const std::vector<std::string>& names) {
+  return RunCharts(reports, names).html();
 }
 
 }  // namespace dlrun

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/text.h"
+#include "launcher/executors/job_energy.h"
 #include "launcher/report/run_report.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/resolve.h"
@@ -74,6 +75,28 @@ RunReport report_of(const Part& part, const RunStatus& status) {
   return report;
 }
 
+/// Adds the energy that Slurm's accounting has for the user's own runs that have ended. Does not
+/// ask about runs that were submitted through slurmrestd, whose Slurm may not be reachable from
+/// here.
+void add_energy(const Env& env, std::vector<RunReport>& reports) {
+  constexpr std::chrono::seconds kLimit{5};
+  const auto is_asked = [](const RunReport& report) {
+    const RunFacts& facts = report.status.facts;
+    return !facts.foreign && !report.status.job.id.empty() && is_inactive(report.status.state) &&
+           (!facts.submission || !facts.submission->server);
+  };
+  std::vector<JobId> jobs;
+  for (const RunReport& report : reports) {
+    if (is_asked(report)) jobs.push_back(report.status.job);
+  }
+  if (jobs.empty()) return;
+  const auto joules = energy_of_jobs(env, jobs, kLimit);
+  for (RunReport& report : reports) {
+    const auto found = joules.find(report.status.job.id);
+    if (is_asked(report) && found != joules.end()) report.slurm_joules = found->second;
+  }
+}
+
 std::filesystem::path place_of(const Env& env, const std::filesystem::path& current_dir,
                                const std::vector<std::string>& names) {
   if (names.size() == 1) {
@@ -108,6 +131,7 @@ Result<RunPage> make_run_page(const Env& env, const KnownServers& servers,
   }
   if (reports.empty()) return fail(Errc::kNotFound, "none of these runs can be read");
 
+  if (!page.has_last_known_states) add_energy(env, reports);
   if (has_points) sort_best_first(reports);
   const std::string made = utc_timestamp(std::chrono::system_clock::now());
   page.html = parts.size() == 1

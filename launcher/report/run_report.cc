@@ -11,6 +11,7 @@
 #include "common/text.h"
 #include "common/untrusted_file.h"
 #include "launcher/runs/last_words.h"
+#include "launcher/runs/rehearsal.h"
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/yaml_document.h"
 
@@ -81,6 +82,22 @@ void add_surroundings(RunReport& report) {
     if (found != json->end() && found->is_object())
       add_fact(report, kind, json_read::text(*found, "prefix"));
   }
+}
+
+/// Returns the largest memory of a rank's GPUs at the last sample.
+std::optional<double> gpu_memory_of(const std::optional<RankSnapshot>& ranks) {
+  std::optional<double> most;
+  if (!ranks) return most;
+  for (const RankSample& row : ranks->rows) {
+    if (row.gpu_total_bytes) most = std::max(most.value_or(0), *row.gpu_total_bytes);
+  }
+  return most;
+}
+
+/// Compares the requested with the used resources. The script and the record must be read before.
+void add_use(RunReport& report) {
+  if (report.status.job.cluster != kLocalCluster) report.asked = asked_resources(report.script);
+  report.use = use_of({report.history, report.status, report.asked, gpu_memory_of(report.ranks)});
 }
 
 /// Returns a value as one line: a list without its brackets, a map as "{name: value, ...}".
@@ -178,6 +195,8 @@ RunReport read_report(IndexEntry run, RunStatus status) {
   }
   add_provenance(report);
   add_surroundings(report);
+  for (auto& [label, sentence] : predictions_for(report.run.path))
+    add_fact(report, label == "rehearsal" ? label : "predicted " + label, std::move(sentence));
   report.spec = optional_text(report.run.path / "resolved.yaml", report);
   report.script = optional_text(report.run.path / "job.sh", report);
   if (auto keys = flat_keys(report.spec)) {
@@ -185,6 +204,7 @@ RunReport read_report(IndexEntry run, RunStatus status) {
   } else if (!report.spec.empty()) {
     report.problems.push_back(keys.error().message);
   }
+  add_use(report);
   for (std::string* text : {&report.spec, &report.script}) {
     if (text->size() > kTextShownBytes) *text = text->substr(0, kTextShownBytes) + "\n... (cut)";
   }

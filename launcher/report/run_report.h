@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/report/run_use.h"
 #include "launcher/runs/history.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/ranks.h"
@@ -30,6 +31,9 @@ struct RunReport {
   /// The fields of the program's final report.
   std::vector<std::pair<std::string, std::string>> result;
   std::vector<std::string> last_words;  ///< for a failed run
+  std::optional<AskedResources> asked;  ///< nullopt: the run asked Slurm for nothing
+  RunUse use;                           ///< of all attempts
+  std::optional<double> slurm_joules;   ///< energy of the nodes, as Slurm's accounting has it
   std::string spec, script;
   std::vector<std::string> problems;  ///< sentences about files that are damaged or cannot be read
 };

@@ -64,7 +64,8 @@ SamplesPoint samples_of(const events::RankStatistics& event, double t, std::int6
           .gpu = spread(event.gpu),
           .gpu_used_bytes = spread(event.gpu_used_bytes),
           .step = spread(event.step),
-          .work_ms = spread(event.work_ms)};
+          .work_ms = spread(event.work_ms),
+          .gpu_watts = event.gpu_watts};
 }
 
 std::string seconds_text(double seconds) {
@@ -170,7 +171,9 @@ std::string event_text(const events::ComponentEnd& event) {
 std::string event_text(const events::Restarting& restarting) {
   return fmt::format(
       "after {}: {}{}; {} left{}", restarting.cause.text(),
-      restarting.by == RestartedBy::kSlurm ? "queued again" : "in the same allocation",
+      restarting.by == RestartedBy::kSlurm   ? "queued again"
+      : restarting.by == RestartedBy::kChain ? "in the next job of the chain"
+                                             : "in the same allocation",
       restarting.memory_mib > 0 ? fmt::format(" with {} MiB", restarting.memory_mib) : "",
       count_of(restarting.left, "restart"),
       restarting.exclude.empty() ? "" : "; without " + join(restarting.exclude, ", "));
@@ -196,7 +199,7 @@ bool is_bad(const events::Ended& ended) {
 }
 bool is_bad(const events::AttemptEnd& end) {
   return !(end.reason == EndReason::kOk || end.reason == EndReason::kStoppedEarly ||
-           end.reason == EndReason::kStopped);
+           end.reason == EndReason::kRehearsed || end.reason == EndReason::kStopped);
 }
 bool is_bad(const events::ComponentEnd& event) {
   return is_bad(event.end);

@@ -8,12 +8,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <thread>
 #include <tuple>
 #include <utility>
 
+#include "common/chain_limits.h"
 #include "common/files.h"
 #include "common/json_read.h"
 #include "common/owned_file.h"
@@ -166,6 +168,8 @@ Result<std::optional<Submission>> read_submission(const std::filesystem::path& r
   submission.time = json_read::text(*json, "time");
   submission.message = json_read::text(*json, "message");
   submission.output = json_read::text(*json, "output");
+  const auto chain = json_read::integer(*json, "chain").value_or(0);
+  submission.chain = std::clamp<std::int64_t>(chain, 0, kMostChainJobs);
   if (const auto server = json->find("server"); server != json->end() && server->is_object())
     submission.server =
         RestServer{json_read::text(*server, "url"), json_read::text(*server, "token_file")};
@@ -193,6 +197,7 @@ Result<> write_submission(const std::filesystem::path& run, Submission submissio
   if (!submission.message.empty()) json["message"] = submission.message;
   if (!submission.output.empty()) json["output"] = submission.output;
   if (!submission.chdir.empty()) json["chdir"] = submission.chdir;
+  if (submission.chain > 0) json["chain"] = submission.chain;
   return write_file_atomic(run / "submission.json", json_read::dump(json) + "\n");
 }
 

@@ -36,6 +36,9 @@ struct Submission {
   /// Set for a sweep's point: the number of its task. job.id is then the task's id, and the other
   /// members are those of the array.
   std::optional<std::int64_t> task;
+  /// The number of jobs that the submission queues for the run, this one included (retry.chain).
+  /// 0: the run has one job. follow_ups.h reads the journals of the other jobs.
+  std::int64_t chain = 0;
   std::optional<Owner> foreign;  ///< another user who wrote the journal; nullopt: the caller
 };
 

@@ -43,6 +43,14 @@ std::uint64_t tail_offset(int fd, std::uint64_t size, std::size_t lines) {
   return furthest;
 }
 
+/// Returns the job that names the log. All jobs of a chain write the log of the first one, unless
+/// the user's own pattern names a file for each job.
+std::optional<JobId> job_with_log(const RunFacts& facts) {
+  if (facts.follow_ups.empty()) return job_of(facts);
+  const bool has_own_pattern = !facts.submission->output.empty();
+  return has_own_pattern ? holding_job_of(facts) : std::optional(facts.submission->job);
+}
+
 std::string login_name() {
   const struct passwd* user = ::getpwuid(::getuid());
   return user != nullptr ? user->pw_name : "";
@@ -112,7 +120,7 @@ std::optional<std::string> expand_output_pattern(const std::string& pattern, con
 
 std::optional<std::filesystem::path> job_log(const std::filesystem::path& run,
                                              const RunFacts& facts) {
-  const auto job = job_of(facts);
+  const auto job = job_with_log(facts);
   if (!job) return std::nullopt;
   const bool is_elsewhere = facts.submission && !facts.submission->output.empty();
   if (is_elsewhere) {

@@ -5,6 +5,7 @@
 
 #include "common/text.h"
 #include "launcher/runs/deleted_runs.h"
+#include "launcher/runs/follow_ups.h"
 #include "launcher/runs/journal.h"
 #include "launcher/runs/origin.h"
 #include "launcher/runs/ownership.h"
@@ -36,8 +37,11 @@ std::optional<IndexEntry> sweep_with_job(const IndexEntry& entry, std::string_vi
 /// Returns true if the journal names this job, or, without a journal (a script submitted by hand),
 /// the claim does.
 bool has_job(const std::filesystem::path& run, std::string_view job) {
-  if (const auto submission = read_submission(run); submission && *submission)
-    return (*submission)->job.id == job;
+  if (const auto submission = read_submission(run); submission && *submission) {
+    if ((*submission)->job.id == job) return true;
+    const auto follow_ups = read_follow_ups(run, **submission);
+    return follow_ups && has_follow_up(*follow_ups, job);
+  }
   const auto claim = read_claim(run);
   return claim && *claim && (*claim)->job.id == job;
 }
@@ -189,6 +193,13 @@ Result<IndexEntry> find_run(const Env& env, const std::filesystem::path& current
     return tl::unexpected(index.error());
   }
   return resolve_run(text, *index, current_dir);
+}
+
+std::optional<IndexEntry> find_run_of_job(const Env& env, std::string_view job) {
+  if (!is_slurm_job_id(job)) return std::nullopt;
+  const auto index = RunIndex::of_user(env);
+  const auto listing = index ? index->list() : tl::unexpected(index.error());
+  return listing ? run_with_job(listing->entries, job) : std::nullopt;
 }
 
 }  // namespace dlrun

@@ -29,4 +29,9 @@ namespace dlrun {
 [[nodiscard]] Result<IndexEntry> find_run(const Env& env, const std::filesystem::path& current_dir,
                                           std::string_view text);
 
+/// Returns the caller's run, sweep or point that has this Slurm job; nullopt if there is none, or
+/// if the index cannot be read. The parts of an id that Slurm adds in dependencies, such as "_*",
+/// must be removed before.
+[[nodiscard]] std::optional<IndexEntry> find_run_of_job(const Env& env, std::string_view job);
+
 }  // namespace dlrun

@@ -78,6 +78,10 @@ Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
   facts.foreign = foreign_folder(run);
   if (!facts.foreign && facts.submission) facts.foreign = facts.submission->foreign;
   if (!facts.foreign && facts.claim) facts.foreign = facts.claim->foreign;
+  if (facts.submission && facts.submission->chain > 0) {
+    DLRUN_TRY_ASSIGN(facts.follow_ups, read_follow_ups(run, *facts.submission));
+    if (!facts.foreign) facts.foreign = foreign_owner_of(run, facts.follow_ups);
+  }
   facts.record = std::move(record);
   if (facts.submission && !facts.record.has_events)
     facts.was_cancelled_before_start =
@@ -239,7 +243,12 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(
         continue;
       }
     }
-    if (const auto job = job_of(f)) jobs[&executor_of(f)].push_back(*job);
+    if (!f.follow_ups.empty()) {
+      settle_follow_ups(run, f);
+      ask_about_chain(f, max_age);
+    } else if (const auto job = job_of(f)) {
+      jobs[&executor_of(f)].push_back(*job);
+    }
   }
 
   for (const auto& [executor, queried] : jobs)
@@ -255,6 +264,46 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(
   return result;
 }
 
+void RunInspector::settle_follow_ups(const std::filesystem::path& run, RunFacts& facts) {
+  for (FollowUp& one : facts.follow_ups) {
+    if (one.submission.state != Submission::State::kIntent) continue;
+    // A job whose outcome stays unknown has no id, and is left out of the questions.
+    auto settled = settle(follow_up_path(run, one.number), one.submission, executor_of(facts));
+    if (settled) one.submission = std::move(*settled);
+  }
+}
+
+void RunInspector::ask_about_chain(RunFacts& facts, std::chrono::milliseconds max_age) {
+  const auto jobs = chain_jobs_of(facts);
+  Executor& executor = executor_of(facts);
+  // The jobs before the one that has the run have ended.
+  auto first = std::find_if(jobs.begin(), jobs.end(), [&](const JobId& job) {
+    return facts.claim && job.id == facts.claim->job.id;
+  });
+  if (first == jobs.end()) first = jobs.begin();
+  const auto& restarts = facts.record.restarts;
+  // The holder has ended for good if it has handed the run over: the next job then counts.
+  const bool is_handed_over = !restarts.empty() && restarts.back().attempt == facts.record.attempt;
+  // Each job is asked about alone, because squeue refuses a list with a job that it has forgotten.
+  for (auto job = first; job != jobs.end(); ++job) {
+    auto answer = executor.query({&*job, 1}, max_age);
+    if (!answer) {
+      facts.unreachable = answer.error().message;
+      return;
+    }
+    facts.has_answer = true;
+    facts.why_no_accounting = answer->why_no_accounting;
+    if (answer->reports.empty()) continue;
+    JobReport& report = answer->reports.front();
+    const bool has_ended = report.phase == JobPhase::kEnded;
+    const bool is_superseded = is_handed_over && facts.chain_job == *first;
+    if (has_ended && facts.report && !is_superseded) continue;
+    facts.chain_job = *job;
+    facts.report = std::move(report);
+    if (!has_ended) return;
+  }
+}
+
 void RunInspector::add_answers(const Result<QueryAnswer>& answer, const Executor* executor,
                                std::vector<Result<RunFacts>>& facts) {
   std::map<std::pair<std::string, std::string>, const JobReport*> reports;
@@ -263,7 +312,9 @@ void RunInspector::add_answers(const Result<QueryAnswer>& answer, const Executor
       reports[{report.job.cluster, report.job.id}] = &report;
   }
   for (auto& one : facts) {
-    if (!one || one->foreign || one->record.ended || !one->unreachable.empty()) continue;
+    if (!one || one->foreign || one->record.ended || !one->unreachable.empty() ||
+        !one->follow_ups.empty())
+      continue;
     const auto job = job_of(*one);
     if (!job || &executor_of(*one) != executor) continue;
     if (!answer) {

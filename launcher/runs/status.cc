@@ -10,6 +10,7 @@
 #include "common/text.h"
 #include "launcher/executors/foreground.h"
 #include "launcher/executors/slurm_parse.h"
+#include "launcher/runs/pending_reason.h"
 
 namespace dlrun {
 namespace {
@@ -21,17 +22,6 @@ std::string never_satisfied(const JobReport& report) {
   const auto& failed = report.failed_dependencies;
   return fmt::format("{}, which can no longer be fulfilled",
                      failed.empty() ? "a dependency" : printable(join(failed, ", ")));
-}
-
-/// Returns the dependency with which the job was submitted, such as "afterok:12"; empty if only the
-/// script may have one.
-std::string submitted_dependency(const RunFacts& facts) {
-  constexpr std::string_view kOption = "--dependency=";
-  if (!facts.submission) return {};
-  for (const std::string& word : facts.submission->argv) {
-    if (word.starts_with(kOption)) return printable(word.substr(kOption.size()));
-  }
-  return {};
 }
 
 /// Explains the end state with which Slurm reports the job.
@@ -77,8 +67,9 @@ RunState end_state(const RunRecord& record) {
 /// Returns true if a list of checks (health.preflight), such as "gpu,nccl", has one of collectives.
 bool tries_collective(std::string_view checks) {
   const auto all = split(checks, ',');
-  return std::any_of(all.begin(), all.end(),
-                     [](std::string_view check) { return check == "nccl" || check == "gloo"; });
+  return std::any_of(all.begin(), all.end(), [](std::string_view check) {
+    return check == "nccl" || check == "rccl" || check == "gloo";
+  });
 }
 
 /// Names the components of a running job that are not ready.
@@ -125,19 +116,14 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
   switch (report.phase) {
     case JobPhase::kPending:
       status.state = RunState::kPending;
-      status.detail = report.reason;
-      if (const auto dependency = submitted_dependency(status.facts);
-          report.reason == "Dependency" && !dependency.empty())
-        status.detail = fmt::format("Dependency: it waits for {}", dependency);
-      if (const auto never = never_satisfied(report); !never.empty())
-        status.detail = fmt::format("DependencyNeverSatisfied: it waits for {}", never);
+      status.detail = pending_sentence(report, submitted_dependency(status.facts));
       if (!record.restarts.empty())
         status.detail = fmt::format("attempt {} has ended ({}); queued again{}{}", record.attempt,
-                                    record.restarts.back().cause, report.reason.empty() ? "" : ": ",
-                                    report.reason);
+                                    record.restarts.back().cause, status.detail.empty() ? "" : ": ",
+                                    status.detail);
       if (!report.start.empty())
         status.detail +=
-            fmt::format("{}expected start {}", report.reason.empty() ? "" : ", ", report.start);
+            fmt::format("{}expected start {}", status.detail.empty() ? "" : "; ", report.start);
       return;
     case JobPhase::kRunning:
       status.state = RunState::kRunning;
@@ -261,13 +247,38 @@ std::string describe(const RankFailure& failure) {
   return text;
 }
 
+std::vector<JobId> chain_jobs_of(const RunFacts& facts) {
+  std::vector<JobId> jobs;
+  if (!facts.submission || facts.submission->chain == 0) return jobs;
+  if (!facts.submission->job.id.empty()) jobs.push_back(facts.submission->job);
+  for (const FollowUp& one : facts.follow_ups) {
+    if (!one.submission.job.id.empty()) jobs.push_back(one.submission.job);
+  }
+  return jobs;
+}
+
 std::optional<JobId> job_of(const RunFacts& facts) {
+  return facts.chain_job ? facts.chain_job : holding_job_of(facts);
+}
+
+std::optional<JobId> holding_job_of(const RunFacts& facts) {
+  if (facts.claim && has_follow_up(facts.follow_ups, facts.claim->job.id))
+    return JobId{facts.submission->job.cluster, facts.claim->job.id};
   if (facts.submission && !facts.submission->job.id.empty()) return facts.submission->job;
   // Leaves out the claim's cluster: a query with -M requires the accounting database.
   if (facts.claim && parse_local_job(facts.claim->job.id))
     return JobId{std::string(kLocalCluster), facts.claim->job.id};
   if (facts.claim && !facts.claim->job.id.empty()) return JobId{"", facts.claim->job.id};
   return std::nullopt;
+}
+
+std::string submitted_dependency(const RunFacts& facts) {
+  constexpr std::string_view kOption = "--dependency=";
+  if (!facts.submission) return {};
+  for (const std::string& word : facts.submission->argv) {
+    if (word.starts_with(kOption)) return word.substr(kOption.size());
+  }
+  return {};
 }
 
 std::string_view token_of(const RunFacts& facts) {

@@ -14,6 +14,7 @@
 #include "common/env.h"
 #include "common/result.h"
 #include "launcher/executors/executor.h"
+#include "launcher/runs/follow_ups.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/journal.h"
 #include "launcher/runs/ownership.h"
@@ -46,6 +47,10 @@ enum class RunState {
 struct RunFacts {
   std::optional<Submission> submission;
   std::optional<Claim> claim;
+  std::vector<FollowUp> follow_ups;  ///< the later jobs of the run's chain (retry.chain)
+  /// The job of the chain on which the state depends: the first one that runs or waits, else the
+  /// last one that had the run. nullopt: Slurm was not asked, or knows none of them.
+  std::optional<JobId> chain_job;
   RunRecord record;
   std::optional<JobReport> report;  ///< nullopt: no query, or the executor does not know the job
   std::string unreachable;  ///< why the controller did not answer; empty: no query, or an answer
@@ -108,8 +113,16 @@ struct RunStatus {
 /// 2 (train.py: ...)".
 [[nodiscard]] std::string describe(const RankFailure& failure);
 
-/// Returns the job that the run's files name; nullopt while it is unknown.
+/// Returns the job that the run's files name; nullopt while it is unknown. For a chain of jobs,
+/// returns the job that had the run last, or the first one if none had it.
+[[nodiscard]] std::optional<JobId> holding_job_of(const RunFacts& facts);
+/// Returns facts.chain_job, else the holding job.
 [[nodiscard]] std::optional<JobId> job_of(const RunFacts& facts);
+/// Returns the dependency with which the job was submitted, such as "afterok:12"; empty if only the
+/// script may have one.
+[[nodiscard]] std::string submitted_dependency(const RunFacts& facts);
+/// Returns the jobs of the run's chain that Slurm has accepted, in order; none if it has no chain.
+[[nodiscard]] std::vector<JobId> chain_jobs_of(const RunFacts& facts);
 /// Returns the token with which the run's job was started; empty if the files name none.
 [[nodiscard]] std::string_view token_of(const RunFacts& facts);
 
@@ -149,6 +162,10 @@ class RunInspector {
  private:
   [[nodiscard]] std::vector<Result<RunStatus>> inspect_plain(
       std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age);
+  /// Finds out the outcome of interrupted submissions of follow-up jobs.
+  void settle_follow_ups(const std::filesystem::path& run, RunFacts& facts);
+  /// Asks about the jobs of a chain, one after another, until one of them runs or waits.
+  void ask_about_chain(RunFacts& facts, std::chrono::milliseconds max_age);
   /// Adds the executor's answer to the facts of the runs that it was asked about.
   void add_answers(const Result<QueryAnswer>& answer, const Executor* executor,
                    std::vector<Result<RunFacts>>& facts);

@@ -49,7 +49,8 @@ void merge_entries(JobSpec& spec, const ComponentSpec& component) {
 void drop_gpu_checks(JobSpec& spec) {
   if (may_have_gpus(spec)) return;
   std::erase_if(spec.health.preflight, [](const PreflightCheck& check) {
-    return check.name == "gpu" || check.name == "nccl" || check.name == "binding";
+    return check.name == "gpu" || check.name == "nccl" || check.name == "rccl" ||
+           check.name == "binding";
   });
 }
 

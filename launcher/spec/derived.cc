@@ -46,7 +46,11 @@ std::optional<std::int64_t> nproc_per_node(const JobSpec& spec) {
 bool wants_retry(const JobSpec& spec) {
   const RetrySpec& r = spec.retry;
   if (r.max) return *r.max > 0;
-  return !r.on.empty() || r.exclude_bad_nodes || r.no_progress || r.grow_mem;
+  return !r.on.empty() || r.exclude_bad_nodes || r.no_progress || r.grow_mem || r.chain;
+}
+
+std::int64_t retry_max(const JobSpec& spec) {
+  return spec.retry.max.value_or(std::max(kDefaultRetryMax, spec.retry.chain.value_or(1) - 1));
 }
 
 std::vector<std::string> retry_causes(const JobSpec& spec) {

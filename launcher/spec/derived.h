@@ -27,6 +27,9 @@ namespace dlrun {
 
 /// The default of retry.max if another key of retry is set.
 inline constexpr std::int64_t kDefaultRetryMax = 3;
+/// Returns the largest number of restarts: retry.max, else kDefaultRetryMax, or more if retry.chain
+/// needs more. Only for a spec that wants_retry().
+[[nodiscard]] std::int64_t retry_max(const JobSpec& spec);
 /// Returns true if a key of retry is set and retry.max is not 0.
 [[nodiscard]] bool wants_retry(const JobSpec& spec);
 /// Returns retry.on. If it is absent, returns all causes, but `timeout` only if

@@ -146,6 +146,8 @@ struct RetrySpec {
   std::optional<std::int64_t> no_progress;
   std::optional<double> grow_mem;       ///< grow.mem: the factor by which the memory grows
   std::optional<std::string> grow_max;  ///< grow.max: the largest memory
+  /// The largest number of jobs that work on the run one after another.
+  std::optional<std::int64_t> chain;
 };
 
 /// A check of nodes before the programs start: one of dlrun's, or a shell line of the user.

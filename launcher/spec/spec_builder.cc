@@ -126,9 +126,9 @@ Result<std::string> substitute_variables(std::string_view text, const Env& env) 
     if (!value) {
       return fail(
           Errc::kNotFound,
-          "${{{}}} is not set in this environment; write $${{{}}} if the job's shell should "
-          "expand it",
-          name, name);
+          "${{{0}}} is not set in this environment; write {{{0}}} for a parameter of a sweep, or "
+          "$${{{0}}} for a ${{{0}}} that a shell of the job expands",
+          name);
     }
     result += text.substr(0, open);
     result += *value;

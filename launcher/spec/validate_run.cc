@@ -130,6 +130,7 @@ void Validator::check_retry() {
             "launch.agent: false: only the agent can check a node (health.preflight)");
   }
   check_grow();
+  check_chain();
   check_spare_nodes();
   check_known_bad();
   const auto& checks = spec_.health.preflight;
@@ -137,14 +138,21 @@ void Validator::check_retry() {
     return std::any_of(checks.begin(), checks.end(),
                        [&](const PreflightCheck& check) { return check.name == name; });
   };
-  const bool has_nccl = wants("nccl");
-  if (has_nccl && wants("gloo")) {
+  const bool has_nccl = wants("nccl"), has_rccl = wants("rccl");
+  if (has_nccl && has_rccl) {
     error("health.preflight"_key,
-          "health.preflight: nccl and gloo are the same check, with and without GPUs; name one");
-  } else if (has_nccl && !may_have_gpus(spec_)) {
+          "health.preflight: nccl and rccl are the same check, for GPUs of NVIDIA and of AMD; name "
+          "one");
+  } else if ((has_nccl || has_rccl) && wants("gloo")) {
     error("health.preflight"_key,
-          "health.preflight: nccl needs GPUs, but the job requests none "
-          "(resources.gpus_per_node); use gloo, the same check without GPUs");
+          fmt::format("health.preflight: {} and gloo are the same check, with and without GPUs; "
+                      "name one",
+                      has_nccl ? "nccl" : "rccl"));
+  } else if ((has_nccl || has_rccl) && !may_have_gpus(spec_)) {
+    error("health.preflight"_key,
+          fmt::format("health.preflight: {} needs GPUs, but the job requests none "
+                      "(resources.gpus_per_node); use gloo, the same check without GPUs",
+                      has_nccl ? "nccl" : "rccl"));
   }
   if (wants("binding") && !may_have_gpus(spec_))
     error("health.preflight"_key,
@@ -188,6 +196,29 @@ void Validator::check_grow() {
     error(kMax, fmt::format("retry.grow.max is {}, which is not more than {}, the memory that the "
                             "job has at first",
                             *r.grow_max, *first));
+}
+
+void Validator::check_chain() {
+  const RetrySpec& r = spec_.retry;
+  if (!r.chain) return;
+  constexpr const char* kKey = "retry.chain"_key;
+  const auto causes = retry_causes(spec_);
+  const auto is_among = [&](std::string_view cause) {
+    return std::find(causes.begin(), causes.end(), cause) != causes.end();
+  };
+  if (spec_.sweep.is_given())
+    error(kKey,
+          "retry.chain: cannot be given with a sweep, whose points are tasks of one job; without "
+          "retry.chain Slurm queues each task again");
+  if (!wants_retry(spec_) || (!is_among("timeout") && !is_among("preemption")))
+    error(kKey,
+          "retry.chain: another job continues the run only after timeout or preemption; add one of "
+          "them to retry.on");
+  const std::int64_t most = retry_max(spec_);
+  if (most > 0 && most < *r.chain - 1)
+    error(kKey, fmt::format("retry.chain: {} jobs need {} restarts, but retry.max is {}; set "
+                            "retry.max to at least {}",
+                            *r.chain, *r.chain - 1, most, *r.chain - 1));
 }
 
 void Validator::check_profile() {

@@ -98,6 +98,7 @@ class Validator {
   /// Checks retry and health.
   void check_retry();
   void check_grow();
+  void check_chain();
   void check_profile();
   void check_notify();
   void check_webhook();

@@ -1,5 +1,6 @@
 #include "launcher/submit/cancellation.h"
 
+#include <algorithm>
 #include <map>
 
 #include "launcher/runs/ownership.h"
@@ -21,8 +22,35 @@ Result<> refuse_shared_job(const IndexEntry& run, const RunStatus& status) {
               run.id, status.job.id, sweep->pack, id, status.job.id);
 }
 
+/// Cancels all jobs of a chain that have not ended, the last one first: a job that ends starts the
+/// one after it.
+Result<Cancelled> cancel_chain(RunInspector& inspector, const IndexEntry& run,
+                               const RunStatus& status) {
+  auto jobs = chain_jobs_of(status.facts);
+  std::reverse(jobs.begin(), jobs.end());
+  Executor& executor = inspector.executor_of(status.facts);
+  Cancelled cancelled;
+  for (const JobId& job : jobs) {
+    // Each job is asked about alone, because squeue refuses a list with a job that it has
+    // forgotten.
+    DLRUN_TRY_ASSIGN(const auto answer, executor.query({&job, 1}, {}));
+    if (answer.reports.empty() || answer.reports.front().phase == JobPhase::kEnded) continue;
+    const auto done = executor.cancel(job, token_of(status.facts));
+    if (!done && done.error().code != Errc::kNotFound) return within(run.id, done.error());
+    if (done) cancelled.jobs.push_back(job.id);
+  }
+  if (cancelled.jobs.empty()) {
+    cancelled.remark = fmt::format("nothing to cancel, it is {}", word(status.state));
+  } else if (!status.facts.record.ended) {
+    DLRUN_TRY(mark_cancelled(run.path));
+  }
+  return cancelled;
+}
+
 Result<Cancelled> cancel_one(RunInspector& inspector, const IndexEntry& run) {
   DLRUN_TRY_ASSIGN(const auto status, inspector.inspect(run.path));
+  if (!status.facts.follow_ups.empty() && !status.facts.foreign)
+    return cancel_chain(inspector, run, status);
   Cancelled cancelled;
   if (is_inactive(status.state) && status.state != RunState::kUnknown) {
     cancelled.remark = fmt::format("nothing to cancel, it is {}", word(status.state));

@@ -11,15 +11,17 @@ namespace dlrun {
 
 /// The effect of a cancellation.
 struct Cancelled {
-  std::vector<std::string> jobs;  ///< the jobs that were cancelled; one, or a sweep's arrays
-  bool is_local = false;          ///< the job ran on this machine
-  std::string remark;             ///< why there was nothing to cancel; empty if a job was cancelled
-  std::optional<Error> failure;   ///< why the next of several jobs could not be cancelled
+  /// The jobs that were cancelled: one, a sweep's arrays, or the jobs of a chain (retry.chain).
+  std::vector<std::string> jobs;
+  bool is_local = false;         ///< the job ran on this machine
+  std::string remark;            ///< why there was nothing to cancel; empty if a job was cancelled
+  std::optional<Error> failure;  ///< why the next of several jobs could not be cancelled
 };
 
-/// Cancels the run's job. For a sweep, cancels every array as a whole, and the jobs of points that
-/// were submitted again. Writes a mark into the cancelled runs, because Slurm soon forgets jobs
-/// that never started.
+/// Cancels the run's job, or all jobs of its chain (retry.chain), even if the run is over and only
+/// later jobs are still queued. For a sweep, cancels every array as a whole, and the jobs of points
+/// that were submitted again. Writes a mark into the cancelled runs, because Slurm soon forgets
+/// jobs that never started.
 [[nodiscard]] Result<Cancelled> cancel_run(RunInspector& inspector, const IndexEntry& run);
 
 }  // namespace dlrun

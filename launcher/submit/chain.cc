@@ -37,15 +37,6 @@ Result<Link> plan_link(const Context& context, Reporter& reporter, const std::st
   return link;
 }
 
-/// Makes the job wait for the run.
-void wait_for_run(Job& job, const RunDirectory& run) {
-  Experiment& experiment = *job.experiment;
-  const std::string key = "after.ok";
-  experiment.loaded.spec.after.ok.push_back(run.path.string());
-  experiment.loaded.spec.origins.try_emplace(key, Origin{Origin::Kind::kSet, "--chain", 0, 0});
-  experiment.plan.after.push_back({"afterok", run.path.string(), key});
-}
-
 Result<Submitted> submit_link(Context& context, Reporter& reporter, RunInspector& inspector,
                               Link link) {
   Provenance provenance = provenance_of(context, link.file);
@@ -60,13 +51,34 @@ Result<Submitted> submit_link(Context& context, Reporter& reporter, RunInspector
 
 }  // namespace
 
+void wait_for_run(Job& job, const RunDirectory& run, const std::string& option) {
+  Experiment& experiment = *job.experiment;
+  const std::string key = "after.ok";
+  experiment.loaded.spec.after.ok.push_back(run.path.string());
+  experiment.loaded.spec.origins.try_emplace(key, Origin{Origin::Kind::kSet, option, 0, 0});
+  experiment.plan.after.push_back({"afterok", run.path.string(), key});
+}
+
+Result<Submitted> submit_planned(Context& context, Reporter& reporter, RunInspector& inspector,
+                                 Job job) {
+  Link link;
+  link.file = job.file;
+  link.job = std::move(job);
+  return submit_link(context, reporter, inspector, std::move(link));
+}
+
+Result<> refuse_token(Context& context, std::string_view option) {
+  DLRUN_TRY_ASSIGN(const auto claim, take_claim(context.env));
+  if (!claim) return {};
+  return fail(Errc::kUsage,
+              "{}: makes several submissions, and a cut connection would repeat them; log in to "
+              "the host, and submit there",
+              option);
+}
+
 Result<Chain> submit_chain(Context& context, Reporter& reporter, RunInspector& inspector,
                            const std::vector<std::string>& specs, const SpecOptions& options) {
-  DLRUN_TRY_ASSIGN(const auto claim, take_claim(context.env));
-  if (claim)
-    return fail(Errc::kUsage,
-                "--chain: is one submission for each spec, and a cut connection would repeat them; "
-                "log in to the host, and submit the chain there");
+  DLRUN_TRY(refuse_token(context, "--chain"));
   std::vector<Link> links;
   for (const std::string& file : specs) {
     DLRUN_TRY_ASSIGN(auto link, plan_link(context, reporter, file, options));
@@ -74,7 +86,7 @@ Result<Chain> submit_chain(Context& context, Reporter& reporter, RunInspector& i
   }
   Chain chain;
   for (Link& link : links) {
-    if (!chain.submitted.empty()) wait_for_run(link.job, chain.submitted.back().run);
+    if (!chain.submitted.empty()) wait_for_run(link.job, chain.submitted.back().run, "--chain");
     auto submitted = submit_link(context, reporter, inspector, std::move(link));
     if (!submitted) {
       if (chain.submitted.empty()) return tl::unexpected<Error>(std::move(submitted.error()));

@@ -3,11 +3,24 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/submit/submit_spec.h"
 
 namespace dlrun {
+
+/// Makes the job, which has a spec, start only after the run has succeeded. option: the option of
+/// the command line that asks for it.
+void wait_for_run(Job& job, const RunDirectory& run, const std::string& option);
+
+/// Checks and submits a planned job that has no sweep.
+[[nodiscard]] Result<Submitted> submit_planned(Context& context, Reporter& reporter,
+                                               RunInspector& inspector, Job job);
+
+/// Fails with kUsage if the call comes from another machine, which could not repeat several
+/// submissions safely. option: the option that makes several of them.
+[[nodiscard]] Result<> refuse_token(Context& context, std::string_view option);
 
 /// The submitted part of a chain.
 struct Chain {

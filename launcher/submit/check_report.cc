@@ -1,13 +1,17 @@
 #include "launcher/submit/check_report.h"
 
+#include <chrono>
 #include <utility>
 
 #include "common/files.h"
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "launcher/plan/sbatch_lines.h"
 #include "launcher/runs/run_directory.h"
 #include "launcher/runs/tools.h"
+#include "launcher/submit/refusal.h"
 #include "launcher/submit/script_file.h"
+#include "launcher/view/account_text.h"
 
 namespace dlrun {
 namespace {
@@ -19,13 +23,30 @@ Result<> check_place(const Context& context, Reporter& reporter, const std::stri
   return check_tools_place(runs_dir, context.tools);
 }
 
+/// Asks what is left of the account. Warns if that is less than the job may use.
+void add_account(const Context& context, Reporter& reporter, const Job& job, CheckReport& report) {
+  constexpr std::chrono::seconds kLimit{5};
+  report.account = account_use({context.env, job.settings.clusters.value_or(""), kLimit},
+                               sbatch_value(job.script, "--account", "-A").value_or(""));
+  if (!report.account) return;
+  const Requested& requested = job.requests.requested;
+  const auto hours = [&](std::optional<double> (*of)(const Requested&)) {
+    return report.sweep ? sum_of_hours(*report.sweep, of) : of(requested);
+  };
+  if (const auto text = too_few_hours_text(*report.account, hours(gpu_hours), hours(core_hours));
+      !text.empty())
+    reporter.warning(text);
+}
+
 }  // namespace
 
 Result<std::string> ask_slurm(const Context& context, RunInspector& inspector, const Job& job,
                               const std::string& script) {
   SubmitRequest request = test_request(context, job.settings, script);
   request.keys = keys_of_options(job);
-  return inspector.executor_of(job.settings.server).test(request);
+  auto verdict = inspector.executor_of(job.settings.server).test(request);
+  if (!verdict) return tl::unexpected(explained_refusal(context, job, std::move(verdict.error())));
+  return verdict;
 }
 
 Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
@@ -59,6 +80,7 @@ Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
       if (report.verdict.empty()) report.verdict = answer;
     }
   }
+  if (report.has_slurm && !job.settings.server) add_account(context, reporter, job, report);
   report.job = std::move(job);
   return report;
 }

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "launcher/executors/account_use.h"
 #include "launcher/submit/checks.h"
 
 namespace dlrun {
@@ -18,6 +19,8 @@ struct CheckReport {
   bool has_slurm = false;  ///< Slurm is installed here, or the job goes to a slurmrestd
   /// Slurm's answer to --test-only; for a sweep, the answer for its first array.
   std::string verdict;
+  /// The hours that the job's account has left; nullopt if Slurm was not asked or cannot say.
+  std::optional<AccountUse> account;
 };
 
 /// Makes the checks of a submission, and asks Slurm whether it would accept the job. Records and

@@ -14,6 +14,7 @@
 #include "launcher/submit/environments.h"
 #include "launcher/submit/job_secrets.h"
 #include "launcher/submit/known_bad.h"
+#include "launcher/submit/missing_tools.h"
 #include "launcher/submit/slurm_options.h"
 
 namespace dlrun {
@@ -144,6 +145,15 @@ Result<> look_for_files(Work& work) {
   return {};
 }
 
+/// Warns about tools that are missing here and that the nodes may have.
+Result<> look_for_missing_tools(Work& work) {
+  if (!work.job.experiment || !work.is_spec()) return {};
+  const auto missing = missing_tools(work.context, *work.job.experiment);
+  work.reporter.diagnostics(missing);
+  work.found.warnings += missing.size();
+  return {};
+}
+
 /// Notes that a session starts no agent that would copy data.
 Result<> note_uncopied_data(Work& work) {
   if (!work.job.experiment) return {};
@@ -247,6 +257,7 @@ constexpr Row kRows[] = {
     {CheckStage::kCheckReport | CheckStage::kSubmission | CheckStage::kTestOnly |
          CheckStage::kResubmission | CheckStage::kSession | CheckStage::kLocalRun,
      look_for_tools},
+    {CheckStage::kCheckReport | CheckStage::kTestOnly, look_for_missing_tools},
     {CheckStage::kSubmission | CheckStage::kTestOnly, note_copy_of_code},
     {CheckStage::kSubmission | CheckStage::kResubmission, check_request},
     {CheckStage::kSubmission | CheckStage::kResubmission, ask_about_parts},

@@ -115,7 +115,9 @@ Result<std::optional<std::string>> dependency_on_run(const Context& context,
     return never_starts(run.id, status.state);
   }
   DLRUN_TRY(check_can_wait_for(run.id, status, plan));
-  return std::optional(one.type + ":" + status.job.id);
+  // The last job of a chain ends after the run, with a code that says whether the run succeeded.
+  const auto chain = chain_jobs_of(status.facts);
+  return std::optional(one.type + ":" + (chain.empty() ? status.job.id : chain.back().id));
 }
 
 /// Returns the command that submits the job without a dependency on runs that are gone, to be

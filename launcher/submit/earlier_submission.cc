@@ -6,6 +6,7 @@
 #include "launcher/runs/index.h"
 #include "launcher/runs/journal.h"
 #include "launcher/runs/sweep_record.h"
+#include "launcher/submit/follow_up_jobs.h"
 #include "launcher/submit/submit_once.h"
 #include "launcher/submit/submitting.h"
 #include "launcher/submit/sweep_settings.h"
@@ -87,9 +88,14 @@ Result<std::optional<Submitted>> earlier_submission(const Context& context, Repo
     return fail(Errc::kRefused, "{}", journal->message);
   // Slurm has no such job. The caller submits in claim.run().
   if (journal->state == Submission::State::kIntent) return std::optional<Submitted>();
+  DLRUN_TRY_ASSIGN(auto later,
+                   continue_follow_ups(context, reporter, inspector.executor_of(journal->server),
+                                       run, *journal));
   Submitted submitted;
   submitted.run = run;
   submitted.submissions.push_back(std::move(*journal));
+  submitted.follow_ups = std::move(later.submissions);
+  submitted.is_interrupted = later.is_interrupted;
   return std::optional(std::move(submitted));
 }
 

@@ -150,6 +150,7 @@ Result<Experiment> prepare(const Context& context, Reporter& reporter, const Spe
   inputs.trainer_path = tools / "dlrun-trainer";
   inputs.target = target;
   inputs.is_borrowed = options.is_borrowed;
+  inputs.rehearsal_s = options.rehearsal_s;
   auto plan = make_plan(*loaded, inputs);
   if (!plan) return fail(Errc::kInvalid, std::move(plan.error()));
   reporter.diagnostics(loaded->warnings);

@@ -21,6 +21,7 @@ struct SpecOptions {
   std::optional<std::string> runs;  ///< --runs
   /// The job runs in an allocation that the user already has (run --here, submit --in).
   bool is_borrowed = false;
+  std::int64_t rehearsal_s = 0;  ///< the job is a rehearsal of this many seconds; 0: it is not
 };
 
 /// A spec that was read and planned. `request` and `inputs` are kept, because each point of a sweep

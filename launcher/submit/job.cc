@@ -105,6 +105,7 @@ Job build_job(Job::Source source, std::string script, ScriptRequests requests,
   job.settings.clusters = requests.clusters;
   job.settings.comment = requests.comment;
   if (!requests.is_named) job.settings.job_name = requests.name;
+  if (requests.chain > 0) job.settings.chain = ChainPlace{requests.chain, 0, "", ""};
   if (requests.output)
     job.settings.log_pattern =
         absolute_pattern(job.source_dir, *requests.output, requests.job_name);
@@ -180,10 +181,13 @@ Result<std::vector<std::string>> sbatch_arguments(const SbatchSettings& settings
     if (settings.chdir) line.push_back("--output=" + *settings.log_pattern);
   } else {
     DLRUN_TRY_ASSIGN(const auto folder, pattern_of(run));
+    const bool is_follow_up = settings.chain && settings.chain->is_follow_up();
     line.push_back(fmt::format("--output={}/{}", folder,
-                               settings.is_packed  ? "task-%a.out"
-                               : settings.is_array ? "%a/slurm-%A_%a.out"
-                                                   : "slurm-%j.out"));
+                               settings.is_packed  ? std::string("task-%a.out")
+                               : settings.is_array ? std::string("%a/slurm-%A_%a.out")
+                               : is_follow_up
+                                   ? fmt::format("slurm-{}.out", settings.chain->first_job)
+                                   : std::string("slurm-%j.out")));
   }
   return line;
 }
@@ -207,6 +211,10 @@ Result<SubmitRequest> submit_request(const Context& context, const SbatchSetting
   request.options = std::move(line);
   request.directory = settings.directory;
   request.env = job_environment(context, run, token, settings.secrets);
+  if (settings.chain) {
+    request.env.set("DLRUN_CHAIN", fmt::format("{}", settings.chain->number));
+    if (settings.chain->is_follow_up()) request.env.set("DLRUN_TOKEN", settings.chain->run_token);
+  }
   return request;
 }
 

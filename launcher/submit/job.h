@@ -16,6 +16,16 @@
 
 namespace dlrun {
 
+/// A job's place in the chain of a run's jobs (retry.chain).
+struct ChainPlace {
+  std::int64_t jobs = 0;    ///< number of jobs that the submission queues for the run
+  std::int64_t number = 0;  ///< of this job, from 0
+  // The next two are set for a follow-up job only: a job after the first one.
+  std::string run_token;  ///< the token of the run; the job's comment has a token of its own
+  std::string first_job;  ///< the id of the first job, to whose log all jobs write
+  [[nodiscard]] bool is_follow_up() const { return number > 0; }
+};
+
 /// The settings that sbatch gets besides the script. All arrays of a sweep share them, and
 /// submit.json stores them.
 struct SbatchSettings {
@@ -31,6 +41,7 @@ struct SbatchSettings {
   std::optional<std::string> dependency;  ///< sbatch's --dependency
   /// sbatch's --exclude, if health.known_bad adds nodes to it
   std::optional<std::string> exclude;
+  std::optional<ChainPlace> chain;         ///< nullopt: the run has one job
   bool is_array = false;                   ///< true if every task is a run with its own log
   bool is_packed = false;                  ///< true if the tasks of the array run several points
   std::optional<std::string> array_tasks;  ///< sbatch's --array; overrides the script

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <strings.h>
 
+#include "common/chain_limits.h"
 #include "common/text.h"
 #include "launcher/plan/render.h"
 #include "launcher/plan/script_request.h"
@@ -69,6 +70,20 @@ std::vector<std::string> secrets_in(std::string_view text) {
   return names;
 }
 
+/// Returns the number in the line `--chain N`, an option of lead; 0 if there is none, or no number
+/// that retry.chain allows.
+std::int64_t chain_in(std::string_view text) {
+  constexpr std::string_view kOption = "--chain ";
+  for (const auto line : split(text, '\n')) {
+    const auto words = trim(line);
+    if (!words.starts_with(kOption)) continue;
+    const auto rest = trim(words.substr(kOption.size()));
+    const auto jobs = parse_int(rest.substr(0, rest.find_first_of(" \t#"))).value_or(0);
+    return jobs >= kFewestChainJobs && jobs <= kMostChainJobs ? jobs : 0;
+  }
+  return 0;
+}
+
 /// Returns true if the job needs the environment variables that dlrun sets: the run, the token, the
 /// path of the secrets.
 bool needs_run_variables(std::string_view text) {
@@ -115,6 +130,9 @@ ScriptRequests requests_of_plan(const LaunchPlan& plan) {
     if (std::find(script.secrets.begin(), script.secrets.end(), name) == script.secrets.end())
       script.secrets.push_back(name);
   }
+  for (const PlannedOption& option : plan.lead_options) {
+    if (option.option == "--chain") script.chain = parse_int(option.value.value_or("")).value_or(0);
+  }
   script.requested = plan.requested;
   return script;
 }
@@ -138,6 +156,7 @@ ScriptRequests read_script(std::string_view text, std::string_view file_name) {
   script.comment = sbatch_value(text, "--comment", "--comment");
   script.dependency = sbatch_value(text, "--dependency", "-d");
   script.secrets = secrets_in(text);
+  script.chain = chain_in(text);
   script.requested = requested_of_script(text);
   return script;
 }

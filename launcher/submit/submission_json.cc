@@ -29,12 +29,19 @@ void set_hours(Json& json, const SweepPlan* sweep, const Requested& requested) {
       value_or_null(sweep != nullptr ? sum_of_hours(*sweep, core_hours) : core_hours(requested));
 }
 
+Json job_ids_json(const std::vector<Submission>& submissions) {
+  Json ids = Json::array();
+  for (const Submission& one : submissions) ids.push_back(one.job.id);
+  return ids;
+}
+
 Json job_json(const Env& env, const Submitted& submitted) {
   const Submission& submission = submitted.submissions.front();
   const auto report = glance(env, submission);
   Json out;
   set_run(out, submitted.run);
   out["job"] = submission.job.id;
+  if (submission.chain > 0) out["follow_ups"] = job_ids_json(submitted.follow_ups);
   out["cluster"] = text_or_null(submission.job.cluster);
   RunFacts facts;
   facts.submission = submission;
@@ -59,6 +66,19 @@ Json arrays_json(const Env& env, const Submitted& submitted) {
   out["core_hours"] = nullptr;
   if (points.plan) set_hours(out, &*points.plan, {});
   return out;
+}
+
+Json account_json(const AccountUse& use) {
+  Json limits = Json::array();
+  for (const AccountLimit& limit : use.limits) {
+    limits.push_back({{"resource", limit.resource},
+                      {"user", text_or_null(limit.holder)},
+                      {"limit_hours", limit.limit_minutes / 60},
+                      {"used_hours", limit.used_minutes / 60},
+                      {"reserved_hours", limit.reserved_minutes / 60},
+                      {"left_hours", limit.left_minutes() / 60}});
+  }
+  return {{"name", use.account}, {"limits", std::move(limits)}};
 }
 
 }  // namespace
@@ -122,6 +142,7 @@ Json check_json(const CheckReport& report) {
   if (sweep != nullptr) json["arrays"] = sweep->arrays.size();
   if (const auto lines = component_lines(loaded); !lines.empty()) json["components"] = lines;
   set_hours(json, sweep, report.job.requests.requested);
+  json["account"] = report.account ? account_json(*report.account) : Json(nullptr);
   return json;
 }
 

@@ -8,6 +8,7 @@
 #include "common/files.h"
 #include "common/interrupt.h"
 #include "common/text.h"
+#include "launcher/runs/follow_ups.h"
 
 namespace dlrun {
 namespace {
@@ -17,29 +18,39 @@ bool is_outcome_unknown(const Error& error) {
          error.code == Errc::kInterrupted;
 }
 
-}  // namespace
-
-Result<Submission> submit_once(const Context& context, const RunDirectory& run,
-                               const SbatchSettings& settings, Executor& executor,
-                               const Interrupt& interrupt, const std::string& token) {
+/// Returns the intent to submit a job, without its command line.
+Submission intent_of(const SbatchSettings& settings, const std::string& token) {
   Submission submission;
+  if (settings.chain && !settings.chain->is_follow_up()) submission.chain = settings.chain->jobs;
   submission.token = token.empty() ? random_hex(16) : token;
   submission.job.cluster = settings.clusters.value_or("");
   submission.server = settings.server;
   submission.output = settings.log_pattern.value_or("");
   submission.chdir = settings.chdir.value_or("");
+  return submission;
+}
+
+}  // namespace
+
+Result<Submission> submit_once(const Context& context, const RunDirectory& run,
+                               const SbatchSettings& settings, Executor& executor,
+                               const Interrupt& interrupt, const std::string& token) {
+  const bool is_follow_up = settings.chain && settings.chain->is_follow_up();
+  const auto journal = is_follow_up ? follow_up_path(run.path, settings.chain->number) : run.path;
+  Submission submission = intent_of(settings, token);
   DLRUN_TRY_ASSIGN(const auto request,
                    submit_request(context, settings, run.path, submission.token));
   if (!settings.server) submission.argv = {"sbatch", "--parsable"};
   submission.argv.insert(submission.argv.end(), request.options.begin(), request.options.end());
   submission.argv.push_back(request.script.string());
 
-  const auto lock = SubmissionLock::hold(run.path);
-  if (!settings.is_array) DLRUN_TRY(write_secrets(run.path, settings.secrets));
-  DLRUN_TRY(write_submission(run.path, submission));
+  if (is_follow_up) DLRUN_TRY(make_private_directories(journal));
+  const auto lock = SubmissionLock::hold(journal);
+  if (!settings.is_array && !is_follow_up) DLRUN_TRY(write_secrets(run.path, settings.secrets));
+  DLRUN_TRY(write_submission(journal, submission));
   auto job = executor.submit(request);
   if (!job && is_outcome_unknown(job.error())) {
-    auto settled = settle(run.path, submission, executor);
+    auto settled = settle(journal, submission, executor);
     if (!settled) {
       return fail(
           interrupt.requested() ? Errc::kInterrupted : Errc::kUnavailable,
@@ -51,7 +62,7 @@ Result<Submission> submit_once(const Context& context, const RunDirectory& run,
     }
     if (settled->state == Submission::State::kSubmitted) return std::move(*settled);
     if (interrupt.requested()) {
-      remove_secrets(run.path);
+      if (!is_follow_up) remove_secrets(run.path);
       return fail(Errc::kInterrupted, "interrupted; Slurm did not take the job, nothing is queued");
     }
     // The controller answers and does not know the job.
@@ -59,17 +70,17 @@ Result<Submission> submit_once(const Context& context, const RunDirectory& run,
   }
   if (!job) {
     if (!is_outcome_unknown(job.error())) {
-      remove_secrets(run.path);
+      if (!is_follow_up) remove_secrets(run.path);
       submission.state = Submission::State::kRefused;
       submission.message = job.error().message;
-      DLRUN_TRY(write_submission(run.path, submission));
+      DLRUN_TRY(write_submission(journal, submission));
     }
     return tl::unexpected(job.error());
   }
   submission.job.id = job->id;
   if (!job->cluster.empty()) submission.job.cluster = job->cluster;
   submission.state = Submission::State::kSubmitted;
-  if (auto written = write_submission(run.path, submission); !written) {
+  if (auto written = write_submission(journal, submission); !written) {
     return fail(written.error().code,
                 "the job was submitted as {}, but the run's journal could not be written: {}",
                 job->id, written.error().message);

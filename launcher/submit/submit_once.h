@@ -18,7 +18,8 @@ namespace dlrun {
 /// same token, only if the controller knows no job with it. If both jobs exist nevertheless, only
 /// the job that claims the run first starts the ranks. Handles Ctrl-C during sbatch in the same
 /// way; if the submission succeeds nevertheless, the caller finds the Ctrl-C in `interrupt`.
-/// token: of the submission; empty: a new one.
+/// token: of the submission; empty: a new one. A follow-up job of a chain has a journal of its own,
+/// in follow_up_path(), and shares the run's secrets.
 [[nodiscard]] Result<Submission> submit_once(const Context& context, const RunDirectory& run,
                                              const SbatchSettings& settings, Executor& executor,
                                              const Interrupt& interrupt,

@@ -7,8 +7,11 @@
 
 #include "launcher/submit/downloads.h"
 #include "launcher/submit/environments.h"
+#include "launcher/submit/follow_up_jobs.h"
 #include "launcher/submit/recording.h"
+#include "launcher/submit/refusal.h"
 #include "launcher/submit/submit_once.h"
+#include "launcher/submit/sweep_settings.h"
 
 namespace dlrun {
 namespace {
@@ -58,21 +61,28 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
   if (plan != nullptr && plan->snapshot && !is_recorded) {
     DLRUN_TRY_ASSIGN(job.settings.chdir, snapshot_for(context, job.source_dir, job.runs_dir, run));
   }
+  // A call that repeats this one reads the settings of the jobs that are missing.
+  if (job.settings.chain) DLRUN_TRY(write_sbatch_settings(run.path, job.settings));
   std::optional<Interrupt> interrupt(std::in_place);
   Executor& executor = inspector.executor_of(job.settings.server);
   auto submission = submit_once(context, run, job.settings, executor, *interrupt,
                                 claim != nullptr ? claim->token() : "");
   const bool is_interrupted = interrupt->requested();
   interrupt.reset();
+  FollowUpJobs later;
+  if (submission && !is_interrupted)
+    later = submit_follow_ups(context, reporter, executor, run, *submission, job.settings);
   provenance.set_image(job.image);
   write_provenance(reporter, provenance, run.path);
-  if (!submission) return tl::unexpected(submission.error());
+  if (!submission)
+    return tl::unexpected(explained_refusal(context, job, std::move(submission.error())));
   if (on_submitted) DLRUN_TRY(on_submitted(run));
   Submitted done;
   done.job = std::move(job);
   done.run = std::move(run);
   done.submissions.push_back(std::move(*submission));
-  done.is_interrupted = is_interrupted;
+  done.follow_ups = std::move(later.submissions);
+  done.is_interrupted = is_interrupted || later.is_interrupted;
   return done;
 }
 

@@ -19,6 +19,7 @@ struct Submitted {
   Job job;  ///< for a sweep, the parts that its arrays share
   RunDirectory run;
   std::vector<Submission> submissions;  ///< one; for a sweep, one for each array that Slurm has
+  std::vector<Submission> follow_ups;   ///< the later jobs of the run's chain (retry.chain)
   bool is_interrupted = false;          ///< Ctrl-C arrived during the last submission
   /// The numbers of points of a sweep: submitted now, and all.
   struct Points {

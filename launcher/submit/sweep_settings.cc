@@ -28,6 +28,7 @@ Result<> write_sbatch_settings(const std::filesystem::path& sweep, const SbatchS
   add("chdir", settings.chdir);
   add("dependency", settings.dependency);
   add("exclude", settings.exclude);
+  add("job_name", settings.job_name);
   return write_file_atomic(sweep / kSettingsFile, json_read::dump(json) + "\n");
 }
 
@@ -52,6 +53,7 @@ Result<SbatchSettings> read_sbatch_settings(const std::filesystem::path& sweep) 
   settings.chdir = get("chdir");
   settings.dependency = get("dependency");
   settings.exclude = get("exclude");
+  settings.job_name = get("job_name");
   return settings;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Stores the settings of a sweep for sbatch in its submit.json.
+// Stores the settings of a sweep, or of a chain of jobs, for sbatch in its submit.json.
 
 #include <filesystem>
 
@@ -8,11 +8,11 @@
 
 namespace dlrun {
 
-/// Writes a sweep's submit.json: the settings for sbatch that all its arrays share, without the
-/// secrets. submit_missing() reads them when it submits the missing arrays.
+/// Writes submit.json of a sweep or a run: the settings for sbatch that all its jobs share, without
+/// the secrets. submit_missing() and continue_follow_ups() read them to submit missing jobs.
 [[nodiscard]] Result<> write_sbatch_settings(const std::filesystem::path& sweep,
                                              const SbatchSettings& settings);
-/// Reads a sweep's submit.json. Fails with kInvalid if it is damaged.
+/// Reads submit.json. Fails with kInvalid if it is damaged.
 [[nodiscard]] Result<SbatchSettings> read_sbatch_settings(const std::filesystem::path& sweep);
 
 }  // namespace dlrun

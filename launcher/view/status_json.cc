@@ -4,6 +4,7 @@
 #include "common/json_read.h"
 #include "launcher/runs/last_words.h"
 #include "launcher/runs/log_file.h"
+#include "launcher/runs/rehearsal.h"
 #include "launcher/view/run_text.h"
 
 namespace dlrun {
@@ -75,6 +76,18 @@ Json warnings_json(const RunRecord& record) {
   return warnings;
 }
 
+Json predictions_json(const std::vector<std::pair<std::string, std::string>>& lines) {
+  Json json;
+  for (const auto& [label, sentence] : lines) json[label == "GPU" ? "gpu" : label] = sentence;
+  return json;
+}
+
+Json ids_of_jobs(const std::vector<JobId>& jobs) {
+  Json ids = Json::array();
+  for (const JobId& job : jobs) ids.push_back(job.id);
+  return ids;
+}
+
 }  // namespace
 
 Json status_json(const IndexEntry& run, const RunStatus& status) {
@@ -91,9 +104,13 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   json["owner"] = facts.foreign ? Json(facts.foreign->name) : Json(nullptr);
   json["job"] = text_or_null(status.job.id);
   json["cluster"] = text_or_null(status.job.cluster);
+  if (const auto chain = chain_jobs_of(facts); !chain.empty()) json["chain"] = ids_of_jobs(chain);
   json["slurm_state"] = facts.report && status.job.cluster != kLocalCluster
                             ? Json(facts.report->state)
                             : Json(nullptr);
+  json["slurm_reason"] = facts.report && status.job.cluster != kLocalCluster
+                             ? text_or_null(facts.report->reason)
+                             : Json(nullptr);
   json["nodes"] = text_or_null(nodes_of(facts));
   json["ranks"] = record.ranks > 0 ? Json(record.ranks) : Json(nullptr);
   json["attempt"] = record.has_events ? Json(record.attempt) : Json(nullptr);
@@ -105,6 +122,8 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
                      : (facts.report ? value_or_null(facts.report->exit_code) : Json(nullptr));
   json["first_failed"] = record.first_failed ? failure_json(*record.first_failed) : Json(nullptr);
   if (!record.components.empty()) json["components"] = components_json(record);
+  if (auto lines = predictions_for(run.path); !lines.empty())
+    json["rehearsal"] = predictions_json(lines);
   json["autopsy"] = record.autopsy ? autopsy_json(*record.autopsy) : Json(nullptr);
   json["last_words"] = last_words(run.path, status);
   json["missing_ranks"] = record.missing;

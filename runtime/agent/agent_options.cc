@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 
+#include "common/chain_limits.h"
 #include "common/notice.h"
 #include "common/text.h"
 #include "runtime/agent/component_options.h"
@@ -169,6 +170,7 @@ std::vector<Option> options_of_run(LeadOptions& lead) {
 
 std::vector<Option> options_of_health(LeadOptions& lead) {
   return {{"--hang-after", seconds_into("--hang-after", lead.hang_after), {}},
+          {"--rehearse", seconds_into("--rehearse", lead.rehearsal), {}},
           {"--idle-gpu-after", seconds_into("--idle-gpu-after", lead.idle_gpu_after), {}},
           {"--end-idle-gpus", {}, [&lead] { lead.ends_idle_gpus = true; }},
           {"--stop-early",
@@ -200,6 +202,9 @@ std::vector<Option> options_of_retry(RetryOptions& retry) {
       {"--retry-on", parsed_into(parse_causes, retry.on), {}},
       {"--no-progress", number_into("--no-progress", "attempts", 1, kMost, retry.no_progress), {}},
       {"--exclude-bad-nodes", {}, [&retry] { retry.excludes_bad_nodes = true; }},
+      {"--chain",
+       number_into("--chain", "jobs", kFewestChainJobs, kMostChainJobs, retry.chain),
+       {}},
       {"--min-nodes", number_into("--min-nodes", "nodes", 1, kMost, retry.min_nodes), {}},
       {"--step-nodes", number_into("--step-nodes", "nodes", 1, kMost, retry.step_nodes), {}},
       {"--grow-memory",

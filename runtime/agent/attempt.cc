@@ -69,6 +69,7 @@ void Attempt::start_if_ready(Clock::time_point now) {
                                 .seconds = seconds_since_start(now)});
   auto& running = phase_.emplace<Running>(Running{.hang = HangWatch(options_.hang_after)});
   end_.has_run = true;
+  if (options_.rehearsal) running.rehearsed_at = now + *options_.rehearsal;
   if (!options_.tries_collective && !options_.is_service) running.hang.on_start(now);
   start();
 }
@@ -300,6 +301,7 @@ std::optional<Attempt::Clock::time_point> Attempt::next_deadline() const {
       at(running->hang_looked_at ? *running->hang_looked_at + kLookAgain : *due);
     at(running->fitness.deadline());
     at(running->limit_at);
+    at(running->rehearsed_at);
     at(running->all_ended_since, kStepLag);
   } else if (const auto* ending = in<Ending>()) {
     at(ending->announce_at);

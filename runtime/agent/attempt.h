@@ -77,6 +77,8 @@ struct AttemptOptions {
   bool is_component = false;  ///< the attempt is one component of a job with several
   /// The attempt is a service. A service that waits for requests does not hang.
   bool is_service = false;
+  /// The attempt is a rehearsal: it ends successfully after its programs have run for this time.
+  std::optional<std::chrono::seconds> rehearsal{};
 };
 
 using to_lead::Hello;

@@ -155,6 +155,12 @@ void Attempt::look_at_running(Clock::time_point now) {
   running = in<Running>();
   if (running != nullptr && running->limit_at && now >= *running->limit_at)
     end_for(EndReason::kTimeLimit, 128 + SIGTERM, "the time limit is near", now);
+  running = in<Running>();
+  if (running != nullptr && running->rehearsed_at && now >= *running->rehearsed_at)
+    end_for(EndReason::kRehearsed, 0,
+            fmt::format("the rehearsal is over: the ranks ran for {} s without a failure",
+                        options_.rehearsal->count()),
+            now);
 }
 
 /// Ends the attempt because of a hang. If some agents are silent while others are heard, names the

@@ -46,6 +46,7 @@ struct Running {
   std::vector<std::string> table{};  ///< pages of the address table, made on the first request
   /// When the attempt ends, because the time limit is near and the job is to be requeued.
   std::optional<Clock::time_point> limit_at{};
+  std::optional<Clock::time_point> rehearsed_at{};  ///< when the rehearsal ends
   std::optional<Clock::time_point> all_ended_since{};
 };
 

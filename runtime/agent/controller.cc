@@ -127,7 +127,7 @@ std::vector<std::string> lost_nodes(std::string_view nodes, const std::vector<st
 
 Controller::Controller(Env env, std::string job) : env_(std::move(env)), job_(std::move(job)) {
   env_.set("SLURM_TIME_FORMAT", "standard");
-  env_.remove_matching({"SINFO_*", "SQUEUE_*"}, {});
+  env_.remove_matching({"SINFO_*", "SQUEUE_*", "SCANCEL_*"}, {});
 }
 
 Result<std::string> Controller::ask(std::vector<std::string> argv) const {
@@ -199,6 +199,19 @@ Result<> Controller::requeue(const std::vector<std::string>& excluded,
   if (excluded.empty()) return {};
   const auto done =
       ask({"scontrol", "update", "JobId=" + job_, "ExcNodeList=" + compress_hostlist(all)});
+  if (!done) return tl::unexpected<Error>(done.error());
+  return {};
+}
+
+Result<std::string> Controller::dependencies() const {
+  return ask({"squeue", "--me", "--noheader", "--states=PENDING", "--format=%E"});
+}
+
+Result<> Controller::cancel_pending(const std::vector<std::string>& jobs) const {
+  if (jobs.empty()) return {};
+  std::vector<std::string> argv = {"scancel", "--state=PENDING"};
+  argv.insert(argv.end(), jobs.begin(), jobs.end());
+  const auto done = ask(std::move(argv));
   if (!done) return tl::unexpected<Error>(done.error());
   return {};
 }

@@ -76,6 +76,10 @@ class Controller {
   /// job, which would run out of its memory again, and fails with kRefused.
   [[nodiscard]] Result<> requeue(const std::vector<std::string>& excluded,
                                  const std::optional<JobMemory>& memory) const;
+  /// Returns what the user's pending jobs wait for: the output of `squeue --format=%E`.
+  [[nodiscard]] Result<std::string> dependencies() const;
+  /// Cancels those of the jobs that are pending.
+  [[nodiscard]] Result<> cancel_pending(const std::vector<std::string>& jobs) const;
 
  private:
   [[nodiscard]] Result<std::string> ask(std::vector<std::string> argv) const;

@@ -1,7 +1,7 @@
 #pragma once
-// Measures GPU utilisation and memory by running nvidia-smi, amd-smi or rocm-smi. The agent does
-// not load NVML: a static program cannot, and the driver's library could hang the agent together
-// with the driver. Never blocks the event loop.
+// Measures GPU utilisation, memory and power by running nvidia-smi, amd-smi or rocm-smi. The agent
+// does not load NVML: a static program cannot, and the driver's library could hang the agent
+// together with the driver. Never blocks the event loop.
 
 #include <sys/types.h>
 

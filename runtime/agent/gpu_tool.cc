@@ -25,6 +25,12 @@ std::optional<double> percent_of(std::string_view field) {
   return percent && *percent >= 0 && *percent <= 100 ? percent : std::nullopt;
 }
 
+std::optional<double> watts_of(std::string_view field) {
+  constexpr double kMostWatts = 1e5;
+  const auto watts = parse_double(field);
+  return watts && *watts >= 0 && *watts <= kMostWatts ? watts : std::nullopt;
+}
+
 /// Splits a line at its commas, except those in double quotes: amd-smi quotes lists of values.
 std::vector<std::string> csv_fields(std::string_view line) {
   std::vector<std::string> fields(1);
@@ -62,6 +68,11 @@ void store_use(GpuReading& reading, const std::string& field) {
 void store_bus(GpuReading& reading, const std::string& field) {
   reading.bus_id = field;
 }
+/// Stores the power. Versions of the tools have several columns for it, of which the others are
+/// N/A.
+void store_power(GpuReading& reading, const std::string& field) {
+  if (const auto watts = watts_of(field)) reading.watts = watts;
+}
 void store_errors(GpuReading& reading, const std::string& field) {
   reading.uncorrected_errors = parse_int(field);
 }
@@ -82,18 +93,23 @@ std::vector<GpuReading> parse_nvidia_values(std::string_view text,
   return readings;
 }
 
-constexpr std::array<AmdColumn, 13> kAmdColumns{{
+constexpr std::array<AmdColumn, 18> kAmdColumns{{
     {"gpu", store_index},  // amd-smi
     {"gpu_uuid", store_uuid},
     {"gfx_activity", store_use},
     {"used_vram", [](GpuReading& r, const std::string& f) { r.used_bytes = bytes_of(f, kMebi); }},
     {"total_vram", [](GpuReading& r, const std::string& f) { r.total_bytes = bytes_of(f, kMebi); }},
+    {"socket_power", store_power},
+    {"current_socket_power", store_power},
+    {"average_socket_power", store_power},
     {"total_uncorrectable_count", store_errors},
     {"gpu_bdf", store_bus},
     {"device", store_index},  // rocm-smi
     {"PCI Bus", store_bus},
     {"Unique ID", store_uuid},
     {"GPU use (%)", store_use},
+    {"Average Graphics Package Power (W)", store_power},
+    {"Current Socket Graphics Package Power (W)", store_power},
     {"VRAM Total Used Memory (B)",
      [](GpuReading& r, const std::string& f) { r.used_bytes = bytes_of(f, 1); }},
     {"VRAM Total Memory (B)",
@@ -121,20 +137,20 @@ std::string GpuTool::name() const {
 std::optional<GpuTool> find_gpu_tool(const Env& env) {
   if (auto program = find_program("nvidia-smi", env))
     return GpuTool{std::move(*program),
-                   {"--query-gpu=index,uuid,utilization.gpu,memory.used,memory.total",
+                   {"--query-gpu=index,uuid,utilization.gpu,memory.used,memory.total,power.draw",
                     "--format=csv,noheader,nounits"},
                    {"--query-gpu=index,uuid,ecc.errors.uncorrected.volatile.total",
                     "--format=csv,noheader,nounits"},
                    {"--query-gpu=index,uuid,pci.bus_id", "--format=csv,noheader,nounits"}};
   if (auto program = find_program("amd-smi", env))
     return GpuTool{std::move(*program),
-                   {"metric", "--usage", "--mem-usage", "--csv"},
+                   {"metric", "--usage", "--mem-usage", "--power", "--csv"},
                    {"metric", "--ecc", "--csv"},
                    {"list", "--csv"},
                    true};
   if (auto program = find_program("rocm-smi", env))
     return GpuTool{std::move(*program),
-                   {"--showuniqueid", "--showuse", "--showmeminfo", "vram", "--csv"},
+                   {"--showuniqueid", "--showuse", "--showpower", "--showmeminfo", "vram", "--csv"},
                    {"--showuniqueid", "--csv"},
                    {"--showbus", "--csv"},
                    true};
@@ -152,7 +168,7 @@ std::vector<GpuReading> parse_gpu_csv(std::string_view text) {
   std::vector<GpuReading> readings;
   for (const auto line : split(text, '\n')) {
     const auto fields = split(line, ',');
-    if (fields.size() != 5) continue;
+    if (fields.size() != 5 && fields.size() != 6) continue;
     const auto index = parse_int(trim(fields[0]));
     if (!index) continue;
     GpuReading reading;
@@ -161,6 +177,7 @@ std::vector<GpuReading> parse_gpu_csv(std::string_view text) {
     reading.utilization_percent = percent_of(trim(fields[2]));
     reading.used_bytes = bytes_of(trim(fields[3]), kMebi);
     reading.total_bytes = bytes_of(trim(fields[4]), kMebi);
+    if (fields.size() == 6) reading.watts = watts_of(trim(fields[5]));
     readings.push_back(std::move(reading));
   }
   return readings;

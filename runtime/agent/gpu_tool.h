@@ -19,12 +19,13 @@ struct GpuReading {
   std::optional<std::uint64_t> used_bytes, total_bytes;
   std::optional<std::int64_t> uncorrected_errors{};  ///< of memory
   std::string bus_id{};                              ///< the PCI address
+  std::optional<double> watts{};                     ///< power that the device draws now
 };
 
 /// A program that reports GPUs, with its arguments.
 struct GpuTool {
   std::string program;             ///< its path
-  std::vector<std::string> usage;  ///< arguments for utilisation and memory
+  std::vector<std::string> usage;  ///< arguments for utilisation, memory and power
   std::vector<std::string> state;  ///< arguments for the errors of memory
   std::vector<std::string> place;  ///< arguments for the PCI addresses
   bool is_amd = false;
@@ -44,8 +45,9 @@ struct GpuTool {
 /// ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES that is set. Slurm sets them. nullopt: none is set.
 [[nodiscard]] std::optional<std::string_view> visible_devices(const Env& env);
 
-/// Parses lines of `index, uuid, utilization.gpu, memory.used, memory.total` as nvidia-smi prints
-/// them with csv,noheader,nounits. Skips other lines.
+/// Parses lines of `index, uuid, utilization.gpu, memory.used, memory.total, power.draw` as
+/// nvidia-smi prints them with csv,noheader,nounits. The last field may be missing. Skips other
+/// lines.
 [[nodiscard]] std::vector<GpuReading> parse_gpu_csv(std::string_view text);
 
 /// Parses the CSV of amd-smi and rocm-smi. The header names the columns; unknown columns are

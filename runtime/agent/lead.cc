@@ -30,6 +30,7 @@
 #include "runtime/agent/protocol.h"
 #include "runtime/agent/record_wait.h"
 #include "runtime/agent/run_attempt.h"
+#include "runtime/agent/run_chain.h"
 #include "runtime/agent/run_claim.h"
 #include "runtime/agent/run_leader.h"
 #include "runtime/agent/script_end.h"
@@ -95,6 +96,11 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
   return outputs.close(end.code);
 }
 
+/// Returns who started this attempt after the one before it was lost.
+RestartedBy by_whom(const ClaimedRun& run) {
+  return run.chain_number.value_or(0) > 0 ? RestartedBy::kChain : RestartedBy::kSlurm;
+}
+
 /// Checks the restart budget after Slurm has started the job again without lead's request. Returns
 /// an exit code if the run must end here.
 std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& run,
@@ -109,20 +115,58 @@ std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& r
     read.history.add_restart();
     events.set_attempt(static_cast<int>(last.attempt));
     events.record(
-        events::Restarting{.cause = last.cause, .left = decision.left, .by = RestartedBy::kSlurm});
+        events::Restarting{.cause = last.cause, .left = decision.left, .by = by_whom(run)});
     events.set_attempt(run.attempt);
     return std::nullopt;
   }
   if (decision.why.empty()) return std::nullopt;  // the run had ended, and a user restarted it
   const int code = last.code == 0 ? 1 : last.code;
-  const auto message = fmt::format(
-      "attempt {} was lost ({}); Slurm started the job again, but the run does not start "
-      "again: {}",
-      last.attempt, word(last.cause), decision.why);
+  const auto message =
+      fmt::format("attempt {} was lost ({}); {}, but the run does not start again: {}",
+                  last.attempt, word(last.cause),
+                  by_whom(run) == RestartedBy::kChain ? "the next job of its chain has started"
+                                                      : "Slurm started the job again",
+                  decision.why);
   events.record(events::Ended{.state = EndState::kFailed, .code = code, .message = message});
   remove_secrets(run.directory);
   outputs.say(message);
   return outputs.close(code);
+}
+
+/// Claims the run. Returns lead's exit code instead if it has nothing to do, or may not work on the
+/// run.
+tl::expected<ClaimedRun, int> claim_or_leave(const LeadOptions& options, const Env& env,
+                                             const JobIdentity& identity) {
+  const auto directory = run_directory_of(env, identity, options.runs, options.name);
+  const auto code_of = [](const Error& error) {
+    return error.code == Errc::kRefused ? kExitRunTaken : kExitRunUnwritable;
+  };
+  const auto number = chain_number_of(options, env);
+  if (number.value_or(0) > 0) {
+    const auto unneeded = look_for_work(directory, options, env, identity.job);
+    if (!unneeded) return tl::unexpected(refuse(unneeded.error(), code_of(unneeded.error())));
+    if (*unneeded)
+      return tl::unexpected(refuse({Errc::kRefused, (*unneeded)->message}, (*unneeded)->code));
+  }
+  auto run = claim_run(directory, identity, options.name, restart_count_of(env), number);
+  if (!run) return tl::unexpected(refuse(run.error(), code_of(run.error())));
+  return std::move(*run);
+}
+
+/// Ends a run whose first job was cancelled before it started. A later job of the chain then may
+/// not start the run: the user cancelled it, or its own dependency was not fulfilled. Returns the
+/// exit code; nullopt if the run has begun.
+std::optional<int> end_unbegun(const ClaimedRun& run, const LeadOutputs& outputs) {
+  if (run.was_claimed_before || run.chain_number.value_or(0) == 0) return std::nullopt;
+  constexpr const char* kMessage =
+      "the first job of the run's chain (retry.chain) ended before it started the run, so that no "
+      "later job starts it";
+  outputs.events.set_attempt(run.attempt);
+  outputs.events.record(
+      events::Ended{.state = EndState::kCancelled, .code = 1, .message = kMessage});
+  remove_secrets(run.directory);
+  outputs.say(kMessage);
+  return outputs.close(1);
 }
 
 /// Reports what was wrong before the first attempt and does not keep the run from starting.
@@ -148,11 +192,8 @@ int run_lead(const LeadOptions& options, const Env& env) {
   if (auto ready = init_crypto(); !ready) return refuse(ready.error(), kExitInternal);
   const auto identity = identify_job(env, options.local.has_value());
   if (!identity) return refuse(identity.error(), kExitUsage);
-  const auto directory = run_directory_of(env, *identity, options.runs, options.name);
-  const auto run = claim_run(directory, *identity, options.name, restart_count_of(env));
-  if (!run)
-    return refuse(run.error(),
-                  run.error().code == Errc::kRefused ? kExitRunTaken : kExitRunUnwritable);
+  const auto run = claim_or_leave(options, env, *identity);
+  if (!run) return run.error();
   const auto notifier = start_notifier(options, env, *identity, *run);
   const bool has_notifier = notifier && *notifier != nullptr;
   const pid_t bystander = has_notifier ? (*notifier)->helper()
@@ -160,7 +201,7 @@ int run_lead(const LeadOptions& options, const Env& env) {
                               ? -1
                               : record_surroundings(run->directory, run->attempt, env);
   const AgentLog log(env, run->directory, "lead", "lead.log");
-  auto events = EventLog::open(directory / "events.jsonl");
+  auto events = EventLog::open(run->directory / "events.jsonl");
   if (!events) return refuse(events.error(), kExitRunUnwritable);
   auto loop = EventLoop::create();
   if (!loop) return refuse(loop.error(), kExitInternal);
@@ -175,7 +216,7 @@ int run_lead(const LeadOptions& options, const Env& env) {
   }
   RecordedHistory read;
   if (run->was_claimed_before) {
-    auto history = read_history_file(directory / "events.jsonl", options.always_reports);
+    auto history = read_history_file(run->directory / "events.jsonl", options.always_reports);
     // The history contains the restart budget.
     if (!history) return refuse(history.error(), kExitRunUnwritable);
     read = std::move(*history);
@@ -187,6 +228,7 @@ int run_lead(const LeadOptions& options, const Env& env) {
                    "once; there is nothing left to do (dlrun resubmit starts it again)"},
                   0);
   }
+  if (const auto code = end_unbegun(*run, outputs)) return *code;
   events->set_attempt(run->attempt);
   if (const auto code = judge_requeue(options, *run, read, outputs)) return *code;
   events->record(events::Claimed{.job = identity->job,

@@ -62,7 +62,9 @@ struct LeadOptions {
   NotifyOptions notify{};
   MlflowOptions mlflow{};
   bool writes_tensorboard = false;  ///< track.tensorboard
-  StopRule stop_early{};            ///< the rule by which this point of a sweep may end early
+  /// The time after which a rehearsal ends its programs and is successful (submit --rehearse).
+  std::optional<std::chrono::seconds> rehearsal{};
+  StopRule stop_early{};  ///< the rule by which this point of a sweep may end early
   /// The program is dlrun's own (`rank --trusted`) and reports progress from its first step on.
   bool always_reports = false;
   /// The ranks' `--preflight` option: the checks that run before the programs start. Empty: none.

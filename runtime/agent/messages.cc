@@ -51,11 +51,21 @@ std::optional<std::uint64_t> bytes(const Json& value) {
              : std::nullopt;
 }
 
+/// Returns the power of a GPU; nullopt if no GPU can have it, because anybody may send a message.
+std::optional<double> plausible_watts(const Json& value) {
+  constexpr double kMostWatts = 1e5;
+  const auto watts = value.get<double>();
+  return watts >= 0 && watts <= kMostWatts ? std::optional(watts) : std::nullopt;
+}
+
 Json json_of_gpus(const std::vector<GpuUse>& gpus) {
   const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
   Json list = Json::array();
-  for (const auto& gpu : gpus)
-    list.push_back({or_null(gpu.percent), or_null(gpu.used_bytes), or_null(gpu.total_bytes)});
+  for (const auto& gpu : gpus) {
+    Json entry{or_null(gpu.percent), or_null(gpu.used_bytes), or_null(gpu.total_bytes)};
+    if (gpu.watts) entry.push_back(*gpu.watts);
+    list.push_back(std::move(entry));
+  }
   return list;
 }
 
@@ -66,10 +76,11 @@ std::optional<std::vector<GpuUse>> gpus_in(const Json& message, const char* key)
   std::vector<GpuUse> gpus;
   for (const auto& entry : *found) {
     auto& gpu = gpus.emplace_back();  // also for an invalid entry: the position names the GPU
-    if (!entry.is_array() || entry.size() != 3) continue;
+    if (!entry.is_array() || entry.size() < 3 || entry.size() > 4) continue;
     if (entry[0].is_number()) gpu.percent = entry[0].get<double>();
     gpu.used_bytes = bytes(entry[1]);
     gpu.total_bytes = bytes(entry[2]);
+    if (entry.size() == 4 && entry[3].is_number()) gpu.watts = plausible_watts(entry[3]);
   }
   return gpus;
 }

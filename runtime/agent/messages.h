@@ -45,10 +45,11 @@ struct RankEnd {
   bool lead_was_unheard = false;
 };
 
-/// Utilisation and memory of one GPU. nullopt: unknown.
+/// Utilisation, memory and power of one GPU. nullopt: unknown.
 struct GpuUse {
   std::optional<double> percent{};
   std::optional<std::uint64_t> used_bytes{}, total_bytes{};
+  std::optional<double> watts{};
 };
 
 /// Where a component of the job runs.

@@ -129,12 +129,12 @@ Result<NodeChecks> NodeChecks::parse(std::string_view words) {
       checks.fabric = true;
     } else if (word == "run") {
       // The option --preflight-run has the command. The name is for the record of the run.
-    } else if ((word == "nccl" || word == "gloo") && checks.collective.empty()) {
+    } else if ((word == "nccl" || word == "rccl" || word == "gloo") && checks.collective.empty()) {
       checks.collective = word;
     } else {
       return fail(Errc::kUsage,
                   "--preflight '{}' is none of gpu, disk, clock, binding, fabric, "
-                  "nccl (or gloo)",
+                  "nccl (or rccl, gloo)",
                   printable(word));
     }
   }

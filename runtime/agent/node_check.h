@@ -26,7 +26,8 @@ struct NodeChecks {
   bool fabric = false;   ///< the node's links have the figures of the site (fabric_check.h)
   FabricFigures figures{};
   std::vector<std::string> own{};  ///< shell lines of the user, once on each node
-  /// The backend with which all ranks try a collective (collective_check.h): "nccl" or "gloo".
+  /// The backend with which all ranks try a collective (collective_check.h): "nccl", "rccl" or
+  /// "gloo".
   /// Empty: none.
   std::string collective{};
 
@@ -34,8 +35,8 @@ struct NodeChecks {
   [[nodiscard]] bool has_check_before_hello() const {
     return gpu || disk || clock || binding || fabric || !own.empty();
   }
-  /// Parses "gpu,disk,clock,nccl" in any order. Fails with kUsage for an unknown check, and if both
-  /// nccl and gloo are given.
+  /// Parses "gpu,disk,clock,nccl" in any order. Fails with kUsage for an unknown check, and if more
+  /// than one of nccl, rccl and gloo is given.
   [[nodiscard]] static Result<NodeChecks> parse(std::string_view words);
 };
 

@@ -123,10 +123,12 @@ std::optional<Notice> NoticeMaker::make(std::string_view occasion, std::string m
 }
 
 std::optional<Notice> NoticeMaker::of(const events::Restarting& restarting, int attempt) const {
-  auto message = fmt::format("cause: {}; {}; {} {} left", restarting.cause.text(),
-                             restarting.by == RestartedBy::kSlurm ? "Slurm queues the job again"
-                                                                  : "another attempt starts",
-                             restarting.left, restarting.left == 1 ? "restart is" : "restarts are");
+  auto message =
+      fmt::format("cause: {}; {}; {} {} left", restarting.cause.text(),
+                  restarting.by == RestartedBy::kSlurm   ? "Slurm queues the job again"
+                  : restarting.by == RestartedBy::kChain ? "the next job of the chain continues"
+                                                         : "another attempt starts",
+                  restarting.left, restarting.left == 1 ? "restart is" : "restarts are");
   return make(has_hung_ && wants("hang") ? "hang" : "restarted", std::move(message), attempt);
 }
 

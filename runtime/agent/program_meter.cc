@@ -29,7 +29,7 @@ void ProgramMeter::add_news(to_lead::Beat& beat, Clock::time_point now) {
   if (!readings) return;
   auto& list = (gpu_scope_ == GpuScope::kOwn ? beat.gpus : beat.node_gpus).emplace();
   for (const auto& gpu : visible_gpus(std::move(*readings), visible_gpus_))
-    list.push_back({gpu.utilization_percent, gpu.used_bytes, gpu.total_bytes});
+    list.push_back({gpu.utilization_percent, gpu.used_bytes, gpu.total_bytes, gpu.watts});
 }
 
 void ProgramMeter::tick(Clock::time_point now) {

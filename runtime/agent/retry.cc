@@ -20,6 +20,10 @@ bool is_of_container(Cause cause) {
   return cause == Cause::kImage || cause == Cause::kContainer;
 }
 
+int recorded_code(std::int64_t recorded) {
+  return static_cast<int>(std::clamp<std::int64_t>(recorded, 0, 255));
+}
+
 bool is_the_programs_own(Cause cause) {
   return cause == Cause::kFailure || cause == Cause::kOom || cause == Cause::kHang;
 }
@@ -87,6 +91,9 @@ class HistoryReader {
                           [&](const events::Ended& end) {
                             read_.last.has_ended = true;
                             read_.last.is_requeued = end.requeued;
+                            read_.last.is_completed = end.state == EndState::kCompleted;
+                            if (read_.last.is_completed || end.code != 0)
+                              read_.last.code = recorded_code(end.code);
                           },
                           [&](const events::Restarting& restarting) { take(restarting); },
                           [](const auto&) {}},
@@ -120,7 +127,7 @@ class HistoryReader {
 
   void take(const events::AttemptEnd& end) {
     auto& last = read_.last;
-    last.code = static_cast<int>(std::clamp<std::int64_t>(end.code, 0, 255));
+    last.code = recorded_code(end.code);
     last.cause = end.cause.value().value_or(Cause::kNone);
     if (last.cause == Cause::kPreemption) read_.history.add_preemption();
     was_silent_ = end.silent.has_value();

@@ -29,6 +29,7 @@ struct RetryOptions {
   double memory_factor = 0;
   std::int64_t memory_limit_mib = 0;  ///< the largest memory that the job may request
   int signal_before_s = 0;            ///< seconds from Slurm's USR1 warning to the time limit
+  int chain = 0;  ///< jobs that work on the run one after another (retry.chain); 0: one job
 
   [[nodiscard]] bool is_on() const { return max > 0; }
 };
@@ -72,6 +73,8 @@ struct LastEnd {
   bool has_ended = false;     ///< the record has the end of the run (`ended`)
   bool is_announced = false;  ///< the record has `restarting`: the restart is counted already
   bool is_requeued = false;   ///< the run had ended, and Slurm queued its job again nevertheless
+  /// If has_ended: the run has completed.
+  bool is_completed = false;
   Cause cause = Cause::kNone;
   int code = 0;
   std::int64_t attempt = 0;

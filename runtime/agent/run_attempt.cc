@@ -109,7 +109,8 @@ AttemptOptions AttemptRunner::attempt_options() const {
           marks_errors(),
           !broadcasts_.empty(),
           component_.has_value(),
-          is_service()};
+          is_service(),
+          options_.rehearsal};
 }
 
 std::filesystem::path AttemptRunner::log_folder() const {

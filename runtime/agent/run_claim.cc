@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/bounded_json.h"
+#include "common/chain_limits.h"
 #include "common/files.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
@@ -109,6 +110,52 @@ Result<bool> check_holder(const fs::path& directory, const JobIdentity& identity
   return read_attempt(directory).has_value();
 }
 
+/// Reads one claim of a chain's job.
+Result<ChainHolder> read_chain_holder(const fs::path& path) {
+  const auto text = read_untrusted(path, kClaimFileLimitBytes, Links::kRefuse);
+  if (!text) return tl::unexpected<Error>(text.error());
+  const auto claim = parse_json<Json>(*text);
+  if (!claim.is_object())
+    return fail(Errc::kInvalid, "{}: is damaged: expected a JSON object", path.string());
+  ChainHolder holder{member(claim, "cluster"), member(claim, "job"), std::nullopt};
+  const auto number = claim.find("chain");
+  if (number != claim.end() && number->is_number_integer()) {
+    const auto value = number->get<std::int64_t>();
+    if (value < 0 || value > kMostChainJobs)
+      return fail(Errc::kInvalid, "{}: is damaged: no chain has a job {}", path.string(), value);
+    holder.number = static_cast<int>(value);
+  }
+  return holder;
+}
+
+/// The file with the claim of the job that takes the run over from the job with this number.
+fs::path takeover_path(const fs::path& directory, int number) {
+  return directory / fmt::format("claim.after-{}", number);
+}
+
+/// Takes the run over from the job of the chain that has it, unless this job has it already. The
+/// claims are a list: `claim` is an element of it, and claim.after-K, which is created only once,
+/// follows the claim of job K. The last element has the run.
+Result<> take_over(const fs::path& directory, const JobIdentity& identity, int chain_number,
+                   std::string_view own_claim) {
+  for (;;) {
+    DLRUN_TRY_ASSIGN(const auto holder, chain_holder(directory));
+    if (holder.cluster == identity.cluster && holder.job == identity.job) return {};
+    if (!holder.number || *holder.number >= chain_number) {
+      return fail(Errc::kRefused,
+                  "{}: job {} of cluster '{}' holds this run; this is job {}, number {} of the "
+                  "run's chain",
+                  directory.string(), printable(holder.job), printable(holder.cluster),
+                  identity.job, chain_number + 1);
+    }
+    auto created = create_file_exclusive(takeover_path(directory, *holder.number), own_claim);
+    if (created) return {};
+    // Another job of the chain was faster. It has the run now, unless it precedes this job.
+    if (created.error().code != Errc::kRefused)
+      return tl::unexpected<Error>(std::move(created.error()));
+  }
+}
+
 /// Returns the file to which this process's standard output goes, such as Slurm's log of a batch
 /// script. Empty if it is not a regular file.
 std::string output_file() {
@@ -186,24 +233,47 @@ Result<> begin_attempt(const fs::path& directory, int attempt) {
   return write_file_atomic(directory / "attempt", fmt::format("{}\n", attempt));
 }
 
+Result<ChainHolder> chain_holder(const fs::path& directory) {
+  DLRUN_TRY_ASSIGN(auto holder, read_chain_holder(directory / "claim"));
+  while (holder.number) {
+    const auto path = takeover_path(directory, *holder.number);
+    auto next = read_chain_holder(path);
+    if (!next && next.error().code == Errc::kNotFound) break;
+    if (!next) return tl::unexpected<Error>(std::move(next.error()));
+    if (!next->number || *next->number <= *holder.number)
+      return fail(Errc::kInvalid, "{}: is damaged: it does not name a later job of the chain",
+                  path.string());
+    holder = std::move(*next);
+  }
+  return holder;
+}
+
 int restart_count_of(const Env& env) {
   const auto count = parse_int(env.get_or("SLURM_RESTART_COUNT", "0"));
   return count && *count > 0 && *count < 1'000'000 ? static_cast<int>(*count) : 0;
 }
 
 Result<ClaimedRun> claim_run(const fs::path& directory, const JobIdentity& identity,
-                             std::string_view name, int restart_count) {
-  ClaimedRun run{.directory = directory};
+                             std::string_view name, int restart_count,
+                             std::optional<int> chain_number) {
+  ClaimedRun run{.directory = directory, .chain_number = chain_number};
   DLRUN_TRY(make_private_directories(directory));
   DLRUN_TRY(check_token(directory, identity));
   Json claim{{"cluster", identity.cluster}, {"job", identity.job}, {"token", identity.token}};
   if (auto log = output_file(); !log.empty()) claim["log"] = std::move(log);
+  if (chain_number) claim["chain"] = *chain_number;
   if (auto created = create_file_exclusive(directory / "claim", dump(claim)); !created) {
     if (created.error().code != Errc::kRefused)
       return tl::unexpected<Error>(std::move(created.error()));
-    const auto again = check_holder(directory, identity, name, dump(claim));
-    if (!again) return tl::unexpected<Error>(again.error());
-    run.was_claimed_before = *again;
+    // A damaged claim is handled like that of a run without a chain.
+    if (chain_number && read_chain_holder(directory / "claim")) {
+      DLRUN_TRY(take_over(directory, identity, *chain_number, dump(claim)));
+      run.was_claimed_before = true;
+    } else {
+      const auto again = check_holder(directory, identity, name, dump(claim));
+      if (!again) return tl::unexpected<Error>(again.error());
+      run.was_claimed_before = *again;
+    }
     // Rewritten because each start of the job may have another log file.
     DLRUN_TRY(write_file_atomic(directory / "claim", dump(claim)));
   }

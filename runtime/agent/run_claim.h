@@ -3,6 +3,7 @@
 // the files `claim`, `attempt` and `origin` of the run directory.
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,7 +27,9 @@ struct JobIdentity {
 struct ClaimedRun {
   std::filesystem::path directory;  ///< absolute
   int attempt = 0;
-  bool was_claimed_before = false;  ///< this job had claimed the run, and Slurm has requeued it
+  /// This job had claimed the run, and Slurm has requeued it; or an earlier job of the chain had.
+  bool was_claimed_before = false;
+  std::optional<int> chain_number{};  ///< the job's number in the run's chain; nullopt: no chain
 };
 
 /// Returns the absolute path of the run directory: $DLRUN_RUN, otherwise RUNS/NAME-JOB.
@@ -43,10 +46,24 @@ struct ClaimedRun {
 /// the file belongs to this user and the run's name or its own files name this job, or its token.
 /// Only one job can take it over.
 ///
+/// chain_number: this job's number in the chain of the run's jobs (retry.chain), from 0; nullopt:
+/// the run has no chain. A later job of the chain takes the run over from an earlier one, never the
+/// reverse. If several jobs try to take it over from the same job, exactly one succeeds.
+///
 /// Fails with kIo if a file cannot be written.
 [[nodiscard]] Result<ClaimedRun> claim_run(const std::filesystem::path& directory,
                                            const JobIdentity& identity, std::string_view name,
-                                           int restart_count);
+                                           int restart_count,
+                                           std::optional<int> chain_number = std::nullopt);
+
+/// The job of a chain that has the run.
+struct ChainHolder {
+  std::string cluster, job;
+  std::optional<int> number;  ///< in the chain; nullopt: the claim names no chain
+};
+/// Returns the job that took the run over last. Fails with kNotFound if no job has claimed the run,
+/// and with kInvalid if a file is damaged.
+[[nodiscard]] Result<ChainHolder> chain_holder(const std::filesystem::path& directory);
 
 /// Makes attempt the run's current one. Its number is a fencing token: writers of earlier attempts
 /// must not write any more.

@@ -26,6 +26,7 @@
 #include "runtime/agent/protocol.h"
 #include "runtime/agent/record_wait.h"
 #include "runtime/agent/run_attempt.h"
+#include "runtime/agent/run_chain.h"
 #include "runtime/agent/run_claim.h"
 #include "runtime/agent/script_end.h"
 #include "runtime/agent/secrets.h"
@@ -127,7 +128,7 @@ int RunLeader::run() {
     const bool may_requeue = options_.retry.is_on() &&
                              options_.retry.on.contains(Cause::kTimeout) &&
                              history_.restarts() < options_.retry.max && controller_.has_value() &&
-                             !options_.is_borrowed;
+                             !options_.is_borrowed && (!run_.chain_number || next_in_chain());
     bool is_recorded = false;
     auto led = run_attempt({options_, env_, identity_, run_, events_, outputs_.loop, outputs_.out,
                             outputs_.err, outputs_.signal_fd, command_,
@@ -139,6 +140,7 @@ int RunLeader::run() {
     if (!led) {
       events_.record(events::Ended{
           .state = EndState::kFailed, .code = kExitInternal, .message = led.error().message});
+      is_over_ = true;
       remove_secrets(run_.directory);
       say(led.error().message);
       return leave(kExitInternal);
@@ -162,7 +164,7 @@ int RunLeader::run() {
       record_end(end);
       return leave(end.code);
     }
-    if (plan.next == Next::kSlurm) return leave(end.code);
+    if (plan.next == Next::kSlurm || plan.next == Next::kChain) return leave(end.code);
     if (plan.next == Next::kRequeue) {
       if (!requeue(end, plan)) record_end(end);
       return leave(end.code);
@@ -187,6 +189,8 @@ std::string_view RunLeader::word_of(Next next) {
       return "requeue";
     case Next::kSlurm:
       return "wait for Slurm";
+    case Next::kChain:
+      return "the next job of the chain";
   }
   return "";
 }
@@ -264,7 +268,7 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
                   ? Next::kRequeue
                   : where_to(is_nodes_hang ? Cause::kNodeFailure : plan.cause, plan.bad_nodes);
   if (plan.next == Next::kEnd) {
-    end.message += "; it does not start again: the allocation has too few good nodes";
+    end.message += fmt::format("; it does not start again: {}", why_no_place(plan.cause));
     return plan;
   }
   history_.add_restart();
@@ -316,6 +320,7 @@ void RunLeader::end_cut_off_srun() const {
 }
 
 std::string RunLeader::queued_again_text(const Plan& plan) {
+  if (plan.next == Next::kChain) return " in the next job of its chain";
   const std::string text = " once Slurm has queued the job again";
   if (!plan.memory) return text;
   return fmt::format("{} with {} MiB per {}", text, plan.memory->mib,
@@ -323,10 +328,11 @@ std::string RunLeader::queued_again_text(const Plan& plan) {
 }
 
 void RunLeader::announce_restart(const Plan& plan, const RetryDecision& decision) {
-  events::Restarting recorded{
-      .cause = plan.cause,
-      .left = decision.left,
-      .by = plan.next == Next::kStep ? RestartedBy::kLead : RestartedBy::kSlurm};
+  events::Restarting recorded{.cause = plan.cause,
+                              .left = decision.left,
+                              .by = plan.next == Next::kStep    ? RestartedBy::kLead
+                                    : plan.next == Next::kChain ? RestartedBy::kChain
+                                                                : RestartedBy::kSlurm};
   if (options_.retry.excludes_bad_nodes) recorded.exclude = plan.bad_nodes;
   if (plan.memory) recorded.memory_mib = plan.memory->mib;
   events_.record(recorded);
@@ -355,7 +361,10 @@ bool RunLeader::ends_with_allocation(const Plan& plan, AttemptEnd& end) const {
 
 RunLeader::Next RunLeader::where_to(Cause cause, const std::vector<std::string>& bad_nodes) {
   if (options_.local) return Next::kStep;
-  if (cause == Cause::kTimeout || cause == Cause::kPreemption) return Next::kRequeue;
+  if (cause == Cause::kTimeout || cause == Cause::kPreemption) {
+    if (!run_.chain_number) return Next::kRequeue;
+    return next_in_chain() ? Next::kChain : Next::kEnd;
+  }
   const bool leaves_nodes =
       cause == Cause::kNodeFailure || (options_.retry.excludes_bad_nodes && !bad_nodes.empty());
   if (!leaves_nodes) return Next::kStep;
@@ -375,6 +384,25 @@ RunLeader::Next RunLeader::where_to(Cause cause, const std::vector<std::string>&
     return options_.is_borrowed ? Next::kEnd : Next::kRequeue;
   step_on(std::move(nodes));
   return Next::kStep;
+}
+
+std::optional<std::string> RunLeader::next_in_chain() const {
+  return first_waiting(later_jobs(run_.directory, *run_.chain_number, options_.retry.chain), env_);
+}
+
+std::string_view RunLeader::why_no_place(Cause cause) const {
+  const bool is_chains = cause == Cause::kTimeout || cause == Cause::kPreemption;
+  return run_.chain_number && is_chains ? "no further job of its chain is queued (retry.chain)"
+                                        : "the allocation has too few good nodes";
+}
+
+void RunLeader::dismiss_later_jobs() const {
+  const auto later = later_jobs(run_.directory, *run_.chain_number, options_.retry.chain);
+  if (later.empty() || !controller_) return;
+  const auto dependencies = controller_->dependencies();
+  if (!dependencies) return;
+  if (auto done = controller_->cancel_pending(unneeded_jobs(later, *dependencies)); !done)
+    log_info("later jobs of the chain stay queued", {{"message", done.error().message}});
 }
 
 void RunLeader::step_on(std::vector<std::string> nodes) {
@@ -462,7 +490,9 @@ bool RunLeader::blame_job(AttemptEnd& end) {
 
 int RunLeader::leave(int code) {
   // The record must be on the disk before lead waits for anything else.
-  if (outputs_.notifier != nullptr) std::ignore = outputs_.wait_for_record();
+  const bool is_chain_over = is_over_ && run_.chain_number.has_value();
+  if (outputs_.notifier != nullptr || is_chain_over) std::ignore = outputs_.wait_for_record();
+  if (is_chain_over) dismiss_later_jobs();
   outputs_.end_notices();
   // The helper of the notices is also the bystander, and end_notices() has waited for it.
   if (bystander_ > 0 && outputs_.notifier == nullptr)

@@ -70,8 +70,8 @@ class RunLeader {
  private:
   /// The next step after an attempt. kEnd: the run is over. kStep: lead starts another attempt in
   /// the allocation. kRequeue: lead asks Slurm to requeue the job. kSlurm: Slurm requeues it by
-  /// itself.
-  enum class Next { kEnd, kStep, kRequeue, kSlurm };
+  /// itself. kChain: this job ends, and the next job of the run's chain continues.
+  enum class Next { kEnd, kStep, kRequeue, kSlurm, kChain };
   [[nodiscard]] static std::string_view word_of(Next next);
   struct Plan {
     Next next = Next::kEnd;
@@ -105,6 +105,13 @@ class RunLeader {
   /// run, and the allocation is borrowed.
   [[nodiscard]] bool ends_with_allocation(const Plan& plan, AttemptEnd& end) const;
   [[nodiscard]] Next where_to(Cause cause, const std::vector<std::string>& bad_nodes);
+  /// Returns the next job of the run's chain (retry.chain); nullopt if no further one waits.
+  [[nodiscard]] std::optional<std::string> next_in_chain() const;
+  /// Returns why where_to() has found no place for another attempt.
+  [[nodiscard]] std::string_view why_no_place(Cause cause) const;
+  /// Cancels the later jobs of the run's chain, now that the run is over. A job that cannot be
+  /// cancelled, or for which another job waits, ends at once when it starts.
+  void dismiss_later_jobs() const;
   /// Changes the command to run on these nodes only, at most RetryOptions::step_nodes of them.
   void step_on(std::vector<std::string> nodes);
   /// Chooses the first attempt's nodes if the allocation has spare ones.
@@ -126,7 +133,10 @@ class RunLeader {
     return controller_ && !options_.is_borrowed && end.code == 0 &&
            (end.had_grace || history_.was_preempted());
   }
-  void record_end(const AttemptEnd& end) { agent::record_end(events_, run_.directory, end); }
+  void record_end(const AttemptEnd& end) {
+    agent::record_end(events_, run_.directory, end);
+    is_over_ = true;
+  }
   int leave(int code);
 
   const LeadOptions& options_;
@@ -137,6 +147,7 @@ class RunLeader {
   EventLog& events_;
   pid_t bystander_;
   RetryHistory history_;
+  bool is_over_ = false;  ///< the end of the run is recorded
   std::vector<std::string> command_;
   std::optional<Controller> controller_;
 };

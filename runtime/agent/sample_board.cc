@@ -63,7 +63,7 @@ std::string or_null(const std::optional<Value>& value) {
 
 }  // namespace
 
-/// Combines GPUs: the mean of the known percentages, and the sums of the bytes.
+/// Combines GPUs: the mean of the known percentages, and the sums of the bytes and of the power.
 GpuUse SampleBoard::sum_of(std::span<const GpuUse> gpus) {
   GpuUse sum;
   double percent = 0;
@@ -75,6 +75,7 @@ GpuUse SampleBoard::sum_of(std::span<const GpuUse> gpus) {
     }
     if (gpu.used_bytes) sum.used_bytes = sum.used_bytes.value_or(0) + *gpu.used_bytes;
     if (gpu.total_bytes) sum.total_bytes = sum.total_bytes.value_or(0) + *gpu.total_bytes;
+    if (gpu.watts) sum.watts = sum.watts.value_or(0) + *gpu.watts;
   }
   if (with_percent > 0) sum.percent = percent / static_cast<double>(with_percent);
   return sum;
@@ -125,6 +126,19 @@ std::optional<GpuUse> SampleBoard::gpus_of(const Rank& rank) const {
   const std::size_t end = std::clamp((mine + 1) * all.size() / here, begin + 1, all.size());
   return sum_of({all.begin() + static_cast<std::ptrdiff_t>(begin),
                  all.begin() + static_cast<std::ptrdiff_t>(end)});
+}
+
+std::optional<double> SampleBoard::power_of_gpus() const {
+  std::optional<double> watts;
+  const auto add = [&](const std::optional<double>& more) {
+    if (more) watts = watts.value_or(0) + *more;
+  };
+  for (const Rank& rank : ranks_) {
+    if (rank.gpus) add(rank.gpus->watts);
+  }
+  // Ranks of one node may share GPUs, so the node's list counts, not the parts of the ranks.
+  for (const auto& [node, gpus] : gpus_of_node_) add(sum_of(gpus).watts);
+  return watts ? std::optional(to_thousandths(*watts)) : std::nullopt;
 }
 
 bool SampleBoard::is_snapshot_due(Clock::time_point now) const {
@@ -225,6 +239,7 @@ std::optional<events::RankStatistics> SampleBoard::record(Clock::time_point now)
                                  .gpu_used_bytes = spread_of(used),
                                  .step = spread_of(steps),
                                  .work_ms = spread_of(work),
+                                 .gpu_watts = power_of_gpus(),
                                  .slow_ranks = static_cast<std::int64_t>(slow.size())};
   const auto last = slow.begin() + static_cast<std::ptrdiff_t>(std::min(slow.size(), kSlowNamed));
   std::partial_sort(slow.begin(), last, slow.end(), [](const Rank* a, const Rank* b) {

@@ -61,6 +61,9 @@ class SampleBoard {
   void judge(Clock::time_point now);
   [[nodiscard]] static GpuUse sum_of(std::span<const GpuUse> gpus);
   [[nodiscard]] std::optional<GpuUse> gpus_of(const Rank& rank) const;
+  /// Returns the power of all GPUs that ranks have reported, each GPU once; nullopt if it is
+  /// unknown.
+  [[nodiscard]] std::optional<double> power_of_gpus() const;
   /// Returns the ranks that have reported a value, in the order of their numbers.
   [[nodiscard]] std::vector<const Rank*> reporting_ranks() const;
 

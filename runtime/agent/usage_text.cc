@@ -27,6 +27,7 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
   --forward-usr1          pass a USR1 that reaches the job to the programs
   --hang-after SECONDS    end a step that has shown no progress for this time: no report, or no
                           output of a program that reports nothing
+  --rehearse SECONDS      end the run as completed after its programs have run for this time
   --stop-early GOAL:NAME  end this point of a sweep if the number NAME in its reports is worse than
                           in those of the other points; GOAL is min or max
   --stop-after N          do not end the point before this epoch, or before this step if it reports
@@ -37,6 +38,8 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
   --retry-on CAUSES       causes for a restart: timeout,preemption,node_failure,hang,oom,failure
                           (none)
   --no-progress N         do not restart after N attempts in a row that got no further (3)
+  --chain N               hand the run over to the next of its N queued jobs instead of requeueing
+                          the job
   --exclude-bad-nodes     do not use nodes again that failed or whose rank hung
   --min-nodes N           continue after the loss of nodes while N nodes of the allocation are left
   --step-nodes N          use N nodes for every attempt; the other nodes of the allocation are spare
@@ -77,7 +80,7 @@ rank runs the program of one task:
   --roles ROLES           numbers of ranks that are not workers: chief=1,ps=2,evaluator=1
   --secret NAME           variable for the program, from the secrets file of the run
   --preflight CHECKS      checks before the program starts: gpu,disk,clock,binding,fabric,nccl (or
-                          gloo); a node that fails one ends the attempt
+                          rccl, gloo); a node that fails one ends the attempt
   --preflight-run LINE    shell line that checks the node; another code than 0 makes it unfit
   --fabric FIGURES        figures of the site for the check fabric: infiniband_ports=4,
                           infiniband_gbps=200, gpu_link=nvlink, all_reduce=90, node_all_reduce=200

@@ -27,6 +27,7 @@ constexpr std::array kRows{
     Row{"mpi", nullptr},
     Row{"gloo", nullptr},
     Row{"nccl", nullptr},
+    Row{"rccl", nullptr},
 };
 constexpr auto kNames = [] {
   std::array<std::string_view, kRows.size()> names;
@@ -89,7 +90,7 @@ Result<std::unique_ptr<Communicator>> make_communicator(std::string_view backend
   const auto near = nearest(backend, kNames);
   return fail(Errc::kUsage, "no collective backend is called '{}'; {}", printable(backend),
               near ? fmt::format("did you mean '{}'?", *near)
-                   : std::string("there are auto, single, shm, mpi, gloo and nccl"));
+                   : std::string("there are auto, single, shm, mpi, gloo, nccl and rccl"));
 }
 
 Result<std::unique_ptr<Store>> open_store_for(std::string_view backend, const World& world,

@@ -17,8 +17,8 @@ namespace dlrun {
 class Store;
 
 struct CommunicatorOptions {
-  /// Rank and size. nccl uses local_rank to choose a GPU if this process sees several; mpi compares
-  /// local_size with `processors`, since the ranks of a node share its cores.
+  /// Rank and size. nccl and rccl use local_rank to choose a GPU if this process sees several; mpi
+  /// compares local_size with `processors`, since the ranks of a node share its cores.
   World world;
   /// Number of processors this process may run on. make_communicator() sets it.
   int processors = 0;
@@ -35,8 +35,8 @@ struct CommunicatorOptions {
   /// address, which works on one machine only.
   std::string address;
 
-  /// Limit for connecting, and for each collective of shm, gloo and nccl. mpi has no limit: its
-  /// launcher ends a rank that waits for a dead one.
+  /// Limit for connecting, and for each collective of shm, gloo, nccl and rccl. mpi has no limit:
+  /// its launcher ends a rank that waits for a dead one.
   std::chrono::milliseconds timeout{std::chrono::minutes(10)};
 
   /// The ranks compare the first checked_calls calls before they run them. If the calls differ in
@@ -52,8 +52,8 @@ struct CommunicatorOptions {
 };
 
 /// Creates a communicator and blocks until all ranks are connected. The backend is "single", "shm"
-/// (ranks of one node), "mpi", "gloo", "nccl" or "auto". "auto" selects the first backend that
-/// fits:
+/// (ranks of one node), "mpi", "gloo", "nccl", "rccl" (the GPUs of AMD) or "auto". "auto" selects
+/// the first backend that fits:
 /// - single for a world of one rank;
 /// - shm for one node with a store;
 /// - mpi if an MPI launcher or PMIx started this process and this build has MPI;

@@ -1,5 +1,5 @@
-// Collectives over NCCL (RCCL has the same functions), on device memory and on a CUDA stream of
-// this communicator.
+// Collectives over NCCL or RCCL, on device memory and on a stream of this communicator. This file
+// is compiled for both libraries (device_library.h) and uses the names of CUDA and NCCL.
 //
 // A collective waits for the caller's compute stream, and the compute stream waits for the result.
 // Both waits happen on the device, so the calling thread continues. Host memory is accepted too,
@@ -17,11 +17,9 @@
 #include <thread>
 #include <utility>
 
-#include <cuda_runtime.h>
-#include <nccl.h>
-
 #include "runtime/bootstrap/store.h"
 #include "runtime/comm/collective_watch.h"
+#include "runtime/comm/device_library.h"
 #include "runtime/comm/module.h"
 
 namespace dlrun {
@@ -67,9 +65,17 @@ ncclRedOp_t nccl_op(ReduceOp op) {
   return ncclNumOps;
 }
 
+/// Returns the name of a function in this library: "hipMalloc" for "cudaMalloc" in HIP. Other text
+/// stays as it is.
+std::string name_in_library(std::string_view call) {
+  constexpr std::string_view kPrefix = "cuda";
+  if (!call.starts_with(kPrefix)) return std::string(call);
+  return fmt::format("{}{}", kDevicePrefix, call.substr(kPrefix.size()));
+}
+
 Result<> cuda(cudaError_t code, const char* call) {
   if (code == cudaSuccess) return {};
-  return fail(Errc::kInternal, "{}: {}", call, cudaGetErrorString(code));
+  return fail(Errc::kInternal, "{}: {}", name_in_library(call), cudaGetErrorString(code));
 }
 
 Result<> nccl(ncclResult_t code, ncclComm_t comm, const char* call) {
@@ -182,7 +188,7 @@ class NcclCommunicator final : public Communicator {
     return {};
   }
 
-  [[nodiscard]] std::string_view name() const override { return "nccl"; }
+  [[nodiscard]] std::string_view name() const override { return kBackendName; }
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return size_; }
   void set_compute_stream(void* stream) override {
@@ -356,15 +362,15 @@ Result<int> choose_device(const World& world) {
   int count = 0;
   if (const cudaError_t found = cudaGetDeviceCount(&count); found != cudaSuccess || count == 0) {
     return fail(Errc::kUnavailable,
-                "no GPU: cudaGetDeviceCount: {}; ask for GPUs (resources.gpus_per_node), or use "
-                "mpi or gloo",
+                "no GPU: {}: {}; ask for GPUs (resources.gpus_per_node), or use mpi or gloo",
+                name_in_library("cudaGetDeviceCount"),
                 found != cudaSuccess ? cudaGetErrorString(found) : "there is none");
   }
   const int device = count == 1 ? 0 : world.local_rank;
   if (device >= count) {
     return fail(Errc::kInvalid,
-                "local rank {} has no GPU: this process sees {}; NCCL needs one GPU for each rank",
-                world.local_rank, count);
+                "local rank {} has no GPU: this process sees {}; {} needs one GPU for each rank",
+                world.local_rank, count, kBackendName);
   }
   DLRUN_TRY(cuda(cudaSetDevice(device), "cudaSetDevice"));
   return device;
@@ -372,7 +378,7 @@ Result<int> choose_device(const World& world) {
 
 Result<ncclUniqueId> exchange_id(const CommunicatorOptions& options) {
   ncclUniqueId id{};
-  const std::string key = fmt::format("nccl/{}/id", options.prefix);
+  const std::string key = fmt::format("{}/{}/id", kBackendName, options.prefix);
   if (options.world.rank == 0) {
     DLRUN_TRY(nccl(ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId"));
     if (options.world.size > 1)
@@ -382,21 +388,22 @@ Result<ncclUniqueId> exchange_id(const CommunicatorOptions& options) {
   DLRUN_TRY_ASSIGN(const auto value, options.store->get(key, options.timeout));
   if (value.size() != sizeof id.internal) {
     return fail(Errc::kPeer,
-                "rank 0's NCCL id has {} bytes, expected {}: do all ranks run the same NCCL?",
-                value.size(), sizeof id.internal);
+                "rank 0's id for {} has {} bytes, expected {}: do all ranks run the same version?",
+                kBackendName, value.size(), sizeof id.internal);
   }
   std::memcpy(id.internal, value.data(), sizeof id.internal);
   return id;
 }
 
 Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options) {
+  DLRUN_TRY(load_device_library());
   DLRUN_TRY_ASSIGN(const auto device, choose_device(options.world));
   if (options.store == nullptr && options.world.size > 1) {
     return fail(Errc::kUnavailable,
-                "nccl needs a store for its unique id: DLRUN_STORE is not set; start the program "
+                "{} needs a store for its unique id: DLRUN_STORE is not set; start the program "
                 "through dlrun-agent or with PMIx (srun --mpi=pmix, mpirun), or set it to file:DIR "
-                "with a fresh folder "
-                "that all ranks see");
+                "with a fresh folder that all ranks see",
+                kBackendName);
   }
   DLRUN_TRY_ASSIGN(const auto id, exchange_id(options));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

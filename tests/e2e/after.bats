@@ -22,6 +22,7 @@ YAML
 state() { dl status "$1" --json | jq -r .state; }
 is_state() { [[ $(state "$1") == "$2" ]]; }
 job() { dl status "$1" --json | jq -r .job; }
+names_first() { [[ $(dl status second) == *"job $(job first) is the run first-"* ]]; }
 dependency() {
     scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Dependency=\([^ ]*\).*/\1/p'
 }
@@ -31,6 +32,8 @@ dependency() {
     dl submit second.yaml --set 'after.ok=[first]'
     [[ $(dependency second) == "afterok:$(job first)"* ]]
     is_state second pending
+    wait_until 30 names_first
+    [ "$(dl status second --json | jq -r .slurm_reason)" = Dependency ]
     # A resubmission waits again.
     dl cancel second
     wait_until 30 is_state second cancelled

@@ -26,12 +26,14 @@ teardown() {
 }
 
 rank() { dl top last --json | jq -e "[.rank_samples[] | select(.rank == $1) | $2] == [true]"; }
+shows_power() { [[ $(dl top last) == *"GPU power   400 W"* ]]; }
 shows() { tmux -S "$socket" capture-pane -p | grep -qE "$1"; }
 type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys Enter; }
 
 @test "top shows one core for a busy rank, none for an idle one, and nvidia-smi's GPU values" {
     mkdir "$dir/bin"
-    printf '#!/bin/sh\necho "0, GPU-a, 93, 40000, 81559"; echo "1, GPU-b, 7, 100, 81559"\n' \
+    printf '#!/bin/sh\necho "0, GPU-a, 93, 40000, 81559, 350.5"\n%s\n' \
+        'echo "1, GPU-b, 7, 100, 81559, 49.5"' \
         >"$dir/bin/nvidia-smi"
     chmod -R a+rx "$dir/bin"
     as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH exec dlrun run busy.yaml' - "$dir" \
@@ -39,6 +41,7 @@ type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys
     runner=$!
     wait_until 60 rank 0 '.cpu > 0.03 and .cpu < 1.5 and .rss_bytes > 100000 and .gpu_percent == 93'
     wait_until 30 rank 1 '.cpu < 0.03 and .gpu_percent == 7 and .gpu_used_bytes == 104857600'
+    wait_until 30 shows_power
     run dl top last
     [ "$status" -eq 0 ]
     [[ $output == *running*"RANK  NODE"*"93 %"*joined* ]]

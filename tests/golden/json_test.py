@@ -28,8 +28,17 @@ ON_SLURM = {
     "container#import", "doctor", "resubmit", "submit#job", "submit#sweep", "submit#search",
     "submit#test_only", "submit#allocation", "submit#allocation_dry_run",
 }
-# The only field of another schema that needs Slurm.
-FIELDS_ON_SLURM = {("bench#scaling", "/left_out/*/nodes")}
+# The fields of other schemas that need Slurm: account.bats, retry_chain.bats and rehearse.bats
+# compare them.
+LIMIT = ("resource", "user", "limit_hours", "used_hours", "reserved_hours", "left_hours")
+FIELDS_ON_SLURM = {
+    ("bench#scaling", "/left_out/*/nodes"),
+    ("check", "/account/name"), ("check", "/account/limits"),
+    *(("check", f"/account/limits/*/{name}") for name in LIMIT),
+    *((command, field) for command in ("status", "top") for field in (
+        "/chain", "/rehearsal", "/rehearsal/rehearsal", "/rehearsal/memory", "/rehearsal/gpu",
+        "/rehearsal/time")),
+}
 TIME = "2026-01-02T03:04:05.678Z"
 
 

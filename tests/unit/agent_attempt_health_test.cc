@@ -268,6 +268,30 @@ TEST_CASE("a point that stops early ends all ranks, and its attempt is successfu
   CHECK(scene.notes.last("attempt_end")["reason"] == "stopped_early");
 }
 
+TEST_CASE("a rehearsal ends successfully after its time, or earlier if a rank fails") {
+  AttemptOptions options;
+  options.rehearsal = seconds(120);
+  Scene scene(options);
+  scene.all_join(4);
+  scene.pass(seconds(119));
+  CHECK(scene.notes.count("attempt_end") == 0);
+  CHECK(scene.attempt.next_deadline() <= scene.now + seconds(1));
+  scene.pass(seconds(1));
+  CHECK(scene.notes.printed.back().find("the ranks ran for 120 s") != std::string::npos);
+  end_all(scene);
+  scene.pass(seconds(1));
+  CHECK(scene.notes.last("attempt_end")["reason"] == "rehearsed");
+  CHECK(scene.notes.last("attempt_end")["code"] == 0);
+
+  Scene failing(options);
+  failing.all_join(4);
+  failing.attempt.on_exit(2, {3, 0, {}}, failing.now);
+  failing.pass(seconds(130));
+  end_all(failing);
+  failing.pass(seconds(1));
+  CHECK(failing.notes.last("attempt_end")["reason"] == "rank_failed");
+}
+
 TEST_CASE("a program that reports nothing counts as hung only if a limit is set") {
   Scene scene;
   scene.all_join(4);

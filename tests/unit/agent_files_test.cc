@@ -326,6 +326,57 @@ TEST_CASE("the same job claims again after a requeue, and its attempt is the nex
   CHECK(*read_attempt(folder.path) == 2);
 }
 
+TEST_CASE("a later job of a chain takes the run over, and the earlier one cannot take it back") {
+  const Folder folder;
+  const JobIdentity first{"alps", "42", "feed"}, second{"alps", "43", "feed"},
+      third{"alps", "44", "feed"};
+  REQUIRE(claim_run(folder.path, first, "x", 0, 0));
+  CHECK(Json::parse(content(folder.path / "claim"))["chain"] == 0);
+  CHECK(claim_run(folder.path, first, "x", 1, 0)->attempt == 1);  // Slurm has requeued it
+  const auto taken = claim_run(folder.path, third, "x", 0, 2);
+  REQUIRE(taken);
+  CHECK(taken->was_claimed_before);
+  CHECK(taken->attempt == 2);
+  CHECK(taken->chain_number == 2);
+  CHECK(chain_holder(folder.path)->job == "44");
+  for (const auto& [job, number] : {std::pair(first, 0), std::pair(second, 1)}) {
+    const auto refused = claim_run(folder.path, job, "x", 0, number);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == Errc::kRefused);
+    CHECK(refused.error().message.find("job 44 of cluster 'alps' holds this run") !=
+          std::string::npos);
+  }
+  CHECK(*read_attempt(folder.path) == 2);
+  CHECK(claim_run(folder.path, third, "x", 0, 2)->attempt == 3);
+}
+
+TEST_CASE("a job that was lost while it took a run over keeps the run, or a later job gets it") {
+  const Folder folder;
+  REQUIRE(claim_run(folder.path, {"alps", "42", "feed"}, "x", 0, 0));
+  // The second job was lost after it created this file and before it rewrote the claim.
+  REQUIRE(write_file_atomic(folder.path / "claim.after-0",
+                            R"({"cluster":"alps","job":"43","token":"feed","chain":1})"));
+  CHECK(claim_run(folder.path, {"alps", "42", "feed"}, "x", 1, 0).error().code == Errc::kRefused);
+  CHECK(claim_run(folder.path, {"alps", "43", "feed"}, "x", 1, 1)->was_claimed_before);
+  CHECK(claim_run(folder.path, {"alps", "44", "feed"}, "x", 1, 2)->was_claimed_before);
+  CHECK(chain_holder(folder.path)->number == 2);
+}
+
+TEST_CASE(
+    "a chain takes no run over from a job outside of it, and reads no damaged list of claims") {
+  const Folder folder;
+  REQUIRE(claim_run(folder.path, {"alps", "42", "feed"}, "x", 0));
+  CHECK(claim_run(folder.path, {"alps", "43", "feed"}, "x", 0, 1).error().code == Errc::kRefused);
+  const Folder other;
+  REQUIRE(claim_run(other.path, {"alps", "42", "feed"}, "x", 0, 0));
+  for (const char* damaged :
+       {"{", R"({"job":"43","chain":0})", R"({"job":"43","chain":1000000})", R"({"job":"43"})"}) {
+    CAPTURE(damaged);
+    REQUIRE(write_file_atomic(other.path / "claim.after-0", damaged));
+    CHECK(claim_run(other.path, {"alps", "44", "feed"}, "x", 0, 2).error().code == Errc::kInvalid);
+  }
+}
+
 TEST_CASE("a requeued job without an attempt file takes its attempt from Slurm's restart count") {
   const Folder folder;
   CHECK(claim_run(folder.path, kJob, "x", 3)->attempt == 3);

@@ -32,6 +32,8 @@ TEST_CASE(
   CHECK(NodeChecks::parse("gpus").error().message.find("gpu, disk, clock") != std::string::npos);
   CHECK(NodeChecks::parse("nccl,disk")->collective == "nccl");
   CHECK_FALSE(NodeChecks::parse("nccl,gloo"));
+  CHECK(NodeChecks::parse("rccl,gpu")->collective == "rccl");
+  CHECK_FALSE(NodeChecks::parse("nccl,rccl"));
 }
 
 TEST_CASE("the agent knows every check that health.preflight offers") {
@@ -43,7 +45,7 @@ TEST_CASE("the agent knows every check that health.preflight offers") {
     CHECK(NodeChecks::parse(word).has_value());
     ++checks;
   }
-  CHECK(checks == 7);
+  CHECK(checks == 8);
 }
 
 TEST_CASE(

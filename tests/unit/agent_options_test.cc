@@ -49,10 +49,16 @@ TEST_CASE("lead parses the options for hangs, restarts and bad nodes, and names 
                                        "512000",
                                        "--signal-before",
                                        "120",
+                                       "--chain",
+                                       "4",
+                                       "--rehearse",
+                                       "90",
                                        "--",
                                        "srun"});
   REQUIRE(parsed);
   const auto& lead = std::get<LeadOptions>(*parsed);
+  CHECK(lead.retry.chain == 4);
+  CHECK(lead.rehearsal == std::chrono::seconds(90));
   CHECK(lead.hang_after == std::chrono::seconds(900));
   CHECK(lead.retry.max == 5);
   CHECK(lead.retry.on == std::set<Cause>{Cause::kTimeout, Cause::kHang});
@@ -69,7 +75,8 @@ TEST_CASE("lead parses the options for hangs, restarts and bad nodes, and names 
   for (const auto& wrong :
        {Words{"--retry", "-1"}, Words{"--retry", "many"}, Words{"--hang-after", "0"},
         Words{"--no-progress", "0"}, Words{"--step-nodes", "0"}, Words{"--known-bad-for", "0"},
-        Words{"--retry-on", "user_error"}}) {
+        Words{"--retry-on", "user_error"}, Words{"--chain", "1"}, Words{"--chain", "101"},
+        Words{"--rehearse", "0"}}) {
     const auto refused = parse_arguments({"lead", wrong[0], wrong[1], "--", "srun"});
     REQUIRE_FALSE(refused);
     CHECK(refused.error().message.find(fmt::format("'{}'", wrong[1])) != std::string::npos);

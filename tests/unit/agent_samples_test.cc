@@ -167,6 +167,24 @@ TEST_CASE(
   CHECK(cell(snapshot, 3, "gpu").is_null());
 }
 
+TEST_CASE("the power of GPUs is summed up, and GPUs that ranks share count once") {
+  auto board = board_of(6, 4);  // four ranks on the first node share two GPUs
+  CHECK_FALSE(board.record(kFirstSample).value_or(events::RankStatistics{}).gpu_watts);
+  note(board, 0, {{"node_gpus", {{10, 1, 2, 100.5}, {20, 1, 2, 200}}}}, kFirstSample);
+  note(board, 3, {{"cpu", 1}}, kFirstSample);
+  const auto note_gpu = [&](int rank, Json gpu) {
+    note(board, rank, {{"gpus", Json::array({std::move(gpu)})}}, kFirstSample);
+  };
+  note_gpu(4, Json::array({50, 1, 2, 300}));
+  note_gpu(5, Json::array({50, 1, 2}));
+  const auto samples = board.record(kFirstSample + seconds(4));
+  REQUIRE(samples);
+  CHECK(samples->gpu_watts == 600.5);
+  note_gpu(5, Json::array({50, 1, 2, -1}));
+  note_gpu(4, Json::array({50, 1, 2, "much"}));
+  CHECK(board.record(kFirstSample + seconds(8))->gpu_watts == 300.5);
+}
+
 TEST_CASE("fields of a heartbeat that are not valid numbers are ignored") {
   auto board = board_of(1, 1);
   note(board, 0,
@@ -229,11 +247,14 @@ TEST_CASE("samples are recorded less often the longer an attempt lasts") {
 
 TEST_CASE("GPU lines of nvidia-smi are parsed, and other lines are ignored") {
   const auto gpus = parse_gpu_csv(
-      "0, GPU-aa, 93, 40000, 81559\n1, GPU-bb, [N/A], [Not Supported], 81559\nNo devices were "
+      "0, GPU-aa, 93, 40000, 81559, 412.35\n1, GPU-bb, [N/A], [Not Supported], 81559\nNo devices "
+      "were "
       "found\n");
   REQUIRE(gpus.size() == 2);
   CHECK(gpus[0].utilization_percent == 93);
   CHECK(gpus[0].used_bytes == 40'000ULL << 20U);
+  CHECK(gpus[0].watts == 412.35);
+  CHECK_FALSE(gpus[1].watts);
   CHECK(gpus[1].uuid == "GPU-bb");
   CHECK_FALSE(gpus[1].utilization_percent);
   CHECK_FALSE(gpus[1].used_bytes);
@@ -250,13 +271,21 @@ TEST_CASE("the CSV of amd-smi and rocm-smi is read by the names of its columns")
   CHECK(amd[0].total_bytes == 65'520ULL << 20U);
   CHECK_FALSE(amd[1].utilization_percent);
   CHECK_FALSE(amd[1].used_bytes);
+  const auto power = parse_amd_csv(
+      "gpu,socket_power,current_socket_power,average_socket_power\n0,N/A,550,N/A\n1,301,N/A,N/A\n"
+      "2,N/A,N/A,-4\n");
+  REQUIRE(power.size() == 3);
+  CHECK(power[0].watts == 550);
+  CHECK(power[1].watts == 301);
+  CHECK_FALSE(power[2].watts);
   const auto rocm = parse_amd_csv(
-      "device,Unique ID,GPU use (%),VRAM Total Memory (B),VRAM Total Used Memory (B)\n"
-      "card0,0xaa,7,68702699520,10960896\n\n");
+      "device,Unique ID,Average Graphics Package Power (W),GPU use (%),VRAM Total Memory (B),"
+      "VRAM Total Used Memory (B)\ncard0,0xaa,93.0,7,68702699520,10960896\n\n");
   REQUIRE(rocm.size() == 1);
   CHECK(rocm[0].index == 0);
   CHECK(rocm[0].uuid == "0xaa");
   CHECK(rocm[0].utilization_percent == 7);
+  CHECK(rocm[0].watts == 93);
   CHECK(rocm[0].used_bytes == 10'960'896ULL);
   CHECK(parse_amd_csv("No AMD GPUs specified\n").empty());
 }

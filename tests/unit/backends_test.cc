@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include <dlfcn.h>
 #include <doctest/doctest.h>
 
 #include "common/env.h"
@@ -37,7 +38,21 @@ TEST_CASE("backends: an unknown name suggests the nearest") {
   CHECK(near.error().message.find("did you mean 'gloo'?") != std::string::npos);
   const auto far = make_communicator("carrier pigeon", {});
   REQUIRE_FALSE(far);
-  CHECK(far.error().message.find("auto, single, shm, mpi, gloo and nccl") != std::string::npos);
+  CHECK(far.error().message.find("auto, single, shm, mpi, gloo, nccl and rccl") !=
+        std::string::npos);
+}
+
+TEST_CASE("rccl: without RCCL the error names the library and the remedy") {
+  if (void* const library = ::dlopen("librccl.so.1", RTLD_NOW); library != nullptr) {
+    MESSAGE("skipped: this machine has RCCL");
+    ::dlclose(library);
+    return;
+  }
+  const auto comm = make_communicator("rccl", {});
+  REQUIRE_FALSE(comm);
+  CHECK(comm.error().code == Errc::kUnavailable);
+  CHECK(comm.error().message.find("librccl.so.1") != std::string::npos);
+  CHECK(comm.error().message.find("LD_LIBRARY_PATH") != std::string::npos);
 }
 
 TEST_CASE("backends: a rank outside its world is refused") {

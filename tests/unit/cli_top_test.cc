@@ -6,6 +6,7 @@
 
 #include "cli/terminal/line.h"
 #include "cli/terminal/status_text.h"
+#include "cli/terminal/top_head.h"
 #include "cli/terminal/top_view.h"
 #include "common/json_lines.h"
 #include "common/text.h"
@@ -98,6 +99,21 @@ TEST_CASE(
             "more ranks; make the window taller to see more, q quits"));
   CHECK(has(lines_of(picture, {100, 0, 4}, false), "60 more ranks; --ranks N shows more"));
   CHECK_FALSE(has(lines_of(running(4), {100, 40, 0}, false), "q quits"));
+}
+
+TEST_CASE("the head and the table of top show the same step of rank 0") {
+  RunPicture picture = running(2);
+  picture.ranks->rows[0].step = 31;  // the samples are newer than the last progress report
+  std::string text = text_of(picture);
+  CHECK(text.find("step 31/100") != std::string::npos);
+  CHECK(newest_step(picture) == 31);
+  picture.ranks->rows[0].step = 12;
+  text = text_of(picture);
+  CHECK(text.find("step 20/100") != std::string::npos);
+  CHECK(text.find(" 12 ") == std::string::npos);
+  picture.ranks->attempt = 1;  // another attempt than that of the record
+  picture.ranks->rows[0].step = 99;
+  CHECK(newest_step(picture) == 20);
 }
 
 TEST_CASE("status shows no log for a run on this machine whose log does not exist") {

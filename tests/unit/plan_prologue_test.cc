@@ -114,7 +114,9 @@ TEST_CASE("without conda the job ends and says so") {
   const auto ran = machine.run("  conda: my-env\n");
   CHECK(ran.exit_code != 0);
   CHECK_FALSE(has(ran.out, "lead"));
-  CHECK(has(ran.err, "conda"));
+  CHECK(has(ran.err, "has no conda on the PATH, in $CONDA_EXE or in a usual folder"));
+  CHECK(has(ran.err, "environment.conda.module"));
+  CHECK_FALSE(has(ran.err, "/opt/conda"));  // nobody asked for that path
 }
 
 TEST_CASE(

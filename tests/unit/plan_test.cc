@@ -283,6 +283,14 @@ TEST_CASE(
   CHECK(word_of(planned(kTrainer).rank_options, "--tmpdir").empty());
 }
 
+TEST_CASE("a chain of jobs allows at least the restarts that it needs, and lead knows its length") {
+  auto plan = planned(std::string(kTrainer) + "retry: {chain: 6}\n");
+  CHECK(word_of(plan.lead_options, "--retry") == "--retry=5");
+  CHECK(word_of(plan.lead_options, "--chain") == "--chain=6");
+  plan = planned(std::string(kTrainer) + "retry: {chain: 2}\n");
+  CHECK(word_of(plan.lead_options, "--retry") == "--retry=3");
+}
+
 TEST_CASE(
     "any key of retry enables three restarts for every cause, and a time limit counts only with "
     "signal_before") {

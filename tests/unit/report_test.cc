@@ -160,7 +160,7 @@ TEST_CASE("the page of a trained run has its results, timeline, curves, ranks an
   write(folder / "resolved.yaml", "name: mnist  # x.yaml:1:1\ntrain:\n  batch: 32  # default\n");
   const std::string page = report_page(read(folder), "now");
   check_tags(page);
-  CHECK(page.find("<b>0.97251</b><span>test accuracy</span>") != std::string::npos);
+  CHECK(page.find("<b>0.9725</b><span>test accuracy</span>") != std::string::npos);
   CHECK(page.find("completed</span>") != std::string::npos);
   CHECK(page.find("from start to end") != std::string::npos);
   for (const char* title : {"Loss", "Throughput", "Processors", "Memory"}) {
@@ -241,7 +241,7 @@ TEST_CASE(
   CHECK(page.find("train.<wbr>batch</th>") != std::string::npos);
   CHECK(page.find("epochs</th>") == std::string::npos);
   CHECK(page.find(">0.75<") != std::string::npos);
-  CHECK(page.find("<span class=\"key\"><i class=\"b1\"></i>two</span>") != std::string::npos);
+  CHECK(page.find("<span class=\"key\"><i class=\"b1\"></i>batch 64</span>") != std::string::npos);
   CHECK(count_of(page, "<polyline") == 2);
 }
 

@@ -54,9 +54,10 @@ std::vector<Line> lines() {
            .ranks = 2,
            .cpu = events::Spread<double>{1, 1.5, 2},
            .rss_bytes = events::Spread<std::int64_t>{1, 2, 3},
+           .gpu_watts = 812.5,
            .slow_ranks = 2,
            .slow = {{.rank = 1, .host = "n1", .lag = 4, .work_ms = 30}, {.rank = 0, .host = "n1"}}},
-       R"("ranks":2,"cpu":[1.0,1.5,2.0],"rss_bytes":[1,2,3],"slow_ranks":2,"slow":)"
+       R"("ranks":2,"cpu":[1.0,1.5,2.0],"rss_bytes":[1,2,3],"gpu_watts":812.5,"slow_ranks":2,"slow":)"
        R"([{"rank":1,"host":"n1","lag":4,"work_ms":30.0},{"rank":0,"host":"n1","lag":0}])"},
       {events::Signal{.signal = "SIGUSR1", .where = "lead", .word = SignalDecision::kCheckpoint},
        R"("signal":"SIGUSR1","where":"lead","word":"checkpoint")"},
@@ -201,11 +202,11 @@ TEST_CASE(
 }
 
 TEST_CASE("every value of an enumeration in the record has a unique name") {
-  check_words<EndReason>(15);
+  check_words<EndReason>(16);
   check_words<Cause>(10);
   check_words<EndState>(4);
   check_words<SignalDecision>(3);
-  check_words<RestartedBy>(2);
+  check_words<RestartedBy>(3);
 }
 
 }  // namespace

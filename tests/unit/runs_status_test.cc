@@ -58,9 +58,12 @@ TEST_CASE("without an end in the record the run's state is Slurm's") {
   facts.report = report(JobPhase::kPending, "PENDING");
   facts.report->reason = "Resources";
   CHECK(assess(facts).state == RunState::kPending);
-  CHECK(assess(facts).detail == "Resources");
+  CHECK(assess(facts).detail.starts_with("Resources: it is next in line"));
+  facts.report->start = "2026-11-22T03:00:00";
+  CHECK(assess(facts).detail.ends_with("; expected start 2026-11-22T03:00:00"));
+  facts.report->start.clear();
   facts.report->reason = "Dependency";
-  CHECK(assess(facts).detail == "Dependency");
+  CHECK(assess(facts).detail == "Dependency: it waits for other jobs");
   facts.submission->argv = {"sbatch", "--dependency=afterok:12", "job.sh"};
   CHECK(assess(facts).detail == "Dependency: it waits for afterok:12");
   facts.report = report(JobPhase::kRunning, "RUNNING");
@@ -263,5 +266,5 @@ TEST_CASE("the status of a job whose dependency can never be satisfied names the
   facts.report->failed_dependencies = {"afterok:4", "afterok:5"};
   CHECK(assess(facts).detail ==
         "DependencyNeverSatisfied: it waits for afterok:4, afterok:5, which can no longer be "
-        "fulfilled");
+        "fulfilled; cancel it, and submit it again");
 }

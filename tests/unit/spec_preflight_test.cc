@@ -38,7 +38,7 @@ TEST_CASE("a check is a name or a shell line, and the resolved spec has the same
 
 TEST_CASE("a wrong check is refused with its place, and the message shows the right form") {
   for (const auto& [checks, words] :
-       {std::pair("[disks]", "'disks' is not one of: gpu nccl gloo disk clock binding fabric"),
+       {std::pair("[disks]", "'disks' is not one of: gpu nccl rccl gloo disk clock binding fabric"),
         std::pair("[{run: \"\"}]", "run names no command; write {run: ./check.sh}"),
         std::pair("[{command: x}]", "a check of your own is {run: SHELL LINE}"),
         std::pair("[run]", "'run' is not one of"),

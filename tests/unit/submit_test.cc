@@ -3,15 +3,24 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "common/files.h"
+#include "common/json_lines.h"
+#include "common/text.h"
 #include "launcher/runs/carried_spec.h"
+#include "launcher/runs/follow_ups.h"
+#include "launcher/runs/log_file.h"
+#include "launcher/submit/cancellation.h"
 #include "launcher/submit/check_report.h"
+#include "launcher/submit/follow_up_jobs.h"
 #include "launcher/submit/places.h"
+#include "launcher/submit/refusal.h"
 #include "launcher/submit/submitting.h"
+#include "launcher/view/account_text.h"
 #include "tests/contains.h"
 #include "tests/temporary_directory.h"
 
@@ -180,6 +189,109 @@ TEST_CASE_FIXTURE(Cluster, "a check reports on the job that a submission would q
 }
 
 TEST_CASE_FIXTURE(Cluster,
+                  "a refused partition has its place, and the partitions that exist here") {
+  std::ofstream(folder / "x.yaml") << "name: x\nresources: {time: 1m, partition: gpo}\n"
+                                   << "launch: {agent: false, command: [\"true\"]}\n";
+  program("sbatch",
+          "case \"$*\" in *--help*) exit 0;; esac\n"
+          "echo 'sbatch: error: invalid partition specified: gpo' >&2; exit 1");
+  program("sinfo", "printf 'cpu*\\ngpu\\ngpu\\n'");
+  RunInspector inspector(context.env, known_servers(context));
+  const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
+  REQUIRE_FALSE(report.has_value());
+  CHECK(report.error().code == Errc::kRefused);
+  CHECK(has(report.error().message, "invalid partition specified"));
+  const auto found = report.error().diagnostics.all();
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].where.line == 2);
+  CHECK(found[0].message ==
+        "resources.partition is 'gpo'; the partitions here are cpu, gpu; did you mean 'gpu'?");
+  // A submission says the same.
+  const auto refused = submit("x.yaml");
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().diagnostics.all().size() == 1);
+  CHECK(refused_name("Invalid account or account/partition combination specified") ==
+        RefusedName::kAccount);
+  CHECK(refused_name("Batch job submission failed: Invalid qos specification") ==
+        RefusedName::kQos);
+  CHECK(refused_name("Requested node configuration is not available") == RefusedName::kNone);
+}
+
+TEST_CASE_FIXTURE(Cluster,
+                  "a check says what is left of the account, and warns if it is too little") {
+  std::ofstream(folder / "x.yaml")
+      << "name: x\nresources: {nodes: 2, gpus_per_node: 4, time: 10h, account: proj1}\n"
+      << "launch: {agent: false, command: [\"true\"]}\n";
+  program("sshare",
+          "echo \"$*\" >>" + (folder / "asked").string() +
+              "; echo ' proj1||cpu=600000,gres/gpu=60000|cpu=60000,gres/gpu=54000|gres/gpu=3000'; "
+              "echo ' proj1|kim||cpu=1|'; echo 'root||||'");
+  RunInspector inspector(context.env, known_servers(context));
+  const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
+  REQUIRE(report.has_value());
+  REQUIRE(report->account);
+  CHECK(has(text(folder / "asked"), "-A proj1"));
+  CHECK(account_text(*report->account) ==
+        "proj1: 50 of 1000 GPU-hours are left (running jobs may use 50 more); 9000 of 10.0k "
+        "core-hours are left");
+  const auto warnings = join(reporter.messages, "\n");
+  CHECK(has(warnings, "the job may use 80 GPU-hours, and the account proj1 has 50 left"));
+  CHECK(check_json(*report)["account"]["limits"].size() == 2);
+}
+
+TEST_CASE_FIXTURE(Cluster, "without an answer about the account a check says nothing about it") {
+  spec("");
+  program("sshare", "echo 'sshare: error: not a supported priority plugin' >&2; exit 1");
+  RunInspector inspector(context.env, known_servers(context));
+  const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
+  REQUIRE(report.has_value());
+  CHECK_FALSE(report->account);
+  CHECK(check_json(*report)["account"].is_null());
+  CHECK(account_text({"proj1", {}}) == "proj1, without a limit on its hours");
+}
+
+TEST_CASE_FIXTURE(Cluster,
+                  "a check warns about module, conda, apptainer and pyxis if they are missing") {
+  fs::create_directories(folder / ".config" / "dlrun" / "sites");
+  std::ofstream(folder / ".config" / "dlrun" / "sites" / "here.yaml")
+      << "help: here\nmodule_init: /dev/null\n";
+  fs::create_symlink("/bin/bash", folder / "slurm" / "bash");
+  context.env.set("PATH", (folder / "slurm").string());
+  program("srun", "echo '  --mpi=type'");
+  const auto warnings_of = [&](const std::string& more) {
+    reporter.messages.clear();
+    spec("site: here\n" + more);
+    RunInspector inspector(context.env, known_servers(context));
+    const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
+    REQUIRE_MESSAGE(report.has_value(), (report ? "" : report.error().message));
+    return join(reporter.messages, "\n");
+  };
+  CHECK(has(warnings_of("environment: {modules: [CUDA]}\n"),
+            "environment.modules.load: the command `module` is not set up here"));
+  CHECK(has(warnings_of("environment: {conda: mine}\n"),
+            "environment.conda.name: no conda is found here"));
+  const auto apptainer = warnings_of("container: {runtime: apptainer, image: /none.sif}\n");
+  CHECK(has(apptainer, "container.runtime: the program apptainer is not on the PATH here"));
+  CHECK(has(apptainer, "the image '/none.sif' does not exist here"));
+  const std::string pyxis = "container: {runtime: pyxis, image: /none.sqsh}\n";
+  CHECK(has(warnings_of(pyxis), "the srun here has no --container-image"));
+  program("srun", "echo '  --container-image=[USER@]'");
+  CHECK_FALSE(has(warnings_of(pyxis), "--container-image"));
+  // A module may bring the tool, and a check loads no modules of a spec.
+  std::ofstream(folder / "module.sh")
+      << "module() { echo loaded >>" << (folder / "loaded").string() << "; }\n";
+  std::ofstream(folder / ".config" / "dlrun" / "sites" / "here.yaml")
+      << "help: here\nmodule_init: " << (folder / "module.sh").string() << "\n";
+  CHECK_FALSE(has(warnings_of("environment: {modules: [tools]}\ncontainer: {runtime: apptainer, "
+                              "image: /none.sif}\n"),
+                  "not on the PATH"));
+  CHECK_FALSE(fs::exists(folder / "loaded"));
+  program("conda", "exit 0");
+  CHECK_FALSE(has(warnings_of("environment: {conda: mine}\n"), "no conda"));
+  CHECK_FALSE(has(warnings_of(""), "module"));
+}
+
+TEST_CASE_FIXTURE(Cluster,
                   "the secrets of an array that Slurm may have accepted are kept, and those of a "
                   "refused array are removed") {
   context.env.set("TOKEN", "s3cret");
@@ -213,4 +325,168 @@ TEST_CASE_FIXTURE(Cluster,
   CHECK(has(interrupted.error().message, "Whether Slurm took the job is not known"));
   CHECK(interrupted.error().code == Errc::kInterrupted);
   CHECK(kept_secrets() == 2);
+}
+
+namespace {
+
+/// A simulated cluster that gives each job an id of its own, from 7, and answers about one job.
+struct ChainCluster : Cluster {
+  Result<Submitted> done = fail(Errc::kNotFound, "");
+  ChainCluster() {
+    const std::string calls = (folder / "called").string();
+    program("sbatch",
+            "case \"$*\" in *--help*) echo '  --account=name'; exit 0;; esac\n"
+            "echo \"$* chain=$DLRUN_CHAIN token=$DLRUN_TOKEN\" >>" +
+                calls + "\necho $((6 + $(wc -l <" + calls + ")))");
+    program("squeue",
+            "for word; do case $before in -j) id=$word;; esac; before=$word; done\n"
+            "grep \"^$id|\" " +
+                (folder / "queue").string() +
+                " || { echo 'Invalid job id specified' >&2; exit 1; }");
+    program("scancel", "echo $* >>" + (folder / "cancelled").string());
+  }
+  /// Submits a script with a chain of three jobs, and returns the lines of sbatch's calls.
+  std::vector<std::string> submit_long() {
+    std::ofstream(folder / "long.sh") << "#!/bin/bash\n#SBATCH --job-name=long\ndlrun_lead=(\n"
+                                         "  --chain 3  # retry.chain\n)\ntrue\n";
+    done = submit("long.sh");
+    REQUIRE(done.has_value());
+    std::vector<std::string> calls;
+    std::ifstream file(folder / "called");
+    for (std::string line; std::getline(file, line);) calls.push_back(line);
+    return calls;
+  }
+  /// Returns the run's status if squeue lists these jobs: "7 RUNNING".
+  RunStatus status_of(const std::vector<std::string>& jobs) {
+    std::ofstream queue(folder / "queue");
+    for (const std::string& job : jobs)
+      queue << job.substr(0, job.find(' ')) << '|' << job.substr(job.find(' ') + 1)
+            << "|None||||\n";
+    queue.close();
+    RunInspector inspector(context.env, known_servers(context));
+    auto status = inspector.inspect(done->run.path);
+    REQUIRE(status.has_value());
+    return std::move(*status);
+  }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(
+    ChainCluster,
+    "each follow-up job of a chain waits for the job before it and works on the run") {
+  const auto calls = submit_long();
+  REQUIRE(calls.size() == 3);
+  const std::string token = done->submissions.front().token;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    CAPTURE(calls[i]);
+    CHECK(has(calls[i], "chain=" + std::to_string(i)));
+    CHECK(has(calls[i], "token=" + token));
+    CHECK(has(calls[i], "--comment=dlrun:" + token) == (i == 0));
+    CHECK(has(calls[i], "--dependency=afterany:" + std::to_string(6 + i)) == (i > 0));
+    CHECK(has(calls[i], "/slurm-7.out") == (i > 0));
+  }
+  const auto later = read_follow_ups(done->run.path, done->submissions.front());
+  REQUIRE(later.has_value());
+  REQUIRE(later->size() == 2);
+  CHECK((*later)[0].submission.job.id == "8");
+  CHECK((*later)[1].submission.job.id == "9");
+  CHECK((*later)[1].number == 2);
+  CHECK(done->follow_ups.size() == 2);
+}
+
+TEST_CASE_FIXTURE(
+    ChainCluster,
+    "a follow-up job that Slurm refuses is a warning, and the other jobs stay queued") {
+  program("sbatch",
+          "case \"$*\" in *--help*) exit 0;; *afterany:8*) echo 'sbatch: error: Batch job "
+          "submission failed: Job violates accounting/QOS policy' >&2; exit 1;; *afterany:7*) "
+          "echo 8;; *) echo 7;; esac");
+  submit_long();
+  CHECK(done->follow_ups.size() == 1);
+  REQUIRE(reporter.messages.size() == 1);
+  CHECK(has(reporter.messages[0], "job 3 of 3 was not queued, so the run has 2 jobs now"));
+  CHECK(has(reporter.messages[0], "accounting/QOS policy"));
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
+                  "the state of a run is that of the first job of its chain that waits "
+                  "or runs") {
+  submit_long();
+  auto status = status_of({"7 RUNNING", "8 PENDING", "9 PENDING"});
+  CHECK(status.state == RunState::kRunning);
+  CHECK(status.job.id == "7");
+  status = status_of({"7 TIMEOUT", "8 PENDING", "9 PENDING"});
+  CHECK(status.state == RunState::kPending);
+  CHECK(status.job.id == "8");
+  CHECK_FALSE(is_over(status));
+  status = status_of({"8 PENDING", "9 PENDING"});  // Slurm has forgotten job 7
+  CHECK(status.state == RunState::kPending);
+  CHECK(status.job.id == "8");
+  status = status_of({"7 TIMEOUT", "8 CANCELLED", "9 CANCELLED"});
+  CHECK(status.state == RunState::kTimeout);
+  CHECK(status.job.id == "7");
+  CHECK(is_over(status));
+  // The first job has handed the run over, and a user cancelled the jobs after it.
+  using Json = nlohmann::ordered_json;
+  REQUIRE(write_file_atomic(
+      done->run.path / "events.jsonl",
+      to_checked_line(Json{{"event", "claimed"}, {"attempt", 0}, {"job", "7"}}) +
+          to_checked_line(
+              Json{{"event", "restarting"}, {"attempt", 0}, {"cause", "timeout"}, {"left", 2}})));
+  status = status_of({"7 TIMEOUT", "8 CANCELLED", "9 CANCELLED"});
+  CHECK(status.state == RunState::kCancelled);
+  CHECK(status.job.id == "8");
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
+                  "the job that claimed a run of a chain counts only if it belongs to it") {
+  submit_long();
+  const auto write_claim = [&](const std::string& job) {
+    REQUIRE(write_file_atomic(done->run.path / "claim",
+                              R"({"cluster":"c","job":")" + job + R"(","token":"t","chain":1})"));
+  };
+  const auto job_in_files = [&] { return job_of(*RunInspector::read_facts(done->run.path))->id; };
+  CHECK(job_in_files() == "7");
+  write_claim("8");
+  CHECK(job_in_files() == "8");
+  write_claim("12");
+  CHECK(job_in_files() == "7");
+  CHECK(job_log(done->run.path, *RunInspector::read_facts(done->run.path)) ==
+        done->run.path / "slurm-7.out");
+}
+
+TEST_CASE_FIXTURE(ChainCluster, "cancel ends the jobs of a chain from the last one to the first") {
+  submit_long();
+  std::ignore = status_of({"7 RUNNING", "8 PENDING", "9 PENDING"});
+  RunInspector inspector(context.env, known_servers(context));
+  const auto cancelled = cancel_run(inspector, {done->run.id, "long", done->run.path, ""});
+  REQUIRE(cancelled.has_value());
+  CHECK(cancelled->jobs == std::vector<std::string>{"9", "8", "7"});
+  CHECK(text(folder / "cancelled") == "9\n8\n7\n");
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
+                  "an interrupted submission of a chain sends only the missing jobs") {
+  submit_long();
+  std::filesystem::remove_all(follow_up_path(done->run.path, 2));
+  RunInspector inspector(context.env, known_servers(context));
+  const Submission& first = done->submissions.front();
+  const auto later = continue_follow_ups(
+      context, reporter, inspector.executor_of(done->job.settings.server), done->run, first);
+  REQUIRE(later.has_value());
+  REQUIRE(later->submissions.size() == 2);
+  CHECK(later->submissions[0].job.id == "8");
+  CHECK(later->submissions[1].job.id == "10");  // sbatch was called once more
+  CHECK(has(text(folder / "called"), "--dependency=afterany:8 --"));
+  CHECK(reporter.messages.empty());
+}
+
+TEST_CASE_FIXTURE(ChainCluster, "a run that is submitted again gets a chain of its own") {
+  submit_long();
+  const auto again = submit_again(done->run.id);
+  REQUIRE(again.has_value());
+  REQUIRE(again->follow_ups.size() == 2);
+  CHECK(again->submissions.front().job.id == "10");
+  CHECK(again->follow_ups.back().job.id == "12");
 }

@@ -64,6 +64,11 @@ TEST_CASE("numbers are shortened, with the precision that each use needs") {
   CHECK(measurement_text(3997) == "3997");
   CHECK(percent_text(0.75) == "75 %");
   CHECK(percent_text(0.0994) == "9.9 %");
+  CHECK(power_text(342.4) == "342 W");
+  CHECK(power_text(2744) == "2.74 kW");
+  CHECK(energy_text(3600 * 82.04) == "82 Wh");
+  CHECK(energy_text(3.6e6 * 1.524) == "1.52 kWh");
+  CHECK(energy_text(3.6e9 * 2.1) == "2.1 MWh");
 }
 
 }  // namespace dlrun

@@ -3,6 +3,7 @@
 // sweep and submit, then reserved keys.
 
 #include "common/cause_words.h"
+#include "common/chain_limits.h"
 #include "common/joined.h"
 #include "common/notice.h"
 #include "launcher/spec/keys/key_row.h"
@@ -15,7 +16,8 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "A failed run restarts at most this number of times: in its allocation while that "
            "exists, else from Slurm's queue. The program continues from its checkpoint. "
            "DLRUN_ATTEMPT counts the starts from 0.",
-   .fallback = "3 if another key of retry is given, else 0 (no restart)", .example = "3"},
+   .fallback = "3 if another key of retry is given, or more for retry.chain; else 0 (no restart)",
+   .example = "3"},
   {.path = "retry.on", FIELD(retry.on), .format = Format::kChoice,
    .choices = kJoined<kRetryCauses>,
    .help = "The run restarts after these causes. timeout: the program saves a checkpoint shortly "
@@ -42,8 +44,15 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "The memory grows at most to this size, which counts like resources.mem or mem_per_cpu. "
            "A job that runs out of this memory ends.",
    .example = "500G"},
+  {.path = "retry.chain", FIELD(retry.chain), .min = kFewestChainJobs, .max = kMostChainJobs,
+   .help = "The run gets up to this number of jobs, which dlrun queues together when it submits "
+           "the run. Each one waits for the end of the one before it. After timeout or preemption the "
+           "next job continues the run from its checkpoint, and no job is queued again. A job that "
+           "finds the run over ends at once. Use this key where a job that is queued again loses "
+           "its place in the queue.",
+   .fallback = "one job, which is queued again", .example = "4"},
   {.path = "health.preflight", FIELD(health.preflight), .format = Format::kChoice,
-   .choices = "gpu nccl gloo disk clock binding fabric",
+   .choices = "gpu nccl rccl gloo disk clock binding fabric",
    .help = "These checks examine every node before any program starts. dlrun names a node that "
            "fails; its failure counts as node_failure in retry.on. If the job has several nodes "
            "and all fail for the same reason, the run ends with code 80 and does not restart. gpu: "
@@ -51,11 +60,11 @@ inline constexpr KeyRow kRunKeys[] = {
            "uncorrected memory errors. disk: the run's folder, $TMPDIR and /dev/shm accept a file. "
            "clock: the clock is within five seconds of the first node's clock. nccl: all ranks "
            "together, each on its GPU, all-reduce four MiB over NCCL within a minute with correct "
-           "sums; dlrun names a rank that does not arrive, and its node. gloo: the same check with "
-           "CPUs and the network only. binding: the rank may use CPUs near its GPU. fabric: "
-           "InfiniBand ports, NVLink and the speed of all-reduce have the figures of the site "
-           "file. {run: LINE}: the shell line ends with 0 on each node. `dlrun bench collectives` "
-           "measures the speed of collectives.",
+           "sums; dlrun names a rank that does not arrive, and its node. rccl: the same check with "
+           "RCCL, for AMD GPUs. gloo: the same check with CPUs and the network only. binding: the "
+           "rank may use CPUs near its GPU. fabric: InfiniBand ports, NVLink and the speed of "
+           "all-reduce have the figures of the site file. {run: LINE}: the shell line ends with 0 "
+           "on each node. `dlrun bench collectives` measures the speed of collectives.",
    .example = "[gpu, nccl, binding, fabric, {run: ./check.sh}]"},
   {.path = "health.hang_after", FIELD(health.hang_after), .format = Format::kDuration,
    .help = "A run hangs if it shows no progress for this long. dlrun then ends it, and restarts it "

@@ -1,6 +1,6 @@
 #pragma once
 // `dlrun-trainer preflight` checks that collectives among the job's ranks work. Every rank's agent
-// starts it before the user's program (health.preflight: nccl, gloo).
+// starts it before the user's program (health.preflight: nccl, rccl, gloo).
 
 #include <chrono>
 #include <cstdint>

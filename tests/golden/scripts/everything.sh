@@ -66,6 +66,10 @@ dlrun_conda=$(type -P conda || true)
 for dlrun_conda in "$dlrun_conda" "${CONDA_EXE:-}" ~/{miniforge3,miniconda3,mambaforge,anaconda3}/bin/conda /opt/conda/bin/conda; do
   if [[ -x $dlrun_conda ]]; then break; fi
 done
+if [[ ! -x $dlrun_conda ]]; then
+  echo "dlrun: $(uname -n) has no conda on the PATH, in \$CONDA_EXE or in a usual folder; name its module in environment.conda.module" >&2
+  false
+fi
 dlrun_hook=$("$dlrun_conda" shell.bash hook)
 eval "$dlrun_hook"
 conda activate /home/user/exp-1/env       # environment.conda

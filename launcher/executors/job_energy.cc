@@ -1,0 +1,57 @@
+#include "launcher/executors/job_energy.h"
+
+#include <set>
+#include <vector>
+
+#include "common/subprocess.h"
+#include "common/text.h"
+#include "launcher/executors/scrub.h"
+
+namespace dlrun {
+
+std::map<std::string, double> parse_energy(std::string_view out) {
+  // The value of a job is unsigned; "unknown" is one of the two largest numbers of 64 bits.
+  constexpr double kMostJoules = 1e15;
+  std::map<std::string, double> joules;
+  for (const auto line : split(out, '\n')) {
+    const auto columns = split(line, '|');
+    if (columns.size() < 2) continue;
+    const std::string id(trim(columns[0]));
+    const auto value = parse_double(trim(columns[1]));
+    if (!is_slurm_job_id(id) || !value || !(*value > 0 && *value <= kMostJoules)) continue;
+    joules[id] += *value;
+  }
+  return joules;
+}
+
+std::map<std::string, double> energy_of_jobs(const Env& env, std::span<const JobId> jobs,
+                                             std::chrono::milliseconds at_most) {
+  std::map<std::string, std::set<std::string>> by_cluster;  // an array is asked for as a whole
+  for (const JobId& job : jobs) {
+    if (job.cluster == kLocalCluster || !check_job(job)) continue;
+    by_cluster[job.cluster].insert(job.id.substr(0, job.id.find('_')));
+  }
+  std::map<std::string, double> joules;
+  for (const auto& [cluster, ids] : by_cluster) {
+    Command command;
+    command.argv = {"sacct",
+                    "-P",
+                    "-n",
+                    "-X",
+                    "-D",
+                    "-o",
+                    "JobID,ConsumedEnergyRaw",
+                    "-j",
+                    join(std::vector<std::string>(ids.begin(), ids.end()), ",")};
+    if (!cluster.empty()) command.argv.insert(command.argv.begin() + 1, {"-M", cluster});
+    command.env = scrubbed_for_slurm(env, munge_is_available());
+    command.timeout = at_most;
+    if (!find_program("sacct", command.env)) return joules;
+    const auto done = run_command(command);
+    // Many clusters have no accounting. The page then has no energy of Slurm.
+    if (done && done->exit_code == 0) joules.merge(parse_energy(done->out));
+  }
+  return joules;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,28 @@
+#pragma once
+// Asks Slurm's accounting for the energy that jobs consumed (ConsumedEnergy of sacct).
+
+#include <chrono>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "common/env.h"
+#include "common/job_id.h"
+
+namespace dlrun {
+
+/// Parses the output of sacct -P -n -X -D -o JobID,ConsumedEnergyRaw. Returns joules by job id. A
+/// job that Slurm has requeued has one line per attempt; their energies are added up. Leaves out
+/// jobs without a measured energy, for which sacct prints 0 or nothing.
+[[nodiscard]] std::map<std::string, double> parse_energy(std::string_view out);
+
+/// Returns the energy of each job in joules, by job id. A cluster measures it only with an
+/// acct_gather_energy plugin, and only for jobs that have ended. Leaves out jobs of this machine
+/// and jobs whose energy is unknown. Starts one sacct per cluster, each of which may take at most
+/// at_most.
+[[nodiscard]] std::map<std::string, double> energy_of_jobs(const Env& env,
+                                                           std::span<const JobId> jobs,
+                                                           std::chrono::milliseconds at_most);
+
+}  // namespace dlrun

@@ -1,0 +1,128 @@
+#include "launcher/report/reported_axis.h"
+
+#include <algorithm>
+
+#include "common/text.h"
+#include "launcher/report/page_parts.h"
+#include "launcher/spec/key_name.h"
+
+namespace dlrun {
+namespace {
+
+using Reports = std::vector<const RunReport*>;
+
+/// The reported totals are exact. Steps at which epochs changed are known up to the interval of the
+/// reports, so a smaller difference does not count.
+constexpr double kSameWithin = 1.05;
+
+/// Returns true if a point of the report has the field. Without any points there is nothing to
+/// draw, so that the report fits every axis.
+template <typename Has>
+bool any_point(const RunReport& report, const Has& has) {
+  const auto& metrics = report.metrics;
+  const auto& progress = report.history.progress();
+  return (metrics.empty() && progress.empty()) ||
+         std::any_of(metrics.begin(), metrics.end(), has) ||
+         std::any_of(progress.begin(), progress.end(), has);
+}
+
+bool all_have_steps(const Reports& reports) {
+  return std::all_of(reports.begin(), reports.end(), [](const RunReport* report) {
+    return any_point(*report, [](const auto& point) { return point.step.has_value(); });
+  });
+}
+
+bool all_have_epochs(const Reports& reports) {
+  return std::all_of(reports.begin(), reports.end(), [](const RunReport* report) {
+    return any_point(*report, [](const auto& point) { return point.epoch.has_value(); });
+  });
+}
+
+/// Returns the value of each report; nullopt if one is unknown or if all are the same.
+template <typename Value>
+std::optional<std::vector<double>> differing(const Reports& reports, const Value& value) {
+  std::vector<double> values;
+  for (const RunReport* report : reports) {
+    const auto one = value(*report);
+    if (!one || *one <= 0) return std::nullopt;
+    values.push_back(*one);
+  }
+  if (values.size() < 2) return std::nullopt;
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  return *most > *least * kSameWithin ? std::optional(values) : std::nullopt;
+}
+
+/// Returns the steps per epoch between the first points of the first and of the last epoch.
+template <typename Point>
+std::optional<double> steps_between_epochs(const std::vector<Point>& points) {
+  const Point* first = nullptr;
+  const Point* last = nullptr;
+  for (const Point& point : points) {
+    if (!point.step || !point.epoch) continue;
+    if (first == nullptr) first = &point;
+    if (last == nullptr || *point.epoch > *last->epoch) last = &point;
+  }
+  if (first == nullptr || *last->epoch <= *first->epoch || *last->step <= *first->step)
+    return std::nullopt;
+  return static_cast<double>(*last->step - *first->step) /
+         static_cast<double>(*last->epoch - *first->epoch);
+}
+
+}  // namespace
+
+std::optional<double> steps_per_epoch(const RunReport& report) {
+  const auto& progress = report.status.facts.record.progress;
+  if (progress && progress->steps && progress->epochs && *progress->steps > 0 &&
+      *progress->epochs > 0)
+    return static_cast<double>(*progress->steps) / static_cast<double>(*progress->epochs);
+  const auto measured = steps_between_epochs(report.metrics);
+  return measured ? measured : steps_between_epochs(report.history.progress());
+}
+
+std::optional<double> samples_per_step(const RunReport& report) {
+  const auto batch = parse_double(page::value_of(report.keys, "train.batch"_key));
+  const auto ranks = report.status.facts.record.ranks;
+  return batch && ranks > 0 ? std::optional(*batch * static_cast<double>(ranks)) : std::nullopt;
+}
+
+ReportedAxis::ReportedAxis(const Reports& reports) : per_step_(reports.size(), 1) {
+  if (!all_have_steps(reports)) {
+    kind_ = all_have_epochs(reports) ? Kind::kReportedEpochs : Kind::kTime;
+    return;
+  }
+  if (const auto steps = differing(reports, steps_per_epoch)) {
+    kind_ = Kind::kEpochsOfSteps;
+    std::transform(steps->begin(), steps->end(), per_step_.begin(),
+                   [](double per_epoch) { return 1 / per_epoch; });
+  } else if (auto samples = differing(reports, samples_per_step)) {
+    kind_ = Kind::kSamples;
+    per_step_ = std::move(*samples);
+  }
+}
+
+std::string ReportedAxis::unit() const {
+  switch (kind_) {
+    case Kind::kTime:
+      return "";
+    case Kind::kSteps:
+      return "steps";
+    case Kind::kEpochsOfSteps:
+    case Kind::kReportedEpochs:
+      return "epochs";
+    case Kind::kSamples:
+      return "samples";
+  }
+  return "";
+}
+
+std::optional<double> ReportedAxis::x_of(std::size_t report, double seconds,
+                                         const std::optional<std::int64_t>& step,
+                                         const std::optional<std::int64_t>& epoch) const {
+  if (kind_ == Kind::kTime) return seconds;
+  if (kind_ == Kind::kReportedEpochs)
+    return epoch ? std::optional(static_cast<double>(*epoch)) : std::nullopt;
+  if (!step) return std::nullopt;
+  return static_cast<double>(*step) * per_step_[report];
+}
+
+}  // namespace dlrun

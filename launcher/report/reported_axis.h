@@ -1,0 +1,48 @@
+#pragma once
+// Chooses the x axis of the curves that programs report, so that runs with different batches can be
+// compared. Pure functions.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/report/run_report.h"
+
+namespace dlrun {
+
+/// The x axis of the reported values of one run or of several runs.
+class ReportedAxis {
+ public:
+  /// Chooses steps for one run, and for runs whose steps mean the same. If the steps per epoch
+  /// differ between the runs, chooses epochs; if these are unknown and the global batches differ,
+  /// samples. Chooses epochs, too, if the programs report epochs and no steps, and the time since
+  /// the start if they report neither.
+  explicit ReportedAxis(const std::vector<const RunReport*>& reports);
+
+  [[nodiscard]] bool is_time() const { return kind_ == Kind::kTime; }
+  /// Returns "steps", "epochs" or "samples"; "" for time.
+  [[nodiscard]] std::string unit() const;
+
+  /// Returns x of a point of the report with this index. seconds: the time since the run's start.
+  /// Returns nullopt if the point lacks the step or the epoch.
+  [[nodiscard]] std::optional<double> x_of(std::size_t report, double seconds,
+                                           const std::optional<std::int64_t>& step,
+                                           const std::optional<std::int64_t>& epoch) const;
+
+ private:
+  enum class Kind { kTime, kSteps, kEpochsOfSteps, kReportedEpochs, kSamples };
+  Kind kind_ = Kind::kSteps;
+  std::vector<double> per_step_;  ///< for each report: epochs or samples of one step
+};
+
+/// Returns the number of steps in an epoch: from the totals that the program reported, else from
+/// the steps at which the reported epochs changed. Returns nullopt if neither is known.
+[[nodiscard]] std::optional<double> steps_per_epoch(const RunReport& report);
+
+/// Returns the number of samples of one step on all ranks of the bundled trainer; nullopt for other
+/// programs.
+[[nodiscard]] std::optional<double> samples_per_step(const RunReport& report);
+
+}  // namespace dlrun

@@ -1,0 +1,235 @@
+#include "launcher/report/run_use.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include "common/hostlist.h"
+#include "common/units.h"
+#include "launcher/plan/sbatch_lines.h"
+#include "launcher/plan/script_request.h"
+#include "launcher/spec/value_syntax.h"
+
+namespace dlrun {
+namespace {
+
+constexpr double kMebi = 1024.0 * 1024;
+constexpr double kGibiMib = 1024;
+/// The room above the largest use that a suggestion keeps.
+constexpr double kMemoryRoom = 1.3, kCoresRoom = 1.2, kTimeRoom = 1.25;
+/// A suggestion is made only if it is below this part of the request.
+constexpr double kWorthwhile = 0.75;
+constexpr double kIdleGpuPercent = 50;
+constexpr double kEmptyGpuPart = 0.4;
+constexpr double kAlmostAll = 0.9;
+
+/// Returns the time of the last event, report or sample of an attempt.
+double last_time_of(const RunHistory& history, const AttemptHistory& attempt) {
+  double last = attempt.claimed;
+  const auto take = [&](const auto& points) {
+    for (const auto& point : points) {
+      if (point.attempt == attempt.number) last = std::max(last, point.t);
+    }
+  };
+  take(history.events());
+  take(history.progress());
+  take(history.samples());
+  return last;
+}
+
+/// Sets the times of the attempts, and what they cost.
+void add_times(const UseFacts& facts, RunUse& use) {
+  for (const AttemptHistory& attempt : facts.history.attempts()) {
+    const double end = attempt.ended.value_or(last_time_of(facts.history, attempt));
+    const double seconds = std::max(end - attempt.claimed, 0.0);
+    use.seconds += seconds;
+    use.longest_seconds = std::max(use.longest_seconds, seconds);
+  }
+  if (!facts.asked) return;
+  const Requested& asked = facts.asked->requested;
+  const double hours = use.seconds / 3600;
+  if (asked.gpus && *asked.gpus > 0) use.gpu_hours = hours * static_cast<double>(*asked.gpus);
+  if (asked.cpus) use.core_hours = hours * static_cast<double>(*asked.cpus);
+}
+
+/// Returns a limit that leaves room above `seconds`: whole 5 minutes, half hours or hours.
+std::int64_t roomy_limit(double seconds) {
+  const double wanted = seconds * kTimeRoom;
+  const double step = wanted <= 3600 ? 300 : wanted <= 12 * 3600 ? 1800 : 3600;
+  return static_cast<std::int64_t>(std::ceil(wanted / step) * step);
+}
+
+void add_time_row(const UseFacts& facts, bool advises, RunUse& use) {
+  if (use.longest_seconds <= 0) return;
+  const bool is_one = facts.history.attempts().size() == 1;
+  ResourceRow row{.resource = "time", .used = fine_duration_text(use.longest_seconds)};
+  if (!is_one) row.used += " for the longest attempt";
+  if (facts.asked && facts.asked->requested.time_seconds) {
+    const auto limit = static_cast<double>(*facts.asked->requested.time_seconds);
+    row.requested = format_time_limit(*facts.asked->requested.time_seconds);
+    const auto suggested = roomy_limit(use.longest_seconds);
+    if (advises && static_cast<double>(suggested) < kWorthwhile * limit)
+      row.advice =
+          fmt::format("time: {}, which Slurm can start earlier", format_time_limit(suggested));
+    if (advises && use.longest_seconds > kAlmostAll * limit)
+      row.advice = "this is close to the limit; a longer time is safer";
+  }
+  use.rows.push_back(std::move(row));
+}
+
+/// Returns the largest number of ranks on a node if the ranks are spread evenly.
+double ranks_per_node(const UseFacts& facts) {
+  const RunRecord& record = facts.status.facts.record;
+  const auto hosts = expand_hostlist(record.hosts);
+  double nodes = hosts && !hosts->empty() ? static_cast<double>(hosts->size()) : 0;
+  if (nodes == 0 && facts.asked && facts.asked->requested.nodes)
+    nodes = static_cast<double>(*facts.asked->requested.nodes);
+  const auto ranks = static_cast<double>(std::max<std::int64_t>(record.ranks, 1));
+  return std::ceil(ranks / std::max(nodes, 1.0));
+}
+
+/// Returns a memory size that a spec can have: whole GiB, or MiB below one GiB.
+std::string spec_memory(double mib) {
+  if (mib < kGibiMib) return fmt::format("{:.0f}M", std::ceil(mib / 64) * 64);
+  return fmt::format("{:.0f}G", std::ceil(mib / kGibiMib));
+}
+
+void add_memory_row(const UseFacts& facts, bool advises, RunUse& use) {
+  double peak = 0;  // bytes of one node
+  const double per_node = ranks_per_node(facts);
+  for (const SamplesPoint& point : facts.history.samples()) {
+    if (!point.rss_bytes) continue;
+    const double all = point.rss_bytes->mean * static_cast<double>(point.ranks);
+    peak = std::max(peak, std::min(point.rss_bytes->most * per_node, all));
+  }
+  if (peak <= 0) return;
+  ResourceRow row{.resource = "memory of a node", .used = memory_figure(peak)};
+  if (facts.asked && facts.asked->mem_mib) {
+    const AskedResources& asked = *facts.asked;
+    row.requested = memory_figure(*asked.mem_mib * kMebi);
+    const double wanted_mib = std::max(peak / kMebi * kMemoryRoom, 256.0);
+    if (advises && wanted_mib < kWorthwhile * *asked.mem_mib)
+      row.advice = fmt::format("{}: {}", asked.mem_key, spec_memory(wanted_mib / asked.mem_shares));
+    if (advises && peak > kAlmostAll * *asked.mem_mib * kMebi)
+      row.advice = "this is close to the limit; more memory is safer";
+  }
+  use.rows.push_back(std::move(row));
+}
+
+void add_cores_row(const UseFacts& facts, bool advises, RunUse& use) {
+  double sum = 0, count = 0, peak = 0;
+  for (const SamplesPoint& point : facts.history.samples()) {
+    if (!point.cpu) continue;
+    sum += point.cpu->mean;
+    peak = std::max(peak, point.cpu->most);
+    ++count;
+  }
+  if (count == 0) return;
+  ResourceRow row{.resource = "cores of a rank",
+                  .used = fmt::format("{} on average, {} at most", measurement_text(sum / count),
+                                      measurement_text(peak))};
+  if (facts.asked && facts.asked->cpus_per_task) {
+    const auto asked = static_cast<double>(*facts.asked->cpus_per_task);
+    row.requested = fmt::format("{:.0f}", asked);
+    const double wanted = std::max(std::ceil(peak * kCoresRoom), 1.0);
+    if (advises && wanted < kWorthwhile * asked)
+      row.advice = fmt::format("cpus_per_task: {:.0f}", wanted);
+    if (advises && sum / count > kAlmostAll * asked)
+      row.advice = "all cores are busy: more of them may make the run faster";
+  }
+  use.rows.push_back(std::move(row));
+}
+
+void add_gpu_rows(const UseFacts& facts, bool advises, RunUse& use) {
+  double sum = 0, count = 0, peak_bytes = 0;
+  for (const SamplesPoint& point : facts.history.samples()) {
+    if (point.gpu) {
+      sum += point.gpu->mean;
+      ++count;
+    }
+    if (point.gpu_used_bytes) peak_bytes = std::max(peak_bytes, point.gpu_used_bytes->most);
+  }
+  const auto asked = facts.asked ? facts.asked->requested.gpus : std::nullopt;
+  if (count > 0) {
+    ResourceRow row{
+        .resource = "GPUs",
+        .requested = asked && *asked > 0 ? fmt::format("{}", *asked) : std::string(),
+        .used = fmt::format("busy for {} of the time", percent_text(sum / count / 100))};
+    if (advises && sum / count < kIdleGpuPercent)
+      row.advice = "the GPUs wait often: speed up the input, or ask for fewer GPUs";
+    use.rows.push_back(std::move(row));
+  }
+  if (peak_bytes <= 0) return;
+  ResourceRow row{.resource = "GPU memory of a rank", .used = memory_figure(peak_bytes)};
+  if (facts.gpu_memory_bytes && *facts.gpu_memory_bytes > 0) {
+    row.requested = memory_figure(*facts.gpu_memory_bytes);
+    if (advises && peak_bytes < kEmptyGpuPart * *facts.gpu_memory_bytes)
+      row.advice = "a larger batch, or a smaller GPU, would fit";
+  }
+  use.rows.push_back(std::move(row));
+}
+
+}  // namespace
+
+std::optional<AskedResources> asked_resources(std::string_view script) {
+  if (sbatch_lines(script).empty()) return std::nullopt;
+  AskedResources asked;
+  asked.requested = requested_of_script(script);
+  if (het_line(script)) return asked;
+  const Requested& all = asked.requested;
+  if (all.cpus && all.tasks && *all.tasks > 0) asked.cpus_per_task = *all.cpus / *all.tasks;
+  const auto per_node = [&](const std::optional<std::int64_t>& count) {
+    return count && all.nodes && *all.nodes > 0
+               ? static_cast<double>(*count) / static_cast<double>(*all.nodes)
+               : 0.0;
+  };
+  struct Form {
+    const char* option;
+    const char* key;
+    double shares;
+  };
+  const std::array<Form, 3> forms{{{"--mem", "mem", 1},
+                                   {"--mem-per-cpu", "mem_per_cpu", per_node(all.cpus)},
+                                   {"--mem-per-gpu", "mem_per_gpu", per_node(all.gpus)}}};
+  for (const Form& form : forms) {
+    const auto text = sbatch_value(script, form.option, "");
+    const auto mib = text ? memory_mib(*text) : std::nullopt;
+    if (!mib || form.shares <= 0) continue;
+    asked.mem_mib = static_cast<double>(*mib) * form.shares;
+    asked.mem_key = form.key;
+    asked.mem_shares = form.shares;
+    break;
+  }
+  return asked;
+}
+
+std::optional<double> gpu_joules_of(const std::vector<SamplesPoint>& samples) {
+  std::optional<double> joules;
+  const SamplesPoint* before = nullptr;
+  for (const SamplesPoint& point : samples) {
+    if (!point.gpu_watts || *point.gpu_watts < 0) continue;
+    if (before != nullptr && before->attempt == point.attempt && point.t > before->t)
+      joules =
+          joules.value_or(0) + (*before->gpu_watts + *point.gpu_watts) / 2 * (point.t - before->t);
+    before = &point;
+  }
+  return joules;
+}
+
+RunUse use_of(const UseFacts& facts) {
+  RunUse use;
+  add_times(facts, use);
+  use.gpu_joules = gpu_joules_of(facts.history.samples());
+  const bool advises = facts.status.state == RunState::kCompleted;
+  add_time_row(facts, advises, use);
+  // The samples are those of one component, and the request is that of all components.
+  if (!facts.status.facts.record.components.empty()) return use;
+  add_memory_row(facts, advises, use);
+  add_cores_row(facts, advises, use);
+  add_gpu_rows(facts, advises, use);
+  return use;
+}
+
+}  // namespace dlrun

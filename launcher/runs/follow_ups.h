@@ -1,0 +1,39 @@
+#pragma once
+// The follow-up jobs of a run with retry.chain: the jobs after the first one. Each has a journal of
+// its own in the run, in the folder chain-K, and waits for the end of the job before it.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/runs/journal.h"
+
+namespace dlrun {
+
+/// Returns the folder with the journal of the follow-up job with this number, from 1.
+[[nodiscard]] std::filesystem::path follow_up_path(const std::filesystem::path& run,
+                                                   std::int64_t number);
+
+/// A follow-up job.
+struct FollowUp {
+  std::int64_t number = 0;
+  Submission submission;
+};
+
+/// Reads the journals of the run's follow-up jobs, in the order of their numbers. Leaves out jobs
+/// that were never sent. Returns none if `first`, the run's own journal, names no chain. Fails as
+/// read_submission() does.
+[[nodiscard]] Result<std::vector<FollowUp>> read_follow_ups(const std::filesystem::path& run,
+                                                            const Submission& first);
+
+/// Returns the other user to whom a folder or a journal of a follow-up job belongs.
+[[nodiscard]] std::optional<Owner> foreign_owner_of(const std::filesystem::path& run,
+                                                    const std::vector<FollowUp>& follow_ups);
+
+/// Returns true if `id` is the Slurm job of one of the follow-up jobs.
+[[nodiscard]] bool has_follow_up(const std::vector<FollowUp>& follow_ups, std::string_view id);
+
+}  // namespace dlrun

@@ -1,0 +1,26 @@
+#pragma once
+// Explains why a job is pending: the meaning of Slurm's reason, and what the user can change. Pure
+// functions.
+
+#include <string>
+#include <string_view>
+
+#include "launcher/executors/executor.h"
+
+namespace dlrun {
+
+/// Returns the meaning of a reason (JOB STATE REASON in squeue's manual) as one sentence, with the
+/// change that helps if there is one. Returns "" for a reason that dlrun does not know.
+[[nodiscard]] std::string meaning_of_reason(std::string_view reason);
+
+/// Returns why the job is pending: "Priority: other jobs have a higher priority; ...". Slurm's own
+/// word comes first, so that it can be looked up. Returns Slurm's word alone if dlrun does not know
+/// it, and "" if there is no reason. dependency: the dependency with which the job was submitted,
+/// such as "afterok:12"; empty if it is unknown.
+[[nodiscard]] std::string pending_sentence(const JobReport& report, std::string_view dependency);
+
+/// Returns true if the job waits because of the other jobs in the queue, not because of its own
+/// request.
+[[nodiscard]] bool waits_for_its_turn(const JobReport& report);
+
+}  // namespace dlrun

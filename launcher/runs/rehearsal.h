@@ -1,0 +1,60 @@
+#pragma once
+// The rehearsal of a run (`dlrun submit --rehearse`): a short run of the same program on two ranks,
+// for which the real run waits. This file predicts the memory and the time of the real run from the
+// record of the rehearsal.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/result.h"
+#include "launcher/runs/history.h"
+#include "launcher/runs/ranks.h"
+
+namespace dlrun {
+
+/// The rehearsal of a run, and the requests of the run with which its figures are compared. Stored
+/// in rehearsal.json of the run.
+struct RehearsalNote {
+  std::string id;  ///< of the rehearsal's run, which is in the same runs folder
+  std::optional<std::int64_t> ranks_per_node;
+  std::optional<std::int64_t> mem_mib;  ///< requested memory of a node
+  std::optional<std::int64_t> time_s;   ///< the time limit
+};
+
+/// Writes rehearsal.json of the run.
+[[nodiscard]] Result<> write_rehearsal_note(const std::filesystem::path& run,
+                                            const RehearsalNote& note);
+/// Reads rehearsal.json of the run. Returns nullopt if the run has no rehearsal. Fails with
+/// kInvalid if the file is damaged, or names a run outside of the runs folder.
+[[nodiscard]] Result<std::optional<RehearsalNote>> read_rehearsal_note(
+    const std::filesystem::path& run);
+
+/// The figures of a rehearsal. Absent values are unknown.
+struct RehearsalFigures {
+  std::string state;                ///< "it has not started", "it runs", "passed", or why it failed
+  std::optional<double> rss_bytes;  ///< the largest memory of a rank
+  /// The largest memory that a rank used on its GPUs, and the memory of these GPUs.
+  std::optional<double> gpu_used_bytes, gpu_total_bytes;
+  std::optional<double> seconds_per_step;  ///< without the first steps
+  std::optional<std::int64_t> steps;       ///< that the program will do, as it reported
+};
+
+/// Returns the figures in a rehearsal's record. ranks: its last snapshot of ranks.
+[[nodiscard]] RehearsalFigures rehearsal_figures(const RunHistory& history,
+                                                 const std::optional<RankSnapshot>& ranks);
+
+/// Returns what the figures predict about the run, as labels and sentences: "rehearsal", "memory",
+/// "GPU", "time".
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> predictions(
+    const RehearsalNote& note, const RehearsalFigures& figures);
+
+/// Reads the files of a run's rehearsal and returns its predictions. Returns none if the run has no
+/// rehearsal. A file that cannot be read becomes the sentence of "rehearsal".
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> predictions_for(
+    const std::filesystem::path& run);
+
+}  // namespace dlrun

@@ -1,0 +1,34 @@
+#pragma once
+// Submits the follow-up jobs of a run with retry.chain.
+
+#include <vector>
+
+#include "launcher/runs/journal.h"
+#include "launcher/runs/run_directory.h"
+#include "launcher/submit/job.h"
+#include "launcher/submit/reporter.h"
+
+namespace dlrun {
+
+/// The follow-up jobs of a run that Slurm has.
+struct FollowUpJobs {
+  std::vector<Submission> submissions;  ///< in order
+  bool is_interrupted = false;          ///< Ctrl-C arrived; the jobs after it were not submitted
+};
+
+/// Submits the follow-up jobs of a run that Slurm does not have, each once, so that each waits for
+/// the end of the job before it. first: the journal of the run's first job, which Slurm has.
+/// settings: those of the first job. Warns and submits no further job if Slurm refuses one, or if
+/// it is unknown whether Slurm has it: the run then has fewer jobs.
+[[nodiscard]] FollowUpJobs submit_follow_ups(const Context& context, Reporter& reporter,
+                                             Executor& executor, const RunDirectory& run,
+                                             const Submission& first,
+                                             const SbatchSettings& settings);
+
+/// Submits the missing follow-up jobs of a run whose submission was interrupted. The settings come
+/// from the run's submit.json. Does nothing if the run is a single job.
+[[nodiscard]] Result<FollowUpJobs> continue_follow_ups(const Context& context, Reporter& reporter,
+                                                       Executor& executor, const RunDirectory& run,
+                                                       const Submission& first);
+
+}  // namespace dlrun

@@ -1,0 +1,21 @@
+#pragma once
+// Explains why Slurm refused a job: the key of the spec, its place, and the names that exist here.
+
+#include <string>
+#include <string_view>
+
+#include "launcher/submit/job.h"
+
+namespace dlrun {
+
+/// A part of a job that Slurm can refuse by its name.
+enum class RefusedName { kNone, kPartition, kAccount, kQos };
+/// Returns the part that Slurm's message is about.
+[[nodiscard]] RefusedName refused_name(std::string_view message);
+
+/// Adds a diagnostic to the error: the place of the key that Slurm refused, and the partitions,
+/// accounts or QOSs that the user may name. The message stays that of Slurm. Returns an error
+/// unchanged if it is about something else, or if the job has no spec.
+[[nodiscard]] Error explained_refusal(const Context& context, const Job& job, Error error);
+
+}  // namespace dlrun

@@ -1,0 +1,202 @@
+#include "launcher/submit/rehearsal_submission.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/text.h"
+#include "launcher/runs/rehearsal.h"
+#include "launcher/spec/derived.h"
+#include "launcher/spec/key_name.h"
+#include "launcher/spec/value_syntax.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::int64_t kShortestSeconds = 10, kLongestSeconds = 24 * 3600;
+/// Added to the time limit of a rehearsal, for the start of its ranks.
+constexpr std::int64_t kStartSeconds = 300;
+/// A partition must leave at least this part of kStartSeconds.
+constexpr std::int64_t kLeastStartSeconds = 60;
+constexpr std::int64_t kRanks = 2;
+
+/// Returns true if the partition has GPUs for the rehearsal like those of the job's own partition.
+bool has_gpus_for(const PartitionProfile& partition, const PartitionProfile* own,
+                  const JobSpec& spec, std::int64_t count) {
+  if (count == 0) return partition.gpus_per_node.value_or(0) == 0;
+  if (partition.gpus_per_node.value_or(0) < count) return false;
+  const auto& types = partition.gpu_types;
+  const auto& wanted = spec.resources.gpus_per_node;
+  if (wanted && !wanted->type.empty() && !types.empty() &&
+      std::find(types.begin(), types.end(), wanted->type) == types.end())
+    return false;
+  return own == nullptr || own->gpu_types.empty() || types.empty() || own->gpu_types == types;
+}
+
+/// Returns the GPUs of the rehearsal's node: the share of its ranks.
+std::int64_t gpus_of_ranks(std::int64_t count, std::int64_t all_ranks, std::int64_t ranks) {
+  return count == 0 ? 0 : std::max<std::int64_t>(count * ranks / all_ranks, 1);
+}
+
+/// Returns the GPUs that `ranks` ranks on one node use; 1 if the spec does not count them.
+std::int64_t node_gpus(const JobSpec& spec, std::int64_t ranks) {
+  const Resources& r = spec.resources;
+  const std::int64_t per_node = std::max<std::int64_t>(ranks_per_node(spec).value_or(1), 1);
+  if (r.gpus_per_node) return gpus_of_ranks(r.gpus_per_node->count, per_node, ranks);
+  if (r.gpus_per_task) return r.gpus_per_task->count * ranks;
+  if (r.gpus) return gpus_of_ranks(r.gpus->count, per_node * (r.nodes ? r.nodes->min : 1), ranks);
+  return may_have_gpus(spec) ? 1 : 0;
+}
+
+std::string gpus_text(const Gpus& gpus, std::int64_t count) {
+  return gpus.type.empty() ? fmt::format("{}", count) : fmt::format("{}:{}", gpus.type, count);
+}
+
+Result<> check_can_rehearse(const LoadedSpec& loaded) {
+  const JobSpec& spec = loaded.spec;
+  const char* const why = spec.sweep.is_given() ? "has a sweep, whose points differ from each other"
+                          : !spec.components.empty() ? "has components, which need all their nodes"
+                          : !spec.launch.agent.value_or(true)
+                              ? "has launch.agent: false, and only the agent can end a "
+                                "rehearsal"
+                          : !ranks_per_node(spec) ? "does not say how many ranks a node has; give "
+                                                    "resources.tasks_per_node"
+                                                  : nullptr;
+  if (why != nullptr) return fail(Errc::kUsage, "--rehearse: {} {}", printable(loaded.file), why);
+  return {};
+}
+
+/// Notes the rehearsal in the run, for status and report. A failure is a warning: both jobs are
+/// queued.
+void note_rehearsal(Reporter& reporter, const RunDirectory& rehearsal, const RunDirectory& run,
+                    const JobSpec& spec) {
+  RehearsalNote note;
+  note.id = rehearsal.id;
+  note.ranks_per_node = ranks_per_node(spec);
+  note.mem_mib = memory_mib(spec.resources.mem.value_or("0")).value_or(0);
+  if (*note.mem_mib == 0) note.mem_mib.reset();
+  if (const auto time = parse_time_limit(spec.resources.time.value_or("")); time) note.time_s = *time;
+  if (const auto written = write_rehearsal_note(run.path, note); !written)
+    reporter.warning(
+        fmt::format("the run does not name its rehearsal, so that status shows no "
+                    "predictions: {}",
+                    written.error().message));
+}
+
+}  // namespace
+
+Result<RehearsalWish> parse_rehearsal(std::string_view text) {
+  const auto at = text.find('@');
+  const auto seconds = parse_duration(text.substr(0, at));
+  RehearsalWish wish;
+  wish.seconds = seconds.value_or(0);
+  if (at != std::string_view::npos) wish.partition = std::string(text.substr(at + 1));
+  const bool has_name =
+      !wish.partition || (!wish.partition->empty() &&
+                          std::all_of(wish.partition->begin(), wish.partition->end(),
+                                      [](char c) { return c > ' ' && c < 0x7f && c != ','; }));
+  if (wish.seconds < kShortestSeconds || wish.seconds > kLongestSeconds || !has_name)
+    return fail(Errc::kUsage,
+                "--rehearse '{}': expected a time from 10s to 24h, such as 2m, or 2m@PARTITION",
+                printable(text));
+  return wish;
+}
+
+std::optional<std::string> short_partition(const SiteProfile& site, const JobSpec& spec,
+                                           std::int64_t seconds, std::int64_t ranks) {
+  const Resources& r = spec.resources;
+  const auto own = site.partitions.find(r.partition.value_or(site.default_partition));
+  const PartitionProfile* const present = own == site.partitions.end() ? nullptr : &own->second;
+  const std::int64_t gpus = node_gpus(spec, ranks);
+  const auto mem = memory_mib(r.mem.value_or("0")).value_or(0);
+  const std::string* best = nullptr;
+  std::int64_t best_seconds = 0;
+  for (const auto& [name, partition] : site.partitions) {
+    const auto longest = partition.max_time_seconds;
+    if (!longest || *longest < seconds + kLeastStartSeconds) continue;
+    if (present != nullptr && present->max_time_seconds && *longest >= *present->max_time_seconds)
+      continue;
+    if (!has_gpus_for(partition, present, spec, gpus)) continue;
+    if (partition.cpus_per_node && *partition.cpus_per_node < r.cpus_per_task.value_or(1) * ranks)
+      continue;
+    if (partition.mem_per_node_mib && *partition.mem_per_node_mib < mem) continue;
+    if (best != nullptr && *longest >= best_seconds) continue;
+    best = &name;
+    best_seconds = *longest;
+  }
+  return best == nullptr ? std::nullopt : std::optional(*best);
+}
+
+Result<std::vector<std::string>> changes_for_rehearsal(const LoadedSpec& loaded,
+                                                       std::string_view name,
+                                                       const RehearsalWish& wish) {
+  DLRUN_TRY(check_can_rehearse(loaded));
+  const JobSpec& spec = loaded.spec;
+  const Resources& r = spec.resources;
+  const std::int64_t per_node = *ranks_per_node(spec);
+  const std::int64_t nodes = r.nodes ? r.nodes->min : 1;
+  const bool fits_one_node = per_node >= kRanks;
+  const std::int64_t node_ranks = fits_one_node ? kRanks : 1;
+  const std::int64_t node_count = fits_one_node ? 1 : std::min(nodes, kRanks);
+  auto limit = wish.seconds + kStartSeconds;
+  const auto partition = wish.partition
+                             ? wish.partition
+                             : short_partition(loaded.site, spec, wish.seconds, node_ranks);
+  const auto profile = loaded.site.partitions.find(partition.value_or(""));
+  if (profile != loaded.site.partitions.end() && profile->second.max_time_seconds)
+    limit = std::min(limit, *profile->second.max_time_seconds);
+
+  std::vector<std::string> changes;
+  const auto set = [&](std::string_view key, std::string_view value) {
+    changes.push_back(fmt::format("{}={}", key, value));
+  };
+  // These keys would contradict the smaller job, delay it, or let it change the results of the run.
+  for (const std::string_view key :
+       {"resources.ntasks"_key, "resources.spare_nodes"_key, "resources.nodelist"_key,
+        "resources.reservation"_key, "resources.begin"_key, "checkpoint.signal_before"_key,
+        "retry.on"_key, "outputs"_key}) {
+    if (loaded.spec.origins.contains(key)) set(key, "null");
+  }
+  set("name"_key, fmt::format("{}-rehearsal", name));
+  set("resources.nodes"_key, fmt::format("{}", node_count));
+  set("resources.tasks_per_node"_key, fmt::format("{}", node_ranks));
+  set("resources.time"_key, fmt::format("{}s", limit));
+  if (partition) set("resources.partition"_key, *partition);
+  if (r.gpus_per_node)
+    set("resources.gpus_per_node"_key,
+        gpus_text(*r.gpus_per_node, gpus_of_ranks(r.gpus_per_node->count, per_node, node_ranks)));
+  if (r.gpus)
+    set("resources.gpus"_key, gpus_text(*r.gpus, gpus_of_ranks(r.gpus->count, per_node * nodes,
+                                                               node_ranks * node_count)));
+  return changes;
+}
+
+Result<Chain> submit_rehearsed(Context& context, Reporter& reporter, RunInspector& inspector,
+                               const SpecOptions& options, const RehearsalWish& wish) {
+  DLRUN_TRY(refuse_token(context, "--rehearse"));
+  if (options.file == "-")
+    return fail(Errc::kUsage, "--rehearse: reads the spec twice; give a file instead of -");
+  DLRUN_TRY_ASSIGN(auto job, make_job_of_spec(context, reporter, options));
+  const JobSpec spec = job.experiment->loaded.spec;
+  DLRUN_TRY_ASSIGN(const auto changes,
+                   changes_for_rehearsal(job.experiment->loaded, job.name, wish));
+  SpecOptions smaller = options;
+  smaller.sets.insert(smaller.sets.end(), changes.begin(), changes.end());
+  smaller.rehearsal_s = wish.seconds;
+  DLRUN_TRY_ASSIGN(auto rehearsal, make_job_of_spec(context, reporter, smaller));
+  Chain chain;
+  DLRUN_TRY_ASSIGN(auto first, submit_planned(context, reporter, inspector, std::move(rehearsal)));
+  chain.submitted.push_back(std::move(first));
+  if (chain.submitted.front().is_interrupted) return chain;
+  const RunDirectory before = chain.submitted.front().run;
+  wait_for_run(job, before, "--rehearse");
+  auto real = submit_planned(context, reporter, inspector, std::move(job));
+  if (!real) {
+    chain.failure = std::move(real.error());
+    return chain;
+  }
+  note_rehearsal(reporter, before, real->run, spec);
+  chain.submitted.push_back(std::move(*real));
+  return chain;
+}
+
+}  // namespace dlrun

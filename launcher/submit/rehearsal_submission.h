@@ -1,0 +1,44 @@
+#pragma once
+// Submits a run together with its rehearsal: the same program, environment and container on two
+// ranks in a short partition. The run starts only if the rehearsal succeeds.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/spec/site_profile.h"
+#include "launcher/submit/chain.h"
+
+namespace dlrun {
+
+/// The wish of --rehearse.
+struct RehearsalWish {
+  std::int64_t seconds = 0;              ///< for which the programs run
+  std::optional<std::string> partition;  ///< nullopt: short_partition() chooses
+};
+
+/// Parses "2m" or "2m@PARTITION". Fails with kUsage. The time is from 10 seconds to a day.
+[[nodiscard]] Result<RehearsalWish> parse_rehearsal(std::string_view text);
+
+/// Returns the site's partition with the shortest longest time that has room for the rehearsal and
+/// GPUs like those of the job. Returns nullopt if no partition is known to be shorter than the
+/// job's own. ranks: the number of ranks of the rehearsal on one node.
+[[nodiscard]] std::optional<std::string> short_partition(const SiteProfile& site,
+                                                         const JobSpec& spec, std::int64_t seconds,
+                                                         std::int64_t ranks);
+
+/// Returns the changes of the spec for the rehearsal, in the form of --set. name: of the run. Fails
+/// with kUsage if the spec has a sweep or components, or does not say how many ranks a node has.
+[[nodiscard]] Result<std::vector<std::string>> changes_for_rehearsal(const LoadedSpec& loaded,
+                                                                     std::string_view name,
+                                                                     const RehearsalWish& wish);
+
+/// Submits the rehearsal, and the run that waits for it. The first entry of the chain is the
+/// rehearsal. Plans both before it submits one. Fails as submit_chain() does.
+[[nodiscard]] Result<Chain> submit_rehearsed(Context& context, Reporter& reporter,
+                                             RunInspector& inspector, const SpecOptions& options,
+                                             const RehearsalWish& wish);
+
+}  // namespace dlrun

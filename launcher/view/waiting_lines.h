@@ -1,0 +1,28 @@
+#pragma once
+// Texts for a run that waits in Slurm's queue: the runs that it waits for, and its place among the
+// pending jobs.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/env.h"
+#include "launcher/executors/glance.h"
+#include "launcher/runs/status.h"
+
+namespace dlrun {
+
+/// Returns the job ids in a dependency as sbatch takes it, each once: 12 and 13_4 in
+/// "afterok:12:13_4+10,singleton".
+[[nodiscard]] std::vector<std::string> jobs_of_dependency(std::string_view dependency);
+
+/// Returns "3 of the 12 pending jobs of partition gpu have a higher priority"; "" if none has.
+[[nodiscard]] std::string place_text(const QueuePlace& place);
+
+/// Returns lines about a pending run: the names of the runs that it waits for, and the number of
+/// jobs with a higher priority. Asks squeue, for at most 2 s per query, only about a job that waits
+/// for its turn. Returns no lines for another run, for a run of another user, and for a job that
+/// was submitted through slurmrestd.
+[[nodiscard]] std::vector<std::string> waiting_lines(const Env& env, const RunStatus& status);
+
+}  // namespace dlrun

@@ -1,0 +1,122 @@
+#include "runtime/agent/run_chain.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "common/job_id.h"
+#include "common/json_read.h"
+#include "common/owned_file.h"
+#include "common/text.h"
+#include "common/untrusted_file.h"
+#include "runtime/agent/retry.h"
+#include "runtime/agent/run_claim.h"
+
+namespace dlrun::agent {
+namespace {
+
+constexpr std::size_t kJournalLimitBytes = 1U << 20U;
+
+/// Returns the job in the journal of a follow-up job; nullopt if there is none.
+std::optional<std::string> job_in_journal(const std::filesystem::path& folder) {
+  const auto file =
+      read_file_and_owner(folder / "submission.json", kJournalLimitBytes, Links::kRefuse);
+  if (!file || file->owner != ::geteuid()) return std::nullopt;
+  const auto json = json_read::object_of(file->text);
+  auto job = json ? json_read::text(*json, "job") : std::string();
+  if (!is_slurm_job_id(job)) return std::nullopt;
+  return job;
+}
+
+}  // namespace
+
+std::optional<int> chain_number_of(const LeadOptions& options, const Env& env) {
+  if (options.retry.chain == 0 || options.local || options.is_borrowed) return std::nullopt;
+  const auto number = parse_int(env.get_or("DLRUN_CHAIN", ""));
+  if (!number || *number < 0 || *number >= options.retry.chain) return std::nullopt;
+  return static_cast<int>(*number);
+}
+
+bool may_still_run(std::string_view state) {
+  constexpr std::array<std::string_view, 10> kAlive{
+      "PENDING", "CONFIGURING", "RUNNING",  "SIGNALING",    "SUSPENDED",
+      "STOPPED", "RESIZING",    "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED"};
+  return std::find(kAlive.begin(), kAlive.end(), state) != kAlive.end();
+}
+
+Result<std::optional<UnneededJob>> look_for_work(const std::filesystem::path& run,
+                                                 const LeadOptions& options, const Env& env,
+                                                 const std::string& own_job) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(run, error)) {
+    return std::optional<UnneededJob>(
+        {fmt::format("{}: the run's folder is gone; this job of its chain ends", run.string()), 1});
+  }
+  const auto read = read_history_file(run / "events.jsonl", options.always_reports);
+  if (!read && read.error().code != Errc::kNotFound) return tl::unexpected(read.error());
+  if (read && read->last.has_ended) {
+    const bool is_completed = read->last.is_completed;
+    return std::optional<UnneededJob>(
+        {fmt::format("the run {}; this job of its chain (retry.chain) has nothing to do",
+                     is_completed ? "has completed" : "has ended"),
+         is_completed ? 0 : std::max(read->last.code, 1)});
+  }
+  auto holder = chain_holder(run);
+  // Without a claim the first job never started, unless somebody removed this job's dependency.
+  if (!holder && holder.error().code == Errc::kNotFound)
+    holder = ChainHolder{"", job_in_journal(run).value_or(""), 0};
+  // Other problems are those of claim_run().
+  if (!holder || holder->job == own_job || !is_slurm_job_id(holder->job))
+    return std::optional<UnneededJob>();
+  // If Slurm does not answer, its dependency is enough: this job starts only after the end of the
+  // job before it, and an attempt that still runs is superseded by the next one.
+  const auto facts = Controller(env, holder->job).job();
+  if (facts && may_still_run(facts->state))
+    return fail(Errc::kRefused,
+                "{}: job {} precedes this job in the chain and is {}; this job ends", run.string(),
+                holder->job, printable(facts->state));
+  return std::optional<UnneededJob>();
+}
+
+std::vector<std::string> later_jobs(const std::filesystem::path& run, int number, int jobs) {
+  std::vector<std::string> later;
+  for (int next = number + 1; next < jobs; ++next) {
+    if (auto job = job_in_journal(run / fmt::format("chain-{}", next)))
+      later.push_back(std::move(*job));
+  }
+  return later;
+}
+
+std::optional<std::string> first_waiting(const std::vector<std::string>& jobs, const Env& env) {
+  constexpr std::string_view kUnknownJob = "Invalid job id";
+  for (const auto& job : jobs) {
+    const auto facts = Controller(env, job).job();
+    const bool waits = facts ? may_still_run(facts->state)
+                             : facts.error().message.find(kUnknownJob) == std::string::npos;
+    if (waits) return job;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> unneeded_jobs(const std::vector<std::string>& later,
+                                       std::string_view dependencies) {
+  auto unneeded = later;
+  if (later.empty()) return unneeded;
+  const std::string& last = later.back();
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  for (auto at = dependencies.find(last); at != std::string_view::npos;
+       at = dependencies.find(last, at + 1)) {
+    const auto end = at + last.size();
+    const bool is_whole = (at == 0 || !is_digit(dependencies[at - 1])) &&
+                          (end == dependencies.size() || !is_digit(dependencies[end]));
+    if (!is_whole) continue;
+    unneeded.pop_back();
+    break;
+  }
+  return unneeded;
+}
+
+}  // namespace dlrun::agent

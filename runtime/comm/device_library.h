@@ -1,0 +1,36 @@
+#pragma once
+// The libraries behind nccl.cc, which is compiled once for each of two modules: comm-nccl with CUDA
+// and NCCL, and comm-rccl with ROCm's HIP and RCCL. RCCL has NCCL's functions, and HIP has CUDA's
+// under names that start with "hip". rccl_library.h gives both the names that nccl.cc uses.
+
+#include "common/result.h"
+
+#ifdef DLRUN_RCCL
+
+#include "runtime/comm/rccl_library.h"
+
+namespace dlrun {
+
+inline constexpr const char* kBackendName = "rccl";
+inline constexpr const char* kDevicePrefix = "hip";  ///< of the device's functions in messages
+
+}  // namespace dlrun
+
+#else
+
+#include <cuda_runtime.h>
+#include <nccl.h>
+
+namespace dlrun {
+
+inline constexpr const char* kBackendName = "nccl";
+inline constexpr const char* kDevicePrefix = "cuda";
+
+/// The loader has loaded the libraries together with this module.
+[[nodiscard]] inline Result<> load_device_library() {
+  return {};
+}
+
+}  // namespace dlrun
+
+#endif

@@ -1,0 +1,57 @@
+#!/usr/bin/env bats
+# `dlrun submit --rehearse`: a short run on two ranks precedes the run, which waits for it.
+# timeout: 300
+
+load helpers
+
+setup() { dir=$(fresh_dir); }
+
+# spec SCRIPT: writes exp.yaml, whose ranks execute the shell script
+spec() {
+    as_user tee "$dir/exp.yaml" >/dev/null <<YAML
+name: big
+resources: {nodes: 2, tasks_per_node: 2, time: 5m}
+launch:
+  preset: plain
+  command: [bash, -c, '$1']
+YAML
+}
+
+runs() { dl submit exp.yaml --rehearse "$1" --json 2>/dev/null | jq -rs 'map(.run) | join(" ")'; }
+json() { dl status "$1" --json 2>/dev/null; }
+is_state() { [[ $(json "$2" | jq -r .state) == "$1" ]]; }
+
+@test "the rehearsal ends a program that would run on, and the run starts after it" {
+    # In the rehearsal the program would run for ever. The run itself ends at once.
+    spec 'echo "$DLRUN_WORLD_SIZE" >>worlds; step=0; [[ $DLRUN_WORLD_SIZE == 2 ]] || exit 0;
+        while true; do step=$((step + 10)); [[ -z $DLRUN_PROGRESS ]] ||
+        echo "{\"step\": $step, \"steps\": 1000}" >"$DLRUN_PROGRESS"; sleep 1; done'
+    local rehearsal run
+    read -r rehearsal run < <(runs 20s)
+    [[ $rehearsal == big-rehearsal-* && $run == big-* ]]
+    run dl wait "$run"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    is_state completed "$rehearsal"
+    [ "$(sort "$dir/worlds" | uniq -c | xargs)" = "2 2 4 4" ]
+    run dl status "$run"
+    echo "$output"
+    [[ $output == *"rehearsal $rehearsal: passed"* ]]
+    [[ $output == *"for 1000 steps; the time limit is 5 min"* ]]
+    json "$run" | fields status
+    json "$run" | jq -e '.rehearsal.memory | test("for the 2 ranks of a node")' >/dev/null
+    dl report "$run"
+    grep -q 'predicted time' "$(json "$run" | jq -r .path)/report.html"
+    wait_until 20 no_jobs
+}
+
+@test "if the rehearsal fails, the run never starts" {
+    spec 'echo "$DLRUN_WORLD_SIZE" >>worlds; exit 3'
+    local rehearsal run
+    read -r rehearsal run < <(runs 10s)
+    wait_until 60 is_state failed "$rehearsal"
+    run is_state completed "$run"
+    [ "$status" -ne 0 ]
+    [[ $(dl status "$run") == *"failed: "* ]]
+    [ "$(sort -u "$dir/worlds")" = 2 ]
+}

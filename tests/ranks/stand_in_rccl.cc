@@ -1,0 +1,329 @@
+// A stand-in for librccl.so.1, for tests without AMD GPUs: the functions of RCCL and HIP that the
+// backend rccl uses. The ranks are threads of one process, "device" memory is memory of the host,
+// and each collective ends before its call returns. The sums are computed in the order of the
+// ranks.
+//
+// A rank that waits for others in a collective gives up after ten seconds.
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/comm/half.h"
+
+namespace {
+
+constexpr int kSuccess = 0, kSystemError = 2, kInvalidArgument = 4, kInProgress = 7;
+constexpr int kHipInvalidValue = 1;
+constexpr std::chrono::seconds kWait{10};
+
+struct UniqueId {
+  char internal[128];
+};
+
+struct Config {
+  std::size_t size;
+  unsigned magic, version;
+  int blocking;
+};
+
+/// One call of a collective by one rank.
+struct Call {
+  const void* from = nullptr;
+  void* to = nullptr;
+};
+
+/// The ranks that have the same id.
+struct World {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int size = 0, joined = 0;
+  std::vector<Call> calls;
+  int arrived = 0, left = 0;
+  std::uint64_t round = 0;
+};
+
+struct Comm {
+  std::shared_ptr<World> world;
+  int rank = 0;
+};
+
+std::mutex registry_mutex;
+std::map<std::string, std::shared_ptr<World>> worlds;
+std::set<const char*> allocations;
+std::map<const char*, std::size_t> sizes;
+std::uint64_t next_id = 1;
+
+bool is_allocated(const void* data) {
+  const std::lock_guard lock(registry_mutex);
+  const auto* const address = static_cast<const char*>(data);
+  auto after = allocations.upper_bound(address);
+  if (after == allocations.begin()) return false;
+  const char* const begin = *--after;
+  return address < begin + sizes[begin];
+}
+
+/// Waits until all ranks have called, runs `work` in each rank on all calls, and waits until all
+/// ranks have finished, so that no buffer changes while another rank reads it. `work` writes into a
+/// buffer of its own, which is copied to the result afterwards.
+template <typename Work>
+int together(Comm& comm, const void* from, void* to, std::size_t result_bytes, Work&& work) {
+  World& world = *comm.world;
+  std::unique_lock lock(world.mutex);
+  const auto round = world.round;
+  world.calls[static_cast<std::size_t>(comm.rank)] = {from, to};
+  if (++world.arrived == world.size) world.changed.notify_all();
+  if (!world.changed.wait_for(lock, kWait, [&] { return world.arrived == world.size; }))
+    return kSystemError;
+  const std::vector<Call> calls = world.calls;
+  lock.unlock();
+  std::vector<std::byte> result(result_bytes);
+  work(calls, result.data());
+  lock.lock();
+  if (++world.left == world.size) {
+    world.left = 0;
+    world.arrived = 0;
+    ++world.round;
+    world.changed.notify_all();
+  }
+  if (!world.changed.wait_for(lock, kWait, [&] { return world.round != round; }))
+    return kSystemError;
+  lock.unlock();
+  std::memcpy(to, result.data(), result.size());
+  return kSuccess;
+}
+
+std::size_t bytes_of(int type) {
+  switch (type) {
+    case 1:
+      return 1;
+    case 6:
+    case 9:
+      return 2;
+    case 7:
+      return 4;
+    case 4:
+    case 5:
+    case 8:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+template <typename T>
+T reduced(T a, T b, int op) {
+  if (op == 2) return a < b ? b : a;
+  if (op == 3) return b < a ? b : a;
+  return static_cast<T>(a + b);
+}
+
+/// Reduces `count` elements from `offset` on of all inputs into `result`.
+template <typename T, typename Combine>
+void reduce_as(const std::vector<Call>& calls, std::size_t offset, std::size_t count,
+               std::byte* result, Combine&& combine) {
+  for (std::size_t i = 0; i < count; ++i) {
+    T sum{};
+    for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+      T value{};
+      std::memcpy(&value,
+                  static_cast<const std::byte*>(calls[rank].from) + (offset + i) * sizeof(T),
+                  sizeof(T));
+      sum = rank == 0 ? value : combine(sum, value);
+    }
+    std::memcpy(result + i * sizeof(T), &sum, sizeof(T));
+  }
+}
+
+void reduce(const std::vector<Call>& calls, std::size_t offset, std::size_t count, int type, int op,
+            std::byte* result) {
+  const auto plain = [op](auto a, auto b) { return reduced(a, b, op); };
+  switch (type) {
+    case 1:
+      return reduce_as<std::uint8_t>(calls, offset, count, result, plain);
+    case 4:
+      return reduce_as<std::int64_t>(calls, offset, count, result, plain);
+    case 5:
+      return reduce_as<std::uint64_t>(calls, offset, count, result, plain);
+    case 6:
+      return reduce_as<dlrun::Float16>(calls, offset, count, result, plain);
+    case 7:
+      return reduce_as<float>(calls, offset, count, result, plain);
+    case 8:
+      return reduce_as<double>(calls, offset, count, result, plain);
+    case 9:
+      return reduce_as<dlrun::Bfloat16>(calls, offset, count, result, plain);
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
+#define DLRUN_EXPORT extern "C" __attribute__((visibility("default")))
+
+DLRUN_EXPORT const char* hipGetErrorString(int code) {
+  return code == kSuccess ? "no error" : "stand-in error";
+}
+DLRUN_EXPORT int hipGetLastError() {
+  return kSuccess;
+}
+DLRUN_EXPORT int hipGetDeviceCount(int* count) {
+  const char* const given = std::getenv("DLRUN_STAND_IN_GPUS");
+  *count = given == nullptr ? 8 : std::atoi(given);
+  return kSuccess;
+}
+DLRUN_EXPORT int hipSetDevice(int) {
+  return kSuccess;
+}
+DLRUN_EXPORT int hipRuntimeGetVersion(int* version) {
+  *version = 60'100'000;
+  return kSuccess;
+}
+/// attributes: hipPointerAttribute_t, which begins with the type of the memory.
+DLRUN_EXPORT int hipPointerGetAttributes(int* attributes, const void* data) {
+  if (!is_allocated(data)) return kHipInvalidValue;
+  *attributes = 2;
+  return kSuccess;
+}
+DLRUN_EXPORT int hipMalloc(void** memory, std::size_t bytes) {
+  *memory = std::malloc(std::max<std::size_t>(bytes, 1));
+  const std::lock_guard lock(registry_mutex);
+  allocations.insert(static_cast<const char*>(*memory));
+  sizes[static_cast<const char*>(*memory)] = std::max<std::size_t>(bytes, 1);
+  return kSuccess;
+}
+DLRUN_EXPORT int hipFree(void* memory) {
+  {
+    const std::lock_guard lock(registry_mutex);
+    allocations.erase(static_cast<const char*>(memory));
+    sizes.erase(static_cast<const char*>(memory));
+  }
+  std::free(memory);
+  return kSuccess;
+}
+DLRUN_EXPORT int hipMemcpyAsync(void* to, const void* from, std::size_t bytes, int, void*) {
+  std::memcpy(to, from, bytes);
+  return kSuccess;
+}
+DLRUN_EXPORT int hipStreamCreateWithFlags(void** stream, unsigned) {
+  *stream = new char;
+  return kSuccess;
+}
+DLRUN_EXPORT int hipStreamDestroy(void* stream) {
+  delete static_cast<char*>(stream);
+  return kSuccess;
+}
+DLRUN_EXPORT int hipStreamQuery(void*) {
+  return kSuccess;
+}
+DLRUN_EXPORT int hipStreamWaitEvent(void*, void*, unsigned) {
+  return kSuccess;
+}
+DLRUN_EXPORT int hipEventCreateWithFlags(void** event, unsigned) {
+  *event = new char;
+  return kSuccess;
+}
+DLRUN_EXPORT int hipEventDestroy(void* event) {
+  delete static_cast<char*>(event);
+  return kSuccess;
+}
+DLRUN_EXPORT int hipEventRecord(void*, void*) {
+  return kSuccess;
+}
+DLRUN_EXPORT int hipEventQuery(void*) {
+  return kSuccess;
+}
+
+DLRUN_EXPORT const char* ncclGetErrorString(int code) {
+  return code == kSuccess ? "no error" : "stand-in error";
+}
+DLRUN_EXPORT const char* ncclGetLastError(void*) {
+  return "";
+}
+DLRUN_EXPORT int ncclGetUniqueId(UniqueId* id) {
+  const std::lock_guard lock(registry_mutex);
+  std::memset(id, 0, sizeof *id);
+  std::memcpy(id->internal, &next_id, sizeof next_id);
+  ++next_id;
+  return kSuccess;
+}
+DLRUN_EXPORT int ncclCommInitRankConfig(void** comm, int size, UniqueId id, int rank,
+                                        const Config* config) {
+  // RCCL checks these values, too.
+  if (config->magic != 0xcafebeef || config->version < 21400 || config->blocking != 0 ||
+      config->size < sizeof(Config))
+    return kInvalidArgument;
+  const std::lock_guard lock(registry_mutex);
+  auto& world = worlds[std::string(id.internal, sizeof id.internal)];
+  if (!world) {
+    world = std::make_shared<World>();
+    world->size = size;
+    world->calls.resize(static_cast<std::size_t>(size));
+  }
+  const std::lock_guard world_lock(world->mutex);
+  ++world->joined;
+  *comm = new Comm{world, rank};
+  return kInProgress;
+}
+DLRUN_EXPORT int ncclCommGetAsyncError(void* comm, int* state) {
+  World& world = *static_cast<Comm*>(comm)->world;
+  const std::lock_guard lock(world.mutex);
+  *state = world.joined < world.size ? kInProgress : kSuccess;
+  return kSuccess;
+}
+DLRUN_EXPORT int ncclCommFinalize(void*) {
+  return kSuccess;
+}
+DLRUN_EXPORT int ncclCommDestroy(void* comm) {
+  delete static_cast<Comm*>(comm);
+  return kSuccess;
+}
+DLRUN_EXPORT int ncclCommAbort(void* comm) {
+  delete static_cast<Comm*>(comm);
+  return kSuccess;
+}
+DLRUN_EXPORT int ncclAllReduce(const void* from, void* to, std::size_t count, int type, int op,
+                               void* comm, void*) {
+  return together(*static_cast<Comm*>(comm), from, to, count * bytes_of(type),
+                  [&](const std::vector<Call>& calls, std::byte* result) {
+                    reduce(calls, 0, count, type, op, result);
+                  });
+}
+DLRUN_EXPORT int ncclBroadcast(const void* from, void* to, std::size_t count, int type, int root,
+                               void* comm, void*) {
+  const std::size_t bytes = count * bytes_of(type);
+  return together(*static_cast<Comm*>(comm), from, to, bytes,
+                  [&](const std::vector<Call>& calls, std::byte* result) {
+                    std::memcpy(result, calls[static_cast<std::size_t>(root)].from, bytes);
+                  });
+}
+DLRUN_EXPORT int ncclAllGather(const void* from, void* to, std::size_t count, int type, void* comm,
+                               void*) {
+  const std::size_t bytes = count * bytes_of(type);
+  auto& own = *static_cast<Comm*>(comm);
+  return together(own, from, to, bytes * own.world->calls.size(),
+                  [&](const std::vector<Call>& calls, std::byte* result) {
+                    for (std::size_t rank = 0; rank < calls.size(); ++rank)
+                      std::memcpy(result + rank * bytes, calls[rank].from, bytes);
+                  });
+}
+DLRUN_EXPORT int ncclReduceScatter(const void* from, void* to, std::size_t count, int type, int op,
+                                   void* comm, void*) {
+  auto& own = *static_cast<Comm*>(comm);
+  return together(own, from, to, count * bytes_of(type),
+                  [&](const std::vector<Call>& calls, std::byte* result) {
+                    reduce(calls, static_cast<std::size_t>(own.rank) * count, count, type, op,
+                           result);
+                  });
+}

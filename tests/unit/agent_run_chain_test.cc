@@ -1,0 +1,164 @@
+// Tests what a job of a chain (retry.chain) finds when it starts and when it ends.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "common/files.h"
+#include "common/json_lines.h"
+#include "runtime/agent/run_chain.h"
+#include "runtime/agent/run_claim.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun::agent {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Jobs = std::vector<std::string>;
+
+LeadOptions options_of_chain(int jobs) {
+  LeadOptions options;
+  options.retry.chain = jobs;
+  return options;
+}
+
+/// Returns the environment of the job with this number in a chain.
+Env env_of_job(const std::string& number) {
+  Env env;
+  env.set("DLRUN_CHAIN", number);
+  return env;
+}
+
+/// A run whose first job, 42, has claimed it. Slurm's commands are missing.
+struct ChainFixture {
+  TemporaryDirectory folder;
+  Env env;
+  ChainFixture() {
+    env.set("PATH", "/nowhere");
+    REQUIRE(claim_run(folder.path(), {"alps", "42", "feed"}, "x", 0, 0));
+  }
+
+  void record(const std::vector<Json>& events) {
+    std::string text;
+    for (const auto& event : events) text += to_checked_line(event);
+    REQUIRE(write_file_atomic(folder.path() / "events.jsonl", text));
+  }
+  [[nodiscard]] Result<std::optional<UnneededJob>> look() const {
+    return look_for_work(folder.path(), options_of_chain(3), env, "43");
+  }
+  void journal(int number, const std::string& text) {
+    const auto path = folder.path() / ("chain-" + std::to_string(number));
+    REQUIRE(make_private_directories(path));
+    REQUIRE(write_file_atomic(path / "submission.json", text));
+  }
+  /// Makes a scontrol that prints the state of every job.
+  void answer(const std::string& state) {
+    const auto program = folder.path() / "scontrol";
+    REQUIRE(write_file_atomic(program, "#!/bin/sh\necho JobId=42 JobState=" + state + "\n", 0700));
+    env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
+  }
+};
+
+const Json kStarted = {{"event", "claimed"}, {"attempt", 0}, {"job", "42"}};
+
+TEST_CASE("only a job that a chain's submission queued has a number in the chain") {
+  const Env first = env_of_job("0"), third = env_of_job("2");
+  CHECK(chain_number_of(options_of_chain(3), first) == 0);
+  CHECK(chain_number_of(options_of_chain(3), third) == 2);
+  CHECK_FALSE(chain_number_of(options_of_chain(2), third));
+  CHECK_FALSE(chain_number_of({}, first));
+  CHECK_FALSE(chain_number_of(options_of_chain(3), Env()));
+  CHECK_FALSE(chain_number_of(options_of_chain(3), env_of_job("-1")));
+  auto borrowed = options_of_chain(3);
+  borrowed.is_borrowed = true;
+  CHECK_FALSE(chain_number_of(borrowed, first));
+}
+
+TEST_CASE_FIXTURE(ChainFixture,
+                  "a later job ends with 0 if the run has completed, else with its code") {
+  record({kStarted, {{"event", "ended"}, {"attempt", 0}, {"state", "completed"}, {"code", 0}}});
+  auto unneeded = look();
+  REQUIRE(unneeded);
+  REQUIRE(*unneeded);
+  CHECK((*unneeded)->code == 0);
+  CHECK((*unneeded)->message.find("has completed") != std::string::npos);
+  record({kStarted, {{"event", "ended"}, {"attempt", 0}, {"state", "failed"}, {"code", 137}}});
+  CHECK((*look())->code == 137);
+  record({kStarted, {{"event", "ended"}, {"attempt", 0}, {"state", "cancelled"}, {"code", 0}}});
+  CHECK((*look())->code == 1);
+}
+
+TEST_CASE_FIXTURE(ChainFixture, "a later job continues a run that another attempt continues") {
+  record(
+      {kStarted, {{"event", "restarting"}, {"attempt", 0}, {"cause", "timeout"}, {"by", "chain"}}});
+  const auto unneeded = look();
+  REQUIRE(unneeded);
+  CHECK_FALSE(*unneeded);
+}
+
+TEST_CASE_FIXTURE(ChainFixture,
+                  "a later job leaves the run to an earlier job that still runs or waits") {
+  record({kStarted});
+  for (const char* state : {"RUNNING", "PENDING", "REQUEUE_HOLD"}) {
+    CAPTURE(state);
+    answer(state);
+    const auto unneeded = look();
+    REQUIRE_FALSE(unneeded);
+    CHECK(unneeded.error().code == Errc::kRefused);
+  }
+  answer("TIMEOUT");
+  CHECK_FALSE(*look());
+}
+
+TEST_CASE_FIXTURE(ChainFixture, "a later job does not precede a first job that still waits") {
+  std::filesystem::remove(folder.path() / "claim");
+  REQUIRE(write_file_atomic(folder.path() / "submission.json",
+                            R"({"token":"feed","state":"submitted","cluster":"","job":"42"})"));
+  answer("PENDING");
+  CHECK(look().error().code == Errc::kRefused);
+  answer("CANCELLED");
+  CHECK_FALSE(*look());
+}
+
+TEST_CASE_FIXTURE(ChainFixture, "a later job of a deleted run ends and creates nothing") {
+  std::filesystem::remove_all(folder.path());
+  const auto unneeded = look();
+  REQUIRE(unneeded);
+  CHECK((*unneeded)->code == 1);
+  CHECK_FALSE(std::filesystem::exists(folder.path()));
+}
+
+TEST_CASE_FIXTURE(ChainFixture, "the later jobs are those that Slurm has accepted") {
+  journal(1, R"({"token":"a","state":"submitted","cluster":"","job":"43"})");
+  journal(2, R"({"token":"b","state":"refused","cluster":"","job":""})");
+  journal(3, R"({"token":"c","state":"submitted","cluster":"","job":"--all"})");
+  journal(4, "{");
+  journal(5, R"({"token":"d","state":"submitted","cluster":"","job":"47"})");
+  CHECK(later_jobs(folder.path(), 0, 6) == Jobs{"43", "47"});
+  CHECK(later_jobs(folder.path(), 1, 6) == Jobs{"47"});
+  CHECK(later_jobs(folder.path(), 0, 5) == Jobs{"43"});
+  CHECK(later_jobs(folder.path(), 5, 6).empty());
+}
+
+TEST_CASE_FIXTURE(ChainFixture, "the next job is the first one that Slurm has not ended") {
+  answer("PENDING");
+  CHECK(first_waiting({"43", "44"}, env) == "43");
+  answer("CANCELLED");
+  CHECK_FALSE(first_waiting({"43", "44"}, env));
+  CHECK_FALSE(first_waiting({}, env));
+}
+
+TEST_CASE("the last job of a chain stays if another job waits for it") {
+  const Jobs later{"43", "44"};
+  CHECK(unneeded_jobs(later, "") == later);
+  CHECK(unneeded_jobs(later, "afterany:43(unfulfilled)\n") == later);
+  CHECK(unneeded_jobs(later, "afterany:43(unfulfilled)\nafterok:44(unfulfilled)\n") == Jobs{"43"});
+  CHECK(unneeded_jobs(later, "afterok:144,afterok:441") == later);
+  CHECK(unneeded_jobs(later, "afterok:441,afterok:44") == Jobs{"43"});
+  CHECK(unneeded_jobs({}, "afterok:44").empty());
+}
+
+}  // namespace
+}  // namespace dlrun::agent

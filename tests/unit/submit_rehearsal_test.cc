@@ -1,0 +1,189 @@
+// Tests the smaller job of a rehearsal and the submission of both jobs, with a simulated cluster.
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "launcher/runs/rehearsal.h"
+#include "launcher/submit/places.h"
+#include "launcher/submit/rehearsal_submission.h"
+#include "tests/contains.h"
+#include "tests/temporary_directory.h"
+
+using namespace dlrun;
+
+namespace {
+
+using Changes = std::vector<std::string>;
+
+/// Receives messages and drops them.
+class SilentReporter final : public Reporter {
+ public:
+  void diagnostics(const std::vector<Diagnostic>&) override {}
+  void warning(std::string_view) override {}
+  void note(std::string_view) override {}
+  void progress(const std::filesystem::path&, const std::string&,
+                const DownloadProgress&) override {}
+  void progress_ended() override {}
+  void downloaded(const std::filesystem::path&, std::size_t, std::int64_t) override {}
+};
+
+/// A simulated cluster whose sbatch gives the ids 7, 8, ...
+struct StageFixture {
+  TemporaryDirectory folder;
+  Context context;
+  SilentReporter reporter;
+  StageFixture() {
+    std::filesystem::create_directory(folder / "slurm");
+    const std::string calls = (folder / "called").string();
+    program("sbatch", "case \"$*\" in *--help*) exit 1;; esac\necho \"$*\" >>" + calls +
+                          "\necho $((6 + $(wc -l <" + calls + ")))");
+    program("squeue", "case \"$*\" in *'-j 7'*) echo '7|PENDING|None||||';; esac");
+    program("sacct", "exit 0");
+    context.env.set("HOME", folder.path().string());
+    context.env.set("PATH", (folder / "slurm").string() + ":/usr/bin:/bin");
+    context.current_dir = folder.path();
+    context.bin_dir = folder / "bin";
+    context.tools = {"hash", {}};
+  }
+  void program(const std::string& name, const std::string& body) {
+    const auto file = folder / "slurm" / name;
+    std::ofstream(file) << "#!/bin/sh\n" << body << "\n";
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  }
+  SpecOptions options_of(const std::string& spec) {
+    std::ofstream(folder / "x.yaml") << spec;
+    return {"x.yaml", {}, {}};
+  }
+  /// Returns the changes for a rehearsal of two minutes; for a refused spec, the error.
+  Changes changes(const std::string& spec, const std::string& wish = "2m") {
+    const auto job = make_job_of_spec(context, reporter, options_of(spec));
+    REQUIRE_MESSAGE(job.has_value(), (job ? std::string() : job.error().message));
+    const auto found =
+        changes_for_rehearsal(job->experiment->loaded, job->name, *parse_rehearsal(wish));
+    return found ? *found : Changes{found.error().message};
+  }
+};
+
+SiteProfile site_with_partitions() {
+  SiteProfile site;
+  site.default_partition = "main";
+  const auto add = [&](const char* name, std::int64_t hours, std::optional<std::int64_t> gpus) {
+    PartitionProfile& partition = site.partitions[name];
+    partition.max_time_seconds = hours * 3600;
+    partition.gpus_per_node = gpus;
+  };
+  add("main", 48, 4);
+  add("devel", 2, 4);
+  add("medium", 12, 4);
+  add("cpu-devel", 1, std::nullopt);
+  add("old-gpus", 1, 2);
+  site.partitions["main"].gpu_types = {"a100"};
+  site.partitions["devel"].gpu_types = {"a100"};
+  site.partitions["old-gpus"].gpu_types = {"v100"};
+  return site;
+}
+
+}  // namespace
+
+TEST_CASE("the wish for a rehearsal has a time and may have a partition") {
+  CHECK(parse_rehearsal("2m")->seconds == 120);
+  CHECK_FALSE(parse_rehearsal("2m")->partition);
+  CHECK(parse_rehearsal("90s@devel")->seconds == 90);
+  CHECK(parse_rehearsal("90s@devel")->partition == "devel");
+  for (const char* wrong : {"", "soon", "5s", "25h", "2m@", "2m@a b", "2m@a,b", "@devel"}) {
+    CAPTURE(wrong);
+    REQUIRE_FALSE(parse_rehearsal(wrong));
+    CHECK(parse_rehearsal(wrong).error().code == Errc::kUsage);
+  }
+}
+
+TEST_CASE("a rehearsal uses the shortest partition that has GPUs like those of the job") {
+  const SiteProfile site = site_with_partitions();
+  JobSpec spec;
+  spec.resources.gpus_per_node = Gpus{"", 4};
+  CHECK(short_partition(site, spec, 120, 2) == "devel");
+  CHECK(short_partition(site, spec, 3 * 3600, 2) == "medium");
+  CHECK_FALSE(short_partition(site, spec, 20 * 3600, 2));
+  spec.resources.partition = "devel";
+  CHECK_FALSE(short_partition(site, spec, 120, 2));  // no partition is shorter than the job's own
+  JobSpec counted;
+  counted.resources.gpus = Gpus{"", 16};
+  counted.resources.nodes = NodeRange{4, 4};
+  counted.resources.tasks_per_node = 4;
+  CHECK(short_partition(site, counted, 120, 2) == "devel");
+  JobSpec without_gpus;
+  CHECK(short_partition(site, without_gpus, 120, 2) == "cpu-devel");
+  CHECK_FALSE(short_partition(SiteProfile{}, spec, 120, 2));
+}
+
+TEST_CASE_FIXTURE(StageFixture, "a rehearsal has two ranks with their share of the GPUs") {
+  CHECK(changes("name: big\nresources: {nodes: 4, gpus_per_node: a100:4, time: 24h}\n"
+                "launch: {command: [x]}\n") ==
+        Changes{"name=big-rehearsal", "resources.nodes=1", "resources.tasks_per_node=2",
+                "resources.time=420s", "resources.gpus_per_node=a100:2"});
+  // One task on each node starts all processes of the node.
+  CHECK(changes("name: big\nresources: {nodes: 4, tasks_per_node: 1, gpus_per_node: 4, time: 24h}\n"
+                "launch: {command: [x]}\n",
+                "2m@devel") == Changes{"name=big-rehearsal", "resources.nodes=2",
+                                       "resources.tasks_per_node=1", "resources.time=420s",
+                                       "resources.partition=devel", "resources.gpus_per_node=4"});
+  // A job of one rank is rehearsed as it is.
+  CHECK(changes("name: one\nresources: {nodes: 1, time: 24h}\nlaunch: {command: [x]}\n") ==
+        Changes{"name=one-rehearsal", "resources.nodes=1", "resources.tasks_per_node=1",
+                "resources.time=420s"});
+}
+
+TEST_CASE_FIXTURE(StageFixture, "a rehearsal leaves out what would delay it or change results") {
+  const auto found = changes(
+      "name: x\nresources: {nodes: 2, ntasks: 8, begin: now+1hour, time: 24h}\n"
+      "launch: {command: [x]}\ncheckpoint: {signal_before: 5m}\nretry: {on: [timeout]}\n"
+      "outputs: [{from: $TMPDIR/out, to: out}]\n");
+  for (const char* one : {"resources.ntasks=null", "resources.begin=null", "retry.on=null",
+                          "checkpoint.signal_before=null", "outputs=null"}) {
+    CAPTURE(one);
+    CHECK(std::find(found.begin(), found.end(), one) != found.end());
+  }
+}
+
+TEST_CASE_FIXTURE(StageFixture, "a sweep and components are not rehearsed") {
+  CHECK(has(changes("resources: {time: 1h}\nlaunch: {command: [x]}\n"
+                    "sweep: {parameters: {environment.vars.LR: [a, b]}}\n")[0],
+            "has a sweep"));
+  CHECK(has(changes("resources: {time: 1m, cpus_per_task: 1}\nlaunch: {command: [x]}\n"
+                    "components: [{name: a, partition: p}, {name: b, partition: q}]\n")[0],
+            "has components"));
+}
+
+TEST_CASE_FIXTURE(StageFixture, "the run waits for its rehearsal, whose agent ends it in time") {
+  RunInspector inspector(context.env, known_servers(context));
+  const auto chain = submit_rehearsed(
+      context, reporter, inspector,
+      options_of("name: big\nresources: {nodes: 2, tasks_per_node: 4, mem: 8G, time: 2h}\n"
+                 "launch: {command: [x]}\nretry: {max: 2}\n"),
+      *parse_rehearsal("2m"));
+  REQUIRE_MESSAGE(chain.has_value(), (chain ? std::string() : chain.error().message));
+  REQUIRE(chain->submitted.size() == 2);
+  const Submitted &rehearsal = chain->submitted[0], &run = chain->submitted[1];
+  CHECK(rehearsal.run.name == "big-rehearsal");
+  CHECK(run.run.name == "big");
+  CHECK(has(rehearsal.job.script, "--rehearse 120"));
+  CHECK_FALSE(has(rehearsal.job.script, "--retry"));
+  CHECK(has(rehearsal.job.script, "--no-requeue"));
+  CHECK_FALSE(has(run.job.script, "--rehearse"));
+  CHECK(run.job.settings.dependency == "afterok:7");
+  const auto note = read_rehearsal_note(run.run.path);
+  REQUIRE(note.has_value());
+  REQUIRE(*note);
+  CHECK((*note)->id == rehearsal.run.id);
+  CHECK((*note)->ranks_per_node == 4);
+  CHECK((*note)->mem_mib == 8192);
+  CHECK((*note)->time_s == 7200);
+  CHECK(predictions_for(run.run.path).front().second == rehearsal.run.id + ": it has not started");
+  CHECK(predictions_for(rehearsal.run.path).empty());
+}
