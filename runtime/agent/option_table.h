@@ -1,0 +1,88 @@
+#pragma once
+// The table of a command's options, as dlrun-agent reads them, and functions that store the values.
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/result.h"
+
+namespace dlrun::agent {
+
+/// The largest number of ranks that one agent may start on its node.
+inline constexpr int kLocalRanksLimit = 4096;
+
+/// One option. `takes` parses and stores its value. An option without `takes` is a flag; `sets`
+/// sets the flag.
+struct Option {
+  std::string_view name;
+  std::function<Result<>(std::string_view)> takes;
+  std::function<void()> sets;
+};
+
+/// Parses the options up to "--" and returns the arguments after it: the command. A value has the
+/// form `--name VALUE` or `--name=VALUE`. Fails with kUsage.
+[[nodiscard]] Result<std::vector<std::string>> read_options(
+    const std::vector<std::string>& arguments, const std::vector<Option>& options);
+
+/// Stores a whole number from min to max. Fails with kUsage and names the option and the unit.
+[[nodiscard]] Result<> take_number(std::string_view value, std::string_view name,
+                                   std::string_view unit, int min, int max, int& target);
+
+/// Returns an Option::takes that stores a whole number from min to max.
+[[nodiscard]] std::function<Result<>(std::string_view)> number_into(std::string_view name,
+                                                                    std::string_view unit, int min,
+                                                                    int max, int& target);
+
+/// Returns an Option::takes that stores a text, which must not be empty.
+template <typename Text>
+[[nodiscard]] std::function<Result<>(std::string_view)> text_into(std::string_view name,
+                                                                  Text& target) {
+  return [name, &target](std::string_view value) -> Result<> {
+    if (value.empty()) return fail(Errc::kUsage, "{} needs a value", name);
+    target = value;
+    return {};
+  };
+}
+
+/// Returns an Option::takes that stores a time in whole seconds.
+template <typename Time>
+[[nodiscard]] std::function<Result<>(std::string_view)> seconds_into(std::string_view name,
+                                                                     Time& target) {
+  return [name, &target](std::string_view value) -> Result<> {
+    int count = 0;
+    DLRUN_TRY(take_number(value, name, "seconds", 1, 1 << 30, count));
+    target = std::chrono::seconds(count);
+    return {};
+  };
+}
+
+/// Returns an Option::takes that stores the result of `parse` for the value.
+template <typename Parse, typename Target>
+[[nodiscard]] std::function<Result<>(std::string_view)> parsed_into(const Parse& parse,
+                                                                    Target& target) {
+  return [&parse, &target](std::string_view value) -> Result<> {
+    auto parsed = parse(value);
+    if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
+    target = std::move(*parsed);
+    return {};
+  };
+}
+
+/// Returns an Option::takes that adds the result of `parse` for the value to a list.
+template <typename Parse, typename Item>
+[[nodiscard]] std::function<Result<>(std::string_view)> item_into(const Parse& parse,
+                                                                  std::vector<Item>& list) {
+  return [&parse, &list](std::string_view value) -> Result<> {
+    auto parsed = parse(value);
+    if (!parsed) return tl::unexpected<Error>(std::move(parsed.error()));
+    list.push_back(std::move(*parsed));
+    return {};
+  };
+}
+
+}  // namespace dlrun::agent
