@@ -24,14 +24,14 @@ std::map<std::string, double> parse_energy(std::string_view out) {
   return joules;
 }
 
-std::map<std::string, double> energy_of_jobs(const Env& env, std::span<const JobId> jobs,
-                                             std::chrono::milliseconds at_most) {
+JobEnergies energy_of_jobs(const Env& env, std::span<const JobId> jobs,
+                           std::chrono::milliseconds at_most) {
   std::map<std::string, std::set<std::string>> by_cluster;  // an array is asked for as a whole
   for (const JobId& job : jobs) {
     if (job.cluster == kLocalCluster || !check_job(job)) continue;
     by_cluster[job.cluster].insert(job.id.substr(0, job.id.find('_')));
   }
-  std::map<std::string, double> joules;
+  JobEnergies joules;
   for (const auto& [cluster, ids] : by_cluster) {
     Command command;
     command.argv = {"sacct",
@@ -49,7 +49,8 @@ std::map<std::string, double> energy_of_jobs(const Env& env, std::span<const Job
     if (!find_program("sacct", command.env)) return joules;
     const auto done = run_command(command);
     // Many clusters have no accounting. The page then has no energy of Slurm.
-    if (done && done->exit_code == 0) joules.merge(parse_energy(done->out));
+    if (!done || done->exit_code != 0) continue;
+    for (const auto& [id, energy] : parse_energy(done->out)) joules[{cluster, id}] = energy;
   }
   return joules;
 }

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "common/env.h"
 #include "common/job_id.h"
@@ -17,12 +18,13 @@ namespace dlrun {
 /// jobs without a measured energy, for which sacct prints 0 or nothing.
 [[nodiscard]] std::map<std::string, double> parse_energy(std::string_view out);
 
-/// Returns the energy of each job in joules, by job id. A cluster measures it only with an
-/// acct_gather_energy plugin, and only for jobs that have ended. Leaves out jobs of this machine
-/// and jobs whose energy is unknown. Starts one sacct per cluster, each of which may take at most
-/// at_most.
-[[nodiscard]] std::map<std::string, double> energy_of_jobs(const Env& env,
-                                                           std::span<const JobId> jobs,
-                                                           std::chrono::milliseconds at_most);
+/// Joules by cluster and job id: two clusters can have jobs of the same id.
+using JobEnergies = std::map<std::pair<std::string, std::string>, double>;
+
+/// Returns the energy of each job. A cluster measures it only with an acct_gather_energy plugin,
+/// and only for jobs that have ended. Leaves out jobs of this machine and jobs whose energy is
+/// unknown. Starts one sacct per cluster, each of which may take at most at_most.
+[[nodiscard]] JobEnergies energy_of_jobs(const Env& env, std::span<const JobId> jobs,
+                                         std::chrono::milliseconds at_most);
 
 }  // namespace dlrun

@@ -80,20 +80,27 @@ RunReport report_of(const Part& part, const RunStatus& status) {
 /// here.
 void add_energy(const Env& env, std::vector<RunReport>& reports) {
   constexpr std::chrono::seconds kLimit{5};
-  const auto is_asked = [](const RunReport& report) {
+  // The jobs of a run: all jobs of its chain (retry.chain), else the only one.
+  const auto jobs_of = [](const RunReport& report) {
     const RunFacts& facts = report.status.facts;
-    return !facts.foreign && !report.status.job.id.empty() && is_inactive(report.status.state) &&
-           (!facts.submission || !facts.submission->server);
+    if (facts.foreign || report.status.job.id.empty() || !is_inactive(report.status.state) ||
+        (facts.submission && facts.submission->server))
+      return std::vector<JobId>();
+    auto chain = chain_jobs_of(facts);
+    return chain.empty() ? std::vector<JobId>{report.status.job} : chain;
   };
   std::vector<JobId> jobs;
   for (const RunReport& report : reports) {
-    if (is_asked(report)) jobs.push_back(report.status.job);
+    const auto more = jobs_of(report);
+    jobs.insert(jobs.end(), more.begin(), more.end());
   }
   if (jobs.empty()) return;
   const auto joules = energy_of_jobs(env, jobs, kLimit);
   for (RunReport& report : reports) {
-    const auto found = joules.find(report.status.job.id);
-    if (is_asked(report) && found != joules.end()) report.slurm_joules = found->second;
+    for (const JobId& job : jobs_of(report)) {
+      if (const auto found = joules.find({job.cluster, job.id}); found != joules.end())
+        report.slurm_joules = report.slurm_joules.value_or(0) + found->second;
+    }
   }
 }
 

@@ -5,9 +5,11 @@
 #include <doctest/doctest.h>
 
 #include "common/json_lines.h"
+#include "common/units.h"
 #include "launcher/executors/job_energy.h"
 #include "launcher/report/page_parts.h"
 #include "launcher/report/reported_axis.h"
+#include "launcher/report/run_pages.h"
 #include "launcher/report/run_report.h"
 #include "tests/temporary_directory.h"
 
@@ -263,6 +265,36 @@ TEST_CASE("the energy of a job is the sum over its attempts, and a job without o
   const auto joules = parse_energy(
       "42|1000\n42|500\n43_7|2000\n44|0\n45|\n46|18446744073709551614\nx|5\n47|nan\n48\n");
   CHECK(joules == std::map<std::string, double>{{"42", 1500}, {"43_7", 2000}});
+}
+
+TEST_CASE("the energy of a run with a chain is that of all its jobs") {
+  const TemporaryDirectory folder;
+  const auto run = folder / "long-1";
+  std::filesystem::create_directories(run / "chain-1");
+  std::ofstream(run / "events.jsonl") << events_of_two_attempts();
+  Submission first;
+  first.token = std::string(32, 'a');
+  first.job.id = "42";
+  first.state = Submission::State::kSubmitted;
+  first.chain = 2;
+  REQUIRE(write_submission(run, first));
+  first.job.id = "43";
+  first.chain = 0;
+  REQUIRE(write_submission(run / "chain-1", first));
+  const auto sacct = folder / "sacct";
+  // A cluster with another name has a job of the same id.
+  std::ofstream(sacct) << "#!/bin/sh\ncase \"$*\" in *'-M other'*) echo '42|9000000';; "
+                          "*) echo '42|3600000'; echo '43|1800000';; esac\n";
+  std::filesystem::permissions(sacct, std::filesystem::perms::owner_all);
+  Env env;
+  env.set("HOME", folder.path().string());
+  env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
+  const auto page = make_run_page(env, {}, folder.path(), {run.string()}, [](const auto&) {});
+  REQUIRE_MESSAGE(page.has_value(), (page ? std::string() : page.error().message));
+  CHECK(page->html.find(energy_text(5.4e6)) != std::string::npos);
+  const std::vector<JobId> jobs{{"", "42"}, {"other", "42"}};
+  CHECK(energy_of_jobs(env, jobs, std::chrono::seconds(10)) ==
+        JobEnergies{{{"", "42"}, 3.6e6}, {{"", "43"}, 1.8e6}, {{"other", "42"}, 9e6}});
 }
 
 }  // namespace dlrun
