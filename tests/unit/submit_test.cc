@@ -395,6 +395,16 @@ TEST_CASE_FIXTURE(
   CHECK(done->follow_ups.size() == 2);
 }
 
+TEST_CASE_FIXTURE(ChainCluster,
+                  "an option --chain of a program in a user's script queues one job") {
+  std::ofstream(folder / "own.sh") << "#!/bin/bash\n#SBATCH --job-name=own\noptions=(\n"
+                                      "  --chain 3\n)\nsrun sample \\\n  --chain 4\n";
+  done = submit("own.sh");
+  REQUIRE(done.has_value());
+  CHECK_FALSE(done->job.settings.chain);
+  CHECK(done->follow_ups.empty());
+}
+
 TEST_CASE_FIXTURE(
     ChainCluster,
     "a follow-up job that Slurm refuses is a warning, and the other jobs stay queued") {
