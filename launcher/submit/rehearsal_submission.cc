@@ -74,7 +74,8 @@ void note_rehearsal(Reporter& reporter, const RunDirectory& rehearsal, const Run
   note.ranks_per_node = ranks_per_node(spec);
   note.mem_mib = memory_mib(spec.resources.mem.value_or("0")).value_or(0);
   if (*note.mem_mib == 0) note.mem_mib.reset();
-  if (const auto time = parse_time_limit(spec.resources.time.value_or("")); time) note.time_s = *time;
+  if (const auto time = parse_time_limit(spec.resources.time.value_or("")); time)
+    note.time_s = *time;
   if (const auto written = write_rehearsal_note(run.path, note); !written)
     reporter.warning(
         fmt::format("the run does not name its rehearsal, so that status shows no "
@@ -153,7 +154,7 @@ Result<std::vector<std::string>> changes_for_rehearsal(const LoadedSpec& loaded,
   for (const std::string_view key :
        {"resources.ntasks"_key, "resources.spare_nodes"_key, "resources.nodelist"_key,
         "resources.reservation"_key, "resources.begin"_key, "checkpoint.signal_before"_key,
-        "retry.on"_key, "outputs"_key}) {
+        "checkpoint.dir"_key, "retry.on"_key, "outputs"_key}) {
     if (loaded.spec.origins.contains(key)) set(key, "null");
   }
   set("name"_key, fmt::format("{}-rehearsal", name));

@@ -142,10 +142,11 @@ TEST_CASE_FIXTURE(StageFixture, "a rehearsal has two ranks with their share of t
 TEST_CASE_FIXTURE(StageFixture, "a rehearsal leaves out what would delay it or change results") {
   const auto found = changes(
       "name: x\nresources: {nodes: 2, ntasks: 8, begin: now+1hour, time: 24h}\n"
-      "launch: {command: [x]}\ncheckpoint: {signal_before: 5m}\nretry: {on: [timeout]}\n"
+      "launch: {command: [x]}\ncheckpoint: {signal_before: 5m, dir: /scratch/ckpt}\n"
+      "retry: {on: [timeout]}\n"
       "outputs: [{from: $TMPDIR/out, to: out}]\n");
   for (const char* one : {"resources.ntasks=null", "resources.begin=null", "retry.on=null",
-                          "checkpoint.signal_before=null", "outputs=null"}) {
+                          "checkpoint.signal_before=null", "checkpoint.dir=null", "outputs=null"}) {
     CAPTURE(one);
     CHECK(std::find(found.begin(), found.end(), one) != found.end());
   }
