@@ -17,9 +17,9 @@ namespace dlrun {
 /// Returns the part of the run that is done, from 0 to 1; nullopt if unknown.
 [[nodiscard]] std::optional<double> part_done(const Progress& progress);
 
-/// Returns the step that rank 0 has reached in the latest attempt, for the head and the table alike:
-/// progress reports and samples of the ranks are recorded at different times. Returns nullopt if the
-/// attempt has not reported a step.
+/// Returns the step that rank 0 has reached in the latest attempt, for the head and the table
+/// alike: progress reports and samples of the ranks are recorded at different times. Returns
+/// nullopt if the attempt has not reported a step.
 [[nodiscard]] std::optional<std::int64_t> newest_step(const RunPicture& picture);
 
 }  // namespace dlrun

@@ -46,10 +46,10 @@ inline constexpr KeyRow kRunKeys[] = {
    .example = "500G"},
   {.path = "retry.chain", FIELD(retry.chain), .min = kFewestChainJobs, .max = kMostChainJobs,
    .help = "The run gets up to this number of jobs, which dlrun queues together when it submits "
-           "the run. Each one waits for the end of the one before it. After timeout or preemption the "
-           "next job continues the run from its checkpoint, and no job is queued again. A job that "
-           "finds the run over ends at once. Use this key where a job that is queued again loses "
-           "its place in the queue.",
+           "the run. Each one waits for the end of the one before it. After timeout or preemption "
+           "the next job continues the run from its checkpoint, and no job is queued again. A job "
+           "that finds the run over ends at once. Use this key where a job that is queued again "
+           "loses its place in the queue.",
    .fallback = "one job, which is queued again", .example = "4"},
   {.path = "health.preflight", FIELD(health.preflight), .format = Format::kChoice,
    .choices = "gpu nccl rccl gloo disk clock binding fabric",
