@@ -113,8 +113,8 @@ TEST_CASE("cli includes only the public headers of launcher/runs, and none of la
       "launcher/runs/notice_relay.h",   "launcher/runs/tracked_record.h",
       "launcher/runs/ownership.h",      "launcher/runs/resolve.h",
       "launcher/runs/status.h",         "launcher/runs/sweep_record.h",
-      "launcher/runs/rehearsal.h",
-      "launcher/runs/tools.h",          "launcher/runs/provenance.h"};
+      "launcher/runs/rehearsal.h",      "launcher/runs/tools.h",
+      "launcher/runs/provenance.h"};
   const auto is_one_of = [](const std::vector<std::string_view>& all, std::string_view text) {
     return std::any_of(all.begin(), all.end(),
                        [text](std::string_view one) { return text.starts_with(one); });
