@@ -237,27 +237,30 @@ struct OwnOptions {
 };
 
 /// Builds the tree of commands, as make_app() does. Parsing fills `own`, which must outlive the
-/// tree. own is nullptr if the caller only describes the tree. Without has_options, the options
-/// that every command has are left out, unless the tree has all commands: they take a third of the
-/// time to build the tree of one command.
+/// tree. own is nullptr if the caller only describes the tree. Without has_options, the tree of one
+/// command has no options, except required ones: they take most of the time to build it.
 std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, OwnOptions* own,
                                     bool has_options) {
   LogOptions* log = own != nullptr ? &own->log : nullptr;
   auto app = std::make_unique<CLI::App>(
       "Runs deep-learning jobs on Slurm clusters, each from one YAML file.", "dlrun");
-  app->set_help_flag("-h,--help", "Print the help of the command and exit");  // also of subcommands
-  app->set_version_flag("--version", own != nullptr ? own->version : std::string());
   app->require_subcommand(1);
-  app->footer(kFooter);
-  app->get_formatter()->column_width(34);
   const auto called =
       std::find_if(std::begin(kCommands), std::end(kCommands),
                    [only](const CommandEntry& command) { return command.name == only; });
+  if (called != std::end(kCommands) && !called->needs_whole_tree && !has_options) {
+    app->set_help_flag();  // tells the command that the command line has no options
+    called->add(*app, action);
+    return app;
+  }
+  app->set_help_flag("-h,--help", "Print the help of the command and exit");  // also of subcommands
+  app->set_version_flag("--version", own != nullptr ? own->version : std::string());
+  app->footer(kFooter);
+  app->get_formatter()->column_width(34);
   const bool is_whole = called == std::end(kCommands) || called->needs_whole_tree;
   for (const CommandEntry& command : kCommands) {
     if (is_whole || command.name == only) command.add(*app, action);
   }
-  if (!has_options && !is_whole) return app;
   add_log_options(*app, log);
   add_host_option(*app, own != nullptr ? &own->host : nullptr);
   // `dlrun --version` and `dlrun --help` call no command, and start faster without the commands'
@@ -317,8 +320,8 @@ Result<int> run_there_or_here(Cli& cli, const HostCall& call, const Action& acti
 
 }  // namespace
 
-std::unique_ptr<CLI::App> make_app(Action& action, std::string_view only) {
-  return make_tree(action, only, nullptr, true);
+std::unique_ptr<CLI::App> make_app(Action& action, std::string_view only, bool has_options) {
+  return make_tree(action, only, nullptr, has_options);
 }
 
 int run_cli(Cli& cli, int argc, const char* const* argv) {

@@ -69,8 +69,10 @@ void add_completion(CLI::App& root, Action& action);
 void add_host(CLI::App& root, Action& action);
 void add_pull(CLI::App& root, Action& action);
 
-/// Builds the tree of commands. If `only` names a command, builds only that command.
-[[nodiscard]] std::unique_ptr<CLI::App> make_app(Action& action, std::string_view only = {});
+/// Builds the tree of commands. If `only` names a command, builds only that command, and without
+/// has_options, only what a command line without options can contain.
+[[nodiscard]] std::unique_ptr<CLI::App> make_app(Action& action, std::string_view only = {},
+                                                 bool has_options = true);
 
 /// Parses argv, runs the command and prints errors to stderr. Returns the exit code. main() only
 /// sets up the process and calls this function.

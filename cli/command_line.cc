@@ -21,16 +21,17 @@ OptionHelp help_of(const CLI::Option& option) {
 }  // namespace
 
 CommandOption& CommandOption::required() {
-  option_->required();
+  if (option_ != nullptr) option_->required();
   return *this;
 }
 
 CommandOption& CommandOption::type_name(const char* name) {
-  option_->type_name(name);
+  if (option_ != nullptr) option_->type_name(name);
   return *this;
 }
 
 CommandOption& CommandOption::non_negative() {
+  if (option_ == nullptr) return *this;
   option_->check([](const std::string& text) {
     const auto number = parse_int(text);
     return number && *number >= 0
@@ -41,6 +42,7 @@ CommandOption& CommandOption::non_negative() {
 }
 
 CommandOption& CommandOption::not_empty() {
+  if (option_ == nullptr) return *this;
   option_->check([](const std::string& text) {
     return std::string(text.empty() ? "the value is empty" : "");
   });
@@ -48,38 +50,51 @@ CommandOption& CommandOption::not_empty() {
 }
 
 CommandOption& CommandOption::repeatable() {
-  option_->allow_extra_args(false)->take_all();
+  if (option_ != nullptr) option_->allow_extra_args(false)->take_all();
   return *this;
 }
 
 Subcommand::Subcommand(CLI::App& root, const char* name, const char* help)
-    : app_(root.add_subcommand(name, help)) {}
+    : app_(root.add_subcommand(name, help)), has_options_(root.get_help_ptr() != nullptr) {}
+
+bool Subcommand::can_appear(const char* names) const {
+  return has_options_ || names[0] != '-';
+}
+
+template <typename Value>
+CommandOption Subcommand::add(const char* names, Value& to, const char* help) {
+  return CommandOption(can_appear(names) ? app_->add_option(names, to, help) : nullptr);
+}
 
 CommandOption Subcommand::option(const char* names, std::string& to, const char* help) {
-  return CommandOption(app_->add_option(names, to, help));
+  return add(names, to, help);
 }
 CommandOption Subcommand::option(const char* names, std::vector<std::string>& to,
                                  const char* help) {
-  return CommandOption(app_->add_option(names, to, help));
+  return add(names, to, help);
 }
 CommandOption Subcommand::option(const char* names, std::optional<std::string>& to,
                                  const char* help) {
-  return CommandOption(app_->add_option(names, to, help));
+  return add(names, to, help);
 }
 CommandOption Subcommand::option(const char* names, std::optional<std::int64_t>& to,
                                  const char* help) {
-  return CommandOption(app_->add_option(names, to, help));
+  return add(names, to, help);
 }
 CommandOption Subcommand::option(const char* names, std::optional<std::size_t>& to,
                                  const char* help) {
-  return CommandOption(app_->add_option(names, to, help));
+  return add(names, to, help);
 }
 CommandOption Subcommand::option(const char* names, std::size_t& to, const char* help) {
-  return CommandOption(app_->add_option(names, to, help));
+  return add(names, to, help);
+}
+
+CommandOption Subcommand::required_option(const char* names, std::string& to, const char* help) {
+  return CommandOption(app_->add_option(names, to, help)->required());
 }
 
 void Subcommand::flag(const char* names, bool& to, const char* help) {
-  app_->add_flag(names, to, help);
+  if (can_appear(names)) app_->add_flag(names, to, help);
 }
 
 void Subcommand::on_call(std::function<void()> call) {

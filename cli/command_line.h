@@ -21,7 +21,8 @@ class Option;
 
 namespace dlrun {
 
-/// An option or a positional of a command. The setters below take effect at the next parsing.
+/// An option or a positional of a command. The setters below take effect at the next parsing. They
+/// do nothing if `option` is nullptr, which means that the parser does not need the option.
 class CommandOption {
  public:
   explicit CommandOption(CLI::Option* option) : option_(option) {}
@@ -40,6 +41,9 @@ class CommandOption {
 };
 
 /// A command in the tree. The caller owns the bound variables; they must outlive the action.
+///
+/// A root without --help parses a command line without options. Its commands have only their
+/// positionals and required options, because each option takes time to build.
 class Subcommand {
  public:
   Subcommand(CLI::App& root, const char* name, const char* help);
@@ -52,6 +56,8 @@ class Subcommand {
   CommandOption option(const char* names, std::optional<std::size_t>& to, const char* help);
   CommandOption option(const char* names, std::size_t& to, const char* help);
   void flag(const char* names, bool& to, const char* help);
+  /// Adds an option that the command line must contain.
+  CommandOption required_option(const char* names, std::string& to, const char* help);
 
   /// Makes `call` the action of this command. `options` holds the bound variables.
   template <typename Options>
@@ -66,7 +72,13 @@ class Subcommand {
   void on_call(std::function<void()> call);
 
  private:
+  template <typename Value>
+  CommandOption add(const char* names, Value& to, const char* help);
+  /// Returns true if a command line of this tree can contain the option or the positional.
+  [[nodiscard]] bool can_appear(const char* names) const;
+
   CLI::App* app_;
+  bool has_options_;
 };
 
 /// Returns the options of dlrun itself, and all commands with their options and positionals.

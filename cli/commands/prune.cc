@@ -43,10 +43,9 @@ void add_prune(CLI::App& root, Action& action) {
   auto options = std::make_shared<PruneOptions>();
   Subcommand command(root, "prune", "Delete the runs that ended long ago; asks on a terminal");
   command
-      .option("--older-than", options->older_than,
-              "Delete runs that ended longer ago than this: 30d, 12h, 2w")
-      .type_name("AGE")
-      .required();
+      .required_option("--older-than", options->older_than,
+                       "Delete runs that ended longer ago than this: 30d, 12h, 2w")
+      .type_name("AGE");
   command.flag("--keep-checkpoints", options->keeps_checkpoints,
                "Delete only logs, traces and profiles; keep the checkpoints, the record, the code "
                "and all files that dlrun did not write");

@@ -41,10 +41,11 @@ constexpr std::array<std::string_view, 4> kSetBySlurm{
   return {};
 }
 
-/// Returns the errno that prevents a search of the folder; 0 if the folder can be searched or does
-/// not exist.
-int search_error(const std::filesystem::path& folder) {
-  return ::access((folder / ".").c_str(), X_OK) == 0 || errno == ENOENT ? 0 : errno;
+/// Returns the errno that prevents a search of the folder below dir; 0 if the folder can be
+/// searched or does not exist.
+int search_error(const std::filesystem::path& dir, std::string_view folder) {
+  const std::string inside = fmt::format("{}/{}/.", dir.native(), folder);
+  return ::access(inside.c_str(), X_OK) == 0 || errno == ENOENT ? 0 : errno;
 }
 
 }  // namespace
@@ -53,7 +54,7 @@ std::vector<Diagnostic> unsearchable_folders(std::string_view folder,
                                              const std::vector<std::filesystem::path>& dirs) {
   std::vector<Diagnostic> closed;
   for (const auto& dir : dirs) {
-    const int error = search_error(dir / folder);
+    const int error = search_error(dir, folder);
     if (error == 0) continue;
     const auto kind = folder == "sites" ? Origin::Kind::kSite : Origin::Kind::kPreset;
     closed.push_back({Diagnostic::Severity::kWarning,
@@ -79,8 +80,8 @@ std::optional<ConfigFile> find_config(std::string_view folder, std::string_view 
   const std::string relative = fmt::format("{}/{}.yaml", folder, name);
   bool is_found = false;
   for (const auto& dir : dirs) {
+    if (search_error(dir, folder) != 0) continue;
     const auto path = dir / relative;
-    if (search_error(dir / folder) != 0) continue;
     auto text = read_file(path, kLargestConfig);
     if (!text && text.error().code == Errc::kNotFound) continue;
     file.source = path.string();
@@ -114,7 +115,7 @@ std::optional<std::string_view> built_in_config(std::string_view folder, std::st
                                 [&](const auto& file) { return file.name == relative; });
   if (own == files.end()) return std::nullopt;
   for (const auto& dir : dirs) {
-    if (search_error(dir / folder) != 0) continue;
+    if (search_error(dir, folder) != 0) continue;
     const auto text = read_file(dir / relative, kLargestConfig);
     if (!text && text.error().code == Errc::kNotFound) continue;
     if (!text || *text != own->text) return std::nullopt;

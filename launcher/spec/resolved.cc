@@ -1,6 +1,7 @@
 // Writes the effective spec as YAML: every value that was set, with its origin.
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -44,10 +45,11 @@ class YamlWriter {
 
 namespace {
 
-/// Returns the spec in the form that may be shown. The address of notify.webhook.url becomes the
-/// name of the secret under which the run keeps it.
-JobSpec without_address(JobSpec spec) {
-  if (!spec.notify.webhook_url) return spec;
+/// Returns the spec in the form that may be shown: the address of notify.webhook.url becomes the
+/// name of the secret under which the run keeps it. Returns nullopt if the spec has no address.
+std::optional<JobSpec> without_address(const JobSpec& given) {
+  if (!given.notify.webhook_url) return std::nullopt;
+  JobSpec spec = given;
   spec.notify.webhook_url.reset();
   spec.notify.webhook_secret = kWebhookUrlSecret;
   const auto origin = spec.origins.find("notify.webhook.url");
@@ -58,7 +60,8 @@ JobSpec without_address(JobSpec spec) {
 }  // namespace
 
 std::vector<EffectiveValue> effective_values(const JobSpec& given) {
-  const JobSpec spec = without_address(given);
+  const std::optional<JobSpec> shown = without_address(given);
+  const JobSpec& spec = shown ? *shown : given;
   std::vector<EffectiveValue> values;
   const auto add = [&](std::string key, std::string text) {
     const auto origin = spec.origins.find(key);
@@ -66,9 +69,9 @@ std::vector<EffectiveValue> effective_values(const JobSpec& given) {
                       origin == spec.origins.end() ? Origin{} : origin->second});
   };
   for (const KeyRow& row : spec_keys()) {
-    const std::string key(row.path);
-    if (auto text = value_yaml(row, spec)) add(key, std::move(*text));
-    for (auto& [name, text] : entries_yaml(row, spec)) add(key + "." + name, std::move(text));
+    if (auto text = value_yaml(row, spec)) add(std::string(row.path), std::move(*text));
+    for (auto& [name, text] : entries_yaml(row, spec))
+      add(fmt::format("{}.{}", row.path, name), std::move(text));
   }
   return values;
 }

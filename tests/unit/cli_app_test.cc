@@ -462,6 +462,26 @@ TEST_CASE(
         all->get_subcommands(nullptr).size());
 }
 
+TEST_CASE("the parser of a command line without options has all positionals and required options") {
+  Action action;
+  const auto all = make_app(action);
+  for (const CLI::App* command : all->get_subcommands(nullptr)) {
+    CAPTURE(command->get_name());
+    const auto app = make_app(action, command->get_name(), false);
+    const CLI::App* made = app->get_subcommand(command->get_name());
+    for (const CLI::Option* option : command->get_options()) {
+      if (option->get_positional() || option->get_required())
+        CHECK(made->get_option_no_throw(option->get_name()) != nullptr);
+    }
+  }
+}
+
+TEST_CASE_FIXTURE(CliFixture, "a command line without options obeys the same rules") {
+  CHECK(code_and_stderr({"prune"}).find("--older-than is required") != std::string::npos);
+  CHECK(code_and_stderr({"status", "a", "b", "c"}).find("not expected") != std::string::npos);
+  CHECK(call({"render"}) == 2);
+}
+
 TEST_CASE_FIXTURE(CliFixture, "a host without a file is an error that explains the file") {
   const auto text = code_and_stderr({"-H", "nera", "ls"});
   CHECK(text.starts_with("6\n"));
