@@ -71,16 +71,17 @@ start_session() {
 
 @test "enroot: a session's container is removed, whatever ends the session" {
     runtime enroot
-    for how in cancel hangup term kill; do
+    for how in cancel limit hangup term kill; do
         echo "$how"
         start_session
         case $how in
         cancel) scancel "$job" ;;
+        limit) scontrol update "job=$job" TimeLimit=0:01 ;; # Slurm checks limits every 30 s.
         hangup) pkill -HUP -u "$DLRUN_TESTBED_USER" salloc ;;
         term) pkill -TERM -u "$DLRUN_TESTBED_USER" salloc ;;
         kill) pgrep -u "$DLRUN_TESTBED_USER" -f '^[^ ]*bash [^ ]*/session.sh' | xargs kill -9 ;;
         esac
-        wait_until 60 no_container_is_left
+        wait_until 90 no_container_is_left
         scancel -f -u "$DLRUN_TESTBED_USER"
         wait "$session" || true
         wait_until 60 no_jobs

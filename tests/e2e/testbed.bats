@@ -166,6 +166,30 @@ n2 1" ]
     user_job -N4 hostname
 }
 
+@test "up --slurm uses the daemons and the commands of another installation" {
+    other=$DLRUN_TESTBED_DIR.other prefix=$DLRUN_TESTBED_DIR.slurm
+    mkdir -p "$prefix/bin" "$prefix/sbin"
+    for program in slurmctld slurmd slurmstepd; do
+        cp -L "$(command -v "$program")" "$prefix/sbin"
+    done
+    for program in salloc sbatch scancel scontrol sinfo squeue srun; do
+        cp -L "$(command -v "$program")" "$prefix/bin"
+    done
+    DLRUN_TESTBED_DIR=$other "$testbed/up" --nodes 1 --gpus 0 --slurm "$prefix"
+    readlink /proc/[0-9]*/exe >"$BATS_TEST_TMPDIR/programs" || true
+    grep -x "$prefix/sbin/slurmctld" "$BATS_TEST_TMPDIR/programs"
+    grep -x "$prefix/sbin/slurmd" "$BATS_TEST_TMPDIR/programs"
+    # shellcheck disable=SC2016 # The user's shell expands it.
+    run env DLRUN_TESTBED_DIR="$other" "$testbed/as_user" sh -c 'command -v srun && srun hostname'
+    [ "$output" = "$prefix/bin/srun
+n1" ]
+    DLRUN_TESTBED_DIR=$other "$testbed/down"
+    rm -rf "$prefix"
+    run "$testbed/up" --slurm "$prefix"
+    [ "$status" -eq 1 ]
+    [[ $output == *"--slurm is '$prefix'"* ]]
+}
+
 @test "up refuses a subnet that is in use, and leaves it alone" {
     taken=$(sed -n 's/^subnet=//p' "$DLRUN_TESTBED_DIR/settings")
     run env DLRUN_TESTBED_DIR="$DLRUN_TESTBED_DIR.other" DLRUN_TESTBED_SUBNET="$taken" "$testbed/up"

@@ -388,6 +388,16 @@ TEST_CASE("without a lead, `dlrun-agent rank` only runs the program and returns 
   CHECK(finished->out == "0/1\n");
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("two thousand ranks of one node start and end") {
+  Run run;
+  run.start(2000, "exit 0");
+  CHECK(run.wait() == 0);
+  CHECK(run.events("joined")[0]["ranks"] == 2000);
+  CHECK(run.events("ended")[0]["state"] == "completed");
+}
+#endif
+
 TEST_CASE("the agent is one static binary of at most 4 MB that starts in milliseconds") {
   const auto image = read_file(kAgent, 256U << 20U);
   REQUIRE(image);

@@ -420,6 +420,29 @@ TEST_CASE("only launcher/remote starts ssh and rsync, and it prints nothing") {
   }
 }
 
+TEST_CASE(
+    "no setup_file of an end-to-end test skips, because bats would run its tests all the same") {
+  const fs::path folder = fs::path(DLRUN_SOURCE_DIR) / "tests/e2e";
+  int setups = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() != ".bats") continue;
+    std::ifstream file(entry.path());
+    bool is_inside = false;
+    for (std::string line; std::getline(file, line);) {
+      if (line.starts_with("setup_file()")) {
+        is_inside = !line.ends_with('}');
+        ++setups;
+      }
+      if (line == "}") is_inside = false;
+      CAPTURE(entry.path());
+      CAPTURE(line);
+      static const std::regex kSkip(R"((^|[^a-z_])skip($|[^a-z_]))");
+      if (is_inside || line.starts_with("setup_file()")) CHECK(!std::regex_search(line, kSkip));
+    }
+  }
+  CHECK(setups > 5);
+}
+
 TEST_CASE("every test that PAINS.md names exists") {
   const fs::path tests = fs::path(DLRUN_SOURCE_DIR) / "tests";
   std::ifstream page(tests / "PAINS.md");
