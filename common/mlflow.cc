@@ -250,21 +250,30 @@ void add_values(const MlflowJson& line, MlflowJson& metrics) {
   }
 }
 
-/// Returns the whole lines of the file from this offset on, at most kChunkBytes.
-std::string lines_from(int fd, std::int64_t offset) {
+/// Returns the bytes of the file from this offset on, at most kChunkBytes. Fails with kIo.
+Result<std::string> bytes_from(int fd, std::int64_t offset) {
   std::string text(kChunkBytes, '\0');
-  const auto got = ::pread(fd, text.data(), text.size(), offset);
-  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  ssize_t got = 0;
+  while ((got = ::pread(fd, text.data(), text.size(), offset)) < 0 && errno == EINTR) {
+  }
+  if (got < 0) return fail(Errc::kIo, "{}: {}", kValuesFile, errno_text(errno));
+  text.resize(static_cast<std::size_t>(got));
+  return text;
+}
+
+/// Returns the whole lines of the file from this offset on, at most kChunkBytes. Fails with kIo.
+Result<std::string> lines_from(int fd, std::int64_t offset) {
+  DLRUN_TRY_ASSIGN(std::string text, bytes_from(fd, offset));
   const auto end = text.rfind('\n');
   text.resize(end == std::string::npos ? 0 : end + 1);
   return text;
 }
 
 /// Sends one request with the lines from the state's offset on, and moves the offset behind them.
-/// Adds the number of their values to values_sent. Returns false on failure and at the end of the
-/// file.
-bool send_some(MlflowClient& client, int fd, SyncState& state, std::size_t& values_sent) {
-  const auto text = lines_from(fd, state.sent);
+/// Adds the number of their values to values_sent. Returns false if the server did not take them
+/// (client.problem()) and at the end of the file. Fails if the file cannot be read.
+Result<bool> send_some(MlflowClient& client, int fd, SyncState& state, std::size_t& values_sent) {
+  DLRUN_TRY_ASSIGN(const std::string text, lines_from(fd, state.sent));
   MlflowJson metrics = MlflowJson::array();
   std::int64_t taken = 0;
   MlflowJson end;
@@ -392,9 +401,12 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
   }
   const auto file = open_untrusted(folder_ / kValuesFile, Links::kRefuse);
   if (!file && file.error().code != Errc::kNotFound) report.problem = file.error().message;
-  while (client.problem().empty() && report.problem.empty() && file &&
-         send_some(client, file->get(), state, report.values))
+  while (client.problem().empty() && report.problem.empty() && file) {
+    const auto goes_on = send_some(client, file->get(), state, report.values);
+    if (!goes_on) report.problem = goes_on.error().message;
+    if (!goes_on || !*goes_on) break;
     save();
+  }
   if (!client.problem().empty()) report.problem = client.problem();
   report.is_complete = report.problem.empty();
   return report;

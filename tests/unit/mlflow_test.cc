@@ -189,6 +189,17 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "damaged lines are skipped, and half a lin
   CHECK(only_run()["metrics"].size() == 2);
 }
 
+TEST_CASE_FIXTURE(TrackedRunOnServer, "a record whose values cannot be read is not complete") {
+  add(1, 0.5);
+  REQUIRE(sync().is_complete);
+  // The kernel refuses to read at this place, as it does if the disk fails.
+  write("track/mlflow.state",
+        R"({"run_id": "x", "sent": 9223372036854775807, "has_params": true})");
+  const auto report = sync();
+  CHECK_FALSE(report.is_complete);
+  CHECK(has(report.problem, "mlflow.jsonl: Invalid argument"));
+}
+
 TEST_CASE_FIXTURE(TrackedRunOnServer, "a later attempt keeps the run of the first") {
   add(1, 0.5);
   REQUIRE(sync().is_complete);
