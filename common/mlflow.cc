@@ -309,6 +309,13 @@ Result<> save_state(const std::filesystem::path& folder, const SyncState& state)
 
 }  // namespace
 
+MlflowJson mlflow_end(EndState state, std::int64_t t_ms) {
+  const char* const status = state == EndState::kCompleted   ? "FINISHED"
+                             : state == EndState::kCancelled ? "KILLED"
+                                                             : "FAILED";
+  return {{"t", t_ms}, {"status", status}};
+}
+
 MlflowJson MlflowRun::to_json() const {
   return {{"url", url}, {"experiment", experiment}, {"secret", secret},    {"run", run},
           {"job", job}, {"cluster", cluster},       {"start_ms", start_ms}};
@@ -355,15 +362,43 @@ Result<MlflowRun> MlflowRecord::read() const {
 }
 
 Result<> MlflowRecord::add_line(const MlflowJson& line) const {
+  return append(json_read::dump(line) + "\n", kLargestBytes);
+}
+
+Result<> MlflowRecord::add_missing_end(EndState state, std::int64_t t_ms) const {
+  const auto path = folder_ / kValuesFile;
+  std::string last;
+  bool is_torn = false;  // the helper was killed while it wrote a line
+  const auto file = open_untrusted(path, Links::kRefuse);
+  if (!file && file.error().code != Errc::kNotFound) return tl::unexpected<Error>(file.error());
+  if (file) {
+    struct stat info {};
+    if (::fstat(file->get(), &info) != 0)
+      return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+    const auto begin = std::max<off_t>(info.st_size - static_cast<off_t>(kChunkBytes), 0);
+    DLRUN_TRY_ASSIGN(std::string tail, bytes_from(file->get(), begin));
+    is_torn = !tail.empty() && !tail.ends_with('\n');
+    tail.resize(is_torn ? tail.rfind('\n') + 1 : tail.size());  // npos + 1 is 0
+    if (!tail.empty()) tail.pop_back();
+    last = tail.substr(tail.rfind('\n') + 1);
+  }
+  const auto object = json_read::object_of(last);
+  if (object && object->contains("status")) return {};
+  const auto line = json_read::dump(mlflow_end(state, t_ms)) + "\n";
+  // The end is one line, so it may exceed the limit of a file with values.
+  return append(is_torn ? "\n" + line : line, kLargestBytes + kChunkBytes);
+}
+
+Result<> MlflowRecord::append(const std::string& bytes, std::size_t largest) const {
   const auto path = folder_ / kValuesFile;
   const UniqueFd file(::open(
       path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   struct stat info {};
   if (!file.is_open() || ::fstat(file.get(), &info) != 0)
     return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-  if (info.st_size > static_cast<off_t>(kLargestBytes))
-    return fail(Errc::kRefused, "{}: larger than {} bytes", path.string(), kLargestBytes);
-  return write_all(file.get(), json_read::dump(line) + "\n");
+  if (info.st_size > static_cast<off_t>(largest))
+    return fail(Errc::kRefused, "{}: larger than {} bytes", path.string(), largest);
+  return write_all(file.get(), bytes);
 }
 
 SyncReport MlflowRecord::sync(const Env& env, const std::string& token,

@@ -50,13 +50,6 @@ std::int64_t milliseconds_of(std::chrono::system_clock::time_point time) {
   return std::chrono::floor<std::chrono::milliseconds>(time.time_since_epoch()).count();
 }
 
-/// Returns MLflow's word for the end of a run.
-std::string_view mlflow_status(const Word<EndState>& state) {
-  return state == EndState::kCompleted   ? "FINISHED"
-         : state == EndState::kCancelled ? "KILLED"
-                                         : "FAILED";
-}
-
 /// Adds the values of the secrets to the helper's first line. Fails if one is missing or cannot be
 /// an address.
 Result<> add_secret_targets(nlohmann::ordered_json& targets, const LeadOptions& options,
@@ -178,9 +171,8 @@ void Notifier::on_event(const RunEvent& event, int attempt, const std::string& c
   const auto now = std::chrono::system_clock::now();
   const auto* ended = std::get_if<events::Ended>(&event);
   if (has_mlflow_ && ended != nullptr) {
-    pass(json_read::dump(nlohmann::ordered_json{{"t", milliseconds_of(now)},
-                                                {"status", mlflow_status(ended->state)}}) +
-         "\n");
+    const auto state = ended->state.value().value_or(EndState::kFailed);
+    pass(json_read::dump(mlflow_end(state, milliseconds_of(now))) + "\n");
   }
   auto notice = maker_.note(event, attempt, component);
   if (!notice) return;

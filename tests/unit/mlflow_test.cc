@@ -200,6 +200,29 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "a record whose values cannot be read is n
   CHECK(has(report.problem, "mlflow.jsonl: Invalid argument"));
 }
 
+TEST_CASE_FIXTURE(TrackedRunOnServer, "an end that lead could not write is added once") {
+  add(1, 0.5);
+  SUBCASE("lead was killed between two lines") {}
+  SUBCASE("lead was killed in the middle of a line") {
+    std::ofstream(run / "track/mlflow.jsonl", std::ios::app) << "{\"t\": 7, \"m\": {\"lo";
+  }
+  REQUIRE(sync().is_complete);
+  CHECK(only_run()["status"] == "RUNNING");
+  REQUIRE(record.add_missing_end(EndState::kFailed, 5000).has_value());
+  REQUIRE(record.add_missing_end(EndState::kCompleted, 6000).has_value());
+  CHECK(sync().is_complete);
+  CHECK(only_run()["status"] == "FAILED");
+  CHECK(only_run()["end_time"] == 5000);
+  CHECK(only_run()["metrics"].size() == 1);
+}
+
+TEST_CASE_FIXTURE(TrackedRunOnServer,
+                  "a run without values gets the end that lead could not write") {
+  REQUIRE(record.add_missing_end(EndState::kCancelled, 5000).has_value());
+  CHECK(sync().is_complete);
+  CHECK(only_run()["status"] == "KILLED");
+}
+
 TEST_CASE_FIXTURE(TrackedRunOnServer, "a later attempt keeps the run of the first") {
   add(1, 0.5);
   REQUIRE(sync().is_complete);
