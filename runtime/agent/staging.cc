@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <system_error>
@@ -19,6 +20,7 @@
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
+#include "runtime/agent/broadcast.h"
 #include "runtime/agent/file_tree.h"
 
 namespace dlrun::agent {
@@ -210,10 +212,16 @@ Result<> rename_to(const fs::path& from, const fs::path& to) {
               printable(to.string()), errno_text(errno));
 }
 
-/// Removes a broadcast file at the end of its scope, used or not.
+/// Removes a broadcast file at the end of its scope, used or not. Its lock shows other runs that
+/// the file is no leftover.
 class BroadcastCopy {
  public:
-  explicit BroadcastCopy(const std::string& path) : path_(path) {}
+  explicit BroadcastCopy(const std::string& path)
+      : path_(path),
+        file_(path.empty() ? -1
+                           : ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) {
+    if (file_.is_open()) ::flock(file_.get(), LOCK_SH | LOCK_NB);
+  }
   BroadcastCopy(const BroadcastCopy&) = delete;
   BroadcastCopy& operator=(const BroadcastCopy&) = delete;
   ~BroadcastCopy() {
@@ -239,7 +247,41 @@ class BroadcastCopy {
   }
 
   std::string path_;
+  UniqueFd file_;
 };
+
+/// Removes the broadcast files in the folder that no run will use any more.
+void remove_lost_broadcasts(const fs::path& folder, const StageOptions& options) {
+  remove_leftovers(
+      folder,
+      [&](std::string_view name) {
+        return name.size() == kBroadcastPrefix.size() + kBroadcastDigits &&
+               name.starts_with(kBroadcastPrefix) && is_hex(name.substr(kBroadcastPrefix.size())) &&
+               std::none_of(options.items.begin(), options.items.end(), [&](const StageItem& item) {
+                 return fs::path(item.broadcast).filename() == name;
+               });
+      },
+      options.leftover_age);
+}
+
+/// Removes the temporary copies of other places in the folder whose writers were killed: a writer
+/// holds the lock of its place.
+void remove_lost_parts(const fs::path& folder) {
+  constexpr std::string_view kPart = ".dlrun-part", kLock = ".dlrun-lock";
+  std::error_code error;
+  fs::directory_iterator entries(folder, error);
+  while (!error && entries != fs::directory_iterator()) {
+    const auto path = entries->path();
+    entries.increment(error);
+    const auto name = path.filename().string();
+    if (!name.ends_with(kPart) || !name.starts_with('.') || !belongs_to_us(path)) continue;
+    const auto lock_path =
+        folder / (name.substr(0, name.size() - kPart.size()) + std::string(kLock));
+    if (!belongs_to_us(lock_path)) continue;  // no staging has made this file
+    const auto lock = open_lock(lock_path);
+    if (lock && ::flock(lock->get(), LOCK_EX | LOCK_NB) == 0) std::ignore = remove_tree(path);
+  }
+}
 
 /// Copies a broadcast file to `part`, with the time and the mode of the source.
 Result<> take_broadcast(const std::string& broadcast, const TreeEntry& source,
@@ -331,6 +373,8 @@ Result<> stage_one(const StageItem& item, const StageOptions& options, const Env
                 printable(item.to), printable(node.base.string()));
   const auto place = place_of(node);
   DLRUN_TRY(make_own_folders(place));
+  remove_lost_broadcasts(place.base, options);
+  remove_lost_parts(place.target.parent_path());
   return stage_locked(item, place, env, report);
 }
 
