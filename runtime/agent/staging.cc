@@ -35,14 +35,15 @@ constexpr std::chrono::hours kLongestUnpacking{24 * 30};
 /// The paths that belong to one item of stage.
 struct StagePlace {
   fs::path base;  ///< the folder of the variable
-  fs::path target, note, lock, part, old;
+  fs::path target, note, lock, turn, part, old;
 };
 
 StagePlace place_of(const NodePlace& place) {
   const auto beside = [&](const char* what) {
     return place.path.parent_path() / ("." + place.path.filename().string() + ".dlrun-" + what);
   };
-  return {place.base, place.path, beside("note"), beside("lock"), beside("part"), beside("old")};
+  return {place.base,     place.path,     beside("note"), beside("lock"),
+          beside("turn"), beside("part"), beside("old")};
 }
 
 /// Returns true if there is a file, a folder or a link, also a link that leads nowhere.
@@ -328,6 +329,36 @@ Result<> stage_anew(const StageItem& item, const fs::path& from, const FileTree&
   return remove_tree(place.old);
 }
 
+/// Locks the place for a copy. Returns nullopt if the place has the data already and other runs use
+/// them; they are then reported as held. Waits while another run copies. Fails with kRefused if
+/// another run uses other data.
+Result<std::optional<UniqueFd>> lock_to_copy(const StagePlace& place, const std::string& digest,
+                                             CopyReport& report) {
+  // Only one run at a time looks. Otherwise two runs that look together would each take the lock of
+  // the other one for that of a program that uses the data, and both would give up.
+  DLRUN_TRY_ASSIGN(const auto turn, open_lock(place.turn));
+  while (::flock(turn.get(), LOCK_EX) != 0) {
+    if (errno != EINTR)
+      return fail(Errc::kIo, "{}: {}", printable(place.turn.string()), errno_text(errno));
+  }
+  DLRUN_TRY_ASSIGN(auto lock, open_lock(place.lock));
+  while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (::flock(lock.get(), LOCK_SH | LOCK_NB) == 0) {  // another run uses the data
+      if (is_staged(place, digest)) {
+        report.held.push_back(held_of(place));
+        return std::nullopt;
+      }
+      // The holder may have been one that copied and has just finished, so look again.
+      if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) break;
+      return fail(Errc::kRefused,
+                  "another run on this node uses {} with other data; choose another place",
+                  printable(place.target.string()));
+    }
+    std::this_thread::sleep_for(kLookAtLockEvery);  // another run copies
+  }
+  return std::optional<UniqueFd>(std::move(lock));
+}
+
 /// Locks the place and stages the item, unless the place already has the data.
 Result<> stage_locked(const StageItem& item, const StagePlace& place, const Env& env,
                       CopyReport& report) {
@@ -339,21 +370,8 @@ Result<> stage_locked(const StageItem& item, const StagePlace& place, const Env&
     return fail(Errc::kInvalid, "{} is a folder; unpack needs an archive", printable(item.from));
   DLRUN_TRY_ASSIGN(const auto source, list_tree(from));
   const auto digest = digest_of(source);
-  DLRUN_TRY_ASSIGN(const auto lock, open_lock(place.lock));
-  while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (::flock(lock.get(), LOCK_SH | LOCK_NB) == 0) {  // another run uses the data
-      if (is_staged(place, digest)) {
-        report.held.push_back(held_of(place));
-        return {};
-      }
-      // The holder may have been one that copied and has just finished, so look again.
-      if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) break;
-      return fail(Errc::kRefused,
-                  "another run on this node uses {} with other data; choose another place",
-                  printable(place.target.string()));
-    }
-    std::this_thread::sleep_for(kLookAtLockEvery);  // another run copies
-  }
+  DLRUN_TRY_ASSIGN(const auto lock, lock_to_copy(place, digest, report));
+  if (!lock) return {};
   if (!is_staged(place, digest)) {
     DLRUN_TRY(stage_anew(item, from, source, place, env));
     report.files += source.files;

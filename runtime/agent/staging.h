@@ -6,6 +6,7 @@
 //   .DIR.dlrun-note   what was staged: the sizes and times of the source and of the copy. If both
 //                     are unchanged, a later attempt uses the copy.
 //   .DIR.dlrun-lock   is locked while data are copied, and while a program uses them
+//   .DIR.dlrun-turn   is locked by the one process that looks whether it must copy
 //   .DIR.dlrun-part   the temporary copy
 //   .DIR.dlrun-old    the older data, until the new ones are in their place
 // lead adds .dlrun-sbcast-XXXX files (broadcast.h).

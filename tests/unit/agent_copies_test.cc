@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -212,6 +213,27 @@ TEST_CASE(
   CHECK(same.error.empty());
   CHECK(same.files == 0);
   CHECK(has(scene.stage("other").error, "another run on this node uses"));
+  CHECK(scene.text(scene.node / "data/a") == "a");
+}
+
+TEST_CASE("a run that only looks at staged data makes no other run give up") {
+  const NodeScene scene;
+  scene.write(scene.shared / "set/a", "a");
+  scene.write(scene.shared / "other/a", "other");
+  REQUIRE(scene.stage("other").error.empty());
+  std::future<CopyReport> second;  // destroyed after the locks, for which it waits
+  // The first run looks: it has its turn, and the lock that programs have, too.
+  UniqueFd turn(
+      ::open((scene.node / ".data.dlrun-turn").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  UniqueFd lock(::open((scene.node / ".data.dlrun-lock").c_str(), O_RDWR | O_CLOEXEC));
+  REQUIRE(::flock(turn.get(), LOCK_EX | LOCK_NB) == 0);
+  REQUIRE(::flock(lock.get(), LOCK_SH | LOCK_NB) == 0);
+  second = std::async(std::launch::async, [&] { return scene.stage("set"); });
+  CHECK(second.wait_for(std::chrono::milliseconds(300)) == std::future_status::timeout);
+  CHECK(::flock(lock.get(), LOCK_EX | LOCK_NB) == 0);  // the first run may copy
+  lock.reset();
+  turn.reset();
+  CHECK(second.get().error == "");
   CHECK(scene.text(scene.node / "data/a") == "a");
 }
 
