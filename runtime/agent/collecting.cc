@@ -121,7 +121,7 @@ class OutputCopier {
   /// Returns true if part_of() makes such names, for a file and a host.
   [[nodiscard]] static bool is_part_name(std::string_view name) {
     return name.size() > kPartDigits + kPartEnd.size() + 2 && name.starts_with('.') &&
-           is_hex(name.substr(1, kPartDigits)) && name[kPartDigits + 1] == '.' &&
+           are_hex_digits(name.substr(1, kPartDigits)) && name[kPartDigits + 1] == '.' &&
            name.ends_with(kPartEnd);
   }
 

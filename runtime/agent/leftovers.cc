@@ -1,6 +1,5 @@
 #include "runtime/agent/leftovers.h"
 
-#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +8,7 @@
 #include <system_error>
 
 #include "common/files.h"
+#include "common/untrusted_file.h"
 
 namespace dlrun::agent {
 namespace {
@@ -32,14 +32,14 @@ void remove_leftovers(const std::filesystem::path& folder,
   while (!error && entries != std::filesystem::directory_iterator()) {
     const auto& path = entries->path();
     if (is_kind(path.filename().string()) && is_old_own_file(path, before)) {
-      const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-      if (file.is_open() && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
+      const auto file = open_untrusted(path, Links::kRefuse);
+      if (file && ::flock(file->get(), LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
     }
     entries.increment(error);
   }
 }
 
-bool is_hex(std::string_view text) {
+bool are_hex_digits(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 

@@ -20,6 +20,6 @@ void remove_leftovers(const std::filesystem::path& folder,
                       std::chrono::seconds age = kLeftoverAge);
 
 /// Returns true if the text is not empty and has lower-case hex digits only.
-[[nodiscard]] bool is_hex(std::string_view text);
+[[nodiscard]] bool are_hex_digits(std::string_view text);
 
 }  // namespace dlrun::agent

@@ -217,11 +217,12 @@ Result<> rename_to(const fs::path& from, const fs::path& to) {
 /// the file is no leftover.
 class BroadcastCopy {
  public:
-  explicit BroadcastCopy(const std::string& path)
-      : path_(path),
-        file_(path.empty() ? -1
-                           : ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) {
-    if (file_.is_open()) ::flock(file_.get(), LOCK_SH | LOCK_NB);
+  explicit BroadcastCopy(const std::string& path) : path_(path) {
+    if (path_.empty()) return;
+    auto file = open_untrusted(path_, Links::kRefuse);
+    if (!file) return;
+    file_ = std::move(*file);
+    ::flock(file_.get(), LOCK_SH | LOCK_NB);
   }
   BroadcastCopy(const BroadcastCopy&) = delete;
   BroadcastCopy& operator=(const BroadcastCopy&) = delete;
@@ -257,7 +258,8 @@ void remove_lost_broadcasts(const fs::path& folder, const StageOptions& options)
       folder,
       [&](std::string_view name) {
         return name.size() == kBroadcastPrefix.size() + kBroadcastDigits &&
-               name.starts_with(kBroadcastPrefix) && is_hex(name.substr(kBroadcastPrefix.size())) &&
+               name.starts_with(kBroadcastPrefix) &&
+               are_hex_digits(name.substr(kBroadcastPrefix.size())) &&
                std::none_of(options.items.begin(), options.items.end(), [&](const StageItem& item) {
                  return fs::path(item.broadcast).filename() == name;
                });
