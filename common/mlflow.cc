@@ -250,21 +250,30 @@ void add_values(const MlflowJson& line, MlflowJson& metrics) {
   }
 }
 
-/// Returns the whole lines of the file from this offset on, at most kChunkBytes.
-std::string lines_from(int fd, std::int64_t offset) {
+/// Returns the bytes of the file from this offset on, at most kChunkBytes. Fails with kIo.
+Result<std::string> bytes_from(int fd, std::int64_t offset) {
   std::string text(kChunkBytes, '\0');
-  const auto got = ::pread(fd, text.data(), text.size(), offset);
-  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  ssize_t got = 0;
+  while ((got = ::pread(fd, text.data(), text.size(), offset)) < 0 && errno == EINTR) {
+  }
+  if (got < 0) return fail(Errc::kIo, "{}: {}", kValuesFile, errno_text(errno));
+  text.resize(static_cast<std::size_t>(got));
+  return text;
+}
+
+/// Returns the whole lines of the file from this offset on, at most kChunkBytes. Fails with kIo.
+Result<std::string> lines_from(int fd, std::int64_t offset) {
+  DLRUN_TRY_ASSIGN(std::string text, bytes_from(fd, offset));
   const auto end = text.rfind('\n');
   text.resize(end == std::string::npos ? 0 : end + 1);
   return text;
 }
 
 /// Sends one request with the lines from the state's offset on, and moves the offset behind them.
-/// Adds the number of their values to values_sent. Returns false on failure and at the end of the
-/// file.
-bool send_some(MlflowClient& client, int fd, SyncState& state, std::size_t& values_sent) {
-  const auto text = lines_from(fd, state.sent);
+/// Adds the number of their values to values_sent. Returns false if the server did not take them
+/// (client.problem()) and at the end of the file. Fails if the file cannot be read.
+Result<bool> send_some(MlflowClient& client, int fd, SyncState& state, std::size_t& values_sent) {
+  DLRUN_TRY_ASSIGN(const std::string text, lines_from(fd, state.sent));
   MlflowJson metrics = MlflowJson::array();
   std::int64_t taken = 0;
   MlflowJson end;
@@ -299,6 +308,13 @@ Result<> save_state(const std::filesystem::path& folder, const SyncState& state)
 }
 
 }  // namespace
+
+MlflowJson mlflow_end(EndState state, std::int64_t t_ms) {
+  const char* const status = state == EndState::kCompleted   ? "FINISHED"
+                             : state == EndState::kCancelled ? "KILLED"
+                                                             : "FAILED";
+  return {{"t", t_ms}, {"status", status}};
+}
 
 MlflowJson MlflowRun::to_json() const {
   return {{"url", url}, {"experiment", experiment}, {"secret", secret},    {"run", run},
@@ -346,15 +362,43 @@ Result<MlflowRun> MlflowRecord::read() const {
 }
 
 Result<> MlflowRecord::add_line(const MlflowJson& line) const {
+  return append(json_read::dump(line) + "\n", kLargestBytes);
+}
+
+Result<> MlflowRecord::add_missing_end(EndState state, std::int64_t t_ms) const {
+  const auto path = folder_ / kValuesFile;
+  std::string last;
+  bool is_torn = false;  // the helper was killed while it wrote a line
+  const auto file = open_untrusted(path, Links::kRefuse);
+  if (!file && file.error().code != Errc::kNotFound) return tl::unexpected<Error>(file.error());
+  if (file) {
+    struct stat info {};
+    if (::fstat(file->get(), &info) != 0)
+      return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+    const auto begin = std::max<off_t>(info.st_size - static_cast<off_t>(kChunkBytes), 0);
+    DLRUN_TRY_ASSIGN(std::string tail, bytes_from(file->get(), begin));
+    is_torn = !tail.empty() && !tail.ends_with('\n');
+    tail.resize(is_torn ? tail.rfind('\n') + 1 : tail.size());  // npos + 1 is 0
+    if (!tail.empty()) tail.pop_back();
+    last = tail.substr(tail.rfind('\n') + 1);
+  }
+  const auto object = json_read::object_of(last);
+  if (object && object->contains("status")) return {};
+  const auto line = json_read::dump(mlflow_end(state, t_ms)) + "\n";
+  // The end is one line, so it may exceed the limit of a file with values.
+  return append(is_torn ? "\n" + line : line, kLargestBytes + kChunkBytes);
+}
+
+Result<> MlflowRecord::append(const std::string& bytes, std::size_t largest) const {
   const auto path = folder_ / kValuesFile;
   const UniqueFd file(::open(
       path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   struct stat info {};
   if (!file.is_open() || ::fstat(file.get(), &info) != 0)
     return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-  if (info.st_size > static_cast<off_t>(kLargestBytes))
-    return fail(Errc::kRefused, "{}: larger than {} bytes", path.string(), kLargestBytes);
-  return write_all(file.get(), json_read::dump(line) + "\n");
+  if (info.st_size > static_cast<off_t>(largest))
+    return fail(Errc::kRefused, "{}: larger than {} bytes", path.string(), largest);
+  return write_all(file.get(), bytes);
 }
 
 SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
@@ -392,9 +436,12 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
   }
   const auto file = open_untrusted(folder_ / kValuesFile, Links::kRefuse);
   if (!file && file.error().code != Errc::kNotFound) report.problem = file.error().message;
-  while (client.problem().empty() && report.problem.empty() && file &&
-         send_some(client, file->get(), state, report.values))
+  while (client.problem().empty() && report.problem.empty() && file) {
+    const auto goes_on = send_some(client, file->get(), state, report.values);
+    if (!goes_on) report.problem = goes_on.error().message;
+    if (!goes_on || !*goes_on) break;
     save();
+  }
   if (!client.problem().empty()) report.problem = client.problem();
   report.is_complete = report.problem.empty();
   return report;

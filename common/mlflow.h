@@ -25,6 +25,7 @@
 
 #include "common/curl_process.h"
 #include "common/env.h"
+#include "common/record_words.h"
 #include "common/result.h"
 
 namespace dlrun {
@@ -41,6 +42,9 @@ struct MlflowRun {
   [[nodiscard]] nlohmann::ordered_json to_json() const;
   [[nodiscard]] static MlflowRun of_json(const nlohmann::ordered_json& object);
 };
+
+/// Returns the line of mlflow.jsonl for the end of a run.
+[[nodiscard]] nlohmann::ordered_json mlflow_end(EndState state, std::int64_t t_ms);
 
 struct SyncReport {
   std::size_t values = 0;   ///< values that the server got now
@@ -61,6 +65,9 @@ class MlflowRecord {
   [[nodiscard]] Result<MlflowRun> read() const;
   /// Adds a line to mlflow.jsonl. Fails with kRefused if the file is too large.
   [[nodiscard]] Result<> add_line(const nlohmann::ordered_json& line) const;
+  /// Adds the end of the run to mlflow.jsonl, unless the last line has it: lead cannot add it if it
+  /// is killed. Call it only when the run is over. t_ms: the time of the end.
+  [[nodiscard]] Result<> add_missing_end(EndState state, std::int64_t t_ms) const;
 
   /// Sends what the server does not have yet, in batches. token: for the header Authorization;
   /// empty: none. may_continue: called before each request; false ends the call. Only one process
@@ -71,6 +78,9 @@ class MlflowRecord {
   static constexpr std::size_t kLargestBytes = 256U << 20U;
 
  private:
+  /// Appends bytes to mlflow.jsonl in one write.
+  [[nodiscard]] Result<> append(const std::string& bytes, std::size_t largest) const;
+
   std::filesystem::path run_, folder_;
 };
 

@@ -20,7 +20,8 @@ Result<int> track(Cli& cli, const TrackOptions& options) {
     return fail(Errc::kUsage, "expected `dlrun track sync RUN`, not `dlrun track {}`",
                 options.verb);
   DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
-  DLRUN_TRY_ASSIGN(const auto tracked, sync_records(cli.env, run));
+  RunInspector inspector(cli.env, known_servers(cli));
+  DLRUN_TRY_ASSIGN(const auto tracked, sync_records(cli.env, inspector, run));
   bool is_complete = true;
   for (const TrackedRun& one : tracked) {
     if (one.report.is_complete) {

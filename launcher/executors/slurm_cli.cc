@@ -25,6 +25,8 @@ using std::chrono::seconds;
 /// sbatch itself retries while a controller restarts. After this time its answer counts as lost.
 constexpr seconds kSubmitTimeout{120};
 constexpr seconds kQueryTimeout{30};
+/// The most jobs that one query names.
+constexpr std::size_t kMostListedJobs = 5000;
 
 class SlurmCli final : public Executor {
  public:
@@ -218,9 +220,15 @@ class SlurmCli final : public Executor {
 
   Result<> query_cluster(const std::string& cluster, const std::vector<std::string>& ids,
                          std::chrono::milliseconds max_age, QueryAnswer& answer) {
-    DLRUN_TRY_ASSIGN(const auto text, max_age.count() > 0
-                                          ? shared_queue(cluster, ids, max_age)
-                                          : queue(cluster, {"-j", join(whole_jobs(ids), ",")}));
+    const auto selection = [&]() -> std::vector<std::string> {
+      const auto jobs = whole_jobs(ids);
+      // The kernel limits the length of an argument to 128 KiB.
+      if (jobs.size() > kMostListedJobs) return {"-u", std::to_string(::getuid())};
+      // squeue leaves out jobs of a list that it does not know. It refuses a single unknown job.
+      return {"-j", join(jobs, ",")};
+    };
+    DLRUN_TRY_ASSIGN(const auto text, max_age.count() > 0 ? shared_queue(cluster, ids, max_age)
+                                                          : queue(cluster, selection()));
     std::set<std::string> unanswered(ids.begin(), ids.end());
     std::vector<JobReport> whole_arrays;
     for (auto& report : parse_squeue(text, cluster)) {

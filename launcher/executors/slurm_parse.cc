@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "common/hostlist.h"
+#include "common/job_fields.h"
 #include "common/text.h"
 
 namespace dlrun {
@@ -57,7 +58,8 @@ std::vector<std::string> failed_dependencies(std::string_view dependency) {
 std::optional<std::int64_t> parse_cpus_of_node(std::string_view out, std::string_view node) {
   constexpr std::string_view kNodes = "Nodes=", kCpus = "CPU_IDs=";
   bool is_here = false;
-  for (const auto line : split(out, '\n')) {
+  const std::string details = fields_of_jobs(out);
+  for (const auto line : split(details, '\n')) {
     for (const auto word : split(line, ' ')) {
       if (word.starts_with(kNodes)) {
         const auto names = expand_hostlist(word.substr(kNodes.size()));

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
+#include "launcher/import/secret_words.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/yaml_page.h"
 #include "launcher/spec/yaml_text.h"
@@ -101,7 +102,9 @@ std::string yaml_with_variables(std::string_view text) {
 }
 
 void ImportState::remark(std::size_t line, std::string_view source, std::string reason) {
-  remarks.push_back({line, 0, without_secrets(source), std::move(reason)});
+  const auto masked = without_secret_words(source);
+  if (masked.has_secret) reason += fmt::format("; {}", kSecretWordAdvice);
+  remarks.push_back({line, 0, without_secrets(masked.text), std::move(reason)});
 }
 
 std::optional<std::vector<std::string>> expanded(const ShellWord& word, const ImportState& state) {

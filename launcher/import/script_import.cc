@@ -8,6 +8,7 @@
 
 #include "common/text.h"
 #include "launcher/import/import_state.h"
+#include "launcher/import/secret_words.h"
 #include "launcher/plan/render.h"
 #include "launcher/plan/sbatch_lines.h"
 #include "launcher/spec/key_name.h"
@@ -141,6 +142,9 @@ Result<> read_commands(const ScriptImport& import, const std::vector<ShellComman
     if (&command == launch) {
       if (const auto why = import_launch(command, state))
         return no_program(import, command.line, *why);
+      // The program needs its arguments, so the spec has them nevertheless.
+      if (without_secret_words(command.source).has_secret)
+        state.remark(command.line, command.source, "launch.command has this line as it is");
       is_after_launch = true;
     } else if (command.is_nested || command.is_joined || is_after_launch ||
                !import_preparation(command, state)) {

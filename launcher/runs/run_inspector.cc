@@ -179,6 +179,39 @@ void take_lost_end(const std::filesystem::path& run, RunFacts& facts) {
   facts.record.end_message = kMessage;
 }
 
+/// Slurm's reports by the cluster and the id of the job.
+using Reports = std::map<std::pair<std::string, std::string>, const JobReport*>;
+
+/// Returns the jobs of the run's chain from the one that has the run on: those before it have
+/// ended.
+std::vector<JobId> open_chain_jobs_of(const RunFacts& facts) {
+  auto jobs = chain_jobs_of(facts);
+  const auto holder = std::find_if(jobs.begin(), jobs.end(), [&](const JobId& job) {
+    return facts.claim && job.id == facts.claim->job.id;
+  });
+  if (holder != jobs.end()) jobs.erase(jobs.begin(), holder);
+  return jobs;
+}
+
+/// Takes the report of the first job of the chain that runs or waits, else of the last one that had
+/// the run.
+void take_chain_reports(RunFacts& facts, const Reports& reports) {
+  const auto jobs = open_chain_jobs_of(facts);
+  const auto& restarts = facts.record.restarts;
+  // The holder has ended for good if it has handed the run over: the next job then counts.
+  const bool is_handed_over = !restarts.empty() && restarts.back().attempt == facts.record.attempt;
+  for (const JobId& job : jobs) {
+    const auto found = reports.find({job.cluster, job.id});
+    if (found == reports.end()) continue;
+    const bool has_ended = found->second->phase == JobPhase::kEnded;
+    const bool is_superseded = is_handed_over && facts.chain_job == jobs.front();
+    if (has_ended && facts.report && !is_superseded) continue;
+    facts.chain_job = job;
+    facts.report = *found->second;
+    if (!has_ended) return;
+  }
+}
+
 /// Returns true if Slurm reports no job of the run, and no process is submitting the run. Returns
 /// false for a point whose array has no token yet, and for a run on this machine: both may be about
 /// to start.
@@ -245,7 +278,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(
     }
     if (!f.follow_ups.empty()) {
       settle_follow_ups(run, f);
-      ask_about_chain(f, max_age);
+      for (const JobId& job : open_chain_jobs_of(f)) jobs[&executor_of(f)].push_back(job);
     } else if (const auto job = job_of(f)) {
       jobs[&executor_of(f)].push_back(*job);
     }
@@ -273,48 +306,15 @@ void RunInspector::settle_follow_ups(const std::filesystem::path& run, RunFacts&
   }
 }
 
-void RunInspector::ask_about_chain(RunFacts& facts, std::chrono::milliseconds max_age) {
-  const auto jobs = chain_jobs_of(facts);
-  Executor& executor = executor_of(facts);
-  // The jobs before the one that has the run have ended.
-  auto first = std::find_if(jobs.begin(), jobs.end(), [&](const JobId& job) {
-    return facts.claim && job.id == facts.claim->job.id;
-  });
-  if (first == jobs.end()) first = jobs.begin();
-  const auto& restarts = facts.record.restarts;
-  // The holder has ended for good if it has handed the run over: the next job then counts.
-  const bool is_handed_over = !restarts.empty() && restarts.back().attempt == facts.record.attempt;
-  // Each job is asked about alone, because squeue refuses a list with a job that it has forgotten.
-  for (auto job = first; job != jobs.end(); ++job) {
-    auto answer = executor.query({&*job, 1}, max_age);
-    if (!answer) {
-      facts.unreachable = answer.error().message;
-      return;
-    }
-    facts.has_answer = true;
-    facts.why_no_accounting = answer->why_no_accounting;
-    if (answer->reports.empty()) continue;
-    JobReport& report = answer->reports.front();
-    const bool has_ended = report.phase == JobPhase::kEnded;
-    const bool is_superseded = is_handed_over && facts.chain_job == *first;
-    if (has_ended && facts.report && !is_superseded) continue;
-    facts.chain_job = *job;
-    facts.report = std::move(report);
-    if (!has_ended) return;
-  }
-}
-
 void RunInspector::add_answers(const Result<QueryAnswer>& answer, const Executor* executor,
                                std::vector<Result<RunFacts>>& facts) {
-  std::map<std::pair<std::string, std::string>, const JobReport*> reports;
+  Reports reports;
   if (answer) {
     for (const auto& report : answer->reports)
       reports[{report.job.cluster, report.job.id}] = &report;
   }
   for (auto& one : facts) {
-    if (!one || one->foreign || one->record.ended || !one->unreachable.empty() ||
-        !one->follow_ups.empty())
-      continue;
+    if (!one || one->foreign || one->record.ended || !one->unreachable.empty()) continue;
     const auto job = job_of(*one);
     if (!job || &executor_of(*one) != executor) continue;
     if (!answer) {
@@ -323,6 +323,10 @@ void RunInspector::add_answers(const Result<QueryAnswer>& answer, const Executor
     }
     one->has_answer = true;
     one->why_no_accounting = answer->why_no_accounting;
+    if (!one->follow_ups.empty()) {
+      take_chain_reports(*one, reports);
+      continue;
+    }
     const auto report = reports.find({job->cluster, job->id});
     if (report != reports.end()) one->report = *report->second;
   }

@@ -164,8 +164,6 @@ class RunInspector {
       std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age);
   /// Finds out the outcome of interrupted submissions of follow-up jobs.
   void settle_follow_ups(const std::filesystem::path& run, RunFacts& facts);
-  /// Asks about the jobs of a chain, one after another, until one of them runs or waits.
-  void ask_about_chain(RunFacts& facts, std::chrono::milliseconds max_age);
   /// Adds the executor's answer to the facts of the runs that it was asked about.
   void add_answers(const Result<QueryAnswer>& answer, const Executor* executor,
                    std::vector<Result<RunFacts>>& facts);

@@ -9,6 +9,7 @@
 #include "common/mlflow.h"
 #include "common/result.h"
 #include "launcher/runs/index.h"
+#include "launcher/runs/status.h"
 
 namespace dlrun {
 
@@ -19,8 +20,10 @@ struct TrackedRun {
 };
 
 /// Sends the record of the run; for a sweep, those of all its points. Skips points without a
-/// record. Fails with kInvalid if the run has no record, has not ended, or if the token is not set.
-/// If this concerns a point of a sweep, the point's report has the reason, and the others are sent.
-[[nodiscard]] Result<std::vector<TrackedRun>> sync_records(const Env& env, const IndexEntry& run);
+/// record. If lead was killed before it recorded the end, adds the end first. Fails with kInvalid
+/// if the run has no record, has not ended, or if the token is not set. If this concerns a point of
+/// a sweep, the point's report has the reason, and the others are sent.
+[[nodiscard]] Result<std::vector<TrackedRun>> sync_records(const Env& env, RunInspector& inspector,
+                                                           const IndexEntry& run);
 
 }  // namespace dlrun

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "common/hostlist.h"
+#include "common/job_fields.h"
 #include "common/job_id.h"
 #include "common/subprocess.h"
 #include "common/text.h"
@@ -19,15 +20,6 @@
 
 namespace dlrun {
 namespace {
-
-/// Returns scontrol's description of a job without the job's name, which could look like a field.
-/// The name ends its line.
-std::string without_name(std::string_view details) {
-  std::string text(details);
-  const auto start = text.find("JobName=");
-  if (start != std::string::npos) text.erase(start, text.find('\n', start) - start);
-  return text;
-}
 
 /// Returns the value of a field such as "NumNodes=2" in scontrol's output; "" if it is missing.
 std::string_view field_in(std::string_view details, std::string_view name) {
@@ -102,7 +94,7 @@ Result<Allocation> parse_allocation(std::string_view squeue, std::string_view sc
   allocation.partition = fields[5];
   allocation.end = fields[6];
   allocation.node_list = fields[7];
-  const std::string details = without_name(scontrol);
+  const std::string details = fields_of_jobs(scontrol);
   auto resources = field_in(details, "AllocTRES");
   if (resources.empty()) resources = field_in(details, "TRES");
   if (const auto memory = resource_in(resources, "mem"))

@@ -32,8 +32,10 @@ std::vector<Broadcast> planned_broadcasts(const std::vector<StageItem>& items, c
     if (!place || is_on_network(place->base)) continue;
     if (::stat(items[i].from.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
     if (static_cast<std::int64_t>(info.st_size) < kBroadcastFromBytes) continue;
-    files.push_back({i, items[i].from, place->base / (".dlrun-sbcast-" + random_hex(8)),
-                     static_cast<std::int64_t>(info.st_size)});
+    files.push_back(
+        {i, items[i].from,
+         place->base / (std::string(kBroadcastPrefix) + random_hex(kBroadcastDigits / 2)),
+         static_cast<std::int64_t>(info.st_size)});
   }
   return files;
 }

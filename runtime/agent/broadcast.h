@@ -3,9 +3,11 @@
 // file once and passes it on from node to node in a tree, so that a job with many nodes does not
 // read it from the shared file system once for each node.
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/env.h"
@@ -18,6 +20,10 @@ namespace dlrun::agent {
 inline constexpr std::int64_t kBroadcastFromNodes = 8;
 /// Smaller files are not broadcast: starting sbcast takes longer than reading them.
 inline constexpr std::int64_t kBroadcastFromBytes = 64 << 20;
+
+/// Begins the name of a broadcast file. Random hex digits follow.
+inline constexpr std::string_view kBroadcastPrefix = ".dlrun-sbcast-";
+inline constexpr std::size_t kBroadcastDigits = 16;
 
 /// One file to broadcast.
 struct Broadcast {

@@ -26,6 +26,9 @@ using Steady = std::chrono::steady_clock;
 
 /// File systems keep times with different precision, so that a copy may look this much older.
 constexpr std::int64_t kTimePrecisionNs = 1'000'000'000;
+/// The name of a temporary copy begins with this number of hex digits, after a dot.
+constexpr std::size_t kPartDigits = 16;
+constexpr std::string_view kPartEnd = ".dlrun-part";
 
 std::int64_t nanoseconds_now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -102,16 +105,24 @@ class OutputCopier {
     if (made_.contains(folder)) return {};
     DLRUN_TRY(make_directories(folder, 0700));
     made_.insert(folder);
+    if (options_.is_last) remove_leftovers(folder, is_part_name, options_.leftover_age);
     return {};
   }
 
   /// Returns the temporary name of a copy. It has the host's name, because the agents of two
   /// attempts may copy at once for a short time, on different nodes. The hash keeps it short.
   [[nodiscard]] fs::path part_of(const fs::path& target) const {
-    constexpr std::size_t kDigits = 16;
     return target.parent_path() /
-           fmt::format(".{}.{}.dlrun-part",
-                       sha256_of_text(target.filename().string()).substr(0, kDigits), host_);
+           fmt::format(".{}.{}{}",
+                       sha256_of_text(target.filename().string()).substr(0, kPartDigits), host_,
+                       kPartEnd);
+  }
+
+  /// Returns true if part_of() makes such names, for a file and a host.
+  [[nodiscard]] static bool is_part_name(std::string_view name) {
+    return name.size() > kPartDigits + kPartEnd.size() + 2 && name.starts_with('.') &&
+           are_hex_digits(name.substr(1, kPartDigits)) && name[kPartDigits + 1] == '.' &&
+           name.ends_with(kPartEnd);
   }
 
   /// Copies a link that stays inside the folder. Another link would lead nowhere.

@@ -4,7 +4,7 @@
 //
 // A file is copied to a temporary name beside its place, synced and renamed. A file that changes
 // meanwhile keeps its older copy. A newer file in the place is never replaced, and nothing is ever
-// deleted there.
+// deleted there, except temporary files of copies that were killed.
 
 #include <chrono>
 #include <filesystem>
@@ -15,6 +15,7 @@
 #include "common/env.h"
 #include "runtime/agent/copy_items.h"
 #include "runtime/agent/copy_report.h"
+#include "runtime/agent/leftovers.h"
 
 namespace dlrun::agent {
 
@@ -28,6 +29,7 @@ struct CollectOptions {
   /// Unix time in milliseconds. Files that were written later may be torn, because the program was
   /// killed. A torn file does not replace an older copy. nullopt: no file is torn.
   std::optional<std::chrono::milliseconds> torn_after{};
+  std::chrono::seconds leftover_age = kLeftoverAge;  ///< see remove_leftovers()
 };
 
 /// Files younger than this are not copied while the program runs: it may still write them.

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "common/subprocess.h"
+
 namespace dlrun::agent {
 namespace {
 
@@ -102,13 +104,34 @@ void ComponentCourse::on_over(std::size_t at, const AttemptEnd& end) {
     one.state = ComponentState::kEnded;
     return;
   }
-  if (!decider_ && may_restart(one, end)) {
+  if (starts_again_after(at, end)) {
     one.state = ComponentState::kRestarting;
     ++one.restarts;
     return;
   }
+  if (signal_ && !decider_ && may_restart(one, end)) return end_by_signal(at);
   one.state = is_main && end.code == 0 ? ComponentState::kEnded : ComponentState::kFailed;
   if (!decider_ && !mains_are_done()) decider_ = at;
+}
+
+void ComponentCourse::on_signal(int signal) {
+  if (!signal_) signal_ = signal;
+  for (std::size_t at = 0; at < components_.size(); ++at) {
+    if (!decider_ && components_[at].state == ComponentState::kRestarting) end_by_signal(at);
+  }
+}
+
+void ComponentCourse::end_by_signal(std::size_t at) {
+  auto& one = components_[at];
+  if (!one.end) one.end.emplace();
+  auto& end = *one.end;
+  end.reason = EndReason::kSignalled;
+  end.code = 128 + *signal_;
+  end.is_cancelled = true;
+  end.cause = Cause::kNone;
+  end.message = fmt::format("ended by {}", signal_name(*signal_));
+  one.state = ComponentState::kFailed;
+  decider_ = at;
 }
 
 bool ComponentCourse::may_start(const Component& one) const {

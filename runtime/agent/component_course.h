@@ -39,6 +39,9 @@ class ComponentCourse {
   void on_failing(std::size_t at, const AttemptEnd& end);
   /// Notes that the component has ended, with all its processes.
   void on_over(std::size_t at, const AttemptEnd& end);
+  /// Notes that a signal asks for the end of the job. A component that is about to start again does
+  /// not start: the signal counts as its end. The components that run get the signal themselves.
+  void on_signal(int signal);
 
   struct Order {
     enum class Kind { kStart, kStop };
@@ -55,6 +58,10 @@ class ComponentCourse {
   /// Returns the last end of the component; nullopt if it has not ended yet.
   [[nodiscard]] const std::optional<AttemptEnd>& end(std::size_t at) const {
     return components_[at].end;
+  }
+  /// Returns true if the component starts again after this end.
+  [[nodiscard]] bool starts_again_after(std::size_t at, const AttemptEnd& end) const {
+    return !decider_ && !signal_ && may_restart(components_[at], end);
   }
   /// Returns true once no component runs and none will start.
   [[nodiscard]] bool is_over() const;
@@ -87,9 +94,12 @@ class ComponentCourse {
   /// Returns why the components that still run must end; nullopt if the attempt goes on.
   [[nodiscard]] std::optional<std::string> reason_to_stop() const;
   [[nodiscard]] const Component& leading() const;
+  /// Lets the signal end the component, which was about to start again.
+  void end_by_signal(std::size_t at);
 
   std::vector<Component> components_;
   std::optional<std::size_t> decider_;
+  std::optional<int> signal_;  ///< the first signal that asked for the end of the job
 };
 
 }  // namespace dlrun::agent

@@ -11,6 +11,7 @@
 
 #include "common/json_lines.h"
 #include "common/log.h"
+#include "common/subprocess.h"
 #include "common/text.h"
 #include "runtime/agent/component_step.h"
 
@@ -132,12 +133,22 @@ void ComponentsRunner::take_signals() {
   signalfd_siginfo info{};
   while (::read(context_.signal_fd, &info, sizeof info) == sizeof info) {
     const int signal = static_cast<int>(info.ssi_signo);
-    if (signal != SIGCHLD && signal != SIGUSR1) ++ends_asked_;
+    const bool asks_for_end = signal != SIGCHLD && signal != SIGUSR1;
+    if (asks_for_end) ++ends_asked_;
     for (auto& slot : slots_) {
       if (!slot.runner) continue;
       if (signal == SIGCHLD) slot.runner->reap();
-      if (signal != SIGCHLD && !slot.is_over) slot.runner->on_signal(signal);
+      if (signal == SIGCHLD || slot.is_over) continue;
+      // The attempt of a service that waits for its next start is over and records no signal.
+      if (asks_for_end && slot.runner->attempt().is_over()) {
+        record(
+            events::Signal{
+                .signal = signal_name(signal), .where = "lead", .word = SignalDecision::kAbort},
+            slot.options.name);
+      }
+      slot.runner->on_signal(signal);
     }
+    if (asks_for_end) course_.on_signal(signal);
   }
 }
 
@@ -214,7 +225,7 @@ void ComponentsRunner::look_at(std::size_t at, Clock::time_point now) {
   if (!attempt.is_over()) return;
   if (!slot.ended_at) slot.ended_at = now;
   // The next start of a service must not wait for the resources of a step that still ends.
-  const bool may_restart = slot.options.retries > course_.restarts(at);
+  const bool may_restart = course_.starts_again_after(at, attempt.end());
   const bool srun_lingers = attempt.end().code == 0 && !attempt.step_is_over();
   if (may_restart && srun_lingers && now < *slot.ended_at + kSrunLinger) {
     slot.runner->tick_step();

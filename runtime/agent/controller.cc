@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "common/hostlist.h"
+#include "common/job_fields.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 
@@ -51,7 +52,8 @@ std::int64_t memory_of(const std::string& text) {
 
 }  // namespace
 
-JobFacts parse_job(std::string_view text, std::int64_t now) {
+JobFacts parse_job(std::string_view scontrol, std::int64_t now) {
+  const std::string text = fields_of_jobs(scontrol);
   JobFacts facts;
   facts.state = value_of(text, "JobState");
   facts.reason = value_of(text, "Reason");
@@ -146,7 +148,7 @@ Result<std::string> Controller::ask(std::vector<std::string> argv) const {
 }
 
 Result<JobFacts> Controller::job() const {
-  const auto text = ask({"scontrol", "show", "job", "--oneliner", job_});
+  const auto text = ask({"scontrol", "show", "job", job_});
   if (!text) return tl::unexpected<Error>(text.error());
   return parse_job(*text, std::time(nullptr));
 }

@@ -17,7 +17,7 @@
 
 namespace dlrun::agent {
 
-/// The facts of `scontrol show job -o` about a job.
+/// The facts of `scontrol show job` about a job.
 struct JobFacts {
   std::string state{};   ///< scontrol's JobState; COMPLETING hides how the job ended
   std::string reason{};  ///< reason of the state, such as TimeLimit
@@ -36,9 +36,9 @@ struct JobMemory {
   bool is_per_cpu = false;
 };
 
-/// Parses the output of `scontrol show job -o`. now: seconds since the epoch. Times in the text are
-/// in the local time zone.
-[[nodiscard]] JobFacts parse_job(std::string_view text, std::int64_t now);
+/// Parses the output of `scontrol show job`. now: seconds since the epoch. Times in the text are in
+/// the local time zone.
+[[nodiscard]] JobFacts parse_job(std::string_view scontrol, std::int64_t now);
 
 /// Returns true if Slurm itself requeues a job that ends in the grace time of its preemption,
 /// whatever its exit code. Slurm does so from 24.05 on, if the preemption mode is REQUEUE. config,

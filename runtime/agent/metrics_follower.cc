@@ -31,9 +31,16 @@ constexpr std::chrono::milliseconds kPauseBetweenParts{30};
 
 }  // namespace
 
-std::optional<MetricsLine> metrics_line_of(std::string_view text, int attempt) {
+bool writes_metrics(bool is_trusted, const std::vector<std::string>& command) {
+  return is_trusted && std::none_of(command.begin(), command.end(), [](std::string_view word) {
+           return word == "--metrics" || word.starts_with("--metrics=");
+         });
+}
+
+std::optional<MetricsLine> metrics_line_of(std::string_view text, int attempt, bool or_later) {
   auto json = text.empty() ? std::nullopt : json_read::object_of(text);
-  if (!json || json_read::integer(*json, "attempt") != attempt) return std::nullopt;
+  const auto of = json ? json_read::integer(*json, "attempt") : std::nullopt;
+  if (!of || *of < attempt || (*of > attempt && !or_later)) return std::nullopt;
   const auto wall_s = seconds_of_utc(json_read::text(*json, "time"));
   const auto step = place_of(*json);
   json->erase("attempt");  // it is no value of training
@@ -42,8 +49,11 @@ std::optional<MetricsLine> metrics_line_of(std::string_view text, int attempt) {
   return MetricsLine{*wall_s, *step, std::move(scalars)};
 }
 
-MetricsReader::MetricsReader(std::filesystem::path file, int attempt)
-    : path_(std::move(file)), attempt_(attempt) {
+MetricsReader::MetricsReader(std::filesystem::path file, int attempt, MetricsStart start)
+    : path_(std::move(file)),
+      attempt_(attempt),
+      takes_later_attempts_(start == MetricsStart::kBeginning) {
+  if (start == MetricsStart::kBeginning) return;
   struct stat info {};
   if (::lstat(path_.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return;
   inode_ = info.st_ino;
@@ -87,9 +97,9 @@ void MetricsReader::take_lines(std::size_t searched, std::vector<MetricsLine>& l
   for (auto end = rest_.find('\n', searched); end != std::string::npos;
        end = rest_.find('\n', begin)) {
     const bool is_skipped = std::exchange(is_in_long_line_, false);
-    auto line = is_skipped
-                    ? std::nullopt
-                    : metrics_line_of(std::string_view(rest_).substr(begin, end - begin), attempt_);
+    auto line = is_skipped ? std::nullopt
+                           : metrics_line_of(std::string_view(rest_).substr(begin, end - begin),
+                                             attempt_, takes_later_attempts_);
     if (line) lines.push_back(std::move(*line));
     begin = end + 1;
   }

@@ -26,9 +26,20 @@ struct MetricsLine {
   std::vector<Scalar> scalars{};
 };
 
+/// Returns true if the program writes metrics.jsonl. dlrun's trainer (`rank --trusted`) does,
+/// unless somebody has added `--metrics FILE` to its command line. command: the srun command line.
+[[nodiscard]] bool writes_metrics(bool is_trusted, const std::vector<std::string>& command);
+
 /// Returns the values of a line without its newline. Returns nullopt if the line belongs to another
-/// attempt, or lacks a time, a step or values.
-[[nodiscard]] std::optional<MetricsLine> metrics_line_of(std::string_view text, int attempt);
+/// attempt, or lacks a time, a step or values. or_later: lines of later attempts are taken, too.
+[[nodiscard]] std::optional<MetricsLine> metrics_line_of(std::string_view text, int attempt,
+                                                         bool or_later = false);
+
+/// The place in the file where a reader starts.
+enum class MetricsStart {
+  kPresentEnd,  ///< the present content belongs to earlier attempts and is skipped
+  kBeginning,   ///< and lines of later attempts are taken, too
+};
 
 /// The lines of one part of the file.
 struct MetricsPart {
@@ -40,9 +51,9 @@ struct MetricsPart {
 /// once. Blocks while the file system does.
 class MetricsReader {
  public:
-  /// The present content of the file belongs to earlier attempts and is skipped. Create the reader
-  /// before the attempt's programs start.
-  MetricsReader(std::filesystem::path file, int attempt);
+  /// With kPresentEnd, create the reader before the attempt's programs start.
+  MetricsReader(std::filesystem::path file, int attempt,
+                MetricsStart start = MetricsStart::kPresentEnd);
 
   /// Reads the next part. A line without a newline waits until it is complete. A missing file has
   /// no lines. Fails with kIo, and with kInvalid if the file is a link or no regular file, belongs
@@ -55,6 +66,7 @@ class MetricsReader {
 
   std::filesystem::path path_;
   int attempt_;
+  bool takes_later_attempts_;
   std::optional<ino_t> inode_;  ///< nullopt until the file exists
   off_t offset_ = 0;            ///< end of the bytes that have been read
   std::string rest_;            ///< the beginning of an incomplete line

@@ -17,6 +17,7 @@
 #include "common/text.h"
 #include "runtime/agent/component_options.h"
 #include "runtime/agent/exit_codes.h"
+#include "runtime/agent/metrics_follower.h"
 #include "runtime/agent/program_start.h"
 #include "runtime/agent/progress_recorder.h"
 #include "runtime/agent/report_values.h"
@@ -48,13 +49,6 @@ std::string progress_text(const events::Progress& progress) {
 
 std::int64_t milliseconds_of(std::chrono::system_clock::time_point time) {
   return std::chrono::floor<std::chrono::milliseconds>(time.time_since_epoch()).count();
-}
-
-/// Returns MLflow's word for the end of a run.
-std::string_view mlflow_status(const Word<EndState>& state) {
-  return state == EndState::kCompleted   ? "FINISHED"
-         : state == EndState::kCancelled ? "KILLED"
-                                         : "FAILED";
 }
 
 /// Adds the values of the secrets to the helper's first line. Fails if one is missing or cannot be
@@ -178,9 +172,8 @@ void Notifier::on_event(const RunEvent& event, int attempt, const std::string& c
   const auto now = std::chrono::system_clock::now();
   const auto* ended = std::get_if<events::Ended>(&event);
   if (has_mlflow_ && ended != nullptr) {
-    pass(json_read::dump(nlohmann::ordered_json{{"t", milliseconds_of(now)},
-                                                {"status", mlflow_status(ended->state)}}) +
-         "\n");
+    const auto state = ended->state.value().value_or(EndState::kFailed);
+    pass(json_read::dump(mlflow_end(state, milliseconds_of(now))) + "\n");
   }
   auto notice = maker_.note(event, attempt, component);
   if (!notice) return;
@@ -198,7 +191,8 @@ void Notifier::on_report(const Json& report, std::chrono::system_clock::time_poi
                          std::chrono::steady_clock::time_point now) {
   if (!has_mlflow_ || !pipe_.is_open()) return;
   const auto scalars = scalars_of(report);
-  if (scalars.empty() || !pace_.takes(ProgressRecorder::is_result(report), now)) return;
+  const bool is_final = ProgressRecorder::is_result(report);
+  if (scalars.empty() || !pace_.takes(is_final, now)) return;
   if (const auto place = place_of(report)) step_ = *place;
   // A name has at most 64 characters, so a line with this number of values fits into a pipe.
   constexpr std::size_t kValuesPerLine = 40;
@@ -206,9 +200,10 @@ void Notifier::on_report(const Json& report, std::chrono::system_clock::time_poi
     nlohmann::ordered_json values = nlohmann::ordered_json::object();
     for (std::size_t i = first; i < std::min(first + kValuesPerLine, scalars.size()); ++i)
       values[scalars[i].tag] = scalars[i].value;
-    pass(json_read::dump(nlohmann::ordered_json{
-             {"t", milliseconds_of(wall)}, {"step", step_}, {"m", std::move(values)}}) +
-         "\n");
+    nlohmann::ordered_json line{
+        {"t", milliseconds_of(wall)}, {"step", step_}, {"m", std::move(values)}};
+    if (is_final) line["final"] = true;
+    pass(json_read::dump(line) + "\n");
   }
 }
 
@@ -250,6 +245,9 @@ Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, con
             .cluster = identity.cluster,
             .start_ms = milliseconds_of(std::chrono::system_clock::now())}
             .to_json();
+    const auto& command =
+        options.components.empty() ? options.command : leading_component(options.components).step;
+    if (writes_metrics(options.always_reports, command)) targets["metrics_from"] = run.attempt;
   }
   const auto line = json_read::dump(targets) + "\n";
   int ends[2];

@@ -26,6 +26,7 @@
 #include "common/notice_queue.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
+#include "runtime/agent/metrics_copy.h"
 #include "runtime/agent/program_start.h"
 
 namespace dlrun::agent {
@@ -69,6 +70,9 @@ struct HelperTargets {
   NoticeTargets notices{};
   std::optional<MlflowRun> mlflow{};
   std::string token{};  ///< for the MLflow server
+  /// The first attempt whose values are those of metrics.jsonl; nullopt: the program does not write
+  /// this file.
+  std::optional<int> metrics_from{};
 };
 
 /// Sends notices and the record for MLflow on a thread of its own, so that new ones reach the run's
@@ -170,6 +174,8 @@ HelperTargets targets_of(const nlohmann::ordered_json& object) {
   targets.token = json_read::text(object, "token");
   if (const auto mlflow = object.find("mlflow"); mlflow != object.end() && mlflow->is_object())
     targets.mlflow = MlflowRun::of_json(*mlflow);
+  if (const auto attempt = json_read::integer(object, "metrics_from"))
+    targets.metrics_from = static_cast<int>(*attempt);
   const auto words = object.find("command");
   if (words == object.end() || !words->is_array()) return targets;
   for (const auto& word : *words) {
@@ -234,6 +240,13 @@ int run_notify_helper(const NotifyHelperOptions& options, const Env& env,
     const MlflowRecord record(options.run);
     const auto created = targets.mlflow ? record.create(*targets.mlflow) : Result<>();
     if (!created) say("track.mlflow: " + created.error().message);
+    std::optional<MetricsCopy> metrics;
+    if (targets.mlflow && targets.metrics_from) metrics.emplace(options.run, *targets.metrics_from);
+    std::set<std::string> told;
+    const auto tell_once = [&](const Result<>& kept) {
+      if (!kept && told.insert(kept.error().message).second)
+        say("track.mlflow: " + kept.error().message);
+    };
     HelperSender sender(options.run, targets, env, say);
     while (const auto line = input.next()) {
       const auto message = json_read::object_of(*line);
@@ -242,10 +255,14 @@ int run_notify_helper(const NotifyHelperOptions& options, const Env& env,
         keep_notice(options.run, *message, targets.notices, say);
         sender.on_notice();
       } else if (created) {
-        if (const auto added = record.add_line(*message); !added)
-          say("track.mlflow: " + added.error().message);
+        tell_once(keep_for_mlflow(record, *message, metrics ? &*metrics : nullptr));
         sender.on_values();
       }
+    }
+    // If lead was killed, no message says that the run has ended.
+    if (created && metrics) {
+      tell_once(metrics->copy_new(record));
+      sender.on_values();
     }
   }
   wait_for_children();

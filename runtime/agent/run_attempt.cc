@@ -71,14 +71,10 @@ std::string nodes_of_step(const std::vector<std::string>& command, const Env& en
   return env.get_or("SLURM_JOB_NODELIST", "");
 }
 
-/// Returns the source of the values for TensorBoard. dlrun's trainer writes metrics.jsonl, unless
-/// somebody has added `--metrics FILE` to its command line.
+/// Returns the source of the values for TensorBoard.
 ValueSource source_of_values(const LeadOptions& options, const std::vector<std::string>& command) {
-  const bool has_own_file = std::any_of(command.begin(), command.end(), [](std::string_view word) {
-    return word == "--metrics" || word.starts_with("--metrics=");
-  });
-  return options.always_reports && !has_own_file ? ValueSource::kMetricsFile
-                                                 : ValueSource::kReports;
+  return writes_metrics(options.always_reports, command) ? ValueSource::kMetricsFile
+                                                         : ValueSource::kReports;
 }
 
 bool tries_collective(const LeadOptions& options) {

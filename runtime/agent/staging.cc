@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <system_error>
@@ -19,6 +20,7 @@
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
+#include "runtime/agent/broadcast.h"
 #include "runtime/agent/file_tree.h"
 
 namespace dlrun::agent {
@@ -33,14 +35,15 @@ constexpr std::chrono::hours kLongestUnpacking{24 * 30};
 /// The paths that belong to one item of stage.
 struct StagePlace {
   fs::path base;  ///< the folder of the variable
-  fs::path target, note, lock, part, old;
+  fs::path target, note, lock, turn, part, old;
 };
 
 StagePlace place_of(const NodePlace& place) {
   const auto beside = [&](const char* what) {
     return place.path.parent_path() / ("." + place.path.filename().string() + ".dlrun-" + what);
   };
-  return {place.base, place.path, beside("note"), beside("lock"), beside("part"), beside("old")};
+  return {place.base,     place.path,     beside("note"), beside("lock"),
+          beside("turn"), beside("part"), beside("old")};
 }
 
 /// Returns true if there is a file, a folder or a link, also a link that leads nowhere.
@@ -210,10 +213,17 @@ Result<> rename_to(const fs::path& from, const fs::path& to) {
               printable(to.string()), errno_text(errno));
 }
 
-/// Removes a broadcast file at the end of its scope, used or not.
+/// Removes a broadcast file at the end of its scope, used or not. Its lock shows other runs that
+/// the file is no leftover.
 class BroadcastCopy {
  public:
-  explicit BroadcastCopy(const std::string& path) : path_(path) {}
+  explicit BroadcastCopy(const std::string& path) : path_(path) {
+    if (path_.empty()) return;
+    auto file = open_untrusted(path_, Links::kRefuse);
+    if (!file) return;
+    file_ = std::move(*file);
+    ::flock(file_.get(), LOCK_SH | LOCK_NB);
+  }
   BroadcastCopy(const BroadcastCopy&) = delete;
   BroadcastCopy& operator=(const BroadcastCopy&) = delete;
   ~BroadcastCopy() {
@@ -239,7 +249,42 @@ class BroadcastCopy {
   }
 
   std::string path_;
+  UniqueFd file_;
 };
+
+/// Removes the broadcast files in the folder that no run will use any more.
+void remove_lost_broadcasts(const fs::path& folder, const StageOptions& options) {
+  remove_leftovers(
+      folder,
+      [&](std::string_view name) {
+        return name.size() == kBroadcastPrefix.size() + kBroadcastDigits &&
+               name.starts_with(kBroadcastPrefix) &&
+               are_hex_digits(name.substr(kBroadcastPrefix.size())) &&
+               std::none_of(options.items.begin(), options.items.end(), [&](const StageItem& item) {
+                 return fs::path(item.broadcast).filename() == name;
+               });
+      },
+      options.leftover_age);
+}
+
+/// Removes the temporary copies of other places in the folder whose writers were killed: a writer
+/// holds the lock of its place.
+void remove_lost_parts(const fs::path& folder) {
+  constexpr std::string_view kPart = ".dlrun-part", kLock = ".dlrun-lock";
+  std::error_code error;
+  fs::directory_iterator entries(folder, error);
+  while (!error && entries != fs::directory_iterator()) {
+    const auto path = entries->path();
+    entries.increment(error);
+    const auto name = path.filename().string();
+    if (!name.ends_with(kPart) || !name.starts_with('.') || !belongs_to_us(path)) continue;
+    const auto lock_path =
+        folder / (name.substr(0, name.size() - kPart.size()) + std::string(kLock));
+    if (!belongs_to_us(lock_path)) continue;  // no staging has made this file
+    const auto lock = open_lock(lock_path);
+    if (lock && ::flock(lock->get(), LOCK_EX | LOCK_NB) == 0) std::ignore = remove_tree(path);
+  }
+}
 
 /// Copies a broadcast file to `part`, with the time and the mode of the source.
 Result<> take_broadcast(const std::string& broadcast, const TreeEntry& source,
@@ -286,6 +331,36 @@ Result<> stage_anew(const StageItem& item, const fs::path& from, const FileTree&
   return remove_tree(place.old);
 }
 
+/// Locks the place for a copy. Returns nullopt if the place has the data already and other runs use
+/// them; they are then reported as held. Waits while another run copies. Fails with kRefused if
+/// another run uses other data.
+Result<std::optional<UniqueFd>> lock_to_copy(const StagePlace& place, const std::string& digest,
+                                             CopyReport& report) {
+  // Only one run at a time looks. Otherwise two runs that look together would each take the lock of
+  // the other one for that of a program that uses the data, and both would give up.
+  DLRUN_TRY_ASSIGN(const auto turn, open_lock(place.turn));
+  while (::flock(turn.get(), LOCK_EX) != 0) {
+    if (errno != EINTR)
+      return fail(Errc::kIo, "{}: {}", printable(place.turn.string()), errno_text(errno));
+  }
+  DLRUN_TRY_ASSIGN(auto lock, open_lock(place.lock));
+  while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (::flock(lock.get(), LOCK_SH | LOCK_NB) == 0) {  // another run uses the data
+      if (is_staged(place, digest)) {
+        report.held.push_back(held_of(place));
+        return std::nullopt;
+      }
+      // The holder may have been one that copied and has just finished, so look again.
+      if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) break;
+      return fail(Errc::kRefused,
+                  "another run on this node uses {} with other data; choose another place",
+                  printable(place.target.string()));
+    }
+    std::this_thread::sleep_for(kLookAtLockEvery);  // another run copies
+  }
+  return std::optional<UniqueFd>(std::move(lock));
+}
+
 /// Locks the place and stages the item, unless the place already has the data.
 Result<> stage_locked(const StageItem& item, const StagePlace& place, const Env& env,
                       CopyReport& report) {
@@ -297,21 +372,8 @@ Result<> stage_locked(const StageItem& item, const StagePlace& place, const Env&
     return fail(Errc::kInvalid, "{} is a folder; unpack needs an archive", printable(item.from));
   DLRUN_TRY_ASSIGN(const auto source, list_tree(from));
   const auto digest = digest_of(source);
-  DLRUN_TRY_ASSIGN(const auto lock, open_lock(place.lock));
-  while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (::flock(lock.get(), LOCK_SH | LOCK_NB) == 0) {  // another run uses the data
-      if (is_staged(place, digest)) {
-        report.held.push_back(held_of(place));
-        return {};
-      }
-      // The holder may have been one that copied and has just finished, so look again.
-      if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) break;
-      return fail(Errc::kRefused,
-                  "another run on this node uses {} with other data; choose another place",
-                  printable(place.target.string()));
-    }
-    std::this_thread::sleep_for(kLookAtLockEvery);  // another run copies
-  }
+  DLRUN_TRY_ASSIGN(const auto lock, lock_to_copy(place, digest, report));
+  if (!lock) return {};
   if (!is_staged(place, digest)) {
     DLRUN_TRY(stage_anew(item, from, source, place, env));
     report.files += source.files;
@@ -331,6 +393,8 @@ Result<> stage_one(const StageItem& item, const StageOptions& options, const Env
                 printable(item.to), printable(node.base.string()));
   const auto place = place_of(node);
   DLRUN_TRY(make_own_folders(place));
+  remove_lost_broadcasts(place.base, options);
+  remove_lost_parts(place.target.parent_path());
   return stage_locked(item, place, env, report);
 }
 

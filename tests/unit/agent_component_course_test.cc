@@ -149,6 +149,45 @@ TEST_CASE("a service with restarts left starts again alone, and its last failure
   CHECK(orders_of(course, components) == Orders{"stop trainer", "stop evaluator"});
 }
 
+TEST_CASE("a signal to the job ends a service that is about to start again") {
+  auto components = three_components(3);
+  components[kEvaluator].after = {"server"};  // no component runs that could take the signal
+  ComponentCourse course(components);
+  CHECK(orders_of(course, components) == Orders{"start server"});
+  CHECK(course.starts_again_after(kServer, kGoodEnd));
+  SUBCASE("its srun has not ended yet") {
+    course.on_signal(SIGTERM);
+    CHECK_FALSE(course.starts_again_after(kServer, kGoodEnd));
+    course.on_over(kServer, kGoodEnd);
+  }
+  SUBCASE("it is over") {
+    course.on_over(kServer, kBadEnd);
+    REQUIRE(course.state(kServer) == ComponentState::kRestarting);
+    course.on_signal(SIGTERM);
+  }
+  CHECK(orders_of(course, components).empty());
+  REQUIRE(course.is_over());
+  const auto end = course.attempt_end();
+  CHECK(end.code == 128 + SIGTERM);
+  CHECK(end.reason == EndReason::kSignalled);
+  CHECK(end.is_cancelled);
+  CHECK(end.message == "component server: ended by SIGTERM");
+}
+
+TEST_CASE("if a main component also gets the signal, the job's end is that of the job") {
+  const auto components = three_components(3);
+  ComponentCourse course(components);
+  start_all(course, components);
+  course.on_signal(SIGTERM);
+  course.on_over(kServer, kGoodEnd);
+  auto signalled = component_end(128 + SIGTERM, EndReason::kSignalled);
+  signalled.message = "ended by SIGTERM";
+  for (const auto at : {kTrainer, kEvaluator}) course.on_over(at, signalled);
+  CHECK(orders_of(course, components).empty());
+  REQUIRE(course.is_over());
+  CHECK(course.attempt_end().message == "ended by SIGTERM");
+}
+
 TEST_CASE("a service does not start again after a signal, the loss of a node, or a bad image") {
   const auto components = three_components(5);
   ComponentCourse course(components);

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -212,6 +213,27 @@ TEST_CASE(
   CHECK(same.error.empty());
   CHECK(same.files == 0);
   CHECK(has(scene.stage("other").error, "another run on this node uses"));
+  CHECK(scene.text(scene.node / "data/a") == "a");
+}
+
+TEST_CASE("a run that only looks at staged data makes no other run give up") {
+  const NodeScene scene;
+  scene.write(scene.shared / "set/a", "a");
+  scene.write(scene.shared / "other/a", "other");
+  REQUIRE(scene.stage("other").error.empty());
+  std::future<CopyReport> second;  // destroyed after the locks, for which it waits
+  // The first run looks: it has its turn, and the lock that programs have, too.
+  UniqueFd turn(
+      ::open((scene.node / ".data.dlrun-turn").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  UniqueFd lock(::open((scene.node / ".data.dlrun-lock").c_str(), O_RDWR | O_CLOEXEC));
+  REQUIRE(::flock(turn.get(), LOCK_EX | LOCK_NB) == 0);
+  REQUIRE(::flock(lock.get(), LOCK_SH | LOCK_NB) == 0);
+  second = std::async(std::launch::async, [&] { return scene.stage("set"); });
+  CHECK(second.wait_for(std::chrono::milliseconds(300)) == std::future_status::timeout);
+  CHECK(::flock(lock.get(), LOCK_EX | LOCK_NB) == 0);  // the first run may copy
+  lock.reset();
+  turn.reset();
+  CHECK(second.get().error == "");
   CHECK(scene.text(scene.node / "data/a") == "a");
 }
 
@@ -474,6 +496,98 @@ TEST_CASE("a broadcast file is used if it is a copy of the source, and is remove
     CHECK(scene.text(scene.node / "data") == "wwww");
   }
   CHECK_FALSE(fs::exists(sent));
+}
+
+TEST_CASE("staging removes what killed copies of this user have left in its folder, and no more") {
+  const NodeScene scene;
+  scene.write(scene.shared / "set", "new");
+  const auto part = scene.node / ".older.dlrun-part", lock = scene.node / ".older.dlrun-lock";
+  const auto sent = scene.node / ".dlrun-sbcast-0123456789abcdef";
+  scene.write(part / "half/x", "x");
+  scene.write(lock, "");
+  scene.write(sent, "x");
+  const std::vector<fs::path> others{
+      scene.node / ".dlrun-sbcast-0123456789abcde",   // no name of a broadcast file
+      scene.node / ".dlrun-sbcast-0123456789abcdeg",  // nor is this
+      scene.node / "x.dlrun-part",                    // nor is this the name of a copy
+      scene.node / ".unlocked.dlrun-part",            // no staging has made it: it has no lock
+  };
+  for (const auto& other : others) scene.write(other, "x");
+  const auto link = scene.node / ".dlrun-sbcast-00000000000000ff";
+  fs::create_symlink(others[0], link);
+  const auto stage = [&](std::chrono::seconds age) {
+    return stage_data({{{(scene.shared / "set").string(), "$NODE/data"}}, 1, age}, scene.env).error;
+  };
+  SUBCASE("they are abandoned") {
+    CHECK(stage(std::chrono::seconds(0)) == "");
+    CHECK_FALSE(fs::exists(part));
+    CHECK_FALSE(fs::exists(sent));
+  }
+  SUBCASE("a broadcast file is young") {
+    CHECK(stage(kLeftoverAge) == "");
+    CHECK(fs::exists(sent));
+  }
+  SUBCASE("other runs use them") {
+    const UniqueFd copies(::open(lock.c_str(), O_RDWR | O_CLOEXEC));
+    const UniqueFd reads(::open(sent.c_str(), O_RDONLY | O_CLOEXEC));
+    REQUIRE(::flock(copies.get(), LOCK_EX | LOCK_NB) == 0);
+    REQUIRE(::flock(reads.get(), LOCK_SH | LOCK_NB) == 0);
+    CHECK(stage(std::chrono::seconds(0)) == "");
+    CHECK(fs::exists(part / "half/x"));
+    CHECK(fs::exists(sent));
+  }
+  SUBCASE("they belong to another user") {
+    if (::geteuid() != 0) return;  // only root can give files away
+    constexpr uid_t kOther = 65534;
+    REQUIRE(::lchown(part.c_str(), kOther, kOther) == 0);
+    REQUIRE(::lchown(sent.c_str(), kOther, kOther) == 0);
+    CHECK(stage(std::chrono::seconds(0)) == "");
+    CHECK(fs::exists(part));
+    CHECK(fs::exists(sent));
+  }
+  for (const auto& other : others) CHECK(fs::exists(other));
+  CHECK(fs::is_symlink(link));
+  CHECK(scene.text(scene.node / "data") == "new");
+}
+
+TEST_CASE("the broadcast file of an item that is not staged yet is no leftover") {
+  const NodeScene scene;
+  scene.write(scene.shared / "a", "a");
+  scene.write(scene.shared / "b", "wwww");
+  const auto sent = scene.node / ".dlrun-sbcast-0123456789abcdef";
+  scene.write(sent, "sent");
+  fs::last_write_time(sent, fs::last_write_time(scene.shared / "b"));
+  const auto report =
+      stage_data({{{(scene.shared / "a").string(), "$NODE/a"},
+                   {(scene.shared / "b").string(), "$NODE/b", false, false, sent.string()}},
+                  1,
+                  std::chrono::seconds(0)},
+                 scene.env);
+  CHECK(report.error.empty());
+  CHECK(scene.text(scene.node / "b") == "sent");
+}
+
+TEST_CASE("the last copy of outputs removes what killed copies have left, and no more") {
+  const NodeScene scene;
+  scene.write(scene.node / "ckpt/a", "a");
+  const auto part = scene.run / "out/.0123456789abcdef.old-host.dlrun-part";
+  const auto other = scene.run / "out/.mine.dlrun-part";
+  scene.write(part, "x");
+  scene.write(other, "x");
+  const auto collect = [&](bool is_last, std::chrono::seconds age) {
+    const OutputItem item{"$NODE/ckpt", "out", std::nullopt, std::chrono::seconds(60)};
+    const CollectOptions options{
+        .items = {item}, .run = scene.run, .is_last = is_last, .leftover_age = age};
+    return collect_outputs(options, scene.env);
+  };
+  CHECK(collect(false, std::chrono::seconds(0)).problems.empty());
+  CHECK(fs::exists(part));
+  CHECK(collect(true, kLeftoverAge).problems.empty());
+  CHECK(fs::exists(part));  // another attempt may write it
+  CHECK(collect(true, std::chrono::seconds(0)).problems.empty());
+  CHECK_FALSE(fs::exists(part));
+  CHECK(fs::exists(other));
+  CHECK(scene.text(scene.run / "out/a") == "a");
 }
 
 TEST_CASE("small files and few nodes need no broadcast") {

@@ -13,7 +13,11 @@
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "common/files.h"
+#include "common/text.h"
+#include "runtime/agent/metrics_copy.h"
 #include "runtime/agent/metrics_follower.h"
 #include "tests/contains.h"
 #include "tests/temporary_directory.h"
@@ -23,6 +27,7 @@ namespace dlrun::agent {
 namespace {
 
 using namespace std::chrono_literals;
+using Json = nlohmann::ordered_json;
 
 std::string metrics_text(int step, int attempt = 1) {
   return fmt::format(
@@ -239,6 +244,48 @@ TEST_CASE_FIXTURE(MetricsRun, "a file that cannot be read at the end is a failur
   CHECK_FALSE(follower.is_complete());
   REQUIRE(follower.failure().has_value());
   CHECK(has(follower.failure()->message, "is a symbolic link"));
+}
+
+TEST_CASE_FIXTURE(MetricsRun,
+                  "an MLflow server gets all values of the trainer, also many in one second") {
+  const MlflowRecord record(run.path());
+  REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
+  append(metrics_text(1, 1) + "\n");  // an earlier job has sent the line of attempt 1
+  MetricsCopy copy(run.path(), 2);
+  const Json report{{"t", 5}, {"step", 3}, {"m", {{"loss", 0.5}}}};
+  for (int step = 1; step <= 40; ++step) append(metrics_text(step, 2) + "\n");
+  REQUIRE(keep_for_mlflow(record, report, &copy).has_value());
+  for (int step = 41; step <= 50; ++step) append(metrics_text(step, 3) + "\n");
+  auto last = report;
+  last["m"] = {{"test_accuracy", 0.75}};
+  last["final"] = true;
+  REQUIRE(keep_for_mlflow(record, last, &copy).has_value());
+  REQUIRE(keep_for_mlflow(record, {{"t", 9}, {"status", "FINISHED"}}, &copy).has_value());
+  const auto text = read_file(run / "track/mlflow.jsonl", 1U << 20U).value_or("");
+  std::vector<Json> lines;
+  for (const auto line : split(text, '\n')) {
+    if (!line.empty()) lines.push_back(Json::parse(line));
+  }
+  REQUIRE(lines.size() == 52);
+  for (std::size_t i = 0; i < 50; ++i) CHECK(lines[i]["step"] == i + 1);
+  CHECK(lines[0] == Json{{"t", 1795264200250}, {"step", 1}, {"m", {{"loss", 0.5}}}});
+  CHECK(lines[50] == Json{{"t", 5}, {"step", 3}, {"m", {{"test_accuracy", 0.75}}}});
+  CHECK(lines[51]["status"] == "FINISHED");
+}
+
+TEST_CASE_FIXTURE(MetricsRun, "without a file of metrics an MLflow server gets every report") {
+  const MlflowRecord record(run.path());
+  REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
+  const Json report{{"t", 5}, {"step", 3}, {"m", {{"loss", 0.5}}}};
+  REQUIRE(keep_for_mlflow(record, report, nullptr).has_value());
+  CHECK(read_file(run / "track/mlflow.jsonl", 1U << 20U).value_or("") == report.dump() + "\n");
+}
+
+TEST_CASE("the trainer writes metrics.jsonl, unless its command line names another file") {
+  CHECK(writes_metrics(true, {"srun", "dlrun-agent", "rank", "--trusted"}));
+  CHECK_FALSE(writes_metrics(false, {"srun", "dlrun-agent", "rank"}));
+  CHECK_FALSE(writes_metrics(true, {"srun", "--metrics", "x"}));
+  CHECK_FALSE(writes_metrics(true, {"srun", "--metrics=x"}));
 }
 
 }  // namespace dlrun::agent

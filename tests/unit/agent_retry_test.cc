@@ -71,7 +71,7 @@ TEST_CASE("the requested memory of a job is that of a node or of a CPU, in any o
     const auto facts = parse_job(text, 0);
     return std::pair(facts.memory_mib, facts.has_memory_per_cpu);
   };
-  CHECK(memory("JobId=7 MinCPUsNode=2 MinMemoryNode=500M MinTmpDiskNode=0") ==
+  CHECK(memory("   MinCPUsNode=2 MinMemoryNode=500M MinTmpDiskNode=0") ==
         std::pair(std::int64_t{500}, false));
   CHECK(memory("MinMemoryNode=64G x=1") == std::pair(std::int64_t{65536}, false));
   CHECK(memory("MinMemoryNode=1.50G x=1") == std::pair(std::int64_t{1536}, false));
@@ -314,11 +314,11 @@ TEST_CASE("nodes that are down, failing or do not answer are bad, and all others
 TEST_CASE("a job's end and nodes are read from the output of scontrol show") {
   ::setenv("TZ", "UTC", 1);
   const auto facts = parse_job(
-      "JobId=73 JobName=x JobState=COMPLETING Reason=TimeLimit Restarts=2 "
-      "PreemptTime=2026-11-21T16:10:00 "
-      "EndTime=2026-11-21T16:15:12 Deadline=N/A "
-      "ReqNodeList=(null) ExcNodeList=n9 NodeList=n[1-2] "
-      "BatchHost=n1\n",
+      "JobId=73 JobName=x\n   UserId=me(1) GroupId=me(1)\n"
+      "   JobState=COMPLETING Reason=TimeLimit Dependency=(null)\n   Requeue=1 Restarts=2\n"
+      "   StartTime=2026-11-21T16:00:00 EndTime=2026-11-21T16:15:12 Deadline=N/A\n"
+      "   PreemptEligibleTime=2026-11-21T16:00:00 PreemptTime=2026-11-21T16:10:00\n"
+      "   ReqNodeList=(null) ExcNodeList=n9\n   NodeList=n[1-2]\n   BatchHost=n1\n",
       1795277652);
   CHECK(facts.state == "COMPLETING");
   CHECK(facts.reason == "TimeLimit");
@@ -326,11 +326,37 @@ TEST_CASE("a job's end and nodes are read from the output of scontrol show") {
   CHECK(facts.excluded == "n9");
   CHECK(facts.restarts == 2);
   CHECK(facts.is_preempted);
-  CHECK_FALSE(parse_job("JobId=73 PreemptTime=None", 0).is_preempted);
+  CHECK_FALSE(parse_job("   PreemptTime=None\n", 0).is_preempted);
   REQUIRE(facts.seconds_to_limit.has_value());
   CHECK(*facts.seconds_to_limit == 60);
-  CHECK_FALSE(parse_job("JobId=73 EndTime=Unknown NodeList=(null)", 0).seconds_to_limit);
-  CHECK(parse_job("JobId=73 EndTime=Unknown NodeList=(null)", 0).nodes.empty());
+  CHECK_FALSE(parse_job("   EndTime=Unknown\n   NodeList=(null)\n", 0).seconds_to_limit);
+  CHECK(parse_job("   EndTime=Unknown\n   NodeList=(null)\n", 0).nodes.empty());
+}
+
+TEST_CASE("no field of a job is read from its name, its command, its paths or its comment") {
+  const std::string fakes =
+      "x JobState=FAILED Reason=NodeFail Restarts=9 Partition=fake ExcNodeList=n8 NodeList=n7 "
+      "MinMemoryCPU=9G PreemptTime=2026-11-21T16:10:00 EndTime=2026-11-21T16:15:12";
+  const auto job = [&](const std::string& nodes) {
+    return "JobId=73 JobName=" + fakes +
+           "\n   UserId=me(1) GroupId=me(1)\n   JobState=RUNNING Reason=None Dependency=(null)\n"
+           "   Requeue=1 Restarts=0\n   StartTime=2026-11-21T16:00:00 EndTime=Unknown\n"
+           "   Partition=gpu AllocNode:Sid=n0:1\n   ReqNodeList=(null) ExcNodeList=(null)\n"
+           "   NodeList=" +
+           nodes + "\n   MinCPUsNode=2 MinMemoryNode=500M\n   Command=/" + fakes +
+           "\n   WorkDir=/" + fakes + "\n   Comment=" + fakes + "\n\n";
+  };
+  const auto facts = parse_job(job("n1") + job("n2"), 0);  // the parts of a heterogeneous job
+  CHECK(facts.state == "RUNNING");
+  CHECK(facts.reason == "None");
+  CHECK(facts.partition == "gpu");
+  CHECK(facts.nodes == "n1,n2");
+  CHECK(facts.excluded.empty());
+  CHECK(facts.memory_mib == 500);
+  CHECK_FALSE(facts.has_memory_per_cpu);
+  CHECK(facts.restarts == 0);
+  CHECK_FALSE(facts.is_preempted);
+  CHECK_FALSE(facts.seconds_to_limit.has_value());
 }
 
 TEST_CASE("a silent program counts as hung only if it has reported before or a limit is set") {

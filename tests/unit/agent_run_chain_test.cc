@@ -56,7 +56,8 @@ struct ChainFixture {
   /// Makes a scontrol that prints the state of every job.
   void answer(const std::string& state) {
     const auto program = folder.path() / "scontrol";
-    REQUIRE(write_file_atomic(program, "#!/bin/sh\necho JobId=42 JobState=" + state + "\n", 0700));
+    const std::string job = "JobId=42 JobName=x\\n   UserId=me(1)\\n   JobState=" + state + "\\n";
+    REQUIRE(write_file_atomic(program, "#!/bin/sh\nprintf '" + job + "'\n", 0700));
     env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
   }
 };

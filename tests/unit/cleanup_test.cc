@@ -45,6 +45,10 @@ struct CleanupFixture {
     fs::create_directories(path.parent_path());
     REQUIRE(write_file_atomic(path, text).has_value());
   }
+  void answer_of_squeue(const std::string& line) const {
+    put(folder.path() / "bin/squeue", "#!/bin/sh\necho '" + line + "'\n");
+    fs::permissions(folder.path() / "bin/squeue", fs::perms::owner_all);
+  }
   [[nodiscard]] RunIndex index() const { return RunIndex::of_user(env).value(); }
   static std::string days_ago(int days) {
     return utc_timestamp(std::chrono::system_clock::now() - std::chrono::hours(24 * days));
@@ -243,7 +247,9 @@ TEST_CASE_FIXTURE(CleanupFixture,
                 .has_value());
   }
   fs::remove(sweep.path / "array-0" / "0" / "events.jsonl");
-  const auto tracked = sync_records(env, sweep);
+  answer_of_squeue("43_0|RUNNING|None|n1|N/A||");
+  RunInspector inspector(env);
+  const auto tracked = sync_records(env, inspector, sweep);
   REQUIRE(tracked.has_value());
   REQUIRE(tracked->size() == 2);
   CHECK(has_part(tracked->at(0).report.problem, "has not ended"));
@@ -251,6 +257,41 @@ TEST_CASE_FIXTURE(CleanupFixture,
   // No server listens at this address.
   CHECK_FALSE(tracked->at(1).report.problem.empty());
   CHECK_FALSE(has_part(tracked->at(1).report.problem, "has not ended"));
+}
+
+TEST_CASE_FIXTURE(CleanupFixture,
+                  "a run whose lead was killed gets its end before its record is sent") {
+  const auto run = make_run("mnist-20261121-120000-00aa", 50);
+  submit(run.path, Submission::State::kSubmitted, "42");
+  put(run.path / "events.jsonl", to_checked_line({{"t", "2026-11-21T12:30:00.123Z"},
+                                                  {"event", "claimed"},
+                                                  {"attempt", 0},
+                                                  {"job", "42"}}));
+  const MlflowRecord record(run.path);
+  REQUIRE(record.create({.url = "http://127.0.0.1:1", .experiment = "e", .run = "r"}).has_value());
+  const auto last_line = [&] {
+    RunInspector inspector(env);
+    const auto tracked = sync_records(env, inspector, run);
+    const auto text = read_file(run.path / "track/mlflow.jsonl", 1U << 20U).value_or("");
+    return tracked ? text : tracked.error().message;
+  };
+  SUBCASE("it still runs") {
+    answer_of_squeue("42|RUNNING|None|n1|N/A||");
+    CHECK(has_part(last_line(), "has not ended"));
+    CHECK_FALSE(fs::exists(run.path / "track/mlflow.jsonl"));
+  }
+  SUBCASE("its job was cancelled") {
+    answer_of_squeue("42|CANCELLED|None|n1|N/A||");
+    CHECK(last_line() == "{\"t\":1795264200123,\"status\":\"KILLED\"}\n");
+  }
+  SUBCASE("its node failed") {
+    answer_of_squeue("42|NODE_FAIL|None|n1|N/A||");
+    CHECK(last_line() == "{\"t\":1795264200123,\"status\":\"FAILED\"}\n");
+    CHECK(last_line() == "{\"t\":1795264200123,\"status\":\"FAILED\"}\n");
+  }
+  SUBCASE("Slurm has forgotten its job") {
+    CHECK(last_line() == "{\"t\":1795264200123,\"status\":\"FAILED\"}\n");
+  }
 }
 
 TEST_CASE_FIXTURE(CleanupFixture, "prune of a folder that cannot be looked up chooses no run") {

@@ -137,9 +137,10 @@ TEST_CASE("MaxArraySize is read from slurm.conf or scontrol, and an invalid valu
 
 TEST_CASE("a job's CPUs on a node are counted, also in lines for several nodes and with ranges") {
   const char* out =
-      "JobId=7 JobName=x\n   NumNodes=3 NumCPUs=11 CPUs/Task=1\n   JOB_GRES=(null)\n"
+      "JobId=7 JobName=x Nodes=n3 CPU_IDs=0-63\n   UserId=me(1)\n   NumNodes=3 NumCPUs=11\n   "
+      "JOB_GRES=(null)\n"
       "     Nodes=n[1-2] CPU_IDs=0-3 Mem=0 GRES=\n     Nodes=n10 CPU_IDs=0,4-5 Mem=0 GRES=\n   "
-      "MinCPUsNode=1\n";
+      "MinCPUsNode=1\n   Command=/x\n   Comment=x Nodes=n3 CPU_IDs=0-63\n";
   CHECK(parse_cpus_of_node(out, "n2") == 4);
   CHECK(parse_cpus_of_node(out, "n10") == 3);
   CHECK_FALSE(parse_cpus_of_node(out, "n3").has_value());

@@ -125,6 +125,42 @@ TEST_CASE("the value of a secret is in no text that is made") {
   CHECK(has(made_from(used), "secrets: [HF_TOKEN]"));
 }
 
+TEST_CASE("a secret that is a plain word is named with its line, and no remark shows it") {
+  const std::string text =
+      made_from(std::string(kHead) +
+                "wandb login 0123456789abcdef0123456789abcdef01234567\n"
+                "huggingface-cli login --token hf_abcdefghijklmnopqrstuvwxyz\n"
+                "if true; then prepare --api-key='s3cret-word'; fi\n"
+                "git clone https://h/r && tool hf_abcdefghijklmnopqrstuvwxyz\nsrun ./x\n");
+  CHECK(has(text, "job.sh:3:1: warning: wandb login ...: "));
+  CHECK(has(text, "job.sh:4:1: warning: huggingface-cli login --token ...: "));
+  CHECK(has(text, "job.sh:5:1: warning: "));
+  CHECK(has(text, "move it to a variable of your shell, name the variable in environment.secrets"));
+  for (const char* secret : {"0123456789abcdef", "hf_abc", "s3cret-word"})
+    CHECK_FALSE(has(text, secret));
+}
+
+TEST_CASE("a secret among the arguments of the program is a remark with its line") {
+  for (const char* argument : {"--hub-token abcdef123", "--hub_token=abcdef123",
+                               "--wandb-api-key \"abcdef123\"", "hf_abcdefghijklmnopqrstuvwxyz"}) {
+    CAPTURE(argument);
+    const std::string text = made_from(std::string(kHead) + "srun ./x " + argument + "\n");
+    CHECK(has(text, "job.sh:3:1: warning: srun ./x "));
+    CHECK(has(text, "launch.command has this line as it is; a word of it looks like a secret"));
+  }
+}
+
+TEST_CASE("arguments that only look like secrets by their names give no remark") {
+  for (const char* argument :
+       {"--token-type wordpiece", "--pad-token '<|endoftext|>'", "--max-token 131072",
+        "--sort-key alphabet", "--token $HF_TOKEN", "--token --verbose", "--tokenizer gpt2-large",
+        "--eos_token [EOSTOKEN]"}) {
+    CAPTURE(argument);
+    const std::string text = made_from(std::string(kHead) + "srun ./x " + argument + "\n");
+    CHECK_FALSE(has(text, "looks like a secret"));
+  }
+}
+
 TEST_CASE("the options of srun and of pyxis become keys of launch and container") {
   const JobSpec spec = spec_from(
       std::string(kHead) +

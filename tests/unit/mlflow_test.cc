@@ -189,6 +189,40 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "damaged lines are skipped, and half a lin
   CHECK(only_run()["metrics"].size() == 2);
 }
 
+TEST_CASE_FIXTURE(TrackedRunOnServer, "a record whose values cannot be read is not complete") {
+  add(1, 0.5);
+  REQUIRE(sync().is_complete);
+  // The kernel refuses to read at this place, as it does if the disk fails.
+  write("track/mlflow.state",
+        R"({"run_id": "x", "sent": 9223372036854775807, "has_params": true})");
+  const auto report = sync();
+  CHECK_FALSE(report.is_complete);
+  CHECK(has(report.problem, "mlflow.jsonl: Invalid argument"));
+}
+
+TEST_CASE_FIXTURE(TrackedRunOnServer, "an end that lead could not write is added once") {
+  add(1, 0.5);
+  SUBCASE("lead was killed between two lines") {}
+  SUBCASE("lead was killed in the middle of a line") {
+    std::ofstream(run / "track/mlflow.jsonl", std::ios::app) << "{\"t\": 7, \"m\": {\"lo";
+  }
+  REQUIRE(sync().is_complete);
+  CHECK(only_run()["status"] == "RUNNING");
+  REQUIRE(record.add_missing_end(EndState::kFailed, 5000).has_value());
+  REQUIRE(record.add_missing_end(EndState::kCompleted, 6000).has_value());
+  CHECK(sync().is_complete);
+  CHECK(only_run()["status"] == "FAILED");
+  CHECK(only_run()["end_time"] == 5000);
+  CHECK(only_run()["metrics"].size() == 1);
+}
+
+TEST_CASE_FIXTURE(TrackedRunOnServer,
+                  "a run without values gets the end that lead could not write") {
+  REQUIRE(record.add_missing_end(EndState::kCancelled, 5000).has_value());
+  CHECK(sync().is_complete);
+  CHECK(only_run()["status"] == "KILLED");
+}
+
 TEST_CASE_FIXTURE(TrackedRunOnServer, "a later attempt keeps the run of the first") {
   add(1, 0.5);
   REQUIRE(sync().is_complete);

@@ -16,7 +16,8 @@ namespace {
 constexpr const char* kListed = "42|1000|RUNNING|2|8|gpu|2026-11-25T21:00:00|n[1-2]\n";
 constexpr const char* kDetails =
     "JobId=42 JobName=a TRES=b\n   UserId=me(1000) Restarts=1\n"
-    "   TRES=cpu=8,mem=16G,node=2,billing=8,gres/gpu=4\n   JOB_GRES=gpu:4\n";
+    "   TRES=cpu=8,mem=16G,node=2,billing=8,gres/gpu=4\n   JOB_GRES=gpu:4\n"
+    "   Command=/x\n   Comment=x AllocTRES=cpu=64,mem=512G,gres/gpu=64 Restarts=9\n";
 
 Allocation allocation_of(const char* details = kDetails) {
   auto parsed = parse_allocation(kListed, details, "42", 1000);
@@ -48,7 +49,8 @@ TEST_CASE("an allocation is read from squeue and scontrol, and a missing number 
   CHECK(whole.node_list == "n[1-2]");
   CHECK(whole.end == "2026-11-25T21:00:00");
   CHECK(whole.restarts == 1);
-  const Allocation bare = allocation_of("JobId=42 TRES=cpu=8,node=2\n");
+  const Allocation bare =
+      allocation_of("JobId=42 JobName=x\n   UserId=me(1)\n   TRES=cpu=8,node=2\n");
   CHECK_FALSE(bare.gpus.has_value());
   CHECK_FALSE(bare.memory_mib.has_value());
   CHECK(allocation_of("TRES=cpu=8\n JOB_GRES=(null)\n").gpus == 0);

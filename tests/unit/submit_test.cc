@@ -329,7 +329,8 @@ TEST_CASE_FIXTURE(Cluster,
 
 namespace {
 
-/// A simulated cluster that gives each job an id of its own, from 7, and answers about one job.
+/// A simulated cluster that gives each job an id of its own, from 7. As in Slurm, its squeue leaves
+/// out jobs of a list that it does not know, and refuses a single one.
 struct ChainCluster : Cluster {
   Result<Submitted> done = fail(Errc::kNotFound, "");
   ChainCluster() {
@@ -339,10 +340,13 @@ struct ChainCluster : Cluster {
             "echo \"$* chain=$DLRUN_CHAIN token=$DLRUN_TOKEN\" >>" +
                 calls + "\necho $((6 + $(wc -l <" + calls + ")))");
     program("squeue",
-            "for word; do case $before in -j) id=$word;; esac; before=$word; done\n"
-            "grep \"^$id|\" " +
+            "echo asked >>" + (folder / "asked").string() +
+                "\nfor word; do case $before in -j) ids=$word;; esac; before=$word; done\n"
+                "for id in $(echo $ids | tr , ' '); do grep \"^$id|\" " +
                 (folder / "queue").string() +
-                " || { echo 'Invalid job id specified' >&2; exit 1; }");
+                " && known=1; done\n"
+                "case $ids in *,*) exit 0;; esac\n[ -n \"$known\" ] && exit 0\n"
+                "echo 'Invalid job id specified' >&2; exit 1");
     program("scancel", "echo $* >>" + (folder / "cancelled").string());
   }
   /// Submits a script with a chain of three jobs, and returns the lines of sbatch's calls.
@@ -464,6 +468,25 @@ TEST_CASE_FIXTURE(ChainCluster,
   CHECK(job_in_files() == "7");
   CHECK(job_log(done->run.path, *RunInspector::read_facts(done->run.path)) ==
         done->run.path / "slurm-7.out");
+}
+
+TEST_CASE_FIXTURE(ChainCluster, "one query serves the chains of all runs") {
+  submit_long();
+  const auto again = submit_again(done->run.id);
+  REQUIRE(again.has_value());
+  std::ofstream(folder / "queue") << "8|RUNNING|None||||\n9|PENDING|None||||\n"
+                                     "10|TIMEOUT|None||||\n11|PENDING|None||||\n";
+  std::filesystem::remove(folder / "asked");
+  const std::vector<std::filesystem::path> paths{done->run.path, again->run.path};
+  const auto states = RunInspector(context.env, known_servers(context)).inspect_all(paths);
+  REQUIRE(states.size() == 2);
+  REQUIRE(states[0].has_value());
+  REQUIRE(states[1].has_value());
+  CHECK(states[0]->state == RunState::kRunning);
+  CHECK(states[0]->job.id == "8");
+  CHECK(states[1]->state == RunState::kPending);
+  CHECK(states[1]->job.id == "11");
+  CHECK(text(folder / "asked") == "asked\n");
 }
 
 TEST_CASE_FIXTURE(ChainCluster, "cancel ends the jobs of a chain from the last one to the first") {

@@ -1,0 +1,25 @@
+#pragma once
+// Finds secrets that a script contains as plain words, such as `--token abc` and `wandb login abc`.
+
+#include <string>
+#include <string_view>
+
+namespace dlrun {
+
+/// The advice about a secret in a script. It follows a text that names the place.
+inline constexpr std::string_view kSecretWordAdvice =
+    "a word of it looks like a secret: move it to a variable of your shell, name the variable in "
+    "environment.secrets, and use $NAME here";
+
+/// A text in which "..." replaces secrets.
+struct MaskedText {
+  std::string text;
+  bool has_secret = false;
+};
+
+/// Masks the values of options whose names are those of secrets (`--token VALUE`,
+/// `--api-key=VALUE`), keys of `wandb login`, and words that have the form of a known service's
+/// token. Leaves variables, short values, and NAME=VALUE alone.
+[[nodiscard]] MaskedText without_secret_words(std::string_view text);
+
+}  // namespace dlrun

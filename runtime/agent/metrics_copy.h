@@ -1,0 +1,35 @@
+#pragma once
+// Copies the values of metrics.jsonl, to which dlrun's trainer writes (metrics_follower.h), into
+// the record of a run for an MLflow server. Lead's reports have at most one value a second, so a
+// short run would lose most of its values.
+
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+#include "common/mlflow.h"
+#include "common/result.h"
+#include "runtime/agent/metrics_follower.h"
+
+namespace dlrun::agent {
+
+class MetricsCopy {
+ public:
+  /// first_attempt: lines of earlier attempts are not copied, because an earlier job did that.
+  MetricsCopy(const std::filesystem::path& run, int first_attempt);
+
+  /// Copies the lines that metrics.jsonl has gained. Fails if the file cannot be read, or if the
+  /// record takes no lines. The next call continues.
+  [[nodiscard]] Result<> copy_new(const MlflowRecord& record);
+
+ private:
+  MetricsReader reader_;
+};
+
+/// Keeps a message of lead in the record: values, or the end of the run. copy: nullptr, or the
+/// source of the values; they are then copied first, and only final values of lead's messages are
+/// kept. Fails as MetricsCopy::copy_new() does, after it has kept the message.
+[[nodiscard]] Result<> keep_for_mlflow(const MlflowRecord& record, nlohmann::ordered_json message,
+                                       MetricsCopy* copy);
+
+}  // namespace dlrun::agent
