@@ -24,7 +24,7 @@ Result<int> track(Cli& cli, const TrackOptions& options) {
   bool is_complete = true;
   for (const TrackedRun& one : tracked) {
     if (one.report.is_complete) {
-      print(cli, "{}: the server has the whole record; {} values were sent now (run {})\n", one.run,
+      print(cli, "{}: the server has the whole record; {} values were sent now (MLflow run {})\n", one.run,
             one.report.values, one.report.run_id);
     } else {
       is_complete = false;

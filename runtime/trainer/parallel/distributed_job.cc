@@ -65,7 +65,7 @@ DistributedOptimizer::DistributedOptimizer(DistributedJob& job,
     states_.emplace_back(state.is_per_tensor ? tensors_.size() : count);
 }
 
-Result<DistributedOptimizer> DistributedOptimizer::wrap(DistributedJob& job,
+Result<DistributedOptimizer> DistributedOptimizer::create(DistributedJob& job,
                                                         const OptimizerOptions& options,
                                                         std::size_t count,
                                                         std::vector<TensorPart> tensors) {

@@ -85,7 +85,7 @@ class DistributedOptimizer {
  public:
   /// Creates an optimizer for `count` parameters, divided into `tensors`. If `tensors` is empty,
   /// all parameters count as one weight. Fails with kUsage as resolve() does.
-  [[nodiscard]] static Result<DistributedOptimizer> wrap(DistributedJob& job,
+  [[nodiscard]] static Result<DistributedOptimizer> create(DistributedJob& job,
                                                          const OptimizerOptions& options,
                                                          std::size_t count,
                                                          std::vector<TensorPart> tensors = {});
