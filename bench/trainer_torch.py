@@ -106,7 +106,8 @@ def main():
         # NHWC is the faster layout for this network on CPUs and GPUs.
         images = images.contiguous(memory_format=torch.channels_last)
     else:
-        images = read_idx(f"{args.data}/train-images-idx3-ubyte", 16).reshape(-1, 784).to(args.device)
+        images = read_idx(f"{args.data}/train-images-idx3-ubyte", 16)
+        images = images.reshape(-1, 784).to(args.device)
         labels = read_idx(f"{args.data}/train-labels-idx1-ubyte", 8).long().to(args.device)
     model = network(args.model).to(args.device)
     if args.model == "resnet50":

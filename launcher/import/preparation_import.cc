@@ -47,9 +47,10 @@ bool import_module(const ShellCommand& command, ImportState& state) {
   const auto words = texts_from(command, 1, state);
   if (!words || words->empty()) return false;
   const std::string& verb = words->front();
-  const bool has_option_or_variable = std::any_of(words->begin(), words->end(), [](const std::string& word) {
-    return word.starts_with('-') || word.find(kVariableMark) != std::string::npos;
-  });
+  const bool has_option_or_variable =
+      std::any_of(words->begin(), words->end(), [](const std::string& word) {
+        return word.starts_with('-') || word.find(kVariableMark) != std::string::npos;
+      });
   const bool is_folder_list = verb == "use" && words->size() > 1;
   if (has_option_or_variable && !is_folder_list) return false;
   if (verb == "purge" && words->size() == 1) {

@@ -258,7 +258,7 @@ Result<ImportedSpec> import_script(const ImportRequest& import) {
     auto loaded = load_spec(request);
     if (loaded)
       return ImportedSpec{*request.text, diagnostics_of(import, state.remarks),
-                            std::move(loaded->warnings)};
+                          std::move(loaded->warnings)};
     DLRUN_TRY(remove_refused(import, loaded.error(), state));
   }
 }

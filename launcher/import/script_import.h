@@ -30,8 +30,8 @@ struct ImportedSpec {
 };
 
 /// Makes the spec. A line becomes a key only if its meaning is certain. Fails with kInvalid if
-/// `command` is empty and not exactly one line starts the program, or if sbatch would not accept the
-/// script.
+/// `command` is empty and not exactly one line starts the program, or if sbatch would not accept
+/// the script.
 [[nodiscard]] Result<ImportedSpec> import_script(const ImportRequest& import);
 
 }  // namespace dlrun

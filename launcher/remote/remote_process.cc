@@ -19,9 +19,10 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kMostWaiting = 256U << 10U;  ///< bytes of input that wait to be sent
-constexpr std::chrono::milliseconds kPollTimeout{500};    ///< the longest time until a signal is noticed
-constexpr std::chrono::seconds kSignalGrace{10};   ///< for a command that got a signal
-constexpr std::size_t kMostPrinted = 64U << 10U;   ///< bytes of output that an error keeps
+constexpr std::chrono::milliseconds kPollTimeout{
+    500};                                         ///< the longest time until a signal is noticed
+constexpr std::chrono::seconds kSignalGrace{10};  ///< for a command that got a signal
+constexpr std::size_t kMostPrinted = 64U << 10U;  ///< bytes of output that an error keeps
 
 /// The standard streams of a child; -1: the caller's.
 struct Streams {
@@ -78,7 +79,7 @@ int exit_code_of_status(int status) {
 }  // namespace
 
 Result<TerminalOutcome> run_on_terminal(const std::vector<std::string>& argv, const Env& env,
-                                    bool shows_errors) {
+                                        bool shows_errors) {
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
     return fail(Errc::kIo, "cannot make a pipe: {}", errno_text(errno));
@@ -269,7 +270,7 @@ Result<std::string> RemoteProcess::read_line(std::size_t limit_bytes, std::chron
 }
 
 Result<RemoteOutcome> RemoteProcess::finish(const Sink& out, const Sink& err,
-                                        const Interrupt& interrupt) {
+                                            const Interrupt& interrupt) {
   RemoteOutcome end;
   std::optional<std::chrono::steady_clock::time_point> signalled_at;
   if (!line_.empty()) static_cast<void>(out(std::exchange(line_, {})));

@@ -31,7 +31,7 @@ struct TerminalOutcome {
 /// and output are /dev/null. Does not wait for processes that the program leaves behind.
 /// shows_errors: its standard error is the caller's; otherwise it is captured.
 [[nodiscard]] Result<TerminalOutcome> run_on_terminal(const std::vector<std::string>& argv,
-                                                  const Env& env, bool shows_errors);
+                                                      const Env& env, bool shows_errors);
 
 /// How a command on a host ended.
 struct RemoteOutcome {
@@ -85,7 +85,7 @@ class RemoteProcess {
   /// Passes the output to the sinks until ssh ends. Sends the first signal in `interrupt` to the
   /// command. Closes the connection if the command still runs ten seconds later.
   [[nodiscard]] Result<RemoteOutcome> finish(const Sink& out, const Sink& err,
-                                         const Interrupt& interrupt);
+                                             const Interrupt& interrupt);
 
  private:
   RemoteProcess(pid_t pid, UniqueFd in, UniqueFd out, UniqueFd err, std::string_view nonce)

@@ -111,7 +111,8 @@ void add_memory_row(const UseFacts& facts, bool advises, RunUse& use) {
     row.requested = memory_figure(*asked.mem_mib * kMebi);
     const double wanted_mib = std::max(peak / kMebi * kMemoryRoom, 256.0);
     if (advises && wanted_mib < kWorthwhile * *asked.mem_mib)
-      row.advice = fmt::format("{}: {}", asked.mem_key, spec_memory(wanted_mib / asked.units_per_node));
+      row.advice =
+          fmt::format("{}: {}", asked.mem_key, spec_memory(wanted_mib / asked.units_per_node));
     if (advises && peak > kAlmostAll * *asked.mem_mib * kMebi)
       row.advice = "this is close to the limit; more memory is safer";
   }

@@ -276,13 +276,13 @@ void RunInspector::settle_follow_ups(const std::filesystem::path& run, RunFacts&
 void RunInspector::ask_about_chain(RunFacts& facts, std::chrono::milliseconds max_age) {
   const auto jobs = chain_jobs_of(facts);
   Executor& executor = executor_of(facts);
-  // The jobs before the one that has the run have ended.
+  // The jobs before the one that claimed the run last have ended.
   auto first = std::find_if(jobs.begin(), jobs.end(), [&](const JobId& job) {
     return facts.claim && job.id == facts.claim->job.id;
   });
   if (first == jobs.end()) first = jobs.begin();
   const auto& restarts = facts.record.restarts;
-  // The holder has ended for good if it has handed the run over: the next job then counts.
+  // This job has ended for good if it has handed the run over: the next job then counts.
   const bool is_handed_over = !restarts.empty() && restarts.back().attempt == facts.record.attempt;
   // Each job is asked about alone, because squeue refuses a list with a job that it has forgotten.
   for (auto job = first; job != jobs.end(); ++job) {

@@ -66,7 +66,7 @@ struct RunRecord {
   std::string hosts;       ///< compressed node list of the ranks that joined
   bool joined = false;
   bool collective_checked = false;  ///< the ranks' check of collectives is done
-  std::int64_t staging_nodes = 0;  ///< nodes that copy data before the programs start; 0: none
+  std::int64_t staging_nodes = 0;   ///< nodes that copy data before the programs start; 0: none
   /// The checks of health.preflight in the latest attempt, such as "gpu,nccl"; empty: none.
   std::string checks;
   std::vector<std::int64_t> missing;  ///< ranks that did not report in time

@@ -90,8 +90,8 @@ struct RunStatus {
 /// run, for which dlrun sends no query.
 [[nodiscard]] bool is_unreachable(const RunStatus& status);
 
-/// Returns true if Slurm may have, or may soon get, a job of the run that is not in the run's files:
-/// another process is submitting the run, or it is unknown whether Slurm accepted the job.
+/// Returns true if Slurm may have, or may soon get, a job of the run that is not in the run's
+/// files: another process is submitting the run, or it is unknown whether Slurm accepted the job.
 /// Submitting the run again could then run the job twice.
 [[nodiscard]] bool is_submission_open(const RunStatus& status);
 
@@ -118,8 +118,8 @@ struct RunStatus {
 [[nodiscard]] std::optional<JobId> claiming_job_of(const RunFacts& facts);
 /// Returns facts.chain_job, else claiming_job_of().
 [[nodiscard]] std::optional<JobId> job_of(const RunFacts& facts);
-/// Returns the dependency on sbatch's command line, such as "afterok:12"; empty if there was none. A
-/// #SBATCH line of the script may still have one.
+/// Returns the dependency on sbatch's command line, such as "afterok:12"; empty if there was none.
+/// A #SBATCH line of the script may still have one.
 [[nodiscard]] std::string submitted_dependency(const RunFacts& facts);
 /// Returns the jobs of the run's chain that Slurm has accepted, in order; none if it has no chain.
 [[nodiscard]] std::vector<JobId> chain_jobs_of(const RunFacts& facts);

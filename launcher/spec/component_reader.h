@@ -1,6 +1,6 @@
 #pragma once
-// Reads the list `components`. A component's `nodes` is checked like `resources.nodes` of the spec: by
-// the row of that key in the key table. Private to the loading of specs.
+// Reads the list `components`. A component's `nodes` is checked like `resources.nodes` of the spec:
+// by the row of that key in the key table. Private to the loading of specs.
 
 #include <optional>
 #include <span>

@@ -61,8 +61,8 @@ class MetricsReader {
   bool is_in_long_line_ = false;
 };
 
-/// A thread of its own reads the file, because a network file system may hang. Only one other thread
-/// may call the functions of an object.
+/// A thread of its own reads the file, because a network file system may hang. Only one other
+/// thread may call the functions of an object.
 class MetricsFollower {
  public:
   using Clock = std::chrono::steady_clock;

@@ -77,7 +77,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a relative script that exists here and is in no mount is reported, and one that does not exist "
+    "a relative script that exists here and is in no mount is reported, and one that does not "
+    "exist "
     "here may be in the image") {
   TemporaryDirectory folder;
   const auto of = [&](const std::string& more, std::string_view script = "train.py") {

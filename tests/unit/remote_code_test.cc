@@ -184,7 +184,8 @@ TEST_CASE(
                                                          "new file\nof two lines"});
 }
 
-TEST_CASE("a command starts in the copy of the current folder, if this folder belongs to the code") {
+TEST_CASE(
+    "a command starts in the copy of the current folder, if this folder belongs to the code") {
   Repository code;
   write(code.top / "runs/deep/b.yaml", "name: b\n");
   const auto from_top = prepare_code(code.host, code.top, "runs/deep/b.yaml", code.env);

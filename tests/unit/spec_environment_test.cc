@@ -37,7 +37,8 @@ TEST_CASE(
   CHECK(loaded(with_environment("{eessi: 2023.06}")).spec.environment.eessi == "2023.06");
 }
 
-TEST_CASE("environments that replace each other's files are refused, and the error names the line") {
+TEST_CASE(
+    "environments that replace each other's files are refused, and the error names the line") {
   for (const char* pair :
        {"conda: a, uv: .", "venv: ./v, uv: .", "conda: a, pixi: .", "venv: ./v, pixi: .",
         "uv: ., pixi: .", "conda: a, spack: s", "pixi: ., spack: s", "conda: a, eessi: 2023.06",

@@ -90,9 +90,9 @@ class Layer {
   /// Returns true if forward supports LayerCall::with_relu. backward does not include the ReLU: its
   /// dy is the gradient of the layer's own output, before the ReLU.
   [[nodiscard]] virtual bool fuses_relu() const { return false; }
-  /// Returns true if the network may pass a batch through this layer a few samples at a time and add
-  /// up the gradients. True only for layers that gain nothing from more samples at once. A layer of
-  /// this kind ignores BatchInfo and has no workspace.
+  /// Returns true if the network may pass a batch through this layer a few samples at a time and
+  /// add up the gradients. True only for layers that gain nothing from more samples at once. A
+  /// layer of this kind ignores BatchInfo and has no workspace.
   [[nodiscard]] virtual bool goes_in_parts() const { return false; }
 
   /// Returns the parameter tensors in their order in the layer's part of the array.
@@ -165,8 +165,9 @@ template <typename T>
 
 /// Makes a squeeze-and-excitation layer (Hu, Shen & Sun 2018, with silu as in EfficientNet) for
 /// images of `places` x `channels`: y = x f, with one factor f in (0, 1) per sample and channel,
-/// f = logistic(silu(m W1 + b1) W2 + b2), where m has the mean of x per channel. squeeze.weight: [channels x squeezed],
-/// squeeze.bias: [squeezed], expand.weight: [squeezed x channels], expand.bias: [channels].
+/// f = logistic(silu(m W1 + b1) W2 + b2), where m has the mean of x per channel. squeeze.weight:
+/// [channels x squeezed], squeeze.bias: [squeezed], expand.weight: [squeezed x channels],
+/// expand.bias: [channels].
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_squeeze_excite(std::size_t places,
                                                             std::size_t channels,

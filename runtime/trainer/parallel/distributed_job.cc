@@ -66,9 +66,9 @@ DistributedOptimizer::DistributedOptimizer(DistributedJob& job,
 }
 
 Result<DistributedOptimizer> DistributedOptimizer::create(DistributedJob& job,
-                                                        const OptimizerOptions& options,
-                                                        std::size_t count,
-                                                        std::vector<TensorPart> tensors) {
+                                                          const OptimizerOptions& options,
+                                                          std::size_t count,
+                                                          std::vector<TensorPart> tensors) {
   DLRUN_TRY_ASSIGN(auto rule, make_optimizer<float>(options));
   return DistributedOptimizer(job, std::move(rule), std::move(tensors), count);
 }
