@@ -19,8 +19,8 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kMostWaiting = 256U << 10U;  ///< bytes of input that wait to be sent
-constexpr std::chrono::milliseconds kPollTimeout{
-    500};                                         ///< the longest time until a signal is noticed
+/// The longest time until a signal is noticed.
+constexpr std::chrono::milliseconds kPollTimeout{500};
 constexpr std::chrono::seconds kSignalGrace{10};  ///< for a command that got a signal
 constexpr std::size_t kMostPrinted = 64U << 10U;  ///< bytes of output that an error keeps
 

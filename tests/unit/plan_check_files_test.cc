@@ -78,8 +78,7 @@ TEST_CASE(
 
 TEST_CASE(
     "a relative script that exists here and is in no mount is reported, and one that does not "
-    "exist "
-    "here may be in the image") {
+    "exist here may be in the image") {
   TemporaryDirectory folder;
   const auto of = [&](const std::string& more, std::string_view script = "train.py") {
     return found(folder, "resources: {time: 1m}\nlaunch: {command: [python, " +

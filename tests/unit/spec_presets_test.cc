@@ -180,7 +180,8 @@ TEST_CASE(
 
 TEST_CASE("the help of launch.agent lists the keys that need the agent, and each one is refused") {
   struct Case {
-    std::string_view key, lines;
+    const char* key;
+    const char* lines;
   };
   const std::vector<Case> cases{
       {"components", "components: [{name: a}]\n"},
