@@ -1,4 +1,4 @@
-"""Describes the machine and the spread of values, for the tables of all benchmarks."""
+"""Describes the machine, and computes the spread of measured values, for all benchmarks."""
 
 import os
 import platform

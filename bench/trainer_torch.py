@@ -33,13 +33,13 @@ def patches(samples):
             torch.randint(0, 2, (samples, LABELS), generator=random).float())
 
 
-def idx(path, offset):
+def read_idx(path, offset):
     """Returns the bytes of an IDX file after its header of `offset` bytes."""
     return torch.from_numpy(numpy.fromfile(path, dtype=numpy.uint8)[offset:].copy())
 
 
 class Bottleneck(nn.Module):
-    """Equals torchvision's Bottleneck, with the stride in the 3x3 convolution."""
+    """Equals torchvision's Bottleneck, which has the stride in the 3x3 convolution."""
 
     def __init__(self, inputs, width, stride):
         super().__init__()
@@ -98,7 +98,7 @@ def main():
 
     torch.set_num_threads(args.threads)
     torch.set_flush_denormal(True)
-    torch.backends.cudnn.allow_tf32 = False  # Both sides compute in float32.
+    torch.backends.cudnn.allow_tf32 = False  # dlrun-trainer uses no TF32 either.
     torch.manual_seed(1)
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     if args.model == "resnet50":
@@ -106,8 +106,9 @@ def main():
         # NHWC is the faster layout for this network on CPUs and GPUs.
         images = images.contiguous(memory_format=torch.channels_last)
     else:
-        images = idx(f"{args.data}/train-images-idx3-ubyte", 16).reshape(-1, 784).to(args.device)
-        labels = idx(f"{args.data}/train-labels-idx1-ubyte", 8).long().to(args.device)
+        images = read_idx(f"{args.data}/train-images-idx3-ubyte", 16)
+        images = images.reshape(-1, 784).to(args.device)
+        labels = read_idx(f"{args.data}/train-labels-idx1-ubyte", 8).long().to(args.device)
     model = network(args.model).to(args.device)
     if args.model == "resnet50":
         model = model.to(memory_format=torch.channels_last)

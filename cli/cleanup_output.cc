@@ -32,18 +32,21 @@ Text plan_text(const CleanupPlan& plan) {
   return table(rows);
 }
 
+/// Returns what the plan deletes: "3 runs", or "the logs, traces and profiles of 3 runs".
+std::string planned_text(const CleanupPlan& plan) {
+  return (plan.parts == RunParts::kAll ? "" : "the logs, traces and profiles of ") +
+         runs_text(plan.runs.size());
+}
+
 /// Asks whether the runs may be deleted. Fails if they may not.
 Result<> ask(const Cli& cli, const CleanupPlan& plan) {
   if (!is_input_terminal() || !is_error_terminal()) {
     return fail(Errc::kUsage,
-                "there is no terminal for the question whether these runs may be deleted; --yes "
-                "deletes them without it, and nothing was deleted now");
+                "nothing was deleted: dlrun asks first, and there is no terminal to ask on. --yes "
+                "deletes without a question");
   }
   const std::string question =
-      plan.parts == RunParts::kAll
-          ? fmt::format("Delete {} ({})?", runs_text(plan.runs.size()), size_text(plan.size()))
-          : fmt::format("Delete the logs, traces and profiles of {} ({})?",
-                        runs_text(plan.runs.size()), size_text(plan.size()));
+      fmt::format("Delete {} ({})?", planned_text(plan), size_text(plan.size()));
   const bool is_yes =
       ask_yes_or_no(question, std::cin, [&](const Text& line) { print_aside(cli, line); });
   return is_yes ? Result<>() : fail(Errc::kInterrupted, "nothing was deleted");
@@ -140,7 +143,7 @@ Result<int> carry_out(const Cli& cli, RunInspector& inspector, const CleanupPlan
     }
     if (options.is_json) print_json(result_json(plan, std::move(runs), {}));
     print_note(cli, fmt::format("would delete {} ({}); nothing was deleted (--dry-run)",
-                                runs_text(plan.runs.size()), size_text(plan.size())));
+                                planned_text(plan), size_text(plan.size())));
     return kExitOk;
   }
   if (!plan.runs.empty() && !options.is_yes) DLRUN_TRY(ask(cli, plan));

@@ -69,8 +69,8 @@ void add_completion(CLI::App& root, Action& action);
 void add_host(CLI::App& root, Action& action);
 void add_pull(CLI::App& root, Action& action);
 
-/// Builds the tree of commands. If `only` names a command, builds only that command, and without
-/// has_options, only what a command line without options can contain.
+/// Builds the tree of commands. If `only` names a command, builds no other command. has_options =
+/// false: the command line has no options, so optional ones are not built.
 [[nodiscard]] std::unique_ptr<CLI::App> make_app(Action& action, std::string_view only = {},
                                                  bool has_options = true);
 

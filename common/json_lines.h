@@ -29,7 +29,7 @@ namespace dlrun {
 /// Returns true if the line (without its newline) ends with the checksum of its bytes.
 [[nodiscard]] bool has_checksum(std::string_view line);
 
-/// Returns the object of a line (without its newline), with "crc" removed. Returns nothing if the
+/// Returns the object of a line (without its newline), with "crc" removed. Returns nullopt if the
 /// checksum is missing or wrong, or the line is not an object within the limits of
 /// common/bounded_json.h.
 [[nodiscard]] std::optional<nlohmann::ordered_json> parse_checked_line(std::string_view line);

@@ -21,11 +21,11 @@ using ProcessorSet = std::bitset<8192>;
 /// Returns the smallest quota of a process's control groups and their parents, in processors.
 /// `cgroups` is the text of /proc/self/cgroup. `mount` is the directory where control groups are
 /// mounted: version 1 (one directory per controller), version 2, or both (version 2 in `unified`).
-/// Returns nothing if no group has a quota.
+/// Returns nullopt if no group has a quota.
 [[nodiscard]] std::optional<double> cpu_quota(std::string_view cgroups,
                                               const std::filesystem::path& mount);
 
-/// Returns this process's quota; nothing if it has none.
+/// Returns this process's quota; nullopt if it has none.
 [[nodiscard]] std::optional<double> own_cpu_quota();
 
 /// Returns the smaller of `processors` and the quota, rounded down; at least 1.

@@ -30,7 +30,7 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 
 [[nodiscard]] std::string join(std::span<const std::string> parts, std::string_view separator);
 
-/// Parses the whole text as a decimal integer. Returns nothing for an empty text, a lone sign,
+/// Parses the whole text as a decimal integer. Returns nullopt for an empty text, a lone sign,
 /// trailing bytes or overflow.
 [[nodiscard]] std::optional<std::int64_t> parse_int(std::string_view text);
 
@@ -59,7 +59,7 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 }
 
 [[nodiscard]] std::string to_hex(std::span<const std::uint8_t> bytes);
-/// Parses hex digits, two per byte. Returns nothing for other text.
+/// Parses hex digits, two per byte. Returns nullopt for other text.
 [[nodiscard]] std::optional<std::vector<std::uint8_t>> from_hex(std::string_view hex);
 
 /// Returns random bytes from the kernel as lower-case hex digits, two per byte.

@@ -43,7 +43,7 @@ void print_report(const Cli& cli, const CheckReport& report) {
       !limits.empty())
     print(cli, "  partition {}\n", limits);
   if (!to_fetch.empty())
-    print(cli, "  data      missing, submit downloads {}: {}\n",
+    print(cli, "  data      missing; `dlrun submit` downloads {}: {}\n",
           to_fetch.size() == 1 ? "it" : "them", printable(join(to_fetch, ", ")));
   if (report.job.settings.dependency)
     print(cli, "  waits     {}\n", *report.job.settings.dependency);

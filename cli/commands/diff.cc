@@ -37,10 +37,10 @@ Result<int> diff(Cli& cli, const DiffOptions& options) {
   TerminalReporter reporter(cli);
   DLRUN_TRY_ASSIGN(const auto changes, changes_of_script(cli, reporter, options.what));
   if (changes.kind == Kind::kNone) print_note(cli, "nothing was edited");
-  if (changes.kind == Kind::kOfSpec)
+  if (changes.kind == Kind::kRenderedFromRecord)
     print_note(cli,
                "nothing was edited: dlrun submitted the script that it rendered from the spec");
-  if (changes.kind == Kind::kOfSweep) {
+  if (changes.kind == Kind::kScriptsOfPoints) {
     print_note(
         cli,
         "nothing was edited: dlrun submitted the scripts that it rendered from spec.yaml, one "

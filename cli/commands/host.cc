@@ -96,7 +96,9 @@ Result<int> run_verb(Cli& cli, const HostOptions& options) {
 
 void add_host(CLI::App& root, Action& action) {
   auto options = std::make_shared<HostOptions>();
-  Subcommand command(root, "host", "List the hosts of -H, open or close a connection, or try one");
+  Subcommand command(root, "host",
+                     "List the hosts of -H, or check, open (login) or close (forget) the "
+                     "connection to one of them");
   command
       .option("VERB", options->verb,
               "list (all hosts), check (connect and start dlrun there), login (open a connection; "

@@ -58,7 +58,7 @@ void add_nodes(CLI::App& root, Action& action) {
   auto options = std::make_shared<NodesOptions>();
   Subcommand command(
       root, "nodes",
-      "List the bad nodes that runs remember for each other, or forget some of them");
+      "List the bad nodes that earlier runs found and later runs avoid, or forget some of them");
   command.option("SPEC", options->spec.file,
                  "Spec that names the file of bad nodes (health.known_bad)");
   command

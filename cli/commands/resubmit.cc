@@ -38,7 +38,7 @@ void add_resubmit(CLI::App& root, Action& action) {
                      "points that Slurm has not accepted");
   command.option("RUN", options->run, kRunHelp).required();
   command.flag("--watch", options->output.watch,
-               "Follow the log until the job ends; exit with 0, or with 5 if the run failed");
+               "Follow the output until the job ends; exit with 0, or with 5 if the run failed");
   command.flag("--force", options->force, "Submit even if the run has not ended");
   command.flag("--json", options->output.json, "Print a JSON object");
   command.calls(resubmit_run, options, action);

@@ -189,14 +189,15 @@ void add_submit(CLI::App& root, Action& action) {
       .required();
   add_set_and_runs(command, options->spec);
   command.flag("--chain", options->is_chain,
-               "Submit several specs; each job starts after the one before has succeeded");
+               "Submit several specs; each job starts after the one before has succeeded (the key "
+               "retry.chain is for several jobs of one run)");
   command
       .option("--rehearse", options->rehearsal,
               "First run the program this long on two ranks, in the site's shortest partition or "
               "in PARTITION; the run itself starts only if this succeeds")
       .type_name("TIME[@PARTITION]");
   command.flag("--watch", options->output.watch,
-               "Follow the log until the job ends; exit with 0, or with 5 if the run failed");
+               "Follow the output until the job ends; exit with 0, or with 5 if the run failed");
   command
       .option("--in", options->in,
               "Start the run in the allocation of this running job of yours, without a queue")

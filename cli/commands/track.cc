@@ -25,8 +25,8 @@ Result<int> track(Cli& cli, const TrackOptions& options) {
   bool is_complete = true;
   for (const TrackedRun& one : tracked) {
     if (one.report.is_complete) {
-      print(cli, "{}: the server has the whole record; {} values were sent now (run {})\n", one.run,
-            one.report.values, one.report.run_id);
+      print(cli, "{}: the server has the whole record; {} values were sent now (MLflow run {})\n",
+            one.run, one.report.values, one.report.run_id);
     } else {
       is_complete = false;
       print_error(cli, fmt::format("{}: track.mlflow: {}; {} values were sent now", one.run,

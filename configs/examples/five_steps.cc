@@ -55,7 +55,7 @@ Result<> train(const std::filesystem::path& file) {
   const double rate = job->scaled(0.02, LrScaling::kNone);
   std::vector<float> w(kWeights), gradient(kWeights);
   // 4. step by the mean of all ranks' gradients
-  auto optimizer = DistributedOptimizer::wrap(*job, {.name = "sgd"}, w.size());
+  auto optimizer = DistributedOptimizer::create(*job, {.name = "sgd"}, w.size());
   if (!optimizer) return tl::unexpected(optimizer.error());
   if (job->is_root()) std::fill(w.begin(), w.end(), 1e-3F);
   DLRUN_TRY(job->broadcast(w));  // 5. all ranks start with rank 0's values

@@ -13,13 +13,13 @@
 
 namespace dlrun {
 
-/// A folder with one file for each query: the last answer. A process that asks again locks the file
-/// with flock.
+/// A folder with one file for each query, which holds the last answer. get() holds a lock (flock)
+/// on the file while it reads the answer and, if needed, asks anew.
 class QueueCache {
  public:
   /// Returns the user's cache in $XDG_RUNTIME_DIR, else in a private folder under /tmp; neither is
-  /// on a network file system. Returns nullopt if the folder cannot be created or belongs to
-  /// another user; every process then queries by itself.
+  /// on a network file system. Returns nullopt if the folder cannot be created or is not private to
+  /// the user; every process then queries by itself.
   [[nodiscard]] static std::optional<QueueCache> of_user(const Env& env);
 
   explicit QueueCache(std::filesystem::path folder) : folder_(std::move(folder)) {}

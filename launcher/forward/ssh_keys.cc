@@ -57,7 +57,7 @@ Result<SshKeys> ssh_keys(const Env& env, const std::filesystem::path& run,
     if (error && !std::filesystem::exists(keys.folder, ignored))
       return fail(Errc::kIo, "cannot make {}: {}", keys.folder.string(), error.message());
   }
-  DLRUN_TRY(check_owner(keys.folder));
+  DLRUN_TRY(check_own_folder(keys.folder));
   return keys;
 }
 

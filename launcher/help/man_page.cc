@@ -103,7 +103,7 @@ constexpr std::string_view kExitStatus[][2] = {
     {"1", "dlrun itself failed (for example, a full disk)"},
     {"2", "wrong usage, or an invalid spec"},
     {"3", "Slurm refused"},
-    {"4", "no answer: of the Slurm controller, of the host of -H, or of a search program"},
+    {"4", "the Slurm controller, the host of -H or a search program did not answer"},
     {"5", "the run failed"},
     {"6", "not found"},
     {"130", "interrupted"},

@@ -95,8 +95,8 @@ void set_job_variables(ImportState& state);
 /// Reads a command that prepares the job: modules, conda, variables. Returns false if the command
 /// is none of these.
 [[nodiscard]] bool import_preparation(const ShellCommand& command, ImportState& state);
-/// Notes the variables that a command sets, if it may or may not run.
-void forget_variables(const ShellCommand& command, ImportState& state);
+/// Marks the variables that the command may set as unknown, because it may or may not run.
+void mark_variables_unknown(const ShellCommand& command, ImportState& state);
 /// Writes the lists that import_preparation() has collected into the keys.
 void finish_preparation(ImportState& state);
 

@@ -34,9 +34,9 @@ std::optional<std::vector<std::string>> texts_from(const ShellCommand& command, 
   return texts;
 }
 
-void add_all(std::vector<std::string>& to, std::size_t& line, std::size_t new_line,
+void add_all(std::vector<std::string>& to, std::size_t& line, std::size_t command_line_number,
              const std::vector<std::string>& from, std::size_t first) {
-  if (line == 0) line = new_line;
+  if (line == 0) line = command_line_number;
   to.insert(to.end(), from.begin() + static_cast<std::ptrdiff_t>(first), from.end());
 }
 
@@ -47,13 +47,14 @@ bool import_module(const ShellCommand& command, ImportState& state) {
   const auto words = texts_from(command, 1, state);
   if (!words || words->empty()) return false;
   const std::string& verb = words->front();
-  const bool has_option = std::any_of(words->begin(), words->end(), [](const std::string& word) {
-    return word.starts_with('-') || word.find(kVariableMark) != std::string::npos;
-  });
+  const bool has_option_or_variable =
+      std::any_of(words->begin(), words->end(), [](const std::string& word) {
+        return word.starts_with('-') || word.find(kVariableMark) != std::string::npos;
+      });
   const bool is_folder_list = verb == "use" && words->size() > 1;
-  if (has_option && !is_folder_list) return false;
+  if (has_option_or_variable && !is_folder_list) return false;
   if (verb == "purge" && words->size() == 1) {
-    // A purge after a load would remove the module again.
+    // The job purges before it loads. A purge after a load means something else.
     if (!state.modules.empty()) return false;
     state.keys.set({"environment.modules.purge"_key, "true", command.line, ""});
   } else if (is_folder_list) {
@@ -189,7 +190,8 @@ std::string yaml_list(const std::vector<std::string>& items) {
 bool import_preparation(const ShellCommand& command, ImportState& state) {
   if (command.words.empty()) return false;
   if (!command.tail.empty()) {
-    // A message may be redirected, but the work of the command stays what it is.
+    // A redirection of the output does not change what the command sets. Any other tail, such as a
+    // pipe, may change it.
     const bool hides_messages = command.tail.starts_with('>') || command.tail.starts_with("2>") ||
                                 command.tail.starts_with("&>");
     if (!hides_messages || command.tail.find('|') != std::string::npos) return false;
@@ -206,7 +208,7 @@ bool import_preparation(const ShellCommand& command, ImportState& state) {
          import_environment(command, state) || import_variables(command, state);
 }
 
-void forget_variables(const ShellCommand& command, ImportState& state) {
+void mark_variables_unknown(const ShellCommand& command, ImportState& state) {
   for (std::size_t i = 0; i < command.words.size(); ++i) {
     const ShellWord& word = command.words[i];
     const bool is_loop = i > 0 && command.words[i - 1].source == "for";

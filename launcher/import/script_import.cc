@@ -24,7 +24,7 @@ struct Candidate {
   Launcher launcher = Launcher::kNone;
 };
 
-Result<> check_script(const ScriptImport& import) {
+Result<> check_script(const ImportRequest& import) {
   if (!import.script.starts_with("#!")) {
     return fail(Errc::kInvalid,
                 "{}: is not a job script: its first line must name a shell, such as #!/bin/bash",
@@ -93,7 +93,7 @@ std::vector<Candidate> candidates_in(const std::vector<ShellCommand>& commands) 
   return all;
 }
 
-tl::unexpected<Error> no_program(const ScriptImport& import, std::size_t line,
+tl::unexpected<Error> no_program(const ImportRequest& import, std::size_t line,
                                  const std::string& why) {
   return fail(Errc::kInvalid,
               "{}{}: {}; give the program of the job after --: dlrun init --from {} -- python "
@@ -102,7 +102,7 @@ tl::unexpected<Error> no_program(const ScriptImport& import, std::size_t line,
 }
 
 /// Returns the one command that starts the ranks; nullptr if the user names the program.
-Result<const ShellCommand*> launch_of(const ScriptImport& import,
+Result<const ShellCommand*> launch_of(const ImportRequest& import,
                                       const std::vector<Candidate>& candidates) {
   if (!import.command.empty()) return nullptr;
   if (candidates.empty())
@@ -134,7 +134,7 @@ void remark_on(const ShellCommand& command, const ShellCommand* last, bool is_af
 }
 
 /// Reads all commands. launch: the one that starts the ranks, or nullptr.
-Result<> read_commands(const ScriptImport& import, const std::vector<ShellCommand>& commands,
+Result<> read_commands(const ImportRequest& import, const std::vector<ShellCommand>& commands,
                        const ShellCommand* launch, ImportState& state) {
   bool is_after_launch = false;
   const ShellCommand* last = nullptr;
@@ -148,7 +148,7 @@ Result<> read_commands(const ScriptImport& import, const std::vector<ShellComman
       is_after_launch = true;
     } else if (command.is_nested || command.is_joined || is_after_launch ||
                !import_preparation(command, state)) {
-      if (!is_after_launch) forget_variables(command, state);
+      if (!is_after_launch) mark_variables_unknown(command, state);
       remark_on(command, last, is_after_launch, state);
     }
     last = &command;
@@ -158,7 +158,7 @@ Result<> read_commands(const ScriptImport& import, const std::vector<ShellComman
 }
 
 /// Sets the keys that follow from sbatch's defaults, where those of dlrun differ.
-void set_defaults(const ScriptImport& import, ImportState& state) {
+void set_defaults(const ImportRequest& import, ImportState& state) {
   ImportedKeys& keys = state.keys;
   if (keys.find("name") == nullptr) {
     const std::string stem = std::filesystem::path(import.name).stem().string();
@@ -181,7 +181,7 @@ std::string lines_of(const ImportRemark& remark) {
 }
 
 /// Returns the lines that the spec does not have, as comments.
-std::string remarks_text(const ScriptImport& import, const std::vector<ImportRemark>& remarks) {
+std::string remarks_text(const ImportRequest& import, const std::vector<ImportRemark>& remarks) {
   if (remarks.empty()) return {};
   std::string text =
       fmt::format("\n# Lines of {} that this spec does not have:\n", printable(import.name));
@@ -194,7 +194,7 @@ std::string remarks_text(const ScriptImport& import, const std::vector<ImportRem
   return text;
 }
 
-std::string spec_text(const ScriptImport& import, ImportState& state) {
+std::string spec_text(const ImportRequest& import, ImportState& state) {
   std::stable_sort(state.remarks.begin(), state.remarks.end(),
                    [](const auto& a, const auto& b) { return a.line < b.line; });
   return fmt::format("# Made from {} by dlrun init. Comments name the lines of the script.\n{}{}",
@@ -212,7 +212,7 @@ std::optional<std::string> own_key(const ImportState& state, const Diagnostic& p
 
 /// Moves each key that a spec cannot have to the remarks, with the reason. Fails with the problems
 /// if none of them is about a key of the import.
-Result<> remove_refused(const ScriptImport& import, const std::vector<Diagnostic>& problems,
+Result<> remove_refused(const ImportRequest& import, const std::vector<Diagnostic>& problems,
                         ImportState& state) {
   const auto sources = split(import.script, '\n');
   bool is_changed = false;
@@ -231,7 +231,7 @@ Result<> remove_refused(const ScriptImport& import, const std::vector<Diagnostic
   return fail(Errc::kInvalid, problems);
 }
 
-std::vector<Diagnostic> diagnostics_of(const ScriptImport& import,
+std::vector<Diagnostic> diagnostics_of(const ImportRequest& import,
                                        const std::vector<ImportRemark>& remarks) {
   std::vector<Diagnostic> all;
   for (const ImportRemark& remark : remarks) {
@@ -246,7 +246,7 @@ std::vector<Diagnostic> diagnostics_of(const ScriptImport& import,
 
 }  // namespace
 
-Result<ImportedScript> import_script(const ScriptImport& import) {
+Result<ImportedSpec> import_script(const ImportRequest& import) {
   DLRUN_TRY(check_script(import));
   ImportState state;
   import_directives(import.script, state);
@@ -261,8 +261,8 @@ Result<ImportedScript> import_script(const ScriptImport& import) {
     request.text = spec_text(import, state);
     auto loaded = load_spec(request);
     if (loaded)
-      return ImportedScript{*request.text, diagnostics_of(import, state.remarks),
-                            std::move(loaded->warnings)};
+      return ImportedSpec{*request.text, diagnostics_of(import, state.remarks),
+                          std::move(loaded->warnings)};
     DLRUN_TRY(remove_refused(import, loaded.error(), state));
   }
 }

@@ -10,7 +10,7 @@
 
 namespace dlrun {
 
-struct ScriptImport {
+struct ImportRequest {
   /// The script's name as the user gave it, and its text.
   std::string name, script;
   /// The site to write into the spec; empty: the spec names no site.
@@ -22,16 +22,16 @@ struct ScriptImport {
   LoadRequest load;
 };
 
-struct ImportedScript {
+struct ImportedSpec {
   std::string spec;  ///< the text of the spec; it loads without errors
-  /// A warning with its place in the script for each line that the spec does not have.
+  /// A warning with its place in the script for each line that did not become a key.
   std::vector<Diagnostic> remarks;
   std::vector<Diagnostic> warnings;  ///< those of the new spec
 };
 
-/// Makes the spec. A line has a key only if its meaning is certain. Fails with kInvalid if no line,
-/// or more than one line, starts the program of the job, and if the script is not one that sbatch
-/// takes.
-[[nodiscard]] Result<ImportedScript> import_script(const ScriptImport& import);
+/// Makes the spec. A line becomes a key only if its meaning is certain. Fails with kInvalid if
+/// `command` is empty and not exactly one line starts the program, or if sbatch would not accept
+/// the script.
+[[nodiscard]] Result<ImportedSpec> import_script(const ImportRequest& import);
 
 }  // namespace dlrun

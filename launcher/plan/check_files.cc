@@ -64,7 +64,7 @@ namespace {
   const auto source =
       (std::filesystem::path(nearest->source) / *below(inside, nearest->target)).lexically_normal();
   if (std::filesystem::exists(source, error) || error) return {};
-  return fmt::format("the script '{}' does not exist here, which is {} in the container",
+  return fmt::format("the script '{}' ({} in the container) does not exist here",
                      printable(source.string()), printable(inside));
 }
 

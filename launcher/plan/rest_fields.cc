@@ -66,7 +66,7 @@ constexpr auto kOptions = std::to_array<RestOption>({
      {kCpusPerTask, "cpus_per_task"},
      "SLURM_CPUS_PER_TASK"},
     text_option("--deadline", 0, "deadline"),
-    {"--delay-boot", 0, true, {kText, "delay_boot"}, {kSecondsOf, "delay_boot"}},
+    {"--delay-boot", 0, true, {kText, "delay_boot"}, {kSeconds, "delay_boot"}},
     text_option("--dependency", 'd', "dependency"),
     {"--distribution", 'm', true, kNoDistribution, {kText, "distribution"}},
     text_option("--error", 'e', "standard_error"),
@@ -160,7 +160,8 @@ constexpr auto kOptions = std::to_array<RestOption>({
     text_option("--wckey", 0, "wckey"),
 });
 
-/// The field of an option in the versions `oldest` to `newest`, which differ from the others.
+/// The field of an option in the versions `oldest` to `newest`, where it differs from the field of
+/// the other versions.
 struct FieldException {
   std::string_view option;
   RestVersion oldest, newest;

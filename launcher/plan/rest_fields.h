@@ -27,7 +27,7 @@ enum class RestKind {
   kSignalText,       ///< text; v0.0.38 cannot parse B: or R: before the signal
   kSignal,           ///< the three fields kill_warning_*
   kMinutes,          ///< a time limit, in minutes
-  kSecondsOf,        ///< a time limit, in seconds
+  kSeconds,          ///< a time limit, in seconds
   kMib,              ///< a memory size, in MiB; 0 requests all memory
   kMibOfDisk,        ///< a size of disk space, in MiB, as a bare integer
   kShared,           ///< the list `shared` with one word: the value, or else the field's name

@@ -64,7 +64,7 @@ ExpectedForm set_time(Json& job, const RestField& field, const std::string& text
   constexpr std::int64_t kSecondsOfMinute = 60;
   const auto seconds = parse_time_limit(text);
   if (!seconds) return "a time limit, such as 90 (minutes) or 1:30:00";
-  if (field.kind == RestKind::kSecondsOf) {
+  if (field.kind == RestKind::kSeconds) {
     if (!*seconds) return "a finite time";
     job[std::string(field.name)] = **seconds;
     return std::nullopt;
@@ -275,7 +275,7 @@ std::optional<std::string> set_rest_field(nlohmann::ordered_json& job, const Res
     case RestKind::kSignal:
       return set_signal(job, field, text);
     case RestKind::kMinutes:
-    case RestKind::kSecondsOf:
+    case RestKind::kSeconds:
       return set_time(job, field, text);
     case RestKind::kMib:
     case RestKind::kMibOfDisk:

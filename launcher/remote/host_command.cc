@@ -58,7 +58,7 @@ Sink into_answer(std::string& text) {
   };
 }
 
-Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteEnd& end) {
+Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteOutcome& end) {
   const HostFile& host = ssh.host();
   if (!end.has_begun && end.exit_code == kSshFailed)
     return fail(Errc::kUnavailable, "{}", connection_text(ssh, end.printed));
@@ -103,7 +103,7 @@ Result<int> follow_command(const HostCaller& caller, const Ssh& ssh, const HostC
   DLRUN_TRY_ASSIGN(const auto end, process.finish(call.output.empty() ? Sink(show) : Sink(keep),
                                                   show_err, interrupt));
   output.finish();
-  if (end.interrupted != 0) return kExitInterrupted;
+  if (end.first_signal != 0) return kExitInterrupted;
   if (!is_printed && output.has_lost_reader()) return kExitReaderLeft;
   DLRUN_TRY(check_end(call, ssh, end));
   if (document.size() > kLargestOutput) {
@@ -150,7 +150,7 @@ Result<int> run_with_code(const HostCaller& caller, const Ssh& ssh, const HostCa
 Result<int> run_with_own_terminal(const Ssh& ssh, const HostCall& call, const std::string& program,
                                   RemoteRequest request) {
   DLRUN_TRY_ASSIGN(const int code, run_with_terminal(ssh, program, std::move(request)));
-  RemoteEnd end;
+  RemoteOutcome end;
   end.has_begun = true;
   end.exit_code = code;
   DLRUN_TRY(check_end(call, ssh, end));
@@ -218,7 +218,7 @@ Result<HostAnswer> ask_host(const Context& context, const Ssh& ssh, std::vector<
   const Interrupt interrupt;
   DLRUN_TRY_ASSIGN(answer.end,
                    process.finish(into_answer(answer.out), into_answer(answer.err), interrupt));
-  if (answer.end.interrupted != 0) return fail(Errc::kInterrupted, "");
+  if (answer.end.first_signal != 0) return fail(Errc::kInterrupted, "");
   DLRUN_TRY(check_end({}, ssh, answer.end));
   return answer;
 }

@@ -72,7 +72,7 @@ struct HostCaller {
 
 /// The whole answer of a host to a command.
 struct HostAnswer {
-  RemoteEnd end;
+  RemoteOutcome end;
   std::string out, err;
 };
 
@@ -94,7 +94,7 @@ struct HostAnswer {
 
 /// Fails with the reason if the command did not start on the host, or if the connection was lost. A
 /// lost connection is not noticed for a command with own codes (has_own_codes()).
-[[nodiscard]] Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteEnd& end);
+[[nodiscard]] Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteOutcome& end);
 
 /// Reads the host's file and returns the ssh for this host. can_ask: a person at the terminal can
 /// answer ssh's questions. Fails as read_host() and Ssh::of_host() do.

@@ -26,8 +26,8 @@ struct HostKey {
 
 constexpr std::array<HostKey, 7> kKeys{{
     {"ssh", "the file's name",
-     "A `Host` of `~/.ssh/config`, or `USER@HOST`. Keys, jumps and the "
-     "agent stay in ssh's configuration."},
+     "A `Host` of `~/.ssh/config`, or `USER@HOST`. Keys, jump hosts and "
+     "ssh-agent stay in ssh's configuration."},
     {"root", "~/dlrun",
      "The folder on the host for copies of your code. The host expands `~` and "
      "`$NAME`. Your runs are below it unless the spec says otherwise."},
@@ -37,7 +37,7 @@ constexpr std::array<HostKey, 7> kKeys{{
     {"master", "auto",
      "`auto`: calls share one connection, which dlrun opens. `existing`: only "
      "`dlrun host login NAME` opens it. `none`: every call connects anew, which needs a "
-     "key or an agent."},
+     "key, or ssh-agent."},
     {"persist", "4h",
      "How long a shared connection stays open without use, such as `30m` or `4h`."},
     {"login_shell", "false", "`true` where Slurm's commands are found only after `/etc/profile`."},

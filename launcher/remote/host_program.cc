@@ -133,7 +133,7 @@ Result<std::string> run_script(const Ssh& ssh, const std::string& script, std::s
     };
   };
   DLRUN_TRY_ASSIGN(const auto end, process.finish(into(out), into(err), interrupt));
-  if (end.interrupted != 0) return fail(Errc::kInterrupted, "");
+  if (end.first_signal != 0) return fail(Errc::kInterrupted, "");
   if (!end.has_begun) return fail(Errc::kUnavailable, "{}", trim(end.printed));
   if (end.exit_code != 0) return fail(Errc::kIo, "{}", trim(err));
   return out;

@@ -36,7 +36,7 @@ Result<MirrorLock> MirrorLock::take(const std::filesystem::path& root, const std
   if (name.empty() || name.filename() != name || mirror.starts_with('.'))
     return fail(Errc::kInvalid, "'{}' is no name of a mirror", printable(mirror));
   DLRUN_TRY(make_private_directories(root / name));
-  DLRUN_TRY(check_owner(root / name, "remove it, or set another root for this host"));
+  DLRUN_TRY(check_own_folder(root / name, "remove it, or set another root for this host"));
   const auto path = root / ("." + mirror + ".lock");
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
   if (!fd.is_open()) return fail(Errc::kIo, "cannot open {}: {}", path.string(), errno_text(errno));

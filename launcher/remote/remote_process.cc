@@ -19,9 +19,10 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kMostWaiting = 256U << 10U;  ///< bytes of input that wait to be sent
-constexpr std::chrono::milliseconds kLook{500};    ///< the longest time until a signal is noticed
-constexpr std::chrono::seconds kSignalGrace{10};   ///< for a command that got a signal
-constexpr std::size_t kMostPrinted = 64U << 10U;   ///< bytes of output that an error keeps
+/// The longest time until a signal is noticed.
+constexpr std::chrono::milliseconds kPollTimeout{500};
+constexpr std::chrono::seconds kSignalGrace{10};  ///< for a command that got a signal
+constexpr std::size_t kMostPrinted = 64U << 10U;  ///< bytes of output that an error keeps
 
 /// The standard streams of a child; -1: the caller's.
 struct Streams {
@@ -59,16 +60,16 @@ Result<pid_t> spawn(const std::vector<std::string>& argv, const Env& env, const 
   ::_exit(127);
 }
 
-struct Ends {
+struct SocketPair {
   UniqueFd ours, theirs;
 };
 
 /// Makes a pair of connected sockets. They replace a pipe, because send() can avoid SIGPIPE.
-Result<Ends> make_ends() {
+Result<SocketPair> make_socket_pair() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
     return fail(Errc::kIo, "cannot make a pair of sockets: {}", errno_text(errno));
-  return Ends{UniqueFd(ends[0]), UniqueFd(ends[1])};
+  return SocketPair{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
 int exit_code_of_status(int status) {
@@ -77,8 +78,8 @@ int exit_code_of_status(int status) {
 
 }  // namespace
 
-Result<TerminalEnd> run_on_terminal(const std::vector<std::string>& argv, const Env& env,
-                                    bool shows_errors) {
+Result<TerminalOutcome> run_on_terminal(const std::vector<std::string>& argv, const Env& env,
+                                        bool shows_errors) {
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
     return fail(Errc::kIo, "cannot make a pipe: {}", errno_text(errno));
@@ -90,7 +91,7 @@ Result<TerminalEnd> run_on_terminal(const std::vector<std::string>& argv, const 
       const pid_t pid,
       spawn(argv, env, {null.get(), null.get(), shows_errors ? -1 : write_end.get()}, false));
   write_end.reset();
-  TerminalEnd end;
+  TerminalOutcome end;
   int status = 0;
   for (bool is_over = false; !is_over;) {
     pollfd wait{read_end.get(), POLLIN, 0};
@@ -112,9 +113,9 @@ Result<TerminalEnd> run_on_terminal(const std::vector<std::string>& argv, const 
 
 Result<RemoteProcess> RemoteProcess::start(const std::vector<std::string>& argv, const Env& env,
                                            std::string_view nonce, bool keeps_group) {
-  DLRUN_TRY_ASSIGN(auto in, make_ends());
-  DLRUN_TRY_ASSIGN(auto out, make_ends());
-  DLRUN_TRY_ASSIGN(auto err, make_ends());
+  DLRUN_TRY_ASSIGN(auto in, make_socket_pair());
+  DLRUN_TRY_ASSIGN(auto out, make_socket_pair());
+  DLRUN_TRY_ASSIGN(auto err, make_socket_pair());
   DLRUN_TRY_ASSIGN(
       const pid_t pid,
       spawn(argv, env, {in.theirs.get(), out.theirs.get(), err.theirs.get()}, !keeps_group));
@@ -228,7 +229,7 @@ Result<bool> RemoteProcess::step(const Sink& out, const Sink& err) {
   std::array<pollfd, 4> waits{pollfd{out_.get(), POLLIN, 0}, pollfd{err_.get(), POLLIN, 0},
                               pollfd{to_send_.empty() ? -1 : in_.get(), POLLOUT, 0},
                               pollfd{wants_input && in_.is_open() ? STDIN_FILENO : -1, POLLIN, 0}};
-  if (::poll(waits.data(), waits.size(), static_cast<int>(kLook.count())) <= 0) return true;
+  if (::poll(waits.data(), waits.size(), static_cast<int>(kPollTimeout.count())) <= 0) return true;
   if (waits[0].revents != 0) DLRUN_TRY(take(out_, out_filter_, out));
   if (waits[1].revents != 0) DLRUN_TRY(take(err_, err_filter_, err));
   if (waits[2].revents != 0) write_some();
@@ -268,15 +269,15 @@ Result<std::string> RemoteProcess::read_line(std::size_t limit_bytes, std::chron
   }
 }
 
-Result<RemoteEnd> RemoteProcess::finish(const Sink& out, const Sink& err,
-                                        const Interrupt& interrupt) {
-  RemoteEnd end;
+Result<RemoteOutcome> RemoteProcess::finish(const Sink& out, const Sink& err,
+                                            const Interrupt& interrupt) {
+  RemoteOutcome end;
   std::optional<std::chrono::steady_clock::time_point> signalled_at;
   if (!line_.empty()) static_cast<void>(out(std::exchange(line_, {})));
   for (;;) {
     if (!signalled_at && interrupt.requested()) {
-      end.interrupted = interrupt.signal();
-      send(Frame{Frame::Kind::kSignal, std::to_string(end.interrupted)});
+      end.first_signal = interrupt.signal();
+      send(Frame{Frame::Kind::kSignal, std::to_string(end.first_signal)});
       signalled_at = std::chrono::steady_clock::now();
     }
     if (signalled_at && std::chrono::steady_clock::now() - *signalled_at > kSignalGrace) {

@@ -21,25 +21,25 @@ namespace dlrun {
 /// The exit code of an ssh that could not connect, or that lost the connection.
 inline constexpr int kSshFailed = 255;
 
-/// The end of a program that was started on the caller's terminal.
-struct TerminalEnd {
+/// How a program of run_on_terminal() ended.
+struct TerminalOutcome {
   int exit_code = 0;
   std::string err;  ///< the captured standard error
 };
 
-/// Runs a program that may ask on the terminal, and waits for its end. Does not wait for processes
-/// that the program leaves behind. shows_errors: its standard error is the caller's; otherwise it
-/// is captured.
-[[nodiscard]] Result<TerminalEnd> run_on_terminal(const std::vector<std::string>& argv,
-                                                  const Env& env, bool shows_errors);
+/// Runs a program that may ask the user through /dev/tty, and waits for its end. Its standard input
+/// and output are /dev/null. Does not wait for processes that the program leaves behind.
+/// shows_errors: its standard error is the caller's; otherwise it is captured.
+[[nodiscard]] Result<TerminalOutcome> run_on_terminal(const std::vector<std::string>& argv,
+                                                      const Env& env, bool shows_errors);
 
-/// The end of a command on a host.
-struct RemoteEnd {
+/// How a command on a host ended.
+struct RemoteOutcome {
   bool has_begun = false;  ///< dlrun started there
   int exit_code = 0;       ///< the command's if has_begun; 255 also if the connection was lost
   std::string version;     ///< of dlrun there
   std::string printed;     ///< !has_begun: the output of ssh and of the shell there
-  int interrupted = 0;     ///< the first signal that was passed to the command, 0: none
+  int first_signal = 0;    ///< the first signal that was passed to the command, 0: none
 };
 
 /// Receives pieces of output. Returns false if it accepts no more, which ends the command.
@@ -61,15 +61,16 @@ class RemoteProcess {
   /// Queues bytes for the host. read_line() and finish() send them.
   void send(std::string_view bytes) { to_send_ += bytes; }
   void send(const Frame& frame) { to_send_ += encode(frame); }
+  /// Closes the standard input of the command when all is sent. kRaw: no frame announces the end.
+  void end_input() { input_ = Input::kRaw, input_ended_ = true; }
+  /// Keeps a place among the host's parallel sessions (Ssh::take_session()) until ssh has been
+  /// reaped.
+  void hold_session(UniqueFd session) { session_ = std::move(session); }
   enum class Input {
     kNone,    ///< the caller's standard input is not read
     kFramed,  ///< sends it as frames
     kRaw,     ///< sends it unchanged
   };
-  /// Closes the standard input of the command when all is sent.
-  void end_input() { input_ = Input::kRaw, input_ended_ = true; }
-  /// Keeps a session of Ssh::take_session() until ssh has been reaped.
-  void hold_session(UniqueFd session) { session_ = std::move(session); }
   /// Sends the caller's standard input to the host from now on.
   void forward_input(Input input) { input_ = input; }
   /// Returns true if dlrun has started on the host.
@@ -83,8 +84,8 @@ class RemoteProcess {
                                               const Interrupt& interrupt);
   /// Passes the output to the sinks until ssh ends. Sends the first signal in `interrupt` to the
   /// command. Closes the connection if the command still runs ten seconds later.
-  [[nodiscard]] Result<RemoteEnd> finish(const Sink& out, const Sink& err,
-                                         const Interrupt& interrupt);
+  [[nodiscard]] Result<RemoteOutcome> finish(const Sink& out, const Sink& err,
+                                             const Interrupt& interrupt);
 
  private:
   RemoteProcess(pid_t pid, UniqueFd in, UniqueFd out, UniqueFd err, std::string_view nonce)
@@ -103,7 +104,7 @@ class RemoteProcess {
   void read_input();
   bool reap(bool waits);
   /// Returns the error of an ssh that has ended before the answer. err: its standard error after
-  /// the marker.
+  /// the line with which dlrun on the host begins (marker_of()).
   [[nodiscard]] Error error_of(std::string_view err) const;
 
   pid_t pid_ = -1;

@@ -111,7 +111,8 @@ void add_memory_row(const UseFacts& facts, bool advises, RunUse& use) {
     row.requested = memory_figure(*asked.mem_mib * kMebi);
     const double wanted_mib = std::max(peak / kMebi * kMemoryRoom, 256.0);
     if (advises && wanted_mib < kWorthwhile * *asked.mem_mib)
-      row.advice = fmt::format("{}: {}", asked.mem_key, spec_memory(wanted_mib / asked.mem_shares));
+      row.advice =
+          fmt::format("{}: {}", asked.mem_key, spec_memory(wanted_mib / asked.units_per_node));
     if (advises && peak > kAlmostAll * *asked.mem_mib * kMebi)
       row.advice = "this is close to the limit; more memory is safer";
   }
@@ -188,7 +189,7 @@ std::optional<AskedResources> asked_resources(std::string_view script) {
   struct Form {
     const char* option;
     const char* key;
-    double shares;
+    double units_per_node;
   };
   const std::array<Form, 3> forms{{{"--mem", "mem", 1},
                                    {"--mem-per-cpu", "mem_per_cpu", per_node(all.cpus)},
@@ -196,10 +197,10 @@ std::optional<AskedResources> asked_resources(std::string_view script) {
   for (const Form& form : forms) {
     const auto text = sbatch_value(script, form.option, "");
     const auto mib = text ? memory_mib(*text) : std::nullopt;
-    if (!mib || form.shares <= 0) continue;
-    asked.mem_mib = static_cast<double>(*mib) * form.shares;
+    if (!mib || form.units_per_node <= 0) continue;
+    asked.mem_mib = static_cast<double>(*mib) * form.units_per_node;
     asked.mem_key = form.key;
-    asked.mem_shares = form.shares;
+    asked.units_per_node = form.units_per_node;
     break;
   }
   return asked;

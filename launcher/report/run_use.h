@@ -22,7 +22,9 @@ struct AskedResources {
   /// "mem_per_gpu".
   std::optional<double> mem_mib;
   std::string mem_key;
-  double mem_shares = 1;  ///< CPUs or GPUs of a node: the parts of mem_mib for which mem_key asks
+  /// mem_mib divided by this number is the value of mem_key: 1 for mem, the CPUs of a node for
+  /// mem_per_cpu, its GPUs for mem_per_gpu.
+  double units_per_node = 1;
 };
 
 /// Reads the script's #SBATCH lines. Returns nullopt if it has none: the run did not ask Slurm for

@@ -27,11 +27,12 @@ class EntryCache {
   [[nodiscard]] std::optional<IndexEntry> find(std::string_view name, ino_t inode);
   /// Adds an entry that was read from its file.
   void add(const IndexEntry& entry, ino_t inode);
-  /// Writes the cache if more than a few entries were not in it. Call it after find() or add() for
+  /// Writes the cache, unless only a few entries had to be added. Call it after find() or add() for
   /// every entry of the index.
   void save() const;
 
-  /// Deletes the cache. Call it when entries were created again under names that existed before.
+  /// Deletes the cache. Call it after entries were created whose names the cache may know with
+  /// another folder.
   static void forget(const std::filesystem::path& directory);
 
  private:

@@ -48,7 +48,7 @@ std::uint64_t tail_offset(int fd, std::uint64_t size, std::size_t lines) {
 std::optional<JobId> job_with_log(const RunFacts& facts) {
   if (facts.follow_ups.empty()) return job_of(facts);
   const bool has_own_pattern = !facts.submission->output.empty();
-  return has_own_pattern ? holding_job_of(facts) : std::optional(facts.submission->job);
+  return has_own_pattern ? claiming_job_of(facts) : std::optional(facts.submission->job);
 }
 
 std::string login_name() {

@@ -182,7 +182,7 @@ void take_lost_end(const std::filesystem::path& run, RunFacts& facts) {
 /// Slurm's reports by the cluster and the id of the job.
 using Reports = std::map<std::pair<std::string, std::string>, const JobReport*>;
 
-/// Returns the jobs of the run's chain from the one that has the run on: those before it have
+/// Returns the jobs of the run's chain from the one that claimed the run last: those before it have
 /// ended.
 std::vector<JobId> open_chain_jobs_of(const RunFacts& facts) {
   auto jobs = chain_jobs_of(facts);

@@ -92,7 +92,7 @@ std::string hosts_of_components(const RunRecord& record) {
 void begin_attempt(RunRecord& record, std::int64_t attempt) {
   record.attempt = attempt;
   record.joined = false;
-  record.checked = false;
+  record.collective_checked = false;
   record.staging_nodes = 0;
   record.missing.clear();
   record.first_failed.reset();
@@ -140,7 +140,7 @@ class Application {
     }
   }
   void operator()(const events::Checked&) const {
-    if (counts()) record_.checked = true;
+    if (counts()) record_.collective_checked = true;
   }
   void operator()(const events::ComponentReady& ready) const {
     if (auto* const own = component()) {
@@ -191,7 +191,7 @@ class Application {
   void operator()(const events::FinalReports& news) const {
     if (!counts()) return;
     events::FinalReports result;
-    if (!record_.result.empty() && ++record_.results < kMostResults)
+    if (!record_.result.empty() && ++record_.later_results < kMostResults)
       result =
           events::FinalReports::of(json_read::object_of(record_.result).value_or(result.values));
     result.add(news);

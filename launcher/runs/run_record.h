@@ -59,13 +59,14 @@ struct Restart {
 struct RunRecord {
   bool has_events = false;
   std::int64_t attempt = 0;
-  std::string claimed_at, claimed_by;  ///< UTC, of the first claim; the latest job's id
+  std::string claimed_at;  ///< time of the first claim, UTC
+  std::string claimed_by;  ///< id of the job that claimed the run last
   std::string lead_host;
   std::int64_t ranks = 0;  ///< 0: not known yet
   std::string hosts;       ///< compressed node list of the ranks that joined
   bool joined = false;
-  bool checked = false;            ///< the ranks' check of collectives is done
-  std::int64_t staging_nodes = 0;  ///< nodes that copy data before the programs start; 0: none
+  bool collective_checked = false;  ///< the ranks' check of collectives is done
+  std::int64_t staging_nodes = 0;   ///< nodes that copy data before the programs start; 0: none
   /// The checks of health.preflight in the latest attempt, such as "gpu,nccl"; empty: none.
   std::string checks;
   std::vector<std::int64_t> missing;  ///< ranks that did not report in time
@@ -91,7 +92,7 @@ struct RunRecord {
   /// Bytes in the middle that were not read, because the file is larger than any that lead
   /// writes.
   std::int64_t left_out_bytes = 0;
-  std::size_t results = 0;  ///< number of `result` events after the first
+  std::size_t later_results = 0;  ///< number of `result` events after the first
 };
 
 /// Summarises the lines of a record. Never fails: skips events of later versions and damaged lines,

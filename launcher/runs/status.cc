@@ -100,7 +100,7 @@ std::string running_detail(const RunRecord& record) {
                        printable(record.checks));
   if (!record.components.empty()) return components_detail(record);
   if (!record.joined) return "waiting for the ranks to join";
-  if (!record.checked && tries_collective(record.checks))
+  if (!record.collective_checked && tries_collective(record.checks))
     return fmt::format("the ranks try a collective ({}) before the programs start",
                        printable(record.checks));
   return {};
@@ -258,10 +258,10 @@ std::vector<JobId> chain_jobs_of(const RunFacts& facts) {
 }
 
 std::optional<JobId> job_of(const RunFacts& facts) {
-  return facts.chain_job ? facts.chain_job : holding_job_of(facts);
+  return facts.chain_job ? facts.chain_job : claiming_job_of(facts);
 }
 
-std::optional<JobId> holding_job_of(const RunFacts& facts) {
+std::optional<JobId> claiming_job_of(const RunFacts& facts) {
   if (facts.claim && has_follow_up(facts.follow_ups, facts.claim->job.id))
     return JobId{facts.submission->job.cluster, facts.claim->job.id};
   if (facts.submission && !facts.submission->job.id.empty()) return facts.submission->job;

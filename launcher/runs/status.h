@@ -49,7 +49,7 @@ struct RunFacts {
   std::optional<Claim> claim;
   std::vector<FollowUp> follow_ups;  ///< the later jobs of the run's chain (retry.chain)
   /// The job of the chain on which the state depends: the first one that runs or waits, else the
-  /// last one that had the run. nullopt: Slurm was not asked, or knows none of them.
+  /// last one that claimed the run. nullopt: Slurm was not asked, or knows none of them.
   std::optional<JobId> chain_job;
   RunRecord record;
   std::optional<JobReport> report;  ///< nullopt: no query, or the executor does not know the job
@@ -90,8 +90,8 @@ struct RunStatus {
 /// run, for which dlrun sends no query.
 [[nodiscard]] bool is_unreachable(const RunStatus& status);
 
-/// Returns true if Slurm may have a job of the run, or get one, that the run's files do not name:
-/// another process is submitting the run, or it is unknown whether Slurm accepted the job.
+/// Returns true if Slurm may have, or may soon get, a job of the run that is not in the run's
+/// files: another process is submitting the run, or it is unknown whether Slurm accepted the job.
 /// Submitting the run again could then run the job twice.
 [[nodiscard]] bool is_submission_open(const RunStatus& status);
 
@@ -114,12 +114,12 @@ struct RunStatus {
 [[nodiscard]] std::string describe(const RankFailure& failure);
 
 /// Returns the job that the run's files name; nullopt while it is unknown. For a chain of jobs,
-/// returns the job that had the run last, or the first one if none had it.
-[[nodiscard]] std::optional<JobId> holding_job_of(const RunFacts& facts);
-/// Returns facts.chain_job, else the holding job.
+/// returns the job that claimed the run last, or the first one if none has claimed it.
+[[nodiscard]] std::optional<JobId> claiming_job_of(const RunFacts& facts);
+/// Returns facts.chain_job, else claiming_job_of().
 [[nodiscard]] std::optional<JobId> job_of(const RunFacts& facts);
-/// Returns the dependency with which the job was submitted, such as "afterok:12"; empty if only the
-/// script may have one.
+/// Returns the dependency on sbatch's command line, such as "afterok:12"; empty if there was none.
+/// A #SBATCH line of the script may still have one.
 [[nodiscard]] std::string submitted_dependency(const RunFacts& facts);
 /// Returns the jobs of the run's chain that Slurm has accepted, in order; none if it has no chain.
 [[nodiscard]] std::vector<JobId> chain_jobs_of(const RunFacts& facts);

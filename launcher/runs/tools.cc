@@ -84,7 +84,7 @@ void remove_leftovers(const std::filesystem::path& folder) {
 
 }  // namespace
 
-Result<> check_owner(const std::filesystem::path& folder, std::string_view remedy) {
+Result<> check_own_folder(const std::filesystem::path& folder, std::string_view remedy) {
   struct stat info {};
   if (::lstat(folder.c_str(), &info) != 0)
     return fail(Errc::kIo, "{}: {}", folder.string(), errno_text(errno));
@@ -110,7 +110,7 @@ Result<> check_tools_place(const std::filesystem::path& runs_dir, const ToolSet&
   for (const auto& folder : {place.parent_path(), place}) {
     const auto kind = std::filesystem::symlink_status(folder, error).type();
     if (kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::none)
-      DLRUN_TRY(check_owner(folder));
+      DLRUN_TRY(check_own_folder(folder));
   }
   return {};
 }
@@ -149,7 +149,7 @@ Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::p
   const auto folder = tools_directory(runs_dir, tools);
   for (const auto& made : {folder.parent_path(), folder}) {
     DLRUN_TRY(make_private_directories(made));
-    DLRUN_TRY(check_owner(made));
+    DLRUN_TRY(check_own_folder(made));
   }
   struct statvfs filesystem {};
   if (::statvfs(folder.c_str(), &filesystem) == 0 && (filesystem.f_flag & ST_NOEXEC) != 0) {

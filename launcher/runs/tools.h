@@ -14,8 +14,8 @@
 
 namespace dlrun {
 
-/// The tools that dlrun was built with. Their hashes are known at build time, so rendering computes
-/// none.
+/// The programs and modules for compute nodes that belong to this build of dlrun: dlrun-agent,
+/// dlrun-trainer, ... Their hashes are known at build time, so rendering computes none.
 struct ToolSet {
   struct File {
     /// Path below the installation's root: bin/dlrun-agent, lib/dlrun/dlrun-comm-mpi.so.
@@ -27,13 +27,13 @@ struct ToolSet {
 };
 
 /// Fails with kInvalid if the path is not a directory of the caller, or if others can write to it:
-/// jobs would execute their files as the caller. remedy: for the message about a path that is not a
+/// jobs would execute their files as the caller. remedy: ends the message if the path is not a
 /// directory of the caller.
-[[nodiscard]] Result<> check_owner(
+[[nodiscard]] Result<> check_own_folder(
     const std::filesystem::path& folder,
     std::string_view remedy = "choose another runs directory with --runs");
 
-/// Returns the caller's folder for the tools; the uid is in its name.
+/// Returns <runs>/.agents-UID/<hash>, the caller's folder for these tools.
 [[nodiscard]] std::filesystem::path tools_directory(const std::filesystem::path& runs_dir,
                                                     const ToolSet& tools);
 
@@ -49,7 +49,7 @@ struct ToolSet {
 
 /// Copies missing tools from below root into tools_directory(): temporary name, verified while
 /// copying, fsync, rename. Costs a few system calls if nothing is missing. Skips a module (lib/)
-/// that is not installed. Fails with kInvalid if a file is not the one dlrun was built with, with
+/// that is not installed. Fails with kInvalid if a file belongs to another build of dlrun, with
 /// kNotFound if a program is missing, and with kIo if runs_dir cannot execute programs (noexec) or
 /// cannot be written.
 [[nodiscard]] Result<> stage_tools(const std::filesystem::path& root,

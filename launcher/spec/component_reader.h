@@ -1,6 +1,6 @@
 #pragma once
-// Reads the list `components`. The row of the spec's key checks each value that a component shares
-// with the spec. Private to the loading of specs.
+// Reads the list `components`. A component's `nodes` is checked like `resources.nodes` of the spec:
+// by the row of that key in the key table. Private to the loading of specs.
 
 #include <optional>
 #include <span>
@@ -18,10 +18,10 @@ struct ComponentKey {
   std::string_view path;  ///< "resources.nodes"
 };
 
-/// Returns the keys that a component shares with the spec.
+/// Returns the keys that a component and the spec both have.
 [[nodiscard]] std::span<const ComponentKey> shared_component_keys();
 
-/// Returns the names in a component of a key that it shares with the spec, outermost first:
+/// Returns where a component has a key of the spec, as the names of the nested maps:
 /// "launch.srun.mpi" -> launch, srun, mpi; "resources.nodes" -> nodes.
 [[nodiscard]] std::vector<std::string_view> names_in_component(std::string_view path);
 
@@ -38,7 +38,7 @@ struct ComponentReader {
   /// A component that is being read.
   struct Reading {
     ComponentSpec component;
-    SpecBuilder values;  ///< gets the values that the component shares with the spec
+    SpecBuilder values;  ///< gets the values of the keys that the spec has, too
     std::string title;   ///< the start of messages: "component 'server'"
     bool is_fine = true;
   };

@@ -11,7 +11,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kShownColumns = 160;  ///< columns of a source line, around the caret
+constexpr std::size_t kShownBytes = 160;  ///< bytes of a source line, around the caret
 
 [[nodiscard]] bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
@@ -32,16 +32,16 @@ constexpr std::size_t kShownColumns = 160;  ///< columns of a source line, aroun
 [[nodiscard]] std::pair<std::string, std::string> excerpt(std::string_view line, int column) {
   std::size_t caret = byte_of_column(line, column);
   std::string prefix;
-  if (caret > kShownColumns - 40) {
-    std::size_t cut = caret - (kShownColumns - 40);
+  if (caret > kShownBytes - 40) {
+    std::size_t cut = caret - (kShownBytes - 40);
     while (cut < line.size() && is_continuation(line[cut])) ++cut;
     line.remove_prefix(cut);
     caret -= cut;
     prefix = "...";
   }
   std::string suffix;
-  if (line.size() > kShownColumns) {
-    std::size_t cut = kShownColumns;
+  if (line.size() > kShownBytes) {
+    std::size_t cut = kShownBytes;
     while (cut > caret && is_continuation(line[cut])) --cut;
     line = line.substr(0, cut);
     suffix = "...";

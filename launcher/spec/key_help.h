@@ -29,8 +29,8 @@ struct KeyHelp {
 /// ends with the name; nullopt if there is none.
 [[nodiscard]] std::optional<std::string_view> similar_key(std::string_view path);
 
-/// Returns what to write instead of a name that users expect as a key, such as "mail"; "" for any
-/// other name.
+/// Users may expect a key that does not exist, such as "mail". Returns what to write instead of
+/// this name; "" for any other name.
 [[nodiscard]] std::string_view instead_of_key(std::string_view name);
 
 /// Returns the error for an unknown key: "there is no key 'resources.node'; did you mean

@@ -66,7 +66,7 @@ struct FlowValue {
   return "null";
 }
 
-/// Returns the values that the component shares with the spec, in the order of the component's
+/// Returns the component's values of keys that the spec has, too, in the order of the component's
 /// keys.
 [[nodiscard]] std::vector<FlowValue> shared_values(const ComponentSpec& component) {
   std::vector<FlowValue> values;

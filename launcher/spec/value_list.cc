@@ -223,8 +223,8 @@ ValueJson Checks::schema(const KeyRow& row) {
   return any_of({list_of(item), item});
 }
 
-std::string Checks::description(const KeyRow& row) {
-  return fmt::format("list, or one value: one of: {}, or {{run: SHELL LINE}}", row.choices);
+std::string Checks::description(const KeyRow& /*row*/) {
+  return "list, or one value: a check, or {run: SHELL LINE}";
 }
 
 OptionText Checks::yaml(const std::vector<PreflightCheck>& value) {

@@ -70,11 +70,11 @@ class YamlSource {
   /// Returns the text in quotes that starts at this position; nothing if another value starts
   /// there.
   [[nodiscard]] std::optional<Quoted> quoted(const At& at) const;
-  /// Returns the position after the ':' of the key that starts at this position. Returns nothing if
+  /// Returns the position after the ':' of the key that starts at this position. Returns nullopt if
   /// the key is not a plain text or a text in quotes on one line.
   [[nodiscard]] std::optional<At> past_key(At at) const;
   /// Finds the last line that holds, before at, more than white space and a comment. Returns the
-  /// position after the '-' in this column (bytes, from 0) of that line; nothing if it has no '-'
+  /// position after the '-' in this column (bytes, from 0) of that line; nullopt if it has no '-'
   /// there.
   [[nodiscard]] std::optional<At> past_dash_before(const At& at, std::size_t column) const;
 

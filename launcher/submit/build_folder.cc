@@ -81,7 +81,7 @@ Result<BuildLock> BuildLock::take(const fs::path& file, const std::function<void
 
 Result<> make_build_folder(const fs::path& folder) {
   DLRUN_TRY(make_private_directories(folder));
-  DLRUN_TRY(check_owner(folder, "give the job a copy of the project of your own"));
+  DLRUN_TRY(check_own_folder(folder, "give the job a copy of the project of your own"));
   std::error_code error;
   if (fs::exists(folder / ".gitignore", error)) return {};
   return write_file_atomic(folder / ".gitignore", "*\n");

@@ -284,7 +284,8 @@ class EnvironmentBuilder {
     fs::path cache = context_.env.get_or("XDG_CACHE_HOME", "");
     if (!cache.is_absolute()) {
       const std::string home = context_.env.get_or("HOME", "");
-      if (home.empty()) return fail(Errc::kNotFound, "there is no folder for the log: set HOME");
+      if (home.empty())
+        return fail(Errc::kNotFound, "there is no folder for the log of the environment: set HOME");
       cache = fs::path(home) / ".cache";
     }
     const fs::path folder = cache / "dlrun" / "environments";

@@ -115,7 +115,7 @@ Result<std::string> make_first_spec(const Context& context, Reporter& reporter, 
 Result<std::string> import_first_spec(const Context& context, Reporter& reporter,
                                       const ScriptSource& source, const std::string& file) {
   constexpr std::size_t kLargestScript = 1U << 20U;
-  ScriptImport import;
+  ImportRequest import;
   import.name = source.file;
   DLRUN_TRY_ASSIGN(import.script, read_untrusted(context.current_dir / source.file, kLargestScript,
                                                  Links::kFollow));

@@ -22,9 +22,10 @@ struct RehearsalWish {
 /// Parses "2m" or "2m@PARTITION". Fails with kUsage. The time is from 10 seconds to a day.
 [[nodiscard]] Result<RehearsalWish> parse_rehearsal(std::string_view text);
 
-/// Returns the site's partition with the shortest longest time that has room for the rehearsal and
-/// GPUs like those of the job. Returns nullopt if no partition is known to be shorter than the
-/// job's own. ranks: the number of ranks of the rehearsal on one node.
+/// Returns the partition with the shortest time limit, among the site's partitions whose limits
+/// allow the rehearsal and whose GPUs are like those of the job. Returns nullopt if no partition is
+/// known to have a shorter limit than the job's own. ranks: the number of ranks of the rehearsal on
+/// one node.
 [[nodiscard]] std::optional<std::string> short_partition(const SiteProfile& site,
                                                          const JobSpec& spec, std::int64_t seconds,
                                                          std::int64_t ranks);

@@ -190,7 +190,7 @@ std::vector<std::string> refusals_of(std::string_view text) {
   }
   if (const auto line = line_of_flag(text, "--wait", "-W"))
     refuse(*line,
-           "--wait cannot be given: use dlrun submit --watch, which shows the log meanwhile");
+           "--wait cannot be given: use dlrun submit --watch, which shows the output meanwhile");
   if (const auto line = line_of_flag(text, "--test-only", ""))
     refuse(*line, "--test-only cannot be given: it submits nothing; use dlrun submit --test-only");
   if (needs_run_variables(text)) {

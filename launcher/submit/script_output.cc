@@ -75,7 +75,8 @@ Result<> write_script(const std::filesystem::path& path, const std::string& scri
       if (!before || !(before->empty() || *before == script || is_unedited(*before))) {
         return fail(Errc::kUsage,
                     "{}: exists, and is not what `dlrun render` wrote: it was edited by hand, or "
-                    "is another file. Give another with -o, or --force to overwrite it",
+                    "dlrun did not write it. Name a different file with -o, or overwrite this one "
+                    "with --force",
                     path.string());
       }
     }
@@ -95,7 +96,7 @@ Result<ScriptChanges> changes_of_script(const Context& context, Reporter& report
   using Kind = ScriptChanges::Kind;
   DLRUN_TRY_ASSIGN(const auto found, script_of(context, what));
   const auto folder = found.path.parent_path();
-  if (is_sweep(folder)) return ScriptChanges{Kind::kOfSweep, ""};
+  if (is_sweep(folder)) return ScriptChanges{Kind::kScriptsOfPoints, ""};
   DLRUN_TRY_ASSIGN(const auto text, read_untrusted(found.path, kScriptLimitBytes, found.links));
   const auto carried = carried_spec(text);
   if (!carried) {
@@ -103,7 +104,7 @@ Result<ScriptChanges> changes_of_script(const Context& context, Reporter& report
     // The script of a sweep's point, or of its resubmission, contains no spec. Its directory has
     // resolved.yaml instead.
     if (std::filesystem::exists(folder / "resolved.yaml", error))
-      return ScriptChanges{Kind::kOfSpec, ""};
+      return ScriptChanges{Kind::kRenderedFromRecord, ""};
     return fail(Errc::kNotFound,
                 "{}: carries no spec to compare with: `dlrun render` did not write it, or its last "
                 "comment lines are gone",

@@ -25,9 +25,9 @@ namespace dlrun {
 struct ScriptChanges {
   enum class Kind {
     kEdited,
-    kNone,     ///< the script is as it was rendered
-    kOfSpec,   ///< dlrun submitted the script that it rendered from a recorded spec
-    kOfSweep,  ///< dlrun submitted the scripts of a sweep's points
+    kNone,                ///< the script is as it was rendered
+    kRenderedFromRecord,  ///< dlrun submitted the script that it rendered from a recorded spec
+    kScriptsOfPoints,     ///< dlrun submitted the scripts of a sweep's points
   };
   Kind kind = Kind::kEdited;
   std::string difference;  ///< the output of diff -u

@@ -49,7 +49,7 @@ std::filesystem::path mark_of(const SessionFolder& folder) {
 Result<SessionFolder> SessionFolder::make(const std::filesystem::path& runs_dir) {
   const auto sessions = runs_dir / fmt::format(".interactive-{}", ::geteuid());
   DLRUN_TRY(make_private_directories(sessions));
-  DLRUN_TRY(check_owner(sessions));
+  DLRUN_TRY(check_own_folder(sessions));
   remove_abandoned(sessions);
   constexpr int kTries = 10;
   for (int i = 0; i < kTries; ++i) {

@@ -26,7 +26,7 @@ struct LogChoice {
 [[nodiscard]] Result<LogReader> open_log(RunInspector& inspector, const IndexEntry& run,
                                          const LogChoice& choice);
 
-/// Returns the ranks in a list such as "2" or "0,4-7". Returns nothing for "all". Fails with kUsage
+/// Returns the ranks in a list such as "2" or "0,4-7". Returns nullopt for "all". Fails with kUsage
 /// for any other text, and for more than 10,000 ranks.
 [[nodiscard]] Result<std::optional<std::vector<std::int64_t>>> parse_rank_list(
     std::string_view text);

@@ -15,8 +15,8 @@ constexpr std::chrono::seconds kLookAtAttemptEvery{3};
 
 }  // namespace
 
-// Both threads own this state: the reader thread may be stuck in a read that never returns, and
-// then outlives the AttemptWatch.
+// The AttemptWatch and its reader thread both own this state: the thread may be stuck in a read
+// that never returns, and then outlives the AttemptWatch.
 struct AttemptWatch::Shared {
   std::filesystem::path run;
   int attempt = 0;

@@ -24,8 +24,8 @@ constexpr std::chrono::milliseconds kTryAgain{250};
 
 }  // namespace
 
-// Both threads own this state: the writer thread may be stuck in a write that never returns, and
-// then outlives the BackgroundFile.
+// The BackgroundFile and its writer thread both own this state: the thread may be stuck in a write
+// that never returns, and then outlives the BackgroundFile.
 struct BackgroundFile::Shared {
   struct Record {
     std::string bytes;

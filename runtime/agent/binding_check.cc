@@ -83,10 +83,10 @@ std::vector<std::string> binding_problems(const Env& env, const World& world,
   if (!has_gpus(env, world)) return {};
   const auto tool = find_gpu_tool(env);
   if (!tool) return {fmt::format("binding: {}", kNoGpuTool)};
-  const auto answer = ask_gpu_tool(env, *tool, tool->place);
+  const auto answer = ask_gpu_tool(env, *tool, tool->address_arguments);
   if (!answer) return {fmt::format("binding: {}", answer.error().message)};
   std::vector<std::string> problems;
-  const auto visible = visible_gpus(tool->parse_place(*answer), visible_devices(env));
+  const auto visible = visible_gpus(tool->parse_addresses(*answer), visible_devices(env));
   const ProcessorSet allowed = own_processors();
   for (const GpuReading& gpu : gpus_of_rank(visible, env, world)) {
     const std::string name = pci_device_name(gpu.bus_id);

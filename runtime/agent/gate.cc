@@ -160,28 +160,28 @@ void Gate::admit(UniqueFd socket, const Host& host, Clock::time_point now) {
 }
 
 PeerId Gate::next_to_leave() const {
-  return strangers_.at(shares_.rbegin()->host).front();
+  return strangers_.at(places_by_host_.rbegin()->host).front();
 }
 
 void Gate::take_place(PeerId id, Peer& peer) {
   auto& of_host = strangers_[peer.host];
-  set_share(peer.host, of_host.size(), of_host.size() + 1);
+  set_places_of_host(peer.host, of_host.size(), of_host.size() + 1);
   peer.place = unproven_.insert(unproven_.end(), id);
   peer.place_of_host = of_host.insert(of_host.end(), id);
 }
 
 void Gate::leave_place(const Peer& peer) {
   const auto found = strangers_.find(peer.host);
-  set_share(peer.host, found->second.size(), found->second.size() - 1);
+  set_places_of_host(peer.host, found->second.size(), found->second.size() - 1);
   unproven_.erase(peer.place);
   found->second.erase(peer.place_of_host);
   if (found->second.empty()) strangers_.erase(found);
 }
 
-void Gate::set_share(const Host& host, std::size_t before, std::size_t after) {
+void Gate::set_places_of_host(const Host& host, std::size_t before, std::size_t after) {
   const bool is_outside_job = !job_hosts_.contains(host);
-  if (before > 0) shares_.erase({is_outside_job, before, host});
-  if (after > 0) shares_.insert({is_outside_job, after, host});
+  if (before > 0) places_by_host_.erase({is_outside_job, before, host});
+  if (after > 0) places_by_host_.insert({is_outside_job, after, host});
 }
 
 void Gate::read_from(PeerId id) {
@@ -245,9 +245,9 @@ bool Gate::prove(PeerId id) {
   if (!job_hosts_.contains(peer->host)) {
     const auto others = strangers_.find(peer->host);
     const std::size_t places = others == strangers_.end() ? 0 : others->second.size();
-    set_share(peer->host, places, 0);
+    set_places_of_host(peer->host, places, 0);
     job_hosts_.insert(peer->host);
-    set_share(peer->host, 0, places);
+    set_places_of_host(peer->host, 0, places);
   }
   peer->handshake.reset();
   peer->channel = (*proven)->channel;

@@ -113,11 +113,11 @@ class Gate {
     std::list<PeerId>::iterator place_of_host;  ///< in strangers_
   };
   /// The number of places that a host has. Hosts outside the job sort last and are evicted first.
-  struct Share {
+  struct HostPlaces {
     bool is_outside_job = false;
     std::size_t places = 0;
     Host host{};
-    auto operator<=>(const Share&) const = default;
+    auto operator<=>(const HostPlaces&) const = default;
   };
 
   void accept_peers();
@@ -126,7 +126,7 @@ class Gate {
   [[nodiscard]] PeerId next_to_leave() const;
   void take_place(PeerId id, Peer& peer);
   void leave_place(const Peer& peer);
-  void set_share(const Host& host, std::size_t before, std::size_t after);
+  void set_places_of_host(const Host& host, std::size_t before, std::size_t after);
   void pause_accepting(Clock::time_point until);
   void read_from(PeerId id);
   /// Handles the bytes received from the peer. Returns false if the peer is gone or is closing.
@@ -148,7 +148,7 @@ class Gate {
   std::size_t places_ = kPlaces;
   std::list<PeerId> unproven_;                   ///< unproven peers, oldest first
   std::map<Host, std::list<PeerId>> strangers_;  ///< unproven peers by host, oldest first
-  std::set<Share> shares_;                       ///< the sizes of the lists in strangers_
+  std::set<HostPlaces> places_by_host_;          ///< the sizes of the lists in strangers_
   std::set<Host> job_hosts_;                     ///< hosts of the job
   bool is_full_reported_ = false;
   PeerId next_ = 1;

@@ -90,7 +90,7 @@ void GpuProbe::start(Clock::time_point now) {
   auto pipe = make_output_pipe();
   if (!pipe) return;
   std::vector<std::string> argv{tool_.program};
-  argv.insert(argv.end(), tool_.usage.begin(), tool_.usage.end());
+  argv.insert(argv.end(), tool_.usage_arguments.begin(), tool_.usage_arguments.end());
   Program program{.argv = std::move(argv),
                   .env = env_,
                   .in = null_.get(),

@@ -122,11 +122,11 @@ std::vector<GpuReading> GpuTool::parse(std::string_view text) const {
   return is_amd ? parse_amd_csv(text) : parse_gpu_csv(text);
 }
 
-std::vector<GpuReading> GpuTool::parse_state(std::string_view text) const {
+std::vector<GpuReading> GpuTool::parse_errors(std::string_view text) const {
   return is_amd ? parse_amd_csv(text) : parse_nvidia_values(text, store_errors);
 }
 
-std::vector<GpuReading> GpuTool::parse_place(std::string_view text) const {
+std::vector<GpuReading> GpuTool::parse_addresses(std::string_view text) const {
   return is_amd ? parse_amd_csv(text) : parse_nvidia_values(text, store_bus);
 }
 

@@ -24,18 +24,18 @@ struct GpuReading {
 
 /// A program that reports GPUs, with its arguments.
 struct GpuTool {
-  std::string program;             ///< its path
-  std::vector<std::string> usage;  ///< arguments for utilisation, memory and power
-  std::vector<std::string> state;  ///< arguments for the errors of memory
-  std::vector<std::string> place;  ///< arguments for the PCI addresses
+  std::string program;                         ///< its path
+  std::vector<std::string> usage_arguments;    ///< for utilisation, memory and power
+  std::vector<std::string> error_arguments;    ///< for the errors of memory
+  std::vector<std::string> address_arguments;  ///< for the PCI addresses
   bool is_amd = false;
   /// Returns the name of the program.
   [[nodiscard]] std::string name() const;
-  /// Reads the output of the usage arguments.
+  /// Reads the output of usage_arguments.
   [[nodiscard]] std::vector<GpuReading> parse(std::string_view text) const;
-  /// Reads the output of the state arguments, or of the place arguments.
-  [[nodiscard]] std::vector<GpuReading> parse_state(std::string_view text) const;
-  [[nodiscard]] std::vector<GpuReading> parse_place(std::string_view text) const;
+  /// Reads the output of error_arguments, or of address_arguments.
+  [[nodiscard]] std::vector<GpuReading> parse_errors(std::string_view text) const;
+  [[nodiscard]] std::vector<GpuReading> parse_addresses(std::string_view text) const;
 };
 
 /// Returns the first of nvidia-smi, amd-smi and rocm-smi that is on env's PATH.

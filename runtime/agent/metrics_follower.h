@@ -73,8 +73,8 @@ class MetricsReader {
   bool is_in_long_line_ = false;
 };
 
-/// Reads the file with a thread of its own, because a network file system may hang. Must be used by
-/// one thread only.
+/// A thread of its own reads the file, because a network file system may hang. Only one other
+/// thread may call the functions of an object.
 class MetricsFollower {
  public:
   using Clock = std::chrono::steady_clock;

@@ -61,6 +61,7 @@ Result<ConfigFile> accepted_config(const std::string& sshd, const SshdOptions& o
   check.env = env;
   const auto checked = run_command(check);
   if (checked && checked->exit_code == 0) return full;
+  // sshd before 8.7 misreads quotes. The plain configuration has none.
   DLRUN_TRY_ASSIGN(auto plain, config_file(sshd_config(options.folder, env, true)));
   check.argv.back() = plain.path;
   DLRUN_TRY_ASSIGN(const auto again, run_command(check));

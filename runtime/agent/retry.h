@@ -25,7 +25,7 @@ struct RetryOptions {
   int min_nodes = 0;  ///< fewest nodes that the spec allows; 0: all nodes are needed
   /// Number of nodes that each attempt uses if the allocation has spare nodes. 0: it has none.
   int step_nodes = 0;
-  /// The factor by which the job's memory grows after an end for lack of memory; 0: it stays.
+  /// The factor by which the job's memory grows after the run ran out of memory; 0: it stays.
   double memory_factor = 0;
   std::int64_t memory_limit_mib = 0;  ///< the largest memory that the job may request
   int signal_before_s = 0;            ///< seconds from Slurm's USR1 warning to the time limit

@@ -1,7 +1,7 @@
 #pragma once
 // The chain of a run's jobs (retry.chain), as one of these jobs sees it. The submission queues all
 // of them, and each one waits for the end of the job before it. Only run_claim.h decides which of
-// them has the run.
+// them works on the run.
 
 #include <filesystem>
 #include <optional>

@@ -81,7 +81,7 @@ bool is_made_for(const fs::path& directory, const JobIdentity& identity, std::st
 }
 
 /// Returns true if this job has claimed the run before. Takes a damaged claim over if possible.
-/// Fails with kRefused if another job has the run, or if its owner cannot be determined.
+/// Fails with kRefused if another job has claimed the run, or if its owner cannot be determined.
 Result<bool> check_holder(const fs::path& directory, const JobIdentity& identity,
                           std::string_view name, std::string_view own_claim) {
   const auto path = directory / "claim";
@@ -133,9 +133,9 @@ fs::path takeover_path(const fs::path& directory, int number) {
   return directory / fmt::format("claim.after-{}", number);
 }
 
-/// Takes the run over from the job of the chain that has it, unless this job has it already. The
+/// Takes the run over from the job of the chain that claimed it last, unless this job did. The
 /// claims are a list: `claim` is an element of it, and claim.after-K, which is created only once,
-/// follows the claim of job K. The last element has the run.
+/// follows the claim of job K. The job of the last element works on the run.
 Result<> take_over(const fs::path& directory, const JobIdentity& identity, int chain_number,
                    std::string_view own_claim) {
   for (;;) {
@@ -150,7 +150,7 @@ Result<> take_over(const fs::path& directory, const JobIdentity& identity, int c
     }
     auto created = create_file_exclusive(takeover_path(directory, *holder.number), own_claim);
     if (created) return {};
-    // Another job of the chain was faster. It has the run now, unless it precedes this job.
+    // Another job of the chain was faster. If it is a later job, the next round refuses this one.
     if (created.error().code != Errc::kRefused)
       return tl::unexpected<Error>(std::move(created.error()));
   }

@@ -56,7 +56,7 @@ struct ClaimedRun {
                                            int restart_count,
                                            std::optional<int> chain_number = std::nullopt);
 
-/// The job of a chain that has the run.
+/// The job of a chain that claimed the run last.
 struct ChainHolder {
   std::string cluster, job;
   std::optional<int> number;  ///< in the chain; nullopt: the claim names no chain

@@ -119,7 +119,7 @@ class RunLeader {
   /// Adds the nodes that are suspect after the attempt's end to health.known_bad, the file that
   /// later submissions read.
   void remember_bad_nodes(const AttemptEnd& end, const std::vector<std::string>& by_slurm);
-  /// Sets plan.memory after an end for lack of memory, if the memory grows. Returns false, and adds
+  /// Sets plan.memory after the run ran out of memory, if the memory grows. Returns false, and adds
   /// the reason to the end, if the memory may not grow, so that the run would end in the same way.
   [[nodiscard]] bool grow_memory(Plan& plan, AttemptEnd& end) const;
   /// Asks Slurm to requeue the job. Returns false if Slurm refuses; the run then ends here.

@@ -9,8 +9,8 @@
 
 namespace dlrun::agent {
 
-// Both threads own this state: the writer thread may be stuck in a write that never returns, and
-// then outlives the SnapshotFile.
+// The SnapshotFile and its writer thread both own this state: the thread may be stuck in a write
+// that never returns, and then outlives the SnapshotFile.
 struct SnapshotFile::Shared {
   std::filesystem::path path;
   std::mutex mutex;

@@ -45,7 +45,7 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
   --step-nodes N          use N nodes for every attempt; the other nodes of the allocation are spare
   --known-bad FILE        remember bad nodes in this file, which other runs read
   --known-bad-for SECONDS time for which a bad node is remembered (604800)
-  --grow-memory FACTOR    after an end for lack of memory, requeue the job with FACTOR times as much
+  --grow-memory FACTOR    after the run ran out of memory, requeue the job with FACTOR times as much
   --memory-limit MIB      the largest memory that --grow-memory requests
   --tensorboard           write the reports of rank 0 to an event file in the run's tensorboard/
   --mlflow URL            record the run on this MLflow server

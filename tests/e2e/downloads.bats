@@ -75,7 +75,7 @@ request_count() { grep -c "^/$1 from" "$dir/port.log"; }
     run dl check good.yaml
     echo "$output"
     [ "$status" -eq 0 ]
-    message='data      missing, submit downloads them'
+    message='downloads them'
     [[ $output == *"$message: train-images-idx3-ubyte, "*", t10k-labels-idx1-ubyte"* ]]
     [ ! -e "$dir/port.log" ]
     # A wrong checksum is refused with its place, and no file is created.

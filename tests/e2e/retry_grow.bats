@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # `retry.grow`: a run that runs out of memory is queued again with more. The testbed limits no
-# memory, so the test replaces srun by a script that reports an end for lack of memory.
+# memory, so the test replaces srun by a script that reports that the rank ran out of memory.
 # timeout: 300
 
 load helpers
@@ -41,7 +41,7 @@ YAML
 json() { dl status last --json; }
 log() { dl logs last; }
 
-@test "each end for lack of memory doubles the memory, up to the limit, until the program has enough" {
+@test "the memory doubles each time the run runs out of it, up to the limit" {
     spec '{mem: 2, max: 3000M}'
     dl submit exp.yaml
     run dl wait last

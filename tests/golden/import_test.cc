@@ -23,7 +23,7 @@ TEST_CASE("the spec of every job script matches its golden, as do the remarks") 
   REQUIRE(scripts.size() >= 7);
   for (const fs::path& file : scripts) {
     INFO(file.string());
-    ScriptImport import;
+    ImportRequest import;
     import.name = file.filename().string();
     import.script = golden::slurp(file);
     import.load.file = "exp.yaml";

@@ -14,7 +14,7 @@
 
 namespace dlrun {
 
-/// Returns the options of one rank in a world on one node that meets over `store`.
+/// Returns the options of one rank. All ranks are on one node and find each other through `store`.
 [[nodiscard]] CommunicatorOptions options_of(int rank, int size, Store& store);
 
 /// Runs `body` on `size` threads, each with its own communicator of `backend`. Returns the failures

@@ -15,7 +15,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +24,11 @@ namespace {
 
 constexpr int kSuccess = 0, kSystemError = 2, kInvalidArgument = 4, kInProgress = 7;
 constexpr int kHipInvalidValue = 1;
+constexpr int kHipMemoryTypeDevice = 2;
+// Values of ncclDataType_t and of ncclRedOp_t.
+constexpr int kUint8 = 1, kInt64 = 4, kUint64 = 5, kFloat16 = 6, kFloat32 = 7, kFloat64 = 8,
+              kBfloat16 = 9;
+constexpr int kMax = 2, kMin = 3;
 constexpr std::chrono::seconds kWait{10};
 
 struct UniqueId {
@@ -60,8 +64,7 @@ struct Comm {
 
 std::mutex registry_mutex;
 std::map<std::string, std::shared_ptr<World>> worlds;
-std::set<const char*> allocations;
-std::map<const char*, std::size_t> sizes;
+std::map<const char*, std::size_t> allocations;  // sizes in bytes by address
 std::uint64_t next_id = 1;
 
 bool is_allocated(const void* data) {
@@ -69,8 +72,8 @@ bool is_allocated(const void* data) {
   const auto* const address = static_cast<const char*>(data);
   auto after = allocations.upper_bound(address);
   if (after == allocations.begin()) return false;
-  const char* const begin = *--after;
-  return address < begin + sizes[begin];
+  const auto& [begin, size] = *--after;
+  return address < begin + size;
 }
 
 /// Waits until all ranks have called, runs `work` in each rank on all calls, and waits until all
@@ -105,16 +108,16 @@ int together(Comm& comm, const void* from, void* to, std::size_t result_bytes, W
 
 std::size_t bytes_of(int type) {
   switch (type) {
-    case 1:
+    case kUint8:
       return 1;
-    case 6:
-    case 9:
+    case kFloat16:
+    case kBfloat16:
       return 2;
-    case 7:
+    case kFloat32:
       return 4;
-    case 4:
-    case 5:
-    case 8:
+    case kInt64:
+    case kUint64:
+    case kFloat64:
       return 8;
     default:
       return 0;
@@ -123,8 +126,8 @@ std::size_t bytes_of(int type) {
 
 template <typename T>
 T reduced(T a, T b, int op) {
-  if (op == 2) return a < b ? b : a;
-  if (op == 3) return b < a ? b : a;
+  if (op == kMax) return a < b ? b : a;
+  if (op == kMin) return b < a ? b : a;
   return static_cast<T>(a + b);
 }
 
@@ -149,19 +152,19 @@ void reduce(const std::vector<Call>& calls, std::size_t offset, std::size_t coun
             std::byte* result) {
   const auto plain = [op](auto a, auto b) { return reduced(a, b, op); };
   switch (type) {
-    case 1:
+    case kUint8:
       return reduce_as<std::uint8_t>(calls, offset, count, result, plain);
-    case 4:
+    case kInt64:
       return reduce_as<std::int64_t>(calls, offset, count, result, plain);
-    case 5:
+    case kUint64:
       return reduce_as<std::uint64_t>(calls, offset, count, result, plain);
-    case 6:
+    case kFloat16:
       return reduce_as<dlrun::Float16>(calls, offset, count, result, plain);
-    case 7:
+    case kFloat32:
       return reduce_as<float>(calls, offset, count, result, plain);
-    case 8:
+    case kFloat64:
       return reduce_as<double>(calls, offset, count, result, plain);
-    case 9:
+    case kBfloat16:
       return reduce_as<dlrun::Bfloat16>(calls, offset, count, result, plain);
     default:
       return;
@@ -193,21 +196,19 @@ DLRUN_EXPORT int hipRuntimeGetVersion(int* version) {
 /// attributes: hipPointerAttribute_t, which begins with the type of the memory.
 DLRUN_EXPORT int hipPointerGetAttributes(int* attributes, const void* data) {
   if (!is_allocated(data)) return kHipInvalidValue;
-  *attributes = 2;
+  *attributes = kHipMemoryTypeDevice;
   return kSuccess;
 }
 DLRUN_EXPORT int hipMalloc(void** memory, std::size_t bytes) {
   *memory = std::malloc(std::max<std::size_t>(bytes, 1));
   const std::lock_guard lock(registry_mutex);
-  allocations.insert(static_cast<const char*>(*memory));
-  sizes[static_cast<const char*>(*memory)] = std::max<std::size_t>(bytes, 1);
+  allocations[static_cast<const char*>(*memory)] = std::max<std::size_t>(bytes, 1);
   return kSuccess;
 }
 DLRUN_EXPORT int hipFree(void* memory) {
   {
     const std::lock_guard lock(registry_mutex);
     allocations.erase(static_cast<const char*>(memory));
-    sizes.erase(static_cast<const char*>(memory));
   }
   std::free(memory);
   return kSuccess;

@@ -87,10 +87,10 @@ TEST_CASE(
   CHECK(job->gpu(0) == 0);
   CHECK(job->scaled(0.5) == 0.5);
   CHECK_FALSE(job->on_root([]() -> Result<> { return fail(Errc::kIo, "full"); }).has_value());
-  CHECK(DistributedOptimizer::wrap(*job, {.name = "sdg"}, 3)
+  CHECK(DistributedOptimizer::create(*job, {.name = "sdg"}, 3)
             .error()
             .message.find("expected one of adam") != std::string::npos);
-  auto optimizer = DistributedOptimizer::wrap(*job, {.name = "sgd", .momentum = 0}, 3);
+  auto optimizer = DistributedOptimizer::create(*job, {.name = "sgd", .momentum = 0}, 3);
   REQUIRE(optimizer.has_value());
   std::vector<float> parameters{1, 2, 3};
   std::vector<float> gradients{1, 0, -1};

@@ -103,10 +103,10 @@ void check_that_it_resumes(TrainOptions options) {
 }
 
 void check_that_ranks_train_as_one(TrainOptions options, double tolerance, const Split& data,
-                                   double learned) {
+                                   double largest_test_loss) {
   const auto one = train(1, options, {}, "single", data);
   REQUIRE_MESSAGE(one[0].outcome.has_value(), message_of(one[0]));
-  CHECK(one[0].outcome->test_loss < learned);
+  CHECK(one[0].outcome->test_loss < largest_test_loss);
   for (const int size : {2, 4, 7}) {
     CAPTURE(size);
     options.batch = 28 / static_cast<std::size_t>(size);

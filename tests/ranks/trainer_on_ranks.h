@@ -42,10 +42,10 @@ void check_that_it_resumes(TrainOptions options);
 
 /// Trains at 2, 4 and 7 ranks with a global batch of 28. All ranks must end with equal parameters,
 /// which differ from those of a single rank by less than `tolerance`. The single rank must have
-/// learned: its test loss is below `learned`.
+/// learned: its test loss is below `largest_test_loss`.
 void check_that_ranks_train_as_one(TrainOptions options, double tolerance,
                                    const Split& data = small_data(),
-                                   double learned = 2.29);  // chance is log 10
+                                   double largest_test_loss = 2.29);  // chance is log 10
 
 [[nodiscard]] double largest_difference(const std::vector<float>& a, const std::vector<float>& b);
 [[nodiscard]] std::string message_of(const Trained& trained);

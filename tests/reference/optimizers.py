@@ -29,7 +29,7 @@ def gradient(i, t):
 
 
 def gradients(t, clip):
-    """Returns all eight gradients, scaled to the global norm `clip` if it is not 0."""
+    """Returns all eight gradients, with a global norm of at most `clip` (0: no limit)."""
     tensors = [torch.nn.Parameter(torch.zeros(2, 3, dtype=torch.float64)), torch.nn.Parameter(torch.zeros(2, dtype=torch.float64))]
     flat = [gradient(i, t) for i in range(8)]
     tensors[0].grad = torch.tensor(flat[WEIGHT], dtype=torch.float64).reshape(2, 3)

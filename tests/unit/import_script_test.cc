@@ -15,8 +15,8 @@ namespace {
 
 constexpr const char* kHead = "#!/bin/bash\n#SBATCH --time=10\n";
 
-ScriptImport request_of(const std::string& script) {
-  ScriptImport import;
+ImportRequest request_of(const std::string& script) {
+  ImportRequest import;
   import.name = "job.sh";
   import.script = script;
   import.load.file = "exp.yaml";
@@ -228,7 +228,7 @@ TEST_CASE("a program whose start is not certain is refused with its line and a r
     const std::string text = made_from(kHead + script);
     CHECK(has(text, reason));
     CHECK(has(text, "give the program of the job after --: dlrun init --from job.sh -- "));
-    ScriptImport import = request_of(kHead + script);
+    ImportRequest import = request_of(kHead + script);
     import.command = {"python", "t.py"};
     CHECK(import_script(import).has_value());
   }

@@ -77,8 +77,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a relative script that no mount contains is reported, and one that may be in the image is "
-    "not") {
+    "a relative script that exists here and is in no mount is reported, and one that does not "
+    "exist here may be in the image") {
   TemporaryDirectory folder;
   const auto of = [&](const std::string& more, std::string_view script = "train.py") {
     return found(folder, "resources: {time: 1m}\nlaunch: {command: [python, " +
@@ -87,7 +87,7 @@ TEST_CASE(
   };
   CHECK(of("").empty());
   const std::string missing = "the script '" + (folder / "train.py").string() +
-                              "' does not exist here, which is /app/train.py in the container";
+                              "' (/app/train.py in the container) does not exist here";
   CHECK(has(of(", mounts: [.:/app], workdir: /app"), missing));
   CHECK(of(", mounts: [.:/app], workdir: /opt/app").empty());
   std::ofstream(folder / "train.py") << "pass\n";

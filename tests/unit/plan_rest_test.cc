@@ -81,7 +81,9 @@ TEST_CASE(
   CHECK_FALSE(last.contains("no_requeue"));
 }
 
-TEST_CASE("all options that slurmrestd drops, misreads or does not know are refused by name") {
+TEST_CASE(
+    "all options that slurmrestd drops, misreads or does not know are refused, and the error names "
+    "them") {
   const auto body = body_of("#SBATCH --hint=nomultithread -m cyclic\n#SBATCH --contiguous\n",
                             {"--signal=B:USR1@60"});
   REQUIRE_FALSE(body);

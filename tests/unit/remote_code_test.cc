@@ -104,7 +104,7 @@ TEST_CASE("a malformed answer of a host about its mirror is refused") {
   }
 }
 
-TEST_CASE("a copy is current until a file differs in a way that rsync notices, or is missing") {
+TEST_CASE("a copy is current until a file differs in a way that rsync notices, or appears") {
   TemporaryDirectory folder;
   const auto here = folder.path() / "here", there = folder.path() / "code-1";
   const std::vector<std::string> names{"gone", "link", "src/deep/a.py", "src/run.sh"};
@@ -184,7 +184,8 @@ TEST_CASE(
                                                          "new file\nof two lines"});
 }
 
-TEST_CASE("the code: the command starts in the current folder if that is in the code") {
+TEST_CASE(
+    "a command starts in the copy of the current folder, if this folder belongs to the code") {
   Repository code;
   write(code.top / "runs/deep/b.yaml", "name: b\n");
   const auto from_top = prepare_code(code.host, code.top, "runs/deep/b.yaml", code.env);
@@ -214,7 +215,7 @@ TEST_CASE("code larger than sync.max is refused with its largest files") {
   CHECK(text.find("sync.max") != std::string::npos);
 }
 
-TEST_CASE("paths of a spec that are wrong on a host are refused by key, with their places") {
+TEST_CASE("paths of a spec that are wrong on a host are refused, with key, line and column") {
   Repository code;
   write(code.top / "exp.yaml", fmt::format("base: ../common.yaml\n"
                                            "environment: {{venv: {0}/venv, pixi: {0}/pixi}}\n"

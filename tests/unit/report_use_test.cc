@@ -146,7 +146,7 @@ TEST_CASE("memory that is asked for by CPU or GPU is compared and suggested in t
   REQUIRE(asked);
   CHECK(asked->mem_mib == 20 * 1024);
   CHECK(asked->mem_key == "mem_per_cpu");
-  CHECK(asked->mem_shares == 10);
+  CHECK(asked->units_per_node == 10);
   CHECK_FALSE(asked_resources("echo no directives\n"));
   CHECK_FALSE(asked_resources("#SBATCH --mem=0\n#SBATCH -N 1\n")->mem_mib);
   CHECK_FALSE(asked_resources("#SBATCH --mem=1G\n#SBATCH hetjob\n#SBATCH --mem=2G\n")->mem_mib);

@@ -160,8 +160,9 @@ TEST_CASE_FIXTURE(
             "other\n    1 | resources: {time: 1m, gres: gpu:2}\n"));
 }
 
-TEST_CASE_FIXTURE(Folder,
-                  "a base that is missing, not a map or not YAML is refused with its place") {
+TEST_CASE_FIXTURE(
+    Folder,
+    "a base that is missing, not a map or not YAML is refused, and the error names the line") {
   write("exp.yaml", "name: x\nbase: none.yaml\n");
   CHECK(has(refused("exp.yaml"),
             "exp.yaml:2:7: error: base: " + path("none.yaml") + ": No such file"));

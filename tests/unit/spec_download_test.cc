@@ -106,7 +106,7 @@ TEST_CASE("a url's password is not shown if the line has another error") {
             "docker://me@nvcr.io#a"));
 }
 
-TEST_CASE("a malformed download is refused with its place") {
+TEST_CASE("a malformed download is refused, and the error names the line") {
   const auto of = [](const std::string& downloads) { return refused(request(downloads)); };
   CHECK(has(of("[{sha256: " + kSum + "}]"),
             "exp.yaml:4:47: error: train.data.download: url is missing"));

@@ -22,7 +22,7 @@ LoadRequest with_environment(const std::string& environment, const std::string& 
 }
 
 TEST_CASE(
-    "the short form of an environment is its project, and a path starts at the spec's folder") {
+    "a short form sets the main key of its environment, and a path starts at the spec's folder") {
   const auto uv = loaded(with_environment("{uv: .}"));
   CHECK(uv.spec.environment.uv_project == "/exp");
   const auto pixi = loaded(with_environment("{pixi: sub}"));
@@ -37,7 +37,8 @@ TEST_CASE(
   CHECK(loaded(with_environment("{eessi: 2023.06}")).spec.environment.eessi == "2023.06");
 }
 
-TEST_CASE("environments that replace each other's files are refused with their place") {
+TEST_CASE(
+    "environments that replace each other's files are refused, and the error names the line") {
   for (const char* pair :
        {"conda: a, uv: .", "venv: ./v, uv: .", "conda: a, pixi: .", "venv: ./v, pixi: .",
         "uv: ., pixi: .", "conda: a, spack: s", "pixi: ., spack: s", "conda: a, eessi: 2023.06",

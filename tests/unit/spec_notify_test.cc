@@ -67,7 +67,7 @@ TEST_CASE("the resolved spec and its explanation hide the address, and give the 
   CHECK(options_of(*plan) == "--notify failed,hang,completed;--webhook DLRUN_WEBHOOK_URL;");
 }
 
-TEST_CASE("notices that cannot work are refused with their place") {
+TEST_CASE("notices that cannot work are refused, and the error names the line") {
   for (const auto& [notify, words] :
        {std::pair("{on: [often], command: [x]}", "'often' is not one of: started completed"),
         std::pair("{on: [], command: [x]}", "notify.on names no occasion"),

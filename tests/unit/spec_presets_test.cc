@@ -11,6 +11,7 @@
 #include "launcher/plan/plan.h"
 #include "launcher/spec/embedded.h"
 #include "launcher/spec/load.h"
+#include "launcher/spec/spec_keys.h"
 #include "tests/contains.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/load_checks.h"
@@ -175,6 +176,36 @@ TEST_CASE(
       "resources: {time: 1m}\ntrain: {data: {dataset: digits}}\nlaunch: {agent: false}\n";
   CHECK(has(refused(trainer),
             "exp.yaml:3:17: error: launch.agent: false: the preset 'trainer' needs the agent"));
+}
+
+TEST_CASE("the help of launch.agent lists the keys that need the agent, and each one is refused") {
+  struct Case {
+    const char* key;
+    const char* lines;
+  };
+  const std::vector<Case> cases{
+      {"components", "components: [{name: a}]\n"},
+      {"environment.secrets", "environment: {secrets: [API_KEY]}\n"},
+      {"stage", "stage: [{from: a, to: $T/x}]\n"},
+      {"outputs", "outputs: [{from: $T/x, to: out}]\n"},
+      {"retry", "retry: {max: 1}\n"},
+      {"health", "health: {hang_after: 5m}\n"},
+      {"profile", "profile: nsys\n"},
+      {"notify", "notify: {command: [mail]}\n"},
+      {"track", "track: {tensorboard: true}\n"},
+      {"sweep.pack", "sweep: {parameters: {lr: [1, 2]}, pack: 2}\n"},
+      {"sweep.stop_early", "sweep: {parameters: {lr: [1, 2]}, stop_early: {metric: loss}}\n"},
+  };
+  std::string listed;
+  for (const Case& one : cases) {
+    CAPTURE(one.key);
+    listed += (listed.empty() ? "" : &one == &cases.back() ? " or " : ", ") + std::string(one.key);
+    auto made = request("");
+    made.text = "resources: {time: 1m}\nlaunch: {command: [x, \"{lr}\"], agent: false}\n" +
+                std::string(one.lines);
+    CHECK(has(refused(made), "error: launch.agent: false: "));
+  }
+  CHECK(has(find_key("launch.agent")->help, "may not use " + listed + "."));
 }
 
 TEST_CASE(

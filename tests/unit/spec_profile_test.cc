@@ -30,7 +30,7 @@ TEST_CASE("a profile has a tool, ranks and times, and its short form is the tool
   CHECK(loaded(with_profile("perf")).spec.profile.tool == "perf");
 }
 
-TEST_CASE("a profile that cannot work is refused with its place") {
+TEST_CASE("a profile that cannot work is refused, and the error names the line") {
   for (const auto& [profile, words] :
        {std::pair("{tool: gdb}", "'gdb' is not one of: nsys py-spy perf"),
         std::pair("{ranks: [0]}", "profile.ranks needs profile.tool"),

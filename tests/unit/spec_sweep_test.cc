@@ -197,7 +197,7 @@ TEST_CASE("a range from 0.0 to 1.0 is still a range of fractions in the resolved
   CHECK(sweep_points(loaded(request(resolved_yaml(spec))).spec.sweep).size() == 2);
 }
 
-TEST_CASE("misspelled, missing and unused parameters are refused with their places") {
+TEST_CASE("misspelled, missing and unused parameters are refused, and the error names the line") {
   const std::string text = errors_of(
       "launch:\n  command: [a, \"{lr}\", \"{dpth}\", \"{other}\", \"{lr\", \"}\"]\n"
       "environment:\n  vars:\n    A: \"{wd}\"\n"
@@ -255,7 +255,7 @@ TEST_CASE(
   CHECK(has(of_trainer, "sweep over 'lr' and write {lr} in launch.command"));
 }
 
-TEST_CASE("wrong values and ranges of own parameters are refused with their places") {
+TEST_CASE("wrong values and ranges of own parameters are refused, and the error names the line") {
   const std::string text =
       errors_of(kProgram +
                 "sweep:\n  parameters:\n    lr: [[1], null, {a: 1}]\n    b: {min: x, max: 2}\n    "

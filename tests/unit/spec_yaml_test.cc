@@ -253,7 +253,8 @@ TEST_CASE("lines end with \\n, \\r\\n, \\r or U+0085") {
   }
 }
 
-TEST_CASE("text that yaml-cpp accepts although it is not YAML is refused with its place") {
+TEST_CASE(
+    "text that yaml-cpp accepts although it is not YAML is refused, and the error names the line") {
   check_refused({
       {"[a,,b]", 1, 4, "expected a value before ','"},
       {"{a: 1,,b: 2}", 1, 7, "expected a value before ','"},

@@ -167,7 +167,9 @@ TEST_CASE("sizes whose product exceeds all memory are refused before anything is
   CHECK(has(parse_idx("f", large, 3).error().message, "truncated"));
 }
 
-TEST_CASE("a gzip stream that is cut, damaged or unreasonably large is refused by name") {
+TEST_CASE(
+    "a gzip stream that is cut, damaged or unreasonably large is refused, and the error names the "
+    "file") {
   const TemporaryDirectory folder;
   Bytes images{0, 0, 8, 1, 0, 1, 0x86, 0xa0};
   for (std::uint32_t i = 0; i < 100'000; ++i)

@@ -89,7 +89,7 @@ TEST_CASE("Open MPI's and PMI's variables are read if there are no DLRUN_* or SL
   CHECK(*read_world(pmi, WorldReader::kProgram) == World{1, 2, 1, 2, 0, 1, WorldSource::kPmi});
 }
 
-TEST_CASE("incomplete and contradicting variables are refused by name") {
+TEST_CASE("incomplete and contradicting variables are refused, and the error has the wrong value") {
   struct Case {
     const char* name;
     const char* value;

@@ -9,8 +9,8 @@ namespace dlrun::keys {
 // clang-format off
 inline constexpr KeyRow kComponentKeys[] = {
   {.path = "components", FIELD(components),
-   .help = "The job runs several programs, its components, instead of one. Each component is a map. "
-           "name: its name. role: main, or service for a server, which ends once all main "
+   .help = "The job runs several programs, its components, instead of one. Each component is a "
+           "map. name: its name. role: main, or service for a server, which ends once all main "
            "components are done. nodes, tasks_per_node, gpus_per_node, cpus_per_task, mem, "
            "partition, constraint, account, qos: as in resources; a service has one task per node "
            "by default. launch, container, vars: as launch, container and environment.vars of the "

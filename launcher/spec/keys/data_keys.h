@@ -13,28 +13,29 @@ inline constexpr KeyRow kDataKeys[] = {
    .example = "./data"},
   {.path = "download.files", FIELD(download.files),
    .help = "dlrun fetches these files over https or http into download.path before the job is "
-           "queued. The job can run any program. sha256 is the checksum that the file must have "
-           "(`sha256sum FILE` prints it). file is the name of the file; the default is the last "
-           "part of the url. bytes is the size, if you know it. dlrun never overwrites a file. "
-           "The run's record contains url and checksum, so a url must not contain a password.",
+           "queued. This key works for every program, not only for the bundled trainer. `sha256` "
+           "is the checksum that the file must have (`sha256sum FILE` prints it). `file` is the "
+           "name of the file; the default is the last part of the url. `bytes` is the size, if you "
+           "know it. dlrun never overwrites a file. The run's record contains url and checksum, so "
+           "a url must not contain a password.",
    .example = "[{url: \"https://example.org/mnist/t10k-labels-idx1-ubyte.gz\", sha256: "
               "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6}]"},
   {.path = "stage", FIELD(stage),
    .help = "The first agent of each node copies this data to the node before any program starts. "
-           "from is a file or a folder. to is the place on the node: a variable of the node and a "
-           "path, such as $TMPDIR/data. With unpack: true, from is a tar archive, and to is the "
-           "folder of its contents. A later attempt on the node copies the data again only if the "
-           "source or the copy has changed (size and time). A large file reaches several nodes "
-           "through sbcast.",
+           "`from` is a file or a folder. `to` is the place on the node: a variable of the node "
+           "and a path, such as $TMPDIR/data. With `unpack: true`, `from` is a tar archive, and "
+           "`to` is the folder of its contents. A later attempt on the node copies the data again "
+           "only if the source or the copy has changed (size and time). A large file reaches "
+           "several nodes through sbcast.",
    .example = "[{from: ./imagenet.tar, to: $TMPDIR/data, unpack: true}]"},
   {.path = "outputs", FIELD(outputs),
-   .help = "The first agent of each node copies the files of the folder from to the folder to: at "
-           "the interval every, if it is given, and each time the ranks end, even if they were "
-           "killed. from begins with a variable of the node, such as $TMPDIR/ckpt. to is an "
-           "absolute path, or one below the run's directory. If the job has several nodes, to has "
-           "a folder node-N for each of them. A complete file is never replaced by a part of one, "
-           "and a newer file is never replaced by an older one. limit bounds the time of one copy; "
-           "the default is 10m.",
+   .help = "The first agent of each node copies the files of the folder `from` to the folder `to`: "
+           "once per interval `every` (if it is given), and each time the ranks have ended, even "
+           "if they were killed. `from` begins with a variable of the node, such as $TMPDIR/ckpt. "
+           "`to` is an absolute path, or one below the run's directory. If the job has several "
+           "nodes, `to` has a folder node-N for each of them. A complete file is never replaced by "
+           "a part of one, and a newer file is never replaced by an older one. `limit` bounds the "
+           "time of one copy; the default is 10m.",
    .example = "[{from: $TMPDIR/ckpt, to: out, every: 10m}]"},
 };
 // clang-format on

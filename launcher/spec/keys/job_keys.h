@@ -12,8 +12,8 @@ inline constexpr KeyRow kJobKeys[] = {
    .help = "The run and its Slurm job have this name.",
    .fallback = "the file's name without its ending", .example = "mnist-mlp"},
   {.path = "site", FIELD(site), .format = Format::kSlug,
-   .help = "The site file NAME.yaml with this name describes the cluster. `dlrun site list` shows "
-           "all names.",
+   .help = "The site file with this name (VALUE.yaml) describes the cluster. `dlrun site list` "
+           "shows all names.",
    .fallback = "$DLRUN_SITE, else the site of this cluster, else 'generic'", .example = "juwels"},
   {.path = "base", FIELD(base), .format = Format::kPath,
    .help = "This spec inherits from another one: maps merge, lists and values replace. `KEY: null` "

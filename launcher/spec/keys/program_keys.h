@@ -86,7 +86,7 @@ inline constexpr KeyRow kProgramKeys[] = {
 
   {.path = "container.runtime", FIELD(container.runtime), .format = Format::kChoice,
    .choices = kJoined<kContainerRuntimes>,
-   .help = "This tool runs the image. With none the job has no container.",
+   .help = "This tool runs the image. With `none` the job has no container.",
    .fallback = "auto: the site's tool", .example = "pyxis"},
   {.path = "container.image", FIELD(container.image), .format = Format::kImage,
    .option = container("--container-image"),
@@ -143,7 +143,8 @@ inline constexpr KeyRow kProgramKeys[] = {
    .help = "The job runs this program with these arguments, one word per item.",
    .example = "[python, -u, train.py, --epochs, 12]"},
   {.path = "launch.nproc_per_node", FIELD(launch.nproc_per_node), .min = 1, .max = 4096,
-   .help = "The preset's own launcher (torchrun) starts this number of processes on each node.",
+   .help = "The preset's own launcher (torchrun) starts this number of processes on each node. "
+           "Under vllm, a server uses this number of GPUs (--tensor-parallel-size).",
    .fallback = "gpus_per_task, else the GPUs of a node (1 without GPUs)", .example = "4"},
   {.path = "launch.roles.chief", FIELD(launch.chief), .min = 0, .max = 1,
    .help = "TensorFlow: with 1 the first rank is the chief.",
@@ -165,8 +166,9 @@ inline constexpr KeyRow kProgramKeys[] = {
    .example = "closest"},
   {.path = "launch.agent", FIELD(launch.agent),
    .help = "With false the script needs nothing of dlrun on the nodes. The preset may then use "
-           "only variables that a shell can set, and the spec may not use retry, health, "
-           "profile, stage, outputs, environment.secrets, sweep.pack or sweep.stop_early.",
+           "only variables that a shell can set, and the spec may not use components, "
+           "environment.secrets, stage, outputs, retry, health, profile, notify, track, sweep.pack "
+           "or sweep.stop_early.",
    .fallback = "true", .example = "true"},
   {.path = "launch.srun", FIELD(launch.srun), .option = srun(),
    .help = "srun gets these other options by their long names.",

@@ -16,7 +16,8 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "A failed run restarts at most this number of times: in its allocation while that "
            "exists, else from Slurm's queue. The program continues from its checkpoint. "
            "DLRUN_ATTEMPT counts the starts from 0.",
-   .fallback = "3 if another key of retry is given, or more for retry.chain; else 0 (no restart)",
+   .fallback = "if another key of retry is given, 3, or the jobs of retry.chain minus 1 if that is "
+               "more; else 0 (no restart)",
    .example = "3"},
   {.path = "retry.on", FIELD(retry.on), .format = Format::kChoice,
    .choices = kJoined<kRetryCauses>,
@@ -41,15 +42,16 @@ inline constexpr KeyRow kRunKeys[] = {
            "mem_per_cpu) times this factor. Other causes do not change the memory.",
    .fallback = "the memory stays the same", .example = "1.5"},
   {.path = "retry.grow.max", FIELD(retry.grow_max), .format = Format::kMemory,
-   .help = "The memory grows at most to this size, which counts like resources.mem or mem_per_cpu. "
-           "A job that runs out of this memory ends.",
+   .help = "The memory grows at most to this size: per node if the spec has resources.mem, per CPU "
+           "if it has mem_per_cpu. A job that runs out of this memory ends.",
    .example = "500G"},
   {.path = "retry.chain", FIELD(retry.chain), .min = kFewestChainJobs, .max = kMostChainJobs,
    .help = "The run gets up to this number of jobs, which dlrun queues together when it submits "
-           "the run. Each one waits for the end of the one before it. After timeout or preemption "
-           "the next job continues the run from its checkpoint, and no job is queued again. A job "
-           "that finds the run over ends at once. Use this key where a job that is queued again "
-           "loses its place in the queue.",
+           "the run. Each one waits for the end of the one before it. After the causes timeout and "
+           "preemption the next job continues the run from its checkpoint, and no job is queued "
+           "again. A job that finds the run over ends at once. Use this key where a job that is "
+           "queued again loses its place in the queue. `dlrun submit --chain` is different: it "
+           "submits several specs.",
    .fallback = "one job, which is queued again", .example = "4"},
   {.path = "health.preflight", FIELD(health.preflight), .format = Format::kChoice,
    .choices = "gpu nccl rccl gloo disk clock binding fabric",
@@ -58,8 +60,8 @@ inline constexpr KeyRow kRunKeys[] = {
            "and all fail for the same reason, the run ends with code 80 and does not restart. gpu: "
            "nvidia-smi, amd-smi or rocm-smi lists every GPU that the rank sees, and none has "
            "uncorrected memory errors. disk: the run's folder, $TMPDIR and /dev/shm accept a file. "
-           "clock: the clock is within five seconds of the first node's clock. nccl: all ranks "
-           "together, each on its GPU, all-reduce four MiB over NCCL within a minute with correct "
+           "clock: the clock is within five seconds of the first node's clock. nccl: all ranks, "
+           "each on its GPU, do an all-reduce of four MiB over NCCL within a minute with correct "
            "sums; dlrun names a rank that does not arrive, and its node. rccl: the same check with "
            "RCCL, for AMD GPUs. gloo: the same check with CPUs and the network only. binding: the "
            "rank may use CPUs near its GPU. fabric: InfiniBand ports, NVLink and the speed of "
@@ -68,7 +70,7 @@ inline constexpr KeyRow kRunKeys[] = {
    .example = "[gpu, nccl, binding, fabric, {run: ./check.sh}]"},
   {.path = "health.hang_after", FIELD(health.hang_after), .format = Format::kDuration,
    .help = "A run hangs if it shows no progress for this long. dlrun then ends it, and restarts it "
-           "if retry.on contains hang. Progress is what the program reports. The trainer "
+           "if retry.on contains `hang`. Progress is what the program reports. The trainer "
            "reports by itself. Another program writes {\"step\": 120, \"steps\": 5000, \"loss\": "
            "0.5} into the file that rank 0 finds in $DLRUN_PROGRESS: the whole object each time, "
            "in place, without a rename. If a program reports nothing, output of any rank is "
@@ -76,13 +78,13 @@ inline constexpr KeyRow kRunKeys[] = {
    .fallback = "30 minutes for programs that report progress, 1 minute for stopped processes",
    .example = "15m"},
   {.path = "health.idle_gpu_after", FIELD(health.idle_gpu_after), .format = Format::kDuration,
-   .help = "A GPU that has not worked for this long is idle, and dlrun names its node. nvidia-smi "
-           "reports every GPU of the job every five seconds.",
+   .help = "A GPU that has not worked for this long is idle, and dlrun names its node. The agents "
+           "ask nvidia-smi, amd-smi or rocm-smi every five seconds.",
    .fallback = "no check", .example = "30m"},
   {.path = "health.idle_gpu", FIELD(health.idle_gpu), .format = Format::kChoice,
    .choices = "warn end",
-   .help = "dlrun warns about an idle GPU (idle_gpu_after) in the log and in `dlrun status`. With "
-           "end, the run ends with code 81 and does not restart.",
+   .help = "dlrun warns about an idle GPU (idle_gpu_after) in the output of the job and in `dlrun "
+           "status`. With `end`, the run ends with code 81 and does not restart.",
    .fallback = "warn", .example = "end"},
   {.path = "health.known_bad.file", FIELD(health.known_bad_file), .format = Format::kPath,
    .help = "This file contains the list of bad nodes. All runs that name the same file share the "
@@ -168,19 +170,19 @@ inline constexpr KeyRow kRunKeys[] = {
    .example = "my-team"},
   {.path = "track.wandb.mode", FIELD(track.wandb_mode), .format = Format::kChoice,
    .choices = "online offline",
-   .help = "The program finds this value in WANDB_MODE. offline is for nodes without a way out: "
+   .help = "The program finds this value in WANDB_MODE. `offline` is for nodes without a way out: "
            "`wandb sync` uploads the files in wandb/ of the run's directory later.",
    .fallback = "the mode that wandb chooses", .example = "offline"},
 
   {.path = "after.ok", FIELD(after.ok),
-   .help = "The job starts when these have succeeded: runs by name, id or path, or Slurm job ids. "
+   .help = "The job starts when these runs (name, id or path) or Slurm jobs (id) have succeeded. "
            "Slurm cancels a job that can never start.",
    .example = "[preprocess, \"4711\"]"},
   {.path = "after.any", FIELD(after.any),
-   .help = "The job starts when these have ended, whether they succeeded or failed.",
+   .help = "The job starts when these runs or jobs have ended, whether they succeeded or failed.",
    .example = "last"},
   {.path = "after.notok", FIELD(after.notok),
-   .help = "The job starts when these have failed.",
+   .help = "The job starts when these runs or jobs have failed.",
    .example = "[train]"},
 
   {.path = "code.snapshot", FIELD(code_snapshot),

@@ -23,10 +23,10 @@ inline constexpr KeyRow kTrainKeys[] = {
    .example = "./data"},
   {.path = "train.data.download", FIELD(train.downloads),
    .help = "dlrun fetches these files over https or http into train.data.path before the job is "
-           "queued. sha256 is the checksum that the file must have (`sha256sum FILE` prints it). "
-           "file is the name of the file; the default is the last part of the url. bytes is the "
-           "size, if you know it. dlrun checks an existing file and does not fetch it again. It "
-           "refuses a file with another checksum and never overwrites it. dlrun does not unpack "
+           "queued. `sha256` is the checksum that the file must have (`sha256sum FILE` prints it). "
+           "`file` is the name of the file; the default is the last part of the url. `bytes` is "
+           "the size, if you know it. dlrun checks an existing file and does not fetch it again. "
+           "It refuses a file with another checksum and never overwrites it. dlrun does not unpack "
            "archives. The run's record contains url and checksum, so a url must not contain a "
            "password.",
    .example = "[{url: \"https://example.org/mnist/t10k-labels-idx1-ubyte.gz\", sha256: "
@@ -54,11 +54,11 @@ inline constexpr KeyRow kTrainKeys[] = {
    .help = "The hidden layers of mlp have these widths: 512, or [512, 256].",
    .fallback = "512", .example = "[512, 256]"},
   {.path = "train.layers", FIELD(train.layers), .option = trainer("--layers"),
-   .help = "These layers make up any other network: dense N; conv2d CHANNELS SIZE [stride S] "
-           "[same] [nobias]; depthwise SIZE [stride S] [same] [nobias]; maxpool SIZE [stride S] "
-           "[same]; avgpool SIZE [stride S]; avgpool all; relu, tanh, sigmoid, silu; "
-           "squeeze-excite N; dropout RATE; flatten; batchnorm [sync]; 'residual: LAYER; LAYER [; "
-           "shortcut; LAYER]'.",
+   .help = "These layers define a network of your own, instead of train.model: dense N; conv2d "
+           "CHANNELS SIZE [stride S] [same] [nobias]; depthwise SIZE [stride S] [same] [nobias]; "
+           "maxpool SIZE [stride S] [same]; avgpool SIZE [stride S]; avgpool all; relu, tanh, "
+           "sigmoid, silu; squeeze-excite N; dropout RATE; flatten; batchnorm [sync]; 'residual: "
+           "LAYER; LAYER [; shortcut; LAYER]'.",
    .example = "[conv2d 16 5 stride 2, relu, maxpool 2, dropout 0.5, dense 10]"},
   {.path = "train.loss", FIELD(train.loss), .format = Format::kChoice,
    .choices = "softmax sigmoid", .option = trainer("--loss"),
@@ -241,9 +241,9 @@ inline constexpr KeyRow kTrainKeys[] = {
   {.path = "checkpoint.signal_before", FIELD(checkpoint.signal_before),
    .format = Format::kDuration,
    .help = "The program gets USR1 this long before the time limit, so that it can save a "
-           "checkpoint. If retry.on contains timeout, the job is queued again. Without timeout in "
-           "retry.on, a program that then exits with 0 completes the run, and the message of the "
-           "run mentions the signal.",
+           "checkpoint. If retry.on contains `timeout`, the job is queued again. Without `timeout` "
+           "in retry.on, a program that then exits with 0 completes the run, and the message of "
+           "the run mentions the signal.",
    .example = "120s"},
 };
 // clang-format on

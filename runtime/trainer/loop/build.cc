@@ -141,13 +141,13 @@ Result<Layers<float>> Trainer::layers_of_model() const {
   }
   DLRUN_TRY_ASSIGN(auto layers, make_layers<float>(layer_texts, image, classes_));
   for (const auto& layer : layers) {
-    if (layer->joins_ranks() && samples_per_pass(options_) < options_.batch) {
+    if (layer->communicates() && samples_per_pass(options_) < options_.batch) {
       return fail(Errc::kUsage,
                   "--micro-batch {} of a batch of {}: batchnorm sync normalises whole batches; use "
                   "batchnorm, or no micro-batches",
                   options_.micro_batch, options_.batch);
     }
-    if (layer->joins_ranks() && options_.local_steps > 0) {
+    if (layer->communicates() && options_.local_steps > 0) {
       return fail(
           Errc::kUsage,
           "--local-steps: batchnorm sync normalises the batches of all ranks; use batchnorm");

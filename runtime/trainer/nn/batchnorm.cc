@@ -19,7 +19,7 @@ class BatchNorm final : public Layer<T> {
   [[nodiscard]] std::size_t outputs() const override { return places_ * channels_; }
   [[nodiscard]] std::size_t workspace() const override { return 4 * channels_; }
   [[nodiscard]] bool fuses_relu() const override { return true; }
-  [[nodiscard]] bool joins_ranks() const override { return is_synchronised_; }
+  [[nodiscard]] bool communicates() const override { return is_synchronised_; }
 
   [[nodiscard]] std::vector<ParameterShape> parameters() const override {
     return {{"weight", {channels_}}, {"bias", {channels_}}};

@@ -52,7 +52,7 @@ struct BatchInfo {
 };
 
 /// Arguments common to forward and backward. n is the number of samples of the call: this rank's
-/// batch or, if Layer::goes_in_parts(), a part of it.
+/// batch or micro-batch or, if Layer::goes_in_parts(), a part of it.
 template <typename T>
 struct LayerCall {
   Kernels<T>& kernels;
@@ -87,12 +87,12 @@ class Layer {
   /// Returns true if backward reads y; the next layer must then not overwrite y.
   [[nodiscard]] virtual bool reads_output() const { return false; }
   [[nodiscard]] virtual bool is_relu() const { return false; }
-  /// Returns true if forward supports LayerCall::with_relu. The dy of backward is still the
-  /// gradient of y before the ReLU.
+  /// Returns true if forward supports LayerCall::with_relu. backward does not include the ReLU: its
+  /// dy is the gradient of the layer's own output, before the ReLU.
   [[nodiscard]] virtual bool fuses_relu() const { return false; }
-  /// Returns true if a batch may be processed in parts, one after another, whose gradients are
-  /// added up, and if larger parts are not faster. A layer of this kind ignores BatchInfo and has
-  /// no workspace.
+  /// Returns true if the network may pass a batch through this layer a few samples at a time and
+  /// add up the gradients. True only for layers that gain nothing from more samples at once. A
+  /// layer of this kind ignores BatchInfo and has no workspace.
   [[nodiscard]] virtual bool goes_in_parts() const { return false; }
 
   /// Returns the parameter tensors in their order in the layer's part of the array.
@@ -102,18 +102,18 @@ class Layer {
   /// running means; these are equal on all ranks, are saved in checkpoints, and are used in
   /// evaluation.
   [[nodiscard]] virtual std::vector<ParameterShape> statistics() const { return {}; }
-  /// Fills the statistics with their values before the first batch. Host memory.
+  /// Fills in the initial values of the statistics. Host memory.
   virtual void initialise_statistics(std::span<T> /*running*/) const {}
 
   /// Returns true if forward and backward call BatchInfo::sum_over_ranks during training. These
   /// functions then run even on a rank without samples.
-  [[nodiscard]] virtual bool joins_ranks() const { return false; }
+  [[nodiscard]] virtual bool communicates() const { return false; }
 
-  /// Fills the parameters with initial values. Host memory. Equal streams give equal values for
-  /// float and double, up to rounding.
+  /// Fills the parameters with initial values. Host memory. Equal states of `random` give equal
+  /// values for float and double, up to rounding.
   virtual void initialise(std::span<T> /*parameters*/, Random& /*random*/) const {}
 
-  /// Computes y = f(x). x: [n x inputs], y: [n x outputs]. n > 0, unless joins_ranks().
+  /// Computes y = f(x). x: [n x inputs], y: [n x outputs]. n > 0, unless communicates().
   virtual void forward(const LayerCall<T>& call, const T* x, T* y) const = 0;
 
   /// Computes, from dy = dL/dy and the data of forward, gradients = dL/dparameters (overwritten),
@@ -165,8 +165,9 @@ template <typename T>
 
 /// Makes a squeeze-and-excitation layer (Hu, Shen & Sun 2018, with silu as in EfficientNet) for
 /// images of `places` x `channels`: y = x f, with one factor f in (0, 1) per sample and channel,
-/// f = logistic(silu(means of x W1 + b1) W2 + b2). squeeze.weight: [channels x squeezed],
-/// squeeze.bias: [squeezed], expand.weight: [squeezed x channels], expand.bias: [channels].
+/// f = logistic(silu(m W1 + b1) W2 + b2), where m has the mean of x per channel. squeeze.weight:
+/// [channels x squeezed], squeeze.bias: [squeezed], expand.weight: [squeezed x channels],
+/// expand.bias: [channels].
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_squeeze_excite(std::size_t places,
                                                             std::size_t channels,

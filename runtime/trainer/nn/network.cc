@@ -133,7 +133,7 @@ void Network<T>::forward(std::size_t n, const BatchInfo& batch) {
     for (std::size_t i = 0; i < parts_; ++i) forward_layer(i, at, std::min(part_samples_, n - at));
   }
   for (std::size_t i = parts_; i < plans_.size(); ++i) {
-    if (n > 0 || plans_[i].layer->joins_ranks()) forward_layer(i, 0, n);
+    if (n > 0 || plans_[i].layer->communicates()) forward_layer(i, 0, n);
   }
 }
 

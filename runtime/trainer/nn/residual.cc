@@ -63,7 +63,7 @@ class Branch {
   const T* forward(const LayerCall<T>& call, const T* x) const {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       T* to = call.workspace + call.n * places_[i].output;
-      if (!places_[i].is_fused && (call.n > 0 || layers_[i]->joins_ranks()))
+      if (!places_[i].is_fused && (call.n > 0 || layers_[i]->communicates()))
         layers_[i]->forward(call_of_layer(call, i), x, to);
       x = to;
     }
@@ -124,10 +124,10 @@ class Residual final : public Layer<T> {
     return next_free_.workspace + 2 * aligned_elements(inputs_);
   }
   [[nodiscard]] bool fuses_relu() const override { return true; }
-  [[nodiscard]] bool joins_ranks() const override {
-    const auto joins = [](const auto& layer) { return layer->joins_ranks(); };
-    return std::ranges::any_of(inner_.layers(), joins) ||
-           std::ranges::any_of(shortcut_.layers(), joins);
+  [[nodiscard]] bool communicates() const override {
+    const auto is_communicating = [](const auto& layer) { return layer->communicates(); };
+    return std::ranges::any_of(inner_.layers(), is_communicating) ||
+           std::ranges::any_of(shortcut_.layers(), is_communicating);
   }
 
   [[nodiscard]] std::vector<ParameterShape> parameters() const override {

@@ -1,8 +1,8 @@
 #pragma once
 // Applies a formula of an optimizer to flat arrays. nvcc compiles this file as C++17.
 //
-// A formula is a struct of coefficients, which are equal for all parameters of an update. Its
-// operator() updates one parameter in place:
+// A formula is a struct of the numbers that an update uses for all parameters, such as the learning
+// rate. Its operator() updates one parameter in place:
 //   operator()(p, g)                  without state,
 //   operator()(p, g, first)           with one state array,
 //   operator()(p, g, first, second)   with two.
@@ -20,8 +20,8 @@ template <typename T>
 struct UpdateArrays {
   T* parameters = nullptr;
   T* gradients = nullptr;  ///< a formula may overwrite them
-  T* first = nullptr;      ///< first state array; nullptr if the update has none, like `second`
-  T* second = nullptr;
+  T* first = nullptr;      ///< first state array; nullptr: the update has none
+  T* second = nullptr;     ///< second state array; nullptr: the update has at most one
   std::size_t count = 0;
 
   /// Returns elements [at, at + n) of the arrays.

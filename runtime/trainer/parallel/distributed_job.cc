@@ -65,10 +65,10 @@ DistributedOptimizer::DistributedOptimizer(DistributedJob& job,
     states_.emplace_back(state.is_per_tensor ? tensors_.size() : count);
 }
 
-Result<DistributedOptimizer> DistributedOptimizer::wrap(DistributedJob& job,
-                                                        const OptimizerOptions& options,
-                                                        std::size_t count,
-                                                        std::vector<TensorPart> tensors) {
+Result<DistributedOptimizer> DistributedOptimizer::create(DistributedJob& job,
+                                                          const OptimizerOptions& options,
+                                                          std::size_t count,
+                                                          std::vector<TensorPart> tensors) {
   DLRUN_TRY_ASSIGN(auto rule, make_optimizer<float>(options));
   return DistributedOptimizer(job, std::move(rule), std::move(tensors), count);
 }

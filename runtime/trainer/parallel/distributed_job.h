@@ -85,10 +85,10 @@ class DistributedOptimizer {
  public:
   /// Creates an optimizer for `count` parameters, divided into `tensors`. If `tensors` is empty,
   /// all parameters count as one weight. Fails with kUsage as resolve() does.
-  [[nodiscard]] static Result<DistributedOptimizer> wrap(DistributedJob& job,
-                                                         const OptimizerOptions& options,
-                                                         std::size_t count,
-                                                         std::vector<TensorPart> tensors = {});
+  [[nodiscard]] static Result<DistributedOptimizer> create(DistributedJob& job,
+                                                           const OptimizerOptions& options,
+                                                           std::size_t count,
+                                                           std::vector<TensorPart> tensors = {});
 
   /// Does one step in place. parameters, gradients: [count]; float32, host memory. The gradients
   /// are the mean over this rank's samples; step() overwrites them. Fails with kShape if the sizes

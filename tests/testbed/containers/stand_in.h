@@ -36,7 +36,7 @@ class Arguments {
  public:
   explicit Arguments(Words words) : words_(std::move(words)) {}
 
-  /// Returns the next option and stores its value if it takes one. Returns nothing at the first
+  /// Returns the next option and stores its value if it takes one. Returns nullopt at the first
   /// word that is no option.
   [[nodiscard]] std::optional<std::string> option(
       std::initializer_list<std::string_view> with_value);
