@@ -119,7 +119,7 @@ struct RunStatus {
 /// Returns facts.chain_job, else the holding job.
 [[nodiscard]] std::optional<JobId> job_of(const RunFacts& facts);
 /// Returns the dependency with which the job was submitted, such as "afterok:12"; empty if only the
-/// script may have one.
+/// script may have one. For a chain of jobs, returns that of job_of().
 [[nodiscard]] std::string submitted_dependency(const RunFacts& facts);
 /// Returns the jobs of the run's chain that Slurm has accepted, in order; none if it has no chain.
 [[nodiscard]] std::vector<JobId> chain_jobs_of(const RunFacts& facts);

@@ -450,6 +450,25 @@ TEST_CASE_FIXTURE(ChainCluster,
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
+                  "a job of a chain that waits is shown with the job for which it waits") {
+  submit_long();
+  using Json = nlohmann::ordered_json;
+  REQUIRE(write_file_atomic(
+      done->run.path / "events.jsonl",
+      to_checked_line(Json{{"event", "claimed"}, {"attempt", 0}, {"job", "7"}}) +
+          to_checked_line(
+              Json{{"event", "restarting"}, {"attempt", 0}, {"cause", "timeout"}, {"left", 2}})));
+  std::ofstream(folder / "queue") << "7|TIMEOUT|None||||\n8|PENDING|Dependency||||\n";
+  RunInspector inspector(context.env, known_servers(context));
+  const auto status = inspector.inspect(done->run.path);
+  REQUIRE(status.has_value());
+  CHECK(status->job.id == "8");
+  CHECK(status->detail ==
+        "attempt 0 has ended (timeout); a job of the chain continues the run: Dependency: it waits "
+        "for afterany:7");
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
                   "the job that claimed a run of a chain counts only if it belongs to it") {
   submit_long();
   const auto write_claim = [&](const std::string& job) {
