@@ -14,6 +14,7 @@
 #include "launcher/runs/carried_spec.h"
 #include "launcher/runs/follow_ups.h"
 #include "launcher/runs/log_file.h"
+#include "launcher/runs/sweep_record.h"
 #include "launcher/submit/cancellation.h"
 #include "launcher/submit/check_report.h"
 #include "launcher/submit/follow_up_jobs.h"
@@ -493,6 +494,21 @@ TEST_CASE_FIXTURE(ChainCluster, "cancel ends the jobs of a chain from the last o
   REQUIRE(cancelled.has_value());
   CHECK(cancelled->jobs == std::vector<std::string>{"9", "8", "7"});
   CHECK(text(folder / "cancelled") == "9\n8\n7\n");
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
+                  "if a job of a chain cannot be cancelled, the jobs before it in the order are "
+                  "named, and the run is not marked as cancelled") {
+  submit_long();
+  std::ignore = status_of({"7 RUNNING", "8 PENDING", "9 PENDING"});
+  program("scancel", "[ $1 != 8 ] || { echo 'Access denied' >&2; exit 1; }");
+  RunInspector inspector(context.env, known_servers(context));
+  const auto cancelled = cancel_run(inspector, {done->run.id, "long", done->run.path, ""});
+  REQUIRE(cancelled.has_value());
+  CHECK(cancelled->jobs == std::vector<std::string>{"9"});
+  REQUIRE(cancelled->failure);
+  CHECK(has(cancelled->failure->message, done->run.id + ": job 8: "));
+  CHECK_FALSE(is_marked_cancelled(done->run.path));
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
