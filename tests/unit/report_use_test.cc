@@ -116,11 +116,48 @@ TEST_CASE("requested and used resources are shown side by side, with a suggestio
   REQUIRE(time != nullptr);
   CHECK(time->requested == "10:00:00");
   CHECK(time->advice.starts_with("time: 01:30:00"));
+  CHECK(time->used == "1 h 0 min in the longest of 2 starts");
   const ResourceRow* gpus = row_of(report, "GPUs");
   REQUIRE(gpus != nullptr);
   CHECK(gpus->used == "busy for 20 % of the time");
   CHECK(gpus->advice.find("wait often") != std::string::npos);
   CHECK(report_page(report, "now").find("Requested and used") != std::string::npos);
+}
+
+TEST_CASE("the average use counts each sample for the time that it stands for") {
+  const TemporaryDirectory folder;
+  const auto sample = [](int minute, double percent) {
+    return event_at(minute, "samples", {{"ranks", 1}, {"gpu", {percent, percent, percent}}});
+  };
+  // The GPUs are idle in the first three minutes, and busy in the 100 minutes after them.
+  const RunReport report = report_in(
+      folder,
+      event_at(0, "claimed", {{"job", "42"}}) + sample(0, 0) + sample(1, 0) + sample(2, 0) +
+          sample(3, 100) + sample(103, 100) +
+          event_at(103, "attempt_end", {{"code", 0}, {"reason", "ok"}}) +
+          event_at(103, "ended", {{"state", "completed"}, {"code", 0}, {"message", "done"}}),
+      kScript);
+  const ResourceRow* gpus = row_of(report, "GPUs");
+  REQUIRE(gpus != nullptr);
+  CHECK(gpus->used == "busy for 98 % of the time");
+}
+
+TEST_CASE("the suggested time has room for all attempts in one allocation") {
+  const TemporaryDirectory folder;
+  const RunReport report = report_in(
+      folder,
+      event_at(0, "claimed", {{"job", "42"}, {"host", "n1"}}) +
+          event_at(120, "attempt_end", {{"code", 1}, {"reason", "rank_failed"}}) +
+          event_at(120, "restarting", {{"cause", "failure"}, {"left", 2}, {"by", "lead"}}) +
+          event_at(120, "started", {{"ranks", 4}}, 1) +
+          event_at(240, "attempt_end", {{"code", 0}, {"reason", "ok"}}, 1) +
+          event_at(240, "ended", {{"state", "completed"}, {"code", 0}, {"message", "done"}}, 1),
+      kScript);
+  CHECK(report.use.longest_seconds == 4 * 3600);
+  const ResourceRow* time = row_of(report, "time");
+  REQUIRE(time != nullptr);
+  CHECK(time->used == "4 h 0 min");
+  CHECK(time->advice.starts_with("time: 05:00:00"));
 }
 
 TEST_CASE("a run that did not complete, or asked for nothing, gets no suggestion") {
