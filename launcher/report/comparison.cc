@@ -113,17 +113,33 @@ RunColumns columns_for(const std::vector<RunReport>& reports, std::vector<std::s
   return columns;
 }
 
+/// The sum of a figure over the runs of which it is known.
+struct KnownSum {
+  double sum = 0;
+  std::size_t runs = 0;
+  void add(const std::optional<double>& value) {
+    if (!value) return;
+    sum += *value;
+    ++runs;
+  }
+  /// Returns the figure, with the number of its runs if it is not known of all of them.
+  [[nodiscard]] std::string with_base(const std::string& figure, std::size_t all) const {
+    return runs == all ? figure : fmt::format("{} (known of {} of them)", figure, runs);
+  }
+};
+
 /// Returns what all runs together cost: ", which took 12.5 GPU-hours and 4.1 kWh"; "" if nothing is
 /// known.
 std::string total_cost(const std::vector<RunReport>& reports, EnergyKind kind) {
-  double hours = 0, joules = 0;
+  KnownSum hours, joules;
   for (const RunReport& report : reports) {
-    hours += report.use.gpu_hours.value_or(0);
-    joules += joules_of(report, kind).value_or(0);
+    hours.add(report.use.gpu_hours);
+    joules.add(joules_of(report, kind));
   }
   std::vector<std::string> parts;
-  if (hours > 0) parts.push_back(measurement_text(hours) + " GPU-hours");
-  if (joules > 0) parts.push_back(energy_text(joules));
+  if (hours.sum > 0)
+    parts.push_back(hours.with_base(measurement_text(hours.sum) + " GPU-hours", reports.size()));
+  if (joules.sum > 0) parts.push_back(joules.with_base(energy_text(joules.sum), reports.size()));
   return parts.empty() ? "" : ", which took " + join(parts, " and ");
 }
 

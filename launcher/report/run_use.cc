@@ -241,11 +241,11 @@ std::optional<double> gpu_joules_of(const std::vector<SamplesPoint>& samples) {
 RunUse use_of(const UseFacts& facts) {
   RunUse use;
   add_times(facts, use);
-  use.gpu_joules = gpu_joules_of(facts.history.samples());
   const bool advises = facts.status.state == RunState::kCompleted;
   add_time_row(facts, advises, use);
   // The samples are those of one component, and the request is that of all components.
   if (!facts.status.facts.record.components.empty()) return use;
+  use.gpu_joules = gpu_joules_of(facts.history.samples());
   add_memory_row(facts, advises, use);
   add_cores_row(facts, advises, use);
   add_gpu_rows(facts, advises, use);

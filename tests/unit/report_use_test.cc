@@ -142,6 +142,21 @@ TEST_CASE("the average use counts each sample for the time that it stands for") 
   CHECK(gpus->used == "busy for 98 % of the time");
 }
 
+TEST_CASE(
+    "the energy of a job with components is unknown: its samples are those of one component") {
+  const TemporaryDirectory folder;
+  std::string events = events_of_two_attempts();
+  REQUIRE(report_in(folder, events, kScript).use.gpu_joules);
+  events.insert(
+      0, event_at(
+             0, "components",
+             {{"components", Json::array({{{"name", "learner"}, {"role", "main"}, {"ranks", 4}},
+                                          {{"name", "actor"}, {"role", "main"}, {"ranks", 1}}})}}));
+  const RunReport report = report_in(folder, events, kScript);
+  REQUIRE_FALSE(report.status.facts.record.components.empty());
+  CHECK_FALSE(report.use.gpu_joules);
+}
+
 TEST_CASE("the suggested time has room for all attempts in one allocation") {
   const TemporaryDirectory folder;
   const RunReport report = report_in(
@@ -281,6 +296,10 @@ TEST_CASE("a comparison has the hours and the energy of each run, and of all run
   CHECK(page.find("2 runs compared, which took 3.50 GPU-hours and 3 kWh</p>") != std::string::npos);
   CHECK(page.find("<td class=\"n\">1.50</td><td class=\"n\">1 kWh</td>") != std::string::npos);
   CHECK(page.find("<td class=\"n\">2.00</td><td class=\"n\">2 kWh</td>") != std::string::npos);
+  reports[1].use.gpu_joules.reset();
+  CHECK(comparison_page(reports, "two", "now")
+            .find("which took 3.50 GPU-hours and 1 kWh (known of 1 of them)</p>") !=
+        std::string::npos);
 }
 
 TEST_CASE("results have few digits, and the unit that their names state") {
