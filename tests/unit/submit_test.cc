@@ -22,6 +22,7 @@
 #include "launcher/submit/refusal.h"
 #include "launcher/submit/submitting.h"
 #include "launcher/view/account_text.h"
+#include "launcher/view/waiting_lines.h"
 #include "tests/contains.h"
 #include "tests/temporary_directory.h"
 
@@ -467,6 +468,20 @@ TEST_CASE_FIXTURE(ChainCluster,
   CHECK(status->detail ==
         "attempt 0 has ended (timeout); a job of the chain continues the run: Dependency: it waits "
         "for afterany:7");
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
+                  "status looks up the runs of the first eight jobs of a dependency") {
+  submit_long();
+  RunStatus waiting;
+  waiting.state = RunState::kPending;
+  waiting.facts.report.emplace().reason = "Dependency";
+  waiting.facts.submission.emplace().argv = {"sbatch",
+                                             "--dependency=afterok:91:92:93:94:95:96:97:7"};
+  CHECK(waiting_lines(context.env, waiting) ==
+        std::vector<std::string>{"job 7 is the run " + done->run.id});
+  waiting.facts.submission->argv = {"sbatch", "--dependency=afterok:91:92:93:94:95:96:97:98:7"};
+  CHECK(waiting_lines(context.env, waiting).empty());
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
