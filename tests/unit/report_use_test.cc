@@ -6,6 +6,7 @@
 
 #include "common/json_lines.h"
 #include "common/units.h"
+#include "launcher/drawing/chart.h"
 #include "launcher/executors/job_energy.h"
 #include "launcher/report/page_parts.h"
 #include "launcher/report/reported_axis.h"
@@ -280,6 +281,24 @@ TEST_CASE("legends name the values in which the runs differ") {
   for (RunReport& report : reports) report.keys.clear();
   page = comparison_page(reports, "three", "now");
   CHECK(page.find("</i>run-2</span>") != std::string::npos);
+}
+
+TEST_CASE("a legend compares only the runs that are drawn") {
+  std::vector<RunReport> reports(kChartColours + 1);
+  for (std::size_t at = 0; at < reports.size(); ++at) {
+    // The last run is not drawn. It has the value of the first run.
+    reports[at].label = fmt::format("run-{}", at);
+    reports[at].keys = {{"train.lr", std::to_string(at % kChartColours)}};
+    for (int step = 1; step < 9; ++step) {
+      MetricsPoint point;
+      point.step = step;
+      point.loss = 1.0 / step;
+      reports[at].metrics.push_back(point);
+    }
+  }
+  const std::string page = comparison_page(reports, "many", "now");
+  CHECK(page.find("</i>lr 0</span>") != std::string::npos);
+  CHECK(page.find(": lr 0</span>") == std::string::npos);
 }
 
 TEST_CASE("a comparison has the hours and the energy of each run, and of all runs together") {
