@@ -119,7 +119,7 @@ struct RunStatus {
 /// Returns facts.chain_job, else claiming_job_of().
 [[nodiscard]] std::optional<JobId> job_of(const RunFacts& facts);
 /// Returns the dependency on sbatch's command line, such as "afterok:12"; empty if there was none.
-/// A #SBATCH line of the script may still have one.
+/// A #SBATCH line of the script may still have one. For a chain of jobs, returns that of job_of().
 [[nodiscard]] std::string submitted_dependency(const RunFacts& facts);
 /// Returns the jobs of the run's chain that Slurm has accepted, in order; none if it has no chain.
 [[nodiscard]] std::vector<JobId> chain_jobs_of(const RunFacts& facts);

@@ -151,6 +151,16 @@ TEST_CASE_FIXTURE(ChainFixture, "the next job is the first one that Slurm has no
   CHECK_FALSE(first_waiting({}, env));
 }
 
+TEST_CASE_FIXTURE(ChainFixture, "a job that waits in a hidden partition keeps the last job, too") {
+  const auto program = folder.path() / "squeue";
+  REQUIRE(write_file_atomic(
+      program, "#!/bin/sh\ncase \"$*\" in *--all*) echo 'afterok:44(unfulfilled)';; esac\n", 0700));
+  env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
+  const auto dependencies = Controller(env, "42").dependencies();
+  REQUIRE(dependencies);
+  CHECK(unneeded_jobs({"43", "44"}, *dependencies) == Jobs{"43"});
+}
+
 TEST_CASE("the last job of a chain stays if another job waits for it") {
   const Jobs later{"43", "44"};
   CHECK(unneeded_jobs(later, "") == later);
