@@ -14,10 +14,12 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/cli.h"
+#include "cli/command_line.h"
 #include "cli/remote.h"
 #include "cli/terminal/print.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "launcher/help/command_words.h"
 
 namespace dlrun {
 namespace {
@@ -88,77 +90,6 @@ constexpr const char* kFooter =
 std::string version_text(const Cli& cli) {
   return cli.commit.empty() ? "dlrun " DLRUN_VERSION
                             : fmt::format("dlrun " DLRUN_VERSION " (commit {})", cli.commit);
-}
-
-/// Returns the command's name: the first argument that is not an option of dlrun itself, because
-/// these options may precede the name. Returns an empty text if there is no such argument.
-std::string command_in(const std::vector<std::string>& words) {
-  for (std::size_t at = 1; at < words.size(); ++at) {
-    const std::string& word = words[at];
-    const bool is_verbose = word == "--verbose" ||
-                            (word.starts_with("-v") && word.find_first_not_of('v', 1) == word.npos);
-    const bool is_whole = word.starts_with("--log-file=") || word.starts_with("--host=") ||
-                          (word.starts_with("-H") && word.size() > 2);
-    if (word == "--log-file" || word == "--host" || word == "-H") {
-      ++at;
-    } else if (!is_verbose && !is_whole) {
-      return word;
-    }
-  }
-  return {};
-}
-
-/// Returns a message about the first unknown option before `--`. CLI11's message could name an
-/// argument after `--` instead.
-std::optional<std::string> unknown_option_text(const CLI::App& app,
-                                               const std::vector<std::string>& words) {
-  const CLI::App* command = &app;
-  std::string path = "dlrun";
-  for (std::size_t at = 1; at < words.size() && words[at] != "--"; ++at) {
-    const std::string& word = words[at];
-    if (word.size() < 2 || word[0] != '-') {
-      for (const CLI::App* below : command->get_subcommands(nullptr)) {
-        if (below->get_name() != word) continue;
-        command = below;
-        path += " " + word;
-        break;
-      }
-      continue;
-    }
-    const std::string name =
-        word.starts_with("--") ? word.substr(0, word.find('=')) : word.substr(0, 2);
-    const CLI::Option* option = command->get_option_no_throw(name);
-    if (option != nullptr) {
-      if (option->get_items_expected_max() > 0 && name == word)
-        ++at;  // skips the option's value, even if it looks like an option
-      continue;
-    }
-    std::vector<std::string> names;
-    for (const CLI::Option* known : command->get_options()) {
-      for (const std::string& long_name : known->get_lnames()) names.push_back("--" + long_name);
-    }
-    const std::vector<std::string_view> candidates(names.begin(), names.end());
-    const auto meant = nearest(name, candidates);
-    return fmt::format("`{}` has no option '{}'{}", path, printable(name),
-                       meant ? fmt::format("; did you mean '{}'?", *meant) : "");
-  }
-  return std::nullopt;
-}
-
-/// Returns the message for a parse error. Replaces CLI11's message if that names the wrong argument
-/// or does not name an unknown command.
-std::string parse_error_text(const CLI::App& app, const CLI::ParseError& error,
-                             const std::vector<std::string>& words) {
-  if (!app.get_subcommands().empty()) return unknown_option_text(app, words).value_or(error.what());
-  const std::string called = command_in(words);
-  if (called.empty()) return error.what();
-  if (called.starts_with('-')) return unknown_option_text(app, words).value_or(error.what());
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
-  const std::vector<std::string_view> candidates(names.begin(), names.end());
-  const auto meant = nearest(called, candidates);
-  return fmt::format("'{}' is not a command of dlrun{}", printable(called),
-                     meant ? fmt::format("; did you mean '{}'?", *meant) : "");
 }
 
 bool has_text(const Error& error) {
@@ -346,7 +277,8 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
     return final_exit_code(cli, kExitOk);
   } catch (const CLI::ParseError& error) {
     const auto called = app->get_subcommands();
-    print_error(cli, parse_error_text(*app, error, {argv, argv + argc}));
+    print_error(cli, wrong_words_text(command_table(*app), !called.empty(), {argv, argv + argc},
+                                      error.what()));
     print_aside(cli,
                 text("See `dlrun {}{}--help`.\n", called.empty() ? "" : called.front()->get_name(),
                      called.empty() ? "" : " "));

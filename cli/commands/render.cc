@@ -7,10 +7,10 @@
 
 #include "cli/command_line.h"
 #include "cli/spec_options.h"
-#include "cli/submission_output.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/terminal_reporter.h"
 #include "launcher/submit/script_output.h"
+#include "launcher/view/cost_text.h"
 
 namespace dlrun {
 namespace {

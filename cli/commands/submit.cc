@@ -13,12 +13,12 @@
 #include "cli/spec_options.h"
 #include "cli/submission_output.h"
 #include "cli/terminal/print.h"
-#include "cli/terminal/state_and_cost.h"
 #include "cli/terminal/terminal_reporter.h"
 #include "common/quoting.h"
 #include "launcher/submit/chain.h"
 #include "launcher/submit/rehearsal_submission.h"
 #include "launcher/submit/submit_spec.h"
+#include "launcher/view/cost_text.h"
 
 namespace dlrun {
 namespace {

@@ -14,7 +14,6 @@
 #include "cli/cli.h"
 #include "cli/command_line.h"
 #include "cli/terminal/print.h"
-#include "cli/terminal/state_and_cost.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "launcher/help/completion.h"
@@ -22,6 +21,7 @@
 #include "launcher/runs/carried_spec.h"
 #include "launcher/spec/key_reference.h"
 #include "launcher/spec/schema.h"
+#include "launcher/view/cost_text.h"
 #include "tests/unit/cli_fixture.h"
 
 using namespace dlrun;
