@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <filesystem>
 #include <iterator>
 #include <optional>
 #include <sstream>
@@ -24,26 +23,19 @@
 namespace dlrun {
 namespace {
 
-/// Where a command runs if the user names a host.
-enum class Place {
-  kHost,  ///< on the host
-  kCode,  ///< on the host, in the copy of the code around the spec
-  kHere,  ///< on this machine
-};
-
 struct CommandEntry {
   std::string_view name;
   AddCommand add;
-  Place place = Place::kHost;
+  CommandPlace place = CommandPlace::kHost;
   bool needs_whole_tree = false;  ///< the command describes all commands
 };
 
 constexpr CommandEntry kCommands[] = {
-    {"submit", add_submit, Place::kCode},
-    {"render", add_render, Place::kCode},
-    {"check", add_check, Place::kCode},
-    {"interactive", add_interactive, Place::kCode},
-    {"run", add_run, Place::kCode},
+    {"submit", add_submit, CommandPlace::kCode},
+    {"render", add_render, CommandPlace::kCode},
+    {"check", add_check, CommandPlace::kCode},
+    {"interactive", add_interactive, CommandPlace::kCode},
+    {"run", add_run, CommandPlace::kCode},
     {"ls", add_ls},
     {"status", add_status},
     {"top", add_top},
@@ -63,17 +55,17 @@ constexpr CommandEntry kCommands[] = {
     {"track", add_track},
     {"diff", add_diff},
     {"resubmit", add_resubmit},
-    {"schema", add_schema, Place::kHere},
-    {"explain", add_explain, Place::kCode},
-    {"man", add_man, Place::kHere, true},
+    {"schema", add_schema, CommandPlace::kHere},
+    {"explain", add_explain, CommandPlace::kCode},
+    {"man", add_man, CommandPlace::kHere, true},
     {"site", add_site},
-    {"init", add_init, Place::kHere},
+    {"init", add_init, CommandPlace::kHere},
     {"doctor", add_doctor},
     {"container", add_container},
-    {"bench", add_bench, Place::kCode},
-    {"completion", add_completion, Place::kHere, true},
-    {"host", add_host, Place::kHere},
-    {"pull", add_pull, Place::kHere},
+    {"bench", add_bench, CommandPlace::kCode},
+    {"completion", add_completion, CommandPlace::kHere, true},
+    {"host", add_host, CommandPlace::kHere},
+    {"pull", add_pull, CommandPlace::kHere},
 };
 
 constexpr const char* kFooter =
@@ -212,35 +204,22 @@ std::string value_of(const CLI::App& command, const std::string& name) {
 std::optional<HostCall> host_call(Cli& cli, const CLI::App& app, const OwnOptions& own,
                                   const std::vector<std::string>& words) {
   if (own.host) cli.env.set("DLRUN_HOST", *own.host);
-  const std::string host = cli.env.get_or("DLRUN_HOST", "");
-  const CLI::App* called = app.get_subcommands().front();
+  const CLI::App& called = *app.get_subcommands().front();
   const auto row =
       std::find_if(std::begin(kCommands), std::end(kCommands),
-                   [&](const CommandEntry& command) { return command.name == called->get_name(); });
-  if (host.empty() || row->place == Place::kHere) return std::nullopt;
-  std::string spec = value_of(*called, "SPEC");
-  if (row->name == "explain") {
-    spec = value_of(*called, "KEY|SPEC");
-    std::error_code error;
-    if (!std::filesystem::exists(cli.current_dir / spec, error) || spec.empty())
-      return std::nullopt;  // a key means the same everywhere
-  }
-  HostCall call;
-  call.host = host;
-  call.command = called->get_name();
-  call.arguments = arguments_for_host(words);
-  call.spec = std::move(spec);
-  call.output = value_of(*called, "--output");
-  call.takes_code = row->place == Place::kCode && !call.spec.empty();
-  if (call.output == "-") call.output.clear();
+                   [&](const CommandEntry& command) { return command.name == called.get_name(); });
   const auto is_given = [&](const char* flag) {
-    const CLI::Option* option = called->get_option_no_throw(flag);
+    const CLI::Option* option = called.get_option_no_throw(flag);
     return option != nullptr && option->count() > 0;
   };
-  call.watches = is_given("--watch");
-  call.submits = (row->name == "submit" || row->name == "resubmit") && !is_given("--dry-run") &&
-                 !is_given("--test-only");
-  return call;
+  ParsedCall parsed;
+  parsed.command = called.get_name();
+  parsed.spec = value_of(called, parsed.command == "explain" ? "KEY|SPEC" : "SPEC");
+  parsed.output = value_of(called, "--output");
+  parsed.is_trial = is_given("--dry-run") || is_given("--test-only");
+  parsed.watches = is_given("--watch");
+  return call_for_host(cli.env.get_or("DLRUN_HOST", ""), row->place, parsed, words,
+                       cli.current_dir);
 }
 
 /// Runs the command on the host, or here if the host is this machine.

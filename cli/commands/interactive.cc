@@ -28,18 +28,14 @@ struct InteractiveOptions {
 
 Result<int> interact(Cli& cli, const InteractiveOptions& options) {
   TerminalReporter reporter(cli);
-  auto prepared = prepare(cli, reporter, options.spec, Target::kSlurm);
-  if (!prepared) return tl::unexpected(prepared.error());
-  if (options.point) {
-    prepared = prepare_point(reporter, std::move(*prepared), *options.point);
-    if (!prepared) return tl::unexpected(prepared.error());
-  }
-  if (prepared->is_sweep()) {
+  DLRUN_TRY_ASSIGN(auto prepared,
+                   prepare_chosen(cli, reporter, options.spec, Target::kSlurm, options.point));
+  if (prepared.is_sweep()) {
     return fail(Errc::kUsage, "{}: is a sweep of {} points; choose one with --point N",
-                prepared->loaded.file, count_points(prepared->loaded.spec.sweep));
+                prepared.loaded.file, count_points(prepared.loaded.spec.sweep));
   }
-  DLRUN_TRY_ASSIGN(auto script, render_script(prepared->plan));
-  Job job = job_of(std::move(*prepared), std::move(script));
+  DLRUN_TRY_ASSIGN(auto script, render_script(prepared.plan));
+  Job job = job_of(std::move(prepared), std::move(script));
   RunInspector inspector(cli.env, known_servers(cli));
   const bool has_terminal = is_input_terminal();
   DLRUN_TRY(check_job(cli, reporter, inspector, job, nullptr, CheckStage::kSessionPlan));

@@ -18,6 +18,7 @@
 #include "launcher/spec/sweep_points.h"
 #include "launcher/submit/checks.h"
 #include "launcher/submit/local_run.h"
+#include "launcher/view/status_json.h"
 
 namespace dlrun {
 namespace {
@@ -37,26 +38,22 @@ Result<int> run_locally(Cli& cli, const RunOptions& options) {
   }
   TerminalReporter reporter(cli);
   Provenance provenance(folder_of(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);
-  auto prepared = prepare(cli, reporter, options.spec, Target::kLocal);
-  if (!prepared) return tl::unexpected(prepared.error());
-  if (options.point) {
-    prepared = prepare_point(reporter, std::move(*prepared), *options.point);
-    if (!prepared) return tl::unexpected(prepared.error());
-  }
-  if (prepared->is_sweep()) {
+  DLRUN_TRY_ASSIGN(auto prepared,
+                   prepare_chosen(cli, reporter, options.spec, Target::kLocal, options.point));
+  if (prepared.is_sweep()) {
     return fail(Errc::kUsage,
                 "{}: is a sweep of {} points, and this machine has no queue for them; --point N "
                 "runs one of them here",
-                prepared->loaded.file, count_points(prepared->loaded.spec.sweep));
+                prepared.loaded.file, count_points(prepared.loaded.spec.sweep));
   }
-  const std::string script = render_local_script(prepared->plan);
+  const std::string script = render_local_script(prepared.plan);
   if (options.dry_run) {
     print_document(script);
     print_note(cli, "nothing was written or started (--dry-run)");
     return kExitOk;
   }
   RunInspector inspector(cli.env, known_servers(cli));
-  Job job = job_of(std::move(*prepared), script);
+  Job job = job_of(std::move(prepared), script);
   DLRUN_TRY(check_job(cli, reporter, inspector, job, nullptr, CheckStage::kLocalRun));
   DLRUN_TRY_ASSIGN(const auto done, run_here(cli, reporter, job, provenance, options.json));
   const RunDirectory& run = done.run;

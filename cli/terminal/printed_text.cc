@@ -172,11 +172,11 @@ Text labelled(const LabelledLines& lines, std::size_t width) {
 Text bar_chart(const BarChart& chart) {
   constexpr double kWidth = 48;
   std::string text = chart.title + "\n";
-  for (const ChartBar& bar : chart.bars) {
-    text += "  " + bar.label + " ";
-    const long blocks = std::max(std::lround(bar.part * kWidth), 1L);
-    for (long i = 0; i < blocks; ++i) text += bar.is_modelled ? "░" : "█";
-    text += " " + bar.value + "\n";
+  for (const ChartBar& one : chart.bars) {
+    text += "  " + one.label + " ";
+    const long blocks = std::max(std::lround(one.part * kWidth), 1L);
+    for (long i = 0; i < blocks; ++i) text += one.is_modelled ? "░" : "█";
+    text += " " + one.value + "\n";
   }
   return Text::of_lines(text);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/quoting.h"
 #include "common/text.h"
 #include "launcher/runs/rehearsal.h"
 #include "launcher/spec/derived.h"
@@ -193,6 +194,10 @@ Result<Chain> submit_rehearsed(Context& context, Reporter& reporter, RunInspecto
   auto real = submit_planned(context, reporter, inspector, std::move(job));
   if (!real) {
     chain.failure = std::move(real.error());
+    chain.advice = fmt::format(
+        "the run itself was not submitted; its rehearsal stays queued. `dlrun submit {} --set "
+        "after.ok={}` submits the run",
+        shell_quote(options.file), before.handle());
     return chain;
   }
   note_rehearsal(reporter, before, real->run, spec);
