@@ -26,7 +26,7 @@ enum class CommandPlace {
   kHere,  ///< on this machine
 };
 
-/// What the parser found in a command line.
+/// The parts of a parsed command line that decide where it runs.
 struct ParsedCall {
   std::string command;
   std::string spec, output;  ///< empty: not given

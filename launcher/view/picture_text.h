@@ -1,5 +1,5 @@
 #pragma once
-// What a picture of a run says to people: its place, its progress, its use of resources, and the
+// Describes a picture of a run for people: its place, its progress, its use of resources, and the
 // points that are worth a line. Pure functions.
 
 #include <cstddef>
