@@ -9,6 +9,7 @@
 #include "common/interrupt.h"
 #include "launcher/submit/cancellation.h"
 #include "launcher/submit/places.h"
+#include "launcher/submit/submission_text.h"
 #include "launcher/submit/submit_spec.h"
 
 namespace dlrun {
@@ -38,8 +39,7 @@ Result<int> follow_to_the_end(const Cli& cli, RunInspector& inspector, const Ind
     status = follow_run(cli, inspector, run, watch, interrupt);
   }
   if (!status) return tl::unexpected(status.error());
-  if (call.output.json) print_json(status_json(run, *status));
-  const int code = print_end(cli, run, *status);
+  const int code = print_end(cli, run, *status, call.output.json);
   return is_interrupted ? kExitInterrupted : code;
 }
 
@@ -56,8 +56,7 @@ void print_start(const Cli& cli, const AllocationStart& start, const OutputOptio
   const RunDirectory& run = start.run;
   print(cli, "{} {} in job {}\n", styled(Style::kGreen, "started"), styled(Style::kBold, run.id),
         start.job);
-  print(cli, "  directory  {0}\n  follow     dlrun logs -f {1}\n  state      dlrun status {1}\n",
-        run.path.string(), run.handle());
+  print(cli, labelled(lines_about(run), kRunLabelWidth));
 }
 
 }  // namespace

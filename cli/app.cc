@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <filesystem>
 #include <iterator>
 #include <optional>
 #include <sstream>
@@ -14,34 +13,29 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/cli.h"
+#include "cli/command_line.h"
 #include "cli/remote.h"
 #include "cli/terminal/print.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "launcher/help/command_words.h"
 
 namespace dlrun {
 namespace {
 
-/// Where a command runs if the user names a host.
-enum class Place {
-  kHost,  ///< on the host
-  kCode,  ///< on the host, in the copy of the code around the spec
-  kHere,  ///< on this machine
-};
-
 struct CommandEntry {
   std::string_view name;
   AddCommand add;
-  Place place = Place::kHost;
+  CommandPlace place = CommandPlace::kHost;
   bool needs_whole_tree = false;  ///< the command describes all commands
 };
 
 constexpr CommandEntry kCommands[] = {
-    {"submit", add_submit, Place::kCode},
-    {"render", add_render, Place::kCode},
-    {"check", add_check, Place::kCode},
-    {"interactive", add_interactive, Place::kCode},
-    {"run", add_run, Place::kCode},
+    {"submit", add_submit, CommandPlace::kCode},
+    {"render", add_render, CommandPlace::kCode},
+    {"check", add_check, CommandPlace::kCode},
+    {"interactive", add_interactive, CommandPlace::kCode},
+    {"run", add_run, CommandPlace::kCode},
     {"ls", add_ls},
     {"status", add_status},
     {"top", add_top},
@@ -61,17 +55,17 @@ constexpr CommandEntry kCommands[] = {
     {"track", add_track},
     {"diff", add_diff},
     {"resubmit", add_resubmit},
-    {"schema", add_schema, Place::kHere},
-    {"explain", add_explain, Place::kCode},
-    {"man", add_man, Place::kHere, true},
+    {"schema", add_schema, CommandPlace::kHere},
+    {"explain", add_explain, CommandPlace::kCode},
+    {"man", add_man, CommandPlace::kHere, true},
     {"site", add_site},
-    {"init", add_init, Place::kHere},
+    {"init", add_init, CommandPlace::kHere},
     {"doctor", add_doctor},
     {"container", add_container},
-    {"bench", add_bench, Place::kCode},
-    {"completion", add_completion, Place::kHere, true},
-    {"host", add_host, Place::kHere},
-    {"pull", add_pull, Place::kHere},
+    {"bench", add_bench, CommandPlace::kCode},
+    {"completion", add_completion, CommandPlace::kHere, true},
+    {"host", add_host, CommandPlace::kHere},
+    {"pull", add_pull, CommandPlace::kHere},
 };
 
 constexpr const char* kFooter =
@@ -88,77 +82,6 @@ constexpr const char* kFooter =
 std::string version_text(const Cli& cli) {
   return cli.commit.empty() ? "dlrun " DLRUN_VERSION
                             : fmt::format("dlrun " DLRUN_VERSION " (commit {})", cli.commit);
-}
-
-/// Returns the command's name: the first argument that is not an option of dlrun itself, because
-/// these options may precede the name. Returns an empty text if there is no such argument.
-std::string command_in(const std::vector<std::string>& words) {
-  for (std::size_t at = 1; at < words.size(); ++at) {
-    const std::string& word = words[at];
-    const bool is_verbose = word == "--verbose" ||
-                            (word.starts_with("-v") && word.find_first_not_of('v', 1) == word.npos);
-    const bool is_whole = word.starts_with("--log-file=") || word.starts_with("--host=") ||
-                          (word.starts_with("-H") && word.size() > 2);
-    if (word == "--log-file" || word == "--host" || word == "-H") {
-      ++at;
-    } else if (!is_verbose && !is_whole) {
-      return word;
-    }
-  }
-  return {};
-}
-
-/// Returns a message about the first unknown option before `--`. CLI11's message could name an
-/// argument after `--` instead.
-std::optional<std::string> unknown_option_text(const CLI::App& app,
-                                               const std::vector<std::string>& words) {
-  const CLI::App* command = &app;
-  std::string path = "dlrun";
-  for (std::size_t at = 1; at < words.size() && words[at] != "--"; ++at) {
-    const std::string& word = words[at];
-    if (word.size() < 2 || word[0] != '-') {
-      for (const CLI::App* below : command->get_subcommands(nullptr)) {
-        if (below->get_name() != word) continue;
-        command = below;
-        path += " " + word;
-        break;
-      }
-      continue;
-    }
-    const std::string name =
-        word.starts_with("--") ? word.substr(0, word.find('=')) : word.substr(0, 2);
-    const CLI::Option* option = command->get_option_no_throw(name);
-    if (option != nullptr) {
-      if (option->get_items_expected_max() > 0 && name == word)
-        ++at;  // skips the option's value, even if it looks like an option
-      continue;
-    }
-    std::vector<std::string> names;
-    for (const CLI::Option* known : command->get_options()) {
-      for (const std::string& long_name : known->get_lnames()) names.push_back("--" + long_name);
-    }
-    const std::vector<std::string_view> candidates(names.begin(), names.end());
-    const auto meant = nearest(name, candidates);
-    return fmt::format("`{}` has no option '{}'{}", path, printable(name),
-                       meant ? fmt::format("; did you mean '{}'?", *meant) : "");
-  }
-  return std::nullopt;
-}
-
-/// Returns the message for a parse error. Replaces CLI11's message if that names the wrong argument
-/// or does not name an unknown command.
-std::string parse_error_text(const CLI::App& app, const CLI::ParseError& error,
-                             const std::vector<std::string>& words) {
-  if (!app.get_subcommands().empty()) return unknown_option_text(app, words).value_or(error.what());
-  const std::string called = command_in(words);
-  if (called.empty()) return error.what();
-  if (called.starts_with('-')) return unknown_option_text(app, words).value_or(error.what());
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
-  const std::vector<std::string_view> candidates(names.begin(), names.end());
-  const auto meant = nearest(called, candidates);
-  return fmt::format("'{}' is not a command of dlrun{}", printable(called),
-                     meant ? fmt::format("; did you mean '{}'?", *meant) : "");
 }
 
 bool has_text(const Error& error) {
@@ -281,35 +204,22 @@ std::string value_of(const CLI::App& command, const std::string& name) {
 std::optional<HostCall> host_call(Cli& cli, const CLI::App& app, const OwnOptions& own,
                                   const std::vector<std::string>& words) {
   if (own.host) cli.env.set("DLRUN_HOST", *own.host);
-  const std::string host = cli.env.get_or("DLRUN_HOST", "");
-  const CLI::App* called = app.get_subcommands().front();
+  const CLI::App& called = *app.get_subcommands().front();
   const auto row =
       std::find_if(std::begin(kCommands), std::end(kCommands),
-                   [&](const CommandEntry& command) { return command.name == called->get_name(); });
-  if (host.empty() || row->place == Place::kHere) return std::nullopt;
-  std::string spec = value_of(*called, "SPEC");
-  if (row->name == "explain") {
-    spec = value_of(*called, "KEY|SPEC");
-    std::error_code error;
-    if (!std::filesystem::exists(cli.current_dir / spec, error) || spec.empty())
-      return std::nullopt;  // a key means the same everywhere
-  }
-  HostCall call;
-  call.host = host;
-  call.command = called->get_name();
-  call.arguments = arguments_for_host(words);
-  call.spec = std::move(spec);
-  call.output = value_of(*called, "--output");
-  call.takes_code = row->place == Place::kCode && !call.spec.empty();
-  if (call.output == "-") call.output.clear();
+                   [&](const CommandEntry& command) { return command.name == called.get_name(); });
   const auto is_given = [&](const char* flag) {
-    const CLI::Option* option = called->get_option_no_throw(flag);
+    const CLI::Option* option = called.get_option_no_throw(flag);
     return option != nullptr && option->count() > 0;
   };
-  call.watches = is_given("--watch");
-  call.submits = (row->name == "submit" || row->name == "resubmit") && !is_given("--dry-run") &&
-                 !is_given("--test-only");
-  return call;
+  ParsedCall parsed;
+  parsed.command = called.get_name();
+  parsed.spec = value_of(called, parsed.command == "explain" ? "KEY|SPEC" : "SPEC");
+  parsed.output = value_of(called, "--output");
+  parsed.is_trial = is_given("--dry-run") || is_given("--test-only");
+  parsed.watches = is_given("--watch");
+  return call_for_host(cli.env.get_or("DLRUN_HOST", ""), row->place, parsed, words,
+                       cli.current_dir);
 }
 
 /// Runs the command on the host, or here if the host is this machine.
@@ -346,7 +256,8 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
     return final_exit_code(cli, kExitOk);
   } catch (const CLI::ParseError& error) {
     const auto called = app->get_subcommands();
-    print_error(cli, parse_error_text(*app, error, {argv, argv + argc}));
+    print_error(cli, wrong_words_text(command_table(*app), !called.empty(), {argv, argv + argc},
+                                      error.what()));
     print_aside(cli,
                 text("See `dlrun {}{}--help`.\n", called.empty() ? "" : called.front()->get_name(),
                      called.empty() ? "" : " "));

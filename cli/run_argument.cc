@@ -8,4 +8,13 @@ Result<IndexEntry> select_run(const Cli& cli, const std::string& text) {
   return find_run(cli.env, cli.current_dir, text);
 }
 
+Result<std::vector<IndexEntry>> select_runs(const Cli& cli, const std::vector<std::string>& texts) {
+  std::vector<IndexEntry> runs;
+  for (const std::string& text : texts) {
+    DLRUN_TRY_ASSIGN(auto run, select_run(cli, text));
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
 }  // namespace dlrun

@@ -2,6 +2,7 @@
 // Resolves the RUN argument of a command.
 
 #include <string>
+#include <vector>
 
 #include "cli/cli.h"
 #include "launcher/runs/index.h"
@@ -10,6 +11,10 @@ namespace dlrun {
 
 /// Returns the run that `text` names. launcher/runs/resolve.h lists the accepted forms.
 [[nodiscard]] Result<IndexEntry> select_run(const Cli& cli, const std::string& text);
+
+/// Returns the runs that the texts name. Fails at the first text that names none.
+[[nodiscard]] Result<std::vector<IndexEntry>> select_runs(const Cli& cli,
+                                                          const std::vector<std::string>& texts);
 
 /// The run of commands without RUN.
 inline constexpr char kNewestRun[] = "last";

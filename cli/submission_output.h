@@ -2,7 +2,7 @@
 // Prints the result of a submission for submit and resubmit, and follows the job if the user sets
 // --watch.
 
-#include <string>
+#include <cstddef>
 
 #include "cli/cli.h"
 #include "launcher/runs/status.h"
@@ -20,7 +20,7 @@ struct OutputOptions {
 [[nodiscard]] Result<int> print_submitted(const Cli& cli, RunInspector& inspector,
                                           const Submitted& submitted, const OutputOptions& output);
 
-/// Returns "6 points, 2 at once; at most 2.7 GPU-hours altogether".
-[[nodiscard]] std::string points_and_cost_text(const SweepPlan& sweep);
+/// The width of the labels below the name of a new run.
+inline constexpr std::size_t kRunLabelWidth = 11;
 
 }  // namespace dlrun

@@ -16,4 +16,14 @@ std::string shortened(const std::string& text, std::size_t kept) {
   return text;
 }
 
+std::string cut(std::string_view text, std::size_t columns) {
+  if (columns_of(text) <= columns) return std::string(text);
+  if (columns == 0) return {};
+  std::size_t at = 0;
+  for (std::size_t seen = 0; at < text.size(); ++at) {
+    if (is_character_start(text[at]) && seen++ == columns - 1) break;
+  }
+  return std::string(text.substr(0, at)) + "…";
+}
+
 }  // namespace dlrun

@@ -19,4 +19,8 @@ namespace dlrun {
 /// "...", together `kept` + 3 characters.
 [[nodiscard]] std::string shortened(const std::string& text, std::size_t kept);
 
+/// Returns `text`. If it is longer than `columns`, returns its first characters and "…", together
+/// `columns` characters.
+[[nodiscard]] std::string cut(std::string_view text, std::size_t columns);
+
 }  // namespace dlrun

@@ -12,11 +12,11 @@
 #include "cli/cli.h"
 #include "cli/command_line.h"
 #include "cli/commands/bench_scaling.h"
-#include "cli/terminal/collectives_chart.h"
 #include "cli/terminal/print.h"
 #include "common/files.h"
 #include "common/text.h"
 #include "launcher/bench/collectives_bench.h"
+#include "launcher/bench/collectives_chart.h"
 
 namespace dlrun {
 namespace {
@@ -54,7 +54,8 @@ Result<int> bench_collectives(const Cli& cli, const BenchOptions& options) {
   if (options.json) {
     print_json(collectives_json(options.operation, measured));
   } else if (!figures.empty()) {
-    print(cli, "{}\n{}", collectives_table(figures), collectives_bars(figures));
+    print(cli, table(collectives_table(figures)));
+    for (const BarChart& chart : collectives_bars(figures)) print(cli, "\n{}", bar_chart(chart));
     print_note(cli, fmt::format("{} of float32 on {}, {} processors; algbw and busbw in GB/s as "
                                 "nccl-tests defines them; mpi is the MPI library's own algorithm",
                                 options.operation, host_name(), processors_online()));

@@ -7,11 +7,11 @@
 
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
-#include "cli/terminal/scaling_chart.h"
 #include "cli/terminal/terminal_reporter.h"
 #include "common/files.h"
 #include "common/text.h"
 #include "launcher/bench/scaling.h"
+#include "launcher/bench/scaling_chart.h"
 
 namespace dlrun {
 namespace {
@@ -24,9 +24,11 @@ Result<> show(const Cli& cli, const ScalingOptions& options, const ScalingReques
   if (options.json) {
     print_json(scaling_json(request, measured, prediction));
   } else if (!figures.empty()) {
-    print(cli, "{}\n{}",
-          scaling_table(figures, prediction.models, prediction.modelled, prediction.unit),
-          scaling_bars(figures, prediction.modelled));
+    const auto tables =
+        scaling_tables(figures, prediction.models, prediction.modelled, prediction.unit);
+    print(cli, table(tables.measured));
+    if (!tables.model.empty()) print(cli, "\n{}\n{}", tables.model, table(tables.modelled));
+    print(cli, "\n{}", bar_chart(scaling_bars(figures, prediction.modelled)));
     print_note(
         cli,
         "one run of each size; the model is a ring all-reduce without overlap, fitted to these "

@@ -25,20 +25,12 @@ struct ContainerOptions {
   bool json = false, refresh = false;
 };
 
-[[nodiscard]] Json json_of(const StoredImage& stored) {
-  return {{"image", stored.image},
-          {"digest", stored.digest},
-          {"file", stored.file.string()},
-          {"bytes", stored.bytes},
-          {"imported", stored.imported}};
-}
-
 Result<int> import_named(Cli& cli, const ContainerOptions& options) {
   DLRUN_TRY_ASSIGN(const auto uri, enroot_uri(options.image));
   DLRUN_TRY_ASSIGN(const auto imported, import_image(cli.env, uri, options.refresh));
   const StoredImage& image = imported.image;
   if (options.json) {
-    Json json = json_of(image);
+    Json json = image_json(image);
     json["reused"] = !imported.is_new;
     print_json(json);
     return kExitOk;
@@ -55,7 +47,7 @@ Result<int> list_images(Cli& cli, const ContainerOptions& options) {
   DLRUN_TRY_ASSIGN(const auto images, store.list());
   if (options.json) {
     Json json = Json::array();
-    for (const auto& image : images) json.push_back(json_of(image));
+    for (const auto& image : images) json.push_back(image_json(image));
     print_json(json);
     return kExitOk;
   }

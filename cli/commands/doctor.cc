@@ -1,7 +1,6 @@
 // `dlrun doctor`: inspects this cluster, explains what the findings mean for dlrun, and drafts a
 // site file.
 
-#include <algorithm>
 #include <memory>
 
 #include <nlohmann/json.hpp>
@@ -13,8 +12,8 @@
 #include "cli/terminal/terminal_reporter.h"
 #include "common/text.h"
 #include "launcher/doctor/doctor_json.h"
+#include "launcher/doctor/doctor_rows.h"
 #include "launcher/doctor/findings.h"
-#include "launcher/spec/value_syntax.h"
 #include "launcher/submit/places.h"
 
 namespace dlrun {
@@ -35,31 +34,6 @@ struct DoctorOptions {
       return Style::kRed;
   }
   return Style::kNone;
-}
-
-void print_partitions(const Cli& cli, const ClusterFacts& facts) {
-  const auto shown = [](const std::optional<std::int64_t>& value) {
-    return value ? fmt::format("{}", *value) : "-";
-  };
-  const auto time = [](const std::optional<std::int64_t>& value) {
-    return value ? format_time_limit(*value) : "no limit";
-  };
-  std::vector<std::vector<std::string>> rows = {{"", "PARTITION", "NODES", "USABLE", "GPUS",
-                                                 "TYPES", "CPUS", "MEMORY", "LONGEST",
-                                                 "DEFAULT TIME"}};
-  for (const PartitionFacts& partition : facts.partitions) {
-    rows.push_back(
-        {partition.is_default ? "*" : " ", printable(partition.name),
-         fmt::format("{}", partition.nodes),
-         partition.is_up ? fmt::format("{}", partition.nodes_in_use_or_idle) : "not up",
-         shown(partition.gpus_per_node), printable(join(partition.gpu_types, ",")),
-         shown(partition.cpus_per_node),
-         partition.mem_per_node_mib ? fmt::format("{}G", *partition.mem_per_node_mib / 1024) : "-",
-         time(partition.max_time_seconds),
-         partition.default_time_seconds ? format_time_limit(*partition.default_time_seconds)
-                                        : "the longest"});
-  }
-  print(cli, "\n{}", table(rows));
 }
 
 void print_site(const Cli& cli, const ClusterFacts& facts, const std::optional<std::string>& site) {
@@ -104,7 +78,7 @@ Result<int> doctor(Cli& cli, const DoctorOptions& options) {
           "", 8 - word(finding.kind).size(), finding.what, printable(finding.is),
           printable(finding.means));
   }
-  print_partitions(cli, facts);
+  print(cli, "\n{}", table(partition_rows(facts)));
   print_site(cli, facts, site);
   return kExitOk;
 }

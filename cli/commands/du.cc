@@ -41,14 +41,8 @@ void print_usage(const Cli& cli, const std::vector<MeasuredRun>& measured) {
 }
 
 Result<int> show_usage(Cli& cli, const DuOptions& options) {
-  std::vector<IndexEntry> runs;
-  for (const auto& text : options.runs) {
-    DLRUN_TRY_ASSIGN(auto run, select_run(cli, text));
-    runs.push_back(std::move(run));
-  }
-  if (options.runs.empty()) {
-    DLRUN_TRY_ASSIGN(runs, all_own_runs(cli.env));
-  }
+  DLRUN_TRY_ASSIGN(const auto runs,
+                   options.runs.empty() ? all_own_runs(cli.env) : select_runs(cli, options.runs));
   const auto measured = measure_runs(runs);
   if (options.json) {
     nlohmann::ordered_json json = nlohmann::ordered_json::array();

@@ -23,32 +23,15 @@ struct ExplainOptions {
   bool json = false, markdown = false;
 };
 
-[[nodiscard]] Text key_text(const KeyRow& row) {
-  const KeyHelp help = describe_key(row);
-  Text all = text("{}\n  {}\n\n", styled(Style::kBold, row.path), row.help);
-  const auto line = [&](std::string_view name, std::string_view value) {
-    if (!value.empty()) all.add("  {:<9} {}\n", name, value);
-  };
-  line("type", help.type);
-  line("range", help.range);
-  line("default", row.fallback);
-  line("makes", help.makes);
-  line("example", help.example);
-  return all;
-}
-
 int explain_keys(const Cli& cli, const std::vector<const KeyRow*>& rows, bool json) {
   if (json) {
     print_json(keys_json(rows));
   } else if (rows.size() == 1) {
-    print(cli, key_text(*rows[0]));
+    constexpr std::size_t kLabelWidth = 10;
+    print(cli, "{}\n  {}\n\n", styled(Style::kBold, rows[0]->path), rows[0]->help);
+    print(cli, labelled(key_lines(*rows[0]), kLabelWidth));
   } else {
-    std::vector<std::vector<std::string>> lines{{"KEY", "MEANING"}};
-    for (const KeyRow* row : rows)
-      lines.push_back(
-          {std::string(row->path),
-           fmt::format("{}{}", row->is_supported() ? "" : "(not supported yet) ", row->help)});
-    print(cli, table(lines));
+    print(cli, table(key_rows(rows)));
   }
   return kExitOk;
 }

@@ -9,30 +9,18 @@
 #include "cli/terminal/print.h"
 #include "cli/terminal/questions.h"
 #include "cli/terminal/terminal_reporter.h"
-#include "common/text.h"
 #include "container/container.h"
 #include "launcher/spec/sites.h"
-#include "launcher/spec/value_syntax.h"
 #include "launcher/submit/first_spec.h"
 
 namespace dlrun {
 namespace {
 
 struct InitOptions {
-  InitAnswers answers;
-  std::optional<std::string> gpus, nodes, tasks, cpus;
-  std::string output, from;
+  FirstSpecOptions spec;
+  std::string output;
   bool force = false, yes = false;
 };
-
-/// Reads an optional number that is at least 1.
-[[nodiscard]] Result<> read_count(const char* option, const std::optional<std::string>& text,
-                                  std::optional<std::int64_t>& into) {
-  if (!text) return {};
-  into = parse_int(*text);
-  if (into && *into >= 1) return {};
-  return fail(Errc::kUsage, "{}: '{}' is not a number from 1 on", option, printable(*text));
-}
 
 /// Returns the name of the spec in messages. output: the value of -o; empty or "-" is standard
 /// output.
@@ -53,42 +41,15 @@ struct InitOptions {
   return kExitOk;
 }
 
-/// Fails if the command line has an option whose value --from takes from the script.
-[[nodiscard]] Result<> check_from_options(const InitOptions& options) {
-  const InitAnswers& a = options.answers;
-  const bool has_value = a.name || a.partition || a.account || a.time || a.mem || a.image ||
-                         a.runtime || a.conda || a.venv || a.preset || !a.modules.empty() ||
-                         options.gpus || options.nodes || options.tasks || options.cpus;
-  if (!has_value) return {};
-  return fail(Errc::kUsage,
-              "--from reads the keys from the script: it can be combined with --site, -o, --force "
-              "and a program after --; change the other keys in the spec");
-}
-
-/// Writes a spec from a job script.
-[[nodiscard]] Result<int> init_from(const Cli& cli, const InitOptions& options) {
-  DLRUN_TRY(check_from_options(options));
-  TerminalReporter reporter(cli);
-  const InitAnswers& a = options.answers;
-  DLRUN_TRY_ASSIGN(const auto text,
-                   import_first_spec(cli, reporter, {options.from, a.site.value_or(""), a.command},
-                                     name_of_output(options.output)));
-  return write_spec(cli, options.output, text, options.force);
-}
-
 Result<int> init(Cli& cli, const InitOptions& options) {
-  if (!options.from.empty()) return init_from(cli, options);
-  InitAnswers answers = options.answers;
-  std::string output = options.output;
-  DLRUN_TRY(read_count("--nodes", options.nodes, answers.nodes));
-  DLRUN_TRY(read_count("--tasks", options.tasks, answers.tasks_per_node));
-  DLRUN_TRY(read_count("--cpus", options.cpus, answers.cpus_per_task));
-  if (options.gpus) {
-    auto gpus = parse_gpus(*options.gpus);
-    if (!gpus) return fail(Errc::kUsage, "--gpus: {}", gpus.error().message);
-    answers.gpus_per_node = std::move(*gpus);
-  }
   TerminalReporter reporter(cli);
+  if (!options.spec.from.empty()) {
+    DLRUN_TRY_ASSIGN(const auto text, import_first_spec(cli, reporter, options.spec,
+                                                        name_of_output(options.output)));
+    return write_spec(cli, options.output, text, options.force);
+  }
+  std::string output = options.output;
+  DLRUN_TRY_ASSIGN(InitAnswers answers, answers_of(options.spec));
   const std::string site_name = answers.site.value_or("");
   DLRUN_TRY_ASSIGN(
       const auto site,
@@ -109,7 +70,8 @@ Result<int> init(Cli& cli, const InitOptions& options) {
 
 void add_init(CLI::App& root, Action& action) {
   auto options = std::make_shared<InitOptions>();
-  InitAnswers& a = options->answers;
+  FirstSpecOptions& spec = options->spec;
+  InitAnswers& a = spec.answers;
   Subcommand command(root, "init",
                      "Write a first spec from answers on a terminal, from options or from a job "
                      "script; PROGRAM follows --");
@@ -118,20 +80,18 @@ void add_init(CLI::App& root, Action& action) {
               "Name of a site, from dlrun site list (default: the site of this cluster)")
       .type_name("SITE");
   command
-      .option("--from", options->from,
+      .option("--from", spec.from,
               "Make the spec from this job script for sbatch; nothing of the script is run")
       .type_name("FILE");
   command.option("--name", a.name, "Name of the experiment (default: hello)").type_name("NAME");
-  command.option("--nodes", options->nodes, "Number of nodes (default: 1)").type_name("N");
+  command.option("--nodes", spec.nodes, "Number of nodes (default: 1)").type_name("N");
   command
-      .option("--gpus", options->gpus,
+      .option("--gpus", spec.gpus,
               "GPUs of each node: 4 or a100:4 (default: all GPUs of a node of the partition)")
       .type_name("N");
-  command
-      .option("--tasks", options->tasks,
-              "Ranks on each node (default: one per GPU, 1 without GPUs)")
+  command.option("--tasks", spec.tasks, "Ranks on each node (default: one per GPU, 1 without GPUs)")
       .type_name("N");
-  command.option("--cpus", options->cpus, "CPUs of each rank").type_name("N");
+  command.option("--cpus", spec.cpus, "CPUs of each rank").type_name("N");
   command.option("--mem", a.mem, "Memory of each node, such as 64G").type_name("SIZE");
   command
       .option("--time", a.time,

@@ -1,5 +1,5 @@
-// `dlrun logs`: prints the output of the job, of some of its ranks, or of each point of a sweep;
-// with -f, follows it until the run ends.
+// `dlrun logs`: prints the output of the job or of one rank; with -f, follows it until the run
+// ends.
 
 #include <memory>
 #include <optional>
@@ -50,8 +50,8 @@ Result<int> print_one_log(const Cli& cli, RunInspector& inspector, const IndexEn
   }
 }
 
-/// Prints the log of the job, or of the chosen ranks. If several ranks are chosen, prints a note
-/// about a rank without a log and goes on.
+/// Prints the log of the job, or of the chosen ranks. A rank of several that has no log is a
+/// remark.
 Result<int> print_log(const Cli& cli, const IndexEntry& run, const LogsOptions& options) {
   RunInspector inspector(cli.env, known_servers(cli));
   if (options.ranks.empty()) return print_one_log(cli, inspector, run, options, std::nullopt, "");
@@ -85,27 +85,13 @@ Result<int> print_logs_of_points(const Cli& cli, const IndexEntry& run, LogsOpti
 
 Result<int> logs(Cli& cli, const LogsOptions& given) {
   LogsOptions options = given;
-  if (options.attempt && options.rank_list.empty())
-    return fail(Errc::kUsage,
-                "--attempt chooses among a rank's logs: give --rank too; the job's own log holds "
-                "all attempts");
-  if (!options.component.empty() && options.rank_list.empty())
-    return fail(Errc::kUsage,
-                "--component chooses among the ranks' logs: give --rank too, such as --rank 0");
-  if (options.component.find('/') != std::string::npos || options.component.starts_with('.'))
-    return fail(Errc::kUsage, "--component '{}' is not the name of a component",
-                printable(options.component));
-  // Empty: no --rank. nullopt: --rank all.
-  std::optional<std::vector<std::int64_t>> listed{std::in_place};
-  if (!options.rank_list.empty()) {
-    DLRUN_TRY_ASSIGN(listed, parse_rank_list(options.rank_list));
-  }
+  DLRUN_TRY_ASSIGN(auto chosen,
+                   parse_chosen_ranks(options.rank_list, options.attempt, options.component));
   DLRUN_TRY_ASSIGN(const auto run, select_run(cli, options.run));
-  if (is_sweep(run.path) && !listed)
+  if (is_sweep(run.path) && chosen.is_all)
     return fail(Errc::kUsage, "{0}: is a sweep; --rank all needs one point: {0}/0", run.id);
-  if (listed) {
-    options.ranks = std::move(*listed);
-  } else {
+  options.ranks = std::move(chosen.ranks);
+  if (chosen.is_all) {
     DLRUN_TRY_ASSIGN(options.ranks, ranks_with_log(run, options.attempt, options.component));
   }
   if (is_sweep(run.path)) return print_logs_of_points(cli, run, options);

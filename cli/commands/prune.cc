@@ -53,10 +53,7 @@ void add_prune(CLI::App& root, Action& action) {
   command.option("--runs", options->runs, "Delete only runs in this folder")
       .type_name("DIR")
       .not_empty();
-  command.flag("-y,--yes", options->cleanup.is_yes, "Delete without a question");
-  command.flag("--dry-run", options->cleanup.is_dry_run,
-               "List what would be deleted; delete nothing");
-  command.flag("--json", options->cleanup.is_json, "Print a JSON object");
+  add_cleanup_options(command, options->cleanup);
   command.calls(prune, options, action);
 }
 

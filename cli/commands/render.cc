@@ -7,10 +7,10 @@
 
 #include "cli/command_line.h"
 #include "cli/spec_options.h"
-#include "cli/submission_output.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/terminal_reporter.h"
 #include "launcher/submit/script_output.h"
+#include "launcher/view/cost_text.h"
 
 namespace dlrun {
 namespace {
@@ -51,25 +51,21 @@ Result<int> render_sweep(const Cli& cli, const RenderOptions& options, const Exp
 
 Result<int> render(Cli& cli, const RenderOptions& options) {
   TerminalReporter reporter(cli);
-  auto prepared = prepare(cli, reporter, options.spec, Target::kSlurm);
-  if (!prepared) return tl::unexpected(prepared.error());
-  if (options.point) {
-    prepared = prepare_point(reporter, std::move(*prepared), *options.point);
-    if (!prepared) return tl::unexpected(prepared.error());
-  }
-  if (prepared->is_sweep()) return render_sweep(cli, options, *prepared);
-  DLRUN_TRY_ASSIGN(const auto script, render_script(prepared->plan));
-  const auto& after = prepared->plan.after;
+  DLRUN_TRY_ASSIGN(const auto prepared,
+                   prepare_chosen(cli, reporter, options.spec, Target::kSlurm, options.point));
+  if (prepared.is_sweep()) return render_sweep(cli, options, prepared);
+  DLRUN_TRY_ASSIGN(const auto script, render_script(prepared.plan));
+  const auto& after = prepared.plan.after;
   if (!std::all_of(after.begin(), after.end(),
                    [](const PlannedDependency& one) { return one.is_job_id(); }))
     print_note(cli,
                "the key `after` names runs: if `dlrun submit` submits the spec or this script, the "
                "job waits for their jobs; with plain sbatch it does not");
-  const std::string text = script_with_spec(*prepared, script);
+  const std::string text = script_with_spec(prepared, script);
   // A missing agent is only a warning: the printed script is correct, but it cannot run before the
   // agent is installed.
-  const bool is_agentless = prepared->plan.agent.empty();
-  if (auto staged = is_agentless ? Result<>() : stage(cli, reporter, prepared->plan.runs_dir);
+  const bool is_agentless = prepared.plan.agent.empty();
+  if (auto staged = is_agentless ? Result<>() : stage(cli, reporter, prepared.plan.runs_dir);
       !staged) {
     print_warning(
         cli,

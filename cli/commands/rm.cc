@@ -45,10 +45,7 @@ void add_rm(CLI::App& root, Action& action) {
   Subcommand command(root, "rm",
                      "Delete runs that have ended, with their checkpoints; asks on a terminal");
   command.option("RUN", options->runs, kRunHelp).required();
-  command.flag("-y,--yes", options->cleanup.is_yes, "Delete without a question");
-  command.flag("--dry-run", options->cleanup.is_dry_run,
-               "List what would be deleted; delete nothing");
-  command.flag("--json", options->cleanup.is_json, "Print a JSON object");
+  add_cleanup_options(command, options->cleanup);
   command.calls(remove_runs, options, action);
 }
 

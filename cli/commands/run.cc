@@ -2,7 +2,6 @@
 // starts the ranks. With --here, runs the job in the allocation of the shell.
 
 #include <memory>
-#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -12,12 +11,8 @@
 #include "cli/terminal/print.h"
 #include "cli/terminal/status_text.h"
 #include "cli/terminal/terminal_reporter.h"
-#include "launcher/plan/render.h"
-#include "launcher/runs/provenance.h"
-#include "launcher/runs/status.h"
-#include "launcher/spec/sweep_points.h"
-#include "launcher/submit/checks.h"
 #include "launcher/submit/local_run.h"
+#include "launcher/view/status_json.h"
 
 namespace dlrun {
 namespace {
@@ -36,38 +31,21 @@ Result<int> run_locally(Cli& cli, const RunOptions& options) {
                                    /*is_foreground=*/true});
   }
   TerminalReporter reporter(cli);
-  Provenance provenance(folder_of(cli, options.spec.file), cli.env, cli.argv, cli.tools.hash);
-  auto prepared = prepare(cli, reporter, options.spec, Target::kLocal);
-  if (!prepared) return tl::unexpected(prepared.error());
-  if (options.point) {
-    prepared = prepare_point(reporter, std::move(*prepared), *options.point);
-    if (!prepared) return tl::unexpected(prepared.error());
-  }
-  if (prepared->is_sweep()) {
-    return fail(Errc::kUsage,
-                "{}: is a sweep of {} points, and this machine has no queue for them; --point N "
-                "runs one of them here",
-                prepared->loaded.file, count_points(prepared->loaded.spec.sweep));
-  }
-  const std::string script = render_local_script(prepared->plan);
-  if (options.dry_run) {
-    print_document(script);
+  DLRUN_TRY_ASSIGN(const auto result,
+                   run_on_this_machine(cli, reporter, options.spec,
+                                       {options.point, options.dry_run, options.json}));
+  if (const auto* planned = std::get_if<LocalScript>(&result)) {
+    print_document(planned->script);
     print_note(cli, "nothing was written or started (--dry-run)");
     return kExitOk;
   }
-  RunInspector inspector(cli.env, known_servers(cli));
-  Job job = job_of(std::move(*prepared), script);
-  DLRUN_TRY(check_job(cli, reporter, inspector, job, nullptr, CheckStage::kLocalRun));
-  DLRUN_TRY_ASSIGN(const auto done, run_here(cli, reporter, job, provenance, options.json));
+  const auto& done = std::get<LocalRun>(result);
   const RunDirectory& run = done.run;
   const IndexEntry entry{run.id, run.name, run.path, run.created};
-  DLRUN_TRY_ASSIGN(const auto status, inspector.inspect(run.path));
-  if (options.json) print_json(status_json(entry, status));
-  if (done.end.first_signal != 0) {
-    print_note(cli, fmt::format("interrupted; the run {} was ended", run.id));
-    return kExitInterrupted;
-  }
-  return print_end(cli, entry, status);
+  if (done.end.first_signal == 0) return print_end(cli, entry, done.status, options.json);
+  if (options.json) print_json(status_json(entry, done.status));
+  print_note(cli, fmt::format("interrupted; the run {} was ended", run.id));
+  return kExitInterrupted;
 }
 
 }  // namespace

@@ -34,13 +34,8 @@ Result<int> print_config(const Cli& cli, const IndexEntry& run, const AttachTarg
   if (const auto warning = warning_about_place(runs_folder_of(run.path)))
     print_warning(cli, *warning);
   DLRUN_TRY(check_sshd(cli.env, target, agent));
-  SshHost host;
-  host.name = ssh_host_name(run.id, options.node);
-  host.key_name = ssh_host_name(run.id, "");
-  host.node = target.node;
-  host.user = owner_of(::geteuid()).name;
-  host.proxy = {(cli.bin_dir / "dlrun").string(), "ssh-config", run.path.string(), "--connect"};
-  if (!options.node.empty()) host.proxy.insert(host.proxy.end(), {"--node", options.node});
+  const SshHost host = ssh_host_of(run, target.node, options.node, owner_of(::geteuid()).name,
+                                   cli.bin_dir / "dlrun");
   DLRUN_TRY_ASSIGN(const auto block, ssh_config_text(host, keys));
   print_document(block);
   print_note(cli, fmt::format("put this into ~/.ssh/config, then: ssh {}", host.name));

@@ -9,6 +9,7 @@
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/status_text.h"
+#include "launcher/view/status_json.h"
 #include "launcher/view/waiting_lines.h"
 
 namespace dlrun {

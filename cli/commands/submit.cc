@@ -13,12 +13,12 @@
 #include "cli/spec_options.h"
 #include "cli/submission_output.h"
 #include "cli/terminal/print.h"
-#include "cli/terminal/state_and_cost.h"
 #include "cli/terminal/terminal_reporter.h"
 #include "common/quoting.h"
 #include "launcher/submit/chain.h"
 #include "launcher/submit/rehearsal_submission.h"
 #include "launcher/submit/submit_spec.h"
+#include "launcher/view/cost_text.h"
 
 namespace dlrun {
 namespace {
@@ -93,6 +93,7 @@ Result<int> submit_into(Cli& cli, const SubmitOptions& options) {
 }
 
 /// Prints the submissions of a chain. --watch follows the last one if it is the last of `all`.
+/// Fails with the reason if not all were submitted.
 Result<int> print_chain(Cli& cli, RunInspector& inspector, const Chain& chain, std::size_t all,
                         const OutputOptions& options) {
   int code = kExitOk;
@@ -103,7 +104,9 @@ Result<int> print_chain(Cli& cli, RunInspector& inspector, const Chain& chain, s
     DLRUN_TRY_ASSIGN(code, print_submitted(cli, inspector, submitted, output));
     if (code != kExitOk) return code;
   }
-  return code;
+  if (!chain.failure) return code;
+  print_error(cli, chain.advice);
+  return tl::unexpected(*chain.failure);
 }
 
 /// Submits the spec and its rehearsal, for which it waits.
@@ -117,12 +120,7 @@ Result<int> submit_with_rehearsal(Cli& cli, const SubmitOptions& options) {
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(const auto chain,
                    submit_rehearsed(cli, reporter, inspector, options.spec, wish));
-  DLRUN_TRY_ASSIGN(const int code, print_chain(cli, inspector, chain, 2, options.output));
-  if (code != kExitOk || !chain.failure) return code;
-  print_error(cli, fmt::format("the run itself was not submitted; its rehearsal stays queued. `{}` "
-                               "submits the run",
-                               command_for_run(options.spec, chain.submitted.front())));
-  return tl::unexpected(*chain.failure);
+  return print_chain(cli, inspector, chain, 2, options.output);
 }
 
 /// Submits the specs one after another, and prints each submission. --watch follows the last one.
@@ -135,15 +133,7 @@ Result<int> submit_all(Cli& cli, const SubmitOptions& options) {
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(const auto chain,
                    submit_chain(cli, reporter, inspector, options.specs, options.spec));
-  DLRUN_TRY_ASSIGN(const int code,
-                   print_chain(cli, inspector, chain, options.specs.size(), options.output));
-  if (code != kExitOk || !chain.failure) return code;
-  const std::string& failed = options.specs[chain.submitted.size()];
-  print_error(cli,
-              fmt::format("{} and the specs after it were not submitted. The jobs before it "
-                          "stay queued; `dlrun submit {} --set after.ok={}` continues the chain",
-                          failed, shell_quote(failed), chain.submitted.back().run.handle()));
-  return tl::unexpected(*chain.failure);
+  return print_chain(cli, inspector, chain, options.specs.size(), options.output);
 }
 
 Result<int> submit(Cli& cli, const SubmitOptions& given) {

@@ -17,28 +17,9 @@ struct SweepOptions {
   SweepTableRequest table;
 };
 
-Text table_text(const SweepTable& sweep) {
-  const bool has_compared = !sweep.compared.empty();
-  std::vector<std::string> titles{"POINT"};
-  titles.insert(titles.end(), sweep.keys.begin(), sweep.keys.end());
-  titles.emplace_back("STATE");
-  if (has_compared) titles.push_back(sweep.compared);
-  titles.emplace_back("");
-  std::vector<std::vector<std::string>> text{titles};
-  for (const SweepTableRow& row : sweep.rows) {
-    std::vector<std::string> cells{std::to_string(row.number)};
-    cells.insert(cells.end(), row.values.begin(), row.values.end());
-    cells.push_back(row.state);
-    if (has_compared) cells.push_back(row.compared);
-    cells.push_back(row.remark);
-    text.push_back(std::move(cells));
-  }
-  return table(text);
-}
-
 /// Prints the table, the numbers of points in each state, and the next step for the user.
 void print_table(const Cli& cli, const IndexEntry& run, const SweepTable& sweep) {
-  print(cli, table_text(sweep));
+  print(cli, table(sweep_rows(sweep)));
   if (sweep.hidden > 0) print_note(cli, fmt::format("{} more points are not shown", sweep.hidden));
   if (sweep.lacks_results) {
     print_note(

@@ -24,11 +24,7 @@ struct WaitOptions {
 };
 
 Result<int> wait(Cli& cli, const WaitOptions& options) {
-  std::vector<IndexEntry> runs;
-  for (const auto& text : options.runs) {
-    DLRUN_TRY_ASSIGN(auto run, select_run(cli, text));
-    runs.push_back(std::move(run));
-  }
+  DLRUN_TRY_ASSIGN(const auto runs, select_runs(cli, options.runs));
   RunInspector inspector(cli.env, known_servers(cli));
   const Interrupt interrupt;
   WatchOptions silent;

@@ -6,16 +6,6 @@
 
 namespace dlrun {
 
-std::string cut(std::string_view text, std::size_t columns) {
-  if (columns_of(text) <= columns) return std::string(text);
-  if (columns == 0) return {};
-  std::size_t at = 0;
-  for (std::size_t seen = 0; at < text.size(); ++at) {
-    if ((static_cast<unsigned char>(text[at]) & 0xc0U) != 0x80U && seen++ == columns - 1) break;
-  }
-  return std::string(text.substr(0, at)) + "…";
-}
-
 Line& Line::add(std::string_view value, Style style) {
   if (left_ == 0) return *this;
   const std::string part = cut(printable(value), left_);

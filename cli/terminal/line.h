@@ -10,10 +10,6 @@
 
 namespace dlrun {
 
-/// Returns `text`. If it is longer than `columns`, returns its first characters and "…", together
-/// `columns` characters.
-[[nodiscard]] std::string cut(std::string_view text, std::size_t columns);
-
 /// Builds a line of coloured parts and keeps track of the remaining columns.
 class Line {
  public:

@@ -9,6 +9,7 @@
 #include <stdio_ext.h>
 
 #include "cli/terminal/stream.h"
+#include "common/quoting.h"
 
 namespace dlrun {
 namespace {
@@ -40,6 +41,12 @@ void print_document(std::string_view bytes) {
   } else {
     write_to(stdout, bytes);
   }
+}
+
+void print_planned_call(const Cli& cli, const std::string& script,
+                        const std::vector<std::string>& argv) {
+  print_document(script);
+  print_note(cli, fmt::format("would call {}", shell_quote_all(argv)));
 }
 
 void print_json(const nlohmann::ordered_json& json) {

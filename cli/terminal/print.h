@@ -31,6 +31,10 @@ void print(const Cli& cli, std::type_identity_t<TextFormat<Args...>> format, con
 /// gets the exact bytes. On a terminal everything except newlines and tabs is escaped.
 void print_document(std::string_view bytes);
 
+/// Prints a script and the command that would run it (--dry-run).
+void print_planned_call(const Cli& cli, const std::string& script,
+                        const std::vector<std::string>& argv);
+
 /// Prints indented JSON and a newline to standard output. Control characters, hidden characters and
 /// characters that change the direction of text become \uXXXX; bytes that are not UTF-8 become
 /// U+FFFD.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 
 namespace dlrun {
@@ -134,8 +135,8 @@ std::string printable_json(std::string_view json) {
   return safe;
 }
 
-Text table(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::vector<std::string>> cells;
+Text table(const TableRows& rows) {
+  TableRows cells;
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     auto& shown = cells.emplace_back();
@@ -157,6 +158,27 @@ Text table(const std::vector<std::vector<std::string>>& rows) {
     text.add("{}\n", styled(r == 0 ? Style::kBold : Style::kNone, line));
   }
   return text;
+}
+
+Text labelled(const LabelledLines& lines, std::size_t width) {
+  Text all;
+  for (const LabelledLine& line : lines) {
+    all.add("  {:<{}}{}\n", line.label, width,
+            styled(line.is_bad ? Style::kRed : Style::kNone, line.value));
+  }
+  return all;
+}
+
+Text bar_chart(const BarChart& chart) {
+  constexpr double kWidth = 48;
+  std::string text = chart.title + "\n";
+  for (const ChartBar& one : chart.bars) {
+    text += "  " + one.label + " ";
+    const long blocks = std::max(std::lround(one.part * kWidth), 1L);
+    for (long i = 0; i < blocks; ++i) text += one.is_modelled ? "░" : "█";
+    text += " " + one.value + "\n";
+  }
+  return Text::of_lines(text);
 }
 
 }  // namespace dlrun

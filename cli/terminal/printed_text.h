@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "common/columns.h"
+#include "common/shown_data.h"
 #include "common/text.h"
 
 namespace dlrun {
@@ -102,7 +103,10 @@ template <typename... Args>
 /// that are not UTF-8.
 [[nodiscard]] std::string printable_json(std::string_view json);
 
-/// Returns a table: the first row holds the titles, and each column is as wide as its widest value.
-[[nodiscard]] Text table(const std::vector<std::vector<std::string>>& rows);
+/// Returns a table in which each column is as wide as its widest value.
+[[nodiscard]] Text table(const TableRows& rows);
+/// Returns the lines, indented. Values start after the labels, which are `width` columns wide.
+[[nodiscard]] Text labelled(const LabelledLines& lines, std::size_t width);
+[[nodiscard]] Text bar_chart(const BarChart& chart);
 
 }  // namespace dlrun

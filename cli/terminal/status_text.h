@@ -8,8 +8,6 @@
 #include "cli/terminal/printed_text.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/status.h"
-#include "launcher/view/run_text.h"
-#include "launcher/view/status_json.h"
 
 namespace dlrun {
 
@@ -18,7 +16,9 @@ namespace dlrun {
 [[nodiscard]] Text status_text(const IndexEntry& run, const RunStatus& status,
                                const std::vector<std::string>& waits = {});
 
-/// Prints to stderr how the run ended. Returns the exit code of `wait` for this end.
-[[nodiscard]] int print_end(const Cli& cli, const IndexEntry& run, const RunStatus& status);
+/// Prints how the run ended to standard error, with `json` after its status as JSON. Returns the
+/// exit code of `wait` for this end.
+[[nodiscard]] int print_end(const Cli& cli, const IndexEntry& run, const RunStatus& status,
+                            bool json = false);
 
 }  // namespace dlrun

@@ -1,8 +1,8 @@
 #include "cli/terminal/terminal_reporter.h"
 
 #include "cli/terminal/print.h"
-#include "cli/terminal/state_and_cost.h"
 #include "common/text.h"
+#include "common/units.h"
 
 namespace dlrun {
 

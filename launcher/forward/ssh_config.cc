@@ -43,6 +43,18 @@ std::string ssh_host_name(std::string_view run, std::string_view node) {
   return name;
 }
 
+SshHost ssh_host_of(const IndexEntry& run, const std::string& node, const std::string& wanted,
+                    const std::string& user, const std::filesystem::path& dlrun) {
+  SshHost host;
+  host.name = ssh_host_name(run.id, wanted);
+  host.key_name = ssh_host_name(run.id, "");
+  host.node = node;
+  host.user = user;
+  host.proxy = {dlrun.string(), "ssh-config", run.path.string(), "--connect"};
+  if (!wanted.empty()) host.proxy.insert(host.proxy.end(), {"--node", wanted});
+  return host;
+}
+
 Result<std::string> ssh_config_text(const SshHost& host, const SshKeys& keys) {
   DLRUN_TRY_ASSIGN(const auto user_key, quoted_path(keys.user_key()));
   DLRUN_TRY_ASSIGN(const auto known_hosts, quoted_path(keys.known_hosts()));

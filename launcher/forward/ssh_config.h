@@ -1,12 +1,14 @@
 #pragma once
 // The block of ~/.ssh/config with which ssh, scp, rsync and editors reach a run.
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/result.h"
 #include "launcher/forward/ssh_keys.h"
+#include "launcher/runs/index.h"
 
 namespace dlrun {
 
@@ -22,6 +24,12 @@ struct SshHost {
   std::string user;
   std::vector<std::string> proxy;  ///< the command that connects to the node's sshd
 };
+
+/// Returns the host of a run's node. wanted: the node that the user named; empty: none. user: the
+/// name of the user there. dlrun: this program.
+[[nodiscard]] SshHost ssh_host_of(const IndexEntry& run, const std::string& node,
+                                  const std::string& wanted, const std::string& user,
+                                  const std::filesystem::path& dlrun);
 
 /// Returns the block as text. Fails with kInvalid if a path has characters that ssh's configuration
 /// cannot express.

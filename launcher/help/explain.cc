@@ -5,6 +5,7 @@
 
 #include "common/bounded_json.h"
 #include "common/json_or_null.h"
+#include "common/text.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
 
@@ -104,6 +105,26 @@ void add_decisions(const LoadedSpec& loaded, const LaunchPlan& plan,
 }
 
 }  // namespace
+
+LabelledLines key_lines(const KeyRow& row) {
+  const KeyHelp help = describe_key(row);
+  LabelledLines lines;
+  add_line(lines, "type", help.type);
+  add_line(lines, "range", help.range);
+  add_line(lines, "default", std::string(row.fallback));
+  add_line(lines, "makes", help.makes);
+  add_line(lines, "example", help.example);
+  return lines;
+}
+
+TableRows key_rows(const std::vector<const KeyRow*>& rows) {
+  TableRows table{{"KEY", "MEANING"}};
+  for (const KeyRow* row : rows)
+    table.push_back(
+        {std::string(row->path),
+         fmt::format("{}{}", row->is_supported() ? "" : "(not supported yet) ", row->help)});
+  return table;
+}
 
 std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded, const LaunchPlan& plan) {
   std::vector<ExplainedValue> rows;

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/shown_data.h"
 #include "launcher/plan/plan.h"
 #include "launcher/spec/key_help.h"
 
@@ -13,6 +14,11 @@ namespace dlrun {
 
 /// Returns the JSON of `dlrun explain KEY --json`; cli/OUTPUT.md documents it.
 [[nodiscard]] nlohmann::ordered_json keys_json(const std::vector<const KeyRow*>& rows);
+
+/// Returns the description of one key, without its help.
+[[nodiscard]] LabelledLines key_lines(const KeyRow& row);
+/// Returns a table of keys.
+[[nodiscard]] TableRows key_rows(const std::vector<const KeyRow*>& rows);
 
 /// The value of a key.
 struct ExplainedValue {

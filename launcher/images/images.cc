@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <chrono>
 
+#include <nlohmann/json.hpp>
+
 #include "common/json_read.h"
 #include "common/log.h"
 #include "common/sha256.h"
@@ -45,6 +47,14 @@ void remove_abandoned(const fs::path& folder) {
 }
 
 }  // namespace
+
+nlohmann::ordered_json image_json(const StoredImage& stored) {
+  return {{"image", stored.image},
+          {"digest", stored.digest},
+          {"file", stored.file.string()},
+          {"bytes", stored.bytes},
+          {"imported", stored.imported}};
+}
 
 bool is_image_digest(std::string_view text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;

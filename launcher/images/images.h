@@ -16,6 +16,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "common/env.h"
 #include "common/files.h"
 #include "common/result.h"
@@ -34,6 +36,9 @@ struct StoredImage {
   std::filesystem::path file;
   std::uintmax_t bytes = 0;
 };
+
+/// Returns an object of `dlrun container list --json`; cli/OUTPUT.md documents it.
+[[nodiscard]] nlohmann::ordered_json image_json(const StoredImage& stored);
 
 /// The images in one folder.
 class ImageStore {

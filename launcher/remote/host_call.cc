@@ -83,4 +83,25 @@ std::vector<std::string> arguments_for_host(const std::vector<std::string>& argv
   return arguments;
 }
 
+std::optional<HostCall> call_for_host(const std::string& host, CommandPlace place,
+                                      const ParsedCall& parsed,
+                                      const std::vector<std::string>& argv,
+                                      const std::filesystem::path& folder) {
+  if (host.empty() || place == CommandPlace::kHere) return std::nullopt;
+  std::error_code error;
+  if (parsed.command == "explain" &&
+      (parsed.spec.empty() || !std::filesystem::exists(folder / parsed.spec, error)))
+    return std::nullopt;  // a key means the same everywhere
+  HostCall call;
+  call.host = host;
+  call.command = parsed.command;
+  call.arguments = arguments_for_host(argv);
+  call.spec = parsed.spec;
+  if (parsed.output != "-") call.output = parsed.output;
+  call.takes_code = place == CommandPlace::kCode && !parsed.spec.empty();
+  call.watches = parsed.watches;
+  call.submits = (parsed.command == "submit" || parsed.command == "resubmit") && !parsed.is_trial;
+  return call;
+}
+
 }  // namespace dlrun

@@ -1,6 +1,8 @@
 #pragma once
-// The command line that a host runs for `dlrun -H NAME COMMAND`. Pure functions.
+// The command line that a host runs for `dlrun -H NAME COMMAND`.
 
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,28 @@ struct HostCall {
   bool submits = false;                ///< the command queues a job
   bool watches = false;                ///< --watch
 };
+
+/// Where a command runs if the user names a host.
+enum class CommandPlace {
+  kHost,  ///< on the host
+  kCode,  ///< on the host, in the copy of the code around the spec
+  kHere,  ///< on this machine
+};
+
+/// The parts of a parsed command line that decide where it runs.
+struct ParsedCall {
+  std::string command;
+  std::string spec, output;  ///< empty: not given
+  bool is_trial = false;     ///< --dry-run or --test-only
+  bool watches = false;      ///< --watch
+};
+
+/// Returns the call for the host. Returns nullopt if `host` is empty, or if the command runs on
+/// this machine in any case. argv: the whole command line. folder: the current folder.
+[[nodiscard]] std::optional<HostCall> call_for_host(const std::string& host, CommandPlace place,
+                                                    const ParsedCall& parsed,
+                                                    const std::vector<std::string>& argv,
+                                                    const std::filesystem::path& folder);
 
 /// Returns the arguments for the host. Leaves out -H, and --log-file, because the log's file is on
 /// this machine.

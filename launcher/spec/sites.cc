@@ -8,6 +8,7 @@
 
 #include <regex.h>
 
+#include "common/files.h"
 #include "common/text.h"
 #include "container/container.h"
 #include "launcher/spec/config_reader.h"
@@ -368,6 +369,25 @@ Result<Site> require_site(std::string_view name, const std::vector<std::filesyst
   if (site) return std::move(*site);
   return fail(Errc::kNotFound, "there is no site '{}'; the known sites are {}", printable(name),
               join(site_names(dirs), " "));
+}
+
+std::vector<Site> all_sites(const std::vector<std::filesystem::path>& dirs) {
+  auto names = site_names(dirs);
+  std::sort(names.begin(), names.end());
+  std::vector<Site> sites;
+  for (const std::string& name : names) {
+    if (auto site = find_site(name, dirs)) sites.push_back(std::move(*site));
+  }
+  return sites;
+}
+
+Result<Site> site_of_word(const std::string& word, const std::filesystem::path& folder,
+                          const std::vector<std::filesystem::path>& dirs) {
+  if (word.find('/') == std::string::npos && !word.ends_with(".yaml"))
+    return require_site(word, dirs);
+  constexpr std::size_t kLargest = 1U << 20U;
+  DLRUN_TRY_ASSIGN(auto content, read_file(folder / word, kLargest));
+  return read_site_file(word, std::move(content));
 }
 
 }  // namespace dlrun

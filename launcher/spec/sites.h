@@ -40,6 +40,15 @@ struct Site {
 [[nodiscard]] Result<Site> require_site(std::string_view name,
                                         const std::vector<std::filesystem::path>& dirs);
 
+/// Returns all sites, sorted by their names.
+[[nodiscard]] std::vector<Site> all_sites(const std::vector<std::filesystem::path>& dirs);
+
+/// Returns the site in the file if `word` is a path, relative to `folder`. Otherwise returns the
+/// site of this name as require_site() does.
+[[nodiscard]] Result<Site> site_of_word(const std::string& word,
+                                        const std::filesystem::path& folder,
+                                        const std::vector<std::filesystem::path>& dirs);
+
 /// Reads a site's file from any folder. The site's name is the file's name without .yaml.
 [[nodiscard]] Site read_site_file(std::string source, std::string text);
 

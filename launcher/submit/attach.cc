@@ -14,6 +14,7 @@
 #include "launcher/runs/sweep_record.h"
 #include "launcher/runs/tools.h"
 #include "launcher/submit/experiment.h"
+#include "launcher/submit/places.h"
 #include "launcher/submit/session_folder.h"
 
 namespace dlrun {
@@ -155,30 +156,45 @@ std::filesystem::path attach_folder(const IndexEntry& run, const RunStatus& stat
   return std::filesystem::is_directory(place, error) ? place : run.path.parent_path();
 }
 
-Result<ForegroundProcess> start_session(const Env& env, const Interactive& session,
-                                        const std::filesystem::path& folder) {
-  return ForegroundProcess::start(session.argv, scrubbed_for_slurm(env, munge_is_available()),
-                                  folder, OnSignal::kTermOnly);
-}
+namespace {
 
+/// Runs the session and waits for its end.
 Result<ForegroundEnd> run_beside(const Context& context, Reporter& reporter, const IndexEntry& run,
                                  const RunStatus& status, const LaunchPlan& plan,
-                                 const AttachTarget& target,
-                                 const std::vector<std::string>& command, bool has_terminal) {
+                                 const AttachTarget& target, const SessionWish& wish) {
   const auto runs_dir = run.path.parent_path();
   if (const auto warning = warning_about_place(runs_dir)) reporter.warning(*warning);
   DLRUN_TRY_ASSIGN(const auto folder, SessionFolder::make(runs_dir));
   const auto script = folder.path() / "session.sh";
-  const auto session = render_attach(plan, target, command, script.string(), has_terminal);
+  const auto session =
+      render_attach(plan, target, wish.command, script.string(), wish.has_terminal);
   DLRUN_TRY(write_file_atomic(script, with_begun_mark(session.script, folder), 0700));
-  DLRUN_TRY_ASSIGN(auto child,
-                   start_session(context.env, session, attach_folder(run, status, plan.folder)));
+  DLRUN_TRY_ASSIGN(
+      auto child,
+      ForegroundProcess::start(session.argv, scrubbed_for_slurm(context.env, munge_is_available()),
+                               attach_folder(run, status, plan.folder), OnSignal::kTermOnly));
   DLRUN_TRY_ASSIGN(const auto end, child.wait());
   if (end.first_signal == 0 && !has_begun(folder))
     return fail(Errc::kRefused,
                 "{}: Slurm started no shell beside the run (srun ended with code {})", run.id,
                 end.exit_code);
   return end;
+}
+
+}  // namespace
+
+Result<SessionResult> attach_to(const Context& context, Reporter& reporter, const std::string& text,
+                                const std::string& node, const SessionWish& wish) {
+  DLRUN_TRY_ASSIGN(const auto run, find_run_to_enter(context, text, "attach to one of its points"));
+  if (!wish.is_dry_run) DLRUN_TRY(refuse_shell_without_terminal(wish));
+  DLRUN_TRY_ASSIGN(const auto status,
+                   RunInspector(context.env, known_servers(context)).inspect(run.path));
+  DLRUN_TRY_ASSIGN(const auto target, target_with_cpus(context.env, run, status, node));
+  DLRUN_TRY_ASSIGN(const auto plan, plan_of_run(context, reporter, run.path));
+  if (wish.is_dry_run)
+    return SessionResult(render_attach(plan, target, wish.command, "SCRIPT", wish.has_terminal));
+  DLRUN_TRY_ASSIGN(const auto end, run_beside(context, reporter, run, status, plan, target, wish));
+  return SessionResult(end);
 }
 
 }  // namespace dlrun

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "common/env.h"
-#include "launcher/executors/foreground.h"
 #include "launcher/plan/render.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/status.h"
 #include "launcher/submit/context.h"
 #include "launcher/submit/reporter.h"
+#include "launcher/submit/session.h"
 
 namespace dlrun {
 
@@ -53,16 +53,11 @@ namespace dlrun {
 [[nodiscard]] std::filesystem::path attach_folder(const IndexEntry& run, const RunStatus& status,
                                                   std::filesystem::path place);
 
-/// Starts the session on the caller's terminal, in `folder`.
-[[nodiscard]] Result<ForegroundProcess> start_session(const Env& env, const Interactive& session,
-                                                      const std::filesystem::path& folder);
-
-/// Runs a shell beside the ranks, or a command if it is not empty, and waits for its end. Fails
-/// with kRefused if Slurm started neither.
-[[nodiscard]] Result<ForegroundEnd> run_beside(const Context& context, Reporter& reporter,
-                                               const IndexEntry& run, const RunStatus& status,
-                                               const LaunchPlan& plan, const AttachTarget& target,
-                                               const std::vector<std::string>& command,
-                                               bool has_terminal);
+/// Runs a shell beside the ranks of the run that `text` names, or a command if it is not empty, and
+/// waits for its end. node: the node to use; empty: the first one. Fails as find_run_to_enter(),
+/// target_with_cpus() and plan_of_run() do, and with kRefused if Slurm started neither.
+[[nodiscard]] Result<SessionResult> attach_to(const Context& context, Reporter& reporter,
+                                              const std::string& text, const std::string& node,
+                                              const SessionWish& wish);
 
 }  // namespace dlrun

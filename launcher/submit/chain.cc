@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/quoting.h"
 #include "common/text.h"
 
 namespace dlrun {
@@ -91,6 +92,11 @@ Result<Chain> submit_chain(Context& context, Reporter& reporter, RunInspector& i
     if (!submitted) {
       if (chain.submitted.empty()) return tl::unexpected<Error>(std::move(submitted.error()));
       chain.failure = std::move(submitted.error());
+      const std::string& failed = specs[chain.submitted.size()];
+      chain.advice = fmt::format(
+          "{} and the specs after it were not submitted. The jobs before it stay queued; `dlrun "
+          "submit {} --set after.ok={}` continues the chain",
+          failed, shell_quote(failed), chain.submitted.back().run.handle());
       break;
     }
     chain.submitted.push_back(std::move(*submitted));

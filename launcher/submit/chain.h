@@ -26,6 +26,7 @@ void wait_for_run(Job& job, const RunDirectory& run, const std::string& option);
 struct Chain {
   std::vector<Submitted> submitted;  ///< in order
   std::optional<Error> failure;      ///< why the next spec and those after it were not submitted
+  std::string advice;                ///< with failure: how the user continues
 };
 
 /// Submits each spec as submit_spec() does, and adds the run before it to its `after.ok`. Reads and

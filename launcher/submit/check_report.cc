@@ -12,6 +12,9 @@
 #include "launcher/submit/refusal.h"
 #include "launcher/submit/script_file.h"
 #include "launcher/view/account_text.h"
+#include "launcher/view/component_lines.h"
+#include "launcher/view/cost_text.h"
+#include "launcher/view/start_and_limits.h"
 
 namespace dlrun {
 namespace {
@@ -47,6 +50,34 @@ Result<std::string> ask_slurm(const Context& context, RunInspector& inspector, c
   auto verdict = inspector.executor_of(job.settings.server).test(request);
   if (!verdict) return tl::unexpected(explained_refusal(context, job, std::move(verdict.error())));
   return verdict;
+}
+
+LabelledLines check_lines(const CheckReport& report) {
+  const LoadedSpec& loaded = report.job.experiment->loaded;
+  LabelledLines lines{{"name", report.job.name},
+                      {"site", fmt::format("{} ({})", loaded.site.name, loaded.site.source)},
+                      {"runs", report.job.runs_dir}};
+  // This label is wider than the others, so its lines start one column later.
+  const auto components = component_lines(loaded);
+  for (std::size_t at = 0; at < components.size(); ++at)
+    lines.push_back({at == 0 ? "components " : "           ", components[at]});
+  if (report.sweep) {
+    lines.push_back({"sweep", points_and_cost_text(*report.sweep)});
+  } else {
+    add_line(lines, "cost", cost_text(report.job.requests.requested));
+  }
+  if (report.account) lines.push_back({"account", account_text(*report.account)});
+  add_line(lines, "partition",
+           partition_text(loaded.site, loaded.spec.resources.partition.value_or("")));
+  const auto& to_fetch = report.checked.to_fetch;
+  if (!to_fetch.empty())
+    lines.push_back({"data", fmt::format("missing; `dlrun submit` downloads {}: {}",
+                                         to_fetch.size() == 1 ? "it" : "them",
+                                         printable(join(to_fetch, ", ")))});
+  if (report.job.settings.dependency) lines.push_back({"waits", *report.job.settings.dependency});
+  lines.push_back(
+      {"Slurm", report.has_slurm ? report.verdict : "was not asked: there is no sbatch in PATH"});
+  return lines;
 }
 
 Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,

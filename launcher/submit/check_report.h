@@ -6,6 +6,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "common/shown_data.h"
 #include "launcher/executors/account_use.h"
 #include "launcher/submit/checks.h"
 
@@ -28,6 +29,9 @@ struct CheckReport {
 [[nodiscard]] Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
                                                    RunInspector& inspector,
                                                    const SpecOptions& options);
+
+/// Returns the lines of `dlrun check` below the name of the spec.
+[[nodiscard]] LabelledLines check_lines(const CheckReport& report);
 
 /// Returns the JSON of `dlrun check --json`; cli/OUTPUT.md documents it.
 [[nodiscard]] nlohmann::ordered_json check_json(const CheckReport& report);

@@ -184,6 +184,14 @@ Result<Experiment> prepare_point(Reporter& reporter, Experiment experiment, std:
   return Experiment{std::move(*loaded), std::move(*plan), std::move(request), experiment.inputs};
 }
 
+Result<Experiment> prepare_chosen(const Context& context, Reporter& reporter,
+                                  const SpecOptions& options, Target target,
+                                  const std::optional<std::size_t>& point) {
+  DLRUN_TRY_ASSIGN(auto experiment, prepare(context, reporter, options, target));
+  if (!point) return experiment;
+  return prepare_point(reporter, std::move(experiment), *point);
+}
+
 Result<Experiment> prepare_again(const Context& context, const std::string& file,
                                  std::string resolved_yaml, const PlanInputs& inputs) {
   LoadRequest request = request_for(context, file);

@@ -38,6 +38,11 @@ struct Experiment {
 [[nodiscard]] Result<Experiment> prepare(const Context& context, Reporter& reporter,
                                          const SpecOptions& options, Target target);
 
+/// Does the same as prepare(), and then as prepare_point() if `point` is set (--point).
+[[nodiscard]] Result<Experiment> prepare_chosen(const Context& context, Reporter& reporter,
+                                                const SpecOptions& options, Target target,
+                                                const std::optional<std::size_t>& point);
+
 /// Plans a resolved spec again. The values keep their recorded origins. Ignores the environment of
 /// this process. file: the name in diagnostics; its folder is the spec's folder.
 [[nodiscard]] Result<Experiment> prepare_again(const Context& context, const std::string& file,

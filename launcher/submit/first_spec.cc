@@ -14,6 +14,7 @@
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/load.h"
 #include "launcher/spec/sites.h"
+#include "launcher/spec/value_syntax.h"
 #include "launcher/submit/places.h"
 #include "launcher/submit/script_file.h"
 
@@ -86,7 +87,41 @@ void name_flags(std::vector<Diagnostic>& found) {
   return fail(Errc::kInvalid, "nothing is written: the answers do not form a valid spec");
 }
 
+/// Reads an optional number that is at least 1.
+[[nodiscard]] Result<> read_count(const char* option, const std::optional<std::string>& text,
+                                  std::optional<std::int64_t>& into) {
+  if (!text) return {};
+  into = parse_int(*text);
+  if (into && *into >= 1) return {};
+  return fail(Errc::kUsage, "{}: '{}' is not a number from 1 on", option, printable(*text));
+}
+
+/// Fails if the command line has an option whose value --from takes from the script.
+[[nodiscard]] Result<> check_from_options(const FirstSpecOptions& options) {
+  const InitAnswers& a = options.answers;
+  const bool has_value = a.name || a.partition || a.account || a.time || a.mem || a.image ||
+                         a.runtime || a.conda || a.venv || a.preset || !a.modules.empty() ||
+                         options.gpus || options.nodes || options.tasks || options.cpus;
+  if (!has_value) return {};
+  return fail(Errc::kUsage,
+              "--from reads the keys from the script: it can be combined with --site, -o, --force "
+              "and a program after --; change the other keys in the spec");
+}
+
 }  // namespace
+
+Result<InitAnswers> answers_of(const FirstSpecOptions& options) {
+  InitAnswers answers = options.answers;
+  DLRUN_TRY(read_count("--nodes", options.nodes, answers.nodes));
+  DLRUN_TRY(read_count("--tasks", options.tasks, answers.tasks_per_node));
+  DLRUN_TRY(read_count("--cpus", options.cpus, answers.cpus_per_task));
+  if (options.gpus) {
+    auto gpus = parse_gpus(*options.gpus);
+    if (!gpus) return fail(Errc::kUsage, "--gpus: {}", gpus.error().message);
+    answers.gpus_per_node = std::move(*gpus);
+  }
+  return answers;
+}
 
 Result<std::string> make_first_spec(const Context& context, Reporter& reporter, InitAnswers answers,
                                     const SiteProfile& site, const std::string& file) {
@@ -113,19 +148,21 @@ Result<std::string> make_first_spec(const Context& context, Reporter& reporter, 
 }
 
 Result<std::string> import_first_spec(const Context& context, Reporter& reporter,
-                                      const ScriptSource& source, const std::string& file) {
+                                      const FirstSpecOptions& options, const std::string& file) {
+  DLRUN_TRY(check_from_options(options));
   constexpr std::size_t kLargestScript = 1U << 20U;
   ImportRequest import;
-  import.name = source.file;
-  DLRUN_TRY_ASSIGN(import.script, read_untrusted(context.current_dir / source.file, kLargestScript,
+  import.name = options.from;
+  DLRUN_TRY_ASSIGN(import.script, read_untrusted(context.current_dir / options.from, kLargestScript,
                                                  Links::kFollow));
   import.load = request_to_load(context, file);
-  if (!source.site.empty()) {
-    DLRUN_TRY_ASSIGN(const auto site, require_site(source.site, import.load.config_dirs));
+  const std::string site_name = options.answers.site.value_or("");
+  if (!site_name.empty()) {
+    DLRUN_TRY_ASSIGN(const auto site, require_site(site_name, import.load.config_dirs));
     reporter.diagnostics(site.problems);
-    import.site = source.site;
+    import.site = site_name;
   }
-  import.command = source.command;
+  import.command = options.answers.command;
   DLRUN_TRY_ASSIGN(auto imported, import_script(import));
   reporter.diagnostics(imported.remarks);
   reporter.diagnostics(imported.warnings);

@@ -2,15 +2,24 @@
 // The first spec of a user (`dlrun init`): made from answers or from a job script, checked like
 // every spec, and written.
 
-#include <filesystem>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "launcher/spec/init_spec.h"
 #include "launcher/submit/context.h"
 #include "launcher/submit/reporter.h"
 
 namespace dlrun {
+
+/// The options of `dlrun init` that make the spec.
+struct FirstSpecOptions {
+  InitAnswers answers;
+  std::optional<std::string> gpus, nodes, tasks, cpus;  ///< answers that are not parsed yet
+  std::string from;                                     ///< a job script; empty: none
+};
+
+/// Returns the answers, with the parsed numbers. Fails with kUsage if one is wrong.
+[[nodiscard]] Result<InitAnswers> answers_of(const FirstSpecOptions& options);
 
 /// Returns the text of the spec. Reports the problems of the answers, and fails with kInvalid if
 /// one is an error, such as an answer that exceeds the site's limits. Fails with kUsage if there is
@@ -19,18 +28,13 @@ namespace dlrun {
                                                   InitAnswers answers, const SiteProfile& site,
                                                   const std::string& file);
 
-/// A job script from which a spec is made (`dlrun init --from`).
-struct ScriptSource {
-  std::string file;                  ///< the script, relative to the current folder
-  std::string site;                  ///< the site to write into the spec; empty: none
-  std::vector<std::string> command;  ///< the program and its arguments; empty: the script's
-};
-
-/// Returns the text of the spec. Runs nothing of the script. Reports each line that the spec does
-/// not have, and the warnings of the spec. Fails as require_site(), read_untrusted() and
-/// import_script() do. file: the name of the spec in messages.
+/// Returns the text of the spec that is made from the job script options.from, which is relative to
+/// the current folder; only the site and the command of the answers replace what the script says.
+/// Runs nothing of the script. Reports each line that the spec does not have, and the warnings of
+/// the spec. Fails with kUsage if another answer is given, and as require_site(), read_untrusted()
+/// and import_script() do. file: the name of the spec in messages.
 [[nodiscard]] Result<std::string> import_first_spec(const Context& context, Reporter& reporter,
-                                                    const ScriptSource& source,
+                                                    const FirstSpecOptions& options,
                                                     const std::string& file);
 
 /// Writes the spec to a file, relative to the current folder. Fails with kUsage if the file exists,

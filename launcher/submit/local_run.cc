@@ -5,11 +5,16 @@
 #include "common/files.h"
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "launcher/plan/render.h"
 #include "launcher/runs/journal.h"
 #include "launcher/runs/lost_end.h"
+#include "launcher/runs/provenance.h"
 #include "launcher/runs/run_record.h"
+#include "launcher/spec/sweep_points.h"
+#include "launcher/submit/checks.h"
 #include "launcher/submit/downloads.h"
 #include "launcher/submit/environments.h"
+#include "launcher/submit/places.h"
 #include "launcher/submit/recording.h"
 #include "launcher/submit/submitting.h"
 
@@ -47,10 +52,12 @@ void report_fewer_ranks(Reporter& reporter, const LaunchPlan& plan) {
       plan.local_ranks, *asked, *asked));
 }
 
-}  // namespace
-
-Result<LocalRun> run_here(const Context& context, Reporter& reporter, const Job& job,
-                          Provenance& provenance, bool prints_to_stderr) {
+/// Fetches the job's downloads, records the run and runs it to its end. The job must have passed
+/// check_job().
+Result<std::pair<RunDirectory, ForegroundEnd>> record_and_run(const Context& context,
+                                                              Reporter& reporter, const Job& job,
+                                                              Provenance& provenance,
+                                                              bool prints_to_stderr) {
   const Experiment& experiment = *job.experiment;
   DLRUN_TRY(fetch_downloads(reporter, experiment.loaded));
   DLRUN_TRY(build_environments(context, reporter, experiment));
@@ -82,7 +89,33 @@ Result<LocalRun> run_here(const Context& context, Reporter& reporter, const Job&
   write_provenance(reporter, provenance, run.path);
   if (!end) return tl::unexpected(end.error());
   if (end->exit_code != 0) DLRUN_TRY(record_end(run.path, *end));
-  return LocalRun{run, *end};
+  return std::pair(run, *end);
+}
+
+}  // namespace
+
+Result<LocalResult> run_on_this_machine(const Context& context, Reporter& reporter,
+                                        const SpecOptions& options, const LocalWish& wish) {
+  // git inspects the code in the background while dlrun plans.
+  Provenance provenance(folder_of(context, options.file), context.env, context.argv,
+                        context.tools.hash);
+  DLRUN_TRY_ASSIGN(auto prepared,
+                   prepare_chosen(context, reporter, options, Target::kLocal, wish.point));
+  if (prepared.is_sweep()) {
+    return fail(Errc::kUsage,
+                "{}: is a sweep of {} points, and this machine has no queue for them; --point N "
+                "runs one of them here",
+                prepared.loaded.file, count_points(prepared.loaded.spec.sweep));
+  }
+  std::string script = render_local_script(prepared.plan);
+  if (wish.is_dry_run) return LocalResult(LocalScript{std::move(script)});
+  RunInspector inspector(context.env, known_servers(context));
+  Job job = job_of(std::move(prepared), std::move(script));
+  DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, CheckStage::kLocalRun));
+  DLRUN_TRY_ASSIGN(const auto done,
+                   record_and_run(context, reporter, job, provenance, wish.prints_to_stderr));
+  DLRUN_TRY_ASSIGN(auto status, inspector.inspect(done.first.path));
+  return LocalResult(LocalRun{done.first, done.second, std::move(status)});
 }
 
 }  // namespace dlrun

@@ -1,23 +1,44 @@
 #pragma once
-// Runs a job on this machine, without Slurm. Lead runs in the foreground and starts the
-// ranks.
+// The whole of `dlrun run`: runs a job on this machine, without Slurm. Lead runs in the foreground
+// and starts the ranks.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <variant>
 
 #include "launcher/executors/foreground.h"
-#include "launcher/runs/provenance.h"
 #include "launcher/runs/run_directory.h"
-#include "launcher/submit/job.h"
+#include "launcher/runs/status.h"
+#include "launcher/submit/experiment.h"
 
 namespace dlrun {
+
+/// The options of a local run that do not change the job.
+struct LocalWish {
+  std::optional<std::size_t> point{};  ///< the point of a sweep to run
+  bool is_dry_run = false;             ///< only returns the script
+  bool prints_to_stderr = false;       ///< the ranks' output goes to standard error
+};
+
+/// The script that would run, with is_dry_run. Nothing is written or started.
+struct LocalScript {
+  std::string script;
+};
 
 /// A run on this machine that has ended.
 struct LocalRun {
   RunDirectory run;
   ForegroundEnd end;
+  RunStatus status;
 };
 
-/// Fetches the job's downloads, records the run and runs it to its end. The job must have passed
-/// check_job(). prints_to_stderr: the ranks' output goes to standard error, not to standard output.
-[[nodiscard]] Result<LocalRun> run_here(const Context& context, Reporter& reporter, const Job& job,
-                                        Provenance& provenance, bool prints_to_stderr);
+using LocalResult = std::variant<LocalScript, LocalRun>;
+
+/// Plans and checks the job, fetches its downloads, records the run and runs it to its end. Fails
+/// with kUsage for a sweep.
+[[nodiscard]] Result<LocalResult> run_on_this_machine(const Context& context, Reporter& reporter,
+                                                      const SpecOptions& options,
+                                                      const LocalWish& wish);
 
 }  // namespace dlrun

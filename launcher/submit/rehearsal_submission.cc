@@ -201,6 +201,9 @@ Result<Chain> submit_rehearsed(Context& context, Reporter& reporter, RunInspecto
   auto real = submit_planned(context, reporter, inspector, std::move(job));
   if (!real) {
     chain.failure = std::move(real.error());
+    chain.advice = fmt::format(
+        "the run itself was not submitted; its rehearsal stays queued. `{}` submits the run",
+        command_for_run(options, chain.submitted.front()));
     return chain;
   }
   note_rehearsal(reporter, before, real->run, spec);

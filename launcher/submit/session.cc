@@ -1,16 +1,20 @@
 #include "launcher/submit/session.h"
 
 #include <memory>
+#include <utility>
 
 #include "common/files.h"
 #include "common/text.h"
 #include "launcher/executors/executor.h"
 #include "launcher/executors/scrub.h"
-#include "launcher/plan/render.h"
 #include "launcher/runs/tools.h"
+#include "launcher/spec/sweep_points.h"
+#include "launcher/submit/checks.h"
 #include "launcher/submit/downloads.h"
 #include "launcher/submit/environments.h"
+#include "launcher/submit/places.h"
 #include "launcher/submit/session_folder.h"
+#include "launcher/view/exit_code.h"
 
 namespace dlrun {
 namespace {
@@ -23,8 +27,14 @@ void replace_option(std::vector<std::string>& argv, const std::string& option,
   argv.insert(argv.begin() + 1, option + "=" + *value);
 }
 
-}  // namespace
+/// The end of a session.
+struct SessionEnd {
+  bool has_begun = false;  ///< the session's script started; salloc's exit code does not show this
+  ForegroundEnd end;
+};
 
+/// Fetches the job's downloads and environments, and runs the session. The job must have passed
+/// check_job().
 Result<SessionEnd> run_session(const Context& context, Reporter& reporter, const Job& job,
                                const std::vector<std::string>& command, bool has_terminal) {
   const LaunchPlan& plan = job.experiment->plan;
@@ -54,11 +64,58 @@ Result<SessionEnd> run_session(const Context& context, Reporter& reporter, const
   return SessionEnd{has_begun(folder), end};
 }
 
+/// Returns the error of a salloc that got no allocation.
 Error no_allocation(const Context& context, const Job& job, const SessionEnd& session) {
   const auto reachable = make_slurm_cli(context.env)->find("-", job.settings.clusters.value_or(""));
   if (!reachable && reachable.error().code == Errc::kUnavailable) return reachable.error();
   return {Errc::kRefused, fmt::format("Slurm gave no allocation (salloc ended with code {})",
                                       session.end.exit_code)};
+}
+
+}  // namespace
+
+Result<SessionResult> run_interactive(const Context& context, Reporter& reporter,
+                                      const SpecOptions& options,
+                                      const std::optional<std::size_t>& point,
+                                      const SessionWish& wish) {
+  DLRUN_TRY_ASSIGN(auto prepared,
+                   prepare_chosen(context, reporter, options, Target::kSlurm, point));
+  if (prepared.is_sweep()) {
+    return fail(Errc::kUsage, "{}: is a sweep of {} points; choose one with --point N",
+                prepared.loaded.file, count_points(prepared.loaded.spec.sweep));
+  }
+  DLRUN_TRY_ASSIGN(auto script, render_script(prepared.plan));
+  Job job = job_of(std::move(prepared), std::move(script));
+  RunInspector inspector(context.env, known_servers(context));
+  DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, CheckStage::kSessionPlan));
+  if (wish.is_dry_run) {
+    return SessionResult(
+        render_interactive(job.experiment->plan, wish.command, "SCRIPT", wish.has_terminal));
+  }
+  DLRUN_TRY(refuse_shell_without_terminal(wish));
+  DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, CheckStage::kSession));
+  DLRUN_TRY_ASSIGN(const auto session,
+                   run_session(context, reporter, job, wish.command, wish.has_terminal));
+  const ForegroundEnd& end = session.end;
+  if (!session.has_begun && (end.first_signal != 0 || end.signal != 0))
+    return fail(Errc::kInterrupted,
+                "interrupted before Slurm granted the allocation; nothing is queued");
+  if (!session.has_begun && end.exit_code != 0)
+    return tl::unexpected(no_allocation(context, job, session));
+  return SessionResult(end);
+}
+
+Result<> refuse_shell_without_terminal(const SessionWish& wish) {
+  if (wish.has_terminal || !wish.command.empty()) return {};
+  return fail(
+      Errc::kUsage,
+      "a shell needs a terminal on standard input; without one give a command: -- COMMAND...");
+}
+
+int exit_code_of_session(const SessionWish& wish, const ForegroundEnd& end) {
+  if (end.first_signal != 0) return kExitInterrupted;
+  // A shell ends with the exit code of its last command, which says nothing about dlrun.
+  return wish.command.empty() ? kExitOk : end.exit_code;
 }
 
 }  // namespace dlrun

@@ -1,32 +1,44 @@
 #pragma once
-// A shell or a command on the first node of a new allocation, in the environment and the container
-// of a job.
+// The whole of `dlrun interactive`: a shell or a command on the first node of a new allocation, in
+// the environment and the container of a job.
 
+#include <cstddef>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "launcher/executors/foreground.h"
-#include "launcher/submit/job.h"
+#include "launcher/plan/render.h"
+#include "launcher/submit/experiment.h"
 
 namespace dlrun {
 
-/// The end of a session.
-struct SessionEnd {
-  bool has_begun = false;  ///< the session's script started; salloc's exit code does not show this
-  ForegroundEnd end;
+/// The options of a session that do not change the job. attach.h takes them, too.
+struct SessionWish {
+  std::vector<std::string> command;  ///< empty: a shell
+  bool has_terminal = false;         ///< standard input is a terminal
+  bool is_dry_run = false;           ///< only returns the call
 };
 
-/// Fetches the job's downloads, asks Slurm for the allocation, and runs the command (a shell if it
-/// is empty) in the foreground until it ends. The job must have passed check_job(). Fails with
-/// kNotFound if this machine has no Slurm.
-[[nodiscard]] Result<SessionEnd> run_session(const Context& context, Reporter& reporter,
-                                             const Job& job,
-                                             const std::vector<std::string>& command,
-                                             bool has_terminal);
+/// With is_dry_run: the call that would start the session. Otherwise the end of the session.
+using SessionResult = std::variant<Interactive, ForegroundEnd>;
 
-/// Returns the error of a salloc that got no allocation: kUnavailable if the controller does not
-/// answer, otherwise kRefused. salloc has already printed its own reason.
-[[nodiscard]] Error no_allocation(const Context& context, const Job& job,
-                                  const SessionEnd& session);
+/// Plans and checks the job, fetches its downloads, asks Slurm for the allocation, and runs the
+/// command (a shell if it is empty) in the foreground until it ends. point: the point of a sweep
+/// whose environment is used. Fails with kUsage for a sweep, and for a shell without a terminal;
+/// with kNotFound if this machine has no Slurm; with kInterrupted after a signal before the session
+/// has begun; with kUnavailable or kRefused if Slurm gives no allocation. salloc has then printed
+/// its own reason.
+[[nodiscard]] Result<SessionResult> run_interactive(const Context& context, Reporter& reporter,
+                                                    const SpecOptions& options,
+                                                    const std::optional<std::size_t>& point,
+                                                    const SessionWish& wish);
+
+/// Fails with kUsage if the session would be a shell without a terminal.
+[[nodiscard]] Result<> refuse_shell_without_terminal(const SessionWish& wish);
+
+/// Returns dlrun's exit code after a session: that of the command.
+[[nodiscard]] int exit_code_of_session(const SessionWish& wish, const ForegroundEnd& end);
 
 }  // namespace dlrun

@@ -89,6 +89,25 @@ Result<std::vector<std::int64_t>> ranks_with_log(const IndexEntry& run,
   return ranks;
 }
 
+Result<ChosenRanks> parse_chosen_ranks(const std::string& list,
+                                       const std::optional<std::int64_t>& attempt,
+                                       const std::string& component) {
+  if (attempt && list.empty())
+    return fail(Errc::kUsage,
+                "--attempt chooses among a rank's logs: give --rank too; the job's own log holds "
+                "all attempts");
+  if (!component.empty() && list.empty())
+    return fail(Errc::kUsage,
+                "--component chooses among the ranks' logs: give --rank too, such as --rank 0");
+  if (component.find('/') != std::string::npos || component.starts_with('.'))
+    return fail(Errc::kUsage, "--component '{}' is not the name of a component",
+                printable(component));
+  if (list.empty()) return ChosenRanks{};
+  DLRUN_TRY_ASSIGN(auto ranks, parse_rank_list(list));
+  if (!ranks) return ChosenRanks{/*is_all=*/true, {}};
+  return ChosenRanks{/*is_all=*/false, std::move(*ranks)};
+}
+
 std::string label_of_rank(std::int64_t rank) {
   return fmt::format("rank {}: ", rank);
 }

@@ -38,6 +38,17 @@ struct LogChoice {
                                                                std::optional<std::int64_t> attempt,
                                                                const std::string& component);
 
+/// The ranks that the user chose for `dlrun logs`.
+struct ChosenRanks {
+  bool is_all = false;              ///< all ranks with a log
+  std::vector<std::int64_t> ranks;  ///< otherwise; empty: the log of the job
+};
+/// Parses the value of --rank; an empty list means the log of the job. Fails with kUsage if the
+/// list is wrong, or if the attempt or the component cannot be combined with it.
+[[nodiscard]] Result<ChosenRanks> parse_chosen_ranks(const std::string& list,
+                                                     const std::optional<std::int64_t>& attempt,
+                                                     const std::string& component);
+
 /// Returns the label of the rank's lines if the logs of several ranks are shown: "rank 3: ".
 [[nodiscard]] std::string label_of_rank(std::int64_t rank);
 

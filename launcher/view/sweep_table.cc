@@ -182,6 +182,25 @@ SweepTableRow shown_row(const Row& row, const std::string& by) {
 
 }  // namespace
 
+TableRows sweep_rows(const SweepTable& sweep) {
+  const bool has_compared = !sweep.compared.empty();
+  std::vector<std::string> titles{"POINT"};
+  titles.insert(titles.end(), sweep.keys.begin(), sweep.keys.end());
+  titles.emplace_back("STATE");
+  if (has_compared) titles.push_back(sweep.compared);
+  titles.emplace_back("");
+  TableRows rows{titles};
+  for (const SweepTableRow& row : sweep.rows) {
+    std::vector<std::string> cells{std::to_string(row.number)};
+    cells.insert(cells.end(), row.values.begin(), row.values.end());
+    cells.push_back(row.state);
+    if (has_compared) cells.push_back(row.compared);
+    cells.push_back(row.remark);
+    rows.push_back(std::move(cells));
+  }
+  return rows;
+}
+
 Result<SweepTable> sweep_table(const Env& env, const KnownServers& servers, const IndexEntry& run,
                                const SweepTableRequest& request) {
   if (!is_sweep(run.path))

@@ -11,6 +11,7 @@
 
 #include "common/env.h"
 #include "common/result.h"
+#include "common/shown_data.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/status.h"
 #include "launcher/spec/known_servers.h"
@@ -48,6 +49,9 @@ struct SweepTable {
   /// states are current.
   std::string unreachable;
 };
+
+/// Returns the rows with their titles.
+[[nodiscard]] TableRows sweep_rows(const SweepTable& sweep);
 
 /// Makes the table of a sweep. Fails with kUsage if the run is no sweep, or if no point has a
 /// number named `request.sort`.

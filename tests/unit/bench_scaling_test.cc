@@ -2,7 +2,8 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/terminal/scaling_chart.h"
+#include "cli/terminal/printed_text.h"
+#include "launcher/bench/scaling_chart.h"
 #include "tests/contains.h"
 
 using namespace dlrun;
@@ -83,16 +84,18 @@ TEST_CASE("the table marks modelled numbers, and gives the reason for their rang
   const std::vector<ScalingFigure> figures{{1, 2, 20'000, "one"}, {2, 4, 30'000, "two"}};
   const auto fits = fit_scaling(figures, kBatch);
   const auto modelled = predict_scaling(figures, fits, kBatch);
-  const std::string text = scaling_table(figures, fits, modelled, "step").plain();
-  CHECK(text.find("    1      2        20k      1.00       100 %  one\n") != std::string::npos);
-  CHECK(text.find("    2      4        30k      1.50        75 %  two\n") != std::string::npos);
-  CHECK(text.find("modelled, not measured: n ranks take for a step ") != std::string::npos);
-  CHECK(text.find("latency and transfer time cannot be told apart") != std::string::npos);
-  CHECK(text.find("RANKS  SAMPLES/S, MODELLED") != std::string::npos);
-  const std::string bars = scaling_bars(figures, modelled).plain();
+  const auto tables = scaling_tables(figures, fits, modelled, "step");
+  const std::string measured = table(tables.measured).plain();
+  CHECK(measured.find("    1      2        20k      1.00       100 %  one\n") != std::string::npos);
+  CHECK(measured.find("    2      4        30k      1.50        75 %  two\n") != std::string::npos);
+  CHECK(tables.model.find("modelled, not measured: n ranks take for a step ") != std::string::npos);
+  CHECK(tables.model.find("latency and transfer time cannot be told apart") != std::string::npos);
+  CHECK(table(tables.modelled).plain().find("RANKS  SAMPLES/S, MODELLED") != std::string::npos);
+  const std::string bars = bar_chart(scaling_bars(figures, modelled)).plain();
   CHECK(count(bars, "░") > 0);
   CHECK(count(bars, " modelled\n") == modelled.size());
-  CHECK(scaling_table(figures, {}, {}, "step").plain().find("modelled") == std::string::npos);
+  CHECK(scaling_tables(figures, {}, {}, "step").model.empty());
+  CHECK(scaling_tables(figures, {}, {}, "step").modelled.empty());
 }
 
 TEST_CASE("the drawing has the measured and the modelled curves, and no invalid numbers") {

@@ -14,7 +14,6 @@
 #include "cli/cli.h"
 #include "cli/command_line.h"
 #include "cli/terminal/print.h"
-#include "cli/terminal/state_and_cost.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "launcher/help/completion.h"
@@ -395,17 +394,6 @@ TEST_CASE("every kind of failure has one of the documented exit codes") {
   CHECK(exit_code_of(Errc::kNotFound) == 6);
   CHECK(exit_code_of(Errc::kInterrupted) == 130);
   CHECK(exit_code_of(Errc::kIo) == 1);
-}
-
-TEST_CASE("the cost of a job is shown if the spec determines it") {
-  Requested requested;
-  CHECK(cost_text(requested).empty());
-  requested.gpus = 8;
-  requested.cpus = 80;
-  requested.time_seconds = 1200;
-  CHECK(cost_text(requested) == "at most 2.67 GPU-hours, 26.7 core-hours");
-  requested.gpus = 0;
-  CHECK(cost_text(requested) == "at most 26.7 core-hours");
 }
 
 TEST_CASE("tables align by visible width, and have colours only on request") {

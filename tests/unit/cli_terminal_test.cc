@@ -15,6 +15,7 @@
 #include "cli/terminal/printed_text.h"
 #include "cli/terminal/status_text.h"
 #include "cli/terminal/stream.h"
+#include "launcher/view/run_text.h"
 #include "tests/unit/cli_fixture.h"
 
 namespace dlrun {

@@ -4,12 +4,11 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/terminal/line.h"
 #include "cli/terminal/status_text.h"
-#include "cli/terminal/top_head.h"
 #include "cli/terminal/top_view.h"
 #include "common/json_lines.h"
 #include "common/text.h"
+#include "launcher/view/picture_text.h"
 #include "tests/time_limit.h"
 
 namespace dlrun {

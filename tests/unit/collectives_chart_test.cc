@@ -1,12 +1,13 @@
 // Tests the table, the bars and the drawing of measured collectives.
 
-#include "cli/terminal/collectives_chart.h"
+#include "launcher/bench/collectives_chart.h"
 
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "cli/terminal/printed_text.h"
 #include "tests/contains.h"
 
 using namespace dlrun;
@@ -24,7 +25,7 @@ const std::vector<CollectiveFigure> kFigures{
 TEST_CASE(
     "the table has a row for each number of ranks and size, and a dash if a backend was not "
     "measured") {
-  CHECK(collectives_table(kFigures).plain() ==
+  CHECK(table(collectives_table(kFigures)).plain() ==
         "  RANKS       SIZE     mpi us   algbw   busbw     shm us   algbw   busbw\n"
         "      2        8 B       0.50    0.02    0.02       0.25    0.03    0.03\n"
         "      2     16 MiB       5000    3.35    3.35       2500    6.71    6.71\n"
@@ -34,7 +35,9 @@ TEST_CASE(
 
 TEST_CASE(
     "bars show latency at the smallest size and bandwidth at the largest size, in proportion") {
-  const std::string bars = collectives_bars(kFigures).plain();
+  const auto charts = collectives_bars(kFigures);
+  REQUIRE(charts.size() == 2);
+  const std::string bars = text("{}\n{}", bar_chart(charts[0]), bar_chart(charts[1])).plain();
   CHECK(bars.find("time at 8 B, microseconds\n") == 0);
   CHECK(bars.find("bus bandwidth at 16 MiB, GB/s\n") != std::string::npos);
   const auto line = [&](const std::string& start, std::size_t from) {

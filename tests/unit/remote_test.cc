@@ -457,6 +457,26 @@ TEST_CASE("a host gets the command without -H and --log-file") {
   CHECK(arguments_for_host({"dlrun", "-Hfar", "ls"}) == Arguments{"ls"});
 }
 
+TEST_CASE("a command runs on the host unless it only concerns this machine or explains a key") {
+  const TemporaryDirectory folder;
+  REQUIRE(write_file_atomic(folder / "exp.yaml", "name: x\n"));
+  const auto call = [&](const char* host, CommandPlace place, const ParsedCall& parsed) {
+    return call_for_host(host, place, parsed, {"dlrun", parsed.command}, folder.path());
+  };
+  CHECK_FALSE(call("", CommandPlace::kHost, {"ls", "", ""}));
+  CHECK_FALSE(call("far", CommandPlace::kHere, {"init", "", ""}));
+  CHECK_FALSE(call("far", CommandPlace::kCode, {"explain", "resources.nodes", ""}));
+  CHECK(call("far", CommandPlace::kCode, {"explain", "exp.yaml", ""})->takes_code);
+  CHECK_FALSE(call("far", CommandPlace::kHost, {"ls", "", ""})->takes_code);
+  const auto render = call("far", CommandPlace::kCode, {"render", "exp.yaml", "-"});
+  REQUIRE(render.has_value());
+  CHECK(render->output.empty());
+  CHECK_FALSE(render->submits);
+  CHECK(call("far", CommandPlace::kCode, {"submit", "exp.yaml", ""})->submits);
+  CHECK_FALSE(
+      call("far", CommandPlace::kCode, {"submit", "exp.yaml", "", /*is_trial=*/true})->submits);
+}
+
 TEST_CASE("a host writes to its standard output and gets the path of the spec there") {
   HostCall call;
   call.arguments = {"render", "-vo", "job.sh", "exp.yaml", "--", "exp.yaml"};

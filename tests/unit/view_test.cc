@@ -5,7 +5,9 @@
 #include "common/files.h"
 #include "common/json_lines.h"
 #include "launcher/runs/index.h"
+#include "launcher/view/cost_text.h"
 #include "launcher/view/line_labels.h"
+#include "launcher/view/picture_text.h"
 #include "launcher/view/run_list.h"
 #include "launcher/view/run_log.h"
 #include "launcher/view/watch.h"
@@ -250,6 +252,57 @@ TEST_CASE_FIXTURE(User, "the error about a missing log has the run's state") {
   REQUIRE_FALSE(rank.has_value());
   CHECK(rank.error().message.find("there is no log of this rank; the run is failed") !=
         std::string::npos);
+}
+
+TEST_CASE("the cost of a job is shown if the spec determines it") {
+  Requested requested;
+  CHECK(cost_text(requested).empty());
+  requested.gpus = 8;
+  requested.cpus = 80;
+  requested.time_seconds = 1200;
+  CHECK(cost_text(requested) == "at most 2.67 GPU-hours, 26.7 core-hours");
+  requested.gpus = 0;
+  CHECK(cost_text(requested) == "at most 26.7 core-hours");
+}
+
+TEST_CASE("an attempt and a component choose among the logs of ranks") {
+  const auto message = [](const std::string& list, std::optional<std::int64_t> attempt,
+                          const std::string& component) {
+    const auto chosen = parse_chosen_ranks(list, attempt, component);
+    return chosen ? std::string() : chosen.error().message;
+  };
+  CHECK(message("", 2, "").find("--attempt chooses among a rank's logs") == 0);
+  CHECK(message("", std::nullopt, "server").find("--component chooses") == 0);
+  CHECK(message("0", std::nullopt, "../x").find("is not the name of a component") !=
+        std::string::npos);
+  const auto job = parse_chosen_ranks("", std::nullopt, "");
+  REQUIRE(job.has_value());
+  CHECK_FALSE(job->is_all);
+  CHECK(job->ranks.empty());
+  const auto all = parse_chosen_ranks("all", std::nullopt, "");
+  REQUIRE(all.has_value());
+  CHECK(all->is_all);
+  const auto some = parse_chosen_ranks("0,4-5", 2, "server");
+  REQUIRE(some.has_value());
+  CHECK(some->ranks == std::vector<std::int64_t>{0, 4, 5});
+}
+
+TEST_CASE("if not all points fit, running and failed ones are shown before pending and completed") {
+  std::vector<PointPicture> points(6);
+  for (std::size_t at = 0; at < points.size(); ++at) {
+    points[at].number = at;
+    points[at].state = at < 3 ? RunState::kCompleted : RunState::kPending;
+  }
+  points[1].state = RunState::kFailed;
+  points[4].state = RunState::kRunning;
+  const auto numbers = [&](std::size_t most) {
+    std::vector<std::size_t> all;
+    for (const PointPicture* point : shown_points(points, most)) all.push_back(point->number);
+    return all;
+  };
+  CHECK(numbers(6) == std::vector<std::size_t>{0, 1, 2, 3, 4, 5});
+  CHECK(numbers(4) == std::vector<std::size_t>{1, 3, 4});  // the last line counts the others
+  CHECK(numbers(0).empty());
 }
 
 }  // namespace dlrun

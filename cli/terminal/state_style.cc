@@ -1,8 +1,7 @@
-#include "cli/terminal/state_and_cost.h"
-
-#include "common/text.h"
+#include "cli/terminal/state_style.h"
 
 namespace dlrun {
+
 Style style_of(RunState state) {
   switch (state) {
     case RunState::kCompleted:
@@ -21,15 +20,6 @@ Style style_of(RunState state) {
       return Style::kDim;
   }
   return Style::kNone;
-}
-
-std::string cost_text(const Requested& requested) {
-  std::vector<std::string> parts;
-  if (const auto hours = gpu_hours(requested); hours && *hours > 0)
-    parts.push_back(fmt::format("{:.3g} GPU-hours", *hours));
-  if (const auto hours = core_hours(requested))
-    parts.push_back(fmt::format("{:.3g} core-hours", *hours));
-  return parts.empty() ? "" : "at most " + join(parts, ", ");
 }
 
 }  // namespace dlrun

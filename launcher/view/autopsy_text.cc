@@ -1,11 +1,10 @@
-#include "cli/terminal/autopsy_text.h"
+#include "launcher/view/autopsy_text.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "cli/terminal/line.h"
-#include "cli/terminal/printed_text.h"
+#include "common/columns.h"
 
 namespace dlrun {
 namespace {

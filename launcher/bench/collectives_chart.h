@@ -1,0 +1,19 @@
+#pragma once
+// Shows the measurements of `dlrun bench collectives`: a table and bars. Pure functions.
+
+#include <vector>
+
+#include "common/shown_data.h"
+#include "launcher/bench/collectives_bench.h"
+
+namespace dlrun {
+
+/// Returns one row for each number of ranks and size, with three columns for each backend:
+/// microseconds, algbw, busbw.
+[[nodiscard]] TableRows collectives_table(const CollectiveFigures& figures);
+
+/// Returns bars for each number of ranks and backend: the time at the smallest size, then the bus
+/// bandwidth at the largest. Returns no charts without figures.
+[[nodiscard]] std::vector<BarChart> collectives_bars(const CollectiveFigures& figures);
+
+}  // namespace dlrun

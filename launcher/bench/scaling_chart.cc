@@ -1,0 +1,83 @@
+#include "launcher/bench/scaling_chart.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "common/units.h"
+
+namespace dlrun {
+namespace {
+
+/// Returns "812", or "410 to 812" if the models disagree.
+template <typename Shown>
+std::string span_text(double low, double high, Shown shown) {
+  const std::string first = shown(low), last = shown(high);
+  return first == last ? first : first + " to " + last;
+}
+
+std::string model_text(const std::vector<ScalingModel>& models, const char* per) {
+  std::string text = fmt::format("modelled, not measured: n ranks take for a {}", per);
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    const ScalingModel& m = models[i];
+    text += fmt::format("{}{} + 2(n-1) x {} + 2(n-1)/n x {}", i == 0 ? " " : ", or ",
+                        step_time_text(m.compute_s), step_time_text(m.latency_s),
+                        step_time_text(m.transfer_s));
+  }
+  if (models.size() > 1)
+    text +=
+        " (with only two measured sizes, latency and transfer time cannot be told apart; "
+        "measure a third size)";
+  return text;
+}
+
+}  // namespace
+
+ScalingTables scaling_tables(const std::vector<ScalingFigure>& figures,
+                             const std::vector<ScalingModel>& models,
+                             const std::vector<ModelledFigure>& modelled, const char* per) {
+  ScalingTables tables;
+  tables.measured = {{"NODES", "RANKS", "SAMPLES/S", "SPEED-UP", "EFFICIENCY", "RUN"}};
+  for (const ScalingFigure& f : figures) {
+    tables.measured.push_back(
+        {fmt::format("{:>5}", f.nodes), fmt::format("{:>5}", f.ranks),
+         fmt::format("{:>9}", rate_text(f.samples_per_s)),
+         fmt::format("{:>8.2f}", speed_up(figures, f.samples_per_s)),
+         fmt::format("{:>10}", percent_text(efficiency(figures, f.ranks, f.samples_per_s))),
+         f.run});
+  }
+  if (modelled.empty()) return tables;
+  tables.model = model_text(models, per);
+  tables.modelled = {{"RANKS", "SAMPLES/S, MODELLED", "EFFICIENCY, MODELLED"}};
+  for (const ModelledFigure& f : modelled) {
+    tables.modelled.push_back(
+        {fmt::format("{:>5}", f.ranks), fmt::format("{:>19}", span_text(f.low, f.high, rate_text)),
+         fmt::format("{:>20}", span_text(efficiency(figures, f.ranks, f.low),
+                                         efficiency(figures, f.ranks, f.high), percent_text))});
+  }
+  return tables;
+}
+
+BarChart scaling_bars(const std::vector<ScalingFigure>& figures,
+                      const std::vector<ModelledFigure>& modelled) {
+  BarChart chart{"efficiency: rate per rank, relative to the smallest number of ranks", {}};
+  double most = 1;
+  for (const ScalingFigure& f : figures)
+    most = std::max(most, efficiency(figures, f.ranks, f.samples_per_s));
+  const auto label = [](int ranks) {
+    return fmt::format("{:>5} rank{}", ranks, ranks == 1 ? " " : "s");
+  };
+  for (const ScalingFigure& f : figures) {
+    const double part = efficiency(figures, f.ranks, f.samples_per_s);
+    chart.bars.push_back({label(f.ranks), part / most, percent_text(part)});
+  }
+  for (const ModelledFigure& f : modelled) {
+    const double low = efficiency(figures, f.ranks, f.low),
+                 high = efficiency(figures, f.ranks, f.high);
+    chart.bars.push_back({label(f.ranks), high / most,
+                          span_text(low, high, percent_text) + " modelled", /*is_modelled=*/true});
+  }
+  return chart;
+}
+
+}  // namespace dlrun

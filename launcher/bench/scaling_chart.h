@@ -1,0 +1,28 @@
+#pragma once
+// Shows the measurements of `dlrun bench scaling` and a model's predictions: tables and bars. Pure
+// functions. Every value that is not measured is labelled as modelled.
+
+#include <string>
+#include <vector>
+
+#include "common/shown_data.h"
+#include "launcher/bench/scaling_model.h"
+
+namespace dlrun {
+
+struct ScalingTables {
+  TableRows measured;
+  std::string model;   ///< the models as a line of text; empty if nothing is modelled
+  TableRows modelled;  ///< empty if nothing is modelled
+};
+
+/// Return the tables and the bars. figures: not empty, sorted by ranks. per: the unit of work that
+/// the models' times are for, such as "step".
+[[nodiscard]] ScalingTables scaling_tables(const std::vector<ScalingFigure>& figures,
+                                           const std::vector<ScalingModel>& models,
+                                           const std::vector<ModelledFigure>& modelled,
+                                           const char* per);
+[[nodiscard]] BarChart scaling_bars(const std::vector<ScalingFigure>& figures,
+                                    const std::vector<ModelledFigure>& modelled);
+
+}  // namespace dlrun

@@ -1,0 +1,109 @@
+#include "launcher/cleanup/cleanup_work.h"
+
+#include <utility>
+
+#include "common/text.h"
+#include "common/units.h"
+
+namespace dlrun {
+namespace {
+
+std::string runs_text(std::size_t count) {
+  return fmt::format("{} run{}", count, count == 1 ? "" : "s");
+}
+
+std::string size_text(const TreeSize& size) {
+  return fmt::format("{} file{}, {}", size.files, size.files == 1 ? "" : "s",
+                     bytes_text(static_cast<double>(size.bytes)));
+}
+
+/// Returns what the plan deletes: "3 runs", or "the logs, traces and profiles of 3 runs".
+std::string planned_text(const CleanupPlan& plan) {
+  return (plan.parts == RunParts::kAll ? "" : "the logs, traces and profiles of ") +
+         runs_text(plan.runs.size());
+}
+
+std::string deleted_text(const DoomedRun& doomed, RunParts parts, const TreeSize& freed) {
+  if (doomed.is_gone) return doomed.run.id + ": was gone, and is no longer listed";
+  return fmt::format("{} {} ({})", parts == RunParts::kAll ? "deleted" : "deleted the output of",
+                     doomed.run.id, size_text(freed));
+}
+
+Error left_error(const std::string& id, const TreeDeletion& done) {
+  return {Errc::kIo,
+          fmt::format("{}: {} file{} could not be deleted: {}. The next `dlrun rm` or `dlrun "
+                      "prune` of a run in the same folder tries again",
+                      id, done.left, done.left == 1 ? "" : "s", done.why_left)};
+}
+
+}  // namespace
+
+TableRows cleanup_rows(const CleanupPlan& plan) {
+  TableRows rows = {{"RUN", "STATE", "FILES", "SIZE"}};
+  for (const DoomedRun& doomed : plan.runs) {
+    rows.push_back({doomed.run.id, doomed.is_gone ? "gone" : std::string(word(doomed.state)),
+                    std::to_string(doomed.examined.size.files),
+                    bytes_text(static_cast<double>(doomed.examined.size.bytes))});
+  }
+  return rows;
+}
+
+std::string cleanup_question(const CleanupPlan& plan) {
+  return fmt::format("Delete {} ({})?", planned_text(plan), size_text(plan.size()));
+}
+
+std::string dry_run_text(const CleanupPlan& plan) {
+  return fmt::format("would delete {} ({}); nothing was deleted (--dry-run)", planned_text(plan),
+                     size_text(plan.size()));
+}
+
+CleanupResult clean_up(const Env& env, RunInspector& inspector, const CleanupPlan& plan,
+                       const CleanupMessages& messages) {
+  CleanupResult result;
+  const auto refuse = [&](const Error& error) {
+    messages.error(error);
+    if (!result.failure) result.failure = error.code;
+  };
+  for (const DoomedRun& doomed : plan.runs) {
+    const auto done = delete_planned(env, inspector, doomed, plan.parts);
+    result.runs.push_back(doomed_json(doomed));
+    result.runs.back()["deleted"] = done && done->left == 0;
+    if (!done) {
+      refuse(done.error());
+      continue;
+    }
+    result.freed += done->freed;
+    if (done->left > 0) {
+      refuse(left_error(doomed.run.id, *done));
+    } else {
+      messages.deleted(deleted_text(doomed, plan.parts, done->freed));
+    }
+  }
+  const TreeDeletion earlier = finish_deletions_beside(plan);
+  if (earlier.freed.files > 0)
+    messages.note(
+        fmt::format("finished an earlier, interrupted deletion ({})", size_text(earlier.freed)));
+  result.freed += earlier.freed;
+  if (plan.runs.size() > 1) messages.deleted("freed " + size_text(result.freed));
+  return result;
+}
+
+CleanupResult dry_cleanup(const CleanupPlan& plan) {
+  CleanupResult result;
+  for (const DoomedRun& doomed : plan.runs) {
+    result.runs.push_back(doomed_json(doomed));
+    result.runs.back()["deleted"] = false;
+  }
+  return result;
+}
+
+nlohmann::ordered_json cleanup_json(const CleanupPlan& plan, const CleanupResult& result) {
+  nlohmann::ordered_json json;
+  json["runs"] = result.runs;
+  json["kept"] = nlohmann::ordered_json::array();
+  for (const KeptRun& kept : plan.kept) json["kept"].push_back(kept_json(kept));
+  json["freed_bytes"] = result.freed.bytes;
+  return json;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,46 @@
+#pragma once
+// Deletes the runs of a plan, one after another, and describes plans and results.
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "common/shown_data.h"
+#include "launcher/cleanup/cleanup.h"
+
+namespace dlrun {
+
+/// Returns a table of the runs that would be deleted.
+[[nodiscard]] TableRows cleanup_rows(const CleanupPlan& plan);
+/// Returns "Delete 2 runs (12 files, 3.1 MiB)?".
+[[nodiscard]] std::string cleanup_question(const CleanupPlan& plan);
+/// Returns the note of --dry-run.
+[[nodiscard]] std::string dry_run_text(const CleanupPlan& plan);
+
+/// Receives each message at once while runs are deleted.
+struct CleanupMessages {
+  std::function<void(const std::string&)> deleted, note;
+  std::function<void(const Error&)> error;
+};
+
+struct CleanupResult {
+  nlohmann::ordered_json runs = nlohmann::ordered_json::array();  ///< an object for each run
+  TreeSize freed;
+  std::optional<Errc> failure;  ///< the first one
+};
+
+/// Deletes the runs, and what earlier, interrupted deletions left beside them. A run that cannot be
+/// deleted is an error message, and the next run is deleted.
+[[nodiscard]] CleanupResult clean_up(const Env& env, RunInspector& inspector,
+                                     const CleanupPlan& plan, const CleanupMessages& messages);
+
+/// Returns the result of --dry-run: nothing is deleted.
+[[nodiscard]] CleanupResult dry_cleanup(const CleanupPlan& plan);
+
+/// Returns the JSON of `rm --json` and `prune --json`; cli/OUTPUT.md documents it.
+[[nodiscard]] nlohmann::ordered_json cleanup_json(const CleanupPlan& plan,
+                                                  const CleanupResult& result);
+
+}  // namespace dlrun

@@ -1,0 +1,94 @@
+#include "launcher/help/command_words.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+/// Returns "; did you mean 'status'?"; "" if no name is near.
+std::string meant_text(const std::string& word, const std::vector<std::string>& names) {
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  const auto meant = nearest(word, candidates);
+  return meant ? fmt::format("; did you mean '{}'?", *meant) : "";
+}
+
+const OptionHelp* option_of_name(const std::vector<OptionHelp>& options, const std::string& name) {
+  for (const OptionHelp& option : options) {
+    if (std::find(option.names.begin(), option.names.end(), name) != option.names.end())
+      return &option;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> long_names(const std::vector<OptionHelp>& options) {
+  std::vector<std::string> names;
+  for (const OptionHelp& option : options) {
+    for (const std::string& name : option.names) {
+      if (name.starts_with("--")) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+/// Returns a message about the first unknown option before `--`. The parser's message could name an
+/// argument after `--` instead.
+std::optional<std::string> unknown_option_text(const CommandTable& table,
+                                               const std::vector<std::string>& words) {
+  const CommandHelp* command = nullptr;
+  for (std::size_t at = 1; at < words.size() && words[at] != "--"; ++at) {
+    const std::string& word = words[at];
+    if (word.size() < 2 || word[0] != '-') {
+      const auto named = std::find_if(table.commands.begin(), table.commands.end(),
+                                      [&](const CommandHelp& one) { return one.name == word; });
+      if (command == nullptr && named != table.commands.end()) command = &*named;
+      continue;
+    }
+    const auto& options = command != nullptr ? command->options : table.options;
+    const std::string name =
+        word.starts_with("--") ? word.substr(0, word.find('=')) : word.substr(0, 2);
+    if (const OptionHelp* option = option_of_name(options, name); option != nullptr) {
+      if (!option->value.empty() && name == word)
+        ++at;  // skips the option's value, even if it looks like an option
+      continue;
+    }
+    return fmt::format("`dlrun{}` has no option '{}'{}",
+                       command != nullptr ? " " + command->name : "", printable(name),
+                       meant_text(name, long_names(options)));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string command_in(const std::vector<std::string>& words) {
+  for (std::size_t at = 1; at < words.size(); ++at) {
+    const std::string& word = words[at];
+    const bool is_verbose = word == "--verbose" ||
+                            (word.starts_with("-v") && word.find_first_not_of('v', 1) == word.npos);
+    const bool is_whole = word.starts_with("--log-file=") || word.starts_with("--host=") ||
+                          (word.starts_with("-H") && word.size() > 2);
+    if (word == "--log-file" || word == "--host" || word == "-H") {
+      ++at;
+    } else if (!is_verbose && !is_whole) {
+      return word;
+    }
+  }
+  return {};
+}
+
+std::string wrong_words_text(const CommandTable& table, bool has_command,
+                             const std::vector<std::string>& words, const std::string& message) {
+  if (has_command) return unknown_option_text(table, words).value_or(message);
+  const std::string called = command_in(words);
+  if (called.empty()) return message;
+  if (called.starts_with('-')) return unknown_option_text(table, words).value_or(message);
+  std::vector<std::string> names;
+  for (const CommandHelp& command : table.commands) names.push_back(command.name);
+  return fmt::format("'{}' is not a command of dlrun{}", printable(called),
+                     meant_text(called, names));
+}
+
+}  // namespace dlrun

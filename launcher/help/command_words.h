@@ -1,0 +1,24 @@
+#pragma once
+// The words of a command line: finds the command in them, and explains words that dlrun does not
+// know. Pure functions.
+
+#include <string>
+#include <vector>
+
+#include "launcher/help/command_table.h"
+
+namespace dlrun {
+
+/// Returns the command's name: the first argument that is not an option of dlrun itself, because
+/// these options may precede the name. Returns an empty text if there is no such argument. words:
+/// the command line with the program's name.
+[[nodiscard]] std::string command_in(const std::vector<std::string>& words);
+
+/// Returns the message for a command line that the parser refused. Names the unknown command or
+/// the first unknown option; otherwise returns the parser's own message. has_command: the parser
+/// knows the command. table: the commands that the parser knows.
+[[nodiscard]] std::string wrong_words_text(const CommandTable& table, bool has_command,
+                                           const std::vector<std::string>& words,
+                                           const std::string& message);
+
+}  // namespace dlrun

@@ -1,0 +1,67 @@
+#include "launcher/spec/site_text.h"
+
+#include "common/text.h"
+#include "launcher/spec/value_syntax.h"
+
+namespace dlrun {
+namespace {
+
+std::string gpu_option_text(const SiteProfile& profile) {
+  return fmt::format(
+      "requested with {}{}", profile.gpu_style == "gres" ? "--gres=gpu:N" : "--gpus-per-node=N",
+      profile.max_gpus_per_node ? fmt::format(", at most {} per node", *profile.max_gpus_per_node)
+                                : "");
+}
+
+}  // namespace
+
+TableRows site_rows(const std::vector<Site>& sites, std::string_view here) {
+  TableRows rows = {{"", "SITE", "CLUSTERS", "PARTITIONS", "WHAT IT IS"}};
+  for (const Site& site : sites) {
+    const SiteProfile& profile = site.profile;
+    rows.push_back({profile.name == here ? "*" : " ", profile.name,
+                    join(profile.cluster_names, " "),
+                    profile.partitions.empty() ? "" : fmt::format("{}", profile.partitions.size()),
+                    profile.help});
+  }
+  return rows;
+}
+
+LabelledLines site_lines(const SiteProfile& profile) {
+  LabelledLines lines;
+  add_line(lines, "", profile.help);
+  add_line(lines, "file", profile.source);
+  add_line(lines, "docs", profile.docs);
+  add_line(lines, "clusters", join(profile.cluster_names, " "));
+  add_line(lines, "GPUs", gpu_option_text(profile));
+  add_line(lines, "containers", profile.container_runtime);
+  add_line(lines, "MPI",
+           profile.mpi.empty()        ? "pmix"
+           : profile.mpi == "default" ? "srun's own default"
+                                      : profile.mpi);
+  add_line(lines, "network", profile.interface);
+  add_line(lines, "runs", profile.runs_dir.empty() ? "./runs" : profile.runs_dir);
+  for (const auto& [name, value] : profile.environment)
+    add_line(lines, "variable", fmt::format("{}={}", name, value));
+  return lines;
+}
+
+TableRows partition_rows(const SiteProfile& profile) {
+  TableRows rows = {
+      {"", "PARTITION", "GPUS", "TYPES", "CPUS", "MEMORY", "NODES", "TIME", "WHAT IT IS"}};
+  const auto shown = [](const std::optional<std::int64_t>& value) {
+    return value ? fmt::format("{}", *value) : "?";
+  };
+  for (const auto& [name, partition] : profile.partitions) {
+    rows.push_back(
+        {name == profile.default_partition ? "*" : " ", name, shown(partition.gpus_per_node),
+         join(partition.gpu_types, ","), shown(partition.cpus_per_node),
+         partition.mem_per_node_mib ? fmt::format("{}G", *partition.mem_per_node_mib / 1024) : "?",
+         shown(partition.max_nodes),
+         partition.max_time_seconds ? format_time_limit(*partition.max_time_seconds) : "?",
+         partition.help});
+  }
+  return rows;
+}
+
+}  // namespace dlrun

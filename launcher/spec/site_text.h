@@ -1,0 +1,21 @@
+#pragma once
+// Describes sites for people. Pure functions.
+
+#include <string_view>
+#include <vector>
+
+#include "common/shown_data.h"
+#include "launcher/spec/sites.h"
+
+namespace dlrun {
+
+/// Returns a table of sites. here: the site of a spec that names none.
+[[nodiscard]] TableRows site_rows(const std::vector<Site>& sites, std::string_view here);
+
+/// Returns the facts of one site.
+[[nodiscard]] LabelledLines site_lines(const SiteProfile& profile);
+
+/// Returns a table of the site's partitions.
+[[nodiscard]] TableRows partition_rows(const SiteProfile& profile);
+
+}  // namespace dlrun

@@ -1,0 +1,35 @@
+#pragma once
+// Describes a submission that Slurm has accepted. The texts are single lines without layout.
+
+#include <string>
+
+#include "common/env.h"
+#include "common/shown_data.h"
+#include "launcher/submit/submitting.h"
+
+namespace dlrun {
+
+/// Returns "as job 42 on alpine", or "as jobs 42 43" for the arrays of a sweep.
+[[nodiscard]] std::string jobs_text(const Submitted& submitted);
+
+/// Returns the directory of a run, and the commands that follow it and show its state.
+[[nodiscard]] LabelledLines lines_about(const RunDirectory& run);
+
+/// The facts that a user needs after a submission.
+struct SubmissionFacts {
+  LabelledLines lines;
+  std::string warning;  ///< why the job cannot start; empty: nothing is known against it
+};
+/// Asks Slurm once when the job starts.
+[[nodiscard]] SubmissionFacts facts_about(const Env& env, const Submitted& submitted);
+
+/// Returns the sentence that the user needs in any case: "the run X is submitted, as job 42; ...".
+[[nodiscard]] std::string queued_text(const Submitted& submitted);
+
+/// Returns the note about a Ctrl-C that arrived during the submission.
+[[nodiscard]] std::string interrupted_text(const Submitted& submitted);
+
+/// Returns the note about a Ctrl-C that ended the watching. job: its id.
+[[nodiscard]] std::string stopped_watching_text(const IndexEntry& run, const std::string& job);
+
+}  // namespace dlrun

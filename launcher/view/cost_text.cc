@@ -1,0 +1,28 @@
+#include "launcher/view/cost_text.h"
+
+#include "common/text.h"
+
+namespace dlrun {
+
+std::string cost_text(const Requested& requested) {
+  std::vector<std::string> parts;
+  if (const auto hours = gpu_hours(requested); hours && *hours > 0)
+    parts.push_back(fmt::format("{:.3g} GPU-hours", *hours));
+  if (const auto hours = core_hours(requested))
+    parts.push_back(fmt::format("{:.3g} core-hours", *hours));
+  return parts.empty() ? "" : "at most " + join(parts, ", ");
+}
+
+std::string points_and_cost_text(const SweepPlan& sweep) {
+  std::string text =
+      fmt::format("{} point{}", sweep.points.size(), sweep.points.size() == 1 ? "" : "s");
+  if (sweep.max_parallel) text += fmt::format(", {} at once", *sweep.max_parallel);
+  if (sweep.arrays.size() > 1) text += fmt::format(", in {} arrays", sweep.arrays.size());
+  const auto gpus = sum_of_hours(sweep, gpu_hours), cores = sum_of_hours(sweep, core_hours);
+  if (gpus && *gpus > 0) text += fmt::format("; at most {:.1f} GPU-hours", *gpus);
+  if (cores)
+    text += fmt::format("{}{:.1f} core-hours", gpus && *gpus > 0 ? ", " : "; at most ", *cores);
+  return text + ((gpus && *gpus > 0) || cores ? " altogether" : "");
+}
+
+}  // namespace dlrun

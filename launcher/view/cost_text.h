@@ -1,0 +1,17 @@
+#pragma once
+// The cost of a job or a sweep as text. Pure functions.
+
+#include <string>
+
+#include "launcher/plan/sweep_plan.h"
+
+namespace dlrun {
+
+/// Returns "at most 2.7 GPU-hours, 8 core-hours"; "" if the spec sets too little to compute
+/// the cost.
+[[nodiscard]] std::string cost_text(const Requested& requested);
+
+/// Returns "6 points, 2 at once; at most 2.7 GPU-hours altogether".
+[[nodiscard]] std::string points_and_cost_text(const SweepPlan& sweep);
+
+}  // namespace dlrun

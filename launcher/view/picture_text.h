@@ -1,0 +1,61 @@
+#pragma once
+// Describes a picture of a run for people: its place, its progress, its use of resources, and the
+// points that are worth a line. Pure functions.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/shown_data.h"
+#include "launcher/view/run_picture.h"
+
+namespace dlrun {
+
+/// Returns "4 ranks on n[1-4] for 3 min"; "" if nothing is known yet.
+[[nodiscard]] std::string place_text(const RunPicture& picture);
+
+/// Returns the step that rank 0 has reached in the latest attempt, for the head and the table of
+/// `dlrun top` alike: progress reports and samples of the ranks are recorded at different times.
+/// Returns nullopt if the attempt has not reported a step.
+[[nodiscard]] std::optional<std::int64_t> newest_step(const RunPicture& picture);
+
+/// Returns the progress to show: with the newest step, and with all steps for a completed run,
+/// because its last report came before its last step. Returns nullopt without a report.
+[[nodiscard]] std::optional<Progress> shown_progress(const RunPicture& picture);
+
+/// Returns the part of the run that is done, from 0 to 1; nullopt if unknown.
+[[nodiscard]] std::optional<double> part_done(const Progress& progress);
+
+/// Returns "  step 350/938  epoch 2/4".
+[[nodiscard]] std::string steps_text(const Progress& progress);
+
+/// Returns the time until the steps of a run that has not ended are done: "3 min 12 s"; "" if it is
+/// unknown.
+[[nodiscard]] std::string time_left_text(const RunPicture& picture, const Progress& progress);
+
+/// Returns the values that the latest attempt has reported in this field.
+[[nodiscard]] std::vector<double> reported_values(const RunHistory& history,
+                                                  std::optional<double> ProgressPoint::*field);
+
+/// Returns the ranks' use of processors, memory and GPUs in the latest attempt.
+[[nodiscard]] LabelledLines resource_lines(const RunPicture& picture);
+
+/// The points of a sweep that are over.
+struct PointsOver {
+  double part = 0;   ///< from 0 to 1
+  std::string text;  ///< "3 of 8 points are over"
+};
+[[nodiscard]] PointsOver points_over(const SweepCounts& counts);
+
+/// Returns the points to show, in their order: all of them if there are at most `most`. Otherwise
+/// one fewer, for a line about the hidden points: running points first, then failed, pending,
+/// others, completed.
+[[nodiscard]] std::vector<const PointPicture*> shown_points(const std::vector<PointPicture>& points,
+                                                            std::size_t most);
+
+/// Returns a local time of day: "14:03:07". t: seconds since 1970.
+[[nodiscard]] std::string clock_text(double t);
+
+}  // namespace dlrun

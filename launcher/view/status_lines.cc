@@ -1,0 +1,121 @@
+#include "launcher/view/status_lines.h"
+
+#include <filesystem>
+
+#include "common/number_ranges.h"
+#include "common/text.h"
+#include "launcher/runs/last_words.h"
+#include "launcher/runs/log_file.h"
+#include "launcher/runs/rehearsal.h"
+#include "launcher/view/autopsy_text.h"
+#include "launcher/view/run_text.h"
+
+namespace dlrun {
+namespace {
+
+/// Returns the jobs of the run's chain (retry.chain): "job 2 of 3: 41, 42, 43"; empty: no chain.
+std::string chain_text(const RunStatus& status) {
+  const auto jobs = chain_jobs_of(status.facts);
+  if (jobs.empty()) return {};
+  std::vector<std::string> ids;
+  std::size_t present = 0;
+  for (const JobId& job : jobs) {
+    ids.push_back(job.id);
+    if (job.id == status.job.id) present = ids.size();
+  }
+  return fmt::format("job {} of {}: {}", present, jobs.size(), join(ids, ", "));
+}
+
+void add_reasons(LabelledLines& lines, const IndexEntry& run, const RunStatus& status) {
+  const RunFacts& facts = status.facts;
+  add_line(lines, "chain", chain_text(status));
+  if (facts.foreign && !status.is_last_known) add_line(lines, "", describe(*facts.foreign));
+  add_line(lines, "", status.detail);
+  if (status.sweep && status.sweep->not_submitted > 0 && !facts.foreign)
+    add_line(lines, "",
+             fmt::format("`dlrun resubmit {}` submits the points that were not submitted", run.id));
+}
+
+void add_progress(LabelledLines& lines, const RunFacts& facts) {
+  const RunRecord& record = facts.record;
+  const std::string nodes = nodes_of(facts);
+  if (record.has_events || !nodes.empty()) {
+    std::string place = nodes;
+    if (record.ranks > 0)
+      place += fmt::format("{}{} rank{}", place.empty() ? "" : ", ", record.ranks,
+                           record.ranks == 1 ? "" : "s");
+    add_line(lines, "nodes", place);
+  }
+  add_lines(lines, "component", component_states(record));
+  add_line(lines, "attempt", attempt_text(record));
+  if (record.progress && record.result.empty()) {
+    const std::string since = age(record.progress->time);
+    add_line(lines, "progress",
+             progress_text(*record.progress) +
+                 (record.ended || since.empty() ? "" : fmt::format("  ({} ago)", since)));
+  }
+  add_line(lines, "result", result_text(record.result));
+}
+
+void add_failure(LabelledLines& lines, const IndexEntry& run, const RunStatus& status) {
+  const RunRecord& record = status.facts.record;
+  if (record.first_failed)
+    lines.push_back({"failed", describe(*record.first_failed), /*is_bad=*/true});
+  add_lines(lines, "output", last_words(run.path, status));
+  if (record.autopsy) {
+    add_lines(lines, "autopsy", autopsy_lines(*record.autopsy));
+    add_line(lines, "stacks",
+             (run.path / "autopsy" / fmt::format("attempt-{}", record.autopsy->attempt)).string());
+  }
+  if (!record.missing.empty()) {
+    add_line(lines, "missing",
+             fmt::format("{} {}", record.missing.size() == 1 ? "rank" : "ranks",
+                         number_ranges(record.missing)));
+  }
+}
+
+void add_warnings(LabelledLines& lines, const RunRecord& record) {
+  for (const auto& warning : record.warnings) {
+    add_line(lines, "warning",
+             warning.message + (warning.host.empty() ? "" : fmt::format(" ({})", warning.host)));
+  }
+  if (record.damaged_lines > 0)
+    add_line(lines, "warning",
+             fmt::format("{} damaged lines in events.jsonl were skipped", record.damaged_lines));
+  if (record.left_out_bytes > 0)
+    add_line(
+        lines, "warning",
+        fmt::format("events.jsonl is too large to be read whole: {} MiB in its middle were skipped",
+                    record.left_out_bytes >> 20U));
+}
+
+void add_places(LabelledLines& lines, const IndexEntry& run, const RunStatus& status) {
+  const RunRecord& record = status.facts.record;
+  if (status.sweep) add_line(lines, "points", fmt::format("dlrun sweep {}", run.id));
+  // Lead creates the log of a local run. If the setup fails, lead does not start, and
+  // there is no log.
+  std::error_code none;
+  if (const auto log = job_log(run.path, status.facts);
+      log && (status.job.cluster != kLocalCluster || std::filesystem::exists(*log, none)))
+    add_line(lines, "log", log->string());
+  if (record.has_events)
+    add_line(lines, "rank logs", rank_log(run.path, record.attempt, 0).parent_path().string());
+  add_line(lines, "directory", run.path.string());
+}
+
+}  // namespace
+
+LabelledLines status_lines(const IndexEntry& run, const RunStatus& status,
+                           const std::vector<std::string>& waits) {
+  LabelledLines lines;
+  add_reasons(lines, run, status);
+  add_lines(lines, "waits", waits);
+  add_progress(lines, status.facts);
+  for (const auto& [label, sentence] : predictions_for(run.path)) add_line(lines, label, sentence);
+  add_failure(lines, run, status);
+  add_warnings(lines, status.facts.record);
+  add_places(lines, run, status);
+  return lines;
+}
+
+}  // namespace dlrun

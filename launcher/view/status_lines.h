@@ -1,0 +1,18 @@
+#pragma once
+// The lines of `dlrun status` below the state of the run.
+
+#include <string>
+#include <vector>
+
+#include "common/shown_data.h"
+#include "launcher/runs/index.h"
+#include "launcher/runs/status.h"
+
+namespace dlrun {
+
+/// Returns the lines. Reads the last lines of the failed rank's log. waits: lines about the run's
+/// wait in the queue (waiting_lines()).
+[[nodiscard]] LabelledLines status_lines(const IndexEntry& run, const RunStatus& status,
+                                         const std::vector<std::string>& waits);
+
+}  // namespace dlrun
