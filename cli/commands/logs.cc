@@ -1,5 +1,5 @@
-// `dlrun logs`: prints the output of the job or of one rank; with -f, follows it until the run
-// ends.
+// `dlrun logs`: prints the output of the job, of some of its ranks, or of each point of a sweep;
+// with -f, follows it until the run ends.
 
 #include <memory>
 #include <optional>
@@ -50,8 +50,8 @@ Result<int> print_one_log(const Cli& cli, RunInspector& inspector, const IndexEn
   }
 }
 
-/// Prints the log of the job, or of the chosen ranks. A rank of several that has no log is a
-/// remark.
+/// Prints the log of the job, or of the chosen ranks. If several ranks are chosen, prints a note
+/// about a rank without a log and goes on.
 Result<int> print_log(const Cli& cli, const IndexEntry& run, const LogsOptions& options) {
   RunInspector inspector(cli.env, known_servers(cli));
   if (options.ranks.empty()) return print_one_log(cli, inspector, run, options, std::nullopt, "");

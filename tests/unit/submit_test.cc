@@ -475,6 +475,22 @@ TEST_CASE_FIXTURE(ChainCluster,
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
+                  "a run with a chain is not over while Slurm does not answer about a later job") {
+  submit_long();
+  std::ofstream(done->run.path / "secrets") << "TOKEN=s3cret";
+  program("squeue",
+          "for word; do case $before in -j) id=$word;; esac; before=$word; done\n"
+          "[ $id != 7 ] || { echo '7|TIMEOUT|None||||'; exit 0; }\n"
+          "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1");
+  RunInspector inspector(context.env, known_servers(context));
+  const auto status = inspector.inspect(done->run.path);
+  REQUIRE(status.has_value());
+  CHECK(is_unreachable(*status));
+  CHECK_FALSE(is_over(*status));
+  CHECK(fs::exists(done->run.path / "secrets"));
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
                   "status looks up the runs of the first eight jobs of a dependency") {
   submit_long();
   RunStatus waiting;
