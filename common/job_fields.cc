@@ -7,13 +7,14 @@ namespace dlrun {
 std::string fields_of_jobs(std::string_view scontrol) {
   // Slurm has kept this order since 22.05: the line of JobId ends with the job's name, UserId
   // begins a later line, and Command is the first of the texts at the end.
-  constexpr std::string_view kFirst = "JobId=", kAfterName = "   UserId=", kTexts = "   Command=";
+  constexpr std::string_view kFirstLine = "JobId=", kLineAfterName = "   UserId=",
+                             kFirstText = "   Command=";
   enum class At { kName, kFields, kTexts } at = At::kFields;
   std::string fields;
   for (const auto line : split(scontrol, '\n')) {
-    if (line.starts_with(kFirst)) at = At::kName;
-    if (at == At::kName && line.starts_with(kAfterName)) at = At::kFields;
-    if (at == At::kFields && line.starts_with(kTexts)) at = At::kTexts;
+    if (line.starts_with(kFirstLine)) at = At::kName;
+    if (at == At::kName && line.starts_with(kLineAfterName)) at = At::kFields;
+    if (at == At::kFields && line.starts_with(kFirstText)) at = At::kTexts;
     if (at != At::kFields) continue;
     fields += line;
     fields += '\n';

@@ -278,11 +278,9 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(
     }
     if (!f.follow_ups.empty()) {
       settle_follow_ups(run, f);
-<<<<<<< HEAD
+      // If Slurm did not answer about one job, the end of another says nothing about the run.
+      if (!f.unreachable.empty()) continue;
       for (const JobId& job : open_chain_jobs_of(f)) jobs[&executor_of(f)].push_back(job);
-=======
-      if (f.unreachable.empty()) ask_about_chain(f, max_age);
->>>>>>> M3
     } else if (const auto job = job_of(f)) {
       jobs[&executor_of(f)].push_back(*job);
     }
@@ -314,44 +312,6 @@ void RunInspector::settle_follow_ups(const std::filesystem::path& run, RunFacts&
   }
 }
 
-<<<<<<< HEAD
-=======
-void RunInspector::ask_about_chain(RunFacts& facts, std::chrono::milliseconds max_age) {
-  const auto jobs = chain_jobs_of(facts);
-  Executor& executor = executor_of(facts);
-  // The jobs before the one that has the run have ended.
-  auto first = std::find_if(jobs.begin(), jobs.end(), [&](const JobId& job) {
-    return facts.claim && job.id == facts.claim->job.id;
-  });
-  if (first == jobs.end()) first = jobs.begin();
-  const auto& restarts = facts.record.restarts;
-  // The holder has ended for good if it has handed the run over: the next job then counts.
-  const bool is_handed_over = !restarts.empty() && restarts.back().attempt == facts.record.attempt;
-  // Each job is asked about alone, because squeue refuses a list with a job that it has forgotten.
-  for (auto job = first; job != jobs.end(); ++job) {
-    auto answer = executor.query({&*job, 1}, max_age);
-    if (!answer) {
-      // The end of an earlier job says nothing about the run: this job may continue it.
-      facts.report.reset();
-      facts.chain_job.reset();
-      facts.has_answer = false;
-      facts.unreachable = answer.error().message;
-      return;
-    }
-    facts.has_answer = true;
-    facts.why_no_accounting = answer->why_no_accounting;
-    if (answer->reports.empty()) continue;
-    JobReport& report = answer->reports.front();
-    const bool has_ended = report.phase == JobPhase::kEnded;
-    const bool is_superseded = is_handed_over && facts.chain_job == *first;
-    if (has_ended && facts.report && !is_superseded) continue;
-    facts.chain_job = *job;
-    facts.report = std::move(report);
-    if (!has_ended) return;
-  }
-}
-
->>>>>>> M3
 void RunInspector::add_answers(const Result<QueryAnswer>& answer, const Executor* executor,
                                std::vector<Result<RunFacts>>& facts) {
   Reports reports;

@@ -165,12 +165,6 @@ class RunInspector {
   /// Finds out the outcome of interrupted submissions of follow-up jobs. Sets facts.unreachable if
   /// Slurm does not answer.
   void settle_follow_ups(const std::filesystem::path& run, RunFacts& facts);
-<<<<<<< HEAD
-=======
-  /// Asks about the jobs of a chain, one after another, until one of them runs or waits. Keeps no
-  /// answer if Slurm stops answering.
-  void ask_about_chain(RunFacts& facts, std::chrono::milliseconds max_age);
->>>>>>> M3
   /// Adds the executor's answer to the facts of the runs that it was asked about.
   void add_answers(const Result<QueryAnswer>& answer, const Executor* executor,
                    std::vector<Result<RunFacts>>& facts);
