@@ -129,6 +129,11 @@ TEST_CASE_FIXTURE(ChainFixture, "a later job of a deleted run ends and creates n
   REQUIRE(unneeded);
   CHECK((*unneeded)->code == 1);
   CHECK_FALSE(std::filesystem::exists(folder.path()));
+  std::filesystem::create_symlink(folder.path(), folder.path());  // a link to itself: ELOOP
+  const auto unknown = look();
+  std::filesystem::remove(folder.path());
+  REQUIRE_FALSE(unknown);
+  CHECK(unknown.error().code != Errc::kNotFound);
 }
 
 TEST_CASE_FIXTURE(ChainFixture, "the later jobs are those that Slurm has accepted") {

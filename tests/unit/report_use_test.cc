@@ -12,6 +12,7 @@
 #include "launcher/report/reported_axis.h"
 #include "launcher/report/run_pages.h"
 #include "launcher/report/run_report.h"
+#include "launcher/runs/sweep_record.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun {
@@ -370,6 +371,36 @@ TEST_CASE("the energy of a run with a chain is that of all its jobs") {
   const std::vector<JobId> jobs{{"", "42"}, {"other", "42"}};
   CHECK(energy_of_jobs(env, jobs, std::chrono::seconds(10)) ==
         JobEnergies{{{"", "42"}, 3.6e6}, {{"", "43"}, 1.8e6}, {{"other", "42"}, 9e6}});
+}
+
+TEST_CASE("a job that several points of a sweep share adds its energy to none of them") {
+  const TemporaryDirectory folder;
+  const auto run = folder / "lr-1";
+  SweepRecord sweep;
+  sweep.arrays = 1;
+  sweep.keys = {"train.lr"};
+  sweep.points = {{0, 0, {"0.1"}}, {0, 1, {"0.2"}}};
+  for (const auto& point : sweep.points) {
+    const auto path = point_path(run, point);
+    std::filesystem::create_directories(path);
+    std::ofstream(path / "claim") << R"({"cluster":"c","job":"42_0","token":"t"})";
+    std::ofstream(path / "events.jsonl")
+        << event_at(0, "claimed", {{"job", "42_0"}, {"host", "n1"}}) +
+               event_at(9, "ended", {{"state", "completed"}, {"code", 0}, {"message", "done"}});
+  }
+  std::ofstream(folder / "sacct") << "#!/bin/sh\necho '42_0|3600000'\n";
+  std::filesystem::permissions(folder / "sacct", std::filesystem::perms::owner_all);
+  Env env;
+  env.set("HOME", folder.path().string());
+  env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
+  for (const std::size_t pack : {1, 2}) {
+    CAPTURE(pack);
+    sweep.pack = pack;
+    std::ofstream(run / "sweep.json") << sweep_json(sweep);
+    const auto page = make_run_page(env, {}, folder.path(), {run.string()}, [](const auto&) {});
+    REQUIRE_MESSAGE(page.has_value(), (page ? std::string() : page.error().message));
+    CHECK((page->html.find("energy, as Slurm has it") != std::string::npos) == (pack == 1));
+  }
 }
 
 }  // namespace dlrun
