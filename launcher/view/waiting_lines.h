@@ -16,11 +16,11 @@ namespace dlrun {
 /// "afterok:12:13_4+10,singleton".
 [[nodiscard]] std::vector<std::string> jobs_of_dependency(std::string_view dependency);
 
-/// Returns "3 of the 12 pending jobs of partition gpu have a higher priority"; "" if none has.
+/// Returns "3 of the 12 pending jobs of partition gpu come before it"; "" if none does.
 [[nodiscard]] std::string place_text(const QueuePlace& place);
 
 /// Returns lines about a pending run: the names of at most four runs among the first eight jobs
-/// that it waits for, and the number of jobs with a higher priority. Asks squeue, for at most 2 s
+/// that it waits for, and the number of jobs before it. Asks squeue, for at most 2 s
 /// per query, only about a job that waits for its turn. Returns no lines for another run, for a run
 /// of another user, and for a job that was submitted through slurmrestd.
 [[nodiscard]] std::vector<std::string> waiting_lines(const Env& env, const RunStatus& status);
