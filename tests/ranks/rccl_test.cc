@@ -1,33 +1,71 @@
 // Tests the rccl backend with a stand-in for librccl.so.1, whose ranks are threads.
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
 #include <vector>
 
-#include <dlfcn.h>
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include "runtime/bootstrap/memory_store.h"
 #include "runtime/comm/make_communicator.h"
 #include "tests/ranks/collective_checks.h"
 #include "tests/ranks/run_ranks.h"
+#include "tests/ranks/stand_in_rccl.h"
+#include "tests/time_limit.h"
 
 namespace dlrun {
 namespace {
 
-/// Loads the stand-in. The loader then uses it for every request for librccl.so.1.
-struct StandIn {
-  void* const library = ::dlopen(DLRUN_STAND_IN_RCCL, RTLD_NOW | RTLD_GLOBAL);
-  StandIn() {
-    const char* const why = library == nullptr ? ::dlerror() : "";
-    REQUIRE_MESSAGE(library != nullptr, why);
-    ::unsetenv("DLRUN_STAND_IN_GPUS");
+using std::chrono::steady_clock;
+
+constexpr int kLost = 1;  ///< the rank that is lost
+
+/// Checks the errors of a rank that has lost a peer. All of them must give `cause`.
+class LossChecker {
+ public:
+  LossChecker(Communicator& comm, std::string cause) : comm_(comm), cause_(std::move(cause)) {}
+
+  void expect_cause(std::string_view what, const Result<>& result) {
+    if (result) {
+      failures.push_back(fmt::format("rank {}: {} succeeded", comm_.rank(), what));
+    } else if (result.error().code != Errc::kPeer || !has(result.error().message, cause_)) {
+      failures.push_back(
+          fmt::format("rank {}: {}: {}", comm_.rank(), what, result.error().message));
+    }
   }
-  template <typename Function>
-  Function* function(const char* name) const {
-    return reinterpret_cast<Function*>(::dlsym(library, name));
+
+  /// Starts two all-reduces of device memory, and calls after_start() when both have started and
+  /// the wait() for one has succeeded.
+  void check_device_memory(const StandIn& stand_in, const std::function<void()>& after_start) {
+    const DeviceMemory memory(stand_in, 2 * sizeof(float));
+    auto* const values = static_cast<float*>(memory.data());
+    const auto own = static_cast<float>(comm_.rank() + 1);
+    values[0] = values[1] = own;
+    auto first = comm_.start_all_reduce(Buffer(values, 1, DataType::kFloat32), ReduceOp::kSum);
+    auto second = comm_.start_all_reduce(Buffer(values + 1, 1, DataType::kFloat32), ReduceOp::kSum);
+    if (!first || !second) return failures.push_back((first ? second : first).error().message);
+    if (auto done = first->wait(); !done)
+      return failures.push_back("before the abort: " + done.error().message);
+    after_start();
+    expect_cause("check_settled()", comm_.check_settled());
+    if (values[0] != own) failures.push_back("the stand-in has summed without the lost rank");
+    expect_cause("wait() after the abort", second->wait());
+    expect_cause("a second check_settled()", comm_.check_settled());
+    expect_cause("a later collective", comm_.barrier());
   }
+
+  std::vector<std::string> failures;
+
+ private:
+  Communicator& comm_;
+  std::string cause_;
 };
 
 }  // namespace
@@ -48,15 +86,10 @@ TEST_CASE_FIXTURE(StandIn,
 
 TEST_CASE_FIXTURE(StandIn,
                   "rccl: an all-reduce of device memory changes it in place, as a request") {
-  auto* const allocate = function<int(void**, std::size_t)>("hipMalloc");
-  auto* const release = function<int(void*)>("hipFree");
-  const bool has_functions = allocate != nullptr && release != nullptr;
-  REQUIRE(has_functions);
   check_none(on_threads("rccl", 3, [&](Communicator& comm) -> std::vector<std::string> {
     if (comm.name() != "rccl") return {"the communicator is " + std::string(comm.name())};
-    void* memory = nullptr;
-    if (allocate(&memory, 4 * sizeof(float)) != 0) return {"no memory"};
-    auto* const values = static_cast<float*>(memory);
+    const DeviceMemory memory(*this, 4 * sizeof(float));
+    auto* const values = static_cast<float*>(memory.data());
     for (int i = 0; i < 4; ++i) values[i] = static_cast<float>(comm.rank() + i);
     auto request = comm.start_all_reduce(Buffer(values, 4, DataType::kFloat32), ReduceOp::kSum);
     if (!request) return {request.error().message};
@@ -65,7 +98,6 @@ TEST_CASE_FIXTURE(StandIn,
     for (int i = 0; i < 4; ++i) {
       if (values[i] != static_cast<float>(3 + 3 * i)) failures.push_back("a sum is wrong");
     }
-    release(memory);
     return failures;
   }));
 }
@@ -91,6 +123,79 @@ TEST_CASE_FIXTURE(StandIn, "rccl: without a GPU the error names HIP's function a
   const auto few = make_communicator("rccl", options_of(3, 4, store));
   REQUIRE_FALSE(few);
   CHECK(has(few.error().message, "local rank 3 has no GPU: this process sees 2; rccl needs one"));
+}
+
+TEST_CASE_FIXTURE(StandIn,
+                  "rccl: after a rank has stopped, check_settled() fails within the timeout, "
+                  "although the wait() for an all-reduce of device memory has succeeded") {
+  const auto before = steady_clock::now();
+  check_none(on_threads(
+      "rccl", 3,
+      [&](Communicator& comm) -> std::vector<std::string> {
+        if (auto met = comm.barrier(); !met) return {met.error().message};
+        if (auto settled = comm.check_settled(); !settled) return {settled.error().message};
+        if (comm.rank() == kLost) {
+          lose_rank(kNoError);
+          return {};
+        }
+        LossChecker checker(comm, lost_or_stuck());
+        checker.check_device_memory(*this, [] {});
+        return checker.failures;
+      },
+      expect_loss));
+  CHECK(steady_clock::now() - before < 3 * kPatience);
+}
+
+TEST_CASE_FIXTURE(StandIn,
+                  "rccl: after the process of a rank has ended, check_settled() fails with the "
+                  "error of the library, long before the timeout") {
+  constexpr auto kLong = wall_limit(std::chrono::seconds(60));
+  const auto before = steady_clock::now();
+  std::atomic<int> started{0};
+  check_none(on_threads(
+      "rccl", 3,
+      [&](Communicator& comm) -> std::vector<std::string> {
+        if (auto met = comm.barrier(); !met) return {met.error().message};
+        if (comm.rank() == kLost) {
+          lose_rank(kNoError);
+          while (started < 2 && steady_clock::now() - before < kLong / 3)
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+          lose_rank(kRemoteError);
+          return {};
+        }
+        LossChecker checker(comm,
+                            "a collective failed on the device: remote process exited or there was "
+                            "a network error");
+        checker.check_device_memory(*this, [&] { ++started; });
+        return checker.failures;
+      },
+      [&](CommunicatorOptions& options) {
+        expect_loss(options);
+        options.timeout = kLong;
+      }));
+  CHECK(steady_clock::now() - before < kLong / 3);
+}
+
+TEST_CASE_FIXTURE(StandIn,
+                  "rccl: a collective on host memory fails within the timeout if a rank has "
+                  "stopped") {
+  const auto before = steady_clock::now();
+  check_none(on_threads(
+      "rccl", 2,
+      [&](Communicator& comm) -> std::vector<std::string> {
+        if (auto met = comm.barrier(); !met) return {met.error().message};
+        if (comm.rank() == kLost) {
+          lose_rank(kNoError);
+          return {};
+        }
+        std::vector<float> values{1, 2};
+        LossChecker checker(comm, lost_or_stuck());
+        checker.expect_cause("all_reduce()", comm.all_reduce(std::span(values), ReduceOp::kSum));
+        checker.expect_cause("check_settled()", comm.check_settled());
+        return checker.failures;
+      },
+      expect_loss));
+  CHECK(steady_clock::now() - before < 3 * kPatience);
 }
 
 }  // namespace dlrun

@@ -4,6 +4,11 @@
 // ranks.
 //
 // A rank that waits for others in a collective gives up after ten seconds.
+//
+// stand_in_lose_rank() simulates the loss of a rank. The calls of later collectives then succeed,
+// as those of RCCL do, but the collectives do not end: their stream, and events recorded on it, are
+// not ready until ncclCommAbort(). An aborted collective ends without an error, and its result is
+// partial: it still holds this rank's own values. Copies do not wait for the stream.
 
 #include <algorithm>
 #include <chrono>
@@ -22,8 +27,9 @@
 
 namespace {
 
-constexpr int kSuccess = 0, kSystemError = 2, kInvalidArgument = 4, kInProgress = 7;
-constexpr int kHipInvalidValue = 1;
+constexpr int kSuccess = 0, kSystemError = 2, kInvalidArgument = 4, kRemoteError = 6,
+              kInProgress = 7;
+constexpr int kHipInvalidValue = 1, kHipNotReady = 600;
 constexpr int kHipMemoryTypeDevice = 2;
 // Values of ncclDataType_t and of ncclRedOp_t.
 constexpr int kUint8 = 1, kInt64 = 4, kUint64 = 5, kFloat16 = 6, kFloat32 = 7, kFloat64 = 8,
@@ -55,17 +61,46 @@ struct World {
   std::vector<Call> calls;
   int arrived = 0, left = 0;
   std::uint64_t round = 0;
+  bool has_lost_rank = false;
+  int async_error = kSuccess;  ///< what a communicator with an unfinished collective reports
+};
+
+/// The unfinished collectives of one communicator.
+struct Hang {
+  bool is_aborted = false;  ///< guarded by device_mutex
 };
 
 struct Comm {
   std::shared_ptr<World> world;
   int rank = 0;
+  std::shared_ptr<Hang> hang = nullptr;  ///< guarded by the world's mutex; nullptr: no rank is lost
+};
+
+/// A stream or an event.
+struct Queue {
+  std::shared_ptr<const Hang> hang;  ///< guarded by device_mutex; the collectives it waits for
 };
 
 std::mutex registry_mutex;
 std::map<std::string, std::shared_ptr<World>> worlds;
 std::map<const char*, std::size_t> allocations;  // sizes in bytes by address
 std::uint64_t next_id = 1;
+std::mutex device_mutex;
+
+/// queue: nullptr for the default stream, which no collective uses.
+int state_of(const Queue* queue) {
+  const std::lock_guard lock(device_mutex);
+  const bool waits = queue != nullptr && queue->hang != nullptr && !queue->hang->is_aborted;
+  return waits ? kHipNotReady : kSuccess;
+}
+
+/// Leaves a collective unfinished until its communicator is aborted. The caller holds the world's
+/// mutex.
+void leave_unfinished(Comm& comm, Queue& stream) {
+  if (comm.hang == nullptr) comm.hang = std::make_shared<Hang>();
+  const std::lock_guard lock(device_mutex);
+  stream.hang = comm.hang;
+}
 
 bool is_allocated(const void* data) {
   const std::lock_guard lock(registry_mutex);
@@ -78,16 +113,23 @@ bool is_allocated(const void* data) {
 
 /// Waits until all ranks have called, runs `work` in each rank on all calls, and waits until all
 /// ranks have finished, so that no buffer changes while another rank reads it. `work` writes into a
-/// buffer of its own, which is copied to the result afterwards.
+/// buffer of its own, which is copied to the result afterwards. If a rank is lost, the collective
+/// stays unfinished.
 template <typename Work>
-int together(Comm& comm, const void* from, void* to, std::size_t result_bytes, Work&& work) {
+int together(Comm& comm, Queue& stream, const void* from, void* to, std::size_t result_bytes,
+             Work&& work) {
   World& world = *comm.world;
   std::unique_lock lock(world.mutex);
   const auto round = world.round;
   world.calls[static_cast<std::size_t>(comm.rank)] = {from, to};
   if (++world.arrived == world.size) world.changed.notify_all();
-  if (!world.changed.wait_for(lock, kWait, [&] { return world.arrived == world.size; }))
+  if (!world.changed.wait_for(lock, kWait,
+                              [&] { return world.has_lost_rank || world.arrived == world.size; }))
     return kSystemError;
+  if (world.has_lost_rank) {
+    leave_unfinished(comm, stream);
+    return kSuccess;
+  }
   const std::vector<Call> calls = world.calls;
   lock.unlock();
   std::vector<std::byte> result(result_bytes);
@@ -217,36 +259,53 @@ DLRUN_EXPORT int hipMemcpyAsync(void* to, const void* from, std::size_t bytes, i
   std::memcpy(to, from, bytes);
   return kSuccess;
 }
-DLRUN_EXPORT int hipStreamCreateWithFlags(void** stream, unsigned) {
-  *stream = new char;
+DLRUN_EXPORT int hipStreamCreateWithFlags(Queue** stream, unsigned) {
+  *stream = new Queue;
   return kSuccess;
 }
-DLRUN_EXPORT int hipStreamDestroy(void* stream) {
-  delete static_cast<char*>(stream);
+DLRUN_EXPORT int hipStreamDestroy(Queue* stream) {
+  delete stream;
   return kSuccess;
 }
-DLRUN_EXPORT int hipStreamQuery(void*) {
+DLRUN_EXPORT int hipStreamQuery(const Queue* stream) {
+  return state_of(stream);
+}
+DLRUN_EXPORT int hipStreamWaitEvent(Queue* stream, const Queue* event, unsigned) {
+  if (stream == nullptr || state_of(event) == kSuccess) return kSuccess;
+  const std::lock_guard lock(device_mutex);
+  stream->hang = event->hang;
   return kSuccess;
 }
-DLRUN_EXPORT int hipStreamWaitEvent(void*, void*, unsigned) {
+DLRUN_EXPORT int hipEventCreateWithFlags(Queue** event, unsigned) {
+  *event = new Queue;
   return kSuccess;
 }
-DLRUN_EXPORT int hipEventCreateWithFlags(void** event, unsigned) {
-  *event = new char;
+DLRUN_EXPORT int hipEventDestroy(Queue* event) {
+  delete event;
   return kSuccess;
 }
-DLRUN_EXPORT int hipEventDestroy(void* event) {
-  delete static_cast<char*>(event);
+DLRUN_EXPORT int hipEventRecord(Queue* event, const Queue* stream) {
+  const std::lock_guard lock(device_mutex);
+  event->hang = stream == nullptr ? nullptr : stream->hang;
   return kSuccess;
 }
-DLRUN_EXPORT int hipEventRecord(void*, void*) {
-  return kSuccess;
+DLRUN_EXPORT int hipEventQuery(const Queue* event) {
+  return state_of(event);
 }
-DLRUN_EXPORT int hipEventQuery(void*) {
-  return kSuccess;
+
+/// Loses a rank of every world that exists: see StandIn::lose_rank() in stand_in_rccl.h.
+DLRUN_EXPORT void stand_in_lose_rank(int async_error) {
+  const std::lock_guard lock(registry_mutex);
+  for (const auto& [id, world] : worlds) {
+    const std::lock_guard world_lock(world->mutex);
+    world->has_lost_rank = true;
+    world->async_error = async_error;
+    world->changed.notify_all();
+  }
 }
 
 DLRUN_EXPORT const char* ncclGetErrorString(int code) {
+  if (code == kRemoteError) return "remote process exited or there was a network error";
   return code == kSuccess ? "no error" : "stand-in error";
 }
 DLRUN_EXPORT const char* ncclGetLastError(void*) {
@@ -278,9 +337,12 @@ DLRUN_EXPORT int ncclCommInitRankConfig(void** comm, int size, UniqueId id, int 
   return kInProgress;
 }
 DLRUN_EXPORT int ncclCommGetAsyncError(void* comm, int* state) {
-  World& world = *static_cast<Comm*>(comm)->world;
+  const Comm& own = *static_cast<Comm*>(comm);
+  World& world = *own.world;
   const std::lock_guard lock(world.mutex);
-  *state = world.joined < world.size ? kInProgress : kSuccess;
+  *state = world.joined < world.size ? kInProgress
+           : own.hang != nullptr     ? world.async_error
+                                     : kSuccess;
   return kSuccess;
 }
 DLRUN_EXPORT int ncclCommFinalize(void*) {
@@ -291,38 +353,41 @@ DLRUN_EXPORT int ncclCommDestroy(void* comm) {
   return kSuccess;
 }
 DLRUN_EXPORT int ncclCommAbort(void* comm) {
-  delete static_cast<Comm*>(comm);
+  const std::unique_ptr<Comm> own(static_cast<Comm*>(comm));
+  if (own->hang == nullptr) return kSuccess;
+  const std::lock_guard lock(device_mutex);
+  own->hang->is_aborted = true;
   return kSuccess;
 }
 DLRUN_EXPORT int ncclAllReduce(const void* from, void* to, std::size_t count, int type, int op,
-                               void* comm, void*) {
-  return together(*static_cast<Comm*>(comm), from, to, count * bytes_of(type),
+                               void* comm, Queue* stream) {
+  return together(*static_cast<Comm*>(comm), *stream, from, to, count * bytes_of(type),
                   [&](const std::vector<Call>& calls, std::byte* result) {
                     reduce(calls, 0, count, type, op, result);
                   });
 }
 DLRUN_EXPORT int ncclBroadcast(const void* from, void* to, std::size_t count, int type, int root,
-                               void* comm, void*) {
+                               void* comm, Queue* stream) {
   const std::size_t bytes = count * bytes_of(type);
-  return together(*static_cast<Comm*>(comm), from, to, bytes,
+  return together(*static_cast<Comm*>(comm), *stream, from, to, bytes,
                   [&](const std::vector<Call>& calls, std::byte* result) {
                     std::memcpy(result, calls[static_cast<std::size_t>(root)].from, bytes);
                   });
 }
 DLRUN_EXPORT int ncclAllGather(const void* from, void* to, std::size_t count, int type, void* comm,
-                               void*) {
+                               Queue* stream) {
   const std::size_t bytes = count * bytes_of(type);
   auto& own = *static_cast<Comm*>(comm);
-  return together(own, from, to, bytes * own.world->calls.size(),
+  return together(own, *stream, from, to, bytes * own.world->calls.size(),
                   [&](const std::vector<Call>& calls, std::byte* result) {
                     for (std::size_t rank = 0; rank < calls.size(); ++rank)
                       std::memcpy(result + rank * bytes, calls[rank].from, bytes);
                   });
 }
 DLRUN_EXPORT int ncclReduceScatter(const void* from, void* to, std::size_t count, int type, int op,
-                                   void* comm, void*) {
+                                   void* comm, Queue* stream) {
   auto& own = *static_cast<Comm*>(comm);
-  return together(own, from, to, count * bytes_of(type),
+  return together(own, *stream, from, to, count * bytes_of(type),
                   [&](const std::vector<Call>& calls, std::byte* result) {
                     reduce(calls, static_cast<std::size_t>(own.rank) * count, count, type, op,
                            result);

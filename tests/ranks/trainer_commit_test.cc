@@ -1,6 +1,5 @@
 // Tests that no checkpoint is committed after a failed collective.
 
-#include <filesystem>
 #include <mutex>
 #include <string>
 
@@ -11,8 +10,6 @@
 
 namespace dlrun::trainer {
 namespace {
-
-namespace fs = std::filesystem;
 
 /// A communicator on a device that was cut off after the last wait() returned. Every call succeeds,
 /// but the sums are partial.
@@ -40,15 +37,6 @@ class CutOff final : public Communicator {
  private:
   Communicator& whole_;
 };
-
-/// Returns the number of complete checkpoints below `folder`.
-std::size_t committed(const fs::path& folder) {
-  std::size_t count = 0;
-  if (!fs::exists(folder)) return 0;
-  for (const auto& entry : fs::recursive_directory_iterator(folder))
-    count += entry.path().filename() == "manifest.json" ? 1 : 0;
-  return count;
-}
 
 }  // namespace
 
@@ -78,7 +66,7 @@ TEST_CASE("no checkpoint is committed after a collective was cut off, on any num
         const std::lock_guard lock(mutex);
         if (!outcome) errors.push_back(outcome.error().message);
       });
-      CHECK(committed(folder.path()) == (is_cut_off ? 0 : 1));
+      CHECK(committed_checkpoints(folder.path()) == (is_cut_off ? 0 : 1));
       CHECK(errors.size() == (is_cut_off ? static_cast<std::size_t>(size) : 0));
       for (const std::string& error : errors) CHECK(has(error, "a collective was cut off"));
     }

@@ -121,6 +121,14 @@ void check_that_ranks_train_as_one(TrainOptions options, double tolerance, const
   }
 }
 
+std::size_t committed_checkpoints(const fs::path& folder) {
+  std::size_t count = 0;
+  if (!fs::exists(folder)) return 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    count += entry.path().filename() == "manifest.json" ? 1 : 0;
+  return count;
+}
+
 double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
   REQUIRE(a.size() == b.size());
   double largest = 0;

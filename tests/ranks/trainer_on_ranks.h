@@ -1,6 +1,7 @@
 #pragma once
 // Trains on ranks that are threads of this process.
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -46,6 +47,9 @@ void check_that_it_resumes(TrainOptions options);
 void check_that_ranks_train_as_one(TrainOptions options, double tolerance,
                                    const Split& data = small_data(),
                                    double largest_test_loss = 2.29);  // chance is log 10
+
+/// Returns the number of complete checkpoints below `folder`.
+[[nodiscard]] std::size_t committed_checkpoints(const std::filesystem::path& folder);
 
 [[nodiscard]] double largest_difference(const std::vector<float>& a, const std::vector<float>& b);
 [[nodiscard]] std::string message_of(const Trained& trained);

@@ -1,0 +1,79 @@
+#pragma once
+// Helpers for tests that run the rccl backend on the stand-in for librccl.so.1 (stand_in_rccl.cc).
+
+#include <chrono>
+#include <cstddef>
+#include <cstdlib>
+#include <string>
+
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+#include <fmt/core.h>
+
+#include "runtime/comm/make_communicator.h"
+#include "tests/time_limit.h"
+
+namespace dlrun {
+
+/// Loads the stand-in. The loader then uses it for every request for librccl.so.1.
+struct StandIn {
+  static constexpr int kNoError = 0;
+  static constexpr int kRemoteError = 6;  ///< ncclRemoteError
+
+  void* const library = ::dlopen(DLRUN_STAND_IN_RCCL, RTLD_NOW | RTLD_GLOBAL);
+  StandIn() {
+    const char* const why = library == nullptr ? ::dlerror() : "";
+    REQUIRE_MESSAGE(library != nullptr, why);
+    for (const char* const name : {"hipMalloc", "hipFree", "stand_in_lose_rank"}) {
+      CAPTURE(name);
+      REQUIRE(::dlsym(library, name) != nullptr);
+    }
+    ::unsetenv("DLRUN_STAND_IN_GPUS");
+  }
+  template <typename Function>
+  Function* function(const char* name) const {
+    return reinterpret_cast<Function*>(::dlsym(library, name));
+  }
+
+  /// Simulates the loss of the rank that the calling thread runs, between two of its collectives.
+  /// The other ranks' collectives then do not end until they are aborted. async_error: the error
+  /// that ncclCommGetAsyncError() reports meanwhile. It is kNoError if the rank is stopped, and
+  /// kRemoteError if its process has ended.
+  void lose_rank(int async_error) const { function<void(int)>("stand_in_lose_rank")(async_error); }
+};
+
+/// Device memory of the stand-in. The host can read and write it.
+class DeviceMemory {
+ public:
+  DeviceMemory(const StandIn& stand_in, std::size_t bytes)
+      : release_(stand_in.function<int(void*)>("hipFree")) {
+    (void)stand_in.function<int(void**, std::size_t)>("hipMalloc")(&data_, bytes);
+  }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  ~DeviceMemory() { release_(data_); }
+
+  [[nodiscard]] void* data() const { return data_; }
+
+ private:
+  int (*release_)(void*);
+  void* data_ = nullptr;
+};
+
+/// The timeout of ranks that lose a peer.
+inline constexpr std::chrono::seconds kPatience = wall_limit(std::chrono::seconds(2));
+
+/// The reason that the backend gives for a collective which did not end within kPatience.
+inline std::string lost_or_stuck() {
+  return fmt::format("a collective did not end within {} s; a rank is lost or stuck",
+                     kPatience.count());
+}
+
+/// Turns off the comparison of calls: it uses host memory, so that it would notice a lost rank
+/// before a collective on device memory does.
+inline void expect_loss(CommunicatorOptions& options) {
+  options.timeout = kPatience;
+  options.checked_calls = 0;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,132 @@
+// Tests that a trainer over the rccl backend commits no checkpoint after it has lost a rank. The
+// backend runs on the stand-in for librccl.so.1.
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "tests/ranks/run_ranks.h"
+#include "tests/ranks/stand_in_rccl.h"
+#include "tests/ranks/trainer_on_ranks.h"
+#include "tests/temporary_directory.h"
+
+namespace dlrun::trainer {
+namespace {
+
+constexpr int kRanks = 3;
+constexpr int kStopped = 1;  ///< the rank that stops
+
+/// Keeps the gradients in device memory while they are summed, so that wait() does not wait for the
+/// device. The rank stops in place of its call number stops_at of start_all_reduce(). 0: never.
+class GradientsOnDevice final : public Communicator {
+ public:
+  GradientsOnDevice(Communicator& whole, const StandIn& stand_in, int stops_at)
+      : whole_(whole), stand_in_(stand_in), stops_at_(stops_at) {}
+
+  [[nodiscard]] std::string_view name() const override { return whole_.name(); }
+  [[nodiscard]] int rank() const override { return whole_.rank(); }
+  [[nodiscard]] int size() const override { return whole_.size(); }
+  Result<> all_reduce(Buffer data, ReduceOp op) override { return whole_.all_reduce(data, op); }
+  Result<Request> start_all_reduce(Buffer data, ReduceOp op) override {
+    if (++calls_ == stops_at_) {
+      stand_in_.lose_rank(StandIn::kNoError);
+      return fail(Errc::kPeer, "this rank was stopped");
+    }
+    auto sum = std::make_unique<Sum>(stand_in_, data);
+    DLRUN_TRY_ASSIGN(sum->request, whole_.start_all_reduce(
+                                       Buffer(sum->memory.data(), data.count, data.type), op));
+    return Request(std::move(sum));
+  }
+  Result<> broadcast(Buffer data, int root) override { return whole_.broadcast(data, root); }
+  Result<> all_gather(ConstBuffer mine, Buffer all) override {
+    return whole_.all_gather(mine, all);
+  }
+  Result<> reduce_scatter(ConstBuffer all, Buffer mine, ReduceOp op) override {
+    return whole_.reduce_scatter(all, mine, op);
+  }
+  Result<> barrier() override { return whole_.barrier(); }
+  Result<> check_settled() override { return whole_.check_settled(); }
+  void abandon() override { whole_.abandon(); }
+
+  [[nodiscard]] int calls() const { return calls_; }
+
+ private:
+  struct Sum final : public Request::State {
+    Sum(const StandIn& stand_in, Buffer data) : memory(stand_in, data.size_bytes()), host(data) {
+      std::memcpy(memory.data(), host.data, host.size_bytes());
+    }
+    Result<> finish() override {
+      DLRUN_TRY(request.wait());
+      std::memcpy(host.data, memory.data(), host.size_bytes());
+      return {};
+    }
+
+    DeviceMemory memory;
+    Buffer host;
+    Request request;
+  };
+
+  Communicator& whole_;
+  const StandIn& stand_in_;
+  int stops_at_;
+  int calls_ = 0;
+};
+
+/// The result of a run for one epoch, whose only checkpoint is that of the last step.
+struct RcclRun {
+  std::vector<std::string> errors = std::vector<std::string>(kRanks);  ///< empty: success
+  int calls = 0;  ///< of start_all_reduce() on the rank that stops
+  std::size_t checkpoints = 0;
+};
+
+RcclRun train_over_rccl(const StandIn& stand_in, int stops_at) {
+  const TemporaryDirectory folder;
+  TrainOptions options = small_options();
+  options.epochs = 1;
+  options.checkpoint_keep = 10;
+  options.checkpoint_dir = folder / "checkpoints";
+  RcclRun run;
+  const auto train_rank = [&](Communicator& communicator) -> std::vector<std::string> {
+    const bool stops = communicator.rank() == kStopped;
+    GradientsOnDevice on_device(communicator, stand_in, stops ? stops_at : 0);
+    auto kernels = make_cpu_kernels<float>(1);
+    TrainingReporter::Options silent;
+    silent.is_silent = true;
+    auto reporter = TrainingReporter::open(silent);
+    if (!reporter) return {reporter.error().message};
+    Trainer trainer(options, small_data(), {on_device, *kernels, *reporter, "host"});
+    const auto outcome = trainer.run();
+    if (!outcome)
+      run.errors[static_cast<std::size_t>(communicator.rank())] = outcome.error().message;
+    if (stops) run.calls = on_device.calls();
+    return {};
+  };
+  check_none(on_threads("rccl", kRanks, train_rank, expect_loss));
+  run.checkpoints = committed_checkpoints(folder.path());
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE_FIXTURE(StandIn,
+                  "rccl: no checkpoint of a step is committed if a rank has stopped while the "
+                  "gradients of that step were summed") {
+  const RcclRun undisturbed = train_over_rccl(*this, 0);
+  CHECK(undisturbed.errors == std::vector<std::string>(kRanks));
+  CHECK(undisturbed.checkpoints == 1);
+  REQUIRE(undisturbed.calls > 1);
+
+  // The last call sums gradients of the last step, and the checkpoint follows.
+  const RcclRun disturbed = train_over_rccl(*this, undisturbed.calls);
+  CHECK(disturbed.calls == undisturbed.calls);
+  CHECK(disturbed.checkpoints == 0);
+  CHECK(has(disturbed.errors[0], lost_or_stuck()));
+  CHECK(has(disturbed.errors[kStopped], "this rank was stopped"));
+  CHECK(has(disturbed.errors[2], lost_or_stuck()));
+}
+
+}  // namespace dlrun::trainer
