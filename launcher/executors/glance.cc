@@ -26,6 +26,19 @@ std::optional<std::string> ask_squeue(const Env& env, const std::string& cluster
   return std::move(done->out);
 }
 
+/// What decides when it is a pending job's turn: the negative priority, then the job's id.
+using Turn = std::pair<std::int64_t, std::int64_t>;
+
+/// Reads "PRIORITY|JOB"; nullopt if the text is not of this form.
+std::optional<Turn> parse_turn(std::string_view text) {
+  const auto bar = text.find('|');
+  if (bar == std::string_view::npos) return std::nullopt;
+  const auto priority = parse_int(trim(text.substr(0, bar)));
+  const auto job = parse_int(trim(text.substr(bar + 1)));
+  if (!priority || !job) return std::nullopt;
+  return Turn{-*priority, *job};
+}
+
 }  // namespace
 
 std::optional<JobReport> glance_at(const Env& env, const JobId& job,
@@ -41,20 +54,20 @@ std::optional<JobReport> glance_at(const Env& env, const JobId& job,
 
 std::optional<QueuePlace> parse_queue_place(std::string_view own, std::string_view queue) {
   QueuePlace place;
-  std::optional<std::int64_t> priority;
+  std::optional<Turn> turn;
   for (const auto line : split(own, '\n')) {
-    const auto bar = line.rfind('|');
+    const auto bar = line.find('|');
     if (bar == std::string_view::npos) continue;
-    priority = parse_int(trim(line.substr(bar + 1)));
+    turn = parse_turn(line.substr(bar + 1));
     place.partitions = std::string(trim(line.substr(0, bar)));
-    if (priority) break;
+    if (turn) break;
   }
-  if (!priority || place.partitions.empty()) return std::nullopt;
+  if (!turn || place.partitions.empty()) return std::nullopt;
   for (const auto line : split(queue, '\n')) {
-    const auto other = parse_int(trim(line));
+    const auto other = parse_turn(line);
     if (!other) continue;
     ++place.pending;
-    if (*other > *priority) ++place.ahead;
+    if (*other < *turn) ++place.ahead;
   }
   return place;
 }
@@ -62,11 +75,11 @@ std::optional<QueuePlace> parse_queue_place(std::string_view own, std::string_vi
 std::optional<QueuePlace> queue_place_at(const Env& env, const JobId& job,
                                          std::chrono::milliseconds at_most) {
   if (!check_job(job)) return std::nullopt;
-  const auto own = ask_squeue(env, job.cluster, {"-j", job.id, "-o", "%P|%Q"}, at_most);
+  const auto own = ask_squeue(env, job.cluster, {"-j", job.id, "-o", "%P|%Q|%A"}, at_most);
   const auto place = own ? parse_queue_place(*own, "") : std::nullopt;
   if (!place) return std::nullopt;
-  const auto queue =
-      ask_squeue(env, job.cluster, {"-t", "PENDING", "-p", place->partitions, "-o", "%Q"}, at_most);
+  const auto queue = ask_squeue(env, job.cluster,
+                                {"-t", "PENDING", "-p", place->partitions, "-o", "%Q|%A"}, at_most);
   return queue ? parse_queue_place(*own, *queue) : std::nullopt;
 }
 

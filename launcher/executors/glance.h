@@ -21,11 +21,11 @@ namespace dlrun {
 struct QueuePlace {
   std::string partitions;   ///< as the job asks for them: "gpu", or "gpu,long"
   std::size_t pending = 0;  ///< pending jobs that squeue shows, the job itself included
-  std::size_t ahead = 0;    ///< those with a higher priority
+  std::size_t ahead = 0;    ///< those before it: of a higher priority, or older with the same one
 };
 
-/// Reads the place from squeue's answers. own: the line "PARTITIONS|PRIORITY" of the job. queue:
-/// the priority of each pending job, one per line. Returns nullopt if own is not such a line.
+/// Reads the place from squeue's answers. own: the line "PARTITIONS|PRIORITY|JOB" of the job. queue:
+/// a line "PRIORITY|JOB" for each pending job. Returns nullopt if own is not such a line.
 [[nodiscard]] std::optional<QueuePlace> parse_queue_place(std::string_view own,
                                                           std::string_view queue);
 

@@ -46,10 +46,10 @@ std::vector<std::string> jobs_of_dependency(std::string_view dependency) {
 
 std::string place_text(const QueuePlace& place) {
   if (place.ahead == 0) return {};
-  return fmt::format("{} of the {} pending jobs of {} {} {} a higher priority", place.ahead,
+  return fmt::format("{} of the {} pending jobs of {} {} {} before it", place.ahead,
                      std::max(place.pending, place.ahead + 1),
                      place.partitions.find(',') == std::string::npos ? "partition" : "partitions",
-                     printable(place.partitions), place.ahead == 1 ? "has" : "have");
+                     printable(place.partitions), place.ahead == 1 ? "comes" : "come");
 }
 
 std::vector<std::string> waiting_lines(const Env& env, const RunStatus& status) {

@@ -16,7 +16,7 @@ namespace dlrun {
 /// "afterok:12:13_4+10,singleton".
 [[nodiscard]] std::vector<std::string> jobs_of_dependency(std::string_view dependency);
 
-/// Returns "3 of the 12 pending jobs of partition gpu have a higher priority"; "" if none has.
+/// Returns "3 of the 12 pending jobs of partition gpu come before it"; "" if none does.
 [[nodiscard]] std::string place_text(const QueuePlace& place);
 
 /// Returns lines about a pending run: the names of the runs that it waits for, and the number of

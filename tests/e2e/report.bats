@@ -47,7 +47,7 @@ YAML
     wait_until 30 has_reason second "Resources: it is next in line"
     [ "$(reason second)" = Resources ]
     wait_until 30 has_reason third "Priority: other jobs with a higher priority come first"
-    wait_until 10 has_reason third "1 of the 2 pending jobs of partition batch has a higher"
+    wait_until 10 has_reason third "1 of the 2 pending jobs of partition batch comes before"
     dl submit all.yaml --set name=held
     as_user scontrol hold "$(dl status held --json | jq -r .job)"
     wait_until 30 has_reason held "JobHeldUser: you hold it"

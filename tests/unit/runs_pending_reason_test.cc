@@ -65,14 +65,15 @@ TEST_CASE("a job that Slurm holds or refuses does not wait for its turn") {
   CHECK_FALSE(waits_for_its_turn(running));
 }
 
-TEST_CASE("the place in the queue counts the pending jobs with a higher priority") {
-  const auto place = parse_queue_place("CLUSTER: a\ngpu,long|1000\n", "1000\n2000\n999\n1001\nx\n");
+TEST_CASE("jobs of a higher priority, or older ones of the same priority, come before a job") {
+  const auto place = parse_queue_place("CLUSTER: a\ngpu,long|1000|17\n",
+                                       "1000|17\n2000|20\n999|3\n1000|16\n1000|18\nx\n");
   REQUIRE(place);
   CHECK(place->partitions == "gpu,long");
-  CHECK(place->pending == 4);
+  CHECK(place->pending == 5);
   CHECK(place->ahead == 2);
-  CHECK_FALSE(parse_queue_place("", "1\n"));
-  CHECK_FALSE(parse_queue_place("gpu|N/A\n", "1\n"));
+  CHECK_FALSE(parse_queue_place("", "1|1\n"));
+  CHECK_FALSE(parse_queue_place("gpu|N/A|1\n", "1|1\n"));
 }
 
 }  // namespace
