@@ -26,7 +26,7 @@ std::optional<std::string> ask_squeue(const Env& env, const std::string& cluster
   return std::move(done->out);
 }
 
-/// What decides when it is a pending job's turn: the negative priority, then the job's id.
+/// The order of pending jobs: the negative priority, then the job's id. The smallest comes first.
 using Turn = std::pair<std::int64_t, std::int64_t>;
 
 /// Reads "PRIORITY|JOB"; nullopt if the text is not of this form.

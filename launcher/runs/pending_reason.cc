@@ -17,7 +17,7 @@ struct Meaning {
 
 // Reasons of Slurm 20.11 to 25.11. Limits of accounts and QOSs have many reasons with regular
 // names: limit_meaning() reads these.
-constexpr std::array<Meaning, 31> kMeanings{{
+constexpr std::array<Meaning, 32> kMeanings{{
     {"Priority",
      "other jobs with a higher priority come first; Slurm may fill a gap with a job that has a "
      "shorter resources.time or fewer nodes"},
@@ -32,6 +32,8 @@ constexpr std::array<Meaning, 31> kMeanings{{
     {"JobHeldAdmin", "an administrator holds it; ask your support"},
     {"JobHoldMaxRequeue",
      "Slurm has requeued it too often and holds it; see its log, then `scontrol release JOBID`"},
+    {"launch failed requeued held",
+     "Slurm could not start it and holds it; `scontrol release JOBID` lets it start again"},
     {"JobArrayTaskLimit",
      "as many points of the sweep run as sweep.max_parallel allows; it starts when one ends"},
     {"ReqNodeNotAvail",

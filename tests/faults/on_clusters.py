@@ -127,12 +127,14 @@ def lose_node(scene: Scene) -> Injected:
 
 UNHARMED = Truth(causes=causes(NONE), blames="nobody")
 # A killed controller forgets all changes since its last save; it saves every few seconds. The nodes
-# then kill a forgotten job at once. dlrun can only report that the job is gone.
+# then kill a forgotten job at once, and dlrun can only report that the job is gone. If the
+# controller still knows a forgotten start as a pending job, it starts the job a second time, which
+# fails on the nodes where the job runs. It then holds the job, and dlrun reports that.
 FORGOTTEN = Truth(
     causes=causes(NONE),
     blames="nobody",
-    states=frozenset({"completed", "unknown"}),
-    details=("Slurm no longer knows", "ended with 0"),
+    states=frozenset({"completed", "unknown", "pending"}),
+    details=("Slurm no longer knows", "ended with 0", "`scontrol release"),
     resubmits=True,
 )
 LOST = Truth(causes=causes(("node_failure",)), blames="node")

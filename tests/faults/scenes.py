@@ -114,8 +114,17 @@ def _new_job(testbed: Testbed, planned: Planned, kind: Kind, attempt: int) -> Jo
     )
 
 
+def _is_held(status: Event) -> bool:
+    """Returns True if Slurm will not start the job by itself. A controller that has forgotten the
+    start of a job starts it again, fails on the nodes where it runs, and holds it."""
+    return status["state"] == "pending" and "requeued held" in (status["detail"] or "")
+
+
 def _is_over(job: Job) -> bool:
-    return job.has_ended() or job.status()["state"] in (
+    if job.has_ended():
+        return True
+    status = job.status()
+    return _is_held(status) or status["state"] in (
         "completed",
         "failed",
         "cancelled",
@@ -141,6 +150,9 @@ def _resubmit(job: Job, outcome: Outcome) -> Event | None:
     """Resubmits a run that cannot recover by itself, as its user would. Returns the new run's
     status; None if the resubmission failed."""
     before = job.id
+    if _is_held(job.status()):
+        job.dlrun("cancel", job.id)
+        job.testbed.mend()  # Slurm has drained the nodes where the job ran
     done = job.dlrun("resubmit", job.id, "--json")
     try:
         job.take_run(json.loads(done.stdout)["path"])

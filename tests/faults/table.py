@@ -22,7 +22,8 @@ LEGEND = """
 The columns mean:
 
 - **recovered**: the run ended with the result of an undisturbed run. Runs that cannot restart by
-  themselves (lead was killed, or the time limit was reached) count after one `dlrun resubmit`.
+  themselves (lead was killed, the time limit was reached, or Slurm holds the job) count after one
+  `dlrun resubmit`.
 - **resumed to the bit**: of the runs that restarted, the number whose result equals that of an
   undisturbed run bit for bit.
 - **hangs**: runs that did not end within the time limit for this kind of fault.

@@ -22,6 +22,7 @@ TEST_CASE("a pending reason is a sentence that begins with Slurm's own word") {
   CHECK(pending_sentence(pending("Resources"), "").starts_with("Resources: it is next in line"));
   CHECK(has(pending_sentence(pending("Priority"), ""), "resources.time"));
   CHECK(has(pending_sentence(pending("JobHeldUser"), ""), "scontrol release"));
+  CHECK(has(pending_sentence(pending("launch failed requeued held"), ""), "scontrol release"));
   CHECK(pending_sentence(pending(""), "").empty());
   CHECK(pending_sentence(pending("Dependency"), "afterok:12") ==
         "Dependency: it waits for afterok:12");
