@@ -119,10 +119,9 @@ Result<int> submit_with_rehearsal(Cli& cli, const SubmitOptions& options) {
                    submit_rehearsed(cli, reporter, inspector, options.spec, wish));
   DLRUN_TRY_ASSIGN(const int code, print_chain(cli, inspector, chain, 2, options.output));
   if (code != kExitOk || !chain.failure) return code;
-  print_error(cli,
-              fmt::format("the run itself was not submitted; its rehearsal stays queued. "
-                          "`dlrun submit {} --set after.ok={}` submits the run",
-                          shell_quote(options.spec.file), chain.submitted.front().run.handle()));
+  print_error(cli, fmt::format("the run itself was not submitted; its rehearsal stays queued. `{}` "
+                               "submits the run",
+                               command_for_run(options.spec, chain.submitted.front())));
   return tl::unexpected(*chain.failure);
 }
 

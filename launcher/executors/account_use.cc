@@ -98,9 +98,11 @@ double AccountLimit::left_minutes() const {
 
 std::optional<AccountUse> parse_sshare(std::string_view out, std::string_view account) {
   std::optional<AccountUse> use;
+  // Slurm keeps the names of accounts in lower case, and sbatch takes them in any case.
+  const std::string wanted = lower_case(account);
   for (const auto line : split(out, '\n')) {
     const auto columns = split(line, '|');
-    if (columns.size() < 5 || trim(columns[0]) != account) continue;
+    if (columns.size() < 5 || lower_case(trim(columns[0])) != wanted) continue;
     if (!use) use = AccountUse{std::string(account), {}};
     const auto used = tres_minutes(columns[3]), reserved = tres_minutes(columns[4]);
     const auto value = [](const std::map<std::string, double>& all, const std::string& name) {

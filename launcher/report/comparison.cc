@@ -113,17 +113,33 @@ RunColumns columns_for(const std::vector<RunReport>& reports, std::vector<std::s
   return columns;
 }
 
+/// The sum of a figure over the runs of which it is known.
+struct KnownSum {
+  double sum = 0;
+  std::size_t runs = 0;
+  void add(const std::optional<double>& value) {
+    if (!value) return;
+    sum += *value;
+    ++runs;
+  }
+  /// Returns the figure, with the number of its runs if it is not known of all of them.
+  [[nodiscard]] std::string with_base(const std::string& figure, std::size_t all) const {
+    return runs == all ? figure : fmt::format("{} (known of {} of them)", figure, runs);
+  }
+};
+
 /// Returns what all runs together cost: ", which took 12.5 GPU-hours and 4.1 kWh"; "" if nothing is
 /// known.
 std::string total_cost(const std::vector<RunReport>& reports, EnergyKind kind) {
-  double hours = 0, joules = 0;
+  KnownSum hours, joules;
   for (const RunReport& report : reports) {
-    hours += report.use.gpu_hours.value_or(0);
-    joules += joules_of(report, kind).value_or(0);
+    hours.add(report.use.gpu_hours);
+    joules.add(joules_of(report, kind));
   }
   std::vector<std::string> parts;
-  if (hours > 0) parts.push_back(measurement_text(hours) + " GPU-hours");
-  if (joules > 0) parts.push_back(energy_text(joules));
+  if (hours.sum > 0)
+    parts.push_back(hours.with_base(measurement_text(hours.sum) + " GPU-hours", reports.size()));
+  if (joules.sum > 0) parts.push_back(joules.with_base(energy_text(joules.sum), reports.size()));
   return parts.empty() ? "" : ", which took " + join(parts, " and ");
 }
 
@@ -150,14 +166,14 @@ std::string short_legend_value(const std::string& value) {
 /// Returns a name for each run that a legend can show: the values in which the runs differ, such as
 /// "lr 0.1, batch 64". The run's own label is added if another run has the same values, or stands
 /// alone if the runs have the same keys.
-std::vector<std::string> legend_names(const std::vector<RunReport>& reports,
+std::vector<std::string> legend_names(const std::vector<const RunReport*>& drawn,
                                       const std::vector<std::string>& keys) {
   std::vector<std::string> names;
-  for (const RunReport& report : reports) {
+  for (const RunReport* report : drawn) {
     std::vector<std::string> parts;
     for (const std::string& key : keys) {
       if (parts.size() == kKeysInLegend) break;
-      const std::string value = value_of(report.keys, key);
+      const std::string value = value_of(report->keys, key);
       parts.push_back(fmt::format("{} {}", legend_key(keys, key),
                                   value.empty() ? "-" : short_legend_value(value)));
     }
@@ -165,7 +181,7 @@ std::vector<std::string> legend_names(const std::vector<RunReport>& reports,
   }
   std::vector<std::string> unique = names;
   for (std::size_t at = 0; at < names.size(); ++at) {
-    const RunReport& report = reports[at];
+    const RunReport& report = *drawn[at];
     const std::string& label = report.short_label.empty() ? report.label : report.short_label;
     if (names[at].empty()) {
       unique[at] = label;
@@ -251,7 +267,7 @@ std::string notes(const std::vector<RunReport>& reports) {
 std::string curves_of(const std::vector<RunReport>& reports, const std::vector<std::string>& keys) {
   std::vector<const RunReport*> drawn;
   for (std::size_t at = 0; at < reports.size() && is_drawn(at); ++at) drawn.push_back(&reports[at]);
-  const std::string curves = charts_html(drawn, legend_names(reports, keys));
+  const std::string curves = charts_html(drawn, legend_names(drawn, keys));
   if (curves.empty()) return "";
   std::string page = "<h2>Over time</h2>\n";
   if (drawn.size() < reports.size())

@@ -1,6 +1,8 @@
 #include "launcher/report/run_pages.h"
 
 #include <chrono>
+#include <filesystem>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -75,16 +77,35 @@ RunReport report_of(const Part& part, const RunStatus& status) {
   return report;
 }
 
+/// Finds the runs whose job also runs other points of a sweep (sweep.pack). Reads each sweep once.
+class SharedJobs {
+ public:
+  [[nodiscard]] bool has(const std::filesystem::path& run) {
+    const auto sweep = sweep_of_point(run);
+    if (!sweep) return false;
+    const auto [known, is_new] = is_packed_.try_emplace(*sweep, false);
+    if (is_new) {
+      const auto record = read_sweep(*sweep);
+      known->second = record && record->pack > 1;
+    }
+    return known->second;
+  }
+
+ private:
+  std::map<std::filesystem::path, bool> is_packed_;
+};
+
 /// Adds the energy that Slurm's accounting has for the user's own runs that have ended. Does not
 /// ask about runs that were submitted through slurmrestd, whose Slurm may not be reachable from
-/// here.
+/// here, and about jobs that several points share, because their energy is not that of one point.
 void add_energy(const Env& env, std::vector<RunReport>& reports) {
   constexpr std::chrono::seconds kLimit{5};
+  SharedJobs shared;
   // The jobs of a run: all jobs of its chain (retry.chain), else the only one.
-  const auto jobs_of = [](const RunReport& report) {
+  const auto jobs_of = [&](const RunReport& report) {
     const RunFacts& facts = report.status.facts;
     if (facts.foreign || report.status.job.id.empty() || !is_inactive(report.status.state) ||
-        (facts.submission && facts.submission->server))
+        (facts.submission && facts.submission->server) || shared.has(report.run.path))
       return std::vector<JobId>();
     auto chain = chain_jobs_of(facts);
     return chain.empty() ? std::vector<JobId>{report.status.job} : chain;

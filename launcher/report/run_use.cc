@@ -41,11 +41,16 @@ double last_time_of(const RunHistory& history, const AttemptHistory& attempt) {
 
 /// Sets the times of the attempts, and what they cost.
 void add_times(const UseFacts& facts, RunUse& use) {
+  double start = 0;  // of the job, for the present attempt
   for (const AttemptHistory& attempt : facts.history.attempts()) {
+    // Only the first attempt after a start of the job claims the run.
+    if (use.starts == 0 || !attempt.job.empty()) {
+      start = attempt.claimed;
+      ++use.starts;
+    }
     const double end = attempt.ended.value_or(last_time_of(facts.history, attempt));
-    const double seconds = std::max(end - attempt.claimed, 0.0);
-    use.seconds += seconds;
-    use.longest_seconds = std::max(use.longest_seconds, seconds);
+    use.seconds += std::max(end - attempt.claimed, 0.0);
+    use.longest_seconds = std::max(use.longest_seconds, end - start);
   }
   if (!facts.asked) return;
   const Requested& asked = facts.asked->requested;
@@ -63,9 +68,8 @@ std::int64_t roomy_limit(double seconds) {
 
 void add_time_row(const UseFacts& facts, bool advises, RunUse& use) {
   if (use.longest_seconds <= 0) return;
-  const bool is_one = facts.history.attempts().size() == 1;
   ResourceRow row{.resource = "time", .used = fine_duration_text(use.longest_seconds)};
-  if (!is_one) row.used += " for the longest attempt";
+  if (use.starts > 1) row.used += fmt::format(" in the longest of {} starts", use.starts);
   if (facts.asked && facts.asked->requested.time_seconds) {
     const auto limit = static_cast<double>(*facts.asked->requested.time_seconds);
     row.requested = format_time_limit(*facts.asked->requested.time_seconds);
@@ -118,17 +122,37 @@ void add_memory_row(const UseFacts& facts, bool advises, RunUse& use) {
   use.rows.push_back(std::move(row));
 }
 
-void add_cores_row(const UseFacts& facts, bool advises, RunUse& use) {
-  double sum = 0, count = 0, peak = 0;
-  for (const SamplesPoint& point : facts.history.samples()) {
-    if (!point.cpu) continue;
-    sum += point.cpu->mean;
-    peak = std::max(peak, point.cpu->most);
+/// Returns the mean over time of a value; nullopt without samples. The time between two samples
+/// grows during an attempt, so the mean of the samples would count the beginning too much.
+std::optional<double> mean_over_time(const std::vector<SamplesPoint>& samples,
+                                     std::optional<Spread> SamplesPoint::*field) {
+  double sum = 0, count = 0, area = 0, seconds = 0;
+  const SamplesPoint* before = nullptr;
+  for (const SamplesPoint& point : samples) {
+    const auto& value = point.*field;
+    if (!value) continue;
+    sum += value->mean;
     ++count;
+    if (before != nullptr && before->attempt == point.attempt && point.t > before->t) {
+      const double between = point.t - before->t;
+      area += ((before->*field)->mean + value->mean) / 2 * between;
+      seconds += between;
+    }
+    before = &point;
   }
-  if (count == 0) return;
+  if (count == 0) return std::nullopt;
+  return seconds > 0 ? area / seconds : sum / count;
+}
+
+void add_cores_row(const UseFacts& facts, bool advises, RunUse& use) {
+  const auto mean = mean_over_time(facts.history.samples(), &SamplesPoint::cpu);
+  if (!mean) return;
+  double peak = 0;
+  for (const SamplesPoint& point : facts.history.samples()) {
+    if (point.cpu) peak = std::max(peak, point.cpu->most);
+  }
   ResourceRow row{.resource = "cores of a rank",
-                  .used = fmt::format("{} on average, {} at most", measurement_text(sum / count),
+                  .used = fmt::format("{} on average, {} at most", measurement_text(*mean),
                                       measurement_text(peak))};
   if (facts.asked && facts.asked->cpus_per_task) {
     const auto asked = static_cast<double>(*facts.asked->cpus_per_task);
@@ -136,28 +160,24 @@ void add_cores_row(const UseFacts& facts, bool advises, RunUse& use) {
     const double wanted = std::max(std::ceil(peak * kCoresRoom), 1.0);
     if (advises && wanted < kWorthwhile * asked)
       row.advice = fmt::format("cpus_per_task: {:.0f}", wanted);
-    if (advises && sum / count > kAlmostAll * asked)
+    if (advises && *mean > kAlmostAll * asked)
       row.advice = "all cores are busy: more of them may make the run faster";
   }
   use.rows.push_back(std::move(row));
 }
 
 void add_gpu_rows(const UseFacts& facts, bool advises, RunUse& use) {
-  double sum = 0, count = 0, peak_bytes = 0;
+  const auto percent = mean_over_time(facts.history.samples(), &SamplesPoint::gpu);
+  double peak_bytes = 0;
   for (const SamplesPoint& point : facts.history.samples()) {
-    if (point.gpu) {
-      sum += point.gpu->mean;
-      ++count;
-    }
     if (point.gpu_used_bytes) peak_bytes = std::max(peak_bytes, point.gpu_used_bytes->most);
   }
   const auto asked = facts.asked ? facts.asked->requested.gpus : std::nullopt;
-  if (count > 0) {
-    ResourceRow row{
-        .resource = "GPUs",
-        .requested = asked && *asked > 0 ? fmt::format("{}", *asked) : std::string(),
-        .used = fmt::format("busy for {} of the time", percent_text(sum / count / 100))};
-    if (advises && sum / count < kIdleGpuPercent)
+  if (percent) {
+    ResourceRow row{.resource = "GPUs",
+                    .requested = asked && *asked > 0 ? fmt::format("{}", *asked) : std::string(),
+                    .used = fmt::format("busy for {} of the time", percent_text(*percent / 100))};
+    if (advises && *percent < kIdleGpuPercent)
       row.advice = "the GPUs wait often: speed up the input, or ask for fewer GPUs";
     use.rows.push_back(std::move(row));
   }
@@ -221,11 +241,11 @@ std::optional<double> gpu_joules_of(const std::vector<SamplesPoint>& samples) {
 RunUse use_of(const UseFacts& facts) {
   RunUse use;
   add_times(facts, use);
-  use.gpu_joules = gpu_joules_of(facts.history.samples());
   const bool advises = facts.status.state == RunState::kCompleted;
   add_time_row(facts, advises, use);
   // The samples are those of one component, and the request is that of all components.
   if (!facts.status.facts.record.components.empty()) return use;
+  use.gpu_joules = gpu_joules_of(facts.history.samples());
   add_memory_row(facts, advises, use);
   add_cores_row(facts, advises, use);
   add_gpu_rows(facts, advises, use);

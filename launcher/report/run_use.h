@@ -2,6 +2,7 @@
 // Compares the resources that a run asked for with those that it used, and says what the next spec
 // could ask for. Pure functions.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -36,8 +37,11 @@ struct ResourceRow {
 
 /// The use of all attempts of a run together.
 struct RunUse {
-  double seconds = 0;          ///< time of all attempts
-  double longest_seconds = 0;  ///< time of the longest attempt
+  double seconds = 0;      ///< time of all attempts
+  std::size_t starts = 0;  ///< starts of the run's jobs; an attempt may begin without one
+  /// Time from a start of a job to the end of its last attempt, for the longest one. It counts
+  /// against the job's time limit.
+  double longest_seconds = 0;
   std::optional<double> gpu_hours, core_hours;
   std::optional<double> gpu_joules;  ///< from the power of the GPUs; nullopt: not measured
   std::vector<ResourceRow> rows;     ///< time, memory, cores, GPUs; only what is known

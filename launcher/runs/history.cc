@@ -90,7 +90,7 @@ std::string with_rank(std::string text, std::optional<std::int64_t> rank, const 
 
 std::string event_text(const events::Claimed& claimed) {
   return fmt::format("job {} on {}{}", claimed.job, claimed.host,
-                     claimed.again ? ", again after a requeue" : "");
+                     claimed.again ? ", which continues the run" : "");
 }
 std::string event_text(const events::Components& components) {
   std::vector<std::string> names;

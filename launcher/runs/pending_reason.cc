@@ -26,8 +26,8 @@ constexpr std::array<Meaning, 32> kMeanings{{
      "nodes or GPUs, or a shorter resources.time"},
     {"Dependency", "it waits for other jobs"},
     {"BeginTime",
-     "it may not start before a time: that of `slurm: {begin: ...}`, or the end of the "
-     "pause after a requeue"},
+     "it may not start before a time: that of resources.begin, or the end of the pause after a "
+     "requeue"},
     {"JobHeldUser", "you hold it; `scontrol release JOBID` lets it start"},
     {"JobHeldAdmin", "an administrator holds it; ask your support"},
     {"JobHoldMaxRequeue",
@@ -121,9 +121,8 @@ std::string limit_meaning(std::string_view reason) {
                        scope);
   if (has("Jobs"))
     return fmt::format("as many jobs run as {} allows; it starts when one ends", scope);
-  const bool is_own = has("PerUser") || has("PU");
   return fmt::format("{} jobs use all that {} allows; it starts when some of them end",
-                     is_own ? "your running" : "the running", scope);
+                     has("PerUser") ? "your running" : "the running", scope);
 }
 
 bool is_limit(std::string_view reason) {

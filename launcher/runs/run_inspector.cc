@@ -245,7 +245,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(
     }
     if (!f.follow_ups.empty()) {
       settle_follow_ups(run, f);
-      ask_about_chain(f, max_age);
+      if (f.unreachable.empty()) ask_about_chain(f, max_age);
     } else if (const auto job = job_of(f)) {
       jobs[&executor_of(f)].push_back(*job);
     }
@@ -267,9 +267,13 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(
 void RunInspector::settle_follow_ups(const std::filesystem::path& run, RunFacts& facts) {
   for (FollowUp& one : facts.follow_ups) {
     if (one.submission.state != Submission::State::kIntent) continue;
-    // A job whose outcome stays unknown has no id, and is left out of the questions.
+    // A job that Slurm does not have has no id, and is left out of the questions.
     auto settled = settle(follow_up_path(run, one.number), one.submission, executor_of(facts));
-    if (settled) one.submission = std::move(*settled);
+    if (!settled) {
+      facts.unreachable = settled.error().message;
+      return;
+    }
+    one.submission = std::move(*settled);
   }
 }
 
@@ -288,6 +292,10 @@ void RunInspector::ask_about_chain(RunFacts& facts, std::chrono::milliseconds ma
   for (auto job = first; job != jobs.end(); ++job) {
     auto answer = executor.query({&*job, 1}, max_age);
     if (!answer) {
+      // The end of an earlier job says nothing about the run: this job may continue it.
+      facts.report.reset();
+      facts.chain_job.reset();
+      facts.has_answer = false;
       facts.unreachable = answer.error().message;
       return;
     }

@@ -111,6 +111,17 @@ RunState running_or_pending(const RunRecord& record) {
   return record.has_events ? RunState::kRunning : RunState::kPending;
 }
 
+/// Returns the follow-up job on which the state of a run with a chain depends; nullptr if that is
+/// the first job, or if the run has no chain.
+const FollowUp* follow_up_in_question(const RunFacts& facts) {
+  const auto job = job_of(facts);
+  if (!job) return nullptr;
+  const auto found =
+      std::find_if(facts.follow_ups.begin(), facts.follow_ups.end(),
+                   [&](const FollowUp& one) { return one.submission.job.id == job->id; });
+  return found == facts.follow_ups.end() ? nullptr : &*found;
+}
+
 void assess_by_report(RunStatus& status, const JobReport& report) {
   const RunRecord& record = status.facts.record;
   switch (report.phase) {
@@ -118,9 +129,11 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
       status.state = RunState::kPending;
       status.detail = pending_sentence(report, submitted_dependency(status.facts));
       if (!record.restarts.empty())
-        status.detail = fmt::format("attempt {} has ended ({}); queued again{}{}", record.attempt,
-                                    record.restarts.back().cause, status.detail.empty() ? "" : ": ",
-                                    status.detail);
+        status.detail = fmt::format(
+            "attempt {} has ended ({}); {}{}{}", record.attempt, record.restarts.back().cause,
+            follow_up_in_question(status.facts) != nullptr ? "a job of the chain continues the run"
+                                                           : "queued again",
+            status.detail.empty() ? "" : ": ", status.detail);
       if (!report.start.empty())
         status.detail +=
             fmt::format("{}expected start {}", status.detail.empty() ? "" : "; ", report.start);
@@ -275,7 +288,8 @@ std::optional<JobId> holding_job_of(const RunFacts& facts) {
 std::string submitted_dependency(const RunFacts& facts) {
   constexpr std::string_view kOption = "--dependency=";
   if (!facts.submission) return {};
-  for (const std::string& word : facts.submission->argv) {
+  const FollowUp* const later = follow_up_in_question(facts);
+  for (const std::string& word : (later != nullptr ? later->submission : *facts.submission).argv) {
     if (word.starts_with(kOption)) return word.substr(kOption.size());
   }
   return {};

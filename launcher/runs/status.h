@@ -119,7 +119,7 @@ struct RunStatus {
 /// Returns facts.chain_job, else the holding job.
 [[nodiscard]] std::optional<JobId> job_of(const RunFacts& facts);
 /// Returns the dependency with which the job was submitted, such as "afterok:12"; empty if only the
-/// script may have one.
+/// script may have one. For a chain of jobs, returns that of job_of().
 [[nodiscard]] std::string submitted_dependency(const RunFacts& facts);
 /// Returns the jobs of the run's chain that Slurm has accepted, in order; none if it has no chain.
 [[nodiscard]] std::vector<JobId> chain_jobs_of(const RunFacts& facts);
@@ -162,9 +162,11 @@ class RunInspector {
  private:
   [[nodiscard]] std::vector<Result<RunStatus>> inspect_plain(
       std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age);
-  /// Finds out the outcome of interrupted submissions of follow-up jobs.
+  /// Finds out the outcome of interrupted submissions of follow-up jobs. Sets facts.unreachable if
+  /// Slurm does not answer.
   void settle_follow_ups(const std::filesystem::path& run, RunFacts& facts);
-  /// Asks about the jobs of a chain, one after another, until one of them runs or waits.
+  /// Asks about the jobs of a chain, one after another, until one of them runs or waits. Keeps no
+  /// answer if Slurm stops answering.
   void ask_about_chain(RunFacts& facts, std::chrono::milliseconds max_age);
   /// Adds the executor's answer to the facts of the runs that it was asked about.
   void add_answers(const Result<QueryAnswer>& answer, const Executor* executor,

@@ -22,8 +22,17 @@ Result<> refuse_shared_job(const IndexEntry& run, const RunStatus& status) {
               run.id, status.job.id, sweep->pack, id, status.job.id);
 }
 
+/// Cancels the job unless it has ended. Returns true if it was cancelled.
+Result<bool> cancel_if_alive(Executor& executor, const JobId& job, std::string_view token) {
+  DLRUN_TRY_ASSIGN(const auto answer, executor.query({&job, 1}, {}));
+  if (answer.reports.empty() || answer.reports.front().phase == JobPhase::kEnded) return false;
+  const auto done = executor.cancel(job, token);
+  if (!done && done.error().code != Errc::kNotFound) return tl::unexpected(done.error());
+  return done.has_value();
+}
+
 /// Cancels all jobs of a chain that have not ended, the last one first: a job that ends starts the
-/// one after it.
+/// one after it. Stops at the first job that cannot be cancelled.
 Result<Cancelled> cancel_chain(RunInspector& inspector, const IndexEntry& run,
                                const RunStatus& status) {
   auto jobs = chain_jobs_of(status.facts);
@@ -33,11 +42,12 @@ Result<Cancelled> cancel_chain(RunInspector& inspector, const IndexEntry& run,
   for (const JobId& job : jobs) {
     // Each job is asked about alone, because squeue refuses a list with a job that it has
     // forgotten.
-    DLRUN_TRY_ASSIGN(const auto answer, executor.query({&job, 1}, {}));
-    if (answer.reports.empty() || answer.reports.front().phase == JobPhase::kEnded) continue;
-    const auto done = executor.cancel(job, token_of(status.facts));
-    if (!done && done.error().code != Errc::kNotFound) return within(run.id, done.error());
-    if (done) cancelled.jobs.push_back(job.id);
+    const auto done = cancel_if_alive(executor, job, token_of(status.facts));
+    if (!done) {
+      cancelled.failure = within(fmt::format("{}: job {}", run.id, job.id), done.error()).value();
+      return cancelled;
+    }
+    if (*done) cancelled.jobs.push_back(job.id);
   }
   if (cancelled.jobs.empty()) {
     cancelled.remark = fmt::format("nothing to cancel, it is {}", word(status.state));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/quoting.h"
 #include "common/text.h"
 #include "launcher/runs/rehearsal.h"
 #include "launcher/spec/derived.h"
@@ -18,6 +19,7 @@ constexpr std::int64_t kStartSeconds = 300;
 /// A partition must leave at least this part of kStartSeconds.
 constexpr std::int64_t kLeastStartSeconds = 60;
 constexpr std::int64_t kRanks = 2;
+constexpr std::size_t kLongestRehearsedName = 64;  ///< of a run, in characters
 
 /// Returns true if the partition has GPUs for the rehearsal like those of the job's own partition.
 bool has_gpus_for(const PartitionProfile& partition, const PartitionProfile* own,
@@ -45,6 +47,12 @@ std::int64_t node_gpus(const JobSpec& spec, std::int64_t ranks) {
   if (r.gpus_per_task) return r.gpus_per_task->count * ranks;
   if (r.gpus) return gpus_of_ranks(r.gpus->count, per_node * (r.nodes ? r.nodes->min : 1), ranks);
   return may_have_gpus(spec) ? 1 : 0;
+}
+
+/// Returns the name of the run with "-rehearsal". Cuts a long name, because a name has a limit.
+std::string name_of_rehearsal(std::string_view name) {
+  constexpr std::string_view kEnding = "-rehearsal";
+  return fmt::format("{}{}", name.substr(0, kLongestRehearsedName - kEnding.size()), kEnding);
 }
 
 std::string gpus_text(const Gpus& gpus, std::int64_t count) {
@@ -157,7 +165,7 @@ Result<std::vector<std::string>> changes_for_rehearsal(const LoadedSpec& loaded,
         "checkpoint.dir"_key, "retry.on"_key, "outputs"_key}) {
     if (loaded.spec.origins.contains(key)) set(key, "null");
   }
-  set("name"_key, fmt::format("{}-rehearsal", name));
+  set("name"_key, name_of_rehearsal(name));
   set("resources.nodes"_key, fmt::format("{}", node_count));
   set("resources.tasks_per_node"_key, fmt::format("{}", node_ranks));
   set("resources.time"_key, fmt::format("{}s", limit));
@@ -198,6 +206,17 @@ Result<Chain> submit_rehearsed(Context& context, Reporter& reporter, RunInspecto
   note_rehearsal(reporter, before, real->run, spec);
   chain.submitted.push_back(std::move(*real));
   return chain;
+}
+
+std::string command_for_run(const SpecOptions& options, const Submitted& rehearsal) {
+  std::vector<std::string> words{"dlrun", "submit", options.file};
+  for (const std::string& set : options.sets) words.insert(words.end(), {"--set", set});
+  std::vector<std::string> before;
+  if (rehearsal.job.experiment) before = rehearsal.job.experiment->loaded.spec.after.ok;
+  before.push_back(rehearsal.run.handle());
+  words.insert(words.end(), {"--set", fmt::format("after.ok=[{}]", join(before, ", "))});
+  if (options.runs) words.insert(words.end(), {"--runs", *options.runs});
+  return shell_quote_all(words);
 }
 
 }  // namespace dlrun

@@ -41,4 +41,8 @@ struct RehearsalWish {
                                              RunInspector& inspector, const SpecOptions& options,
                                              const RehearsalWish& wish);
 
+/// Returns the command that submits the run of a rehearsal that was submitted alone, with the same
+/// options, so that the run waits for the rehearsal and for the runs that the spec names.
+[[nodiscard]] std::string command_for_run(const SpecOptions& options, const Submitted& rehearsal);
+
 }  // namespace dlrun

@@ -36,6 +36,7 @@ std::string limit_text(const AccountLimit& limit) {
 std::string hours_unit(std::string_view resource) {
   if (resource == "cpu") return "core-hours";
   if (resource == "node") return "node-hours";
+  if (resource == "mem") return "MiB-hours of memory";
   if (resource == "billing") return "billing hours";
   if (resource == kGpu) return "GPU-hours";
   if (resource.starts_with("gres/gpu:"))

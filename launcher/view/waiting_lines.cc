@@ -14,12 +14,16 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kRunsNamed = 4;
+/// The jobs of a dependency whose runs are looked up. Each lookup reads a file of every run.
+constexpr std::size_t kJobsLookedUp = 8;
 constexpr std::chrono::seconds kQueueLimit{2};
 
 /// Returns a line for each of the user's runs among the jobs of a dependency.
 std::vector<std::string> lines_of_dependency(const Env& env, std::string_view dependency) {
   std::vector<std::string> lines;
-  for (const std::string& job : jobs_of_dependency(dependency)) {
+  auto jobs = jobs_of_dependency(dependency);
+  jobs.resize(std::min(jobs.size(), kJobsLookedUp));
+  for (const std::string& job : jobs) {
     if (lines.size() == kRunsNamed) break;
     if (const auto run = find_run_of_job(env, job))
       lines.push_back(fmt::format("job {} is the run {}", job, printable(run->id)));

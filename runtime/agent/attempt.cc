@@ -69,9 +69,13 @@ void Attempt::start_if_ready(Clock::time_point now) {
                                 .seconds = seconds_since_start(now)});
   auto& running = phase_.emplace<Running>(Running{.hang = HangWatch(options_.hang_after)});
   end_.has_run = true;
-  if (options_.rehearsal) running.rehearsed_at = now + *options_.rehearsal;
-  if (!options_.tries_collective && !options_.is_service) running.hang.on_start(now);
+  if (!options_.tries_collective) on_programs_start(running, now);
   start();
+}
+
+void Attempt::on_programs_start(phase::Running& running, Clock::time_point now) {
+  if (options_.rehearsal) running.rehearsed_at = now + *options_.rehearsal;
+  if (!options_.is_service) running.hang.on_start(now);
 }
 
 std::vector<std::string> Attempt::hosts() const {

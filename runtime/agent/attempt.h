@@ -237,6 +237,9 @@ class Attempt {
 
   /// Starts the programs if all ranks have joined and all nodes have their data.
   void start_if_ready(Clock::time_point now);
+  /// Starts the watches of the programs: the time of a rehearsal, and the search for hangs. Checks
+  /// of collectives must be over.
+  void on_programs_start(phase::Running& running, Clock::time_point now);
   [[nodiscard]] bool all_have_joined() const {
     const auto* const joining = in<Joining>();
     return joining != nullptr && members_.size > 0 && joining->joined >= members_.size;

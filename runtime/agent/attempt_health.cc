@@ -53,7 +53,7 @@ void Attempt::on_checked(int rank, Clock::time_point now) {
   auto* const running = in<Running>();
   if (running == nullptr || members_.find(rank) == nullptr) return;
   if (++running->checked != members_.size) return;
-  if (!options_.is_service) running->hang.on_start(now);
+  on_programs_start(*running, now);
   outlet_.record(events::Checked{.ranks = members_.size, .seconds = seconds_since_start(now)});
 }
 

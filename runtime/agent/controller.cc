@@ -204,7 +204,8 @@ Result<> Controller::requeue(const std::vector<std::string>& excluded,
 }
 
 Result<std::string> Controller::dependencies() const {
-  return ask({"squeue", "--me", "--noheader", "--states=PENDING", "--format=%E"});
+  // Without --all squeue leaves out the jobs of hidden partitions.
+  return ask({"squeue", "--me", "--all", "--noheader", "--states=PENDING", "--format=%E"});
 }
 
 Result<> Controller::cancel_pending(const std::vector<std::string>& jobs) const {

@@ -26,7 +26,8 @@ std::optional<double> percent_of(std::string_view field) {
 }
 
 std::optional<double> watts_of(std::string_view field) {
-  constexpr double kMostWatts = 1e5;
+  // The driver of AMD says 65535 for a power that it does not know. No GPU draws 10 kW.
+  constexpr double kMostWatts = 1e4;
   const auto watts = parse_double(field);
   return watts && *watts >= 0 && *watts <= kMostWatts ? watts : std::nullopt;
 }

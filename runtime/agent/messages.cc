@@ -53,7 +53,7 @@ std::optional<std::uint64_t> bytes(const Json& value) {
 
 /// Returns the power of a GPU; nullopt if no GPU can have it, because anybody may send a message.
 std::optional<double> plausible_watts(const Json& value) {
-  constexpr double kMostWatts = 1e5;
+  constexpr double kMostWatts = 1e4;
   const auto watts = value.get<double>();
   return watts >= 0 && watts <= kMostWatts ? std::optional(watts) : std::nullopt;
 }

@@ -51,7 +51,8 @@ Result<std::optional<UnneededJob>> look_for_work(const std::filesystem::path& ru
                                                  const LeadOptions& options, const Env& env,
                                                  const std::string& own_job) {
   std::error_code error;
-  if (!std::filesystem::is_directory(run, error)) {
+  // A folder that cannot be examined, on a broken file system for example, may still exist.
+  if (std::filesystem::status(run, error).type() == std::filesystem::file_type::not_found) {
     return std::optional<UnneededJob>(
         {fmt::format("{}: the run's folder is gone; this job of its chain ends", run.string()), 1});
   }

@@ -292,6 +292,22 @@ TEST_CASE("a rehearsal ends successfully after its time, or earlier if a rank fa
   CHECK(failing.notes.last("attempt_end")["reason"] == "rank_failed");
 }
 
+TEST_CASE("the time of a rehearsal begins after the check of collectives, with the programs") {
+  AttemptOptions options;
+  options.rehearsal = seconds(10);
+  options.tries_collective = true;
+  Scene scene(options);
+  scene.all_join(4);
+  scene.pass(seconds(50));
+  CHECK(scene.notes.broadcasts_of("end") == 0);
+  for (int rank = 0; rank < 4; ++rank) scene.attempt.on_checked(rank, scene.now);
+  scene.pass(seconds(9));
+  CHECK(scene.notes.broadcasts_of("end") == 0);
+  scene.pass(seconds(1));
+  CHECK(scene.notes.broadcasts_of("end") == 1);
+  CHECK(scene.attempt.end().reason == EndReason::kRehearsed);
+}
+
 TEST_CASE("a program that reports nothing counts as hung only if a limit is set") {
   Scene scene;
   scene.all_join(4);

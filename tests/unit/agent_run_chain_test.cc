@@ -128,6 +128,11 @@ TEST_CASE_FIXTURE(ChainFixture, "a later job of a deleted run ends and creates n
   REQUIRE(unneeded);
   CHECK((*unneeded)->code == 1);
   CHECK_FALSE(std::filesystem::exists(folder.path()));
+  std::filesystem::create_symlink(folder.path(), folder.path());  // a link to itself: ELOOP
+  const auto unknown = look();
+  std::filesystem::remove(folder.path());
+  REQUIRE_FALSE(unknown);
+  CHECK(unknown.error().code != Errc::kNotFound);
 }
 
 TEST_CASE_FIXTURE(ChainFixture, "the later jobs are those that Slurm has accepted") {
@@ -148,6 +153,16 @@ TEST_CASE_FIXTURE(ChainFixture, "the next job is the first one that Slurm has no
   answer("CANCELLED");
   CHECK_FALSE(first_waiting({"43", "44"}, env));
   CHECK_FALSE(first_waiting({}, env));
+}
+
+TEST_CASE_FIXTURE(ChainFixture, "a job that waits in a hidden partition keeps the last job, too") {
+  const auto program = folder.path() / "squeue";
+  REQUIRE(write_file_atomic(
+      program, "#!/bin/sh\ncase \"$*\" in *--all*) echo 'afterok:44(unfulfilled)';; esac\n", 0700));
+  env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
+  const auto dependencies = Controller(env, "42").dependencies();
+  REQUIRE(dependencies);
+  CHECK(unneeded_jobs({"43", "44"}, *dependencies) == Jobs{"43"});
 }
 
 TEST_CASE("the last job of a chain stays if another job waits for it") {

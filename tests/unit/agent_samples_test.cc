@@ -273,11 +273,12 @@ TEST_CASE("the CSV of amd-smi and rocm-smi is read by the names of its columns")
   CHECK_FALSE(amd[1].used_bytes);
   const auto power = parse_amd_csv(
       "gpu,socket_power,current_socket_power,average_socket_power\n0,N/A,550,N/A\n1,301,N/A,N/A\n"
-      "2,N/A,N/A,-4\n");
-  REQUIRE(power.size() == 3);
+      "2,N/A,N/A,-4\n3,65535,N/A,N/A\n");
+  REQUIRE(power.size() == 4);
   CHECK(power[0].watts == 550);
   CHECK(power[1].watts == 301);
   CHECK_FALSE(power[2].watts);
+  CHECK_FALSE(power[3].watts);
   const auto rocm = parse_amd_csv(
       "device,Unique ID,Average Graphics Package Power (W),GPU use (%),VRAM Total Memory (B),"
       "VRAM Total Used Memory (B)\ncard0,0xaa,93.0,7,68702699520,10960896\n\n");

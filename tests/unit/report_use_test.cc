@@ -6,11 +6,13 @@
 
 #include "common/json_lines.h"
 #include "common/units.h"
+#include "launcher/drawing/chart.h"
 #include "launcher/executors/job_energy.h"
 #include "launcher/report/page_parts.h"
 #include "launcher/report/reported_axis.h"
 #include "launcher/report/run_pages.h"
 #include "launcher/report/run_report.h"
+#include "launcher/runs/sweep_record.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun {
@@ -116,11 +118,63 @@ TEST_CASE("requested and used resources are shown side by side, with a suggestio
   REQUIRE(time != nullptr);
   CHECK(time->requested == "10:00:00");
   CHECK(time->advice.starts_with("time: 01:30:00"));
+  CHECK(time->used == "1 h 0 min in the longest of 2 starts");
   const ResourceRow* gpus = row_of(report, "GPUs");
   REQUIRE(gpus != nullptr);
   CHECK(gpus->used == "busy for 20 % of the time");
   CHECK(gpus->advice.find("wait often") != std::string::npos);
   CHECK(report_page(report, "now").find("Requested and used") != std::string::npos);
+}
+
+TEST_CASE("the average use counts each sample for the time that it stands for") {
+  const TemporaryDirectory folder;
+  const auto sample = [](int minute, double percent) {
+    return event_at(minute, "samples", {{"ranks", 1}, {"gpu", {percent, percent, percent}}});
+  };
+  // The GPUs are idle in the first three minutes, and busy in the 100 minutes after them.
+  const RunReport report = report_in(
+      folder,
+      event_at(0, "claimed", {{"job", "42"}}) + sample(0, 0) + sample(1, 0) + sample(2, 0) +
+          sample(3, 100) + sample(103, 100) +
+          event_at(103, "attempt_end", {{"code", 0}, {"reason", "ok"}}) +
+          event_at(103, "ended", {{"state", "completed"}, {"code", 0}, {"message", "done"}}),
+      kScript);
+  const ResourceRow* gpus = row_of(report, "GPUs");
+  REQUIRE(gpus != nullptr);
+  CHECK(gpus->used == "busy for 98 % of the time");
+}
+
+TEST_CASE(
+    "the energy of a job with components is unknown: its samples are those of one component") {
+  const TemporaryDirectory folder;
+  std::string events = events_of_two_attempts();
+  REQUIRE(report_in(folder, events, kScript).use.gpu_joules);
+  events.insert(
+      0, event_at(
+             0, "components",
+             {{"components", Json::array({{{"name", "learner"}, {"role", "main"}, {"ranks", 4}},
+                                          {{"name", "actor"}, {"role", "main"}, {"ranks", 1}}})}}));
+  const RunReport report = report_in(folder, events, kScript);
+  REQUIRE_FALSE(report.status.facts.record.components.empty());
+  CHECK_FALSE(report.use.gpu_joules);
+}
+
+TEST_CASE("the suggested time has room for all attempts in one allocation") {
+  const TemporaryDirectory folder;
+  const RunReport report = report_in(
+      folder,
+      event_at(0, "claimed", {{"job", "42"}, {"host", "n1"}}) +
+          event_at(120, "attempt_end", {{"code", 1}, {"reason", "rank_failed"}}) +
+          event_at(120, "restarting", {{"cause", "failure"}, {"left", 2}, {"by", "lead"}}) +
+          event_at(120, "started", {{"ranks", 4}}, 1) +
+          event_at(240, "attempt_end", {{"code", 0}, {"reason", "ok"}}, 1) +
+          event_at(240, "ended", {{"state", "completed"}, {"code", 0}, {"message", "done"}}, 1),
+      kScript);
+  CHECK(report.use.longest_seconds == 4 * 3600);
+  const ResourceRow* time = row_of(report, "time");
+  REQUIRE(time != nullptr);
+  CHECK(time->used == "4 h 0 min");
+  CHECK(time->advice.starts_with("time: 05:00:00"));
 }
 
 TEST_CASE("a run that did not complete, or asked for nothing, gets no suggestion") {
@@ -230,6 +284,24 @@ TEST_CASE("legends name the values in which the runs differ") {
   CHECK(page.find("</i>run-2</span>") != std::string::npos);
 }
 
+TEST_CASE("a legend compares only the runs that are drawn") {
+  std::vector<RunReport> reports(kChartColours + 1);
+  for (std::size_t at = 0; at < reports.size(); ++at) {
+    // The last run is not drawn. It has the value of the first run.
+    reports[at].label = fmt::format("run-{}", at);
+    reports[at].keys = {{"train.lr", std::to_string(at % kChartColours)}};
+    for (int step = 1; step < 9; ++step) {
+      MetricsPoint point;
+      point.step = step;
+      point.loss = 1.0 / step;
+      reports[at].metrics.push_back(point);
+    }
+  }
+  const std::string page = comparison_page(reports, "many", "now");
+  CHECK(page.find("</i>lr 0</span>") != std::string::npos);
+  CHECK(page.find(": lr 0</span>") == std::string::npos);
+}
+
 TEST_CASE("a comparison has the hours and the energy of each run, and of all runs together") {
   std::vector<RunReport> reports(2);
   reports[0].label = "one";
@@ -244,6 +316,10 @@ TEST_CASE("a comparison has the hours and the energy of each run, and of all run
   CHECK(page.find("2 runs compared, which took 3.50 GPU-hours and 3 kWh</p>") != std::string::npos);
   CHECK(page.find("<td class=\"n\">1.50</td><td class=\"n\">1 kWh</td>") != std::string::npos);
   CHECK(page.find("<td class=\"n\">2.00</td><td class=\"n\">2 kWh</td>") != std::string::npos);
+  reports[1].use.gpu_joules.reset();
+  CHECK(comparison_page(reports, "two", "now")
+            .find("which took 3.50 GPU-hours and 1 kWh (known of 1 of them)</p>") !=
+        std::string::npos);
 }
 
 TEST_CASE("results have few digits, and the unit that their names state") {
@@ -295,6 +371,36 @@ TEST_CASE("the energy of a run with a chain is that of all its jobs") {
   const std::vector<JobId> jobs{{"", "42"}, {"other", "42"}};
   CHECK(energy_of_jobs(env, jobs, std::chrono::seconds(10)) ==
         JobEnergies{{{"", "42"}, 3.6e6}, {{"", "43"}, 1.8e6}, {{"other", "42"}, 9e6}});
+}
+
+TEST_CASE("a job that several points of a sweep share adds its energy to none of them") {
+  const TemporaryDirectory folder;
+  const auto run = folder / "lr-1";
+  SweepRecord sweep;
+  sweep.arrays = 1;
+  sweep.keys = {"train.lr"};
+  sweep.points = {{0, 0, {"0.1"}}, {0, 1, {"0.2"}}};
+  for (const auto& point : sweep.points) {
+    const auto path = point_path(run, point);
+    std::filesystem::create_directories(path);
+    std::ofstream(path / "claim") << R"({"cluster":"c","job":"42_0","token":"t"})";
+    std::ofstream(path / "events.jsonl")
+        << event_at(0, "claimed", {{"job", "42_0"}, {"host", "n1"}}) +
+               event_at(9, "ended", {{"state", "completed"}, {"code", 0}, {"message", "done"}});
+  }
+  std::ofstream(folder / "sacct") << "#!/bin/sh\necho '42_0|3600000'\n";
+  std::filesystem::permissions(folder / "sacct", std::filesystem::perms::owner_all);
+  Env env;
+  env.set("HOME", folder.path().string());
+  env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
+  for (const std::size_t pack : {1, 2}) {
+    CAPTURE(pack);
+    sweep.pack = pack;
+    std::ofstream(run / "sweep.json") << sweep_json(sweep);
+    const auto page = make_run_page(env, {}, folder.path(), {run.string()}, [](const auto&) {});
+    REQUIRE_MESSAGE(page.has_value(), (page ? std::string() : page.error().message));
+    CHECK((page->html.find("energy, as Slurm has it") != std::string::npos) == (pack == 1));
+  }
 }
 
 }  // namespace dlrun

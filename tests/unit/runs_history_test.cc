@@ -70,6 +70,8 @@ TEST_CASE(
   CHECK(history.events().size() == 5);
   CHECK(history.events()[2].text == "rank 1 on n2 ended with code 7");
   CHECK(history.events()[2].is_bad);
+  // A requeued job claims the run again, and so does the next job of a chain.
+  CHECK(history.events()[4].text == "job 42 on n1, which continues the run");
   const RunRecord sum = sum_up_events(text);
   CHECK(history.record().attempt == sum.attempt);
   CHECK(history.record().progress->step == sum.progress->step);

@@ -23,6 +23,7 @@ TEST_CASE("a pending reason is a sentence that begins with Slurm's own word") {
   CHECK(has(pending_sentence(pending("Priority"), ""), "resources.time"));
   CHECK(has(pending_sentence(pending("JobHeldUser"), ""), "scontrol release"));
   CHECK(has(pending_sentence(pending("launch failed requeued held"), ""), "scontrol release"));
+  CHECK(has(pending_sentence(pending("BeginTime"), ""), "that of resources.begin"));
   CHECK(pending_sentence(pending(""), "").empty());
   CHECK(pending_sentence(pending("Dependency"), "afterok:12") ==
         "Dependency: it waits for afterok:12");
@@ -52,6 +53,7 @@ TEST_CASE("the limits of accounts and QOSs are read from the parts of the reason
   CHECK(has(meaning_of_reason("QOSMaxJobsPerUserLimit"), "as many jobs run as its QOS allows"));
   CHECK(has(meaning_of_reason("QOSMaxGRESPerUser"), "your running jobs use all"));
   CHECK(has(meaning_of_reason("AssocGrpNodeLimit"), "the running jobs use all"));
+  CHECK(meaning_of_reason("QOSGrpCPULimit").starts_with("the running jobs use all"));
   CHECK(has(meaning_of_reason("QOSMaxCpuPerJobLimit"), "allows a single job"));
   CHECK(has(meaning_of_reason("QOSMaxCpuMinutesPerJobLimit"), "allows a single job"));
   CHECK(has(meaning_of_reason("QOSMinGRES"), "asks for less"));

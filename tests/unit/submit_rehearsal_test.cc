@@ -139,6 +139,16 @@ TEST_CASE_FIXTURE(StageFixture, "a rehearsal has two ranks with their share of t
                 "resources.time=420s"});
 }
 
+TEST_CASE_FIXTURE(StageFixture, "a run with the longest name can be rehearsed") {
+  const std::string name(64, 'n');
+  const auto found = changes("name: " + name + "\nresources: {time: 1h}\nlaunch: {command: [x]}\n");
+  REQUIRE_FALSE(found.empty());
+  CHECK(found.front() == "name=" + name.substr(0, 54) + "-rehearsal");
+  SpecOptions smaller = options_of("resources: {time: 1h}\nlaunch: {command: [x]}\n");
+  smaller.sets = {found.front()};
+  CHECK(make_job_of_spec(context, reporter, smaller).has_value());
+}
+
 TEST_CASE_FIXTURE(StageFixture, "a rehearsal leaves out what would delay it or change results") {
   const auto found = changes(
       "name: x\nresources: {nodes: 2, ntasks: 8, begin: now+1hour, time: 24h}\n"
@@ -187,4 +197,22 @@ TEST_CASE_FIXTURE(StageFixture, "the run waits for its rehearsal, whose agent en
   CHECK((*note)->time_s == 7200);
   CHECK(predictions_for(run.run.path).front().second == rehearsal.run.id + ": it has not started");
   CHECK(predictions_for(rehearsal.run.path).empty());
+}
+
+TEST_CASE_FIXTURE(StageFixture,
+                  "the command for a run without its rehearsal has all options and dependencies") {
+  SpecOptions options =
+      options_of("resources: {time: 1h}\nlaunch: {command: [x]}\nafter: {ok: [5, 6]}\n");
+  options.sets = {"name=my run"};
+  options.runs = "/scratch/runs";
+  Submitted rehearsal;
+  rehearsal.run.id = "x-rehearsal-1";
+  CHECK(command_for_run(options, rehearsal) ==
+        "dlrun submit x.yaml --set 'name=my run' --set 'after.ok=[x-rehearsal-1]' --runs "
+        "/scratch/runs");
+  options.sets.clear();
+  auto job = make_job_of_spec(context, reporter, {"x.yaml", {}, {}});
+  REQUIRE_MESSAGE(job.has_value(), (job ? std::string() : job.error().message));
+  rehearsal.job = std::move(*job);
+  CHECK(has(command_for_run(options, rehearsal), "--set 'after.ok=[5, 6, x-rehearsal-1]'"));
 }

@@ -14,6 +14,7 @@
 #include "launcher/runs/carried_spec.h"
 #include "launcher/runs/follow_ups.h"
 #include "launcher/runs/log_file.h"
+#include "launcher/runs/sweep_record.h"
 #include "launcher/submit/cancellation.h"
 #include "launcher/submit/check_report.h"
 #include "launcher/submit/follow_up_jobs.h"
@@ -21,6 +22,7 @@
 #include "launcher/submit/refusal.h"
 #include "launcher/submit/submitting.h"
 #include "launcher/view/account_text.h"
+#include "launcher/view/waiting_lines.h"
 #include "tests/contains.h"
 #include "tests/temporary_directory.h"
 
@@ -450,6 +452,55 @@ TEST_CASE_FIXTURE(ChainCluster,
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
+                  "a job of a chain that waits is shown with the job for which it waits") {
+  submit_long();
+  using Json = nlohmann::ordered_json;
+  REQUIRE(write_file_atomic(
+      done->run.path / "events.jsonl",
+      to_checked_line(Json{{"event", "claimed"}, {"attempt", 0}, {"job", "7"}}) +
+          to_checked_line(
+              Json{{"event", "restarting"}, {"attempt", 0}, {"cause", "timeout"}, {"left", 2}})));
+  std::ofstream(folder / "queue") << "7|TIMEOUT|None||||\n8|PENDING|Dependency||||\n";
+  RunInspector inspector(context.env, known_servers(context));
+  const auto status = inspector.inspect(done->run.path);
+  REQUIRE(status.has_value());
+  CHECK(status->job.id == "8");
+  CHECK(status->detail ==
+        "attempt 0 has ended (timeout); a job of the chain continues the run: Dependency: it waits "
+        "for afterany:7");
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
+                  "a run with a chain is not over while Slurm does not answer about a later job") {
+  submit_long();
+  std::ofstream(done->run.path / "secrets") << "TOKEN=s3cret";
+  program("squeue",
+          "for word; do case $before in -j) id=$word;; esac; before=$word; done\n"
+          "[ $id != 7 ] || { echo '7|TIMEOUT|None||||'; exit 0; }\n"
+          "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1");
+  RunInspector inspector(context.env, known_servers(context));
+  const auto status = inspector.inspect(done->run.path);
+  REQUIRE(status.has_value());
+  CHECK(is_unreachable(*status));
+  CHECK_FALSE(is_over(*status));
+  CHECK(fs::exists(done->run.path / "secrets"));
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
+                  "status looks up the runs of the first eight jobs of a dependency") {
+  submit_long();
+  RunStatus waiting;
+  waiting.state = RunState::kPending;
+  waiting.facts.report.emplace().reason = "Dependency";
+  waiting.facts.submission.emplace().argv = {"sbatch",
+                                             "--dependency=afterok:91:92:93:94:95:96:97:7"};
+  CHECK(waiting_lines(context.env, waiting) ==
+        std::vector<std::string>{"job 7 is the run " + done->run.id});
+  waiting.facts.submission->argv = {"sbatch", "--dependency=afterok:91:92:93:94:95:96:97:98:7"};
+  CHECK(waiting_lines(context.env, waiting).empty());
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
                   "the job that claimed a run of a chain counts only if it belongs to it") {
   submit_long();
   const auto write_claim = [&](const std::string& job) {
@@ -474,6 +525,21 @@ TEST_CASE_FIXTURE(ChainCluster, "cancel ends the jobs of a chain from the last o
   REQUIRE(cancelled.has_value());
   CHECK(cancelled->jobs == std::vector<std::string>{"9", "8", "7"});
   CHECK(text(folder / "cancelled") == "9\n8\n7\n");
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
+                  "if a job of a chain cannot be cancelled, the jobs before it in the order are "
+                  "named, and the run is not marked as cancelled") {
+  submit_long();
+  std::ignore = status_of({"7 RUNNING", "8 PENDING", "9 PENDING"});
+  program("scancel", "[ $1 != 8 ] || { echo 'Access denied' >&2; exit 1; }");
+  RunInspector inspector(context.env, known_servers(context));
+  const auto cancelled = cancel_run(inspector, {done->run.id, "long", done->run.path, ""});
+  REQUIRE(cancelled.has_value());
+  CHECK(cancelled->jobs == std::vector<std::string>{"9"});
+  REQUIRE(cancelled->failure);
+  CHECK(has(cancelled->failure->message, done->run.id + ": job 8: "));
+  CHECK_FALSE(is_marked_cancelled(done->run.path));
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
