@@ -24,8 +24,8 @@ struct QueuePlace {
   std::size_t ahead = 0;    ///< those before it: of a higher priority, or older with the same one
 };
 
-/// Reads the place from squeue's answers. own: the line "PARTITIONS|PRIORITY|JOB" of the job. queue:
-/// a line "PRIORITY|JOB" for each pending job. Returns nullopt if own is not such a line.
+/// Reads the place from squeue's answers. own: the job's line "PARTITIONS|PRIORITY|JOB". queue: a
+/// line "PRIORITY|JOB" for each pending job. Returns nullopt if own is not such a line.
 [[nodiscard]] std::optional<QueuePlace> parse_queue_place(std::string_view own,
                                                           std::string_view queue);
 
