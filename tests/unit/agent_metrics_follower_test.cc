@@ -268,7 +268,7 @@ TEST_CASE_FIXTURE(MetricsRun,
   }
   REQUIRE(lines.size() == 52);
   for (std::size_t i = 0; i < 50; ++i) CHECK(lines[i]["step"] == i + 1);
-  CHECK(lines[0] == Json{{"t", 1795264200250}, {"step", 1}, {"m", {{"loss", 0.5}}}});
+  CHECK(lines[0] == Json{{"t", 1795264200250}, {"step", 1}, {"m", {{"epoch", 1}, {"loss", 0.5}}}});
   CHECK(lines[50] == Json{{"t", 5}, {"step", 3}, {"m", {{"test_accuracy", 0.75}}}});
   CHECK(lines[51]["status"] == "FINISHED");
 }

@@ -100,7 +100,8 @@ TEST_CASE(
   std::filesystem::create_directory(folder / "data");
   CHECK(has(of(", mounts: [./data:/data]"), "in no mount"));
   CHECK(has(of(", mounts: [.:/app, ./data:/app/sub], workdir: /app/sub"),
-            "'" + (folder / "data/train.py").string() + "' does not exist here"));
+            "'" + (folder / "data/train.py").string() +
+                "' (/app/sub/train.py in the container) does not exist here"));
 }
 
 TEST_CASE("missing mounts, images, environments and programs are reported, each at its key") {
