@@ -123,26 +123,46 @@ void add_memory_row(const UseFacts& facts, bool advises, RunUse& use) {
   use.rows.push_back(std::move(row));
 }
 
+/// A value over the time of the samples that have it.
+struct OverTime {
+  double sum = 0, count = 0;  ///< of the samples
+  double area = 0;            ///< the integral of the value over `seconds`
+  double seconds = 0;         ///< between two samples of an attempt
+};
+
+/// Adds up the samples. value_of(point) returns the value of a sample, or nullopt.
+template <typename Value>
+OverTime over_time(const std::vector<SamplesPoint>& samples, const Value& value_of) {
+  OverTime all;
+  double before = 0;
+  const SamplesPoint* point_before = nullptr;
+  for (const SamplesPoint& point : samples) {
+    const std::optional<double> value = value_of(point);
+    if (!value) continue;
+    all.sum += *value;
+    ++all.count;
+    if (point_before != nullptr && point_before->attempt == point.attempt &&
+        point.t > point_before->t) {
+      const double between = point.t - point_before->t;
+      all.area += (before + *value) / 2 * between;
+      all.seconds += between;
+    }
+    before = *value;
+    point_before = &point;
+  }
+  return all;
+}
+
 /// Returns the mean over time of a value; nullopt without samples. The time between two samples
 /// grows during an attempt, so the mean of the samples would count the beginning too much.
 std::optional<double> mean_over_time(const std::vector<SamplesPoint>& samples,
                                      std::optional<Spread> SamplesPoint::*field) {
-  double sum = 0, count = 0, area = 0, seconds = 0;
-  const SamplesPoint* before = nullptr;
-  for (const SamplesPoint& point : samples) {
-    const auto& value = point.*field;
-    if (!value) continue;
-    sum += value->mean;
-    ++count;
-    if (before != nullptr && before->attempt == point.attempt && point.t > before->t) {
-      const double between = point.t - before->t;
-      area += ((before->*field)->mean + value->mean) / 2 * between;
-      seconds += between;
-    }
-    before = &point;
-  }
-  if (count == 0) return std::nullopt;
-  return seconds > 0 ? area / seconds : sum / count;
+  const OverTime all = over_time(samples, [field](const SamplesPoint& point) {
+    const auto& spread = point.*field;
+    return spread ? std::optional<double>(spread->mean) : std::nullopt;
+  });
+  if (all.count == 0) return std::nullopt;
+  return all.seconds > 0 ? all.area / all.seconds : all.sum / all.count;
 }
 
 void add_cores_row(const UseFacts& facts, bool advises, RunUse& use) {
@@ -227,16 +247,10 @@ std::optional<AskedResources> asked_resources(std::string_view script) {
 }
 
 std::optional<double> gpu_joules_of(const std::vector<SamplesPoint>& samples) {
-  std::optional<double> joules;
-  const SamplesPoint* before = nullptr;
-  for (const SamplesPoint& point : samples) {
-    if (!point.gpu_watts || *point.gpu_watts < 0) continue;
-    if (before != nullptr && before->attempt == point.attempt && point.t > before->t)
-      joules =
-          joules.value_or(0) + (*before->gpu_watts + *point.gpu_watts) / 2 * (point.t - before->t);
-    before = &point;
-  }
-  return joules;
+  const OverTime watts = over_time(samples, [](const SamplesPoint& point) {
+    return point.gpu_watts && *point.gpu_watts >= 0 ? point.gpu_watts : std::nullopt;
+  });
+  return watts.seconds > 0 ? std::optional<double>(watts.area) : std::nullopt;
 }
 
 RunUse use_of(const UseFacts& facts) {

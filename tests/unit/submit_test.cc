@@ -362,6 +362,15 @@ struct ChainCluster : Cluster {
     for (std::string line; std::getline(file, line);) calls.push_back(line);
     return calls;
   }
+  /// Writes the record of a run whose first job has reached its time limit and handed the run over.
+  void hand_over() const {
+    using Json = nlohmann::ordered_json;
+    REQUIRE(write_file_atomic(
+        done->run.path / "events.jsonl",
+        to_checked_line(Json{{"event", "claimed"}, {"attempt", 0}, {"job", "7"}}) +
+            to_checked_line(
+                Json{{"event", "restarting"}, {"attempt", 0}, {"cause", "timeout"}, {"left", 2}})));
+  }
   /// Returns the run's status if squeue lists these jobs: "7 RUNNING".
   RunStatus status_of(const std::vector<std::string>& jobs) {
     std::ofstream queue(folder / "queue");
@@ -444,12 +453,7 @@ TEST_CASE_FIXTURE(ChainCluster,
   CHECK(status.job.id == "7");
   CHECK(is_over(status));
   // The first job has handed the run over, and a user cancelled the jobs after it.
-  using Json = nlohmann::ordered_json;
-  REQUIRE(write_file_atomic(
-      done->run.path / "events.jsonl",
-      to_checked_line(Json{{"event", "claimed"}, {"attempt", 0}, {"job", "7"}}) +
-          to_checked_line(
-              Json{{"event", "restarting"}, {"attempt", 0}, {"cause", "timeout"}, {"left", 2}})));
+  hand_over();
   status = status_of({"7 TIMEOUT", "8 CANCELLED", "9 CANCELLED"});
   CHECK(status.state == RunState::kCancelled);
   CHECK(status.job.id == "8");
@@ -458,12 +462,7 @@ TEST_CASE_FIXTURE(ChainCluster,
 TEST_CASE_FIXTURE(ChainCluster,
                   "a job of a chain that waits is shown with the job for which it waits") {
   submit_long();
-  using Json = nlohmann::ordered_json;
-  REQUIRE(write_file_atomic(
-      done->run.path / "events.jsonl",
-      to_checked_line(Json{{"event", "claimed"}, {"attempt", 0}, {"job", "7"}}) +
-          to_checked_line(
-              Json{{"event", "restarting"}, {"attempt", 0}, {"cause", "timeout"}, {"left", 2}})));
+  hand_over();
   std::ofstream(folder / "queue") << "7|TIMEOUT|None||||\n8|PENDING|Dependency||||\n";
   RunInspector inspector(context.env, known_servers(context));
   const auto status = inspector.inspect(done->run.path);

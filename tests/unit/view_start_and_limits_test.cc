@@ -86,8 +86,7 @@ TEST_CASE("an account is found in sshare's lines in any case, as sbatch finds it
 }
 
 TEST_CASE("the place in the queue is shown only if a job is ahead") {
-  CHECK(place_text({"gpu", 12, 3}) ==
-        "3 of the 12 pending jobs of partition gpu come before it");
+  CHECK(place_text({"gpu", 12, 3}) == "3 of the 12 pending jobs of partition gpu come before it");
   CHECK(place_text({"gpu,long", 2, 1}) ==
         "1 of the 2 pending jobs of partitions gpu,long comes before it");
   CHECK(place_text({"gpu", 12, 0}).empty());
