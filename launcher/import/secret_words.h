@@ -18,8 +18,9 @@ struct MaskedText {
 };
 
 /// Masks the values of options whose names are those of secrets (`--token VALUE`,
-/// `--api-key=VALUE`), keys of `wandb login`, and words that have the form of a known service's
-/// token. Leaves variables, short values, and NAME=VALUE alone.
+/// `--api-key=VALUE`), the key of `wandb login`, the value of a header `Authorization: Bearer`,
+/// passwords in addresses (`https://user:PASSWORD@host`), and tokens that have the form of a known
+/// service's, anywhere in a word. Leaves variables, short values, and other NAME=VALUE alone.
 [[nodiscard]] MaskedText without_secret_words(std::string_view text);
 
 }  // namespace dlrun

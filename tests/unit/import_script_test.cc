@@ -150,11 +150,63 @@ TEST_CASE("a secret among the arguments of the program is a remark with its line
   }
 }
 
+TEST_CASE("a secret beside other characters of its word is masked, and they are not") {
+  // The words of a command, and the text that the remark shows.
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"curl -H \"Authorization: Bearer hf_abcdefghijklmnopqrstuvwxyz\" https://h/x",
+       "curl -H \"Authorization: Bearer ...\" https://h/x: "},
+      {"curl -H 'Authorization: Bearer 0123456789abcdef'", "'Authorization: Bearer ...': "},
+      {"curl -H \"PRIVATE-TOKEN: glpat-a1B2_c3D4-e5F6_g7H8\"", "\"PRIVATE-TOKEN: ...\": "},
+      {"sh -c \"prepare --token abcdef123\"", "sh -c \"prepare --token ...\": "},
+      {"sh -c 'prepare --api-key=abcdef123'", "sh -c 'prepare --api-key=...': "},
+      {"wandb login --relogin 0123456789abcdef", "wandb login --relogin ...: "},
+      {"wandb login --host=https://w.org 0123456789abcdef", "login --host=https://w.org ...: "},
+      {"wandb login --host https://w.org '0123456789abcdef' >/dev/null",
+       "login --host https://w.org '...' >/dev/null: "},
+      {"git clone https://user:ghp_abcdefghijklmnopqrstuvwxyz0123456789@github.com/x",
+       "git clone https://user:...@github.com/x: "},
+      {"git clone https://ghp_abcdefghijklmnopqrstuvwxyz0123456789@github.com/x",
+       "git clone https://...@github.com/x: "},
+      {"git clone \"https://user:p4ss@h.org:8443/x.git\"",
+       "\"https://user:...@h.org:8443/x.git\": "},
+      {"migrate --url=postgres://me:s3cret@db/x", "migrate --url=postgres://me:...@db/x: "},
+      {"prepare a=hf_abcdefghijklmnopqrstuvwxyz,b=sk-abcdefghijklmnop0123",
+       "prepare a=...,b=...: "},
+  };
+  for (const auto& [command, shown] : cases) {
+    CAPTURE(command);
+    const std::string text = made_from(kHead + command + "\nsrun ./x\n");
+    CHECK(has(text, shown));
+    CHECK(has(text, "looks like a secret"));
+    CHECK_FALSE(has(text, command));
+  }
+}
+
+TEST_CASE("ordinary words of a command that has no key are shown as they are") {
+  for (const char* command :
+       {"wandb login $KEY >/dev/null 2>/tmp/wandb-errors", "wandb login && wandb sync ./wandb-runs",
+        "wandb offline --directory /scratch/project", "huggingface-cli download org/hf_model_of_x",
+        "cp /data/hf_finetune_llama_7b_config.yaml ./sk-learn-models-of-2024/a.txt",
+        "ls /w/task-abcdefghijklmnopqrstuvwxyz /w/disk-0123456789abcdefghij",
+        "git clone git+ssh://git@github.com/a/b", "git clone https://user:$PASSWORD@h.org/x",
+        "git clone https://h.org:8443/a@b:c", "curl http://h.org?mail=a:b@c.org",
+        "pull docker://image:tag@sha256:0123456789abcdef0123456789abcdef",
+        "curl -H \"Authorization: Bearer $HF_TOKEN\" https://h.org/file-of-the-model",
+        "echo \"the bearer certificate\" 'token: missing'",
+        "prepare --log-dir \"/data/my logs\""}) {
+    CAPTURE(command);
+    const std::string text = made_from(std::string(kHead) + command + "\nsrun ./x\n");
+    CHECK_FALSE(has(text, "looks like a secret"));
+    CHECK_FALSE(has(text, "..."));
+  }
+}
+
 TEST_CASE("arguments that only look like secrets by their names give no remark") {
   for (const char* argument :
        {"--token-type wordpiece", "--pad-token '<|endoftext|>'", "--max-token 131072",
         "--sort-key alphabet", "--token $HF_TOKEN", "--token --verbose", "--tokenizer gpt2-large",
-        "--eos_token [EOSTOKEN]"}) {
+        "--eos_token [EOSTOKEN]", "--config /c/hf_finetune_llama_7b_config.yaml",
+        "--out sk-learn-models-of-the-year", "--init-method tcp://$HOST:29500"}) {
     CAPTURE(argument);
     const std::string text = made_from(std::string(kHead) + "srun ./x " + argument + "\n");
     CHECK_FALSE(has(text, "looks like a secret"));
