@@ -14,12 +14,14 @@
 
 namespace dlrun {
 
-/// A line of the script that the spec does not have, or has in another form.
+/// A line of the script that the spec does not have, or has in another form, or that needs a
+/// change.
 struct ImportRemark {
   std::size_t line = 0;
   std::size_t last_line = 0;  ///< of a block; otherwise 0
   std::string source;         ///< the line, without the values of secrets
   std::string reason;
+  bool is_in_spec = false;  ///< the spec has the line, so that only a warning names it
 };
 
 /// A value of the new spec.

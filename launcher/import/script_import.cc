@@ -143,8 +143,10 @@ Result<> read_commands(const ImportRequest& import, const std::vector<ShellComma
       if (const auto why = import_launch(command, state))
         return no_program(import, command.line, *why);
       // The program needs its arguments, so the spec has them nevertheless.
-      if (without_secret_words(command.source).has_secret)
+      if (without_secret_words(command.source).has_secret) {
         state.remark(command.line, command.source, "launch.command has this line as it is");
+        state.remarks.back().is_in_spec = true;
+      }
       is_after_launch = true;
     } else if (command.is_nested || command.is_joined || is_after_launch ||
                !import_preparation(command, state)) {
@@ -180,13 +182,15 @@ std::string lines_of(const ImportRemark& remark) {
                                         : fmt::format("{}", remark.line);
 }
 
-/// Returns the lines that the spec does not have, as comments.
+/// Returns the lines that the spec does not have or has in another form, as comments.
 std::string remarks_text(const ImportRequest& import, const std::vector<ImportRemark>& remarks) {
-  if (remarks.empty()) return {};
-  std::string text =
-      fmt::format("\n# Lines of {} that this spec does not have:\n", printable(import.name));
+  std::string text;
   std::string reason;
   for (const ImportRemark& remark : remarks) {
+    if (remark.is_in_spec) continue;
+    if (text.empty())
+      text = fmt::format("\n# Lines of {} that this spec does not have, or has in another form:\n",
+                         printable(import.name));
     if (remark.reason != reason) text += fmt::format("# {}:\n", printable(remark.reason));
     reason = remark.reason;
     text += fmt::format("#   {}: {}\n", lines_of(remark), printable(remark.source));

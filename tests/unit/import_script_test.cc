@@ -182,6 +182,24 @@ TEST_CASE("a secret beside other characters of its word is masked, and they are 
   }
 }
 
+TEST_CASE("a line of the spec that has a secret is not among the lines that the spec lacks") {
+  const std::string script = std::string(kHead) + "srun ./x --hub-token abcdef123\n";
+  const auto made = import_script(request_of(script));
+  REQUIRE(made.has_value());
+  CHECK_FALSE(has(made->spec, "# Lines of"));
+  CHECK_FALSE(has(made->spec, "launch.command has this line"));
+  REQUIRE(made->remarks.size() == 1);
+  CHECK(has(made->remarks[0].message, "launch.command has this line as it is"));
+  // The spec lists the other lines without it.
+  const auto two = import_script(request_of(script + "rm -r d\n"));
+  REQUIRE(two.has_value());
+  CHECK(has(two->spec,
+            "# Lines of job.sh that this spec does not have, or has in another form:\n"
+            "# dlrun runs nothing after the ranks; a second job with after.ok can:\n"
+            "#   4: rm -r d\n"));
+  CHECK(two->remarks.size() == 2);
+}
+
 TEST_CASE("ordinary words of a command that has no key are shown as they are") {
   for (const char* command :
        {"wandb login $KEY >/dev/null 2>/tmp/wandb-errors", "wandb login && wandb sync ./wandb-runs",
