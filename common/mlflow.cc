@@ -365,28 +365,34 @@ Result<> MlflowRecord::add_line(const MlflowJson& line) const {
   return append(json_read::dump(line) + "\n", kLargestBytes);
 }
 
-Result<> MlflowRecord::add_missing_end(EndState state, std::int64_t t_ms) const {
+Result<MlflowRecord::LastLine> MlflowRecord::last_line() const {
   const auto path = folder_ / kValuesFile;
-  std::string last;
-  bool is_torn = false;  // the helper was killed while it wrote a line
   const auto file = open_untrusted(path, Links::kRefuse);
-  if (!file && file.error().code != Errc::kNotFound) return tl::unexpected<Error>(file.error());
-  if (file) {
-    struct stat info {};
-    if (::fstat(file->get(), &info) != 0)
-      return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-    const auto begin = std::max<off_t>(info.st_size - static_cast<off_t>(kChunkBytes), 0);
-    DLRUN_TRY_ASSIGN(std::string tail, bytes_from(file->get(), begin));
-    is_torn = !tail.empty() && !tail.ends_with('\n');
-    tail.resize(is_torn ? tail.rfind('\n') + 1 : tail.size());  // npos + 1 is 0
-    if (!tail.empty()) tail.pop_back();
-    last = tail.substr(tail.rfind('\n') + 1);
-  }
-  const auto object = json_read::object_of(last);
-  if (object && object->contains("status")) return {};
-  const auto line = json_read::dump(mlflow_end(state, t_ms)) + "\n";
+  if (!file && file.error().code == Errc::kNotFound) return LastLine{};
+  if (!file) return tl::unexpected<Error>(file.error());
+  struct stat info {};
+  if (::fstat(file->get(), &info) != 0)
+    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  const auto begin = std::max<off_t>(info.st_size - static_cast<off_t>(kChunkBytes), 0);
+  DLRUN_TRY_ASSIGN(std::string tail, bytes_from(file->get(), begin));
+  const bool is_torn = !tail.empty() && !tail.ends_with('\n');
+  tail.resize(is_torn ? tail.rfind('\n') + 1 : tail.size());  // npos + 1 is 0
+  if (!tail.empty()) tail.pop_back();
+  const auto object = json_read::object_of(tail.substr(tail.rfind('\n') + 1));
+  return LastLine{.has_end = object && object->contains("status"), .is_torn = is_torn};
+}
+
+Result<bool> MlflowRecord::has_end() const {
+  DLRUN_TRY_ASSIGN(const auto last, last_line());
+  return last.has_end;
+}
+
+Result<> MlflowRecord::add_missing_end(const MissingEnd& end) const {
+  DLRUN_TRY_ASSIGN(const auto last, last_line());
+  if (last.has_end) return {};
+  const auto line = json_read::dump(mlflow_end(end.state, end.t_ms)) + "\n";
   // The end is one line, so it may exceed the limit of a file with values.
-  return append(is_torn ? "\n" + line : line, kLargestBytes + kChunkBytes);
+  return append(last.is_torn ? "\n" + line : line, kLargestBytes + kChunkBytes);
 }
 
 Result<> MlflowRecord::append(const std::string& bytes, std::size_t largest) const {
@@ -402,7 +408,8 @@ Result<> MlflowRecord::append(const std::string& bytes, std::size_t largest) con
 }
 
 SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
-                              const std::function<bool()>& may_continue) const {
+                              const std::function<bool()>& may_continue,
+                              const std::optional<MissingEnd>& missing_end) const {
   SyncReport report{.is_complete = false};
   const auto made = read();
   if (!made) {
@@ -414,6 +421,11 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
   if (!lock.is_open() || (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)) {
     report.problem = lock.is_open() ? "another process sends the record now"
                                     : fmt::format("mlflow.lock: {}", errno_text(errno));
+    return report;
+  }
+  const auto added = missing_end ? add_missing_end(*missing_end) : Result<>();
+  if (!added) {
+    report.problem = added.error().message;
     return report;
   }
   const auto read_state = object_of_file(folder_ / kStateFile);

@@ -53,6 +53,12 @@ struct SyncReport {
   std::string problem{};    ///< why something is left; contains no secret
 };
 
+/// The end of a run that its job did not write to the record: lead cannot write it if it is killed.
+struct MissingEnd {
+  EndState state = EndState::kFailed;
+  std::int64_t t_ms = 0;  ///< milliseconds since 1970
+};
+
 class MlflowRecord {
  public:
   explicit MlflowRecord(const std::filesystem::path& run) : run_(run), folder_(run / "track") {}
@@ -65,19 +71,30 @@ class MlflowRecord {
   [[nodiscard]] Result<MlflowRun> read() const;
   /// Adds a line to mlflow.jsonl. Fails with kRefused if the file is too large.
   [[nodiscard]] Result<> add_line(const nlohmann::ordered_json& line) const;
-  /// Adds the end of the run to mlflow.jsonl, unless the last line has it: lead cannot add it if it
-  /// is killed. Call it only when the run is over. t_ms: the time of the end.
-  [[nodiscard]] Result<> add_missing_end(EndState state, std::int64_t t_ms) const;
+  /// Returns true if the last line of mlflow.jsonl has the end of the run. Fails if the file cannot
+  /// be read.
+  [[nodiscard]] Result<bool> has_end() const;
 
   /// Sends what the server does not have yet, in batches. token: for the header Authorization;
   /// empty: none. may_continue: called before each request; false ends the call. Only one process
   /// sends at a time: a call during the call of another process reports a problem.
+  /// missing_end: added to mlflow.jsonl first, unless the last line has an end. Pass it only if no
+  /// process of the job can still write to the file.
   [[nodiscard]] SyncReport sync(const Env& env, const std::string& token,
-                                const std::function<bool()>& may_continue) const;
+                                const std::function<bool()>& may_continue,
+                                const std::optional<MissingEnd>& missing_end = {}) const;
 
   static constexpr std::size_t kLargestBytes = 256U << 20U;
 
  private:
+  /// The facts that the last line of mlflow.jsonl shows.
+  struct LastLine {
+    bool has_end = false;
+    bool is_torn = false;  ///< a process was killed while it wrote a line behind it
+  };
+  [[nodiscard]] Result<LastLine> last_line() const;
+  /// Adds the end to mlflow.jsonl unless the last line has one. Call it with the lock.
+  [[nodiscard]] Result<> add_missing_end(const MissingEnd& end) const;
   /// Appends bytes to mlflow.jsonl in one write.
   [[nodiscard]] Result<> append(const std::string& bytes, std::size_t largest) const;
 

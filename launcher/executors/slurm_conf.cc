@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <utility>
 
 #include <strings.h>
 
@@ -53,6 +54,19 @@ std::string slurm_conf(const Env& env) {
   return {};
 }
 
+/// Returns the output of `scontrol show config`; empty if the controller does not answer. cluster:
+/// -M; empty for the default cluster.
+std::string shown_config(const Env& env, const std::string& cluster) {
+  Command command;
+  command.argv = {"scontrol"};
+  if (!cluster.empty()) command.argv.insert(command.argv.end(), {"-M", cluster});
+  command.argv.insert(command.argv.end(), {"show", "config"});
+  command.env = scrubbed_for_slurm(env, munge_is_available());
+  command.timeout = kScontrolTimeout;
+  auto done = run_command(command);
+  return done && done->exit_code == 0 ? std::move(done->out) : std::string();
+}
+
 }  // namespace
 
 std::string cluster_name_in(std::string_view slurm_conf) {
@@ -76,15 +90,12 @@ std::size_t configured_array_size(const Env& env) {
   return array_size_in(slurm_conf(env)).value_or(kDefaultArraySize);
 }
 
+std::string answering_cluster_name(const Env& env) {
+  return cluster_name_in(shown_config(env, ""));
+}
+
 std::size_t max_array_size(const Env& env, const std::string& cluster) {
-  Command command;
-  command.argv = {"scontrol"};
-  if (!cluster.empty()) command.argv.insert(command.argv.end(), {"-M", cluster});
-  command.argv.insert(command.argv.end(), {"show", "config"});
-  command.env = scrubbed_for_slurm(env, munge_is_available());
-  command.timeout = kScontrolTimeout;
-  const auto done = run_command(command);
-  const auto answer = done && done->exit_code == 0 ? array_size_in(done->out) : std::nullopt;
+  const auto answer = array_size_in(shown_config(env, cluster));
   return answer ? *answer : configured_array_size(env);
 }
 

@@ -15,6 +15,11 @@ namespace dlrun {
 /// is none or it cannot be read.
 [[nodiscard]] std::string slurm_cluster_name(const Env& env);
 
+/// Returns the name of the cluster whose controller answers Slurm's commands (scontrol show
+/// config). That may be another cluster than the one in slurm.conf, because SLURM_CLUSTERS chooses
+/// one. Returns an empty text without an answer.
+[[nodiscard]] std::string answering_cluster_name(const Env& env);
+
 /// Returns MaxArraySize; task ids are smaller than it. Asks the controller (scontrol show config).
 /// Without an answer, reads this machine's slurm.conf; if that does not have it, returns Slurm's
 /// default. `cluster`: -M; empty for the default cluster.

@@ -3,46 +3,125 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <optional>
+#include <string>
+#include <utility>
 
 #include "common/job_id.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "launcher/executors/foreground.h"
+#include "launcher/executors/slurm_conf.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/sweep_record.h"
 
 namespace dlrun {
 namespace {
 
-/// Returns the state in which the run has ended; nullopt if it may still have a job.
-std::optional<EndState> end_of(const RunStatus& status) {
-  const RunFacts& f = status.facts;
-  // Slurm forgets a job some minutes after its end. A job that it does not know does not run.
-  const bool is_forgotten = status.state == RunState::kUnknown && f.has_answer && !f.report &&
-                            status.job.cluster != kLocalCluster;
-  if (!is_over(status) && !is_forgotten) return std::nullopt;
-  if (status.state == RunState::kCompleted) return EndState::kCompleted;
-  return status.state == RunState::kCancelled ? EndState::kCancelled : EndState::kFailed;
-}
+/// If Slurm's answer does not settle whether the job has ended, the last event of the run must be
+/// older than this.
+constexpr std::chrono::minutes kEndPatience{10};
 
-/// Returns the time of the last event of the run in milliseconds since 1970; now if it has none.
-std::int64_t last_time_ms(const RunRecord& record) {
-  if (const auto seconds = seconds_of_utc(record.last_time)) return std::llround(*seconds * 1000);
+std::int64_t now_ms() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::floor<std::chrono::milliseconds>(now).count();
 }
 
-Result<TrackedRun> sync_record(const Env& env, const IndexEntry& run,
-                               const Result<RunStatus>& status) {
-  const MlflowRecord record(run.path);
-  DLRUN_TRY_ASSIGN(const auto made, record.read());
-  if (!status) return tl::unexpected<Error>(status.error());
-  const auto end = end_of(*status);
-  if (!end)
+/// Returns the time of the last event of the run in milliseconds since 1970, else the time of its
+/// creation, else now.
+std::int64_t last_time_ms(const IndexEntry& run, const RunRecord& record) {
+  for (const std::string& time : {record.last_time, run.created}) {
+    if (const auto seconds = seconds_of_utc(time)) return std::llround(*seconds * 1000);
+  }
+  return now_ms();
+}
+
+bool is_patience_over(std::int64_t last_ms) {
+  return now_ms() - last_ms > std::chrono::milliseconds(kEndPatience).count();
+}
+
+EndState end_state_of(RunState state) {
+  if (state == RunState::kCompleted) return EndState::kCompleted;
+  return state == RunState::kCancelled ? EndState::kCancelled : EndState::kFailed;
+}
+
+/// Fails unless Slurm's answer was about the cluster of the run's job. A home may be shared by
+/// several clusters. On the others, Slurm does not know the job although it may still run.
+Result<> check_asked_cluster(const Env& env, const IndexEntry& run, const RunStatus& status) {
+  const RunFacts& f = status.facts;
+  // The query named the cluster, or went to the slurmrestd that got the job.
+  if (!status.job.cluster.empty() || (f.submission && f.submission->server)) return {};
+  const std::string claimed = f.claim ? f.claim->job.cluster : "";
+  const std::string asked = answering_cluster_name(env);
+  if (!claimed.empty() && claimed == asked) return {};
+  if (claimed.empty() || asked.empty())
+    return fail(Errc::kInvalid,
+                "{}: Slurm does not know job {}, and it is not certain that this is the cluster of "
+                "the job, so that the job may still run",
+                run.id, status.job.id);
+  return fail(Errc::kInvalid,
+              "{0}: its job {1} belongs to cluster {2}, and cluster {3} does not know whether it "
+              "still runs. Call `dlrun track sync {0}` on a login node of {2}",
+              run.id, status.job.id, printable(claimed), printable(asked));
+}
+
+/// Fails unless the run has ended. last_ms: the time of its last event.
+Result<> check_has_ended(const Env& env, const IndexEntry& run, const RunStatus& status,
+                         std::int64_t last_ms) {
+  if (is_over(status)) return {};
+  const RunFacts& f = status.facts;
+  if (is_unreachable(status))
+    return fail(Errc::kUnavailable, "{}: it is not known whether the run has ended: {}", run.id,
+                f.unreachable);
+  const bool is_unknown_to_slurm = status.state == RunState::kUnknown && f.has_answer &&
+                                   !f.report && status.job.cluster != kLocalCluster;
+  if (!is_unknown_to_slurm)
     return fail(Errc::kInvalid,
                 "{} has not ended; its job sends the record itself. If its job is gone, `dlrun "
                 "status {}` says so",
                 run.id, run.id);
+  // Slurm forgets a job some minutes after its end.
+  DLRUN_TRY(check_asked_cluster(env, run, status));
+  if (is_patience_over(last_ms)) return {};
+  return fail(Errc::kInvalid,
+              "{}: Slurm does not know job {}, but the last event of the run is not {} minutes old "
+              "yet, so that the job may still run; try again later",
+              run.id, status.job.id, kEndPatience.count());
+}
+
+/// Returns true if no process of the job of an ended run can still write to the run's record. Lead
+/// records the end of the run before its helper has written the last values.
+bool is_job_gone(const RunStatus& status, std::int64_t last_ms) {
+  if (status.facts.report) return status.facts.report->phase == JobPhase::kEnded;
+  if (status.job.cluster == kLocalCluster && has_local_process_ended(status.job.id)) return true;
+  return is_patience_over(last_ms);
+}
+
+/// Sends the record of a run that has ended. Adds the end first if the job cannot add it any more.
+Result<SyncReport> send_ended(const Env& env, const IndexEntry& run, const RunStatus& status,
+                              const std::string& token) {
+  const MlflowRecord record(run.path);
+  const auto always = [] { return true; };
+  const auto last_ms = last_time_ms(run, status.facts.record);
+  if (is_job_gone(status, last_ms))
+    return record.sync(env, token, always, MissingEnd{end_state_of(status.state), last_ms});
+  // Asked before the record is sent, because the job may add the end after that.
+  DLRUN_TRY_ASSIGN(const bool has_end, record.has_end());
+  SyncReport report = record.sync(env, token, always);
+  if (report.is_complete && !has_end) {
+    report.is_complete = false;
+    report.problem = fmt::format(
+        "the end of the run is not in the record, and its job may still add it; try again {} "
+        "minutes after the end",
+        kEndPatience.count());
+  }
+  return report;
+}
+
+Result<TrackedRun> sync_record(const Env& env, const IndexEntry& run,
+                               const Result<RunStatus>& status) {
+  DLRUN_TRY_ASSIGN(const auto made, MlflowRecord(run.path).read());
+  if (!status) return tl::unexpected<Error>(status.error());
+  DLRUN_TRY(check_has_ended(env, run, *status, last_time_ms(run, status->facts.record)));
   std::string token;
   if (!made.secret.empty()) {
     token = env.get_or(made.secret, "");
@@ -53,8 +132,8 @@ Result<TrackedRun> sync_record(const Env& env, const IndexEntry& run,
                   made.secret);
     hide_in_log(token);
   }
-  DLRUN_TRY(record.add_missing_end(*end, last_time_ms(status->facts.record)));
-  return TrackedRun{run.id, record.sync(env, token, [] { return true; })};
+  DLRUN_TRY_ASSIGN(auto report, send_ended(env, run, *status, token));
+  return TrackedRun{run.id, std::move(report)};
 }
 
 }  // namespace

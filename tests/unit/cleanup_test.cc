@@ -19,6 +19,7 @@
 #include "launcher/runs/run_directory.h"
 #include "launcher/runs/sweep_record.h"
 #include "launcher/runs/tracked_record.h"
+#include "tests/file_server.h"
 #include "tests/temporary_directory.h"
 
 namespace dlrun {
@@ -45,10 +46,11 @@ struct CleanupFixture {
     fs::create_directories(path.parent_path());
     REQUIRE(write_file_atomic(path, text).has_value());
   }
-  void answer_of_squeue(const std::string& line) const {
-    put(folder.path() / "bin/squeue", "#!/bin/sh\necho '" + line + "'\n");
-    fs::permissions(folder.path() / "bin/squeue", fs::perms::owner_all);
+  void answer_of(const std::string& command, const std::string& line) const {
+    put(folder.path() / "bin" / command, "#!/bin/sh\necho '" + line + "'\n");
+    fs::permissions(folder.path() / "bin" / command, fs::perms::owner_all);
   }
+  void answer_of_squeue(const std::string& line) const { answer_of("squeue", line); }
   [[nodiscard]] RunIndex index() const { return RunIndex::of_user(env).value(); }
   static std::string days_ago(int days) {
     return utc_timestamp(std::chrono::system_clock::now() - std::chrono::hours(24 * days));
@@ -259,26 +261,46 @@ TEST_CASE_FIXTURE(CleanupFixture,
   CHECK_FALSE(has_part(tracked->at(1).report.problem, "has not ended"));
 }
 
-TEST_CASE_FIXTURE(CleanupFixture,
-                  "a run whose lead was killed gets its end before its record is sent") {
-  const auto run = make_run("mnist-20261121-120000-00aa", 50);
-  submit(run.path, Submission::State::kSubmitted, "42");
-  put(run.path / "events.jsonl", to_checked_line({{"t", "2026-11-21T12:30:00.123Z"},
-                                                  {"event", "claimed"},
-                                                  {"attempt", 0},
-                                                  {"job", "42"}}));
-  const MlflowRecord record(run.path);
-  REQUIRE(record.create({.url = "http://127.0.0.1:1", .experiment = "e", .run = "r"}).has_value());
-  const auto last_line = [&] {
+namespace {
+
+/// A run whose job 42 was submitted on cluster alpha, with a record for a server that does not
+/// exist.
+struct TrackedRunFixture : CleanupFixture {
+  IndexEntry run = make_run("mnist-20261121-120000-00aa", 50);
+  fs::path values = run.path / "track/mlflow.jsonl";
+
+  TrackedRunFixture() {
+    submit(run.path, Submission::State::kSubmitted, "42");
+    put(run.path / "claim",
+        R"({"cluster":"alpha","job":"42","token":")" + std::string(32, 'a') + R"("})");
+    claimed_at("2026-11-21T12:30:00.123Z");
+    REQUIRE(MlflowRecord(run.path)
+                .create({.url = "http://127.0.0.1:1", .experiment = "e", .run = "r"})
+                .has_value());
+  }
+  void claimed_at(const std::string& time) const {
+    put(run.path / "events.jsonl",
+        to_checked_line({{"t", time}, {"event", "claimed"}, {"attempt", 0}, {"job", "42"}}));
+  }
+  [[nodiscard]] Result<std::vector<TrackedRun>> sync() const {
     RunInspector inspector(env);
-    const auto tracked = sync_records(env, inspector, run);
-    const auto text = read_file(run.path / "track/mlflow.jsonl", 1U << 20U).value_or("");
-    return tracked ? text : tracked.error().message;
-  };
+    return sync_records(env, inspector, run);
+  }
+  /// Returns the values of the record after `track sync`, or its error.
+  [[nodiscard]] std::string last_line() const {
+    const auto tracked = sync();
+    return tracked ? read_file(values, 1U << 20U).value_or("") : tracked.error().message;
+  }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(TrackedRunFixture,
+                  "a run whose lead was killed gets its end before its record is sent") {
   SUBCASE("it still runs") {
     answer_of_squeue("42|RUNNING|None|n1|N/A||");
     CHECK(has_part(last_line(), "has not ended"));
-    CHECK_FALSE(fs::exists(run.path / "track/mlflow.jsonl"));
+    CHECK_FALSE(fs::exists(values));
   }
   SUBCASE("its job was cancelled") {
     answer_of_squeue("42|CANCELLED|None|n1|N/A||");
@@ -289,9 +311,81 @@ TEST_CASE_FIXTURE(CleanupFixture,
     CHECK(last_line() == "{\"t\":1795264200123,\"status\":\"FAILED\"}\n");
     CHECK(last_line() == "{\"t\":1795264200123,\"status\":\"FAILED\"}\n");
   }
-  SUBCASE("Slurm has forgotten its job") {
-    CHECK(last_line() == "{\"t\":1795264200123,\"status\":\"FAILED\"}\n");
+}
+
+TEST_CASE_FIXTURE(TrackedRunFixture,
+                  "a run that Slurm does not know gets an end only if its job is certainly gone") {
+  claimed_at(days_ago(1));
+  answer_of("scontrol", "ClusterName             = alpha");
+  SUBCASE("its job belongs to this cluster, and its last event is old") {
+    CHECK(has_part(last_line(), R"("status":"FAILED"})"));
+    return;
   }
+  std::string reason;
+  SUBCASE("its job belongs to another cluster") {
+    answer_of("scontrol", "ClusterName             = beta");
+    reason = "its job 42 belongs to cluster alpha, and cluster beta does not know";
+  }
+  SUBCASE("the name of this cluster is not known") {
+    answer_of("scontrol", "");
+    reason = "it is not certain that this is the cluster of the job";
+  }
+  SUBCASE("the cluster of its job is not known") {
+    fs::remove(run.path / "claim");
+    reason = "it is not certain that this is the cluster of the job";
+  }
+  SUBCASE("its last event is new") {
+    claimed_at(days_ago(0));
+    reason = "is not 10 minutes old yet";
+  }
+  const auto tracked = sync();
+  REQUIRE_FALSE(tracked.has_value());
+  CHECK(tracked.error().code == Errc::kInvalid);
+  CAPTURE(tracked.error().message);
+  CHECK(has_part(tracked.error().message, reason));
+  CHECK_FALSE(fs::exists(values));
+}
+
+TEST_CASE_FIXTURE(TrackedRunFixture,
+                  "Slurm need not be asked for its name if the query named the cluster") {
+  claimed_at(days_ago(1));
+  Submission submission;
+  submission.token = std::string(32, 'a');
+  submission.state = Submission::State::kSubmitted;
+  submission.job = {"alpha", "42"};
+  REQUIRE(write_submission(run.path, submission).has_value());
+  CHECK(has_part(last_line(), R"("status":"FAILED"})"));
+}
+
+TEST_CASE_FIXTURE(TrackedRunFixture,
+                  "an end that the job may still add to its record is not added") {
+  const FileServer server("mlflow_server.py");
+  std::string url = server.url("");
+  url.pop_back();
+  fs::remove(run.path / "track/mlflow.json");
+  REQUIRE(MlflowRecord(run.path).create({.url = url, .experiment = "e", .run = "r"}).has_value());
+  end(run.path, 0);
+  const auto early = sync();
+  REQUIRE(early.has_value());
+  CHECK_FALSE(early->front().report.is_complete);
+  CHECK(has_part(early->front().report.problem, "try again 10 minutes after the end"));
+  CHECK_FALSE(fs::exists(values));
+  // Ten minutes after the end, the job cannot write any more.
+  end(run.path, 1);
+  const auto late = sync();
+  REQUIRE(late.has_value());
+  CHECK(late->front().report.problem == "");
+  CHECK(has_part(last_line(), R"("status":"FINISHED"})"));
+}
+
+TEST_CASE_FIXTURE(TrackedRunFixture, "track sync says so if Slurm does not answer about a run") {
+  put(folder.path() / "bin/squeue", "#!/bin/sh\necho 'no controller' >&2\nexit 1\n");
+  fs::permissions(folder.path() / "bin/squeue", fs::perms::owner_all);
+  const auto tracked = sync();
+  REQUIRE_FALSE(tracked.has_value());
+  CHECK(tracked.error().code == Errc::kUnavailable);
+  CHECK(has_part(tracked.error().message, "no controller"));
+  CHECK_FALSE(has_part(tracked.error().message, "has not ended"));
 }
 
 TEST_CASE_FIXTURE(CleanupFixture, "prune of a folder that cannot be looked up chooses no run") {

@@ -3,6 +3,10 @@
 
 #include "common/mlflow.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -55,6 +59,10 @@ struct TrackedRunOnServer {
   }
   SyncReport sync(const std::string& token = "") {
     return record.sync(env, token, [] { return true; });
+  }
+  SyncReport sync_with_end(EndState state, std::int64_t t_ms) {
+    return record.sync(
+        env, "", [] { return true; }, MissingEnd{state, t_ms});
   }
   TrackJson state() {
     std::ifstream file(server.folder() / "state.json");
@@ -208,9 +216,10 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "an end that lead could not write is added
   }
   REQUIRE(sync().is_complete);
   CHECK(only_run()["status"] == "RUNNING");
-  REQUIRE(record.add_missing_end(EndState::kFailed, 5000).has_value());
-  REQUIRE(record.add_missing_end(EndState::kCompleted, 6000).has_value());
-  CHECK(sync().is_complete);
+  CHECK_FALSE(record.has_end().value());
+  CHECK(sync_with_end(EndState::kFailed, 5000).is_complete);
+  CHECK(record.has_end().value());
+  CHECK(sync_with_end(EndState::kCompleted, 6000).is_complete);
   CHECK(only_run()["status"] == "FAILED");
   CHECK(only_run()["end_time"] == 5000);
   CHECK(only_run()["metrics"].size() == 1);
@@ -218,9 +227,22 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "an end that lead could not write is added
 
 TEST_CASE_FIXTURE(TrackedRunOnServer,
                   "a run without values gets the end that lead could not write") {
-  REQUIRE(record.add_missing_end(EndState::kCancelled, 5000).has_value());
-  CHECK(sync().is_complete);
+  CHECK(sync_with_end(EndState::kCancelled, 5000).is_complete);
   CHECK(only_run()["status"] == "KILLED");
+}
+
+TEST_CASE_FIXTURE(TrackedRunOnServer, "no end is added while another process sends the record") {
+  add(1, 0.5);
+  const int lock = ::open((run / "track/mlflow.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  REQUIRE(lock >= 0);
+  REQUIRE(::flock(lock, LOCK_EX) == 0);
+  const auto report = sync_with_end(EndState::kFailed, 5000);
+  CHECK_FALSE(report.is_complete);
+  CHECK(has(report.problem, "another process sends the record now"));
+  CHECK_FALSE(record.has_end().value());
+  ::close(lock);
+  CHECK(sync_with_end(EndState::kFailed, 5000).is_complete);
+  CHECK(record.has_end().value());
 }
 
 TEST_CASE_FIXTURE(TrackedRunOnServer, "a later attempt keeps the run of the first") {
