@@ -217,16 +217,24 @@ const ComponentCourse::Component& ComponentCourse::leading() const {
 }
 
 AttemptEnd ComponentCourse::attempt_end() const {
-  // The attempt's end is that of the decider. If there is none, or if a signal to the job ended the
-  // decider, it is that of the first main component.
-  const auto is_signalled = [](const std::optional<AttemptEnd>& end) {
-    return end && end->reason == EndReason::kSignalled;
+  // The attempt's end is that of the decider, or of the first main component if there is none. If a
+  // signal to the job ended the decider, the end is that of the first main component that the
+  // signal ended, too: a service that was about to start again does not know Slurm's cause.
+  const auto is_signalled = [](const Component& one) {
+    return one.end && one.end->reason == EndReason::kSignalled;
   };
   const auto& first = leading();
-  const bool is_signal_to_job =
-      decider_ && is_signalled(first.end) && is_signalled(components_[*decider_].end);
+  const auto signalled =
+      std::find_if(components_.begin(), components_.end(), [&](const Component& one) {
+        return one.options.role == ComponentRole::kMain && is_signalled(one);
+      });
+  const auto signalled_at = static_cast<std::size_t>(signalled - components_.begin());
+  // If the decider is the only main component with the signal, its name helps the user.
+  const bool is_signal_to_job = decider_ && is_signalled(components_[*decider_]) &&
+                                signalled != components_.end() &&
+                                (signalled_at != *decider_ || &*signalled == &first);
   std::size_t reported_at = static_cast<std::size_t>(&first - components_.data());
-  if (decider_ && !is_signal_to_job) reported_at = *decider_;
+  if (decider_) reported_at = is_signal_to_job ? signalled_at : *decider_;
   int mains = 0;
   for (std::size_t at = 0; at < components_.size(); ++at) {
     const auto& one = components_[at];

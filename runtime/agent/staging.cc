@@ -21,7 +21,6 @@
 #include "common/text.h"
 #include "common/untrusted_file.h"
 #include "runtime/agent/broadcast.h"
-#include "runtime/agent/file_tree.h"
 
 namespace dlrun::agent {
 namespace {
@@ -286,6 +285,14 @@ void remove_lost_parts(const fs::path& folder) {
   }
 }
 
+/// Removes what killed processes have left beside the place. Many mounts of network file systems
+/// keep flock on their own host: the copy of another host, which still writes it, would look lost.
+void remove_lost_files(const StagePlace& place, const StageOptions& options) {
+  const auto beside = place.target.parent_path();
+  if (!options.is_shared(place.base)) remove_lost_broadcasts(place.base, options);
+  if (!options.is_shared(beside)) remove_lost_parts(beside);
+}
+
 /// Copies a broadcast file to `part`, with the time and the mode of the source.
 Result<> take_broadcast(const std::string& broadcast, const TreeEntry& source,
                         const fs::path& part) {
@@ -295,6 +302,25 @@ Result<> take_broadcast(const std::string& broadcast, const TreeEntry& source,
   if (::rename(broadcast.c_str(), part.c_str()) != 0)  // for example, on another file system
     DLRUN_TRY(copy_entry(broadcast, part, entry, false, [] { return false; }));
   return set_stamp(part, source);
+}
+
+/// Returns the list of the new copy. Fails with kRefused if the source is no longer the one with
+/// this digest, and with kIo if the copy is not complete.
+Result<FileTree> list_copy(const StageItem& item, const fs::path& from, const FileTree& source,
+                           const std::string& digest, const fs::path& part) {
+  const auto again = list_tree(from);
+  if (!again || digest_of(*again) != digest)
+    return fail(Errc::kRefused, "the source changed while it was copied; start the run again");
+  DLRUN_TRY_ASSIGN(auto copy, list_tree(part));
+  const bool is_complete = copy.entries.size() == source.entries.size() &&
+                           copy.files == source.files && copy.bytes == source.bytes;
+  if (!item.unpack && !is_complete)  // the sizes in an archive are not known
+    return fail(Errc::kIo,
+                "the copy has {} files, folders and links with {} bytes, but the source has {} "
+                "with {} bytes: another process has changed {}; start the run again",
+                copy.entries.size(), copy.bytes, source.entries.size(), source.bytes,
+                printable(part.string()));
+  return copy;
 }
 
 /// Replaces the place's data by a new copy of the source. The caller has locked the place.
@@ -312,23 +338,30 @@ Result<> stage_anew(const StageItem& item, const fs::path& from, const FileTree&
   if (!item.unpack) DLRUN_TRY(check_space(place.target.parent_path(), source.bytes));
   const BroadcastCopy broadcast(item.broadcast);
   const bool is_broadcast = broadcast.is_copy_of(source);
-  auto made = item.unpack ? unpack(is_broadcast ? fs::path(item.broadcast) : from, place.part, env)
-              : is_broadcast ? take_broadcast(item.broadcast, source.entries.front(), place.part)
-                             : copy_tree(from, source, place.part);
-  if (made) {
-    const auto again = list_tree(from);
-    if (!again || digest_of(*again) != digest)
-      made = fail(Errc::kRefused, "the source changed while it was copied; start the run again");
-  }
-  if (!made) {
+  const auto made =
+      item.unpack    ? unpack(is_broadcast ? fs::path(item.broadcast) : from, place.part, env)
+      : is_broadcast ? take_broadcast(item.broadcast, source.entries.front(), place.part)
+                     : copy_tree(from, source, place.part);
+  const auto copy =
+      made.and_then([&] { return list_copy(item, from, source, digest, place.part); });
+  if (!copy) {
     std::ignore = remove_tree(place.part);
-    return made;
+    return tl::unexpected<Error>(copy.error());
   }
-  DLRUN_TRY_ASSIGN(const auto copy, list_tree(place.part));
   if (exists_at(place.target)) DLRUN_TRY(rename_to(place.target, place.old));
   DLRUN_TRY(rename_to(place.part, place.target));
-  DLRUN_TRY(write_file_atomic(place.note, StageNote{digest, digest_of(copy)}.text()));
+  DLRUN_TRY(write_file_atomic(place.note, StageNote{digest, digest_of(*copy)}.text()));
   return remove_tree(place.old);
+}
+
+/// Waits for the turn to look at the place, and returns its lock.
+Result<UniqueFd> take_turn(const StagePlace& place) {
+  DLRUN_TRY_ASSIGN(auto turn, open_lock(place.turn));
+  while (::flock(turn.get(), LOCK_EX) != 0) {
+    if (errno != EINTR)
+      return fail(Errc::kIo, "{}: {}", printable(place.turn.string()), errno_text(errno));
+  }
+  return turn;
 }
 
 /// Locks the place for a copy. Returns nullopt if the place has the data already and other runs use
@@ -336,15 +369,13 @@ Result<> stage_anew(const StageItem& item, const fs::path& from, const FileTree&
 /// another run uses other data.
 Result<std::optional<UniqueFd>> lock_to_copy(const StagePlace& place, const std::string& digest,
                                              CopyReport& report) {
-  // Only one run at a time looks. Otherwise two runs that look together would each take the lock of
-  // the other one for that of a program that uses the data, and both would give up.
-  DLRUN_TRY_ASSIGN(const auto turn, open_lock(place.turn));
-  while (::flock(turn.get(), LOCK_EX) != 0) {
-    if (errno != EINTR)
-      return fail(Errc::kIo, "{}: {}", printable(place.turn.string()), errno_text(errno));
-  }
   DLRUN_TRY_ASSIGN(auto lock, open_lock(place.lock));
-  while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+  while (true) {
+    // Only one run at a time looks. Otherwise two runs that look together would each take the lock
+    // of the other one for that of a program that uses the data, and both would give up. A run that
+    // waits for a copy does not keep its turn: if it is suspended, the others go on.
+    DLRUN_TRY_ASSIGN(auto turn, take_turn(place));
+    if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) break;
     if (::flock(lock.get(), LOCK_SH | LOCK_NB) == 0) {  // another run uses the data
       if (is_staged(place, digest)) {
         report.held.push_back(held_of(place));
@@ -356,6 +387,7 @@ Result<std::optional<UniqueFd>> lock_to_copy(const StagePlace& place, const std:
                   "another run on this node uses {} with other data; choose another place",
                   printable(place.target.string()));
     }
+    turn.reset();
     std::this_thread::sleep_for(kLookAtLockEvery);  // another run copies
   }
   return std::optional<UniqueFd>(std::move(lock));
@@ -387,14 +419,13 @@ Result<> stage_one(const StageItem& item, const StageOptions& options, const Env
                    CopyReport& report) {
   const BroadcastCopy unused(item.broadcast);  // removes a copy that is not needed
   DLRUN_TRY_ASSIGN(const auto node, node_place(item.to, env));
-  if (options.nnodes > 1 && is_on_network(node.base))
+  if (options.nnodes > 1 && options.is_shared(node.base))
     return fail(Errc::kInvalid,
                 "'{}': the folder {} is on a file system that all nodes share, not on this node",
                 printable(item.to), printable(node.base.string()));
   const auto place = place_of(node);
   DLRUN_TRY(make_own_folders(place));
-  remove_lost_broadcasts(place.base, options);
-  remove_lost_parts(place.target.parent_path());
+  remove_lost_files(place, options);
   return stage_locked(item, place, env, report);
 }
 

@@ -6,13 +6,15 @@
 //   .DIR.dlrun-note   what was staged: the sizes and times of the source and of the copy. If both
 //                     are unchanged, a later attempt uses the copy.
 //   .DIR.dlrun-lock   is locked while data are copied, and while a program uses them
-//   .DIR.dlrun-turn   is locked by the one process that looks whether it must copy
+//   .DIR.dlrun-turn   is locked by the one process that looks whether it must copy, for this look
 //   .DIR.dlrun-part   the temporary copy
 //   .DIR.dlrun-old    the older data, until the new ones are in their place
 // lead adds .dlrun-sbcast-XXXX files (broadcast.h).
 // Everything below the node's folder must belong to this user, because /tmp is open to all users.
 
 #include <chrono>
+#include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,7 @@
 #include "common/result.h"
 #include "runtime/agent/copy_items.h"
 #include "runtime/agent/copy_report.h"
+#include "runtime/agent/file_tree.h"
 #include "runtime/agent/leftovers.h"
 
 namespace dlrun::agent {
@@ -30,11 +33,15 @@ struct StageOptions {
   std::vector<StageItem> items{};
   int nnodes = 1;  ///< nodes of the attempt; a shared file system serves only one node
   std::chrono::seconds leftover_age = kLeftoverAge;  ///< see remove_leftovers()
+  /// Returns true if other nodes share the folder's file system.
+  std::function<bool(const std::filesystem::path&)> is_shared = is_on_network;
 };
 
 /// Stages all items, one after the other, and returns the report. Also removes temporary copies and
-/// broadcast files beside the places whose processes were killed. Waits while another run stages
-/// into the same place. Returns after the first item that fails, with the error in the report.
+/// broadcast files beside the places whose processes were killed, except on a file system that
+/// other nodes share: the locks of their processes may be unknown here. Waits while another run
+/// stages into the same place. Returns after the first item that fails, with the error in the
+/// report.
 [[nodiscard]] CopyReport stage_data(const StageOptions& options, const Env& env);
 
 /// Locks staged data against changes by other runs until the descriptor is closed. Fails with

@@ -188,6 +188,42 @@ TEST_CASE("if a main component also gets the signal, the job's end is that of th
   CHECK(course.attempt_end().message == "ended by SIGTERM");
 }
 
+TEST_CASE("Slurm's cause of a signal stays although it ends a service that would start again") {
+  const auto components = three_components(3);
+  ComponentCourse course(components);
+  SUBCASE("the first main component has ended with 0") {
+    start_all(course, components);
+    course.on_over(kTrainer, kGoodEnd);
+  }
+  SUBCASE("the first main component has not started") {
+    CHECK(orders_of(course, components) == Orders{"start server", "start evaluator"});
+  }
+  course.on_signal(SIGTERM);
+  course.on_over(kServer, kGoodEnd);
+  CHECK(orders_of(course, components) == Orders{"stop evaluator"});
+  auto timed_out = component_end(128 + SIGTERM, EndReason::kSignalled, Cause::kTimeout);
+  timed_out.message = "ended by SIGTERM";
+  course.on_over(kEvaluator, timed_out);
+  REQUIRE(course.is_over());
+  const auto end = course.attempt_end();
+  CHECK(end.cause == Cause::kTimeout);
+  CHECK(end.code == 128 + SIGTERM);
+  CHECK_FALSE(end.is_cancelled);
+  CHECK(end.message == "ended by SIGTERM");
+}
+
+TEST_CASE("the only component that a signal reached is named") {
+  const auto components = three_components();
+  ComponentCourse course(components);
+  start_all(course, components);
+  auto signalled = component_end(128 + SIGTERM, EndReason::kSignalled);
+  signalled.message = "ended by SIGTERM, which reached rank 0 on n1";
+  course.on_over(kEvaluator, signalled);
+  for (const auto at : {kServer, kTrainer}) course.on_over(at, kStoppedEnd);
+  CHECK(course.attempt_end().message ==
+        "component evaluator: ended by SIGTERM, which reached rank 0 on n1");
+}
+
 TEST_CASE("a service does not start again after a signal, the loss of a node, or a bad image") {
   const auto components = three_components(5);
   ComponentCourse course(components);
