@@ -7,6 +7,7 @@
 #include <chrono>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "common/subprocess.h"
@@ -25,7 +26,7 @@ using std::chrono::seconds;
 /// sbatch itself retries while a controller restarts. After this time its answer counts as lost.
 constexpr seconds kSubmitTimeout{120};
 constexpr seconds kQueryTimeout{30};
-/// The most jobs that one query names.
+/// The most jobs that one command names: the kernel limits the length of an argument to 128 KiB.
 constexpr std::size_t kMostListedJobs = 5000;
 
 class SlurmCli final : public Executor {
@@ -222,7 +223,6 @@ class SlurmCli final : public Executor {
                          std::chrono::milliseconds max_age, QueryAnswer& answer) {
     const auto selection = [&]() -> std::vector<std::string> {
       const auto jobs = whole_jobs(ids);
-      // The kernel limits the length of an argument to 128 KiB.
       if (jobs.size() > kMostListedJobs) return {"-u", std::to_string(::getuid())};
       // squeue leaves out jobs of a list that it does not know. It refuses a single unknown job.
       return {"-j", join(jobs, ",")};
@@ -258,17 +258,27 @@ class SlurmCli final : public Executor {
         answer.reports.back().job = {cluster, *task};
       }
     }
-    if (unanswered.empty()) return {};
+    add_past_reports(cluster, std::move(unanswered), answer);
+    return {};
+  }
+
+  /// Adds what accounting knows about the jobs that squeue did not report. Sets
+  /// answer.why_no_accounting if accounting does not answer.
+  void add_past_reports(const std::string& cluster, std::set<std::string> unanswered,
+                        QueryAnswer& answer) {
     const std::vector<std::string> missing = whole_jobs({unanswered.begin(), unanswered.end()});
-    std::vector<std::string> past = {
-        "sacct", "-P", "-n", "-X", "-o", std::string(kSacctFormat), "-j", join(missing, ",")};
-    add_cluster(past, cluster);
-    auto accounting = call(std::move(past), kQueryTimeout, env_);
-    if (!accounting) {
-      answer.why_no_accounting = accounting.error().message;
-    } else if (accounting->exit_code != 0) {
-      answer.why_no_accounting = slurm_message(accounting->err);
-    } else {
+    const std::span<const std::string> all(missing);
+    for (std::size_t first = 0; first < all.size(); first += kMostListedJobs) {
+      const auto listed = all.subspan(first, std::min(kMostListedJobs, all.size() - first));
+      std::vector<std::string> past = {
+          "sacct", "-P", "-n", "-X", "-o", std::string(kSacctFormat), "-j", join(listed, ",")};
+      add_cluster(past, cluster);
+      const auto accounting = call(std::move(past), kQueryTimeout, env_);
+      if (!accounting || accounting->exit_code != 0) {
+        answer.why_no_accounting =
+            accounting ? slurm_message(accounting->err) : accounting.error().message;
+        return;  // another call could take as long to fail
+      }
       for (auto& report : parse_sacct(accounting->out, cluster)) {
         if (unanswered.erase(whole_id(report.job.id)) != 0) {
           report.job.id = whole_id(report.job.id);
@@ -278,7 +288,6 @@ class SlurmCli final : public Executor {
         if (unanswered.contains(report.job.id)) answer.reports.push_back(std::move(report));
       }
     }
-    return {};
   }
 
   Env env_;

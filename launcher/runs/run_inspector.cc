@@ -1,11 +1,16 @@
 // RunInspector collects the facts for assess(): it reads the files, finds out the outcome of
-// interrupted submissions, and sends one query per executor for all runs of a call.
+// interrupted submissions, and asks each executor about all runs of a call together.
 #include <algorithm>
 #include <array>
 #include <iterator>
 #include <map>
+#include <optional>
+#include <span>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "common/job_id.h"
 #include "common/text.h"
 #include "launcher/executors/foreground.h"
 #include "launcher/runs/lost_end.h"
@@ -179,36 +184,138 @@ void take_lost_end(const std::filesystem::path& run, RunFacts& facts) {
   facts.record.end_message = kMessage;
 }
 
-/// Slurm's reports by the cluster and the id of the job.
-using Reports = std::map<std::pair<std::string, std::string>, const JobReport*>;
+/// Returns true if `job` has ended its attempt and left the run to the next job of the chain.
+bool has_handed_over(const RunRecord& record, const JobId& job) {
+  return !record.restarts.empty() && record.restarts.back().is_left_to_chain &&
+         record.restarts.back().attempt == record.attempt && record.claimed_by == job.id;
+}
 
 /// Returns the jobs of the run's chain from the one that claimed the run last: those before it have
-/// ended.
+/// ended. A job that has handed the run over is the last one, because the others count before it.
 std::vector<JobId> open_chain_jobs_of(const RunFacts& facts) {
   auto jobs = chain_jobs_of(facts);
   const auto holder = std::find_if(jobs.begin(), jobs.end(), [&](const JobId& job) {
     return facts.claim && job.id == facts.claim->job.id;
   });
   if (holder != jobs.end()) jobs.erase(jobs.begin(), holder);
+  if (!jobs.empty() && has_handed_over(facts.record, jobs.front()))
+    std::rotate(jobs.begin(), jobs.begin() + 1, jobs.end());
   return jobs;
 }
 
-/// Takes the report of the first job of the chain that runs or waits, else of the last one that had
-/// the run.
-void take_chain_reports(RunFacts& facts, const Reports& reports) {
-  const auto jobs = open_chain_jobs_of(facts);
-  const auto& restarts = facts.record.restarts;
-  // The holder has ended for good if it has handed the run over: the next job then counts.
-  const bool is_handed_over = !restarts.empty() && restarts.back().attempt == facts.record.attempt;
+/// The question of what a run's jobs do. The run has one job, or the open jobs of its chain, which
+/// start one after the other: a job is asked about only if those before it have ended. Slurm
+/// forgets ended jobs, and a query with a forgotten job asks accounting and uses no shared answer.
+struct JobQuestion {
+  RunFacts* facts = nullptr;
+  Executor* executor = nullptr;
+  std::vector<JobId> jobs;  ///< at least one
+  /// The reports on the first jobs of `jobs`; nullopt for a job that the executor does not know.
+  std::vector<std::optional<JobReport>> reports;
+  bool is_settled = false;  ///< no other job needs to be asked about
+};
+
+/// Adds the question about the run's jobs, unless its files name none. Sets facts.unreachable
+/// instead if an id is malformed: a query with this id would fail for the other runs too.
+void add_question(std::vector<JobQuestion>& questions, RunFacts& facts, Executor& executor) {
+  std::vector<JobId> jobs;
+  if (!facts.follow_ups.empty()) {
+    jobs = open_chain_jobs_of(facts);
+  } else if (auto job = job_of(facts)) {
+    jobs.push_back(std::move(*job));
+  }
   for (const JobId& job : jobs) {
-    const auto found = reports.find({job.cluster, job.id});
-    if (found == reports.end()) continue;
-    const bool has_ended = found->second->phase == JobPhase::kEnded;
-    const bool is_superseded = is_handed_over && facts.chain_job == jobs.front();
-    if (has_ended && facts.report && !is_superseded) continue;
-    facts.chain_job = job;
-    facts.report = *found->second;
+    if (const auto checked = check_job(job); !checked) {
+      facts.unreachable = checked.error().message;
+      return;
+    }
+  }
+  if (!jobs.empty()) questions.push_back({&facts, &executor, std::move(jobs), {}, false});
+}
+
+/// Returns the jobs to ask about now: the first one, and then as many as were asked about before,
+/// so that a few queries suffice for a long chain whose jobs have all ended. Returns jobs of one
+/// cluster only.
+std::span<const JobId> next_jobs_of(const JobQuestion& question) {
+  const std::size_t asked = question.reports.size();
+  const auto left = std::span<const JobId>(question.jobs).subspan(asked);
+  const auto next = left.first(std::min(left.size(), std::max<std::size_t>(asked, 1)));
+  const auto elsewhere = std::find_if(next.begin(), next.end(), [&](const JobId& job) {
+    return job.cluster != next.front().cluster;
+  });
+  return next.first(static_cast<std::size_t>(elsewhere - next.begin()));
+}
+
+/// Asks the executor about the next jobs of runs on one cluster. Sets facts.unreachable of these
+/// runs if it does not answer.
+void ask_about_next_jobs(Executor& executor, const std::vector<JobQuestion*>& questions,
+                         std::chrono::milliseconds max_age) {
+  std::vector<JobId> jobs;
+  for (const JobQuestion* one : questions) {
+    const auto next = next_jobs_of(*one);
+    jobs.insert(jobs.end(), next.begin(), next.end());
+  }
+  const auto answer = executor.query(jobs, max_age);
+  std::map<std::string_view, const JobReport*> reports;  // by the job's id
+  if (answer) {
+    for (const JobReport& report : answer->reports) reports[report.job.id] = &report;
+  }
+  for (JobQuestion* one : questions) {
+    if (!answer) {
+      one->facts->unreachable = answer.error().message;
+      one->is_settled = true;
+      continue;
+    }
+    one->facts->why_no_accounting = answer->why_no_accounting;
+    for (const JobId& job : next_jobs_of(*one)) {
+      const auto found = reports.find(job.id);
+      auto& report = one->reports.emplace_back();
+      if (found == reports.end()) continue;
+      report = *found->second;
+      if (report->phase != JobPhase::kEnded) one->is_settled = true;
+    }
+    if (one->reports.size() == one->jobs.size()) one->is_settled = true;
+  }
+}
+
+/// Asks until each run has a job that runs or waits, or all of its jobs have been asked about.
+void ask_executors(std::vector<JobQuestion>& questions, std::chrono::milliseconds max_age) {
+  while (true) {
+    std::map<std::pair<Executor*, std::string>, std::vector<JobQuestion*>> groups;
+    for (JobQuestion& one : questions) {
+      if (one.is_settled) continue;
+      groups[{one.executor, next_jobs_of(one).front().cluster}].push_back(&one);
+    }
+    if (groups.empty()) return;
+    for (const auto& [place, group] : groups) ask_about_next_jobs(*place.first, group, max_age);
+  }
+}
+
+/// Takes the report of the first job of the chain that runs or waits, else of the first one that
+/// the executor knows.
+void take_chain_reports(const JobQuestion& question) {
+  RunFacts& facts = *question.facts;
+  for (std::size_t i = 0; i < question.reports.size(); ++i) {
+    const auto& report = question.reports[i];
+    if (!report) continue;
+    const bool has_ended = report->phase == JobPhase::kEnded;
+    if (has_ended && facts.report) continue;
+    facts.chain_job = question.jobs[i];
+    facts.report = report;
     if (!has_ended) return;
+  }
+}
+
+/// Adds the answer to the run's facts. If Slurm did not answer about one job of a chain, the end of
+/// another says nothing about the run.
+void take_answer(const JobQuestion& question) {
+  RunFacts& facts = *question.facts;
+  if (!facts.unreachable.empty()) return;
+  facts.has_answer = true;
+  if (facts.follow_ups.empty()) {
+    facts.report = question.reports.front();
+  } else {
+    take_chain_reports(question);
   }
 }
 
@@ -256,7 +363,8 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(
     return again.value_or(submission);
   };
   std::vector<Result<RunFacts>> facts;
-  std::map<Executor*, std::vector<JobId>> jobs;
+  facts.reserve(runs.size());  // the questions point to its elements
+  std::vector<JobQuestion> questions;
   for (const auto& run : runs) {
     facts.push_back(read_facts(run));
     if (!facts.back()) continue;
@@ -276,18 +384,12 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(
         continue;
       }
     }
-    if (!f.follow_ups.empty()) {
-      settle_follow_ups(run, f);
-      // If Slurm did not answer about one job, the end of another says nothing about the run.
-      if (!f.unreachable.empty()) continue;
-      for (const JobId& job : open_chain_jobs_of(f)) jobs[&executor_of(f)].push_back(job);
-    } else if (const auto job = job_of(f)) {
-      jobs[&executor_of(f)].push_back(*job);
-    }
+    settle_follow_ups(run, f);
+    if (f.unreachable.empty()) add_question(questions, f, executor_of(f));
   }
 
-  for (const auto& [executor, queried] : jobs)
-    add_answers(executor->query(queried, max_age), executor, facts);
+  ask_executors(questions, max_age);
+  for (const JobQuestion& one : questions) take_answer(one);
   std::vector<Result<RunStatus>> result;
   for (std::size_t i = 0; i < facts.size(); ++i) {
     if (facts[i]) {
@@ -309,32 +411,6 @@ void RunInspector::settle_follow_ups(const std::filesystem::path& run, RunFacts&
       return;
     }
     one.submission = std::move(*settled);
-  }
-}
-
-void RunInspector::add_answers(const Result<QueryAnswer>& answer, const Executor* executor,
-                               std::vector<Result<RunFacts>>& facts) {
-  Reports reports;
-  if (answer) {
-    for (const auto& report : answer->reports)
-      reports[{report.job.cluster, report.job.id}] = &report;
-  }
-  for (auto& one : facts) {
-    if (!one || one->foreign || one->record.ended || !one->unreachable.empty()) continue;
-    const auto job = job_of(*one);
-    if (!job || &executor_of(*one) != executor) continue;
-    if (!answer) {
-      one->unreachable = answer.error().message;
-      continue;
-    }
-    one->has_answer = true;
-    one->why_no_accounting = answer->why_no_accounting;
-    if (!one->follow_ups.empty()) {
-      take_chain_reports(*one, reports);
-      continue;
-    }
-    const auto report = reports.find({job->cluster, job->id});
-    if (report != reports.end()) one->report = *report->second;
   }
 }
 

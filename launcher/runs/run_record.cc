@@ -231,7 +231,8 @@ class Application {
   }
   void operator()(const events::Restarting& restarting) const {
     if (record_.restarts.size() == kMostRestarts) record_.restarts.pop_back();
-    record_.restarts.push_back({attempt_, restarting.cause.text(), restarting.left});
+    record_.restarts.push_back(
+        {attempt_, restarting.cause.text(), restarting.left, restarting.by == RestartedBy::kChain});
   }
   void operator()(const events::Ended& ended) const {
     record_.ended = true;

@@ -51,8 +51,9 @@ struct RunWarning {
 /// A restart of the run after `attempt` ended.
 struct Restart {
   std::int64_t attempt = 0;
-  std::string cause;      ///< one of the values of retry.on
-  std::int64_t left = 0;  ///< restarts that are left afterwards
+  std::string cause;              ///< one of the values of retry.on
+  std::int64_t left = 0;          ///< restarts that are left afterwards
+  bool is_left_to_chain = false;  ///< the next job of the run's chain starts the run again
 };
 
 /// The summary of a run's events.

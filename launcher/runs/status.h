@@ -49,7 +49,8 @@ struct RunFacts {
   std::optional<Claim> claim;
   std::vector<FollowUp> follow_ups;  ///< the later jobs of the run's chain (retry.chain)
   /// The job of the chain on which the state depends: the first one that runs or waits, else the
-  /// last one that claimed the run. nullopt: Slurm was not asked, or knows none of them.
+  /// one that claimed the run last, or the next one if that job has handed the run over. nullopt:
+  /// Slurm was not asked, or knows none of them.
   std::optional<JobId> chain_job;
   RunRecord record;
   std::optional<JobReport> report;  ///< nullopt: no query, or the executor does not know the job
@@ -126,8 +127,9 @@ struct RunStatus {
 /// Returns the token with which the run's job was started; empty if the files name none.
 [[nodiscard]] std::string_view token_of(const RunFacts& facts);
 
-/// Determines the states of runs. One query for each executor serves all runs of a call.
-/// Implemented in run_inspector.cc.
+/// Determines the states of runs. One query for each executor and cluster serves all runs of a
+/// call, and its failure concerns only the runs of that cluster. More queries follow only for
+/// chains (retry.chain) whose first jobs have ended. Implemented in run_inspector.cc.
 class RunInspector {
  public:
   /// servers: the slurmrestd servers that may be asked. If a run names another server, dlrun does
@@ -165,9 +167,6 @@ class RunInspector {
   /// Finds out the outcome of interrupted submissions of follow-up jobs. Sets facts.unreachable if
   /// Slurm does not answer.
   void settle_follow_ups(const std::filesystem::path& run, RunFacts& facts);
-  /// Adds the executor's answer to the facts of the runs that it was asked about.
-  void add_answers(const Result<QueryAnswer>& answer, const Executor* executor,
-                   std::vector<Result<RunFacts>>& facts);
 
   Env env_;
   KnownServers known_servers_;

@@ -40,8 +40,8 @@ Result<Cancelled> cancel_chain(RunInspector& inspector, const IndexEntry& run,
   Executor& executor = inspector.executor_of(status.facts);
   Cancelled cancelled;
   for (const JobId& job : jobs) {
-    // Each job is asked about alone, because squeue refuses a list with a job that it has
-    // forgotten.
+    // The query comes right before each cancellation, because a job may end while others are
+    // cancelled.
     const auto done = cancel_if_alive(executor, job, token_of(status.facts));
     if (!done) {
       cancelled.failure = within(fmt::format("{}: job {}", run.id, job.id), done.error()).value();

@@ -171,7 +171,7 @@ void warn_of_unknown_jobs(Reporter& reporter, RunInspector& inspector, const Loa
   if (named.empty()) return;
   std::vector<JobId> jobs;
   for (const Named& one : named) jobs.push_back({plan.clusters.value_or(""), one.id});
-  // One query for each job: squeue refuses a list that contains one unknown job.
+  // A query about several jobs could make slurmrestd send all jobs of the cluster.
   Executor& executor = inspector.executor_of(plan.server);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const auto answer = executor.query({&jobs[i], 1}, {});

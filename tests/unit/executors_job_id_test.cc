@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -160,4 +162,28 @@ TEST_CASE("the parts of a heterogeneous job are reported as one job, with the no
   REQUIRE(found.has_value());
   REQUIRE(found->has_value());
   CHECK((*found)->id == "42");
+}
+
+TEST_CASE("accounting is asked about many jobs in several commands") {
+  const TemporaryDirectory folder;
+  const auto program = [&](const std::string& name, const std::string& body) {
+    std::ofstream(folder.path() / name) << "#!/bin/sh\n" << body << "\n";
+    std::filesystem::permissions(folder.path() / name, std::filesystem::perms::owner_all);
+  };
+  program("squeue", "exit 0");
+  program("sacct", "echo asked >>" + (folder.path() / "asked").string() +
+                       "\nfor word; do case $before in -j) ids=$word;; esac; before=$word; done\n"
+                       "echo $ids | tr , '\\n' | sed 's/$/|COMPLETED|0:0|n1|Unknown|None|/'");
+  Env env;
+  env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
+  // One argument with all of these ids would be longer than the kernel's limit.
+  constexpr std::size_t kJobs = 12'000;
+  std::vector<JobId> jobs;
+  for (std::size_t i = 0; i < kJobs; ++i) jobs.push_back({"", std::to_string(1'000'000'000 + i)});
+  const auto answer = make_slurm_cli(env)->query(jobs, {});
+  REQUIRE(answer.has_value());
+  CHECK(answer->why_no_accounting == "");
+  REQUIRE(answer->reports.size() == kJobs);
+  CHECK(answer->reports.back().job == jobs.back());
+  CHECK(read_file(folder.path() / "asked", 1U << 10U).value_or("") == "asked\nasked\nasked\n");
 }

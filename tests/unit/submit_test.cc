@@ -1,5 +1,6 @@
 // Tests launcher/submit as a library, without the command line: its messages reach a Reporter.
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -368,8 +369,11 @@ struct ChainCluster : Cluster {
     REQUIRE(write_file_atomic(
         done->run.path / "events.jsonl",
         to_checked_line(Json{{"event", "claimed"}, {"attempt", 0}, {"job", "7"}}) +
-            to_checked_line(
-                Json{{"event", "restarting"}, {"attempt", 0}, {"cause", "timeout"}, {"left", 2}})));
+            to_checked_line(Json{{"event", "restarting"},
+                                 {"attempt", 0},
+                                 {"cause", "timeout"},
+                                 {"left", 2},
+                                 {"by", "chain"}})));
   }
   /// Returns the run's status if squeue lists these jobs: "7 RUNNING".
   RunStatus status_of(const std::vector<std::string>& jobs) {
@@ -520,6 +524,59 @@ TEST_CASE_FIXTURE(ChainCluster,
         done->run.path / "slurm-7.out");
 }
 
+TEST_CASE_FIXTURE(ChainCluster,
+                  "a job of a chain that Slurm has forgotten is not asked about while a job before "
+                  "it runs or waits") {
+  submit_long();
+  fs::remove(folder / "asked");
+  program("sacct", "echo asked >>" + (folder / "sacct-asked").string());
+  CHECK(status_of({"7 RUNNING", "8 PENDING"}).state == RunState::kRunning);
+  CHECK_FALSE(fs::exists(folder / "sacct-asked"));
+  // The first job has handed the run over, and Slurm has forgotten that job as well.
+  hand_over();
+  const auto status = status_of({"8 PENDING"});
+  CHECK(status.state == RunState::kPending);
+  CHECK(status.job.id == "8");
+  CHECK_FALSE(fs::exists(folder / "sacct-asked"));
+  CHECK(text(folder / "asked") == "asked\nasked\n");
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
+                  "watchers of a chain share one answer although Slurm has forgotten a later job") {
+  submit_long();
+  fs::remove(folder / "asked");
+  context.env.set("XDG_RUNTIME_DIR", folder.path().string());
+  program("squeue", "echo asked >>" + (folder / "asked").string() +
+                        "; echo '7|RUNNING|None||||'; echo '8|PENDING|None||||'");
+  for (int i = 0; i < 2; ++i) {
+    RunInspector inspector(context.env, known_servers(context));
+    const auto status = inspector.inspect(done->run.path, std::chrono::hours(1));
+    REQUIRE(status.has_value());
+    CHECK(status->state == RunState::kRunning);
+  }
+  CHECK(text(folder / "asked") == "asked\n");
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
+                  "a few queries find the job of a chain that waits, however many have ended") {
+  submit_long();
+  Submission first = done->submissions.front();
+  first.chain = 20;
+  REQUIRE(write_submission(done->run.path, first).has_value());
+  for (std::int64_t number = 3; number < first.chain; ++number) {
+    Submission later = done->follow_ups.back();
+    later.job.id = std::to_string(7 + number);
+    const auto journal = follow_up_path(done->run.path, number);
+    fs::create_directory(journal);
+    REQUIRE(write_submission(journal, later).has_value());
+  }
+  fs::remove(folder / "asked");
+  const auto status = status_of({"26 PENDING"});
+  CHECK(status.state == RunState::kPending);
+  CHECK(status.job.id == "26");
+  CHECK(text(folder / "asked") == "asked\nasked\nasked\nasked\nasked\nasked\n");
+}
+
 TEST_CASE_FIXTURE(ChainCluster, "one query serves the chains of all runs") {
   submit_long();
   const auto again = submit_again(done->run.id);
@@ -536,7 +593,8 @@ TEST_CASE_FIXTURE(ChainCluster, "one query serves the chains of all runs") {
   CHECK(states[0]->job.id == "8");
   CHECK(states[1]->state == RunState::kPending);
   CHECK(states[1]->job.id == "11");
-  CHECK(text(folder / "asked") == "asked\n");
+  // Both chains share the query about their first jobs and that about the jobs after them.
+  CHECK(text(folder / "asked") == "asked\nasked\n");
 }
 
 TEST_CASE_FIXTURE(ChainCluster, "cancel ends the jobs of a chain from the last one to the first") {

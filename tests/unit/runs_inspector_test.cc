@@ -1,0 +1,76 @@
+// Tests that a query that fails for some runs of a call leaves the other runs alone.
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "common/env.h"
+#include "common/files.h"
+#include "launcher/runs/status.h"
+#include "tests/temporary_directory.h"
+
+using namespace dlrun;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Two clusters. The controller of the cluster `broken` does not answer, and job 43 runs on the
+/// other one.
+struct TwoClusters {
+  TemporaryDirectory folder;
+  Env env;
+  TwoClusters() {
+    program("squeue",
+            "case \"$*\" in *'-M broken'*) echo 'slurm_load_jobs error: Unable to contact slurm "
+            "controller (connect failure)' >&2; exit 1;; esac\n"
+            "echo '43|RUNNING|None|n1|N/A|(null)|(null)'");
+    program("sacct", "exit 0");
+    env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
+  }
+  void program(const std::string& name, const std::string& body) const {
+    std::ofstream(folder / name) << "#!/bin/sh\n" << body << "\n";
+    fs::permissions(folder / name, fs::perms::owner_all);
+  }
+  /// Creates a run that Slurm has accepted as this job.
+  [[nodiscard]] fs::path make_run(const std::string& name, JobId job) const {
+    const fs::path run = folder / name;
+    fs::create_directories(run);
+    Submission submission;
+    submission.token = std::string(32, 'a');
+    submission.state = Submission::State::kSubmitted;
+    submission.job = std::move(job);
+    REQUIRE(write_submission(run, submission).has_value());
+    return run;
+  }
+  [[nodiscard]] std::vector<Result<RunStatus>> inspect(const std::vector<fs::path>& runs) const {
+    auto states = RunInspector(env).inspect_all(runs);
+    REQUIRE(states.size() == runs.size());
+    for (const auto& state : states) REQUIRE(state.has_value());
+    return states;
+  }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(TwoClusters,
+                  "a cluster that does not answer leaves the runs of other clusters alone") {
+  const auto states = inspect({make_run("a", {"broken", "42"}), make_run("b", {"whole", "43"})});
+  CHECK(is_unreachable(*states[0]));
+  CHECK(states[0]->facts.unreachable.find("Unable to contact") != std::string::npos);
+  CHECK_FALSE(is_unreachable(*states[1]));
+  CHECK(states[1]->state == RunState::kRunning);
+}
+
+TEST_CASE_FIXTURE(TwoClusters, "a run whose job has a malformed id leaves the other runs alone") {
+  const auto array = make_run("array", {"", "42"});
+  fs::create_directories(array / "point");
+  // The number of this task is too long for an id.
+  REQUIRE(write_file_atomic(array / "point" / "submission.json", "{\"task\":99999999999}\n"));
+  const auto states = inspect({array / "point", make_run("b", {"", "43"})});
+  CHECK(states[0]->facts.unreachable.find("is not the id of a Slurm job") != std::string::npos);
+  CHECK(states[1]->facts.unreachable.empty());
+  CHECK(states[1]->state == RunState::kRunning);
+}
