@@ -17,6 +17,7 @@ Result<> MetricsCopy::copy_new(const MlflowRecord& record) {
       DLRUN_TRY(record.add_line({{"t", std::llround(line.wall_s * 1000)},
                                  {"step", line.step},
                                  {"m", std::move(values)}}));
+      last_step_ = line.step;
     }
     if (!part.has_more) return {};
   }
@@ -26,6 +27,10 @@ Result<> keep_for_mlflow(const MlflowRecord& record, nlohmann::ordered_json mess
                          MetricsCopy* copy) {
   const auto copied = copy != nullptr ? copy->copy_new(record) : Result<>();
   const bool is_final = message.erase("final") > 0;
+  // The trainer's final report has no step, and lead knows only the steps of the reports that it
+  // got. The file has the last step of the training.
+  if (is_final && copy != nullptr && copied && copy->last_step())
+    message["step"] = *copy->last_step();
   const bool is_copied = copy != nullptr && !is_final && message.contains("m");
   if (!is_copied) DLRUN_TRY(record.add_line(message));
   return copied;

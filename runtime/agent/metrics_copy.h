@@ -3,7 +3,9 @@
 // the record of a run for an MLflow server. Lead's reports have at most one value a second, so a
 // short run would lose most of its values.
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -21,14 +23,18 @@ class MetricsCopy {
   /// Copies the lines that metrics.jsonl has gained. Fails if the file cannot be read, or if the
   /// record takes no lines. The next call continues.
   [[nodiscard]] Result<> copy_new(const MlflowRecord& record);
+  /// Returns the step of the last line that was copied.
+  [[nodiscard]] std::optional<std::int64_t> last_step() const { return last_step_; }
 
  private:
   MetricsReader reader_;
+  std::optional<std::int64_t> last_step_;
 };
 
 /// Keeps a message of lead in the record: values, or the end of the run. copy: nullptr, or the
 /// source of the values; they are then copied first, and only final values of lead's messages are
-/// kept. Fails as MetricsCopy::copy_new() does, after it has kept the message.
+/// kept, at the step of the last line that was copied. Fails as MetricsCopy::copy_new() does, after
+/// it has kept the message.
 [[nodiscard]] Result<> keep_for_mlflow(const MlflowRecord& record, nlohmann::ordered_json message,
                                        MetricsCopy* copy);
 
