@@ -78,8 +78,8 @@ class MlflowRecord {
   static constexpr std::size_t kLargestBytes = 256U << 20U;
 
  private:
-  /// Appends bytes to mlflow.jsonl in one write.
-  [[nodiscard]] Result<> append(const std::string& bytes, std::size_t largest) const;
+  /// Appends a line to mlflow.jsonl in one write; ends a torn line before it.
+  [[nodiscard]] Result<> append(const std::string& line, std::size_t largest) const;
 
   std::filesystem::path run_, folder_;
 };

@@ -35,6 +35,16 @@ std::string metrics_text(int step, int attempt = 1) {
       attempt, step);
 }
 
+/// Returns the lines that a run has recorded for an MLflow server.
+std::vector<Json> recorded_lines(const TemporaryDirectory& run) {
+  const auto text = read_file(run / "track/mlflow.jsonl", 1U << 20U).value_or("");
+  std::vector<Json> lines;
+  for (const auto line : split(text, '\n')) {
+    if (!line.empty()) lines.push_back(Json::parse(line));
+  }
+  return lines;
+}
+
 /// A run with a file of metrics, and what its reader has returned.
 struct MetricsRun {
   TemporaryDirectory run;
@@ -261,17 +271,45 @@ TEST_CASE_FIXTURE(MetricsRun,
   last["final"] = true;
   REQUIRE(keep_for_mlflow(record, last, &copy).has_value());
   REQUIRE(keep_for_mlflow(record, {{"t", 9}, {"status", "FINISHED"}}, &copy).has_value());
-  const auto text = read_file(run / "track/mlflow.jsonl", 1U << 20U).value_or("");
-  std::vector<Json> lines;
-  for (const auto line : split(text, '\n')) {
-    if (!line.empty()) lines.push_back(Json::parse(line));
-  }
+  const auto lines = recorded_lines(run);
   REQUIRE(lines.size() == 52);
   for (std::size_t i = 0; i < 50; ++i) CHECK(lines[i]["step"] == i + 1);
   CHECK(lines[0] == Json{{"t", 1795264200250}, {"step", 1}, {"m", {{"epoch", 1}, {"loss", 0.5}}}});
   // Lead knows only step 3. The final values belong to the last step of the file.
   CHECK(lines[50] == Json{{"t", 5}, {"step", 50}, {"m", {{"test_accuracy", 0.75}}}});
   CHECK(lines[51]["status"] == "FINISHED");
+}
+
+TEST_CASE_FIXTURE(MetricsRun, "lines that the record does not take are copied later, in order") {
+  const MlflowRecord record(run.path());
+  REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
+  MetricsCopy copy(run.path(), 1);
+  for (int step = 1; step <= 3; ++step) append(metrics_text(step) + "\n");
+  std::filesystem::create_directory(run / "track/mlflow.jsonl");
+  CHECK_FALSE(copy.copy_new(record).has_value());
+  CHECK_FALSE(copy.last_step().has_value());
+  std::filesystem::remove(run / "track/mlflow.jsonl");
+  append(metrics_text(4) + "\n");
+  REQUIRE(copy.copy_new(record).has_value());
+  const auto lines = recorded_lines(run);
+  REQUIRE(lines.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i) CHECK(lines[i]["step"] == i + 1);
+  CHECK(copy.last_step() == 4);
+}
+
+TEST_CASE_FIXTURE(MetricsRun, "values of lead are kept if the file of metrics cannot be read") {
+  const MlflowRecord record(run.path());
+  REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
+  std::filesystem::create_symlink(run / "target", file);
+  MetricsCopy copy(run.path(), 1);
+  const Json report{{"t", 5}, {"step", 3}, {"m", {{"loss", 0.5}}}};
+  const auto kept = keep_for_mlflow(record, report, &copy);
+  REQUIRE_FALSE(kept.has_value());
+  CHECK(has(kept.error().message, "is a symbolic link"));
+  auto last = report;
+  last["final"] = true;
+  CHECK_FALSE(keep_for_mlflow(record, last, &copy).has_value());
+  CHECK(recorded_lines(run) == std::vector<Json>{report, report});
 }
 
 TEST_CASE_FIXTURE(MetricsRun, "without a file of metrics an MLflow server gets every report") {
