@@ -6,6 +6,9 @@
 //   mlflow.jsonl   the values, one JSON object per line: {"t": ms, "step": N, "m": {NAME: NUMBER}},
 //                  and {"t": ms, "status": "FINISHED"} at the end
 //   mlflow.state   {"run_id", "sent": bytes of mlflow.jsonl that the server has, "has_params"}
+//   mlflow.copied  {"inode", "offset", "step"}: the lines of metrics.jsonl that mlflow.jsonl has,
+//   if
+//                  the program is dlrun's trainer (runtime/agent/metrics_copy.h)
 //
 // Every request can be repeated: the server knows a run by its tag `dlrun.run`, and ignores a value
 // that it has already. A lost reply therefore makes neither a second run nor a second value.

@@ -16,10 +16,17 @@
 
 namespace dlrun::agent {
 
+/// The lines of metrics.jsonl that the record of a run has.
+struct CopiedMetrics {
+  std::optional<MetricsPlace> place{};
+  std::optional<std::int64_t> last_step{};
+};
+
 class MetricsCopy {
  public:
-  /// first_attempt: lines of earlier attempts are not copied, because an earlier job did that.
-  MetricsCopy(const std::filesystem::path& run, int first_attempt);
+  /// Continues where an earlier job of the run has stopped: the folder `track` of the run keeps the
+  /// place (mlflow.copied). A job that is killed cannot copy its last lines.
+  explicit MetricsCopy(const std::filesystem::path& run);
 
   /// Copies the lines that metrics.jsonl has gained. Fails if the file cannot be read, or if the
   /// record takes no lines. The next call continues with the line that the record did not take.
@@ -28,6 +35,12 @@ class MetricsCopy {
   [[nodiscard]] std::optional<std::int64_t> last_step() const { return last_step_; }
 
  private:
+  MetricsCopy(const std::filesystem::path& run, const CopiedMetrics& before);
+  /// Keeps the place behind the copied lines for the next job.
+  void save_place();
+
+  std::filesystem::path place_file_;
+  std::optional<MetricsPlace> saved_;
   MetricsReader reader_;
   std::deque<MetricsLine> waiting_;  ///< lines that were read and are not copied yet
   std::optional<std::int64_t> last_step_;

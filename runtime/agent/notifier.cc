@@ -249,7 +249,7 @@ Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, con
             .to_json();
     const auto& command =
         options.components.empty() ? options.command : leading_component(options.components).step;
-    if (writes_metrics(options.always_reports, command)) targets["metrics_from"] = run.attempt;
+    if (writes_metrics(options.always_reports, command)) targets["has_metrics"] = true;
   }
   const auto line = json_read::dump(targets) + "\n";
   int ends[2];
