@@ -365,46 +365,47 @@ Result<> MlflowRecord::add_line(const MlflowJson& line) const {
   return append(json_read::dump(line) + "\n", kLargestBytes);
 }
 
-Result<MlflowRecord::LastLine> MlflowRecord::last_line() const {
+Result<bool> MlflowRecord::has_end() const {
   const auto path = folder_ / kValuesFile;
   const auto file = open_untrusted(path, Links::kRefuse);
-  if (!file && file.error().code == Errc::kNotFound) return LastLine{};
+  if (!file && file.error().code == Errc::kNotFound) return false;
   if (!file) return tl::unexpected<Error>(file.error());
   struct stat info {};
   if (::fstat(file->get(), &info) != 0)
     return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
   const auto begin = std::max<off_t>(info.st_size - static_cast<off_t>(kChunkBytes), 0);
   DLRUN_TRY_ASSIGN(std::string tail, bytes_from(file->get(), begin));
-  const bool is_torn = !tail.empty() && !tail.ends_with('\n');
-  tail.resize(is_torn ? tail.rfind('\n') + 1 : tail.size());  // npos + 1 is 0
+  tail.resize(tail.rfind('\n') + 1);  // without a torn line; npos + 1 is 0
   if (!tail.empty()) tail.pop_back();
   const auto object = json_read::object_of(tail.substr(tail.rfind('\n') + 1));
-  return LastLine{.has_end = object && object->contains("status"), .is_torn = is_torn};
-}
-
-Result<bool> MlflowRecord::has_end() const {
-  DLRUN_TRY_ASSIGN(const auto last, last_line());
-  return last.has_end;
+  return object && object->contains("status");
 }
 
 Result<> MlflowRecord::add_missing_end(const MissingEnd& end) const {
-  DLRUN_TRY_ASSIGN(const auto last, last_line());
-  if (last.has_end) return {};
+  DLRUN_TRY_ASSIGN(const bool is_there, has_end());
+  if (is_there) return {};
   const auto line = json_read::dump(mlflow_end(end.state, end.t_ms)) + "\n";
   // The end is one line, so it may exceed the limit of a file with values.
-  return append(last.is_torn ? "\n" + line : line, kLargestBytes + kChunkBytes);
+  return append(line, kLargestBytes + kChunkBytes);
 }
 
-Result<> MlflowRecord::append(const std::string& bytes, std::size_t largest) const {
+Result<> MlflowRecord::append(const std::string& line, std::size_t largest) const {
   const auto path = folder_ / kValuesFile;
   const UniqueFd file(::open(
-      path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+      path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   struct stat info {};
   if (!file.is_open() || ::fstat(file.get(), &info) != 0)
     return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  if (!S_ISREG(info.st_mode))
+    return fail(Errc::kInvalid, "{}: is not a regular file", path.string());
   if (info.st_size > static_cast<off_t>(largest))
     return fail(Errc::kRefused, "{}: larger than {} bytes", path.string(), largest);
-  return write_all(file.get(), bytes);
+  // An earlier writer may have been killed in the middle of a line, or the disk was full. The new
+  // line would then become a part of the torn one.
+  char last = '\n';
+  if (info.st_size > 0 && ::pread(file.get(), &last, 1, info.st_size - 1) < 0)
+    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  return write_all(file.get(), last == '\n' ? line : "\n" + line);
 }
 
 SyncReport MlflowRecord::sync(const Env& env, const std::string& token,

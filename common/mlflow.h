@@ -6,6 +6,9 @@
 //   mlflow.jsonl   the values, one JSON object per line: {"t": ms, "step": N, "m": {NAME: NUMBER}},
 //                  and {"t": ms, "status": "FINISHED"} at the end
 //   mlflow.state   {"run_id", "sent": bytes of mlflow.jsonl that the server has, "has_params"}
+//   mlflow.copied  {"inode", "offset", "step"}: the lines of metrics.jsonl that mlflow.jsonl has,
+//   if
+//                  the program is dlrun's trainer (runtime/agent/metrics_copy.h)
 //
 // Every request can be repeated: the server knows a run by its tag `dlrun.run`, and ignores a value
 // that it has already. A lost reply therefore makes neither a second run nor a second value.
@@ -87,16 +90,10 @@ class MlflowRecord {
   static constexpr std::size_t kLargestBytes = 256U << 20U;
 
  private:
-  /// The facts that the last line of mlflow.jsonl shows.
-  struct LastLine {
-    bool has_end = false;
-    bool is_torn = false;  ///< a process was killed while it wrote a line behind it
-  };
-  [[nodiscard]] Result<LastLine> last_line() const;
   /// Adds the end to mlflow.jsonl unless the last line has one. Call it with the lock.
   [[nodiscard]] Result<> add_missing_end(const MissingEnd& end) const;
-  /// Appends bytes to mlflow.jsonl in one write.
-  [[nodiscard]] Result<> append(const std::string& bytes, std::size_t largest) const;
+  /// Appends a line to mlflow.jsonl in one write; ends a torn line before it.
+  [[nodiscard]] Result<> append(const std::string& line, std::size_t largest) const;
 
   std::filesystem::path run_, folder_;
 };

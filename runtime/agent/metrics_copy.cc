@@ -1,32 +1,86 @@
 #include "runtime/agent/metrics_copy.h"
 
 #include <cmath>
+#include <iterator>
 #include <utility>
 
-namespace dlrun::agent {
+#include "common/files.h"
+#include "common/json_read.h"
+#include "common/untrusted_file.h"
 
-MetricsCopy::MetricsCopy(const std::filesystem::path& run, int first_attempt)
-    : reader_(run / "metrics.jsonl", first_attempt, MetricsStart::kBeginning) {}
+namespace dlrun::agent {
+namespace {
+
+nlohmann::ordered_json record_line(const MetricsLine& line) {
+  nlohmann::ordered_json values = nlohmann::ordered_json::object();
+  for (const Scalar& scalar : line.scalars) values[scalar.tag] = scalar.value;
+  return {{"t", std::llround(line.wall_s * 1000)}, {"step", line.step}, {"m", std::move(values)}};
+}
+
+std::filesystem::path place_file_of(const std::filesystem::path& run) {
+  return run / "track" / "mlflow.copied";
+}
+
+/// Returns what earlier jobs of the run have copied. A missing or damaged file means nothing.
+CopiedMetrics copied_before(const std::filesystem::path& run) {
+  constexpr std::size_t kMostBytes = 4096;
+  const auto text = read_untrusted(place_file_of(run), kMostBytes, Links::kRefuse);
+  const auto object = text ? json_read::object_of(*text) : std::nullopt;
+  if (!object) return {};
+  CopiedMetrics copied{.last_step = json_read::integer(*object, "step")};
+  const auto inode = json_read::integer(*object, "inode");
+  const auto offset = json_read::integer(*object, "offset");
+  if (inode && offset) copied.place = MetricsPlace{static_cast<ino_t>(*inode), *offset};
+  return copied;
+}
+
+}  // namespace
+
+MetricsCopy::MetricsCopy(const std::filesystem::path& run) : MetricsCopy(run, copied_before(run)) {}
+
+MetricsCopy::MetricsCopy(const std::filesystem::path& run, const CopiedMetrics& before)
+    : place_file_(place_file_of(run)),
+      saved_(before.place),
+      reader_(run / "metrics.jsonl", before.place),
+      last_step_(before.last_step) {}
+
+void MetricsCopy::save_place() {
+  const auto place = reader_.place();
+  if (!place || place == saved_) return;
+  nlohmann::ordered_json object{{"inode", static_cast<std::int64_t>(place->inode)},
+                                {"offset", static_cast<std::int64_t>(place->offset)}};
+  if (last_step_) object["step"] = *last_step_;
+  // After a failure the next job copies some lines again. MLflow ignores a value that it has.
+  if (write_file_atomic(place_file_, json_read::dump(object))) saved_ = place;
+}
 
 Result<> MetricsCopy::copy_new(const MlflowRecord& record) {
-  for (;;) {
-    DLRUN_TRY_ASSIGN(const MetricsPart part, reader_.read_part());
-    for (const MetricsLine& line : part.lines) {
-      nlohmann::ordered_json values = nlohmann::ordered_json::object();
-      for (const Scalar& scalar : line.scalars) values[scalar.tag] = scalar.value;
-      DLRUN_TRY(record.add_line({{"t", std::llround(line.wall_s * 1000)},
-                                 {"step", line.step},
-                                 {"m", std::move(values)}}));
+  for (bool has_more = true;;) {
+    // Lines that the record did not take in an earlier call come first: the reader returns each
+    // line once.
+    for (; !waiting_.empty(); waiting_.pop_front()) {
+      DLRUN_TRY(record.add_line(record_line(waiting_.front())));
+      last_step_ = waiting_.front().step;
     }
-    if (!part.has_more) return {};
+    if (!has_more) break;
+    DLRUN_TRY_ASSIGN(MetricsPart part, reader_.read_part());
+    has_more = part.has_more;
+    waiting_.assign(std::make_move_iterator(part.lines.begin()),
+                    std::make_move_iterator(part.lines.end()));
   }
+  save_place();
+  return {};
 }
 
 Result<> keep_for_mlflow(const MlflowRecord& record, nlohmann::ordered_json message,
                          MetricsCopy* copy) {
   const auto copied = copy != nullptr ? copy->copy_new(record) : Result<>();
   const bool is_final = message.erase("final") > 0;
-  const bool is_copied = copy != nullptr && !is_final && message.contains("m");
+  // The trainer's final report has no step, and lead knows only the steps of the reports that it
+  // got. The file has the last step of the training.
+  if (is_final && copy != nullptr && copied && copy->last_step())
+    message["step"] = *copy->last_step();
+  const bool is_copied = copy != nullptr && copied && !is_final && message.contains("m");
   if (!is_copied) DLRUN_TRY(record.add_line(message));
   return copied;
 }

@@ -37,10 +37,10 @@ bool writes_metrics(bool is_trusted, const std::vector<std::string>& command) {
          });
 }
 
-std::optional<MetricsLine> metrics_line_of(std::string_view text, int attempt, bool or_later) {
+std::optional<MetricsLine> metrics_line_of(std::string_view text, std::optional<int> attempt) {
   auto json = text.empty() ? std::nullopt : json_read::object_of(text);
   const auto of = json ? json_read::integer(*json, "attempt") : std::nullopt;
-  if (!of || *of < attempt || (*of > attempt && !or_later)) return std::nullopt;
+  if (!of || (attempt && *of != *attempt)) return std::nullopt;
   const auto wall_s = seconds_of_utc(json_read::text(*json, "time"));
   const auto step = place_of(*json);
   json->erase("attempt");  // it is no value of training
@@ -49,15 +49,26 @@ std::optional<MetricsLine> metrics_line_of(std::string_view text, int attempt, b
   return MetricsLine{*wall_s, *step, std::move(scalars)};
 }
 
-MetricsReader::MetricsReader(std::filesystem::path file, int attempt, MetricsStart start)
-    : path_(std::move(file)),
-      attempt_(attempt),
-      takes_later_attempts_(start == MetricsStart::kBeginning) {
-  if (start == MetricsStart::kBeginning) return;
+MetricsReader::MetricsReader(std::filesystem::path file, int attempt)
+    : path_(std::move(file)), attempt_(attempt) {
   struct stat info {};
   if (::lstat(path_.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return;
   inode_ = info.st_ino;
-  offset_ = info.st_size;
+  offset_ = lines_end_ = info.st_size;
+}
+
+MetricsReader::MetricsReader(std::filesystem::path file, const std::optional<MetricsPlace>& from)
+    : path_(std::move(file)) {
+  struct stat info {};
+  if (!from || ::lstat(path_.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return;
+  if (info.st_ino != from->inode || from->offset < 0 || from->offset > info.st_size) return;
+  inode_ = from->inode;
+  offset_ = lines_end_ = from->offset;
+}
+
+std::optional<MetricsPlace> MetricsReader::place() const {
+  if (!inode_) return std::nullopt;
+  return MetricsPlace{*inode_, lines_end_};
 }
 
 Result<MetricsPart> MetricsReader::read_part() {
@@ -97,13 +108,14 @@ void MetricsReader::take_lines(std::size_t searched, std::vector<MetricsLine>& l
   for (auto end = rest_.find('\n', searched); end != std::string::npos;
        end = rest_.find('\n', begin)) {
     const bool is_skipped = std::exchange(is_in_long_line_, false);
-    auto line = is_skipped ? std::nullopt
-                           : metrics_line_of(std::string_view(rest_).substr(begin, end - begin),
-                                             attempt_, takes_later_attempts_);
+    auto line = is_skipped
+                    ? std::nullopt
+                    : metrics_line_of(std::string_view(rest_).substr(begin, end - begin), attempt_);
     if (line) lines.push_back(std::move(*line));
     begin = end + 1;
   }
   rest_.erase(0, begin);
+  if (begin > 0) lines_end_ = offset_ - static_cast<off_t>(rest_.size());
   if (rest_.size() <= kLongestLineBytes) return;
   rest_.clear();
   is_in_long_line_ = true;

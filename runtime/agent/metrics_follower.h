@@ -31,14 +31,15 @@ struct MetricsLine {
 [[nodiscard]] bool writes_metrics(bool is_trusted, const std::vector<std::string>& command);
 
 /// Returns the values of a line without its newline. Returns nullopt if the line belongs to another
-/// attempt, or lacks a time, a step or values. or_later: lines of later attempts are taken, too.
-[[nodiscard]] std::optional<MetricsLine> metrics_line_of(std::string_view text, int attempt,
-                                                         bool or_later = false);
+/// attempt, or lacks a time, a step or values. attempt: nullopt takes the lines of all attempts.
+[[nodiscard]] std::optional<MetricsLine> metrics_line_of(std::string_view text,
+                                                         std::optional<int> attempt);
 
-/// The place in the file where a reader starts.
-enum class MetricsStart {
-  kPresentEnd,  ///< the present content belongs to earlier attempts and is skipped
-  kBeginning,   ///< and lines of later attempts are taken, too
+/// A place in a file of metrics. It is the beginning of a line.
+struct MetricsPlace {
+  ino_t inode = 0;
+  off_t offset = 0;
+  bool operator==(const MetricsPlace&) const = default;
 };
 
 /// The lines of one part of the file.
@@ -47,28 +48,33 @@ struct MetricsPart {
   bool has_more = false;  ///< the file has more bytes than this part
 };
 
-/// Reads what the file gains, in parts of bounded size. Returns each whole line of the attempt
-/// once. Blocks while the file system does.
+/// Reads what the file gains, in parts of bounded size. Returns each whole line once. Blocks while
+/// the file system does.
 class MetricsReader {
  public:
-  /// With kPresentEnd, create the reader before the attempt's programs start.
-  MetricsReader(std::filesystem::path file, int attempt,
-                MetricsStart start = MetricsStart::kPresentEnd);
+  /// Reads the lines of an attempt. The present content belongs to earlier attempts and is skipped:
+  /// create the reader before the attempt's programs start.
+  MetricsReader(std::filesystem::path file, int attempt);
+  /// Reads the lines of all attempts. from: the place where an earlier reader has stopped; nullopt,
+  /// or a place in another or longer file: the reader starts at the beginning.
+  MetricsReader(std::filesystem::path file, const std::optional<MetricsPlace>& from);
 
   /// Reads the next part. A line without a newline waits until it is complete. A missing file has
   /// no lines. Fails with kIo, and with kInvalid if the file is a link or no regular file, belongs
   /// to another user, or has been cut or replaced. The next call tries again.
   [[nodiscard]] Result<MetricsPart> read_part();
+  /// Returns the end of the last whole line that was read; nullopt if the file does not exist yet.
+  [[nodiscard]] std::optional<MetricsPlace> place() const;
 
  private:
   /// Moves the whole lines of rest_ to lines. Bytes before `searched` have no newline.
   void take_lines(std::size_t searched, std::vector<MetricsLine>& lines);
 
   std::filesystem::path path_;
-  int attempt_;
-  bool takes_later_attempts_;
+  std::optional<int> attempt_;  ///< nullopt: all attempts
   std::optional<ino_t> inode_;  ///< nullopt until the file exists
   off_t offset_ = 0;            ///< end of the bytes that have been read
+  off_t lines_end_ = 0;         ///< end of the last whole line
   std::string rest_;            ///< the beginning of an incomplete line
   bool is_in_long_line_ = false;
 };

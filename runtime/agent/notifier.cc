@@ -192,8 +192,10 @@ void Notifier::on_report(const Json& report, std::chrono::system_clock::time_poi
   if (!has_mlflow_ || !pipe_.is_open()) return;
   const auto scalars = scalars_of(report);
   const bool is_final = ProgressRecorder::is_result(report);
-  if (scalars.empty() || !pace_.takes(is_final, now)) return;
+  // A final report may have no step of its own: it belongs to the last one, also if the pace leaves
+  // out the report of that step.
   if (const auto place = place_of(report)) step_ = *place;
+  if (scalars.empty() || !pace_.takes(is_final, now)) return;
   // A name has at most 64 characters, so a line with this number of values fits into a pipe.
   constexpr std::size_t kValuesPerLine = 40;
   for (std::size_t first = 0; first < scalars.size(); first += kValuesPerLine) {
@@ -247,7 +249,7 @@ Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, con
             .to_json();
     const auto& command =
         options.components.empty() ? options.command : leading_component(options.components).step;
-    if (writes_metrics(options.always_reports, command)) targets["metrics_from"] = run.attempt;
+    if (writes_metrics(options.always_reports, command)) targets["has_metrics"] = true;
   }
   const auto line = json_read::dump(targets) + "\n";
   int ends[2];

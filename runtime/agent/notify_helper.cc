@@ -69,10 +69,8 @@ class InputLines {
 struct HelperTargets {
   NoticeTargets notices{};
   std::optional<MlflowRun> mlflow{};
-  std::string token{};  ///< for the MLflow server
-  /// The first attempt whose values are those of metrics.jsonl; nullopt: the program does not write
-  /// this file.
-  std::optional<int> metrics_from{};
+  std::string token{};       ///< for the MLflow server
+  bool has_metrics = false;  ///< the program writes its values to metrics.jsonl
 };
 
 /// Sends notices and the record for MLflow on a thread of its own, so that new ones reach the run's
@@ -174,8 +172,7 @@ HelperTargets targets_of(const nlohmann::ordered_json& object) {
   targets.token = json_read::text(object, "token");
   if (const auto mlflow = object.find("mlflow"); mlflow != object.end() && mlflow->is_object())
     targets.mlflow = MlflowRun::of_json(*mlflow);
-  if (const auto attempt = json_read::integer(object, "metrics_from"))
-    targets.metrics_from = static_cast<int>(*attempt);
+  targets.has_metrics = json_read::truth(object, "has_metrics");
   const auto words = object.find("command");
   if (words == object.end() || !words->is_array()) return targets;
   for (const auto& word : *words) {
@@ -241,7 +238,7 @@ int run_notify_helper(const NotifyHelperOptions& options, const Env& env,
     const auto created = targets.mlflow ? record.create(*targets.mlflow) : Result<>();
     if (!created) say("track.mlflow: " + created.error().message);
     std::optional<MetricsCopy> metrics;
-    if (targets.mlflow && targets.metrics_from) metrics.emplace(options.run, *targets.metrics_from);
+    if (targets.mlflow && targets.has_metrics) metrics.emplace(options.run);
     std::set<std::string> told;
     const auto tell_once = [&](const Result<>& kept) {
       if (!kept && told.insert(kept.error().message).second)

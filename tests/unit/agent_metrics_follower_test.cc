@@ -35,6 +35,16 @@ std::string metrics_text(int step, int attempt = 1) {
       attempt, step);
 }
 
+/// Returns the lines that a run has recorded for an MLflow server.
+std::vector<Json> recorded_lines(const TemporaryDirectory& run) {
+  const auto text = read_file(run / "track/mlflow.jsonl", 1U << 20U).value_or("");
+  std::vector<Json> lines;
+  for (const auto line : split(text, '\n')) {
+    if (!line.empty()) lines.push_back(Json::parse(line));
+  }
+  return lines;
+}
+
 /// A run with a file of metrics, and what its reader has returned.
 struct MetricsRun {
   TemporaryDirectory run;
@@ -250,8 +260,7 @@ TEST_CASE_FIXTURE(MetricsRun,
                   "an MLflow server gets all values of the trainer, also many in one second") {
   const MlflowRecord record(run.path());
   REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
-  append(metrics_text(1, 1) + "\n");  // an earlier job has sent the line of attempt 1
-  MetricsCopy copy(run.path(), 2);
+  MetricsCopy copy(run.path());
   const Json report{{"t", 5}, {"step", 3}, {"m", {{"loss", 0.5}}}};
   for (int step = 1; step <= 40; ++step) append(metrics_text(step, 2) + "\n");
   REQUIRE(keep_for_mlflow(record, report, &copy).has_value());
@@ -261,16 +270,118 @@ TEST_CASE_FIXTURE(MetricsRun,
   last["final"] = true;
   REQUIRE(keep_for_mlflow(record, last, &copy).has_value());
   REQUIRE(keep_for_mlflow(record, {{"t", 9}, {"status", "FINISHED"}}, &copy).has_value());
-  const auto text = read_file(run / "track/mlflow.jsonl", 1U << 20U).value_or("");
-  std::vector<Json> lines;
-  for (const auto line : split(text, '\n')) {
-    if (!line.empty()) lines.push_back(Json::parse(line));
-  }
+  const auto lines = recorded_lines(run);
   REQUIRE(lines.size() == 52);
   for (std::size_t i = 0; i < 50; ++i) CHECK(lines[i]["step"] == i + 1);
   CHECK(lines[0] == Json{{"t", 1795264200250}, {"step", 1}, {"m", {{"epoch", 1}, {"loss", 0.5}}}});
-  CHECK(lines[50] == Json{{"t", 5}, {"step", 3}, {"m", {{"test_accuracy", 0.75}}}});
+  // Lead knows only step 3. The final values belong to the last step of the file.
+  CHECK(lines[50] == Json{{"t", 5}, {"step", 50}, {"m", {{"test_accuracy", 0.75}}}});
   CHECK(lines[51]["status"] == "FINISHED");
+}
+
+TEST_CASE_FIXTURE(MetricsRun, "lines that the record does not take are copied later, in order") {
+  const MlflowRecord record(run.path());
+  REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
+  MetricsCopy copy(run.path());
+  for (int step = 1; step <= 3; ++step) append(metrics_text(step) + "\n");
+  std::filesystem::create_directory(run / "track/mlflow.jsonl");
+  CHECK_FALSE(copy.copy_new(record).has_value());
+  CHECK_FALSE(copy.last_step().has_value());
+  std::filesystem::remove(run / "track/mlflow.jsonl");
+  append(metrics_text(4) + "\n");
+  REQUIRE(copy.copy_new(record).has_value());
+  const auto lines = recorded_lines(run);
+  REQUIRE(lines.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i) CHECK(lines[i]["step"] == i + 1);
+  CHECK(copy.last_step() == 4);
+}
+
+TEST_CASE_FIXTURE(MetricsRun, "values of lead are kept if the file of metrics cannot be read") {
+  const MlflowRecord record(run.path());
+  REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
+  std::filesystem::create_symlink(run / "target", file);
+  MetricsCopy copy(run.path());
+  const Json report{{"t", 5}, {"step", 3}, {"m", {{"loss", 0.5}}}};
+  const auto kept = keep_for_mlflow(record, report, &copy);
+  REQUIRE_FALSE(kept.has_value());
+  CHECK(has(kept.error().message, "is a symbolic link"));
+  auto last = report;
+  last["final"] = true;
+  CHECK_FALSE(keep_for_mlflow(record, last, &copy).has_value());
+  CHECK(recorded_lines(run) == std::vector<Json>{report, report});
+}
+
+TEST_CASE_FIXTURE(MetricsRun,
+                  "a later job copies the lines that a killed job could not, and no others") {
+  const MlflowRecord record(run.path());
+  REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
+  append(metrics_text(1, 0) + "\n" + metrics_text(2, 0) + "\n" + metrics_text(3, 0).substr(0, 30));
+  REQUIRE(MetricsCopy(run.path()).copy_new(record).has_value());
+  // Slurm kills lead and its helper. No message follows these lines.
+  append(metrics_text(3, 0).substr(30) + "\n" + metrics_text(4, 0) + "\n");
+  append(metrics_text(5, 1) + "\n");
+  REQUIRE(MetricsCopy(run.path()).copy_new(record).has_value());
+  auto lines = recorded_lines(run);
+  REQUIRE(lines.size() == 5);
+  for (std::size_t i = 0; i < 5; ++i) CHECK(lines[i]["step"] == i + 1);
+  // A job that finds its training complete appends no line, and its final values have a step, too.
+  MetricsCopy last(run.path());
+  const Json message{{"t", 5}, {"step", 0}, {"m", {{"test_accuracy", 1}}}, {"final", true}};
+  REQUIRE(keep_for_mlflow(record, message, &last).has_value());
+  lines = recorded_lines(run);
+  REQUIRE(lines.size() == 6);
+  CHECK(lines[5]["step"] == 5);
+}
+
+TEST_CASE_FIXTURE(MetricsRun, "a place that fits no file, or is damaged, means the beginning") {
+  const MlflowRecord record(run.path());
+  REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
+  const auto place = run / "track/mlflow.copied";
+  append(metrics_text(1) + "\n");
+  REQUIRE(MetricsCopy(run.path()).copy_new(record).has_value());
+  Steps expected{1, 1, 3};  // MLflow ignores a value that it has
+  SUBCASE("the file is another one") {
+    std::filesystem::rename(file, run / "old");
+    append(metrics_text(1) + "\n" + metrics_text(2) + "\n");
+    expected = {1, 1, 2, 3};
+  }
+  SUBCASE("the file is shorter") {
+    std::filesystem::resize_file(file, 3);
+    expected = {1, 3};
+  }
+  SUBCASE("the place is damaged") {
+    std::ofstream(place) << "{\"inode\": 1";
+  }
+  SUBCASE("the place is negative") {
+    auto object = Json::parse(read_file(place, 4096).value_or(""));
+    object["offset"] = -1;
+    std::ofstream(place) << object;
+  }
+  MetricsCopy copy(run.path());
+  append("\n" + metrics_text(3) + "\n");
+  REQUIRE(copy.copy_new(record).has_value());
+  for (const Json& line : recorded_lines(run)) steps.push_back(line["step"].get<std::int64_t>());
+  CHECK(steps == expected);
+}
+
+TEST_CASE_FIXTURE(MetricsRun, "the place of a reader is the end of a whole line") {
+  MetricsReader reader(file, std::nullopt);
+  CHECK_FALSE(reader.place().has_value());
+  append(metrics_text(1) + "\n");
+  CHECK(read(reader).empty());
+  const auto size = std::filesystem::file_size(file);
+  append(metrics_text(2).substr(0, 20));
+  CHECK(read(reader).empty());
+  REQUIRE(reader.place().has_value());
+  CHECK(reader.place()->offset == static_cast<off_t>(size));
+  // A line that is too long is skipped whole, also by a reader that starts at this place.
+  append(std::string(3U << 20U, ' '));
+  CHECK(read(reader).empty());
+  CHECK(reader.place()->offset == static_cast<off_t>(size));
+  append("\n" + metrics_text(3) + "\n");
+  CHECK(read(reader).empty());
+  CHECK(reader.place()->offset == static_cast<off_t>(std::filesystem::file_size(file)));
+  CHECK(steps == Steps{1, 3});
 }
 
 TEST_CASE_FIXTURE(MetricsRun, "without a file of metrics an MLflow server gets every report") {

@@ -169,6 +169,28 @@ TEST_CASE(
   CHECK(lines[2]["status"] == "KILLED");
 }
 
+TEST_CASE("final values belong to the step of the last report, also if it came too soon") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  UniqueFd read_end(ends[0]);
+  const auto now = std::chrono::steady_clock::now();
+  const std::chrono::system_clock::time_point wall{std::chrono::seconds(5)};
+  Notifier notifier(maker({}), true, UniqueFd(ends[1]), -1);
+  notifier.on_report(Json{{"step", 7}, {"loss", 1}}, wall, now);
+  notifier.on_report(Json{{"step", 8}, {"loss", 1}}, wall, now);  // too soon
+  notifier.on_report(Json{{"final", true}, {"score", 0.5}}, wall, now);
+  std::string text(1U << 16U, ' ');
+  text.resize(static_cast<std::size_t>(::read(read_end.get(), text.data(), text.size())));
+  std::vector<Json> lines;
+  for (const auto line : split(text, '\n')) {
+    if (!line.empty()) lines.push_back(parse_json<Json>(line));
+  }
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0]["step"] == 7);
+  CHECK(lines[1]["step"] == 8);
+  CHECK(lines[1]["m"]["score"] == 0.5);
+}
+
 TEST_CASE("lead starts no helper without notices, and none with a wrong address") {
   LeadOptions options;
   ClaimedRun run;

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -195,6 +196,24 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "damaged lines are skipped, and half a lin
   std::ofstream(run / "track/mlflow.jsonl", std::ios::app) << "ss\": 2}}\n";
   CHECK(sync().is_complete);
   CHECK(only_run()["metrics"].size() == 2);
+}
+
+TEST_CASE_FIXTURE(TrackedRunOnServer, "a line after a torn one is not lost") {
+  add(1, 0.5);
+  std::ofstream(run / "track/mlflow.jsonl", std::ios::app) << "{\"t\": 7, \"m\": {\"lo";
+  add(2, 0.25);
+  CHECK(sync().is_complete);
+  CHECK(only_run()["metrics"].size() == 2);
+}
+
+TEST_CASE("a record whose values are in a FIFO is refused, and nothing waits for it") {
+  const TemporaryDirectory run;
+  const MlflowRecord record(run.path());
+  REQUIRE(record.create({.url = "http://127.0.0.1:1", .experiment = "x", .run = "y"}).has_value());
+  REQUIRE(::mkfifo((run / "track/mlflow.jsonl").c_str(), 0600) == 0);
+  const auto added = record.add_line({{"t", 1}, {"step", 1}, {"m", {{"loss", 0.5}}}});
+  REQUIRE_FALSE(added.has_value());
+  CHECK(has(added.error().message, "is not a regular file"));
 }
 
 TEST_CASE_FIXTURE(TrackedRunOnServer, "a record whose values cannot be read is not complete") {
