@@ -49,7 +49,7 @@ def flood(scene: Scene) -> Injected:
 
 KINDS = (
     Kind(
-        "foreign flood while joining",
+        "flood of strangers while joining",
         flood,
         Truth(causes=causes(NONE), blames="nobody"),
         jobs=ALL,
