@@ -28,8 +28,8 @@ namespace {
   return yaml_text(inner) == inner && inner != "true" && inner != "false" ? inner : text;
 }
 
-/// Returns the row of a key, or of the map with arbitrary names that has it as an entry; nullptr if
-/// there is none.
+/// Returns the row of a key. For an entry of a map, such as environment.vars.X, returns the row of
+/// the map. Returns nullptr if there is none.
 [[nodiscard]] const KeyRow* row_of(std::string_view path) {
   if (const KeyRow* row = find_key(path)) return row;
   for (const KeyRow& row : spec_keys()) {
@@ -110,6 +110,7 @@ std::optional<SweptValue> SweepReader::value(const std::string& key, const YamlN
     builder.refused_.emplace(row.path);
     return std::nullopt;
   }
+  // For an option of Slurm, false means that the option is left out. It then has no value here.
   const auto values = effective_values(scratch.spec());
   if (values.empty() && node.text != "false") {
     refuse(node, fmt::format("'{}' is empty here", key));

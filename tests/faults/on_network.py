@@ -49,7 +49,7 @@ def flood(scene: Scene) -> Injected:
 
 KINDS = (
     Kind(
-        "flood of strangers while joining",
+        "foreign flood while joining",
         flood,
         Truth(causes=causes(NONE), blames="nobody"),
         jobs=ALL,
