@@ -46,7 +46,8 @@ struct LogSetting {
 
 /// Returns the log's setting for a program of a job: the level and the file of DLRUN_LOG. If
 /// DLRUN_LOG names no file, uses run/debug/`file_name` and makes that folder. run: the run's
-/// directory; empty if there is none. Fails as parse_log_setting() does, and with kIo.
+/// directory; empty if there is none. Fails as parse_log_setting() does, and with kIo if the
+/// folder cannot be made.
 [[nodiscard]] Result<LogSetting> log_setting_of_job(const Env& env,
                                                     const std::filesystem::path& run,
                                                     std::string_view file_name);

@@ -50,7 +50,7 @@ class NoticeQueue {
 
   /// Adds a notice for each target, durably. Also keeps the address of the webhook, in a file of
   /// its own, for later senders. Fails with kRefused if the queue is full, with kInvalid if the
-  /// folder belongs to another user or is open to others, and with kIo.
+  /// folder belongs to another user or is open to others, and with kIo if a file cannot be written.
   [[nodiscard]] Result<> put(const Notice& notice, const NoticeTargets& targets) const;
 
   /// Sends the notices that wait, the oldest first, each at most once. may_start: called before

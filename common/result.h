@@ -19,7 +19,7 @@ enum class Errc {
   kInvalid,      ///< the input is wrong and the user must change it
   kUsage,        ///< the command line is wrong
   kNotFound,     ///< a file, run, job or program does not exist
-  kRefused,      ///< Slurm answered and refused
+  kRefused,      ///< Slurm, or a check of dlrun's own, refused; the function says when
   kUnavailable,  ///< a controller, peer or service did not answer
   kTimeout,      ///< a time limit expired
   kIo,           ///< a system call such as read, write, fsync or rename failed

@@ -19,7 +19,8 @@ namespace dlrun {
 class DetachedProcess {
  public:
   /// Starts the program. It reads nothing; its outputs are appended to `log`, which is created with
-  /// mode 0600. Fails with kNotFound if argv[0] is not in PATH, and with kIo.
+  /// mode 0600. Fails with kNotFound if argv[0] is not in PATH, and with kIo if the
+  /// program cannot be started.
   [[nodiscard]] static Result<DetachedProcess> start(const std::vector<std::string>& argv,
                                                      const Env& env,
                                                      const std::filesystem::path& directory,

@@ -396,14 +396,16 @@ Result<> Downloader::State::check_result(const Transfer& transfer, CURLcode code
       if (transfer.bytes == 0 && status == 0)
         return fail(Errc::kIo, "{}: no answer: {}", url, printable(curl_message.data()));
       if (!message.starts_with("Operation too slow"))
-        break;  // the target of a redirection, or the server at a resumption, did not accept
+        break;  // no connection to the target of a redirection, or on a resumption
       return fail(Errc::kIo,
-                  "{}: the server sends nothing, or less than {} bytes a second, for {} s, {}", url,
-                  kSlowestBytesPerSecond, options.stall.count(), how_far(transfer));
+                  "{}: {} the server sent nothing, or less than {} bytes a second, for {} s", url,
+                  how_far(transfer), kSlowestBytesPerSecond, options.stall.count());
     case CURLE_UNSUPPORTED_PROTOCOL:
       if (!message.starts_with("Protocol")) break;  // the response is not HTTP
-      return fail(Errc::kIo, "{}: leads to something other than {}, which is not followed", url,
-                  transfer.download.url.starts_with("https://") ? "https" : "http and https");
+      return fail(
+          Errc::kIo,
+          "{}: leads to an address that does not start with {}; dlrun does not follow it", url,
+          transfer.download.url.starts_with("https://") ? "https://" : "http:// or https://");
     default:
       break;
   }

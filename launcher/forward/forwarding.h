@@ -51,7 +51,7 @@ struct Forwarded {
 /// Starts the relay with argv and serves the clients of the listeners until SIGINT, SIGTERM or
 /// SIGHUP arrives, or until the relay ends. Ends the process of argv before it returns. env: the
 /// caller's environment. Fails with kNotFound if there is no such program, with kInvalid if the
-/// program is no relay, and with kIo.
+/// program is no relay, and with kIo if a system call fails.
 [[nodiscard]] Result<Forwarded> forward_ports(const std::vector<std::string>& argv, const Env& env,
                                               const std::vector<LocalListener>& listeners,
                                               ForwardEvents& events);
@@ -66,7 +66,7 @@ struct Forwarded {
 /// Starts argv with the standard input and output of this process, and waits for its end. After
 /// SIGINT, SIGTERM or SIGHUP the program has two seconds to end by itself; then it gets SIGTERM.
 /// on_message: called for each line of the program's standard error. Fails with kNotFound if there
-/// is no such program, and with kIo.
+/// is no such program, and with kIo if a system call fails.
 [[nodiscard]] Result<Forwarded> run_with_own_streams(
     const std::vector<std::string>& argv, const Env& env,
     const std::function<void(std::string_view)>& on_message);

@@ -23,7 +23,7 @@ enum class Streams {
 class PipedProcess {
  public:
   /// Starts the program with no signal blocked. Fails with kNotFound if argv[0] is not in PATH, and
-  /// with kIo.
+  /// with kIo if the program cannot be started.
   [[nodiscard]] static Result<PipedProcess> start(const std::vector<std::string>& argv,
                                                   const Env& env, Streams streams);
   PipedProcess(PipedProcess&& other) noexcept;

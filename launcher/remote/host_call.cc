@@ -8,7 +8,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::array<std::string_view, 3> kWithTerminal{"interactive", "attach", "top"};
-constexpr std::array<std::string_view, 3> kWithOwnCodes{"interactive", "attach", "run"};
+constexpr std::array<std::string_view, 3> kWithUsersExitCode{"interactive", "attach", "run"};
 
 template <std::size_t N>
 bool is_one_of(const std::array<std::string_view, N>& commands, std::string_view command) {
@@ -33,8 +33,8 @@ bool reads_input(const HostCall& call) {
   return call.spec == "-" || (takes_terminal(call) && call.command != "top");
 }
 
-bool has_own_codes(const HostCall& call) {
-  return is_one_of(kWithOwnCodes, call.command);
+bool returns_users_exit_code(const HostCall& call) {
+  return is_one_of(kWithUsersExitCode, call.command);
 }
 
 std::vector<std::string> adapted_arguments(const HostCall& call, const std::string* spec_there) {
@@ -98,7 +98,7 @@ std::optional<HostCall> call_for_host(const std::string& host, CommandPlace plac
   call.arguments = arguments_for_host(argv);
   call.spec = parsed.spec;
   if (parsed.output != "-") call.output = parsed.output;
-  call.takes_code = place == CommandPlace::kCode && !parsed.spec.empty();
+  call.needs_source_code = place == CommandPlace::kCode && !parsed.spec.empty();
   call.watches = parsed.watches;
   call.submits = (parsed.command == "submit" || parsed.command == "resubmit") && !parsed.is_trial;
   return call;

@@ -14,7 +14,7 @@ struct HostCall {
   std::vector<std::string> arguments;  ///< the command's name and all arguments for the host
   std::string spec;                    ///< the spec's file; "-": standard input; empty: none
   std::string output;                  ///< -o: the file to write on this machine; empty: none
-  bool takes_code = false;             ///< the command works on the code around the spec
+  bool needs_source_code = false;      ///< the command works on the code around the spec
   bool submits = false;                ///< the command queues a job
   bool watches = false;                ///< --watch
 };
@@ -55,6 +55,6 @@ struct ParsedCall {
 /// Returns true if the command reads standard input, which cannot be read twice.
 [[nodiscard]] bool reads_input(const HostCall& call);
 /// Returns true if the command exits with the code of the user's own program, which may be 255.
-[[nodiscard]] bool has_own_codes(const HostCall& call);
+[[nodiscard]] bool returns_users_exit_code(const HostCall& call);
 
 }  // namespace dlrun

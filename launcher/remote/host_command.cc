@@ -68,7 +68,7 @@ Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteOutcome& en
                 "path into {}, such as dlrun: ~/.local/bin/dlrun",
                 host.name, host.program, trim(end.printed), host.source);
   }
-  if (end.exit_code != kSshFailed || has_own_codes(call)) return {};
+  if (end.exit_code != kSshFailed || returns_users_exit_code(call)) return {};
   if (call.submits) {
     return fail(Errc::kUnavailable,
                 "{0}: the job is submitted, but the connection was lost while dlrun followed it; "
@@ -162,7 +162,7 @@ Result<int> run_there(const HostCaller& caller, const Ssh& ssh, const HostCall& 
   const Context& context = caller.context;
   const HostFile& host = ssh.host();
   std::optional<CodeToCopy> code;
-  if (call.takes_code && host.sync_from == CodeSource::kGit) {
+  if (call.needs_source_code && host.sync_from == CodeSource::kGit) {
     DLRUN_TRY_ASSIGN(code, prepare_code(host, context.current_dir, call.spec, context.env));
     for (const std::string& name : code->list.skipped) {
       caller.reporter.warning(

@@ -93,7 +93,7 @@ struct HostAnswer {
 [[nodiscard]] Sink into_answer(std::string& text);
 
 /// Fails with the reason if the command did not start on the host, or if the connection was lost. A
-/// lost connection is not noticed for a command with own codes (has_own_codes()).
+/// lost connection is not noticed for a command for which returns_users_exit_code() is true.
 [[nodiscard]] Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteOutcome& end);
 
 /// Reads the host's file and returns the ssh for this host. can_ask: a person at the terminal can

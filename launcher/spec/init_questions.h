@@ -24,7 +24,7 @@ struct InitQuestion {
   std::function<Result<>(const std::string& answer)> take;
 };
 
-/// Returns, in order, a question for each missing answer. Later questions use earlier answers.
+/// The questions for the missing answers, in order. A later question can depend on earlier answers.
 class InitQuestions {
  public:
   /// Both arguments must outlive this object, which writes the answers into `answers`.

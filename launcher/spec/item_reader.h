@@ -27,7 +27,7 @@ struct ItemReader {
   [[nodiscard]] Result<Download> download(const YamlNode& item,
                                           const std::vector<Download>& before) const;
   [[nodiscard]] Result<PreflightCheck> preflight(const YamlNode& item) const;
-  // data_items.cc
+  // The next two are in data_items.cc.
   [[nodiscard]] Result<StagedData> staged(const YamlNode& item,
                                           const std::vector<StagedData>& before) const;
   [[nodiscard]] Result<OutputCopy> output(const YamlNode& item,

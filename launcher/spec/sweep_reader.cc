@@ -28,8 +28,8 @@ namespace {
   return yaml_text(inner) == inner && inner != "true" && inner != "false" ? inner : text;
 }
 
-/// Returns the row of a key, or of the map with arbitrary names that has it as an entry; nullptr if
-/// there is none.
+/// Returns the row of a key. For an entry of a map, such as environment.vars.X, returns the row of
+/// the map. Returns nullptr if there is none.
 [[nodiscard]] const KeyRow* row_of(std::string_view path) {
   if (const KeyRow* row = find_key(path)) return row;
   for (const KeyRow& row : spec_keys()) {
@@ -86,7 +86,7 @@ void SweepReader::refuse(const YamlNode& at, std::string_view why) const {
   builder.error(layer, at, row.path, fmt::format("{}: {}", row.path, why));
 }
 
-bool SweepReader::is_swept_key(const YamlNode& name) const {
+bool SweepReader::accept_key(const YamlNode& name) const {
   const std::string why = why_not_swept(name.text);
   if (!why.empty()) refuse(name, why);
   return why.empty();
@@ -110,6 +110,7 @@ std::optional<SweptValue> SweepReader::value(const std::string& key, const YamlN
     builder.refused_.emplace(row.path);
     return std::nullopt;
   }
+  // For an option of Slurm, false means that the option is left out. It then has no value here.
   const auto values = effective_values(scratch.spec());
   if (values.empty() && node.text != "false") {
     refuse(node, fmt::format("'{}' is empty here", key));
@@ -180,7 +181,7 @@ std::optional<SweptRange> SweepReader::range(const std::string& key, const YamlN
       refuse(*at, "log is true or false");
       is_fine = false;
     } else if (name->text == "min" || name->text == "max") {
-      const auto end = value(key, *at);  // a limit that the key itself refuses is invalid
+      const auto end = value(key, *at);  // the key must accept min and max
       const bool is_min = name->text == "min";
       is_fine = is_fine && end.has_value();
       const auto number = end ? parse_double(end->text) : std::nullopt;
@@ -189,7 +190,7 @@ std::optional<SweptRange> SweepReader::range(const std::string& key, const YamlN
         is_fine = false;
       }
       (is_min ? found.min : found.max) = number.value_or(0);
-      // Only the form of the limits says whether an own parameter is a whole number.
+      // A parameter of the user's program has no type: it is whole if min and max are.
       if (is_own && end && !parse_int(end->text)) found.is_whole = false;
       (is_min ? has_min : has_max) = true;
     } else {
@@ -219,8 +220,10 @@ std::optional<std::vector<SweptKey>> SweepReader::parameters(const YamlNode& nod
   bool is_fine = true;
   for (const auto& [name, value] : builder.entries(layer, node, std::string(row.path))) {
     SweptKey swept{name->text, {}, {}, builder.origin(layer, *name)};
-    is_fine = is_swept_key(*name) && is_fine;
-    if (!why_not_swept(name->text).empty()) continue;
+    if (!accept_key(*name)) {
+      is_fine = false;
+      continue;
+    }
     if (value->kind == YamlNode::Kind::kMap) {
       swept.range = range(swept.key, *value);
       is_fine = is_fine && swept.range;
@@ -266,7 +269,7 @@ std::optional<std::vector<SweepPoint>> SweepReader::points(const YamlNode& node)
     SweepPoint point;
     bool is_point_fine = true;
     for (const auto& [name, at] : builder.entries(layer, item, std::string(row.path))) {
-      auto one = is_swept_key(*name) ? value(name->text, *at) : std::nullopt;
+      auto one = accept_key(*name) ? value(name->text, *at) : std::nullopt;
       is_point_fine = is_point_fine && one;
       if (one) point.push_back(std::move(*one));
     }

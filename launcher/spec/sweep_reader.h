@@ -27,7 +27,8 @@ struct SweepReader {
 
  private:
   void refuse(const YamlNode& at, std::string_view why) const;
-  [[nodiscard]] bool is_swept_key(const YamlNode& name) const;
+  /// Reports an error and returns false if a sweep may not set this key.
+  [[nodiscard]] bool accept_key(const YamlNode& name) const;
   [[nodiscard]] std::optional<SweptValue> value(const std::string& key, const YamlNode& node) const;
   /// Reads a value of a sweep's own parameter, which may be any text.
   [[nodiscard]] std::optional<SweptValue> own_value(const std::string& key,

@@ -158,7 +158,7 @@ void Validator::check_retry() {
     error("health.preflight"_key,
           "health.preflight: binding needs GPUs, but the job requests none "
           "(resources.gpus_per_node)");
-  if (wants("fabric")) check_fabric(has_nccl || wants("gloo"));
+  if (wants("fabric")) check_fabric(has_nccl || wants("gloo"), has_rccl);
   if (preset_.is_trainer && spec_.checkpoint.keep == 0 && wants_retry(spec_))
     warn("checkpoint.keep"_key,
          "checkpoint.keep is 0, so that no checkpoint is saved: a restarted run (retry) begins at "
@@ -338,17 +338,18 @@ void Validator::check_notify() {
                               *given));
 }
 
-void Validator::check_fabric(bool has_collective) {
+void Validator::check_fabric(bool measures_all_reduce, bool has_rccl) {
   const SiteFabric& fabric = site_fabric(spec_, site_);
   if (!fabric.is_given())
     return warn("health.preflight"_key,
                 fmt::format("health.preflight: fabric: site '{}' names no figures, so only ports "
                             "without a subnet manager are found; docs/sites.md explains `fabric`",
                             site_.name));
-  if ((fabric.all_reduce || fabric.node_all_reduce) && !has_collective)
+  if ((fabric.all_reduce || fabric.node_all_reduce) && !measures_all_reduce)
     warn("health.preflight"_key,
-         "health.preflight: fabric measures the speed of all-reduce only together with nccl or "
-         "gloo; add one of them");
+         has_rccl ? "health.preflight: fabric does not measure the speed of all-reduce over RCCL"
+                  : "health.preflight: fabric measures the speed of all-reduce only together with "
+                    "nccl or gloo; add one of them");
 }
 
 void Validator::check_idle_gpu() {

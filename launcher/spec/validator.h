@@ -106,8 +106,8 @@ class Validator {
   void check_secret_name(std::string_view key, const std::string& name, std::string_view content);
   void check_track();
   void check_idle_gpu();
-  /// has_collective: health.preflight also has nccl or gloo.
-  void check_fabric(bool has_collective);
+  /// measures_all_reduce: health.preflight also has nccl or gloo. has_rccl: it also has rccl.
+  void check_fabric(bool measures_all_reduce, bool has_rccl);
   void check_spare_nodes();
   void check_known_bad();
 

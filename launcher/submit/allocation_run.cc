@@ -108,7 +108,7 @@ Result<AllocationResult> start_in_allocation(Context& context, Reporter& reporte
   if (wish.is_dry_run) return AllocationScript{std::move(job_id), std::move(script)};
   DLRUN_TRY_ASSIGN(const auto allocation, find_allocation(context, job_id));
   DLRUN_TRY(check_fit(experiment, allocation));
-  Job job = job_of(std::move(experiment), std::move(script));
+  Job job = job_of_experiment(std::move(experiment), std::move(script));
   DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, CheckStage::kLocalRun));
   DLRUN_TRY_ASSIGN(auto run, record_and_start(context, reporter, job, allocation, provenance));
   return AllocationStart{std::move(job_id), std::move(run)};

@@ -21,7 +21,7 @@ Result<Link> plan_link(const Context& context, Reporter& reporter, const std::st
   own.file = file;
   Link link;
   link.file = file;
-  DLRUN_TRY_ASSIGN(link.job, make_job(context, reporter, own));
+  DLRUN_TRY_ASSIGN(link.job, job_of_file(context, reporter, own));
   if (!link.job.experiment) {
     return fail(
         Errc::kUsage,

@@ -89,7 +89,7 @@ Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
                 "`dlrun submit {0} --test-only` asks Slurm whether it would accept it",
                 printable(options.file));
   }
-  DLRUN_TRY_ASSIGN(auto job, make_job_of_spec(context, reporter, options));
+  DLRUN_TRY_ASSIGN(auto job, job_of_spec_file(context, reporter, options));
   CheckReport report;
   report.has_slurm = job.settings.server || find_program("sbatch", context.env);
   DLRUN_TRY_ASSIGN(report.sweep, plan_arrays(context, job, report.has_slurm));

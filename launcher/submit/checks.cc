@@ -96,7 +96,7 @@ Result<> find_dependencies(Work& work) {
   LaunchPlan plan = job.experiment->plan;
   plan.clusters = job.settings.clusters;
   std::optional<std::string> dependency_of_edited_script;
-  if (job.is_script()) dependency_of_edited_script = job.requests.dependency.value_or("");
+  if (job.has_given_script()) dependency_of_edited_script = job.requests.dependency.value_or("");
   DLRUN_TRY_ASSIGN(job.settings.dependency,
                    dependency_of(work.context, work.reporter, work.inspector,
                                  job.experiment->loaded, plan, dependency_of_edited_script));

@@ -1,5 +1,5 @@
-// build_job() sets the parts that all three kinds of jobs have. Its callers add the parts of one
-// kind, such as the server of a plan or the folder of a run's copy of the code.
+// job_of_script_text() sets the fields that all three kinds of jobs have. Its callers add those
+// of one kind, such as the server of a plan or the folder of a run's copy of the code.
 
 #include "launcher/submit/job.h"
 
@@ -59,8 +59,8 @@ Result<> check_script(const SpecOptions& options, std::string_view text) {
   return {};
 }
 
-Result<Job> job_of_script(const Context& context, Reporter& reporter, const SpecOptions& options,
-                          std::string text) {
+Result<Job> job_of_script_file(const Context& context, Reporter& reporter,
+                               const SpecOptions& options, std::string text) {
   DLRUN_TRY(check_script(options, text));
   ScriptRequests script =
       read_script(text, std::filesystem::path(options.file).filename().string());
@@ -68,8 +68,8 @@ Result<Job> job_of_script(const Context& context, Reporter& reporter, const Spec
     DLRUN_TRY_ASSIGN(script.runs_dir, runs_directory_here(context, reporter, options.runs,
                                                           script.clusters.value_or("")));
   }
-  Job job =
-      build_job(Job::Source::kScript, std::move(text), std::move(script), context.current_dir);
+  Job job = job_of_script_text(Job::Source::kScript, std::move(text), std::move(script),
+                               context.current_dir);
   job.file = options.file;
   const auto carried = carried_spec(job.script);
   if (!carried) return job;
@@ -93,8 +93,8 @@ Result<Job> job_of_script(const Context& context, Reporter& reporter, const Spec
 
 }  // namespace
 
-Job build_job(Job::Source source, std::string script, ScriptRequests requests,
-              const std::filesystem::path& directory) {
+Job job_of_script_text(Job::Source source, std::string script, ScriptRequests requests,
+                       const std::filesystem::path& directory) {
   Job job;
   job.source = source;
   job.name = requests.name;
@@ -113,9 +113,10 @@ Job build_job(Job::Source source, std::string script, ScriptRequests requests,
   return job;
 }
 
-Job job_of(Experiment experiment, std::string script) {
+Job job_of_experiment(Experiment experiment, std::string script) {
   const LaunchPlan& plan = experiment.plan;
-  Job job = build_job(Job::Source::kSpec, std::move(script), requests_of_plan(plan), plan.folder);
+  Job job = job_of_script_text(Job::Source::kSpec, std::move(script), requests_of_plan(plan),
+                               plan.folder);
   job.file = experiment.loaded.file;
   job.settings.server = plan.server;
   job.known_bad = plan.known_bad;
@@ -124,11 +125,11 @@ Job job_of(Experiment experiment, std::string script) {
   return job;
 }
 
-Result<Job> make_job_of_spec(const Context& context, Reporter& reporter,
+Result<Job> job_of_spec_file(const Context& context, Reporter& reporter,
                              const SpecOptions& options) {
   DLRUN_TRY_ASSIGN(auto experiment, prepare(context, reporter, options, Target::kSlurm));
   DLRUN_TRY_ASSIGN(auto script, render_script(experiment.plan));
-  return job_of(std::move(experiment), std::move(script));
+  return job_of_experiment(std::move(experiment), std::move(script));
 }
 
 Result<std::optional<SweepPlan>> plan_arrays(const Context& context, Job& job, bool asks_slurm) {
@@ -141,11 +142,11 @@ Result<std::optional<SweepPlan>> plan_arrays(const Context& context, Job& job, b
   return std::optional(std::move(sweep));
 }
 
-Result<Job> make_job(const Context& context, Reporter& reporter, const SpecOptions& options) {
+Result<Job> job_of_file(const Context& context, Reporter& reporter, const SpecOptions& options) {
   const auto path = (context.current_dir / options.file).lexically_normal();
   if (auto text = read_file(path, kScriptLimitBytes); text && is_script(*text))
-    return job_of_script(context, reporter, options, std::move(*text));
-  return make_job_of_spec(context, reporter, options);
+    return job_of_script_file(context, reporter, options, std::move(*text));
+  return job_of_spec_file(context, reporter, options);
 }
 
 std::filesystem::path source_folder(const Context& context, const std::string& file) {

@@ -1,7 +1,7 @@
 #pragma once
 // A job: the script, the settings that sbatch gets besides it, and the facts that its record needs.
-// One builder makes it from an experiment, from a script that somebody wrote or edited, and from a
-// run that is submitted again.
+// job_of_script_text() fills the fields that all jobs have. The functions below it call it for an
+// experiment that is planned already, and for a file. A resubmission calls it for an earlier run.
 
 #include <filesystem>
 #include <map>
@@ -31,7 +31,7 @@ struct ChainPlace {
 struct SbatchSettings {
   std::optional<RestServer> server;     ///< the slurmrestd to submit through; sbatch if empty
   std::optional<std::string> clusters;  ///< --clusters (-M)
-  /// The user's own output file, from absolute_pattern(). nullopt: the file is slurm-JOB.out.
+  /// The user's own output file, with an absolute path. nullopt: the file is slurm-JOB.out.
   std::optional<std::string> log_pattern;
   std::filesystem::path directory;     ///< the folder from which sbatch is called
   std::optional<std::string> comment;  ///< the user's own --comment; it follows dlrun's
@@ -59,7 +59,7 @@ struct Job {
   Source source = Source::kSpec;
   std::string name, runs_dir, script;
   std::string file;         ///< the spec's or the script's name in messages
-  ScriptRequests requests;  ///< the script's requests
+  ScriptRequests requests;  ///< what the script asks Slurm for
   SbatchSettings settings;
   std::string image;                  ///< the container's image, for the record; may be empty
   std::filesystem::path source_dir;   ///< the folder of the code, which code.snapshot copies
@@ -69,32 +69,34 @@ struct Job {
   std::optional<Experiment> experiment;
   std::filesystem::path earlier_run;  ///< kRun: the directory of the run that is submitted again
 
-  [[nodiscard]] bool is_script() const { return source != Source::kSpec; }
+  /// True if the script was not rendered for this submission.
+  [[nodiscard]] bool has_given_script() const { return source != Source::kSpec; }
   [[nodiscard]] bool is_sweep() const {
     return source != Source::kRun && experiment && experiment->is_sweep();
   }
 };
 
-/// Builds a job of any kind. requests: the script's requests, from its plan or from its own lines.
-/// directory: the folder from which sbatch is called.
-[[nodiscard]] Job build_job(Job::Source source, std::string script, ScriptRequests requests,
-                            const std::filesystem::path& directory);
+/// Fills a job's fields from its script, whatever the source. requests: the script's requests, from
+/// its plan or from its own lines. directory: the folder from which sbatch is called.
+[[nodiscard]] Job job_of_script_text(Job::Source source, std::string script,
+                                     ScriptRequests requests,
+                                     const std::filesystem::path& directory);
 
-/// Builds the job of an experiment, whose script was rendered from its plan.
-[[nodiscard]] Job job_of(Experiment experiment, std::string script);
+/// Returns the job of an experiment that is planned. script: was rendered from its plan.
+[[nodiscard]] Job job_of_experiment(Experiment experiment, std::string script);
 
-/// Builds the job of a spec or of a script. A spec is planned and rendered. A script is used as it
-/// is; if it carries a spec, the spec adds the parts that a script cannot express: the runs to wait
-/// for, the copy of the code, slurmrestd.
-[[nodiscard]] Result<Job> make_job(const Context& context, Reporter& reporter,
-                                   const SpecOptions& options);
-/// Builds the job of a spec as make_job() does. Fails for a script.
-[[nodiscard]] Result<Job> make_job_of_spec(const Context& context, Reporter& reporter,
+/// Reads a file, a spec or a script, and returns its job. A spec is planned and rendered. A script
+/// is used as it is; if it carries a spec, the spec adds the parts that a script cannot express:
+/// the runs to wait for, the copy of the code, slurmrestd.
+[[nodiscard]] Result<Job> job_of_file(const Context& context, Reporter& reporter,
+                                      const SpecOptions& options);
+/// Returns the job of a spec as job_of_file() does. Fails for a script.
+[[nodiscard]] Result<Job> job_of_spec_file(const Context& context, Reporter& reporter,
                                            const SpecOptions& options);
 
-/// Plans the arrays of a sweep, and makes the first one the job's script. Returns nullopt for a
-/// single job. asks_slurm: true asks Slurm for the largest size of an array; false reads it from
-/// Slurm's configuration.
+/// Plans the arrays of a sweep, and gives the job the script of the first array. Returns nullopt
+/// for a single job. asks_slurm: true asks Slurm for the largest size of an array; false reads it
+/// from Slurm's configuration.
 [[nodiscard]] Result<std::optional<SweepPlan>> plan_arrays(const Context& context, Job& job,
                                                            bool asks_slurm);
 

@@ -110,7 +110,7 @@ Result<LocalResult> run_on_this_machine(const Context& context, Reporter& report
   std::string script = render_local_script(prepared.plan);
   if (wish.is_dry_run) return LocalResult(LocalScript{std::move(script)});
   RunInspector inspector(context.env, known_servers(context));
-  Job job = job_of(std::move(prepared), std::move(script));
+  Job job = job_of_experiment(std::move(prepared), std::move(script));
   DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, CheckStage::kLocalRun));
   DLRUN_TRY_ASSIGN(const auto done,
                    record_and_run(context, reporter, job, provenance, wish.prints_to_stderr));

@@ -11,7 +11,7 @@
 namespace dlrun {
 
 /// Adds the points of `more` to the recorded sweep at `path`. Returns the number of their first
-/// array. Fails as read_sweep() does, and with kIo.
+/// array. Fails as read_sweep() does, and with kIo if the file cannot be written.
 [[nodiscard]] Result<std::size_t> record_more(const std::filesystem::path& path,
                                               const SweepPlan& more,
                                               const std::vector<SecretValue>& secrets);

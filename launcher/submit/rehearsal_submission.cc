@@ -184,14 +184,14 @@ Result<Chain> submit_rehearsed(Context& context, Reporter& reporter, RunInspecto
   DLRUN_TRY(refuse_token(context, "--rehearse"));
   if (options.file == "-")
     return fail(Errc::kUsage, "--rehearse: reads the spec twice; give a file instead of -");
-  DLRUN_TRY_ASSIGN(auto job, make_job_of_spec(context, reporter, options));
+  DLRUN_TRY_ASSIGN(auto job, job_of_spec_file(context, reporter, options));
   const JobSpec spec = job.experiment->loaded.spec;
   DLRUN_TRY_ASSIGN(const auto changes,
                    changes_for_rehearsal(job.experiment->loaded, job.name, wish));
   SpecOptions smaller = options;
   smaller.sets.insert(smaller.sets.end(), changes.begin(), changes.end());
   smaller.rehearsal_s = wish.seconds;
-  DLRUN_TRY_ASSIGN(auto rehearsal, make_job_of_spec(context, reporter, smaller));
+  DLRUN_TRY_ASSIGN(auto rehearsal, job_of_spec_file(context, reporter, smaller));
   Chain chain;
   DLRUN_TRY_ASSIGN(auto first, submit_planned(context, reporter, inspector, std::move(rehearsal)));
   chain.submitted.push_back(std::move(first));

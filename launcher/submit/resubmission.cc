@@ -86,8 +86,8 @@ Result<Job> job_of_run(const Context& context, const IndexEntry& run, const RunF
   if (!requests.is_named) requests.job_name = requests.name;
   const auto sweep = sweep_of_point(run.path);
   requests.runs_dir = (sweep ? *sweep : run.path).parent_path().string();
-  Job job = build_job(Job::Source::kRun, std::move(*text), std::move(requests),
-                      directory_of(context, run.path));
+  Job job = job_of_script_text(Job::Source::kRun, std::move(*text), std::move(requests),
+                               directory_of(context, run.path));
   job.file = (run.path / "job.sh").string();
   job.earlier_run = run.path;
   job.settings.chdir = std::move(copy);

@@ -47,7 +47,7 @@ class SearchProgram {
  public:
   /// Starts the program. directory: its working directory, from which a relative path in argv[0]
   /// starts. timeout: the longest time in which the program must read a line or answer. Fails with
-  /// kNotFound if there is no such program, and with kIo.
+  /// kNotFound if there is no such program, and with kIo if it cannot be started.
   [[nodiscard]] static Result<std::unique_ptr<SearchProgram>> start(
       const std::vector<std::string>& argv, const Env& env, const std::string& directory,
       std::chrono::seconds timeout);

@@ -85,7 +85,7 @@ Result<SessionResult> run_interactive(const Context& context, Reporter& reporter
                 prepared.loaded.file, count_points(prepared.loaded.spec.sweep));
   }
   DLRUN_TRY_ASSIGN(auto script, render_script(prepared.plan));
-  Job job = job_of(std::move(prepared), std::move(script));
+  Job job = job_of_experiment(std::move(prepared), std::move(script));
   RunInspector inspector(context.env, known_servers(context));
   DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, CheckStage::kSessionPlan));
   if (wish.is_dry_run) {

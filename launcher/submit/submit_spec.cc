@@ -72,7 +72,7 @@ Result<SubmitResult> submit_spec(Context& context, Reporter& reporter, RunInspec
     DLRUN_TRY_ASSIGN(auto earlier, earlier_submission(context, reporter, inspector, *claim));
     if (earlier) return std::move(*earlier);
   }
-  DLRUN_TRY_ASSIGN(auto job, make_job(context, reporter, options));
+  DLRUN_TRY_ASSIGN(auto job, job_of_file(context, reporter, options));
   DLRUN_TRY_ASSIGN(auto sweep, plan_arrays(context, job, mode != SubmitMode::kDryRun));
   if (is_search(job) && mode == SubmitMode::kSubmit) {
     DLRUN_TRY(check_search(claim.has_value(), wish.watches));

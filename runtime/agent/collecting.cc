@@ -118,14 +118,14 @@ class OutputCopier {
                        kPartEnd);
   }
 
-  /// Returns true if part_of() makes such names, for a file and a host.
+  /// Returns true for a name that part_of() could have returned, for any file and host.
   [[nodiscard]] static bool is_part_name(std::string_view name) {
     return name.size() > kPartDigits + kPartEnd.size() + 2 && name.starts_with('.') &&
            are_hex_digits(name.substr(1, kPartDigits)) && name[kPartDigits + 1] == '.' &&
            name.ends_with(kPartEnd);
   }
 
-  /// Copies a link that stays inside the folder. Another link would lead nowhere.
+  /// Copies a link that stays inside the folder. The copy of any other link would lead nowhere.
   Result<> copy_link(const TreeEntry& entry, const fs::path& target) {
     if (!stays_inside(entry.path, entry.link)) return {};
     std::error_code error;
@@ -155,11 +155,13 @@ class OutputCopier {
       return {};
     }
     if (has_copy) {
-      const std::int64_t age = entry.stamp.mtime_ns -
-                               static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 -
-                               info.st_mtim.tv_nsec;
-      const bool is_same = info.st_size == entry.stamp.bytes && age < kTimePrecisionNs;
-      if (is_same || age <= -kTimePrecisionNs) return {};
+      const std::int64_t source_is_newer_by_ns =
+          entry.stamp.mtime_ns - static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 -
+          info.st_mtim.tv_nsec;
+      const bool is_same =
+          info.st_size == entry.stamp.bytes && source_is_newer_by_ns < kTimePrecisionNs;
+      const bool is_copy_newer = source_is_newer_by_ns <= -kTimePrecisionNs;
+      if (is_same || is_copy_newer) return {};
     }
     if (!options_.is_last && entry.stamp.mtime_ns > nanoseconds_now() - settle_ns()) return {};
     if (has_copy && may_be_torn(entry)) {
@@ -184,9 +186,10 @@ class OutputCopier {
         copy_entry(source, part, entry, /*syncs=*/true, [this] { return is_late(); });
     if (!copied) {
       const auto code = copied.error().code;
-      const bool is_usual = !options_.is_last && code == Errc::kRefused;
+      // While the program runs, a file may change during its copy. The next copy takes it.
+      const bool changed_meanwhile = !options_.is_last && code == Errc::kRefused;
       was_cut_ = was_cut_ || code == Errc::kInterrupted;
-      if (is_usual || code == Errc::kNotFound || code == Errc::kInterrupted) return {};
+      if (changed_meanwhile || code == Errc::kNotFound || code == Errc::kInterrupted) return {};
       if (code == Errc::kIo) return copied;  // such as a full disk
       report_.problems.push_back("outputs: " + copied.error().message);
       return {};
@@ -209,7 +212,7 @@ class OutputCopier {
   Steady::time_point until_;
   std::string host_ = own_host();
   bool was_cut_ = false;     ///< the time limit is over
-  std::set<fs::path> made_;  ///< folders that exist in the place
+  std::set<fs::path> made_;  ///< folders of the target that exist already
 };
 
 }  // namespace

@@ -12,15 +12,15 @@ void HangWatch::on_start(Clock::time_point now) {
 }
 
 void HangWatch::on_progress(Clock::time_point now, std::string where) {
-  reports_ = true;
+  has_reported_ = true;
   heard_ = now;
   where_ = std::move(where);
 }
 
 std::optional<HangWatch::Clock::time_point> HangWatch::deadline() const {
-  if (!is_on_ || (!reports_ && !limit_)) return std::nullopt;
+  if (!is_on_ || (!has_reported_ && !limit_)) return std::nullopt;
   return heard_ + limit_.value_or(kProgressLimit) +
-         (reports_ ? std::chrono::seconds(0) : kOutputLag);
+         (has_reported_ ? std::chrono::seconds(0) : kOutputLag);
 }
 
 std::optional<std::string> HangWatch::hang_message(Clock::time_point now) const {
@@ -28,7 +28,7 @@ std::optional<std::string> HangWatch::hang_message(Clock::time_point now) const 
   if (!at || now < *at) return std::nullopt;
   const auto silent = std::chrono::duration_cast<std::chrono::seconds>(now - heard_).count();
   const auto key = limit_ ? " (health.hang_after)" : "";
-  if (!reports_)
+  if (!has_reported_)
     return fmt::format(
         "the run hangs: no rank has printed anything or reported progress for {} s{}", silent, key);
   return fmt::format("the run hangs: no progress was reported for {} s{}{}{}", silent, key,

@@ -35,7 +35,7 @@ class HangWatch {
   void on_progress(Clock::time_point now, std::string where);
   /// Notes that a rank printed something. It counts only for programs that report no progress.
   void on_output(Clock::time_point now) {
-    if (!reports_) heard_ = now;
+    if (!has_reported_) heard_ = now;
   }
   /// Notes a report that could not be parsed. The program is alive, but it does not count as one
   /// that reports progress.
@@ -59,7 +59,7 @@ class HangWatch {
 
   std::optional<std::chrono::seconds> limit_;
   bool is_on_ = false;
-  bool reports_ = false;
+  bool has_reported_ = false;
   Clock::time_point heard_{};
   std::string where_;
 };

@@ -14,7 +14,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// A flood of foreign connections can fill lead's accept queue. The kernel repeats a dropped SYN
+// Connections that are not ranks can fill lead's accept queue. The kernel repeats a dropped SYN
 // only after one second, and then at growing intervals, so a new connection succeeds sooner. Lead
 // may also be slow, so each try has a longer limit than the previous one.
 constexpr milliseconds kSynLimit{400};

@@ -252,7 +252,7 @@ dl_trusting() {
     run dl_trusting submit plain.yaml
     echo "$output"
     [ "$status" -eq 1 ]
-    [[ $output == *"plain.yaml:15:"*"leads to something other than https, which is not followed"* ]]
+    [[ $output == *"plain.yaml:15:"*"does not start with https://; dlrun does not follow it"* ]]
     nothing_queued
     run dl_trusting submit good.yaml
     echo "$output"

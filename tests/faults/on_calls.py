@@ -1,4 +1,4 @@
-"""Faults of system calls, which fail, are interrupted, or are slow. strace injects them."""
+"""Faults in which system calls fail, are interrupted, or are slow. strace injects them."""
 
 import pathlib
 import re
@@ -11,7 +11,7 @@ from kinds import CHEAP, NONE, TRAINERS, Injected, Kind, Scene, Truth, causes, w
 from processes import Process
 from testbed import wait_for
 
-STRACE_S = 1.5  # the time during which calls fail
+FAILING_S = 1.5  # the time during which calls fail
 HIT_S = 8.0  # the time limit for the process to make one of the calls
 
 # EINTR hits only calls for which Linux may return it. futex is not among them, because FUTEX_WAKE
@@ -61,9 +61,9 @@ class Tracer:
         return found
 
 
-def strace(what: str, error: str) -> Callable[[Scene], Injected]:
+def strace_injector(what: str, error: str) -> Callable[[Scene], Injected]:
     """Returns the function that injects the fault into a process: calls fail (a single call, or all
-    calls for STRACE_S), are interrupted repeatedly, or take 20 ms to 1 s longer."""
+    calls for FAILING_S), are interrupted repeatedly, or take 20 ms to 1 s longer."""
 
     def inject(scene: Scene) -> Injected:
         if what == "trainer" and error != "EINTR":
@@ -91,7 +91,7 @@ def strace(what: str, error: str) -> Callable[[Scene], Injected]:
             HIT_S,
         )
         if not is_once:
-            wait_while(scene.job, STRACE_S)
+            wait_while(scene.job, FAILING_S)
         hits = tracer.end()
         injected.landed = bool(hits)
         injected.words += f" in {', '.join(sorted(set(hits)))} ({len(hits)} times)"
@@ -111,7 +111,7 @@ def _kind(what: str, error: str) -> Kind:
     jobs = TRAINERS if what == "trainer" else CHEAP
     if what == "agent" and error != "EINTR":
         jobs = ("plain",)  # Every rank of this job prints.
-    return Kind(f"{error} in {what}", strace(what, error), truth, jobs=jobs, weight=1)
+    return Kind(f"{error} in {what}", strace_injector(what, error), truth, jobs=jobs, weight=1)
 
 
 KINDS = tuple(_kind(what, error) for what in ("lead", "agent", "trainer") for error in CALLS)

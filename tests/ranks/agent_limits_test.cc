@@ -103,8 +103,8 @@ TEST_CASE("output of lead to a file system that hangs delays neither signals nor
 }
 
 TEST_CASE(
-    "programs that their agents ended because lead was stopped are not blamed, and lead reports "
-    "that it was stopped") {
+    "if lead is stopped for so long that the agents end their programs, lead blames no rank and "
+    "reports that it was stopped") {
   Run run;
   run.start(2, "trap 'exit 0' TERM; " + kUp + "while :; do sleep 0.1 & wait $!; done");
   run.wait_for_programs(2);
@@ -223,8 +223,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "50 ranks join within 10 s under a flood of foreign connections, and lead's memory stays "
-    "small") {
+    "50 ranks join within 10 s under a flood of connections that are not ranks, and lead's memory "
+    "stays small") {
   Run run;
   const auto gate = (run.folder / "gate").string();
   REQUIRE(::mkfifo(gate.c_str(), 0600) == 0);

@@ -136,8 +136,8 @@ TEST_CASE("TERM ends the run without a restart, although restarts are left") {
 }
 
 TEST_CASE(
-    "a rank stopped for 3 s is ignored, and one stopped for longer is named as hanging, and the "
-    "run starts again") {
+    "a rank that is stopped for less than --hang-after is ignored, and one that is stopped for "
+    "longer is named as hanging, and the run starts again") {
   Run run;
   run.start(2, kUp + "[ $DLRUN_ATTEMPT = 1 ] && exit 0; while :; do echo x; sleep 0.2; done",
             {"--hang-after", "5", "--retry", "1", "--retry-on", "hang"});

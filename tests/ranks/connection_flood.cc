@@ -1,6 +1,7 @@
-// connection_flood PORT THREADS: floods 127.0.0.1:PORT with foreign connections. Each connection is
-// reset as soon as it is made, so that the ports do not run out. Prints "up" after the first
-// 200,000. Ends on SIGTERM and prints the number of connections begun, in total and per second.
+// connection_flood PORT THREADS: floods 127.0.0.1:PORT with connections that are not ranks. Each
+// connection is reset as soon as it is made, so that the ports do not run out. Prints "up" after
+// the first 200,000. Ends on SIGTERM and prints the number of connections begun, in total and per
+// second.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,3 +1,5 @@
+// put() also returns the answer to its own request: one answer more than ranks that wait.
+
 #include <string>
 
 #include <doctest/doctest.h>
@@ -20,7 +22,8 @@ TEST_CASE("a value that exists is answered at once") {
   CHECK(*answers[0].value == "beef");
 }
 
-TEST_CASE("when a key is put, all ranks that wait for it are answered, and no others") {
+TEST_CASE(
+    "putting a key answers the ranks that wait for it and the rank that puts it, and no others") {
   StoreTable store;
   CHECK(store.get(1, 10, "id", milliseconds(500), kNow).empty());
   CHECK(store.get(2, 20, "id", milliseconds(500), kNow).empty());

@@ -251,11 +251,13 @@ TEST_CASE("redirections are followed only to http and https") {
   for (const std::string path : {"to-ftp/f", "to-file/f"})
     CHECK(scene.refused(scene.of(path), Errc::kIo) ==
           scene.server.url(path) +
-              ": leads to something other than http and https, which is not followed");
+              ": leads to an address that does not start with http:// or https://; dlrun does not "
+              "follow it");
   Download local = scene.of("f");
   local.url = "file:///etc/hostname";
-  CHECK(has(scene.refused(local, Errc::kIo),
-            "file:///etc/hostname: leads to something other than http and https"));
+  CHECK(has(
+      scene.refused(local, Errc::kIo),
+      "file:///etc/hostname: leads to an address that does not start with http:// or https://"));
   CHECK(scene.fetch(scene.of("here/f")).has_value());
   CHECK(content_of(scene.folder / "f") == kText);
 }
@@ -375,10 +377,11 @@ TEST_CASE("a dangling symbolic link in place of the file or its folder is refuse
 TEST_CASE("a server that stalls is an error after the time limit") {
   Scene scene;
   scene.options.stall = std::chrono::seconds(1);
-  CHECK(scene.refused(scene.of("stall/f"), Errc::kIo) ==
-        scene.server.url("stall/f") +
-            ": the server sends nothing, or less than 100 bytes a second, for 1 s, after 19 of 38 "
-            "bytes");
+  CHECK(
+      scene.refused(scene.of("stall/f"), Errc::kIo) ==
+      scene.server.url("stall/f") +
+          ": after 19 of 38 bytes the server sent nothing, or less than 100 bytes a second, for 1 "
+          "s");
   CHECK(has(scene.refused(scene.of("silent/f"), Errc::kIo),
             scene.server.url("silent/f") + ": no answer: "));
 }

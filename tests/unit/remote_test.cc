@@ -466,8 +466,8 @@ TEST_CASE("a command runs on the host unless it only concerns this machine or ex
   CHECK_FALSE(call("", CommandPlace::kHost, {"ls", "", ""}));
   CHECK_FALSE(call("far", CommandPlace::kHere, {"init", "", ""}));
   CHECK_FALSE(call("far", CommandPlace::kCode, {"explain", "resources.nodes", ""}));
-  CHECK(call("far", CommandPlace::kCode, {"explain", "exp.yaml", ""})->takes_code);
-  CHECK_FALSE(call("far", CommandPlace::kHost, {"ls", "", ""})->takes_code);
+  CHECK(call("far", CommandPlace::kCode, {"explain", "exp.yaml", ""})->needs_source_code);
+  CHECK_FALSE(call("far", CommandPlace::kHost, {"ls", "", ""})->needs_source_code);
   const auto render = call("far", CommandPlace::kCode, {"render", "exp.yaml", "-"});
   REQUIRE(render.has_value());
   CHECK(render->output.empty());

@@ -62,7 +62,7 @@ struct StageFixture {
   }
   /// Returns the changes for a rehearsal of two minutes; for a refused spec, the error.
   Changes changes(const std::string& spec, const std::string& wish = "2m") {
-    const auto job = make_job_of_spec(context, reporter, options_of(spec));
+    const auto job = job_of_spec_file(context, reporter, options_of(spec));
     REQUIRE_MESSAGE(job.has_value(), (job ? std::string() : job.error().message));
     const auto found =
         changes_for_rehearsal(job->experiment->loaded, job->name, *parse_rehearsal(wish));
@@ -146,7 +146,7 @@ TEST_CASE_FIXTURE(StageFixture, "a run with the longest name can be rehearsed") 
   CHECK(found.front() == "name=" + name.substr(0, 54) + "-rehearsal");
   SpecOptions smaller = options_of("resources: {time: 1h}\nlaunch: {command: [x]}\n");
   smaller.sets = {found.front()};
-  CHECK(make_job_of_spec(context, reporter, smaller).has_value());
+  CHECK(job_of_spec_file(context, reporter, smaller).has_value());
 }
 
 TEST_CASE_FIXTURE(StageFixture, "a rehearsal leaves out what would delay it or change results") {
@@ -211,7 +211,7 @@ TEST_CASE_FIXTURE(StageFixture,
         "dlrun submit x.yaml --set 'name=my run' --set 'after.ok=[x-rehearsal-1]' --runs "
         "/scratch/runs");
   options.sets.clear();
-  auto job = make_job_of_spec(context, reporter, {"x.yaml", {}, {}});
+  auto job = job_of_spec_file(context, reporter, {"x.yaml", {}, {}});
   REQUIRE_MESSAGE(job.has_value(), (job ? std::string() : job.error().message));
   rehearsal.job = std::move(*job);
   CHECK(has(command_for_run(options, rehearsal), "--set 'after.ok=[5, 6, x-rehearsal-1]'"));

@@ -76,7 +76,7 @@ struct Cluster {
   }
   Result<Submitted> submit(const std::string& file) {
     Provenance provenance(folder.path(), context.env, {"test"}, "hash");
-    auto job = make_job(context, reporter, {file, {}, {}});
+    auto job = job_of_file(context, reporter, {file, {}, {}});
     if (!job) return tl::unexpected(job.error());
     auto sweep = plan_arrays(context, *job, true);
     if (!sweep) return tl::unexpected(sweep.error());

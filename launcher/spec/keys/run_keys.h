@@ -126,8 +126,8 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "Messages go to the address in this variable of your environment at submission. Slack, "
            "Mattermost, Teams and Discord get their own form, any other address a JSON object. "
            "The address is in no script, argument, log or record. If nodes cannot reach the "
-           "address, the next `dlrun ls`, `top`, `wait` or `notify --relay` on a login node sends "
-           "the message.",
+           "address, the next `dlrun ls`, `top`, `wait`, `submit --watch` or `notify --relay` on a "
+           "login node sends the message.",
    .example = "SLACK_URL"},
   {.path = "notify.webhook.url", FIELD(notify.webhook_url),
    .help = "Messages go to this address. A spec is a file that you may share, and the run keeps a "

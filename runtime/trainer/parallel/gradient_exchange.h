@@ -2,7 +2,7 @@
 // Combines the ranks' gradients in a step of training. There are four methods, each in its own
 // file:
 //   all_reduce_exchange.cc  Every rank gets the sum of all gradients and updates all parameters.
-//   sharded_exchange.cc     Each rank updates a part of the parameters; the ranks exchange messages
+//   sharded_exchange.cc     Each rank updates a part of the parameters and sends it to the others
 //                           (ZeRO-1).
 //   shared_exchange.cc      Each rank updates a part of the parameters; the ranks of one node share
 //                           the memory of the arrays.
