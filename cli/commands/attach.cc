@@ -24,7 +24,7 @@ Result<int> attach(Cli& cli, const AttachOptions& options) {
   DLRUN_TRY_ASSIGN(const auto result, attach_to(cli, reporter, options.run, options.node, wish));
   if (const auto* end = std::get_if<ForegroundEnd>(&result))
     return exit_code_of_session(wish, *end);
-  const auto& planned = std::get<Interactive>(result);
+  const auto& planned = std::get<PlannedSession>(result);
   print_planned_call(cli, planned.script, planned.argv);
   return kExitOk;
 }

@@ -39,7 +39,7 @@ Result<int> cancel(Cli& cli, const CancelOptions& options) {
       note_failure(run.error());
       continue;
     }
-    if (const auto own = require_own(run->id, run->path, "cancelled"); !own) {
+    if (const auto own = require_own(run->id, run->path, "cancel it"); !own) {
       note_failure(own.error());
       continue;
     }

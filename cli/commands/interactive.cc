@@ -26,7 +26,7 @@ Result<int> interact(Cli& cli, const InteractiveOptions& options) {
                    run_interactive(cli, reporter, options.spec, options.point, wish));
   if (const auto* end = std::get_if<ForegroundEnd>(&result))
     return exit_code_of_session(wish, *end);
-  const auto& planned = std::get<Interactive>(result);
+  const auto& planned = std::get<PlannedSession>(result);
   print_planned_call(cli, planned.script, planned.argv);
   return kExitOk;
 }

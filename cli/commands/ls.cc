@@ -73,7 +73,9 @@ void add_ls(CLI::App& root, Action& action) {
       .type_name("NAME");
   command
       .option("--state", options->states,
-              "List the runs in these states: failed, or failed,timeout (see dlrun status)")
+              "List the runs in these states, such as failed,timeout. The states: "
+              "not_submitted, refused, pending, running, completed, failed, cancelled, timeout, "
+              "unknown")
       .type_name("STATE");
   command
       .option("--newer-than", options->newer_than,

@@ -1,4 +1,4 @@
-// `dlrun notify`: lists the messages of runs that could not be sent yet (notify), or sends them.
+// `dlrun notify`: lists messages about runs that wait or could not be sent, or sends them.
 
 #include <memory>
 
@@ -24,7 +24,7 @@ Result<std::vector<IndexEntry>> chosen_runs(const Cli& cli, const NotifyOptions&
   std::vector<IndexEntry> runs;
   for (const std::string& text : options.runs) {
     DLRUN_TRY_ASSIGN(auto run, select_run(cli, text));
-    DLRUN_TRY(require_own(run.id, run.path, "reported"));
+    DLRUN_TRY(require_own(run.id, run.path, "send its messages"));
     runs.push_back(std::move(run));
   }
   if (!options.runs.empty()) return runs;
@@ -39,10 +39,12 @@ Result<int> relay(const Cli& cli, const std::vector<IndexEntry>& runs, SendBy by
   const auto left = report.waiting + report.unconfirmed + report.refused;
   if (left == 0) return kExitOk;
   print_error(
-      cli,
-      fmt::format("{}{} not sent (dlrun notify lists them){}",
-                  report.problem.empty() ? "" : report.problem + "; ", left,
-                  by == SendBy::kWebhooks ? "; notify.command needs RUN, without --webhooks" : ""));
+      cli, fmt::format(
+               "{}{} message{} not sent; `dlrun notify` lists them{}",
+               report.problem.empty() ? "" : report.problem + "; ", left, left == 1 ? "" : "s",
+               by == SendBy::kWebhooks
+                   ? ". `dlrun notify --relay RUN` also runs the command of a run (notify.command)"
+                   : ""));
   return kExitFault;
 }
 
@@ -76,8 +78,7 @@ Result<int> notify(Cli& cli, const NotifyOptions& options) {
 
 void add_notify(CLI::App& root, Action& action) {
   auto options = std::make_shared<NotifyOptions>();
-  Subcommand command(root, "notify",
-                     "List the messages of runs that could not be sent, or send them");
+  Subcommand command(root, "notify", "List messages that wait or could not be sent, or send them");
   command.option("RUN", options->runs, "Runs to look at (default: all of your runs)");
   command.flag("--relay", options->relay,
                "Send the messages that wait, each once; also run notify.command if RUN is given");

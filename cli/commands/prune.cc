@@ -23,7 +23,7 @@ Result<int> prune(Cli& cli, const PruneOptions& options) {
   if (!age) return within("--older-than", age.error());
   request.older_than = std::chrono::seconds(*age);
   if (!options.runs.empty()) request.folder = cli.current_dir / options.runs;
-  if (options.keeps_checkpoints) request.parts = RunParts::kOutputs;
+  if (options.keeps_checkpoints) request.parts = RunParts::kLogs;
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(const auto plan, plan_pruning(cli.env, inspector, request));
   bool is_unavailable = false;
@@ -32,7 +32,8 @@ Result<int> prune(Cli& cli, const PruneOptions& options) {
     is_unavailable = is_unavailable || kept.why.code == Errc::kUnavailable;
   }
   if (plan.runs.empty())
-    print_note(cli, fmt::format("no run to delete ended more than {} ago", options.older_than));
+    print_note(
+        cli, fmt::format("no run that ended more than {} ago can be deleted", options.older_than));
   DLRUN_TRY_ASSIGN(const int done, carry_out(cli, inspector, plan, options.cleanup));
   return done == kExitOk && is_unavailable ? kExitUnavailable : done;
 }

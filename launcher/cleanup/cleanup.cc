@@ -189,7 +189,7 @@ class Decider {
 
   /// Fails if the run repeats a point of a sweep that stays.
   Result<> check_not_needed(const IndexEntry& run, const std::set<fs::path>& leaving) {
-    if (parts_ == RunParts::kOutputs) return {};
+    if (parts_ == RunParts::kLogs) return {};
     const auto needed = sweep_that_needs(run);
     if (!needed || leaving.contains(needed->first)) return {};
     return fail(Errc::kUsage,
@@ -201,14 +201,14 @@ class Decider {
   /// Fails if the run is a point of a sweep, if a sweep that stays needs it, or if another run is
   /// inside its directory. Does not look at its state.
   Result<> check_place(const IndexEntry& run, const std::set<fs::path>& leaving) {
-    DLRUN_TRY(require_own(run.id, run.path, "deleted"));
+    DLRUN_TRY(require_own(run.id, run.path, "delete it"));
     if (run.id.find('/') != std::string::npos || sweep_of_point(run.path)) {
       return fail(Errc::kUsage,
                   "{}: is a point of a sweep, and a sweep is deleted as a whole: `dlrun rm {}`",
                   run.id, run.id.substr(0, run.id.find('/')));
     }
     DLRUN_TRY(check_not_needed(run, leaving));
-    if (parts_ == RunParts::kOutputs) return {};
+    if (parts_ == RunParts::kLogs) return {};
     for (const IndexEntry& other : indexed_) {
       struct stat info {};
       if (is_below(other.path, run.path) && ::lstat(other.path.c_str(), &info) == 0)

@@ -61,7 +61,7 @@ class NewFile {
 
 Result<StoredImage> fetch(const Env& env, const ImageStore& store, const std::string& uri,
                           const RegistryAnswer& registry) {
-  const NewFile file(store.new_file());
+  const NewFile file(store.new_path());
   DLRUN_TRY_ASSIGN(auto child, ForegroundProcess::start(
                                    {"enroot", "import", "--output", file.path().string(), uri}, env,
                                    store.folder(), OnSignal::kTermThenKill));

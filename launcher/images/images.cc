@@ -143,7 +143,7 @@ Result<UniqueFd> ImageStore::lock(const std::string& image) const {
   return fd;
 }
 
-fs::path ImageStore::new_file() const {
+fs::path ImageStore::new_path() const {
   return folder_ / (std::string(kImporting) + random_hex(8) + ".sqsh");
 }
 

@@ -64,7 +64,7 @@ class ImageStore {
   /// releases the lock.
   [[nodiscard]] Result<UniqueFd> lock(const std::string& image) const;
   /// Returns an unused path in the folder, to which the import writes.
-  [[nodiscard]] std::filesystem::path new_file() const;
+  [[nodiscard]] std::filesystem::path new_path() const;
   /// Adds a complete file: renames it to `digest`, or to the file's own SHA-256 if `digest` is not
   /// a digest, and records the name.
   [[nodiscard]] Result<StoredImage> adopt(const std::filesystem::path& file,

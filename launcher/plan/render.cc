@@ -314,13 +314,13 @@ constexpr const char* kSrunOnFirstNode =
 /// srun's options for a second step inside the session. container: further options of that step,
 /// which enter the container. before_entry: lines of bash before the plan's `entry.words`; unused
 /// if `entry.words` is empty.
-[[nodiscard]] Interactive session(const LaunchPlan& plan, const std::vector<std::string>& step,
-                                  const std::vector<std::string>& words,
-                                  const std::vector<PlannedOption>& container,
-                                  std::string_view before_entry,
-                                  const std::vector<std::string>& command,
-                                  const std::string& script_path) {
-  Interactive result;
+[[nodiscard]] PlannedSession session(const LaunchPlan& plan, const std::vector<std::string>& step,
+                                     const std::vector<std::string>& words,
+                                     const std::vector<PlannedOption>& container,
+                                     std::string_view before_entry,
+                                     const std::vector<std::string>& command,
+                                     const std::string& script_path) {
+  PlannedSession result;
   result.argv = step;
   const bool enters = !plan.entry.words.empty();
   const bool is_plain_shell = command.empty() && container.empty() && !enters;
@@ -361,8 +361,8 @@ constexpr const char* kSrunOnFirstNode =
 
 }  // namespace
 
-Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::string>& command,
-                               const std::string& script_path, bool has_terminal) {
+PlannedSession render_interactive(const LaunchPlan& plan, const std::vector<std::string>& command,
+                                  const std::string& script_path, bool has_terminal) {
   const std::vector<std::string> words = session_options(has_terminal);
   std::vector<std::string> step{"bash", "-c", kSrunOnFirstNode, "srun"};
   step.insert(step.end(), words.begin(), words.end());
@@ -371,7 +371,7 @@ Interactive render_interactive(const LaunchPlan& plan, const std::vector<std::st
     if (option.option != "--container-env" || !option.value) continue;
     for (const SecretSource& secret : plan.secrets) *option.value += "," + secret.name;
   }
-  Interactive result =
+  PlannedSession result =
       session(plan, step, words, container, plan.entry.session, command, script_path);
   std::vector<std::string> argv{"salloc"};
   for (std::string& word : salloc_arguments(plan)) argv.push_back(std::move(word));
@@ -407,9 +407,10 @@ std::vector<std::string> relay_step(const AttachTarget& target, const std::strin
   return step;
 }
 
-Interactive render_beside(const LaunchPlan& plan, const AttachTarget& target,
-                          const std::vector<std::string>& command, const std::string& script_path) {
-  Interactive result;
+PlannedSession render_beside(const LaunchPlan& plan, const AttachTarget& target,
+                             const std::vector<std::string>& command,
+                             const std::string& script_path) {
+  PlannedSession result;
   result.argv = {"srun", "--unbuffered"};
   for (auto& option : place_options(target)) result.argv.push_back(std::move(option));
   for (auto& option : session_options(false)) result.argv.push_back(std::move(option));
@@ -425,9 +426,9 @@ Interactive render_beside(const LaunchPlan& plan, const AttachTarget& target,
   return result;
 }
 
-Interactive render_attach(const LaunchPlan& plan, const AttachTarget& target,
-                          const std::vector<std::string>& command, const std::string& script_path,
-                          bool has_terminal) {
+PlannedSession render_attach(const LaunchPlan& plan, const AttachTarget& target,
+                             const std::vector<std::string>& command,
+                             const std::string& script_path, bool has_terminal) {
   const std::vector<std::string> place = place_options(target);
   std::vector<std::string> words = session_options(has_terminal);
   words.insert(words.begin(), place.begin(), place.end());

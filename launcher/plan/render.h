@@ -53,7 +53,7 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 [[nodiscard]] std::vector<std::string> salloc_arguments(const LaunchPlan& plan);
 
 /// An interactive session: the command that starts it, and its script.
-struct Interactive {
+struct PlannedSession {
   std::vector<std::string> argv;  ///< salloc ... srun --overlap --pty ... bash SCRIPT
   std::string script;             ///< the text of the file script_path, which the nodes must read
 };
@@ -61,10 +61,10 @@ struct Interactive {
 /// Renders a shell (or `command`, if it is not empty) on the first node of a new allocation, inside
 /// the job's environment and container. has_terminal: true if srun gives it a pseudo-terminal; a
 /// command in a pipe must not have one.
-[[nodiscard]] Interactive render_interactive(const LaunchPlan& plan,
-                                             const std::vector<std::string>& command,
-                                             const std::string& script_path,
-                                             bool has_terminal = true);
+[[nodiscard]] PlannedSession render_interactive(const LaunchPlan& plan,
+                                                const std::vector<std::string>& command,
+                                                const std::string& script_path,
+                                                bool has_terminal = true);
 
 /// A running job, and the node on which the shell starts.
 struct AttachTarget {
@@ -79,9 +79,10 @@ struct AttachTarget {
 /// Renders a shell (or `command`, if it is not empty) beside the ranks of a running job, without a
 /// new allocation. The shell joins the running container if the container has a name. Otherwise,
 /// under pyxis, it gets a new container from the same image.
-[[nodiscard]] Interactive render_attach(const LaunchPlan& plan, const AttachTarget& target,
-                                        const std::vector<std::string>& command,
-                                        const std::string& script_path, bool has_terminal = true);
+[[nodiscard]] PlannedSession render_attach(const LaunchPlan& plan, const AttachTarget& target,
+                                           const std::vector<std::string>& command,
+                                           const std::string& script_path,
+                                           bool has_terminal = true);
 
 /// Returns the command that starts the agent's relay on a node of a running job, in a step of one
 /// task that shares the resources of the ranks. accepts_any_user: the relay also connects to
@@ -94,9 +95,9 @@ struct AttachTarget {
 /// output for a protocol. The command gets the job's environment and runs on the node itself, even
 /// if the ranks run in a container. Only the command can use standard input and output: the output
 /// of the commands that set up the environment is discarded, except for standard error.
-[[nodiscard]] Interactive render_beside(const LaunchPlan& plan, const AttachTarget& target,
-                                        const std::vector<std::string>& command,
-                                        const std::string& script_path);
+[[nodiscard]] PlannedSession render_beside(const LaunchPlan& plan, const AttachTarget& target,
+                                           const std::vector<std::string>& command,
+                                           const std::string& script_path);
 
 /// Renders the bash script of a run on this machine, without Slurm: the same environment, then
 /// lead with --local N.

@@ -8,7 +8,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::array<std::string_view, 3> kWithTerminal{"interactive", "attach", "top"};
-constexpr std::array<std::string_view, 3> kWithUsersExitCode{"interactive", "attach", "run"};
+constexpr std::array<std::string_view, 2> kWithUsersExitCode{"interactive", "attach"};
 
 template <std::size_t N>
 bool is_one_of(const std::array<std::string_view, N>& commands, std::string_view command) {

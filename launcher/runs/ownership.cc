@@ -115,13 +115,13 @@ std::optional<Owner> foreign_owner(const std::filesystem::path& run) {
   return foreign_file(array->parent_path(), kDecidingOfSweep);
 }
 
-Result<> require_own(std::string_view id, const std::filesystem::path& run, std::string_view verb) {
+Result<> require_own(std::string_view id, const std::filesystem::path& run,
+                     std::string_view action) {
   const auto owner = foreign_owner(run);
   if (!owner) return {};
-  return fail(
-      Errc::kUsage,
-      "{}: belongs to user {}, and only its owner can have it {}; dlrun shows it from its files",
-      printable(id), printable(owner->name), verb);
+  return fail(Errc::kUsage,
+              "{}: belongs to user {}, and only its owner can {}; dlrun shows it from its files",
+              printable(id), printable(owner->name), action);
 }
 
 std::string describe(const Owner& owner) {

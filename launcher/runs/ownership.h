@@ -38,9 +38,9 @@ struct Owner {
 /// nullopt for a run of the caller.
 [[nodiscard]] std::optional<Owner> foreign_owner(const std::filesystem::path& run);
 
-/// Fails with kUsage for a foreign run. id: the run's name in the message. verb: "cancelled".
+/// Fails with kUsage for a foreign run. id: the run's name in the message. action: "cancel it".
 [[nodiscard]] Result<> require_own(std::string_view id, const std::filesystem::path& run,
-                                   std::string_view verb);
+                                   std::string_view action);
 
 /// Returns "of user kim; shown from its files alone, Slurm is not asked".
 [[nodiscard]] std::string describe(const Owner& owner);

@@ -106,7 +106,7 @@ Result<Place> open_place(const fs::path& run) {
   }, there{};
   if (!place.run.is_open() || ::fstat(place.run.get(), &info) != 0) return failed();
   place.identity = identity_of(info);
-  DLRUN_TRY(require_own(place.name, run, "deleted"));
+  DLRUN_TRY(require_own(place.name, run, "delete it"));
   if (info.st_uid != ::geteuid() || ::stat(run.c_str(), &there) != 0 ||
       identity_of(there) != place.identity)
     return fail(Errc::kUsage, "{}: was replaced meanwhile, so it is left alone", run.string());
@@ -273,7 +273,7 @@ TreeDeletion delete_renamed(int parent, const std::string& name, int directory) 
   return done;
 }
 
-/// Calls visit(directory, name) for each entry of a run's directory that kOutputs covers. Their
+/// Calls visit(directory, name) for each entry of a run's directory that kLogs covers. Their
 /// names are those that dlrun gives, because a program may keep checkpoints under any other name.
 Result<> each_output(int run, const std::function<void(int, const std::string&)>& visit) {
   return each_directory(run, [&](int directory) -> Result<> {
@@ -349,7 +349,7 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
   DLRUN_TRY_ASSIGN(const auto signs, signs_of(place.run.get()));
   if (signs != settled.signs) return is_in_use(place);
   TreeDeletion done;
-  if (parts == RunParts::kOutputs) {
+  if (parts == RunParts::kLogs) {
     DLRUN_TRY(each_output(place.run.get(), [&](int directory, const std::string& name) {
       done += delete_entry(directory, name);
     }));

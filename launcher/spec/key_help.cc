@@ -17,7 +17,7 @@ namespace {
   return std::string(traits_of(row).range);
 }
 
-[[nodiscard]] std::string made_by(const KeyRow& row) {
+[[nodiscard]] std::string option_made_from(const KeyRow& row) {
   if (row.path == "checkpoint.signal_before"_key) return "#SBATCH --signal=B:USR1@...";
   const std::string_view option = row.option.name.empty() ? "--NAME" : row.option.name;
   const std::string_view value = traits_of(row).is_switch ? "" : "=...";
@@ -52,7 +52,7 @@ namespace {
 
 KeyHelp describe_key(const KeyRow& row) {
   if (!row.is_supported()) return {"not supported yet", "", "", ""};
-  return {type_in_words(row), range_of(row), made_by(row), nested(row)};
+  return {type_in_words(row), range_of(row), option_made_from(row), nested(row)};
 }
 
 std::vector<const KeyRow*> keys_below(std::string_view section) {

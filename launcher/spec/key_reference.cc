@@ -12,7 +12,7 @@ constexpr std::string_view kHead =
     R"(<!-- Made by `dlrun explain --markdown` from the key table; a test checks this. -->
 # Keys of a spec
 
-This page lists every key of `exp.yaml`. `dlrun explain KEY` prints the same text in a terminal;
+This page lists every key of a spec. `dlrun explain KEY` prints the same text in a terminal;
 `dlrun schema` prints a JSON Schema of all keys for editors. dlrun refuses a key that it does not
 support yet, and never ignores it.
 

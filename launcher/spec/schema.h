@@ -5,7 +5,7 @@
 
 namespace dlrun {
 
-/// Returns the schema of exp.yaml; it ends with a newline. The schema accepts every form of a value
+/// Returns the schema of a spec; it ends with a newline. The schema accepts every form of a value
 /// that load_spec accepts, and refuses unknown keys, wrong types and numbers out of range. Checks
 /// that need several values, the site or the machine are left to load_spec. Keys that are not
 /// supported yet are absent, so that an editor refuses them as load_spec does.

@@ -1,5 +1,5 @@
 #pragma once
-// The key table: every key of exp.yaml, one row each. Loading, --set, spelling suggestions, sbatch
+// The key table: every key of a spec, one row each. Loading, --set, spelling suggestions, sbatch
 // directives, trainer flags, help and the key reference are derived from it. The rows are in
 // launcher/spec/keys, one file for each group of sections.
 

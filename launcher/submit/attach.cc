@@ -96,7 +96,7 @@ std::optional<std::int64_t> cpus_of(const Env& env, const AttachTarget& target) 
 Result<IndexEntry> find_run_to_enter(const Context& context, const std::string& text,
                                      std::string_view advice) {
   DLRUN_TRY_ASSIGN(auto run, find_run(context.env, context.current_dir, text));
-  DLRUN_TRY(require_own(run.id, run.path, "entered"));
+  DLRUN_TRY(require_own(run.id, run.path, "attach to it"));
   if (is_sweep(run.path))
     return fail(Errc::kUsage, "{0}: is a sweep; {1}, such as {0}/0", run.id, advice);
   return run;

@@ -106,7 +106,7 @@ Result<Cancelled> cancel_sweep(RunInspector& inspector, const IndexEntry& run) {
     return cancelled;
   }
   for (std::size_t array = 0; array < sweep.arrays; ++array)
-    DLRUN_TRY(require_own(run.id, array_path(run.path, array), "cancelled"));
+    DLRUN_TRY(require_own(run.id, array_path(run.path, array), "cancel it"));
   for (std::size_t array = 0; array < sweep.arrays; ++array)
     DLRUN_TRY(mark_cancelled(array_path(run.path, array)));
   for (const auto& [id, point] : jobs) {

@@ -215,12 +215,12 @@ Result<std::optional<Experiment>> recorded_experiment(const Context& context,
 Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspector& inspector,
                            const std::string& text, bool force, TokenClaim* claim) {
   DLRUN_TRY_ASSIGN(auto run, find_run(context.env, context.current_dir, text));
-  DLRUN_TRY(require_own(run.id, run.path, "submitted again"));
+  DLRUN_TRY(require_own(run.id, run.path, "submit it again"));
   if (is_sweep(run.path)) return resubmit_sweep(context, reporter, inspector, run, claim);
   DLRUN_TRY_ASSIGN(auto locked, lock_point(context, text, run));
   if (locked) {
     run.path = current_run_of(run.path);  // read again under the lock
-    DLRUN_TRY(require_own(run.id, run.path, "submitted again"));
+    DLRUN_TRY(require_own(run.id, run.path, "submit it again"));
   }
   DLRUN_TRY_ASSIGN(auto earlier, earlier_resubmission(context, reporter, inspector, run,
                                                       locked.has_value(), claim));

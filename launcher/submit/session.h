@@ -22,7 +22,7 @@ struct SessionWish {
 };
 
 /// With is_dry_run: the call that would start the session. Otherwise the end of the session.
-using SessionResult = std::variant<Interactive, ForegroundEnd>;
+using SessionResult = std::variant<PlannedSession, ForegroundEnd>;
 
 /// Plans and checks the job, fetches its downloads, asks Slurm for the allocation, and runs the
 /// command (a shell if it is empty) in the foreground until it ends. point: the point of a sweep

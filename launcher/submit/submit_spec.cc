@@ -47,7 +47,7 @@ Result<SubmitResult> search_points(const Context& context, Reporter& reporter,
   std::optional<IndexEntry> earlier;
   if (!continued.empty()) {
     DLRUN_TRY_ASSIGN(earlier, find_run(context.env, context.current_dir, continued));
-    DLRUN_TRY(require_own(earlier->id, earlier->path, "continued"));
+    DLRUN_TRY(require_own(earlier->id, earlier->path, "continue it"));
   }
   DLRUN_TRY_ASSIGN(auto searched, run_search(context, reporter, inspector, std::move(job),
                                              provenance, earlier ? &*earlier : nullptr));

@@ -184,7 +184,7 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
     tasks_of_array[point.array].insert(sweep.task_of(point));
     if (!states[i]) return tl::unexpected(states[i].error());
     const RunStatus& status = *states[i];
-    DLRUN_TRY(require_own(fmt::format("{}/{}", run.id, i), current[i], "submitted again"));
+    DLRUN_TRY(require_own(fmt::format("{}/{}", run.id, i), current[i], "submit it again"));
     if (status.is_last_known && !is_inactive(status.state) && status.job.id.empty())
       return fail(Errc::kUnavailable, "{}/{}: {}", run.id, i, status.detail);
     if (status.state == RunState::kUnknown && status.is_last_known)

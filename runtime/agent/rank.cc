@@ -332,8 +332,8 @@ void RankRunner::look_at_progress(bool is_last) {
   if (auto news = progress_file_->take_news()) on_progress(to_lead::Progress{std::move(*news)});
   if (const auto problem = progress_file_->take_problem(is_last)) {
     warn(fmt::format(
-        R"(the program's DLRUN_PROGRESS cannot be used: {}; expected is one JSON object, written )"
-        R"(whole each time, such as {{"step": 120, "steps": 5000, "loss": 0.5}})",
+        R"(the program's DLRUN_PROGRESS cannot be used: {}. Write one whole JSON object each )"
+        R"(time, such as {{"step": 120, "steps": 5000, "loss": 0.5}})",
         *problem));
   }
 }

@@ -105,7 +105,7 @@ key() { dl status "$1" --json | jq -r "$2"; }
     old=$(key second .path)
     run dl prune --older-than 1d --yes
     [ "$status" -eq 0 ]
-    [[ $output == *"no run to delete ended more than 1d ago"* ]]
+    [[ $output == *"no run that ended more than 1d ago can be deleted"* ]]
     run dl prune --older-than 30 --yes
     [ "$status" -eq 2 ]
     [[ $output == *"30d"* ]]

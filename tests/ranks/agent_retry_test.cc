@@ -22,8 +22,8 @@ std::vector<std::string> causes(const Run& run) {
 }
 
 TEST_CASE(
-    "a failed rank and a killed rank both restart the run, with the next attempt's number and "
-    "logs") {
+    "the run restarts after a failed rank and after a killed rank, and each attempt has its own "
+    "number and logs") {
   Run run;
   // The rank that ends an attempt waits for the output of the others, because they may be ended
   // before their first line.
@@ -76,8 +76,8 @@ TEST_CASE("a trainer that refused another run's checkpoint folder (code 78) does
 }
 
 TEST_CASE(
-    "a job that always fails ends after --no-progress attempts without progress, with the "
-    "program's code, although restarts are left") {
+    "a job that always fails ends after as many attempts without progress as --no-progress allows, "
+    "with the program's code, although restarts are left") {
   Run run;
   run.start(2, "[ $DLRUN_RANK = 0 ] || sleep 60; echo '{\"step\": 3}' >$DLRUN_PROGRESS; exit 7",
             {"--retry", "1000", "--retry-on", "failure", "--no-progress", "4"});
@@ -100,9 +100,8 @@ TEST_CASE("progress that cannot be parsed is reported once, with the expected fo
   REQUIRE(run.events("warning").size() == 1);
   const auto message = run.events("warning")[0]["message"].get<std::string>();
   CHECK(message ==
-        "the program's DLRUN_PROGRESS cannot be used: 'step 12' is not a JSON object; expected is "
-        "one JSON object, "
-        "written whole each time, such as {\"step\": 120, \"steps\": 5000, \"loss\": 0.5}");
+        "the program's DLRUN_PROGRESS cannot be used: 'step 12' is not a JSON object. Write one "
+        "whole JSON object each time, such as {\"step\": 120, \"steps\": 5000, \"loss\": 0.5}");
   CHECK(run.err().find(": " + message) != std::string::npos);
 }
 
@@ -187,7 +186,8 @@ TEST_CASE("a stopped program under a wrapper script counts as hanging, too") {
 }
 
 TEST_CASE(
-    "a program that reports no progress counts as hanging only with a limit and without output") {
+    "a program that reports no progress hangs if it prints nothing for --hang-after, and not while "
+    "a rank prints") {
   Run run;
   run.start(2, "for i in 1 2 3 4 5 6; do [ $DLRUN_RANK = 0 ] || echo alive; sleep 1; done",
             {"--hang-after", "4"});

@@ -17,7 +17,7 @@ struct Folder {
   ImageStore store{path};
   ~Folder() { fs::remove_all(path); }
   [[nodiscard]] fs::path file(std::string_view content) const {
-    const fs::path made = store.new_file();
+    const fs::path made = store.new_path();
     std::ofstream(made) << content;
     return made;
   }

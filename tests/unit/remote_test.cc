@@ -17,6 +17,7 @@
 #include "common/subprocess.h"
 #include "launcher/remote/code_rsync.h"
 #include "launcher/remote/host_call.h"
+#include "launcher/remote/host_command.h"
 #include "launcher/remote/host_file.h"
 #include "launcher/remote/host_program.h"
 #include "launcher/remote/host_side.h"
@@ -238,6 +239,36 @@ TEST_CASE("docs/remote.md has the table of the keys of a host's file") {
   REQUIRE(page);
   CAPTURE(host_keys_markdown());
   CHECK(page->find(host_keys_markdown()) != std::string::npos);
+}
+
+TEST_CASE(
+    "code 255 means a lost connection, except after commands that exit with the program's code") {
+  TemporaryDirectory home;
+  Env env;
+  env.set("HOME", home.path().string());
+  HostFile host;
+  host.name = "far";
+  host.ssh = "far";
+  const auto ssh = Ssh::of_host(host, env, false);
+  REQUIRE(ssh);
+  RemoteOutcome end;
+  end.has_begun = true;
+  end.exit_code = kSshFailed;
+  for (const char* command : {"run", "submit", "logs", "bench"}) {
+    CAPTURE(command);
+    HostCall call;
+    call.command = command;
+    const auto checked = check_end(call, *ssh, end);
+    REQUIRE_FALSE(checked);
+    CHECK(checked.error().code == Errc::kUnavailable);
+    CHECK(checked.error().message.find("the connection was lost") != std::string::npos);
+  }
+  for (const char* command : {"interactive", "attach"}) {
+    CAPTURE(command);
+    HostCall call;
+    call.command = command;
+    CHECK(check_end(call, *ssh, end));
+  }
 }
 
 TEST_CASE("ssh: the socket's path is short, and differs between aliases that begin alike") {

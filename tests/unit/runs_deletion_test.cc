@@ -354,7 +354,7 @@ TEST_CASE_FIXTURE(Fixture, "a run with a file of another user is not deleted") {
   constexpr uid_t kOther = 65534;
   const auto run = make_run(kOlder);
   REQUIRE(::chown((run.path / "submission.json").c_str(), kOther, kOther) == 0);
-  CHECK(holds(remove(run).error().message, "only its owner can have it deleted"));
+  CHECK(holds(remove(run).error().message, "only its owner can delete it"));
   CHECK(fs::exists(run.path / "submission.json"));
   // A renamed directory of another user is not deleted either.
   const auto renamed = runs / fmt::format(".deleted-{}-0123456789abcdef", kNewer);
@@ -388,8 +388,8 @@ TEST_CASE_FIXTURE(Fixture, "the outputs of a run can be deleted without its chec
   for (const char* kept : {"ckpt/step-1/model.bin", "model.pt", "code/best.pt", "logs/best.pt",
                            "events.jsonl", "result.out"})
     put(run.path / kept, "x");
-  CHECK(examine_run(run, RunParts::kOutputs)->size.files == 5);
-  const auto done = remove(run, RunParts::kOutputs);
+  CHECK(examine_run(run, RunParts::kLogs)->size.files == 5);
+  const auto done = remove(run, RunParts::kLogs);
   REQUIRE(done.has_value());
   CHECK(done->freed.files == 5);
   for (const char* kept : {"ckpt/step-1/model.bin", "model.pt", "code/best.pt", "logs/best.pt",
@@ -399,7 +399,7 @@ TEST_CASE_FIXTURE(Fixture, "the outputs of a run can be deleted without its chec
   }
   CHECK_FALSE(fs::exists(run.path / "slurm-42.out"));
   CHECK(resolve("mnist")->path == run.path);
-  CHECK(examine_run(run, RunParts::kOutputs)->size.files == 0);
+  CHECK(examine_run(run, RunParts::kLogs)->size.files == 0);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a run that was deleted by hand can be taken from the index") {

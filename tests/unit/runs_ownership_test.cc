@@ -130,7 +130,7 @@ TEST_CASE_FIXTURE(Fixture,
   NEEDS_ROOT();
   const auto run = make_run("mnist-20261121-120000-00aa");
   CHECK_FALSE(foreign_owner(run).has_value());
-  CHECK(require_own("mnist", run, "cancelled").has_value());
+  CHECK(require_own("mnist", run, "cancel it").has_value());
   for (const char* file : {"submission.json", "claim", "events.jsonl", "job.sh", "sweep.json",
                            "resubmitted", "plan.json"}) {
     CAPTURE(file);
@@ -138,7 +138,7 @@ TEST_CASE_FIXTURE(Fixture,
     if (!was_there) put(run / file, "{}");
     give(run / file);
     CHECK(foreign_owner(run)->uid == kOther);
-    CHECK(require_own("mnist", run, "cancelled").error().message.find("belongs to user nobody") !=
+    CHECK(require_own("mnist", run, "cancel it").error().message.find("belongs to user nobody") !=
           std::string::npos);
     REQUIRE(::chown((run / file).c_str(), 0, 0) == 0);
     if (!was_there) fs::remove(run / file);
@@ -330,11 +330,11 @@ TEST_CASE_FIXTURE(
        {theirs / "run", theirs / "runs" / own.filename(), mine / own.filename()}) {
     CAPTURE(path);
     const auto named = [&] { return resolve_run(path.string(), index, runs)->path; };
-    CHECK(require_own("own", named(), "cancelled").has_value());
+    CHECK(require_own("own", named(), "cancel it").has_value());
     CHECK(named() == own);
     give(theirs / "run");
     give(theirs / "runs");
-    CHECK_FALSE(require_own("own", named(), "cancelled").has_value());
+    CHECK_FALSE(require_own("own", named(), "cancel it").has_value());
     CHECK(inspect(named()).facts.foreign->uid == kOther);
     for (const char* link : {"run", "runs"}) REQUIRE(::lchown((theirs / link).c_str(), 0, 0) == 0);
   }
@@ -354,7 +354,7 @@ TEST_CASE_FIXTURE(
   const auto point = foreign / "array-0" / "3";
   CHECK(current_run_of(array / "3") == next);
   CHECK(current_run_of(point) == point);
-  CHECK_FALSE(require_own("foreign/3", point, "cancelled").has_value());
+  CHECK_FALSE(require_own("foreign/3", point, "cancel it").has_value());
 }
 
 TEST_CASE_FIXTURE(Fixture,
