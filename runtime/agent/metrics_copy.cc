@@ -23,8 +23,8 @@ std::filesystem::path place_file_of(const std::filesystem::path& run) {
 
 /// Returns what earlier jobs of the run have copied. A missing or damaged file means nothing.
 CopiedMetrics copied_before(const std::filesystem::path& run) {
-  constexpr std::size_t kMostBytes = 4096;
-  const auto text = read_untrusted(place_file_of(run), kMostBytes, Links::kRefuse);
+  constexpr std::size_t kLargestPlaceBytes = 4096;
+  const auto text = read_untrusted(place_file_of(run), kLargestPlaceBytes, Links::kRefuse);
   const auto object = text ? json_read::object_of(*text) : std::nullopt;
   if (!object) return {};
   CopiedMetrics copied{.last_step = json_read::integer(*object, "step")};

@@ -170,8 +170,8 @@ inline constexpr KeyRow kRunKeys[] = {
    .example = "my-team"},
   {.path = "track.wandb.mode", FIELD(track.wandb_mode), .format = Format::kChoice,
    .choices = "online offline",
-   .help = "The program finds this value in WANDB_MODE. `offline` is for nodes without access to the internet: "
-           "`wandb sync` uploads the files in wandb/ of the run's directory later.",
+   .help = "The program finds this value in WANDB_MODE. `offline` is for nodes without access to the "
+           "internet: `wandb sync` uploads the files in wandb/ of the run's directory later.",
    .fallback = "the mode that wandb chooses", .example = "offline"},
 
   {.path = "after.ok", FIELD(after.ok),
