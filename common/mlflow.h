@@ -35,7 +35,7 @@ struct MlflowRun {
   std::string url{};         ///< of the server, without a final '/'
   std::string experiment{};  ///< its name
   std::string secret{};      ///< the name of the secret that holds the token; empty: none
-  std::string run{};         ///< the name of dlrun's run, which is unique
+  std::string run{};         ///< the id of dlrun's run
   std::string job{}, cluster{};
   std::int64_t start_ms = 0;
 
@@ -65,8 +65,8 @@ class MlflowRecord {
   [[nodiscard]] Result<MlflowRun> read() const;
   /// Adds a line to mlflow.jsonl. Fails with kRefused if the file is too large.
   [[nodiscard]] Result<> add_line(const nlohmann::ordered_json& line) const;
-  /// Adds the end of the run to mlflow.jsonl, unless the last line has it: lead cannot add it if it
-  /// is killed. Call it only when the run is over. t_ms: the time of the end.
+  /// Adds the end of the run to mlflow.jsonl, unless the last line is the end already. Needed if
+  /// lead was killed. Call it only when the run is over. t_ms: the time of the end.
   [[nodiscard]] Result<> add_missing_end(EndState state, std::int64_t t_ms) const;
 
   /// Sends what the server does not have yet, in batches. token: for the header Authorization;

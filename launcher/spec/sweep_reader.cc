@@ -28,8 +28,8 @@ namespace {
   return yaml_text(inner) == inner && inner != "true" && inner != "false" ? inner : text;
 }
 
-/// Returns the row of a key, or of the map with arbitrary names that has it as an entry; nullptr if
-/// there is none.
+/// Returns the row of a key. For an entry of a map, such as environment.vars.X, returns the row of
+/// the map. Returns nullptr if there is no row.
 [[nodiscard]] const KeyRow* row_of(std::string_view path) {
   if (const KeyRow* row = find_key(path)) return row;
   for (const KeyRow& row : spec_keys()) {
@@ -180,7 +180,7 @@ std::optional<SweptRange> SweepReader::range(const std::string& key, const YamlN
       refuse(*at, "log is true or false");
       is_fine = false;
     } else if (name->text == "min" || name->text == "max") {
-      const auto end = value(key, *at);  // a limit that the key itself refuses is invalid
+      const auto end = value(key, *at);  // min and max must be valid values of the key
       const bool is_min = name->text == "min";
       is_fine = is_fine && end.has_value();
       const auto number = end ? parse_double(end->text) : std::nullopt;
