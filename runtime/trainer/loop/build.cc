@@ -1,6 +1,7 @@
 // Prepares training: checks data, options and ranks against each other, and creates the parts of
 // the Trainer.
 
+#include <functional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -76,15 +77,11 @@ Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Sess
                       const std::vector<std::size_t>& rank_samples)
     : max_forward_samples(largest_forward_batch(options, layers)),
       shared(session.communicator, session.kernels),
-      network(
-          session.kernels, std::move(layers), data.train.features, max_forward_samples, kStepSums,
-          static_cast<std::size_t>(session.communicator.size()),
-          may_share(options, *rule)
-              ? [this](
-                    std::size_t parameter_bytes,
-                    std::size_t
-                        gradient_bytes) { return shared.allocate(parameter_bytes, gradient_bytes); }
-              : AllocateFlat()),
+      network(session.kernels, std::move(layers), data.train.features, max_forward_samples,
+              kStepSums, static_cast<std::size_t>(session.communicator.size()),
+              may_share(options, *rule)
+                  ? AllocateFlat(std::bind_front(&SharedArrays::allocate, &shared))
+                  : AllocateFlat()),
       optimizer(std::move(rule)),
       tensors(tensors_of(network)),
       state(session.communicator, session.kernels, *optimizer, network.parameters().size(),
