@@ -38,7 +38,7 @@ struct MlflowRun {
   std::string url{};         ///< of the server, without a final '/'
   std::string experiment{};  ///< its name
   std::string secret{};      ///< the name of the secret that holds the token; empty: none
-  std::string run{};         ///< the name of dlrun's run, which is unique
+  std::string run{};         ///< the id of dlrun's run
   std::string job{}, cluster{};
   std::int64_t start_ms = 0;
 

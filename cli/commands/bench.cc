@@ -1,5 +1,5 @@
-// `dlrun bench collectives`: measures all-reduce and the other collectives on this machine, for
-// each backend. cli/commands/bench_scaling.h implements `dlrun bench scaling`.
+// Adds `dlrun bench`, and implements `dlrun bench collectives`, which measures all-reduce and the
+// other collectives on this machine for each backend. bench_scaling.cc has `dlrun bench scaling`.
 
 #include <unistd.h>
 
@@ -56,9 +56,10 @@ Result<int> bench_collectives(const Cli& cli, const BenchOptions& options) {
   } else if (!figures.empty()) {
     print(cli, table(collectives_table(figures)));
     for (const BarChart& chart : collectives_bars(figures)) print(cli, "\n{}", bar_chart(chart));
-    print_note(cli, fmt::format("{} of float32 on {}, {} processors; algbw and busbw in GB/s as "
-                                "nccl-tests defines them; mpi is the MPI library's own algorithm",
-                                options.operation, host_name(), processors_online()));
+    print_note(
+        cli, fmt::format("{} of float32 on {}, {} processors; algbw and busbw in GB/s as "
+                         "nccl-tests defines them; with mpi the MPI library chooses the algorithm",
+                         options.operation, host_name(), processors_online()));
   }
   if (options.svg) {
     const auto title = fmt::format("{}, float32, on {} with {} processors", options.operation,

@@ -1,4 +1,5 @@
-// `dlrun cancel`: calls scancel, or sends SIGTERM to lead of a run on this machine.
+// `dlrun cancel`: cancels the jobs of a run through the interface that submitted them (Slurm's
+// commands or slurmrestd), or sends SIGTERM to lead of a run on this machine.
 
 #include <memory>
 

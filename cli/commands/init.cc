@@ -22,8 +22,8 @@ struct InitOptions {
   bool force = false, yes = false;
 };
 
-/// Returns the name of the spec in messages. output: the value of -o; empty or "-" is standard
-/// output.
+/// Returns what messages call the spec: the file of -o, or exp.yaml if the spec goes to standard
+/// output (output is empty or "-").
 [[nodiscard]] std::string name_of_output(const std::string& output) {
   return output.empty() || output == "-" ? "exp.yaml" : output;
 }

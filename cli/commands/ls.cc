@@ -48,7 +48,8 @@ Result<int> list(Cli& cli, const LsOptions& options) {
     print_note(cli, fmt::format("{} older runs are not shown; --all shows them", list.hidden));
   relay_in_background(cli.env, list.runs);
   if (list.unreachable.empty()) return kExitOk;
-  print_error(cli, fmt::format("states with '?' are the last known ones: {}", list.unreachable));
+  print_error(cli, fmt::format("states with '?' are only the last known ones; the reason: {}",
+                               list.unreachable));
   return kExitUnavailable;
 }
 

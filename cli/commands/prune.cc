@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "cli/cleanup_output.h"
+#include "cli/cleanup_command.h"
 #include "cli/command_line.h"
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
@@ -34,7 +34,7 @@ Result<int> prune(Cli& cli, const PruneOptions& options) {
   if (plan.runs.empty())
     print_note(
         cli, fmt::format("no run that ended more than {} ago can be deleted", options.older_than));
-  DLRUN_TRY_ASSIGN(const int done, carry_out(cli, inspector, plan, options.cleanup));
+  DLRUN_TRY_ASSIGN(const int done, ask_and_clean_up(cli, inspector, plan, options.cleanup));
   return done == kExitOk && is_unavailable ? kExitUnavailable : done;
 }
 

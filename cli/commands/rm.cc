@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "cli/cleanup_output.h"
+#include "cli/cleanup_command.h"
 #include "cli/command_line.h"
 #include "cli/run_argument.h"
 #include "cli/spec_options.h"
@@ -34,7 +34,7 @@ Result<int> remove_runs(Cli& cli, const RmOptions& options) {
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(const auto plan, plan_removal(cli.env, inspector, runs));
   for (const KeptRun& kept : plan.kept) refuse(kept.why);
-  DLRUN_TRY_ASSIGN(const int done, carry_out(cli, inspector, plan, options.cleanup));
+  DLRUN_TRY_ASSIGN(const int done, ask_and_clean_up(cli, inspector, plan, options.cleanup));
   return code != kExitOk ? code : done;
 }
 

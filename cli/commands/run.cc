@@ -23,7 +23,7 @@ struct RunOptions {
   std::optional<std::size_t> point;
 };
 
-Result<int> run_locally(Cli& cli, const RunOptions& options) {
+Result<int> run(Cli& cli, const RunOptions& options) {
   if (options.here) {
     return run_in_allocation(cli, {options.spec,
                                    {std::nullopt, options.point, options.dry_run},
@@ -64,7 +64,7 @@ void add_run(CLI::App& root, Action& action) {
       .non_negative();
   command.flag("--json", options->json,
                "Print a JSON object at the end, and the output of the ranks to standard error");
-  command.calls(run_locally, options, action);
+  command.calls(run, options, action);
 }
 
 }  // namespace dlrun

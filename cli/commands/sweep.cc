@@ -45,7 +45,8 @@ Result<int> tabulate(Cli& cli, const SweepOptions& options) {
     print_table(cli, run, sweep);
   }
   if (sweep.unreachable.empty()) return kExitOk;
-  print_error(cli, fmt::format("states with '?' are the last known ones: {}", sweep.unreachable));
+  print_error(cli, fmt::format("states with '?' are only the last known ones; the reason: {}",
+                               sweep.unreachable));
   return kExitUnavailable;
 }
 

@@ -34,7 +34,7 @@ Result<int> wait(Cli& cli, const WaitOptions& options) {
   for (const auto& run : runs) {
     DLRUN_TRY(refuse_to_wait_for_foreign(run));
     DLRUN_TRY_ASSIGN(const auto status, follow_run(cli, inspector, run, silent, interrupt));
-    const int own = exit_code_of_end(status);
+    const int own = exit_code_of_state(status);
     if (code == kExitOk) code = own;
     if (options.json) {
       json.push_back(status_json(run, status));

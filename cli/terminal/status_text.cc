@@ -26,7 +26,7 @@ Text status_text(const IndexEntry& run, const RunStatus& status,
 
 int print_end(const Cli& cli, const IndexEntry& run, const RunStatus& status, bool json) {
   if (json) print_json(status_json(run, status));
-  const int code = exit_code_of_end(status);
+  const int code = exit_code_of_state(status);
   if (code == kExitOk) {
     print_note(cli, end_text(run, status));
   } else {

@@ -165,7 +165,7 @@ Result<Outcome> SizeRunner::follow(const IndexEntry& run) const {
   const auto status = watch_run(inspector, run, watch, listener, interrupt_);
   if (status)
     return Outcome{status_json(run, *status),
-                   exit_code_of_end(*status) == kExitOk ? "" : end_text(run, *status)};
+                   exit_code_of_state(*status) == kExitOk ? "" : end_text(run, *status)};
   if (status.error().code != Errc::kInterrupted) return tl::unexpected(status.error());
   cancel(run);
   return interrupted();

@@ -119,7 +119,7 @@ class UnfinishedFile {
 }
 
 /// Removes the files that killed downloads have left. Keeps locked files: a downloader that could
-/// not lock the folder is still writing them, for example a member of a group if another member
+/// not lock the folder is still writing them, for example on NFS, if another member of the group
 /// owns .dlrun-downloads.
 void remove_unfinished(const fs::path& folder) {
   std::error_code error;

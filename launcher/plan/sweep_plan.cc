@@ -21,10 +21,10 @@ using Diagnostics = std::vector<Diagnostic>;
 
 constexpr std::size_t kMostErrors = 20;
 
-/// Returns a text that identifies the layers of a point (a layer is a source of values: the point,
-/// --set, the file, a base, the site). The text has the point's keys, and those of its values on
-/// which other layers depend. Points with equal texts share one loaded spec, which move_to_point()
-/// changes.
+/// Returns a text that is equal for two points exactly if one loaded spec serves both: all keys
+/// that the point sets, and the values of those keys that change other layers
+/// (affects_other_layers(), such as launch.preset). A layer is a source of values: the point,
+/// --set, the file, a base, the site. move_to_point() can change all other values.
 [[nodiscard]] std::string layers_of(const SweepPoint& point) {
   std::string text;
   for (const SweptValue& value : point) {
@@ -35,10 +35,10 @@ constexpr std::size_t kMostErrors = 20;
   return text;
 }
 
-/// Returns a text that identifies the arrays that can run a point: the #SBATCH lines and the share
-/// of the point.
-[[nodiscard]] std::string head_of(const LaunchPlan& plan,
-                                  const std::vector<PlannedVariable>& share) {
+/// Returns the text that all points of one array have in common: the #SBATCH lines, and the
+/// variables that limit a point to its share of the job (sweep.pack).
+[[nodiscard]] std::string array_key_of(const LaunchPlan& plan,
+                                       const std::vector<PlannedVariable>& share) {
   std::string text;
   for (const PlannedOption& option : plan.directives) text += option.word() + "\n";
   for (const PlannedVariable& variable : share) text += variable.name + "=" + variable.value + "\n";
@@ -178,7 +178,7 @@ class Arrays {
   /// Adds the point to an array. plan: the plan of a task. share: Slurm's variables for one of the
   /// task's points.
   void place(PlannedPoint& point, const LaunchPlan& plan, std::vector<PlannedVariable> share) {
-    auto [open, is_new] = newest_arrays_.try_emplace(head_of(plan, share), plans_.size());
+    auto [open, is_new] = newest_arrays_.try_emplace(array_key_of(plan, share), plans_.size());
     if (!is_new && packings_[open->second].points == max_points_) {
       open->second = plans_.size();
       is_new = true;
@@ -203,7 +203,7 @@ class Arrays {
 
  private:
   std::size_t max_points_, pack_;
-  std::map<std::string, std::size_t> newest_arrays_;  ///< from head_of() to the newest such array
+  std::map<std::string, std::size_t> newest_arrays_;  ///< by array_key_of()
   std::vector<LaunchPlan> plans_;                     ///< the plan of each array's first point
   std::vector<Packing> packings_;
 };

@@ -15,8 +15,9 @@ bool is_one_of(const std::array<std::string_view, N>& commands, std::string_view
   return std::find(commands.begin(), commands.end(), command) != commands.end();
 }
 
-/// Returns the position of a short option that takes a value in an argument such as -o, -oFILE or
-/// -vo; npos if the argument does not have it. Only -v can precede it.
+/// Returns where the letter of a short option stands in an argument such as -o, -oFILE or -vo; npos
+/// if the argument does not have the option. The option must be one that takes a value. Only -v can
+/// precede it.
 std::size_t position_of(char option, std::string_view argument) {
   if (!argument.starts_with('-')) return std::string_view::npos;
   const auto at = argument.find_first_not_of('v', 1);

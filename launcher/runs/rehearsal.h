@@ -16,8 +16,8 @@
 
 namespace dlrun {
 
-/// The rehearsal of a run, and the requests of the run with which its figures are compared. Stored
-/// in rehearsal.json of the run.
+/// Names the rehearsal of a run, and holds the run's requests, with which the figures of the
+/// rehearsal are compared. Stored in rehearsal.json of the run.
 struct RehearsalNote {
   std::string id;  ///< of the rehearsal's run, which is in the same runs folder
   std::optional<std::int64_t> ranks_per_node;

@@ -86,7 +86,7 @@ Result<IndexEntry> run_that_starts_with(const std::vector<IndexEntry>& entries,
   }
   return fail(Errc::kNotFound,
               "no run '{}': neither a name, an id or its start, a job id, nor a run directory. "
-              "`dlrun ls` lists them",
+              "`dlrun ls` lists your runs",
               printable(text));
 }
 

@@ -69,8 +69,9 @@ void resources(YamlPage& page, const InitAnswers& a, const SiteProfile& site) {
   } else {
     page.row("  # partition: " +
                  yaml_text(site.default_partition.empty() ? "gpu" : site.default_partition),
-             site.partitions.empty() ? "`sinfo -s` lists them; default: Slurm's default partition"
-                                     : "one of: " + partition_names(site));
+             site.partitions.empty()
+                 ? "`sinfo -s` lists the partitions; default: Slurm's default partition"
+                 : "one of: " + partition_names(site));
   }
   page.row(a.account ? "  account: " + yaml_text(*a.account) : "  # account: project",
            a.account ? "" : "if the cluster requires one; or set $SBATCH_ACCOUNT");

@@ -108,7 +108,7 @@ std::string no_such_key(std::string_view path) {
   }
   if (const auto similar = similar_key(path))
     return fmt::format("there is no key '{}'; did you mean '{}'?", printable(path), *similar);
-  return fmt::format("there is no key '{}'; `dlrun explain` lists them", printable(path));
+  return fmt::format("there is no key '{}'; `dlrun explain` lists all keys", printable(path));
 }
 
 }  // namespace dlrun

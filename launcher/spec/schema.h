@@ -1,5 +1,6 @@
 #pragma once
-// The key table as JSON Schema (draft 7, which the YAML servers of editors support best).
+// The key table as JSON Schema (draft 7, which the YAML language servers of editors support
+// best).
 
 #include <string>
 

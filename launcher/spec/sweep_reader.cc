@@ -29,7 +29,7 @@ namespace {
 }
 
 /// Returns the row of a key. For an entry of a map, such as environment.vars.X, returns the row of
-/// the map. Returns nullptr if there is none.
+/// the map. Returns nullptr if there is no row.
 [[nodiscard]] const KeyRow* row_of(std::string_view path) {
   if (const KeyRow* row = find_key(path)) return row;
   for (const KeyRow& row : spec_keys()) {
@@ -181,7 +181,7 @@ std::optional<SweptRange> SweepReader::range(const std::string& key, const YamlN
       refuse(*at, "log is true or false");
       is_fine = false;
     } else if (name->text == "min" || name->text == "max") {
-      const auto end = value(key, *at);  // the key must accept min and max
+      const auto end = value(key, *at);  // min and max must be valid values of the key
       const bool is_min = name->text == "min";
       is_fine = is_fine && end.has_value();
       const auto number = end ? parse_double(end->text) : std::nullopt;

@@ -105,10 +105,10 @@ Result<> find_dependencies(Work& work) {
 
 Result<> avoid_bad_nodes(Work& work) {
   Job& job = work.job;
-  const bool has_slurm = work.stage == CheckStage::kSession ||
-                         (work.stage != CheckStage::kDryRun && !job.settings.server);
+  const bool asks_slurm = work.stage == CheckStage::kSession ||
+                          (work.stage != CheckStage::kDryRun && !job.settings.server);
   job.settings.exclude = exclude_known_bad(work.context, work.reporter, job.known_bad, job.script,
-                                           job.settings.clusters, has_slurm);
+                                           job.settings.clusters, asks_slurm);
   return {};
 }
 

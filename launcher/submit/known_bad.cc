@@ -33,9 +33,9 @@ Result<> keep_existing(const Context& context, const std::string& cluster,
 
 Result<BadNodesExclusion> decide(const Context& context, const KnownBad& known_bad,
                                  std::string_view script, const std::optional<std::string>& cluster,
-                                 bool has_slurm) {
+                                 bool asks_slurm) {
   DLRUN_TRY_ASSIGN(auto remembered, read_bad_nodes(known_bad.file, now()));
-  if (has_slurm && !remembered.empty())
+  if (asks_slurm && !remembered.empty())
     DLRUN_TRY(keep_existing(context, cluster.value_or(""), remembered));
   return exclude_bad_nodes(remembered, cluster.value_or(slurm_cluster_name(context.env)), script);
 }
@@ -46,9 +46,9 @@ std::optional<std::string> exclude_known_bad(const Context& context, Reporter& r
                                              const std::optional<KnownBad>& known_bad,
                                              std::string_view script,
                                              const std::optional<std::string>& cluster,
-                                             bool has_slurm) {
+                                             bool asks_slurm) {
   if (!known_bad) return std::nullopt;
-  const auto decided = decide(context, *known_bad, script, cluster, has_slurm);
+  const auto decided = decide(context, *known_bad, script, cluster, asks_slurm);
   if (!decided) {
     reporter.warning(
         fmt::format("health.known_bad: no node is excluded: {}", decided.error().message));

@@ -12,15 +12,16 @@
 
 namespace dlrun {
 
-/// Returns sbatch's --exclude for a job of `script`, and reports each excluded node with its
-/// reason. Returns nullopt if `known_bad` is empty or no node is bad. A failure, such as an
-/// unreadable list of bad nodes, is only a warning, because it must not stop a submission.
+/// Returns the value of sbatch's --exclude for a job of `script`: the bad nodes, and the nodes that
+/// `script` excludes itself. Reports each excluded bad node with its reason. Returns nullopt if
+/// `known_bad` is empty or no node is bad. A failure, such as an unreadable list of bad nodes, is
+/// only a warning, because it must not stop a submission.
 ///
-/// cluster: the job's --clusters (-M). has_slurm: false if Slurm must not be asked which of the
-/// nodes exist.
+/// cluster: the job's --clusters (-M). asks_slurm: true asks Slurm which of the bad nodes exist,
+/// because sbatch refuses to exclude a node that does not.
 [[nodiscard]] std::optional<std::string> exclude_known_bad(
     const Context& context, Reporter& reporter, const std::optional<KnownBad>& known_bad,
-    std::string_view script, const std::optional<std::string>& cluster, bool has_slurm);
+    std::string_view script, const std::optional<std::string>& cluster, bool asks_slurm);
 
 /// Returns the `known_bad` of the run's plan.json: the file in which the run records bad nodes.
 /// Returns nullopt if the plan has none.

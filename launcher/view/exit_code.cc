@@ -28,7 +28,7 @@ int exit_code_of(Errc code) {
   return kExitFault;
 }
 
-int exit_code_of_end(const RunStatus& status) {
+int exit_code_of_state(const RunStatus& status) {
   switch (status.state) {
     case RunState::kCompleted:
       return kExitOk;

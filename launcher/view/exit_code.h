@@ -1,5 +1,5 @@
 #pragma once
-// dlrun's exit codes, and the code that follows from an error or from the end of a run.
+// dlrun's exit codes, and the code that follows from an error or from the state of a run.
 
 #include "common/result.h"
 
@@ -23,7 +23,8 @@ enum ExitCode : int {
 /// Returns dlrun's exit code for an error.
 [[nodiscard]] int exit_code_of(Errc code);
 
-/// Returns the exit code of wait and --watch for a run in a final state.
-[[nodiscard]] int exit_code_of_end(const RunStatus& status);
+/// Returns the exit code of wait and --watch for a run in this state. A run that is pending or
+/// running gives 0. An unknown state (RunState::kUnknown) gives the code for "not found".
+[[nodiscard]] int exit_code_of_state(const RunStatus& status);
 
 }  // namespace dlrun

@@ -241,7 +241,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   Sink& err_;
   int signal_fd_;
   const std::vector<std::string>& command_;
-  const Controller* controller_;
+  const SlurmController* controller_;
   Notifier* notifier_;
   pid_t bystander_;
   bool ends_before_limit_;

@@ -36,7 +36,8 @@ std::optional<std::int64_t> time_of(const std::string& text) {
   return since_epoch < 0 ? std::nullopt : std::optional<std::int64_t>(since_epoch);
 }
 
-/// Converts a memory size of scontrol, such as "500M" or "1.50G", to MiB; 0 if it is none.
+/// Converts a memory size of scontrol, such as "500M" or "1.50G", to MiB; 0 if the text is no
+/// memory size.
 std::int64_t memory_of(const std::string& text) {
   constexpr double kMost = 1e12;
   const auto unit = text.find_first_not_of("0123456789.");
@@ -58,7 +59,7 @@ JobFacts parse_job(std::string_view scontrol, std::int64_t now) {
   facts.state = value_of(text, "JobState");
   facts.reason = value_of(text, "Reason");
   facts.partition = value_of(text, "Partition");
-  // A heterogeneous job has a line for each component.
+  // A heterogeneous job has a line for each of its parts.
   for (const auto line : split(text, '\n')) {
     const auto nodes = value_of(line, "NodeList");
     if (!nodes.empty()) facts.nodes += (facts.nodes.empty() ? "" : ",") + nodes;
@@ -127,12 +128,13 @@ std::vector<std::string> lost_nodes(std::string_view nodes, const std::vector<st
   return lost;
 }
 
-Controller::Controller(Env env, std::string job) : env_(std::move(env)), job_(std::move(job)) {
+SlurmController::SlurmController(Env env, std::string job)
+    : env_(std::move(env)), job_(std::move(job)) {
   env_.set("SLURM_TIME_FORMAT", "standard");
   env_.remove_matching({"SINFO_*", "SQUEUE_*", "SCANCEL_*"}, {});
 }
 
-Result<std::string> Controller::ask(std::vector<std::string> argv) const {
+Result<std::string> SlurmController::ask(std::vector<std::string> argv) const {
   const auto name = argv.front();
   Command command;
   command.argv = std::move(argv);
@@ -147,19 +149,19 @@ Result<std::string> Controller::ask(std::vector<std::string> argv) const {
   return std::move(finished->out);
 }
 
-Result<JobFacts> Controller::job() const {
+Result<JobFacts> SlurmController::job() const {
   const auto text = ask({"scontrol", "show", "job", job_});
   if (!text) return tl::unexpected<Error>(text.error());
   return parse_job(*text, std::time(nullptr));
 }
 
-Result<std::vector<std::string>> Controller::bad_nodes(const std::string& nodes) const {
+Result<std::vector<std::string>> SlurmController::bad_nodes(const std::string& nodes) const {
   const auto text = ask({"sinfo", "--noheader", "--Node", "--format=%N %T", "--nodes=" + nodes});
   if (!text) return tl::unexpected<Error>(text.error());
   return parse_bad_nodes(*text);
 }
 
-Result<std::vector<std::string>> Controller::lost_nodes(const std::string& nodes) const {
+Result<std::vector<std::string>> SlurmController::lost_nodes(const std::string& nodes) const {
   const auto bad = bad_nodes(nodes);
   if (!bad) return tl::unexpected<Error>(bad.error());
   const auto facts = job();
@@ -167,7 +169,7 @@ Result<std::vector<std::string>> Controller::lost_nodes(const std::string& nodes
   return agent::lost_nodes(nodes, *bad, *facts);
 }
 
-bool Controller::requeues_by_itself(bool was_preempted) const {
+bool SlurmController::requeues_by_itself(bool was_preempted) const {
   const auto facts = job();
   if (!facts || !(facts->is_preempted || was_preempted)) return false;
   const auto config = ask({"scontrol", "show", "config"});
@@ -176,8 +178,8 @@ bool Controller::requeues_by_itself(bool was_preempted) const {
   return requeues_preempted(*config, partition ? std::string_view(*partition) : std::string_view());
 }
 
-Result<> Controller::requeue(const std::vector<std::string>& excluded,
-                             const std::optional<JobMemory>& memory) const {
+Result<> SlurmController::requeue(const std::vector<std::string>& excluded,
+                                  const std::optional<JobMemory>& memory) const {
   std::vector<std::string> all = excluded;
   if (!excluded.empty()) {
     const auto facts = job();
@@ -187,15 +189,15 @@ Result<> Controller::requeue(const std::vector<std::string>& excluded,
   if (const auto done = ask({"scontrol", "requeue", job_}); !done)
     return tl::unexpected<Error>(done.error());
   // Slurm changes the memory and the excluded nodes of a pending job only. The requeue has just
-  // made the job pending. Slurm will end this process in a moment.
+  // made the job pending, so this must be done now, before Slurm ends this process.
   if (memory) {
     const auto done = ask(
         {"scontrol", "update", "JobId=" + job_,
          fmt::format("{}={}", memory->is_per_cpu ? "MinMemoryCPU" : "MinMemoryNode", memory->mib)});
     if (!done) {
       std::ignore = ask({"scancel", job_});
-      return fail(Errc::kRefused, "it does not get {} MiB, and is cancelled: {}", memory->mib,
-                  done.error().message);
+      return fail(Errc::kRefused, "Slurm refuses {} MiB for the job, which is now cancelled: {}",
+                  memory->mib, done.error().message);
     }
   }
   if (excluded.empty()) return {};
@@ -205,12 +207,12 @@ Result<> Controller::requeue(const std::vector<std::string>& excluded,
   return {};
 }
 
-Result<std::string> Controller::dependencies() const {
+Result<std::string> SlurmController::dependencies() const {
   // Without --all squeue leaves out the jobs of hidden partitions.
   return ask({"squeue", "--me", "--all", "--noheader", "--states=PENDING", "--format=%E"});
 }
 
-Result<> Controller::cancel_pending(const std::vector<std::string>& jobs) const {
+Result<> SlurmController::cancel_pending(const std::vector<std::string>& jobs) const {
   if (jobs.empty()) return {};
   std::vector<std::string> argv = {"scancel", "--state=PENDING"};
   argv.insert(argv.end(), jobs.begin(), jobs.end());

@@ -1,8 +1,8 @@
 #pragma once
 // Lead's questions to Slurm's controller: the state of nodes, the state of the job, and the request
 // to requeue the job. The functions that parse answers are pure. Each call of a Slurm command
-// blocks for at most Controller::kLimit. This is less than kLease, the time for which the agents
-// wait for lead before they end their programs.
+// blocks for at most SlurmController::kLimit. This is less than kLease, the time for which the
+// agents wait for lead before they end their programs.
 
 #include <chrono>
 #include <cstdint>
@@ -55,12 +55,13 @@ struct JobMemory {
 /// down, failing, or not answering the controller.
 [[nodiscard]] std::vector<std::string> parse_bad_nodes(std::string_view text);
 
-class Controller {
+/// Asks Slurm's controller, slurmctld, with Slurm's commands.
+class SlurmController {
  public:
   static constexpr std::chrono::milliseconds kLimit{5000};
 
   /// job: Slurm's job id; for an array task ARRAYJOB_TASK, because a bare id means all tasks.
-  Controller(Env env, std::string job);
+  SlurmController(Env env, std::string job);
 
   [[nodiscard]] Result<JobFacts> job() const;
   /// Returns the bad nodes of a node list.

@@ -73,7 +73,7 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
                   .restarts = restart_count_of(env),
                   .log = log};
   if (asks_slurm) {
-    if (auto facts = Controller(env, identity.job).job(); facts && !facts->state.empty())
+    if (auto facts = SlurmController(env, identity.job).job(); facts && !facts->state.empty())
       trap.facts = std::move(*facts);
   }
   auto [end, comes_again] = judge_script_end(trap);

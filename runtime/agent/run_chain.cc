@@ -74,7 +74,7 @@ Result<std::optional<UnneededJob>> look_for_work(const std::filesystem::path& ru
     return std::optional<UnneededJob>();
   // If Slurm does not answer, its dependency is enough: this job starts only after the end of the
   // job before it, and an attempt that still runs is superseded by the next one.
-  const auto facts = Controller(env, holder->job).job();
+  const auto facts = SlurmController(env, holder->job).job();
   if (facts && may_still_run(facts->state))
     return fail(Errc::kRefused,
                 "{}: job {} precedes this job in the chain and is {}; this job ends", run.string(),
@@ -94,7 +94,7 @@ std::vector<std::string> later_jobs(const std::filesystem::path& run, int number
 std::optional<std::string> first_waiting(const std::vector<std::string>& jobs, const Env& env) {
   constexpr std::string_view kUnknownJob = "Invalid job id";
   for (const auto& job : jobs) {
-    const auto facts = Controller(env, job).job();
+    const auto facts = SlurmController(env, job).job();
     const bool waits = facts ? may_still_run(facts->state)
                              : facts.error().message.find(kUnknownJob) == std::string::npos;
     if (waits) return job;

@@ -149,7 +149,7 @@ class RunLeader {
   RetryHistory history_;
   bool is_over_ = false;  ///< the end of the run is recorded
   std::vector<std::string> command_;
-  std::optional<Controller> controller_;
+  std::optional<SlurmController> controller_;
 };
 
 }  // namespace dlrun::agent

@@ -55,8 +55,8 @@ bool is_one_node(const World& world) {
   return world.nnodes == 1 && world.local_size == world.size;
 }
 
-/// Returns the backend for "auto". The options that decide are equal on all ranks, so all ranks
-/// choose the same backend.
+/// Returns the backend for "auto". All ranks must choose the same backend. The options that decide
+/// are equal on all ranks; the module of MPI must be present on all nodes or on none.
 Result<std::string_view> choose(const CommunicatorOptions& options) {
   if (options.world.size == 1) return "single";
   if (is_one_node(options.world) && options.store != nullptr) return "shm";

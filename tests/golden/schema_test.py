@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class CoreLoader(yaml.SafeLoader):
-    """Loads YAML 1.2's core schema like editors' YAML servers: `yes` and `1:30` are text."""
+    """Loads YAML 1.2's core schema like editors' language servers: `yes` and `1:30` are text."""
 
 
 CoreLoader.yaml_implicit_resolvers = {}

@@ -87,7 +87,7 @@ TEST_CASE(
   std::ignore = run.wait();
 }
 
-TEST_CASE("output of lead to a file system that hangs delays neither signals nor heartbeats") {
+TEST_CASE("output of lead to a file system that hangs does not delay signals") {
   Run run;
   const auto err = (run.folder / "err").string();
   std::ofstream(err) << "";

@@ -1,4 +1,5 @@
-// Tests when a run starts again on this machine and when it does not. Runs the real dlrun-agent.
+// Tests when a run starts again on this machine, and when it counts as hanging. Runs the real
+// dlrun-agent.
 
 #include <signal.h>
 #include <unistd.h>
@@ -167,7 +168,8 @@ TEST_CASE("a job that is suspended as a whole does not count as hanging") {
   const auto all = processes_of(run.directory);
   run.signal(SIGSTOP);
   for (const auto pid : all) ::kill(pid, SIGSTOP);
-  ::usleep(8'000'000);  // longer than the limit plus the delay of reported output
+  // Longer than --hang-after plus the time until lead hears of new output.
+  ::usleep(8'000'000);
   for (const auto pid : all) ::kill(pid, SIGCONT);
   run.signal(SIGCONT);
   const auto size = run.file("logs/attempt-0/rank-0000.log").size();

@@ -35,12 +35,12 @@ struct SilentController {
 TEST_CASE("a query to a controller that does not answer fails at its time limit") {
   const SilentController controller;
   const auto start = Clock::now();
-  const auto job = Controller(controller.env, "1").job();
+  const auto job = SlurmController(controller.env, "1").job();
   const auto waited = Clock::now() - start;
   REQUIRE_FALSE(job.has_value());
-  CHECK(waited >= Controller::kLimit);
+  CHECK(waited >= SlurmController::kLimit);
   // The rest is the time to end the program, which ignores SIGTERM.
-  CHECK(waited < 2 * Controller::kLimit);
+  CHECK(waited < 2 * SlurmController::kLimit);
 }
 
 /// A folder with a Slurm that writes its calls into a file, and refuses updates if told so.
@@ -66,19 +66,19 @@ struct RecordingController {
 
 TEST_CASE("a requeue with more memory changes the job while it is pending") {
   const RecordingController slurm(false);
-  REQUIRE(Controller(slurm.env, "7").requeue({}, JobMemory{1500, false}).has_value());
+  REQUIRE(SlurmController(slurm.env, "7").requeue({}, JobMemory{1500, false}).has_value());
   CHECK(slurm.calls() == "scontrol requeue 7\nscontrol update JobId=7 MinMemoryNode=1500\n");
   const RecordingController other(false);
-  REQUIRE(Controller(other.env, "7_2").requeue({}, JobMemory{96, true}).has_value());
+  REQUIRE(SlurmController(other.env, "7_2").requeue({}, JobMemory{96, true}).has_value());
   CHECK(other.calls() == "scontrol requeue 7_2\nscontrol update JobId=7_2 MinMemoryCPU=96\n");
   const RecordingController plain(false);
-  REQUIRE(Controller(plain.env, "7").requeue({}, std::nullopt).has_value());
+  REQUIRE(SlurmController(plain.env, "7").requeue({}, std::nullopt).has_value());
   CHECK(plain.calls() == "scontrol requeue 7\n");
 }
 
 TEST_CASE("a job whose memory Slurm does not raise is cancelled, so that it does not run again") {
   const RecordingController slurm(true);
-  const auto asked = Controller(slurm.env, "7").requeue({}, JobMemory{1500, false});
+  const auto asked = SlurmController(slurm.env, "7").requeue({}, JobMemory{1500, false});
   REQUIRE_FALSE(asked.has_value());
   CHECK(asked.error().code == Errc::kRefused);
   CHECK(slurm.calls() ==

@@ -161,7 +161,7 @@ TEST_CASE_FIXTURE(ChainFixture, "a job that waits in a hidden partition keeps th
   REQUIRE(write_file_atomic(
       program, "#!/bin/sh\ncase \"$*\" in *--all*) echo 'afterok:44(unfulfilled)';; esac\n", 0700));
   env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
-  const auto dependencies = Controller(env, "42").dependencies();
+  const auto dependencies = SlurmController(env, "42").dependencies();
   REQUIRE(dependencies);
   CHECK(unneeded_jobs({"43", "44"}, *dependencies) == Jobs{"43"});
 }

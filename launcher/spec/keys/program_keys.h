@@ -94,8 +94,9 @@ inline constexpr KeyRow kProgramKeys[] = {
            "apptainer, a folder or a squashfs file for charliecloud), or a name in a registry "
            "(pyxis and apptainer only). A name has the form "
            "docker://nvcr.io/nvidia/pytorch:24.05-py3; pyxis also takes enroot's form, "
-           "nvcr.io#nvidia/pytorch:24.05-py3. pyxis fetches a name on every node, apptainer for "
-           "every task. `dlrun container import` fetches a name once and makes a .sqsh file.",
+           "nvcr.io#nvidia/pytorch:24.05-py3. pyxis fetches an image of a registry on every "
+           "node, apptainer for every task. `dlrun container import` fetches the image once and "
+           "makes a .sqsh file.",
    .example = "nvcr.io#nvidia/pytorch:24.05-py3"},
   {.path = "container.mounts", FIELD(container.mounts), .option = container("--container-mounts"),
    .help = "The container sees these folders: SOURCE:TARGET[:FLAGS], or {source, target, flags}. "

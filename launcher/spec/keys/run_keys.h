@@ -16,8 +16,8 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "A failed run restarts at most this number of times: in its allocation while that "
            "exists, else from Slurm's queue. The program continues from its checkpoint. "
            "DLRUN_ATTEMPT counts the starts from 0.",
-   .fallback = "if another key of retry is given, 3, or the jobs of retry.chain minus 1 if that is "
-               "more; else 0 (no restart)",
+   .fallback = "0 (no restart). If another key of retry is given: 3, or the number of jobs of "
+               "retry.chain minus 1 if that is more",
    .example = "3"},
   {.path = "retry.on", FIELD(retry.on), .format = Format::kChoice,
    .choices = kJoined<kRetryCauses>,
@@ -204,7 +204,7 @@ inline constexpr KeyRow kRunKeys[] = {
    .example = "{lr: [0.1, 0.01], depth: [4, 8]}"},
   {.path = "sweep.points", FIELD(sweep.points),
    .help = "The sweep has exactly these combinations. This key cannot be combined with parameters "
-           "and random.",
+           "or with random.",
    .example = "[{lr: 0.1, depth: 4}, {lr: 0.01, depth: 8}]"},
   {.path = "sweep.random", FIELD(sweep.random), .min = 1, .max = 10000,
    .help = "The sweep tries this number of random points of parameters, all different, instead of "
@@ -215,7 +215,8 @@ inline constexpr KeyRow kRunKeys[] = {
    .fallback = "1", .example = "1"},
   {.path = "sweep.max_parallel", FIELD(sweep.max_parallel), .min = 1, .max = 1e6,
    .help = "At most this number of points run at once.",
-   .fallback = "as many as Slurm starts", .example = "4"},
+   .fallback = "as many as Slurm starts; with sweep.ask one point, or with sweep.pack one job",
+   .example = "4"},
   {.path = "sweep.pack", FIELD(sweep.pack), .min = 1, .max = 256,
    .help = "One job runs this number of points side by side on one node. The job requests the "
            "resources of all of them. Each point has its own GPUs, cores, memory, logs and result.",

@@ -1,6 +1,7 @@
 // Prepares training: checks data, options and ranks against each other, and creates the parts of
 // the Trainer.
 
+#include <functional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -79,8 +80,7 @@ Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Sess
       network(session.kernels, std::move(layers), data.train.features, max_forward_samples,
               kStepSums, static_cast<std::size_t>(session.communicator.size()),
               may_share(options, *rule)
-                  ? [this](std::size_t parameters,
-                           std::size_t gradients) { return shared.allocate(parameters, gradients); }
+                  ? AllocateFlat(std::bind_front(&SharedArrays::allocate, &shared))
                   : AllocateFlat()),
       optimizer(std::move(rule)),
       tensors(tensors_of(network)),

@@ -29,7 +29,8 @@ struct FlatMemory {
 };
 
 /// Returns zeroed memory of the given sizes in bytes.
-using AllocateFlat = std::function<FlatMemory(std::size_t parameters, std::size_t gradients)>;
+using AllocateFlat =
+    std::function<FlatMemory(std::size_t parameter_bytes, std::size_t gradient_bytes)>;
 
 template <typename T>
 class Network {

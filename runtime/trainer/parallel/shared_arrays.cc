@@ -17,16 +17,16 @@ std::size_t whole_pages(std::size_t bytes) {
 
 }  // namespace
 
-FlatMemory SharedArrays::allocate(std::size_t parameters, std::size_t gradients) {
+FlatMemory SharedArrays::allocate(std::size_t parameter_bytes, std::size_t gradient_bytes) {
   const auto ranks = static_cast<std::size_t>(communicator_.size());
   if (ranks > 1 && kernels_.uses_host_memory()) {
-    auto memory =
-        communicator_.allocate_shared(whole_pages(parameters) + ranks * whole_pages(gradients));
+    auto memory = communicator_.allocate_shared(whole_pages(parameter_bytes) +
+                                                ranks * whole_pages(gradient_bytes));
     if (!memory) {
       status_ = tl::unexpected(std::move(memory.error()));
     } else if (*memory != nullptr) {
       const auto gradients_of = [&](std::size_t rank) {
-        return memory->get() + whole_pages(parameters) + rank * whole_pages(gradients);
+        return memory->get() + whole_pages(parameter_bytes) + rank * whole_pages(gradient_bytes);
       };
       for (std::size_t rank = 0; rank < ranks; ++rank)
         gradients_.push_back(reinterpret_cast<const float*>(gradients_of(rank)));
@@ -35,7 +35,7 @@ FlatMemory SharedArrays::allocate(std::size_t parameters, std::size_t gradients)
               std::shared_ptr<void>(*memory, gradients_of(own))};
     }
   }
-  return {kernels_.allocate(parameters), kernels_.allocate(gradients)};
+  return {kernels_.allocate(parameter_bytes), kernels_.allocate(gradient_bytes)};
 }
 
 }  // namespace dlrun::trainer

@@ -19,10 +19,10 @@ class SharedArrays {
   SharedArrays(Communicator& communicator, Kernels<float>& kernels)
       : communicator_(communicator), kernels_(kernels) {}
 
-  /// Allocates the arrays for a Network; sizes in bytes. Call once, on all ranks with the same
+  /// Allocates the arrays for a Network. Call once, on all ranks with the same
   /// sizes. If the communicator has no shared memory, or after a failure (see status()), returns
   /// memory of the kernels, and is_shared() is false.
-  [[nodiscard]] FlatMemory allocate(std::size_t parameters, std::size_t gradients);
+  [[nodiscard]] FlatMemory allocate(std::size_t parameter_bytes, std::size_t gradient_bytes);
 
   [[nodiscard]] bool is_shared() const { return !gradients_.empty(); }
   /// Returns pointers to each rank's gradients, in the order of the ranks; empty if not shared.

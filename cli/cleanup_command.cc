@@ -1,4 +1,4 @@
-#include "cli/cleanup_output.h"
+#include "cli/cleanup_command.h"
 
 #include <iostream>
 
@@ -30,8 +30,8 @@ void add_cleanup_options(Subcommand& command, CleanupOptions& options) {
   command.flag("--json", options.is_json, "Print a JSON object");
 }
 
-Result<int> carry_out(const Cli& cli, RunInspector& inspector, const CleanupPlan& plan,
-                      const CleanupOptions& options) {
+Result<int> ask_and_clean_up(const Cli& cli, RunInspector& inspector, const CleanupPlan& plan,
+                             const CleanupOptions& options) {
   const bool shows = !options.is_json && !plan.runs.empty();
   if (shows && (options.is_dry_run || !options.is_yes)) {
     print(cli, table(cleanup_rows(plan)));

@@ -20,7 +20,7 @@ void add_cleanup_options(Subcommand& command, CleanupOptions& options);
 /// Prints the plan. Unless it is a dry run, asks on a terminal and deletes the runs. Returns the
 /// exit code. Fails with kUsage without a terminal and without `is_yes`, and with kInterrupted if
 /// the answer is no; nothing is deleted then.
-[[nodiscard]] Result<int> carry_out(const Cli& cli, RunInspector& inspector,
-                                    const CleanupPlan& plan, const CleanupOptions& options);
+[[nodiscard]] Result<int> ask_and_clean_up(const Cli& cli, RunInspector& inspector,
+                                           const CleanupPlan& plan, const CleanupOptions& options);
 
 }  // namespace dlrun
