@@ -106,7 +106,7 @@ constexpr std::string_view kExitStatus[][2] = {
     {"4", "the Slurm controller, the host of -H or a search program did not answer"},
     {"5", "the run failed"},
     {"6", "not found"},
-    {"130", "interrupted"},
+    {"130", "interrupted, or you answered no to a question"},
     {"141", "the reader of the output is gone"},
 };
 
