@@ -8,6 +8,8 @@
 #include "common/text.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
+#include "launcher/spec/secret_lines.h"
+#include "launcher/spec/secret_words.h"
 
 namespace dlrun {
 namespace {
@@ -48,6 +50,21 @@ using Json = nlohmann::ordered_json;
   if (key == "environment.pixi.environment"_key)
     return loaded.spec.environment.pixi_project.has_value();
   return key == "launch.agent"_key || key == "code.snapshot"_key || key == "submit.via"_key;
+}
+
+/// Replaces the values of variables that are named like secrets by ***, and masks tokens and
+/// passwords in other values.
+void mask_secret_values(std::vector<ExplainedValue>& rows) {
+  for (ExplainedValue& row : rows) {
+    const auto vars = row.key.find("vars.");
+    if (vars != std::string::npos && names_secret(std::string_view(row.key).substr(vars + 5))) {
+      row.text = "***";
+    } else {
+      row.text = without_evident_secrets(row.text).text;
+    }
+    if (row.origin.kind == Origin::Kind::kSet)
+      row.origin.source = shown_argument(row.origin.source);
+  }
 }
 
 /// Adds the values that dlrun chose for keys that the spec does not set: values derived from
@@ -164,6 +181,7 @@ std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded, const Launc
   if (const auto runtime = container_runtime(loaded.spec, loaded.site); runtime != "none")
     add("container.runtime"_key, runtime, "site " + loaded.site.name, Origin::Kind::kSite);
   add_decisions(loaded, plan, rows);
+  mask_secret_values(rows);
   return rows;
 }
 

@@ -28,7 +28,8 @@ struct ExplainedValue {
 };
 
 /// Returns the values that the spec sets, then those of the site and the preset, then those that
-/// dlrun chose. plan: the plan of the same spec.
+/// dlrun chose. Secrets are masked: *** replaces the value of a variable that is named like one.
+/// plan: the plan of the same spec.
 [[nodiscard]] std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded,
                                                          const LaunchPlan& plan);
 

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
-#include "launcher/import/secret_words.h"
+#include "launcher/spec/secret_words.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/yaml_page.h"
 #include "launcher/spec/yaml_text.h"

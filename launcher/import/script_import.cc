@@ -8,10 +8,10 @@
 
 #include "common/text.h"
 #include "launcher/import/import_state.h"
-#include "launcher/import/secret_words.h"
 #include "launcher/plan/render.h"
 #include "launcher/plan/sbatch_lines.h"
 #include "launcher/spec/key_name.h"
+#include "launcher/spec/secret_words.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/yaml_text.h"
 

@@ -6,6 +6,7 @@
 #include "common/untrusted_file.h"
 #include "launcher/spec/config_reader.h"
 #include "launcher/spec/key_name.h"
+#include "launcher/spec/secret_lines.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/spec_keys.h"
 
@@ -70,7 +71,7 @@ class PathCheck {
     Diagnostic at{Diagnostic::Severity::kError,
                   {Origin::Kind::kFile, file_.string(), node.line, node.column},
                   "",
-                  line_of(text_, node.line)};
+                  shown_line(text_, node.line)};
     std::error_code error;
     if (path.is_relative() && is_inside) {
       if (key == "base") base_ = whole;

@@ -12,6 +12,7 @@
 #include "common/files.h"
 #include "launcher/spec/embedded.h"
 #include "launcher/spec/map_reader.h"
+#include "launcher/spec/secret_lines.h"
 #include "launcher/spec/spec_builder.h"
 
 namespace dlrun {
@@ -74,7 +75,7 @@ std::optional<ConfigFile> find_config(std::string_view folder, std::string_view 
     diagnostics.push_back({Diagnostic::Severity::kError,
                            {file.kind, file.source, line, column},
                            std::move(message),
-                           line_of(file.text, line)});
+                           shown_line(file.text, line)});
     return std::nullopt;
   };
   const std::string relative = fmt::format("{}/{}.yaml", folder, name);

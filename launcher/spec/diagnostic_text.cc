@@ -7,6 +7,8 @@
 
 #include "common/text.h"
 #include "launcher/spec/download.h"
+#include "launcher/spec/secret_lines.h"
+#include "launcher/spec/secret_words.h"
 
 namespace dlrun {
 namespace {
@@ -66,6 +68,12 @@ constexpr std::size_t kShownBytes = 160;  ///< bytes of a source line, around th
 
 namespace {
 
+/// Returns true if the source line may hold a secret.
+[[nodiscard]] bool must_hide_line(const Diagnostic& diagnostic) {
+  return diagnostic.line_text == kLineNotShown || is_secret_key(diagnostic.key) ||
+         shows_secret(diagnostic.line_text);
+}
+
 /// Returns the place as file:line:column, or as the file alone if the line is unknown.
 [[nodiscard]] std::string position(const Origin& origin) {
   std::string text = printable(origin.source);
@@ -82,10 +90,7 @@ std::string describe(const Origin& origin) {
     case Origin::Kind::kEnv:
       return "env " + origin.source;
     case Origin::Kind::kSet:
-      if (shows_password(origin.source))
-        return fmt::format("--set {}=...",
-                           printable(origin.source.substr(0, origin.source.find('='))));
-      return "--set " + printable(origin.source);
+      return "--set " + shown_argument(origin.source);
     case Origin::Kind::kSite: {
       const std::string name = std::filesystem::path(origin.source).stem().string();
       return fmt::format("site {} ({}{})", printable(name), printable(origin.source),
@@ -101,12 +106,13 @@ std::string describe(const Origin& origin) {
 std::string format_diagnostic(const Diagnostic& diagnostic) {
   const bool is_error = diagnostic.severity == Diagnostic::Severity::kError;
   const bool is_site = diagnostic.where.kind == Origin::Kind::kSite;
-  std::string text =
-      fmt::format("{}: {}: {}\n", is_site ? position(diagnostic.where) : describe(diagnostic.where),
-                  is_error ? "error" : "warning", printable(diagnostic.message));
-  if (diagnostic.where.line > 0 && shows_password(diagnostic.line_text)) {
+  std::string text = fmt::format(
+      "{}: {}: {}\n", is_site ? position(diagnostic.where) : describe(diagnostic.where),
+      is_error ? "error" : "warning", printable(without_evident_secrets(diagnostic.message).text));
+  if (diagnostic.where.line == 0 || diagnostic.line_text.empty()) return text;
+  if (must_hide_line(diagnostic)) {
     text += fmt::format("{:>5} | {}\n", diagnostic.where.line, kLineNotShown);
-  } else if (diagnostic.where.line > 0 && !diagnostic.line_text.empty()) {
+  } else {
     const auto [shown, under] = excerpt(diagnostic.line_text, diagnostic.where.column);
     text += fmt::format("{:>5} | {}\n      | {}\n", diagnostic.where.line, shown, under);
   }

@@ -12,8 +12,8 @@ namespace dlrun {
 ///   exp.yaml:12:3: error: unknown key 'gpus_per_nod'; did you mean 'gpus_per_node'?
 ///      12 |   gpus_per_nod: 8
 ///         |   ^
-/// Escapes control characters, shortens long lines to the part around the caret, and hides lines
-/// with a password.
+/// Escapes control characters and shortens long lines to the part around the caret. Hides lines
+/// that may hold a secret, and masks tokens and passwords in the message.
 [[nodiscard]] std::string format_diagnostic(const Diagnostic& diagnostic);
 
 /// Formats all diagnostics in the given order.

@@ -13,8 +13,10 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "launcher/spec/config_reader.h"
+#include "launcher/spec/download.h"
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/preset_choice.h"
+#include "launcher/spec/secret_lines.h"
 #include "launcher/spec/sites.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/spec_keys.h"
@@ -25,6 +27,10 @@ namespace dlrun {
 namespace {
 
 using Diagnostics = std::vector<Diagnostic>;
+
+/// The message of a YAML problem whose own message would quote a secret.
+constexpr std::string_view kNoYaml =
+    "this is not YAML that dlrun can read; put the value in quotes (its text is not shown)";
 
 [[nodiscard]] Diagnostic error_about(const Origin& where, std::string message) {
   return {Diagnostic::Severity::kError, where, std::move(message), ""};
@@ -83,11 +89,13 @@ void apply_set(SpecBuilder& builder, const std::string& argument, const std::str
     auto parsed = parse_yaml(value);
     if (!parsed) {
       const auto& problem = parsed.error();
-      return builder.report({Diagnostic::Severity::kError,
-                             {Origin::Kind::kSet, argument, problem.line,
-                              problem.column + (problem.line == 1 ? source.column_shift : 0)},
-                             problem.message,
-                             line_of(argument, problem.line)});
+      const std::string line = shown_line(argument, problem.line);
+      return builder.report(
+          {Diagnostic::Severity::kError,
+           {Origin::Kind::kSet, argument, problem.line,
+            problem.column + (problem.line == 1 ? source.column_shift : 0)},
+           problem.quotes_text && line == kLineNotShown ? std::string(kNoYaml) : problem.message,
+           line});
     }
     document = std::move(*parsed);
   } else {
@@ -211,11 +219,46 @@ void default_name(SpecBuilder& builder, const LoadRequest& request) {
   }
 }
 
+/// Returns the text that an origin's line belongs to; nullopt if it has no such text.
+[[nodiscard]] std::optional<std::string_view> source_text(const LoadedSpec& loaded,
+                                                          const Origin& where) {
+  if (where.line == 0) return std::nullopt;
+  if (where.kind == Origin::Kind::kSet) return where.source;
+  if (where.kind == Origin::Kind::kSite && where.source == loaded.site_file.name)
+    return loaded.site_file.text;
+  if (where.kind != Origin::Kind::kFile) return std::nullopt;
+  if (where.source == loaded.file) return loaded.text;
+  for (const SpecFile& base : loaded.bases) {
+    if (where.source == base.name) return base.text;
+  }
+  return std::nullopt;
+}
+
 /// Adds the source line to diagnostics that have only an origin.
 void add_line_texts(Diagnostics& diagnostics, const LoadedSpec& loaded) {
   for (Diagnostic& diagnostic : diagnostics) {
-    if (diagnostic.line_text.empty()) diagnostic.line_text = line_under(loaded, diagnostic.where);
+    if (!diagnostic.line_text.empty()) continue;
+    if (const auto text = source_text(loaded, diagnostic.where))
+      diagnostic.line_text = line_of(*text, diagnostic.where.line);
   }
+}
+
+/// Replaces the source lines that may hold a secret. Their keys may be on earlier lines.
+void hide_secret_lines(Diagnostics& diagnostics, const std::string& source, std::string_view text) {
+  std::optional<SecretLines>
+      lines;  // the scan of a text is slow, and most texts have no diagnostic
+  for (Diagnostic& diagnostic : diagnostics) {
+    if (diagnostic.line_text.empty() || diagnostic.where.source != source) continue;
+    if (!lines) lines.emplace(text);
+    if (lines->contains(diagnostic.where.line)) diagnostic.line_text = kLineNotShown;
+  }
+}
+
+/// Replaces the source lines of all files of a spec that may hold a secret.
+void hide_secret_lines(Diagnostics& diagnostics, const LoadedSpec& loaded) {
+  hide_secret_lines(diagnostics, loaded.file, loaded.text);
+  for (const SpecFile& base : loaded.bases) hide_secret_lines(diagnostics, base.name, base.text);
+  hide_secret_lines(diagnostics, loaded.site_file.name, loaded.site_file.text);
 }
 
 /// Sorts by source: the spec's lines first, then those of its bases, then the rest.
@@ -245,10 +288,12 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   auto document = parse_yaml(file.text, left);
   if (!document) {
     const YamlProblem& problem = document.error();
-    builder.report({Diagnostic::Severity::kError,
-                    {Origin::Kind::kFile, file.name, problem.line, problem.column},
-                    problem.message,
-                    problem.line > 0 ? line_of(file.text, problem.line) : ""});
+    const std::string line = problem.line > 0 ? shown_line(file.text, problem.line) : "";
+    builder.report(
+        {Diagnostic::Severity::kError,
+         {Origin::Kind::kFile, file.name, problem.line, problem.column},
+         problem.quotes_text && line == kLineNotShown ? std::string(kNoYaml) : problem.message,
+         line});
     return false;
   }
   left.bytes -= std::min(left.bytes, file.text.size());
@@ -355,16 +400,8 @@ void fill_and_check(SpecBuilder& builder, LoadedSpec& loaded, const SweepPoint& 
 }  // namespace
 
 std::string line_under(const LoadedSpec& loaded, const Origin& where) {
-  if (where.line == 0) return "";
-  if (where.kind == Origin::Kind::kSet) return line_of(where.source, where.line);
-  if (where.kind == Origin::Kind::kSite && where.source == loaded.site_file.name)
-    return line_of(loaded.site_file.text, where.line);
-  if (where.kind != Origin::Kind::kFile) return "";
-  if (where.source == loaded.file) return line_of(loaded.text, where.line);
-  for (const SpecFile& base : loaded.bases) {
-    if (where.source == base.name) return line_of(base.text, where.line);
-  }
-  return "";
+  const auto text = source_text(loaded, where);
+  return text ? shown_line(*text, where.line) : "";
 }
 
 tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
@@ -416,6 +453,7 @@ tl::expected<LoadedSpec, Diagnostics> load_spec(const LoadRequest& request) {
   }
   Diagnostics all = std::move(builder.diagnostics());
   add_line_texts(all, loaded);
+  hide_secret_lines(all, loaded);
   sort_by_position(all, loaded);
   if (std::any_of(all.begin(), all.end(), is_error)) return tl::unexpected(std::move(all));
   loaded.warnings = std::move(all);
@@ -462,6 +500,7 @@ std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& poin
   fill_and_check(builder, loaded, point);
   Diagnostics all = std::move(builder.diagnostics());
   add_line_texts(all, loaded);
+  hide_secret_lines(all, loaded);
   return all;
 }
 

@@ -15,6 +15,7 @@
 
 #include "common/text.h"
 #include "launcher/spec/config_reader.h"
+#include "launcher/spec/secret_lines.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/value_setter.h"
 
@@ -144,7 +145,7 @@ class MapReader {
     diagnostics_.push_back({Diagnostic::Severity::kError,
                             {file_.kind, file_.source, node.line, node.column},
                             std::move(message),
-                            line_of(file_.text, node.line)});
+                            shown_line(file_.text, node.line)});
   }
 
  private:

@@ -43,6 +43,9 @@ namespace {
 }  // namespace
 
 Result<RestAddress> parse_rest_url(std::string_view url) {
+  // The messages below would show the password.
+  if (!url.starts_with("unix:") && url.find('@') != std::string_view::npos)
+    return fail(Errc::kInvalid, "the address has a user name; remove the part before @");
   constexpr std::string_view kUnix = "unix:", kHttp = "http://", kHttps = "https://";
   constexpr std::size_t kLongestSocket = 107;  // the size of sun_path, less its final NUL
   if (url.starts_with(kUnix)) {

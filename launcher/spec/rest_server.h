@@ -29,7 +29,8 @@ struct RestAddress {
 };
 
 /// Parses the forms listed at RestServer::url. Fails with kInvalid for any other form, and for
-/// http:// to another machine, which would send the token unencrypted.
+/// http:// to another machine, which would send the token unencrypted. The message shows no user
+/// and no password.
 [[nodiscard]] Result<RestAddress> parse_rest_url(std::string_view url);
 
 }  // namespace dlrun

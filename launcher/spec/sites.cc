@@ -16,6 +16,7 @@
 #include "launcher/spec/map_reader.h"
 #include "launcher/spec/rest_server.h"
 #include "launcher/spec/rest_version.h"
+#include "launcher/spec/secret_lines.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/value_syntax.h"
 
@@ -262,7 +263,7 @@ Site read_site_file(std::string source, std::string text) {
   broken.problems.push_back({Diagnostic::Severity::kError,
                              {Origin::Kind::kSite, std::move(source), problem.line, problem.column},
                              problem.message,
-                             line_of(text, problem.line)});
+                             shown_line(text, problem.line)});
   broken.text = std::move(text);
   return broken;
 }

@@ -11,6 +11,7 @@
 #include "common/quoting.h"
 #include "common/text.h"
 #include "launcher/spec/key_help.h"
+#include "launcher/spec/secret_lines.h"
 #include "launcher/spec/validate.h"
 #include "launcher/spec/value_setter.h"
 #include "launcher/spec/value_syntax.h"
@@ -272,6 +273,11 @@ void SpecBuilder::set_section(const Layer& layer, const YamlNode& value,
   const std::string_view shorthand = section_shorthand(section);
   if (!shorthand.empty())
     return set_key(layer, *find_key(shorthand), value, std::string(shorthand));
+  if (section == "notify.webhook") {
+    return error(layer, value, section,
+                 "notify.webhook is a map: write `webhook: {secret: NAME}`, where NAME is a "
+                 "variable that holds the address");
+  }
   error(layer, value, section,
         fmt::format("{} is a map of keys, not {}", section, kind_name(value)));
 }
@@ -308,9 +314,9 @@ void SpecBuilder::unknown_key(const Layer& layer, const YamlNode& key, const std
   if (const auto instead = instead_of_key(key.text); section.empty() && !instead.empty())
     hint = fmt::format("; write `{}`", instead);
   if (key.text == "<<") hint = "; merge keys are not part of YAML 1.2";
-  error(
-      layer, key, path,
-      fmt::format("unknown key '{}'{}{}", key.text, section.empty() ? "" : " in " + section, hint));
+  error(layer, key, path,
+        fmt::format("unknown key '{}'{}{}", shown_argument(key.text),
+                    section.empty() ? "" : " in " + section, hint));
 }
 
 namespace {

@@ -52,6 +52,7 @@ std::vector<Diagnostic> Validator::run() && {
   check_time();
   check_container();
   check_environment(container_runtime(spec_, site_) != "none");
+  warn_of_secret_variables();
   check_launch();
   check_preset();
   if (preset_.needs_components)

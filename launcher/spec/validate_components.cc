@@ -351,6 +351,7 @@ void Validator::check_parts(const std::vector<LoadedSpec>& jobs) {
     part.check_launch();
     part.check_preset();
     part.check_data();
+    part.warn_of_secret_variables();
     take(std::move(part.found_), fmt::format("component '{}': ", spec_.components[i].name));
   }
   // The checks of restarts and of nodes hold for the whole job. One of them asks for GPUs.

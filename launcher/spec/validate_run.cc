@@ -10,6 +10,7 @@
 #include "container/container.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
+#include "launcher/spec/secret_lines.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/spec_keys.h"
 #include "launcher/spec/sweep_points.h"
@@ -271,6 +272,24 @@ void Validator::check_secret_name(std::string_view key, const std::string& name,
   }
 }
 
+void Validator::warn_of_secret_variables() {
+  for (const auto& [name, value] : spec_.environment.vars) {
+    const std::string key = "environment.vars." + name;
+    const auto origin = spec_.origins.find(key);
+    const bool is_of_spec =
+        origin != spec_.origins.end() &&
+        (origin->second.kind == Origin::Kind::kFile || origin->second.kind == Origin::Kind::kSet);
+    // A number and a path are no secrets, and a field of a sweep is replaced later.
+    const bool may_be_secret =
+        !value.empty() && value.front() != '/' && value.front() != '{' && !parse_double(value);
+    if (!is_of_spec || !may_be_secret || !names_secret(name)) continue;
+    warn(key, fmt::format("{}: its value is readable in the script in the run's directory; if it "
+                          "is a secret, set the variable in your shell and name it in "
+                          "environment.secrets",
+                          key));
+  }
+}
+
 void Validator::check_webhook() {
   const NotifySpec& n = spec_.notify;
   constexpr const char* kSecret = "notify.webhook.secret"_key;
@@ -332,8 +351,12 @@ void Validator::check_notify() {
     error("notify.on"_key, "notify.on names no occasion; remove notify to send no messages");
   if (has("notify.command"_key) && (n.command.empty() || n.command.front().empty()))
     error("notify.command"_key, "notify.command names no program");
+  // A refused key of notify may be a misspelling of the missing one.
+  const bool is_refused = std::any_of(refused_.begin(), refused_.end(), [](const std::string& key) {
+    return key.starts_with("notify.");
+  });
   if (!has("notify.webhook.secret"_key) && !has("notify.webhook.url"_key) &&
-      !has("notify.command"_key))
+      !has("notify.command"_key) && !is_refused)
     error(*given, fmt::format("{} needs notify.webhook or notify.command, which send the messages",
                               *given));
 }

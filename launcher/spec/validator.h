@@ -103,6 +103,8 @@ class Validator {
   void check_notify();
   void check_webhook();
   /// Checks the name of a secret that lead reads. content: "the address".
+  /// Warns of variables in environment.vars that are named like secrets.
+  void warn_of_secret_variables();
   void check_secret_name(std::string_view key, const std::string& name, std::string_view content);
   void check_track();
   void check_idle_gpu();

@@ -8,6 +8,7 @@
 
 #include "common/hostlist.h"
 #include "launcher/spec/schema_parts.h"
+#include "launcher/spec/secret_lines.h"
 #include "launcher/spec/value_type.h"
 #include "launcher/spec/yaml_text.h"
 
@@ -115,7 +116,9 @@ constexpr std::array<OwnOption, 14> kOwnSrunOptions{{
 
 void refuse_entry(const ValueReader& in, std::string_view name, const YamlNode& at,
                   std::string_view why) {
-  in.refuse_as(at, in.entry_key(name), fmt::format("{}: '{}' {}", in.row.path, name, why));
+  // A name such as HF_TOKEN=VALUE, which is a mistake, holds a secret.
+  const std::string shown = shown_argument(name);
+  in.refuse_as(at, in.entry_key(name), fmt::format("{}: '{}' {}", in.row.path, shown, why));
 }
 
 /// Reads an option. An option without a value has an empty `value`. Returns nullopt for false,

@@ -14,6 +14,7 @@
 #include "launcher/runs/run_directory.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
+#include "launcher/spec/secret_lines.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/sweep_points.h"
 #include "launcher/spec/yaml_document.h"
@@ -215,7 +216,7 @@ std::vector<Diagnostic> preflight(const Context& context, const LoadedSpec& load
     const auto origin = loaded.spec.origins.find("container.image"_key);
     const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
     found.push_back({Diagnostic::Severity::kWarning, where, *warning,
-                     where.kind == Origin::Kind::kFile ? line_of(loaded.text, where.line) : ""});
+                     where.kind == Origin::Kind::kFile ? shown_line(loaded.text, where.line) : ""});
   }
   return found;
 }

@@ -66,6 +66,20 @@ class Explain(unittest.TestCase):
         self.assertIn("did you mean 'resources.nodes'?",
                       self.dlrun("explain", "resources.node").stderr)
 
+    def test_values_of_variables_named_like_secrets_are_masked(self):
+        (self.path / "exp.yaml").write_text(SPEC.replace(
+            'vars: {ONE: "1",', 'vars: {WANDB_API_KEY: SEKRIT-1, ONE: "1",'))
+        words = ("--set", "environment.vars.HF_TOKEN=SEKRIT-2")
+        values = self.values(*words)
+        for name in ("WANDB_API_KEY", "HF_TOKEN"):
+            self.assertEqual(values[f"environment.vars.{name}"]["value"], "***")
+        self.assertEqual(values["environment.vars.ONE"]["value"], "1")
+        self.assertEqual(values["environment.vars.HF_TOKEN"]["origin"]["source"],
+                         "environment.vars.HF_TOKEN=...")
+        for more in ((), ("--json",)):
+            done = self.dlrun("explain", "exp.yaml", *words, *more)
+            self.assertNotIn("SEKRIT", done.stdout + done.stderr)
+
     def test_each_value_has_its_origin(self):
         values = self.values("--set", "resources.nodes=4", "--set", "resources.gpus_per_node=2",
                              "--set",

@@ -1,4 +1,4 @@
-#include "launcher/import/secret_words.h"
+#include "launcher/spec/secret_words.h"
 
 #include <algorithm>
 #include <array>
@@ -185,7 +185,46 @@ void add_masked(std::string_view word, const WordsBefore& before, MaskedText& ma
   masked.text += word;
 }
 
+/// Returns the part of a webhook's address after the host; empty if the word has no such address.
+/// Whoever knows that part can send messages.
+std::string_view path_of_hook_in(std::string_view word) {
+  constexpr std::string_view kSlashes = "://";
+  for (auto at = word.find(kSlashes); at != std::string_view::npos; at = word.find(kSlashes)) {
+    word.remove_prefix(at + kSlashes.size());
+    const auto address = word.substr(0, word.find_first_of("\"'<>,"));
+    if (lower_case(address).find("hook") == std::string::npos) continue;
+    const auto path = address.find_first_of("/?#");
+    if (path != std::string_view::npos && path + 1 < address.size())
+      return address.substr(path + 1);
+  }
+  return {};
+}
+
 }  // namespace
+
+MaskedText without_evident_secrets(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\n";
+  MaskedText masked;
+  while (!text.empty()) {
+    const auto end = std::min(text.find_first_of(kBlanks), text.size());
+    auto word = text.substr(0, end);
+    for (std::string_view secret; !word.empty(); word.remove_prefix(secret.size())) {
+      secret = evident_secret_in(word);
+      if (secret.empty()) secret = path_of_hook_in(word);
+      if (secret.empty()) break;
+      const auto at = static_cast<std::size_t>(secret.data() - word.data());
+      masked.text += word.substr(0, at);
+      masked.text += "...";
+      masked.has_secret = true;
+      word.remove_prefix(at);
+    }
+    masked.text += word;
+    if (end == text.size()) break;
+    masked.text += text[end];
+    text.remove_prefix(end + 1);
+  }
+  return masked;
+}
 
 MaskedText without_secret_words(std::string_view text) {
   constexpr std::string_view kBreaks = " \t;&|()";

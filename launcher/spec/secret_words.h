@@ -1,5 +1,6 @@
 #pragma once
-// Finds secrets that a script contains as plain words, such as `--token abc` and `wandb login abc`.
+// Finds secrets that a script or a spec contains as plain words, such as `--token abc` and
+// `wandb login abc`.
 
 #include <string>
 #include <string_view>
@@ -22,5 +23,9 @@ struct MaskedText {
 /// passwords in addresses (`https://user:PASSWORD@host`), and tokens that have the form of a known
 /// service's, anywhere in a word. Leaves variables, short values, and other NAME=VALUE alone.
 [[nodiscard]] MaskedText without_secret_words(std::string_view text);
+
+/// Masks only secrets that show by their own form: passwords in addresses, tokens of known
+/// services, and addresses of webhooks (`https://hooks...`), of which the scheme and the host stay.
+[[nodiscard]] MaskedText without_evident_secrets(std::string_view text);
 
 }  // namespace dlrun

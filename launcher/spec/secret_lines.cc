@@ -1,0 +1,270 @@
+#include "launcher/spec/secret_lines.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "common/log.h"
+#include "common/text.h"
+#include "launcher/spec/download.h"
+#include "launcher/spec/secret_words.h"
+#include "launcher/spec/spec_builder.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kLongestKeyName = 256;  ///< bytes; a longer text is no name of a key
+
+/// How a place limits the lines in it.
+struct SecretPlace {
+  bool is_secret = false;  ///< no line is shown
+  bool is_notify = false;  ///< no line with an address is shown
+
+  [[nodiscard]] SecretPlace with(const SecretPlace& other) const {
+    return {is_secret || other.is_secret, is_notify || other.is_notify};
+  }
+};
+
+[[nodiscard]] bool is_key_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '-' || c == '.';
+}
+
+[[nodiscard]] bool is_space_or_tab(char c) {
+  return c == ' ' || c == '\t';
+}
+
+[[nodiscard]] SecretPlace secret_place_of(std::string_view name) {
+  return {is_secret_key(name), name == "notify" || name.starts_with("notify.")};
+}
+
+/// Returns the name that ends before this position, without quotes; empty if there is none.
+[[nodiscard]] std::string_view key_before(std::string_view line, std::size_t at) {
+  while (at > 0 && is_space_or_tab(line[at - 1])) --at;
+  if (at > 0 && (line[at - 1] == '"' || line[at - 1] == '\'')) --at;
+  std::size_t begin = at;
+  while (begin > 0 && is_key_character(line[begin - 1])) --begin;
+  return line.substr(begin, at - begin);
+}
+
+/// Returns true if the ':' at this position ends the name of a key or of a header.
+[[nodiscard]] bool ends_name(std::string_view line, std::size_t at) {
+  return at + 1 == line.size() || is_space_or_tab(line[at + 1]) ||
+         (at > 0 && (line[at - 1] == '"' || line[at - 1] == '\''));
+}
+
+/// Returns what all names of keys and variables in the line say about it.
+[[nodiscard]] SecretPlace place_of_names(std::string_view line) {
+  SecretPlace place;
+  for (std::size_t at = line.find_first_of(":="); at != std::string_view::npos;
+       at = line.find_first_of(":=", at + 1)) {
+    if (line[at] == '=' || ends_name(line, at))
+      place = place.with(secret_place_of(key_before(line, at)));
+  }
+  return place;
+}
+
+/// Returns true if a word is an option that is named like a secret, such as --api-key.
+[[nodiscard]] bool has_secret_option(std::string_view line) {
+  for (std::size_t at = line.find('-'); at != std::string_view::npos; at = line.find('-', at + 1)) {
+    if (at > 0 && is_key_character(line[at - 1])) continue;
+    std::size_t end = at;
+    while (end < line.size() && is_key_character(line[end])) ++end;
+    if (names_secret(line.substr(at, end - at))) return true;
+    at = end - 1;
+  }
+  return false;
+}
+
+[[nodiscard]] bool has_address(std::string_view line) {
+  return line.find("://") != std::string_view::npos;
+}
+
+/// Follows the keys that enclose each line, by indentation and by brackets.
+class KeyFollower {
+ public:
+  /// Returns the place in which the next line starts.
+  [[nodiscard]] SecretPlace next(std::string_view line) {
+    const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
+    const bool is_empty = line.find_first_not_of(" \t") == std::string_view::npos;
+    if (is_empty || (block_text_ && indent > *block_text_)) return here();
+    block_text_.reset();
+    const bool is_block = brackets_.empty() && quote_ == '\0';
+    if (is_block && line[indent] == '#') return {};
+    if (is_block) enter(line, indent, keys_);
+    // A text whose quote or bracket is never closed must not hide the keys after it.
+    enter(line, indent, all_keys_);
+    const SecretPlace place = here().with(place_below(all_keys_));
+    read(line, indent);
+    return place;
+  }
+
+ private:
+  struct Key {
+    std::size_t indent;
+    SecretPlace place;
+  };
+  struct Bracket {
+    SecretPlace place;
+    SecretPlace value{};  ///< the place of the value after the last key in the brackets
+  };
+
+  [[nodiscard]] static SecretPlace place_below(const std::vector<Key>& keys) {
+    return keys.empty() ? SecretPlace{} : keys.back().place;
+  }
+  [[nodiscard]] SecretPlace here() const {
+    if (!brackets_.empty()) return brackets_.back().place.with(brackets_.back().value);
+    return place_below(keys_);
+  }
+
+  /// Returns the position of the ':' after the key that starts here; nullopt if no key does.
+  [[nodiscard]] static std::optional<std::size_t> end_of_key(std::string_view line,
+                                                             std::size_t at) {
+    if (at >= line.size() || line[at] == '[' || line[at] == '{') return std::nullopt;
+    const char quote = line[at] == '"' || line[at] == '\'' ? line[at] : '\0';
+    if (quote != '\0') {
+      const auto close = line.find(quote, at + 1);
+      if (close == std::string_view::npos) return std::nullopt;
+      const auto colon = line.find_first_not_of(" \t", close + 1);
+      return colon != std::string_view::npos && line[colon] == ':' ? std::optional(colon)
+                                                                   : std::nullopt;
+    }
+    for (auto colon = line.find(':', at); colon != std::string_view::npos;
+         colon = line.find(':', colon + 1)) {
+      if (ends_name(line, colon)) return colon;
+    }
+    return std::nullopt;
+  }
+
+  /// Leaves the keys that do not enclose the line, and enters the line's own key. A line without a
+  /// key continues the value of the key before it, even if its indentation is wrong.
+  static void enter(std::string_view line, std::size_t indent, std::vector<Key>& keys) {
+    const auto is_sign = [&](std::size_t at) {
+      return at < line.size() && (line[at] == '-' || line[at] == '?' || line[at] == ':') &&
+             (at + 1 == line.size() || is_space_or_tab(line[at + 1]));
+    };
+    const bool continues = is_sign(indent) && line[indent] != '?';
+    std::size_t at = indent;
+    bool is_key = false;
+    while (is_sign(at)) {
+      is_key = line[at] == '?';
+      at = std::min(line.find_first_not_of(" \t", at + 1), line.size());
+    }
+    const auto colon = end_of_key(line, at);
+    const bool starts_key = !continues && (colon || is_key);
+    while (!keys.empty() &&
+           (keys.back().indent > indent || (starts_key && keys.back().indent == indent)))
+      keys.pop_back();
+    if (!colon && !is_key) return;
+    const auto name = key_before(line, colon.value_or(line.size()));
+    const std::size_t column = is_key ? indent : at;
+    keys.push_back({column, place_below(keys).with(secret_place_of(name))});
+  }
+
+  /// Reads the brackets, quotes and keys of a line.
+  void read(std::string_view line, std::size_t at) {
+    bool is_start = true;  // a quote or a bracket would start a value here
+    for (; at < line.size(); ++at) {
+      const char c = line[at];
+      if (quote_ != '\0') {
+        if (c == '\\' && quote_ == '"') {
+          ++at;
+        } else if (c == quote_) {
+          quote_ = '\0';
+        }
+        continue;
+      }
+      if (c == '#' && (at == 0 || is_space_or_tab(line[at - 1]))) return;
+      if ((c == '"' || c == '\'') && is_start) {
+        quote_ = c;
+      } else if (c == '[' || c == '{') {
+        if (is_start || !brackets_.empty()) brackets_.push_back({here()});
+      } else if (!brackets_.empty()) {
+        read_in_brackets(line, at);
+      } else if (c == '|' || c == '>') {
+        if (is_start && !keys_.empty() && is_block_header(line.substr(at + 1)))
+          block_text_ = keys_.back().indent;
+      }
+      is_start = c == '[' || c == '{' || c == ',' || (c == ':' && ends_name(line, at)) ||
+                 (is_start && (is_space_or_tab(c) || c == '-' || c == '?'));
+    }
+  }
+
+  /// Returns true if only the signs of a text in several lines follow a '|' or a '>'.
+  [[nodiscard]] static bool is_block_header(std::string_view rest) {
+    const auto end = rest.find_first_not_of("+-123456789");
+    return end == std::string_view::npos || is_space_or_tab(rest[end]);
+  }
+
+  void read_in_brackets(std::string_view line, std::size_t at) {
+    const char c = line[at];
+    if (c == ']' || c == '}') {
+      brackets_.pop_back();
+    } else if (c == ',') {
+      brackets_.back().value = {};
+    } else if (c == ':' && ends_name(line, at)) {
+      brackets_.back().value = secret_place_of(key_before(line, at));
+    }
+  }
+
+  std::vector<Key> keys_;
+  std::vector<Key> all_keys_;  ///< as if no quote and no bracket spanned several lines
+  std::vector<Bracket> brackets_;
+  char quote_ = '\0';
+  std::optional<std::size_t> block_text_;  ///< the indentation of the key of a '|' or '>' text
+};
+
+}  // namespace
+
+bool names_secret(std::string_view name) {
+  if (name.size() > kLongestKeyName || !looks_secret(name)) return false;
+  const std::string lower = lower_case(name);
+  return !lower.ends_with("_file") && !lower.ends_with("-file") && !lower.ends_with("_path") &&
+         !lower.ends_with("_dir");
+}
+
+bool is_secret_key(std::string_view path) {
+  if (path.empty() || path.size() > kLongestKeyName) return false;
+  if (names_secret(path)) return true;
+  constexpr std::array<std::string_view, 3> kPlaces{"secret", "secrets", "webhook"};
+  const auto parts = split(path, '.');
+  return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {
+    part = part.substr(0, part.find('['));
+    return part.size() > 4 && nearest(lower_case(part), kPlaces).has_value();
+  });
+}
+
+bool shows_secret(std::string_view line) {
+  const SecretPlace place = place_of_names(line);
+  return place.is_secret || (place.is_notify && has_address(line)) || has_secret_option(line) ||
+         shows_password(line) || without_secret_words(line).has_secret ||
+         without_evident_secrets(line).has_secret;
+}
+
+std::string shown_argument(std::string_view argument) {
+  if (!shows_secret(argument)) return printable(argument);
+  const auto equals = argument.find('=');
+  if (equals == std::string_view::npos) return "...";
+  return fmt::format("{}=...", printable(argument.substr(0, equals)));
+}
+
+SecretLines::SecretLines(std::string_view text) {
+  KeyFollower follower;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    const SecretPlace place = follower.next(line);
+    lines_.push_back(place.is_secret || (place.is_notify && has_address(line)) ||
+                     shows_secret(line));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+std::string shown_line(std::string_view text, int line) {
+  return SecretLines(text).contains(line) ? kLineNotShown : line_of(text, line);
+}
+
+}  // namespace dlrun

@@ -1,0 +1,45 @@
+#pragma once
+// Finds the places of a spec whose text may be a secret. Messages, and the lines below them, do not
+// show such a text, because it ends in terminals, logs and bug reports.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dlrun {
+
+/// Returns true if a key or a variable is named like a secret, such as HF_TOKEN. The name of a file
+/// that holds a secret, such as token_file, is no secret.
+[[nodiscard]] bool names_secret(std::string_view name);
+
+/// Returns true if the value of a key may be a secret: a part of the key is named like a secret, or
+/// is `webhook`. Misspellings of `secrets` and `webhook` count too.
+[[nodiscard]] bool is_secret_key(std::string_view path);
+
+/// Returns true if a line shows that it holds a secret: by a name such as HF_TOKEN, an address with
+/// a password or of a webhook, or a token of a known service.
+[[nodiscard]] bool shows_secret(std::string_view line);
+
+/// Returns a --set argument for messages, with "..." in place of a value that may be a secret.
+[[nodiscard]] std::string shown_argument(std::string_view argument);
+
+/// The lines of a YAML text that must not be shown. Also finds a secret whose name is on an earlier
+/// line. The text need not be valid YAML: in doubt, a line is hidden.
+class SecretLines {
+ public:
+  explicit SecretLines(std::string_view text);
+  /// line: counted from 1.
+  [[nodiscard]] bool contains(int line) const {
+    return line > 0 && static_cast<std::size_t>(line) <= lines_.size() &&
+           lines_[static_cast<std::size_t>(line) - 1];
+  }
+
+ private:
+  std::vector<bool> lines_;
+};
+
+/// Returns a line of a YAML text (counted from 1) for a message, or kLineNotShown.
+[[nodiscard]] std::string shown_line(std::string_view text, int line);
+
+}  // namespace dlrun
