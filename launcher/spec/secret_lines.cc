@@ -232,7 +232,10 @@ bool is_secret_key(std::string_view path) {
   const auto parts = split(path, '.');
   return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {
     part = part.substr(0, part.find('['));
-    return part.size() > 4 && nearest(lower_case(part), kPlaces).has_value();
+    const std::string lower = lower_case(part);
+    return std::any_of(kPlaces.begin(), kPlaces.end(), [&](std::string_view place) {
+      return edit_distance(lower, place) <= 1;  // a misspelling
+    });
   });
 }
 
