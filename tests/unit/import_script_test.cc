@@ -189,7 +189,7 @@ TEST_CASE("the whole value of a variable with the name of a secret is masked") {
 TEST_CASE("a secret in an option of sbatch or srun is a remark and not in the spec") {
   for (const char* option :
        {"--bogus=ghp_abcdefghijklmnopqrstuvwxyz0123456789", "--bogus-token=SEKRIT-8",
-        "--comment=\"see https://user:SEKRIT-8@host\"", "--comment=HF_TOKEN=SEKRIT-8"}) {
+        "--bogus=\"see https://user:SEKRIT-8@host\"", "--bogus=HF_TOKEN=SEKRIT-8"}) {
     CAPTURE(option);
     const std::string text = made_from(std::string(kHead) + "#SBATCH " + option + "\nsrun ./x\n");
     CHECK(has(text, "job.sh:3:1: warning: #SBATCH --"));
@@ -198,7 +198,7 @@ TEST_CASE("a secret in an option of sbatch or srun is a remark and not in the sp
     CHECK_FALSE(has(text, "ghp_"));
   }
   for (const char* line :
-       {"srun --comment=HF_TOKEN=SEKRIT-8 ./x", "srun --export=ALL,HF_TOKEN=SEKRIT-8 ./x",
+       {"srun --network=HF_TOKEN=SEKRIT-8 ./x", "srun --export=ALL,HF_TOKEN=SEKRIT-8 ./x",
         "export ARGS='--token SEKRIT-8'\nsrun ./x", "srun ./x --token $(echo SEKRIT-8)"}) {
     CAPTURE(line);
     const std::string text = made_from(std::string(kHead) + line + "\n");
@@ -223,12 +223,12 @@ TEST_CASE("ordinary values of variables and options become keys as they are") {
         std::string("tcp://10.0.0.1:29500"), std::string("1"), std::string("--sort-key=alphabet"),
         std::string("max_split_size_mb:512,expandable_segments:True")}) {
     CAPTURE(value);
-    const JobSpec spec = spec_from(std::string(kHead) + "#SBATCH --comment=" + value +
+    const JobSpec spec = spec_from(std::string(kHead) + "#SBATCH --bogus=" + value +
                                    "\nexport PASS_THROUGH=" + value + "\nsrun ./x\n");
     CHECK(spec.environment.vars == NamedValues{{"PASS_THROUGH", value}});
-    const std::string text = made_from(std::string(kHead) + "#SBATCH --comment=" + value +
+    const std::string text = made_from(std::string(kHead) + "#SBATCH --bogus=" + value +
                                        "\nexport PASS_THROUGH=" + value + "\nsrun ./x\n");
-    CHECK(has(text, "comment: "));
+    CHECK(has(text, "bogus: "));
     CHECK_FALSE(has(text, "warning"));
   }
   // A variable is no password.
