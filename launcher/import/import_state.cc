@@ -1,7 +1,6 @@
 #include "launcher/import/import_state.h"
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <utility>
 
@@ -39,10 +38,6 @@ void print_sections(YamlPage& page, std::span<const std::string_view> parts,
       page.row(fmt::format("{:{}}{}:", "", 2 * depth, parts[depth]));
     }
   }
-}
-
-bool is_variable_character(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
 }  // namespace
@@ -101,10 +96,30 @@ std::string yaml_with_variables(std::string_view text) {
   return result + "\"";
 }
 
-void ImportState::remark(std::size_t line, std::string_view source, std::string reason) {
-  const auto masked = without_secret_words(source);
-  if (masked.has_secret) reason += fmt::format("; {}", kSecretWordAdvice);
-  remarks.push_back({line, 0, without_secrets(masked.text), std::move(reason)});
+void ImportState::remark(std::size_t line, std::string_view source, std::string_view reason) {
+  const auto masked = without_secrets(source, secrets);
+  std::string shown = without_secrets(reason, secrets).text;
+  if (masked.has_secret) shown += fmt::format("; {}", kSecretWordAdvice);
+  remarks.push_back({line, 0, masked.text, std::move(shown)});
+}
+
+void ImportState::remark_on_secret(std::size_t line, std::string_view source, std::string reason) {
+  remarks.push_back({line, 0, without_secrets(source, secrets).text, std::move(reason)});
+}
+
+void ImportState::add_secret(const std::string& name, std::size_t line, std::string_view source) {
+  if (!has_secret(name)) secrets.push_back(name);
+  if (secrets_line == 0) secrets_line = line;
+  // An earlier line may have given the variable an ordinary value.
+  keys.remove("environment.vars." + name);
+  remark_on_secret(line, source,
+                   fmt::format("its value looks like a secret and is not copied: set {} in your "
+                               "shell before you submit, or give environment.secrets a file",
+                               name));
+}
+
+bool ImportState::has_secret(std::string_view name) const {
+  return std::find(secrets.begin(), secrets.end(), name) != secrets.end();
 }
 
 std::optional<std::vector<std::string>> expanded(const ShellWord& word, const ImportState& state) {
@@ -142,38 +157,6 @@ std::optional<std::string> expanded_text(const ShellWord& word, const ImportStat
   auto words = expanded(word, state);
   if (!words || words->size() != 1) return std::nullopt;
   return std::move(words->front());
-}
-
-bool is_secret_name(std::string_view name) {
-  std::string upper(name);
-  std::transform(upper.begin(), upper.end(), upper.begin(), [](char c) {
-    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  });
-  constexpr std::array<std::string_view, 7> kWords{"KEY",    "APIKEY",   "TOKEN",      "SECRET",
-                                                   "PASSWD", "PASSWORD", "CREDENTIALS"};
-  const auto words = split(upper, '_');
-  return std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-    return std::find(kWords.begin(), kWords.end(), word) != kWords.end();
-  });
-}
-
-std::string without_secrets(std::string_view text) {
-  std::string shown;
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const auto equals = text.find('=', at);
-    if (equals == std::string_view::npos) break;
-    std::size_t start = equals;
-    while (start > at && is_variable_character(text[start - 1])) --start;
-    shown += text.substr(at, equals + 1 - at);
-    at = equals + 1;
-    if (start == equals || !is_secret_name(text.substr(start, equals - start))) continue;
-    const bool is_quoted = at < text.size() && (text[at] == '"' || text[at] == '\'');
-    const auto end = is_quoted ? text.find(text[at], at + 1) : text.find_first_of(" \t;&|,\"'", at);
-    at = end == std::string_view::npos ? text.size() : end + (is_quoted ? 1 : 0);
-    shown += "...";
-  }
-  return shown + std::string(text.substr(std::min(at, text.size())));
 }
 
 std::optional<Assignment> assignment_of(const ShellWord& word) {

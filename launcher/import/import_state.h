@@ -38,6 +38,7 @@ class ImportedKeys {
   /// Sets a value. A later value replaces an earlier one, as in sbatch.
   void set(ImportedKey key);
   [[nodiscard]] const ImportedKey* find(std::string_view path) const;
+  [[nodiscard]] const std::vector<ImportedKey>& all() const { return keys_; }
   /// Removes a value and returns it; nullopt if there is none.
   std::optional<ImportedKey> remove(std::string_view path);
   /// Returns the values as YAML, in the order of the key table, with the script's lines as
@@ -66,7 +67,18 @@ struct ImportState {
   /// The script sets variables such as MASTER_ADDR, which a preset of torch.distributed sets, too.
   bool sets_torch_variables = false;
 
-  void remark(std::size_t line, std::string_view source, std::string reason);
+  /// The words of launch.command, with blanks between them.
+  std::string command_text;
+
+  /// Adds a remark, without the secrets of its texts. The reason gets an advice if the line has a
+  /// secret.
+  void remark(std::size_t line, std::string_view source, std::string_view reason);
+  /// Adds a remark whose reason says by itself what to do with the secret of the line.
+  void remark_on_secret(std::size_t line, std::string_view source, std::string reason);
+  /// Adds a variable to environment.secrets instead of its value, and a remark.
+  void add_secret(const std::string& name, std::size_t line, std::string_view source);
+  /// Returns true if add_secret() has added the variable.
+  [[nodiscard]] bool has_secret(std::string_view name) const;
 };
 
 /// Returns the words that the shell makes of one word: one, or several if an unquoted variable has
@@ -76,11 +88,6 @@ struct ImportState {
 /// Returns the word as one text; nullopt if it is not exactly one word, or unknown.
 [[nodiscard]] std::optional<std::string> expanded_text(const ShellWord& word,
                                                        const ImportState& state);
-
-/// Returns the text without the values of variables whose names are those of secrets.
-[[nodiscard]] std::string without_secrets(std::string_view text);
-/// Returns true if the name is that of a secret, such as WANDB_API_KEY.
-[[nodiscard]] bool is_secret_name(std::string_view name);
 
 struct Assignment {
   std::string name;

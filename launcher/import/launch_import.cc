@@ -13,6 +13,7 @@
 #include "launcher/import/import_state.h"
 #include "launcher/import/launcher_options.h"
 #include "launcher/spec/key_name.h"
+#include "launcher/spec/secret_words.h"
 #include "launcher/spec/yaml_text.h"
 
 namespace dlrun {
@@ -124,11 +125,15 @@ Reason set_program(std::span<const ShellWord> words, std::vector<std::string> be
   }
   std::string text = "exec";
   for (const std::string& word : before) text += " " + shell_quote(word);
+  std::string option;
   for (const ShellWord& word : words) {
     const auto one = shell_text(word, state);
+    // The option before the word tells whether the word is a secret.
     if (!one)
-      return fmt::format("only the job knows what its shell makes of {}", printable(word.source));
+      return fmt::format("only the job knows what its shell makes of {}{}", printable(option),
+                         printable(word.source));
     text += " " + *one;
+    option = word.source.starts_with('-') ? word.source + " " : "";
   }
   set_command({"bash", "-c", text}, preset, line, state);
   return std::nullopt;
@@ -227,6 +232,7 @@ void set_command(const std::vector<std::string>& words, std::string_view preset,
                  ImportState& state) {
   std::vector<std::string> texts;
   for (const std::string& word : words) texts.push_back(yaml_with_variables(word));
+  state.command_text = join(words, " ");
   state.keys.set({"launch.preset"_key, std::string(preset), line,
                   preset == "plain" ? "starts the program once for each rank, as srun does" : ""});
   state.keys.set({"launch.command"_key, "[" + join(texts, ", ") + "]", line, ""});
@@ -244,8 +250,11 @@ std::optional<std::string> import_launch(const ShellCommand& command, ImportStat
     const auto assignment = assignment_of(command.words[i]);
     if (!assignment) continue;
     const auto value = expanded_text(assignment->value, state);
-    if (!value || is_secret_name(assignment->name))
-      return fmt::format("only the job knows the value of {}", assignment->name);
+    if (is_secret_variable(assignment->name, value.value_or(""))) {
+      state.add_secret(assignment->name, command.line, command.source);
+      continue;
+    }
+    if (!value) return fmt::format("only the job knows the value of {}", assignment->name);
     state.keys.set(
         {"environment.vars." + assignment->name, yaml_with_variables(*value), command.line, ""});
   }

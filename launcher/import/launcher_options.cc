@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "common/quoting.h"
 #include "common/text.h"
 #include "launcher/plan/rest_fields.h"
 #include "launcher/spec/key_name.h"
@@ -194,8 +195,12 @@ bool LauncherOptions::take_value(Option& option) {
 }
 
 void LauncherOptions::drop(const Option& option, std::string_view reason) {
-  const std::string shown =
-      option.value ? fmt::format("{} {}", option.name, *option.value) : option.name;
+  std::string shown = option.name;
+  if (option.value) {
+    // Quotes keep the words of a secret together.
+    const bool has_blank = option.value->find(' ') != std::string::npos;
+    shown += " " + (has_blank ? shell_quote(*option.value) : *option.value);
+  }
   state_.remark(command_.line, shown, std::string(reason));
 }
 

@@ -9,6 +9,7 @@
 #include "common/text.h"
 #include "launcher/import/import_state.h"
 #include "launcher/spec/key_name.h"
+#include "launcher/spec/secret_words.h"
 #include "launcher/spec/yaml_text.h"
 
 namespace dlrun {
@@ -109,9 +110,16 @@ bool import_environment(const ShellCommand& command, ImportState& state) {
   return false;
 }
 
+/// A variable that a command sets or exports.
+struct SetVariable {
+  std::string name;
+  std::optional<std::string> value;  ///< nullopt: only the job knows it, or it is a secret
+  bool is_secret = false;
+};
+
 /// Puts a variable of the job's programs into the keys. Remarks on a variable that has no key.
-void export_variable(const ShellCommand& command, const std::string& name,
-                     const std::optional<std::string>& value, ImportState& state) {
+void export_variable(const ShellCommand& command, const SetVariable& variable, ImportState& state) {
+  const auto& [name, value, is_secret] = variable;
   if (is_torch_variable(name)) {
     state.sets_torch_variables = true;
     return state.remark(command.line, command.source, "the preset sets it for every rank");
@@ -119,16 +127,7 @@ void export_variable(const ShellCommand& command, const std::string& name,
   if (name == "SRUN_CPUS_PER_TASK")
     return state.remark(command.line, command.source,
                         "dlrun gives srun the value of resources.cpus_per_task");
-  if (is_secret_name(name)) {
-    if (std::find(state.secrets.begin(), state.secrets.end(), name) == state.secrets.end())
-      state.secrets.push_back(name);
-    if (state.secrets_line == 0) state.secrets_line = command.line;
-    return state.remark(command.line, command.source,
-                        fmt::format("its value looks like a secret and is not copied: set {} in "
-                                    "your shell before you submit, or give environment.secrets a "
-                                    "file",
-                                    name));
-  }
+  if (is_secret) return state.add_secret(name, command.line, command.source);
   if (!value)
     return state.remark(command.line, command.source,
                         "only the job knows the value; environment.vars has fixed values");
@@ -144,12 +143,14 @@ bool import_variables(const ShellCommand& command, ImportState& state) {
       std::all_of(command.words.begin(), command.words.end(),
                   [](const ShellWord& word) { return assignment_of(word).has_value(); });
   if (!is_export && !is_all) return false;
-  std::vector<std::pair<std::string, std::optional<std::string>>> found;
+  std::vector<SetVariable> found;
   for (std::size_t i = first; i < command.words.size(); ++i) {
     const ShellWord& word = command.words[i];
     if (auto assignment = assignment_of(word)) {
       auto value = expanded_text(assignment->value, state);
-      if (is_secret_name(assignment->name)) {
+      const bool is_secret = state.has_secret(assignment->name) ||
+                             is_secret_variable(assignment->name, value.value_or(""));
+      if (is_secret) {
         // A command that uses the variable must not bring the value into the spec. The ranks have
         // the variable, so it stays in the command.
         state.variables.erase(assignment->name);
@@ -157,22 +158,21 @@ bool import_variables(const ShellCommand& command, ImportState& state) {
       } else {
         state.variables.insert_or_assign(assignment->name, value);
       }
-      found.emplace_back(std::move(assignment->name), std::move(value));
+      found.push_back({std::move(assignment->name), std::move(value), is_secret});
       continue;
     }
-    if (is_export && std::find(state.secrets.begin(), state.secrets.end(), word.literal()) !=
-                         state.secrets.end())
-      continue;
+    if (is_export && state.has_secret(word.literal())) continue;
     const auto known = state.variables.find(word.literal());
     if (!is_export || known == state.variables.end()) return false;
-    found.emplace_back(known->first, known->second);
+    found.push_back({known->first, known->second,
+                     is_secret_variable(known->first, known->second.value_or(""))});
   }
-  for (const auto& [name, value] : found) {
-    if (is_export || is_secret_name(name)) {
-      export_variable(command, name, value, state);
-    } else if (is_torch_variable(name)) {
+  for (const SetVariable& variable : found) {
+    if (is_export || variable.is_secret) {
+      export_variable(command, variable, state);
+    } else if (is_torch_variable(variable.name)) {
       state.sets_torch_variables = true;
-    } else if (!value) {
+    } else if (!variable.value) {
       state.remark(command.line, command.source, "only the job knows the value");
     }
   }

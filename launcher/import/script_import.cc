@@ -98,7 +98,8 @@ tl::unexpected<Error> no_program(const ImportRequest& import, std::size_t line,
   return fail(Errc::kInvalid,
               "{}{}: {}; give the program of the job after --: dlrun init --from {} -- python "
               "train.py",
-              import.name, line > 0 ? fmt::format(":{}", line) : "", why, import.name);
+              import.name, line > 0 ? fmt::format(":{}", line) : "", without_secrets(why).text,
+              import.name);
 }
 
 /// Returns the one command that starts the ranks; nullptr if the user names the program.
@@ -133,6 +134,21 @@ void remark_on(const ShellCommand& command, const ShellCommand* last, bool is_af
   }
 }
 
+/// Adds a remark if the program has a secret among its arguments. The program needs its arguments,
+/// so the spec has them nevertheless.
+void remark_on_arguments(const ShellCommand& launch, ImportState& state) {
+  if (!without_secrets(state.command_text).has_secret) return;
+  if (without_secrets(launch.source).has_secret) {
+    state.remark(launch.line, launch.source, "launch.command has this line as it is");
+  } else {
+    state.remark_on_secret(
+        launch.line, launch.source,
+        fmt::format("launch.command has this line with the values of the script's variables; {}",
+                    kSecretWordAdvice));
+  }
+  state.remarks.back().is_in_spec = true;
+}
+
 /// Reads all commands. launch: the one that starts the ranks, or nullptr.
 Result<> read_commands(const ImportRequest& import, const std::vector<ShellCommand>& commands,
                        const ShellCommand* launch, ImportState& state) {
@@ -142,11 +158,7 @@ Result<> read_commands(const ImportRequest& import, const std::vector<ShellComma
     if (&command == launch) {
       if (const auto why = import_launch(command, state))
         return no_program(import, command.line, *why);
-      // The program needs its arguments, so the spec has them nevertheless.
-      if (without_secret_words(command.source).has_secret) {
-        state.remark(command.line, command.source, "launch.command has this line as it is");
-        state.remarks.back().is_in_spec = true;
-      }
+      remark_on_arguments(command, state);
       is_after_launch = true;
     } else if (command.is_nested || command.is_joined || is_after_launch ||
                !import_preparation(command, state)) {
@@ -214,25 +226,61 @@ std::optional<std::string> own_key(const ImportState& state, const Diagnostic& p
   return std::nullopt;
 }
 
+/// Removes a key. Returns it together with its line of the script; its path if it has no line.
+std::pair<ImportedKey, std::string> remove_key(const ImportRequest& import, std::string_view path,
+                                               ImportState& state) {
+  ImportedKey key = state.keys.remove(path).value_or(ImportedKey{std::string(path), "", 0, ""});
+  const auto sources = split(import.script, '\n');
+  const bool has_line = key.line > 0 && key.line <= sources.size();
+  std::string source = has_line ? std::string(trim(sources[key.line - 1])) : key.path;
+  return {std::move(key), std::move(source)};
+}
+
+/// Moves each key with a secret to the remarks. Returns true if there was one. launch.command keeps
+/// its words, and has a remark already.
+bool remove_secret_values(const ImportRequest& import, ImportState& state) {
+  std::vector<std::string> paths;
+  for (const ImportedKey& key : state.keys.all()) {
+    const auto name = std::string_view(key.path).substr(key.path.rfind('.') + 1);
+    // The name of an option may tell that the value is a secret.
+    const bool has_secret = without_secrets(key.yaml).has_secret ||
+                            without_secrets(fmt::format("--{}={}", name, key.yaml)).has_secret;
+    if (has_secret && key.path != "launch.command"_key) paths.push_back(key.path);
+  }
+  for (const std::string& path : paths) {
+    const auto [key, source] = remove_key(import, path, state);
+    state.remark_on_secret(key.line, source,
+                           "its value looks like a secret and is not copied: pass it to the "
+                           "program as a variable, and name the variable in environment.secrets");
+  }
+  return !paths.empty();
+}
+
+/// Returns the problems without the secrets of their texts.
+std::vector<Diagnostic> masked_problems(std::vector<Diagnostic> problems) {
+  for (Diagnostic& problem : problems) {
+    problem.message = without_secrets(problem.message).text;
+    // A line in which "..." replaces a secret would not fit the mark below it.
+    if (without_secrets(problem.line_text).text != problem.line_text) problem.line_text.clear();
+  }
+  return problems;
+}
+
 /// Moves each key that a spec cannot have to the remarks, with the reason. Fails with the problems
 /// if none of them is about a key of the import.
 Result<> remove_refused(const ImportRequest& import, const std::vector<Diagnostic>& problems,
                         ImportState& state) {
-  const auto sources = split(import.script, '\n');
   bool is_changed = false;
   for (const Diagnostic& problem : problems) {
     if (!is_error(problem)) continue;
     const auto key = own_key(state, problem);
     if (!key || *key == "launch.command") continue;
-    const auto removed = state.keys.remove(*key);
+    const auto [removed, source] = remove_key(import, *key, state);
     is_changed = true;
-    const std::size_t line = removed->line;
-    const auto source = line > 0 && line <= sources.size() ? trim(sources[line - 1])
-                                                           : std::string_view(removed->path);
-    state.remark(line, source, printable(problem.message));
+    state.remark(removed.line, source, printable(problem.message));
   }
   if (is_changed) return {};
-  return fail(Errc::kInvalid, problems);
+  return fail(Errc::kInvalid, masked_problems(problems));
 }
 
 std::vector<Diagnostic> diagnostics_of(const ImportRequest& import,
@@ -264,9 +312,11 @@ Result<ImportedSpec> import_script(const ImportRequest& import) {
   while (true) {
     request.text = spec_text(import, state);
     auto loaded = load_spec(request);
-    if (loaded)
+    if (loaded) {
+      if (remove_secret_values(import, state)) continue;
       return ImportedSpec{*request.text, diagnostics_of(import, state.remarks),
-                          std::move(loaded->warnings)};
+                          masked_problems(std::move(loaded->warnings))};
+    }
     DLRUN_TRY(remove_refused(import, loaded.error(), state));
   }
 }

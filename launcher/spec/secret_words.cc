@@ -18,8 +18,8 @@ bool is_secret_option(std::string_view option) {
   std::string name = lower_case(option);
   std::replace_if(
       name.begin(), name.end(), [](char c) { return c == '_' || c == '.'; }, '-');
-  constexpr std::array<std::string_view, 6> kWords{"token",  "secret", "password",
-                                                   "passwd", "apikey", "credentials"};
+  constexpr std::array<std::string_view, 9> kWords{
+      "token", "secret", "password", "passwd", "passphrase", "pass", "pw", "apikey", "credentials"};
   constexpr std::array<std::string_view, 4> kKeys{"api", "access", "secret", "auth"};
   const auto words = split(name, '-');
   const auto is_one = [](const auto& all, std::string_view word) {
@@ -43,19 +43,24 @@ struct TokenForm {
   /// A token has at least one run of so many letters and digits after its start. Names such as
   /// hf_finetune_llama_7b.py have only shorter runs.
   std::size_t shortest_run = 16;
+  /// The run has a digit. Names such as sk-internationalization.csv have none.
+  bool has_digit = false;
 };
 
 bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/// Returns the number of letters and digits in the longest run of them.
-std::size_t longest_run_in(std::string_view text) {
-  std::size_t longest = 0;
-  std::size_t run = 0;
-  for (const char c : text) {
-    run = is_letter_or_digit(c) ? run + 1 : 0;
-    longest = std::max(longest, run);
+/// Returns the longest run of letters and digits.
+std::string_view longest_run_in(std::string_view text) {
+  std::string_view longest;
+  std::size_t start = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (!is_letter_or_digit(text[i])) {
+      start = i + 1;
+    } else if (i + 1 - start > longest.size()) {
+      longest = text.substr(start, i + 1 - start);
+    }
   }
   return longest;
 }
@@ -68,8 +73,11 @@ std::string_view token_at_start(std::string_view text, const TokenForm& form) {
     return is_letter_or_digit(c) || c == '_' || c == '-' || c == '.';
   });
   const auto token = text.substr(0, static_cast<std::size_t>(end - text.begin()));
-  const bool is_token = token.size() >= kShortest &&
-                        longest_run_in(token.substr(form.start.size())) >= form.shortest_run;
+  if (token.size() < kShortest) return {};
+  const auto run = longest_run_in(token.substr(form.start.size()));
+  const bool is_token =
+      run.size() >= form.shortest_run &&
+      (!form.has_digit || run.find_first_of("0123456789") != std::string_view::npos);
   return is_token ? token : std::string_view();
 }
 
@@ -77,15 +85,19 @@ std::string_view token_at_start(std::string_view text, const TokenForm& form) {
 /// none. The part follows no letter or digit, so that "task-..." does not count as "sk-...".
 std::string_view known_token_in(std::string_view word) {
   // Tokens of GitLab may have "-" and "_" at any place, and those of Langfuse are UUIDs.
-  constexpr std::array<TokenForm, 9> kForms{{{"hf_"},
-                                             {"ghp_"},
-                                             {"gho_"},
-                                             {"github_pat_"},
-                                             {"glpat-", 1},
-                                             {"sk-lf-", 8},
-                                             {"sk-"},
-                                             {"xoxb-"},
-                                             {"AKIA"}}};
+  constexpr std::array<TokenForm, 13> kForms{{{"hf_"},
+                                              {"ghp_"},
+                                              {"gho_"},
+                                              {"ghs_"},
+                                              {"ghu_"},
+                                              {"github_pat_"},
+                                              {"glpat-", 1},
+                                              {"sk-lf-", 8},
+                                              {"sk-", 16, true},
+                                              {"nvapi-"},
+                                              {"xoxb-"},
+                                              {"xoxp-"},
+                                              {"AKIA"}}};
   for (std::size_t at = 0; at < word.size(); ++at) {
     if (at > 0 && is_letter_or_digit(word[at - 1])) continue;
     for (const TokenForm& form : kForms) {
@@ -96,12 +108,44 @@ std::string_view known_token_in(std::string_view word) {
   return {};
 }
 
+bool is_quote(char c) {
+  return c == '"' || c == '\'';
+}
+
+bool is_name_part(char c) {
+  return is_letter_or_digit(c) || c == '_';
+}
+
+/// Returns true for $NAME and ${NAME}. YAML writes the "$" twice.
+bool is_plain_variable(std::string_view text) {
+  if (!text.starts_with('$')) return false;
+  text.remove_prefix(std::min(text.find_first_not_of('$'), text.size()));
+  if (text.starts_with('{') && text.ends_with('}')) text = text.substr(1, text.size() - 2);
+  return std::all_of(text.begin(), text.end(), is_name_part);
+}
+
+/// Returns the text between quotes that an address has after the colon of its user, as in
+/// https://user:'password'@host; empty if there is none.
+std::string_view quoted_password_in(std::string_view address) {
+  const auto colon = address.find_first_of(":/?#\"'");
+  if (colon == std::string_view::npos || colon + 1 >= address.size() || address[colon] != ':' ||
+      !is_quote(address[colon + 1]))
+    return {};
+  const auto rest = address.substr(colon + 2);
+  const auto end = rest.find(address[colon + 1]);
+  const bool is_before_host =
+      end != std::string_view::npos && rest.substr(end + 1).starts_with('@');
+  return is_before_host ? rest.substr(0, end) : std::string_view();
+}
+
 /// Returns the password of the first address such as https://user:password@host; empty if there is
 /// none. A variable is no password, and a digest such as docker://image:tag@sha256:... no host.
 std::string_view password_in(std::string_view word) {
   constexpr std::string_view kSlashes = "://";
   for (auto at = word.find(kSlashes); at != std::string_view::npos; at = word.find(kSlashes)) {
     word.remove_prefix(at + kSlashes.size());
+    const auto quoted = quoted_password_in(word);
+    if (!quoted.empty() && !is_plain_variable(quoted)) return quoted;
     const auto place = word.substr(0, word.find_first_of("/?#\"'"));
     const auto host = place.rfind('@');
     if (host == std::string_view::npos || place.substr(host + 1).starts_with("sha256:")) continue;
@@ -109,7 +153,7 @@ std::string_view password_in(std::string_view word) {
     const auto colon = user.find(':');
     if (colon == std::string_view::npos) continue;
     const auto password = user.substr(colon + 1);
-    if (!password.empty() && password.front() != '$') return password;
+    if (!password.empty() && !is_plain_variable(password)) return password;
   }
   return {};
 }
@@ -125,7 +169,6 @@ std::string_view evident_secret_in(std::string_view word) {
 /// Returns the part of the text without a quote at its start and one at its end. Either of them may
 /// be missing, because a quoted text with blanks has several words.
 std::string_view unquoted(std::string_view word) {
-  const auto is_quote = [](char c) { return c == '"' || c == '\''; };
   if (!word.empty() && is_quote(word.front())) word.remove_prefix(1);
   if (!word.empty() && is_quote(word.back())) word.remove_suffix(1);
   return word;
@@ -200,7 +243,215 @@ std::string_view path_of_hook_in(std::string_view word) {
   return {};
 }
 
+/// Returns the position of the quote that ends a quoted text; the end of the text if it is not
+/// closed. at: a position inside the quoted text.
+std::size_t closing_quote(std::string_view text, std::size_t at, char quote) {
+  for (std::size_t i = at; i < text.size(); ++i) {
+    if (text[i] == quote) return i;
+    if (text[i] == '\\' && quote == '"') ++i;
+  }
+  return text.size();
+}
+
+/// Returns the position after the quoted text whose first quote is at a position.
+std::size_t after_quote(std::string_view text, std::size_t at) {
+  return std::min(closing_quote(text, at + 1, text[at]) + 1, text.size());
+}
+
+/// Returns the position after the bracket that closes the one at a position.
+std::size_t after_brackets(std::string_view text, std::size_t at) {
+  const char open = text[at], close = open == '(' ? ')' : '}';
+  std::size_t depth = 0;
+  for (std::size_t i = at; i < text.size();) {
+    if (is_quote(text[i])) {
+      i = after_quote(text, i);
+      continue;
+    }
+    if (text[i] == '\\')
+      ++i;
+    else if (text[i] == open)
+      ++depth;
+    else if (text[i] == close && --depth == 0)
+      return i + 1;
+    ++i;
+  }
+  return text.size();
+}
+
+/// Returns the position after the piece of a shell word at a position: a character, a quoted text,
+/// or a substitution.
+/// quote: the quote around the word; NUL: none.
+std::size_t after_piece(std::string_view text, std::size_t at, char quote) {
+  const char c = text[at];
+  const char next = at + 1 < text.size() ? text[at + 1] : '\0';
+  if (c == '\\' && quote != '\0' && is_quote(next)) {
+    // A quote inside a quoted text, as in sh -c "NAME=\"a b\" program".
+    const auto close = text.find(text.substr(at, 2), at + 2);
+    return close == std::string_view::npos ? text.size() : close + 2;
+  }
+  if (c == '\\') return std::min(at + 2, text.size());
+  if (is_quote(c)) return after_quote(text, at);
+  if (c == '`') return std::min(text.find('`', at + 1), text.size() - 1) + 1;
+  if (c == '$' && (next == '(' || next == '{')) return after_brackets(text, at + 1);
+  return at + 1;
+}
+
+/// Returns the end of the value that starts at a position.
+/// quote: the quote around the assignment; NUL: none. other_ends: characters that end this value
+/// beside those of the shell.
+std::size_t end_of_value(std::string_view text, std::size_t at, char quote,
+                         std::string_view other_ends) {
+  constexpr std::string_view kEnds = " \t;&|()<>";
+  std::size_t i = at;
+  if (i < text.size() && text[i] == '(') i = after_brackets(text, i);  // the list NAME=(a b)
+  while (i < text.size() && (quote == '\0' || text[i] != quote) &&
+         kEnds.find(text[i]) == std::string_view::npos &&
+         other_ends.find(text[i]) == std::string_view::npos)
+    i = after_piece(text, i, quote);
+  return i;
+}
+
+/// The name before the sign "=" at a position of a text.
+struct NameLeftOf {
+  std::string_view name;    ///< "HF_TOKEN", or "token" of the option --hub-token
+  std::string_view option;  ///< the name with the words before it: "--hub-token"
+  char before = '\0';       ///< the character before the option; NUL at the start of the text
+};
+
+NameLeftOf name_left_of(std::string_view text, std::size_t equals) {
+  std::size_t end = equals;
+  // The shell also has NAME+=VALUE and ${NAME:=VALUE}.
+  if (end > 0 && (text[end - 1] == '+' || text[end - 1] == ':')) --end;
+  std::size_t start = end;
+  while (start > 0 && is_name_part(text[start - 1])) --start;
+  std::size_t first = start;
+  while (first > 0 &&
+         (is_name_part(text[first - 1]) || text[first - 1] == '-' || text[first - 1] == '.'))
+    --first;
+  return {text.substr(start, end - start), text.substr(first, end - first),
+          first > 0 ? text[first - 1] : '\0'};
+}
+
+/// Masks the values of the variables and options that have the name of a secret, or one of `names`.
+MaskedText without_assigned_secrets(std::string_view text, std::span<const std::string> names) {
+  MaskedText masked;
+  std::size_t done = 0;
+  char quote = '\0';
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\\' && quote != '\'') {
+      ++i;
+      continue;
+    }
+    if (is_quote(c) && (quote == '\0' || quote == c)) quote = quote == '\0' ? c : '\0';
+    if (c != '=') continue;
+    const auto [name, option, before] = name_left_of(text, i);
+    const bool is_secret =
+        !name.empty() &&
+        (is_secret_name(name) || std::find(names.begin(), names.end(), name) != names.end());
+    if (!is_secret) continue;
+    // A list such as --export=A=1,B=2 ends each value with a comma. The shell's own value does not.
+    const bool is_in_list = before == ',' || before == '=';
+    const bool is_quoted_whole = quote != '\0' && before == quote;
+    const auto end = is_quoted_whole ? closing_quote(text, i + 1, quote)
+                                     : end_of_value(text, i + 1, quote, is_in_list ? "," : "");
+    if (end <= i + 1) continue;
+    const auto value = unquoted(text.substr(i + 1, end - i - 1));
+    masked.has_secret = masked.has_secret || (is_secret_option(option) && may_be_secret(value));
+    masked.text += text.substr(done, i + 1 - done);
+    masked.text += "...";
+    done = end;
+    i = end - 1;
+  }
+  masked.text += text.substr(done);
+  return masked;
+}
+
+/// Returns the length of a shell word that produces a text which it contains, such as $(echo abc)
+/// and ${NAME:-abc}; 0 if the text does not start with such a word.
+std::size_t length_of_contained_text(std::string_view text) {
+  const auto word = text.substr(0, end_of_value(text, 0, '\0', ""));
+  auto inside = unquoted(word);
+  const bool is_command = inside.starts_with("$(") || inside.starts_with('`');
+  if (!is_command && !inside.starts_with("${")) return 0;
+  inside.remove_prefix(inside.starts_with('`') ? 1 : 2);
+  inside = trim(inside);
+  const bool has_text =
+      is_command ? inside.starts_with("echo ") || inside.starts_with("printf ")
+                 : inside.substr(0, inside.find('}')).find_first_of("-=") != std::string_view::npos;
+  return has_text ? word.size() : 0;
+}
+
+/// Returns the end of the word at the start of a text. A password in an address may have the
+/// characters that otherwise end a word.
+std::size_t end_of_word(std::string_view text) {
+  const auto end = std::min(text.find_first_of(" \t;&|()"), text.size());
+  const auto password = password_in(text.substr(0, text.find_first_of(" \t")));
+  if (password.empty()) return end;
+  const auto start = static_cast<std::size_t>(password.data() - text.data());
+  return start < end ? std::max(end, start + password.size() + 1) : end;
+}
+
+/// Masks the words of a text that are secrets.
+MaskedText without_secret_words(std::string_view text) {
+  MaskedText masked;
+  WordsBefore before;
+  while (!text.empty()) {
+    if (const auto length = is_secret_after(before, "") ? length_of_contained_text(text) : 0) {
+      masked.text += "...";
+      masked.has_secret = true;
+      before = {};
+      text.remove_prefix(length);
+      continue;
+    }
+    const auto end = end_of_word(text);
+    const auto word = text.substr(0, end);
+    if (!word.empty()) {
+      add_masked(word, before, masked);
+      before.add(unquoted(word));
+    }
+    if (end == text.size()) break;
+    const char separator = text[end];
+    if (separator != ' ' && separator != '\t') before = {};
+    masked.text += separator;
+    text.remove_prefix(end + 1);
+  }
+  return masked;
+}
+
 }  // namespace
+
+bool is_secret_name(std::string_view name) {
+  constexpr std::array<std::string_view, 5> kWords{"key", "apikey", "token", "secret",
+                                                   "credentials"};
+  // Names such as PGPASSWORD have no "_" before these words.
+  constexpr std::array<std::string_view, 3> kEnds{"passwd", "password", "passphrase"};
+  constexpr std::array<std::string_view, 4> kLastWords{"pass", "pw", "sshpass", "creds"};
+  const std::string lower = lower_case(name);
+  if (lower == "mysql_pwd") return true;
+  const auto words = split(lower, '_');
+  const auto is_last = [&](std::string_view word) { return word == words.back(); };
+  return std::any_of(kLastWords.begin(), kLastWords.end(), is_last) ||
+         std::any_of(words.begin(), words.end(), [&](std::string_view word) {
+           return std::find(kWords.begin(), kWords.end(), word) != kWords.end() ||
+                  std::any_of(kEnds.begin(), kEnds.end(),
+                              [&](std::string_view end) { return word.ends_with(end); });
+         });
+}
+
+bool is_secret_variable(std::string_view name, std::string_view value) {
+  const auto words = split(value, ' ');
+  return is_secret_name(name) || std::any_of(words.begin(), words.end(), [](std::string_view word) {
+           return !evident_secret_in(word).empty();
+         });
+}
+
+MaskedText without_secrets(std::string_view text, std::span<const std::string> names) {
+  const auto assigned = without_assigned_secrets(text, names);
+  auto masked = without_secret_words(assigned.text);
+  masked.has_secret = masked.has_secret || assigned.has_secret;
+  return masked;
+}
 
 MaskedText without_evident_secrets(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\n";
@@ -221,26 +472,6 @@ MaskedText without_evident_secrets(std::string_view text) {
     masked.text += word;
     if (end == text.size()) break;
     masked.text += text[end];
-    text.remove_prefix(end + 1);
-  }
-  return masked;
-}
-
-MaskedText without_secret_words(std::string_view text) {
-  constexpr std::string_view kBreaks = " \t;&|()";
-  MaskedText masked;
-  WordsBefore before;
-  while (!text.empty()) {
-    const auto end = std::min(text.find_first_of(kBreaks), text.size());
-    const auto word = text.substr(0, end);
-    if (!word.empty()) {
-      add_masked(word, before, masked);
-      before.add(unquoted(word));
-    }
-    if (end == text.size()) break;
-    const char separator = text[end];
-    if (separator != ' ' && separator != '\t') before = {};
-    masked.text += separator;
     text.remove_prefix(end + 1);
   }
   return masked;

@@ -1,7 +1,8 @@
 #pragma once
-// Finds secrets that a script or a spec contains as plain words, such as `--token abc` and
-// `wandb login abc`.
+// Finds secrets that a script or a spec contains as plain text, such as `export HF_TOKEN=abc`,
+// `--token abc` and `wandb login abc`.
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -18,11 +19,22 @@ struct MaskedText {
   bool has_secret = false;
 };
 
-/// Masks the values of options whose names are those of secrets (`--token VALUE`,
-/// `--api-key=VALUE`), the key of `wandb login`, the value of a header `Authorization: Bearer`,
-/// passwords in addresses (`https://user:PASSWORD@host`), and tokens that have the form of a known
-/// service's, anywhere in a word. Leaves variables, short values, and other NAME=VALUE alone.
-[[nodiscard]] MaskedText without_secret_words(std::string_view text);
+/// Returns true if the name of a variable is that of a secret, such as WANDB_API_KEY or DB_PASS.
+/// PASS_THROUGH is none.
+[[nodiscard]] bool is_secret_name(std::string_view name);
+
+/// Returns true if the name of a variable is that of a secret, or if its value has a token of a
+/// known service or a password in an address.
+/// value: without the quotes of the shell; empty if it is not known.
+[[nodiscard]] bool is_secret_variable(std::string_view name, std::string_view value);
+
+/// Masks the whole values of variables (`HF_TOKEN=$(echo abc)`) and options (`--token VALUE`,
+/// `--api-key=VALUE`) whose names are those of secrets, the key of `wandb login`, the value of a
+/// header `Authorization: Bearer`, passwords in addresses (`https://user:PASSWORD@host`), and
+/// tokens that have the form of a known service's, anywhere in a word. has_secret is false if only
+/// values are masked that are short or variables. names: variables whose values are secrets, too.
+[[nodiscard]] MaskedText without_secrets(std::string_view text,
+                                         std::span<const std::string> names = {});
 
 /// Masks only secrets that show by their own form: passwords in addresses, tokens of known
 /// services, and addresses of webhooks (`https://hooks...`), of which the scheme and the host stay.

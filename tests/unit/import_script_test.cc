@@ -140,6 +140,103 @@ TEST_CASE("a secret that is a plain word is named with its line, and no remark s
     CHECK_FALSE(has(text, secret));
 }
 
+TEST_CASE("a variable with a secret in its value becomes a name in environment.secrets") {
+  const std::string token = "ghp_abcdefghijklmnopqrstuvwxyz0123456789";
+  for (const std::string& line :
+       {std::string("export X=postgres://user:SEKRIT-6@host/db"),
+        std::string("export X='postgres://user:SEKRIT;6&7@host/db'"),
+        std::string("export X=postgres://user:'SEKRIT-6'@host/db"),
+        std::string("export X=redis://:SEKRIT-6@host"), "export X=" + token, "X=" + token,
+        std::string("export X=ordinary X=redis://:SEKRIT-6@host"), "P=" + token + "\nexport X=$P",
+        std::string("U=postgres://user\nexport X=$U:SEKRIT-6@host/db")}) {
+    CAPTURE(line);
+    const std::string script = kHead + line + "\nsrun ./x\n";
+    const std::string text = made_from(script);
+    CHECK_FALSE(has(text, "SEKRIT"));
+    CHECK_FALSE(has(text, "ghp_"));
+    if (line.find("$P") != std::string::npos) continue;  // only the job knows the value of X
+    CHECK(has(text, "secrets: [X]"));
+    CHECK(has(text, "its value looks like a secret and is not copied: set X in your shell"));
+    CHECK(spec_from(script).environment.vars.empty());
+  }
+  // The value may also stand before the program.
+  const std::string before =
+      std::string(kHead) + "X=redis://:SEKRIT-6@host HF_TOKEN=SEKRIT srun ./x\n";
+  CHECK(has(made_from(before), "secrets: [X, HF_TOKEN]"));
+  CHECK_FALSE(has(made_from(before), "SEKRIT"));
+  // The program takes the value from the variable.
+  const std::string used = std::string(kHead) + "X=redis://:SEKRIT-6@host\nsrun ./x --url $X\n";
+  CHECK(spec_from(used).launch.command ==
+        std::vector<std::string>{"bash", "-c", "exec ./x --url ${X}"});
+}
+
+TEST_CASE("the whole value of a variable with the name of a secret is masked") {
+  for (const char* line : {"export MY_PASS=$(echo SEKRIT-7)", "export MY_PASS=`echo SEKRIT-7`",
+                           "export MY_PASS=a,SEKRIT", "export MY_PASS=\"$(echo 'a) SEKRIT')\"",
+                           "export \"MY_PASS=a SEKRIT\"", "export \"MY_PASS=a\\\"b SEKRIT\"",
+                           "export MY_PASS=${MY_PASS:-a SEKRIT}", "export MY_PASS+=SEKRIT",
+                           "export MY_PASS=a\\ SEKRIT", "export PGPASSWORD=a'b SEKRIT'",
+                           "declare -x MY_PASS='a SEKRIT'", "sh -c 'MY_PASS=\"a SEKRIT\" prepare'",
+                           "login --token $(echo SEKRIT)", "login --token \"${T:-SEKRIT}\""}) {
+    CAPTURE(line);
+    const std::string text = made_from(std::string(kHead) + line + "\nsrun ./x\n");
+    CHECK_FALSE(has(text, "SEKRIT"));
+    CHECK(has(text, "job.sh:3:1: warning: "));
+    CHECK(has(text, "..."));
+  }
+}
+
+TEST_CASE("a secret in an option of sbatch or srun is a remark and not in the spec") {
+  for (const char* option :
+       {"--bogus=ghp_abcdefghijklmnopqrstuvwxyz0123456789", "--bogus-token=SEKRIT-8",
+        "--bogus=\"see https://user:SEKRIT-8@host\"", "--bogus=HF_TOKEN=SEKRIT-8"}) {
+    CAPTURE(option);
+    const std::string text = made_from(std::string(kHead) + "#SBATCH " + option + "\nsrun ./x\n");
+    CHECK(has(text, "job.sh:3:1: warning: #SBATCH --"));
+    CHECK(has(text, "its value looks like a secret and is not copied"));
+    CHECK_FALSE(has(text, "SEKRIT"));
+    CHECK_FALSE(has(text, "ghp_"));
+  }
+  for (const char* line :
+       {"srun --network=HF_TOKEN=SEKRIT-8 ./x", "srun --export=ALL,HF_TOKEN=SEKRIT-8 ./x",
+        "export ARGS='--token SEKRIT-8'\nsrun ./x", "srun ./x --token $(echo SEKRIT-8)"}) {
+    CAPTURE(line);
+    const std::string text = made_from(std::string(kHead) + line + "\n");
+    CHECK_FALSE(has(text, "SEKRIT"));
+    CHECK(has(text, "..."));
+  }
+}
+
+TEST_CASE("an argument that gets a secret from a variable of the script is named") {
+  const std::string text = made_from(std::string(kHead) + "A='--token abcdef123'\nsrun ./x $A\n");
+  CHECK(
+      has(text, "job.sh:4:1: warning: srun ./x $A: launch.command has this line with the values"));
+}
+
+TEST_CASE("ordinary values of variables and options become keys as they are") {
+  const std::string digest(64, 'a');
+  for (const std::string& value :
+       {std::string("/data/hf_finetune_llama_7b/config.yaml"),
+        std::string("sk-internationalization-of-2024.csv"), std::string("model-v1.2-final.pt"),
+        "nvcr.io/nvidia/pytorch@sha256:" + digest, "docker://image:tag@sha256:" + digest,
+        std::string("https://h.org:8443/a@b:c"), std::string("https://user@h.org/x"),
+        std::string("tcp://10.0.0.1:29500"), std::string("1"), std::string("--sort-key=alphabet"),
+        std::string("max_split_size_mb:512,expandable_segments:True")}) {
+    CAPTURE(value);
+    const JobSpec spec = spec_from(std::string(kHead) + "#SBATCH --bogus=" + value +
+                                   "\nexport PASS_THROUGH=" + value + "\nsrun ./x\n");
+    CHECK(spec.environment.vars == NamedValues{{"PASS_THROUGH", value}});
+    const std::string text = made_from(std::string(kHead) + "#SBATCH --bogus=" + value +
+                                       "\nexport PASS_THROUGH=" + value + "\nsrun ./x\n");
+    CHECK(has(text, "bogus: "));
+    CHECK_FALSE(has(text, "warning"));
+  }
+  // A variable is no password.
+  const std::string text =
+      made_from(std::string(kHead) + "export X=postgres://user:$PW@host/db\nsrun ./x\n");
+  CHECK(has(text, "export X=postgres://user:$PW@host/db: only the job knows the value"));
+}
+
 TEST_CASE("a secret among the arguments of the program is a remark with its line") {
   for (const char* argument : {"--hub-token abcdef123", "--hub_token=abcdef123",
                                "--wandb-api-key \"abcdef123\"", "hf_abcdefghijklmnopqrstuvwxyz"}) {
