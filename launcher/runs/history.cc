@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <utility>
 #include <variant>
 
@@ -47,11 +48,17 @@ void thin_if_full(std::vector<Point>& points) {
   points.resize(kept);
 }
 
+/// Returns the spread of a measured amount. Returns nullopt if a value is negative or not finite,
+/// and so was not measured.
 template <typename Value>
 std::optional<Spread> spread(const std::optional<events::Spread<Value>>& reported) {
   if (!reported) return std::nullopt;
-  return Spread{static_cast<double>(reported->least), static_cast<double>(reported->mean),
-                static_cast<double>(reported->most)};
+  const Spread values{static_cast<double>(reported->least), static_cast<double>(reported->mean),
+                      static_cast<double>(reported->most)};
+  for (const double value : {values.least, values.mean, values.most}) {
+    if (value < 0 || !std::isfinite(value)) return std::nullopt;
+  }
+  return values;
 }
 
 SamplesPoint samples_of(const events::RankStatistics& event, double t, std::int64_t attempt) {
