@@ -351,7 +351,7 @@ Result<bool> RunHistory::read_more(const std::filesystem::path& run) {
   if (!file) return tl::unexpected(file.error());
   struct stat info {};
   if (::fstat(file->get(), &info) != 0)
-    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+    return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));
   // The file is smaller if an incomplete line was cut off. It has another inode if lead has
   // rewritten it with fewer points.
   if (info.st_size < offset_ || (offset_ > 0 && info.st_ino != inode_)) *this = RunHistory();
@@ -371,7 +371,7 @@ Result<bool> RunHistory::read_more(const std::filesystem::path& run) {
   const off_t end = offset_ < parts_.head_end ? parts_.head_end : info.st_size;
   std::string bytes(static_cast<std::size_t>(std::min<off_t>(end - offset_, kReadBytes)), '\0');
   const ssize_t got = bytes.empty() ? 0 : ::pread(file->get(), bytes.data(), bytes.size(), offset_);
-  if (got < 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  if (got < 0) return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));
   if (got == 0) {
     stride_ = 1;  // from here on every event is parsed
     return false;

@@ -114,7 +114,8 @@ Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
     if (facts.is_recorded_only) return facts;
     if (!std::filesystem::exists(run, error) && !error) return gone_error(run);
     return fail(Errc::kNotFound,
-                "{}: is not a run: it has no submission.json, claim or events.jsonl", run.string());
+                "{}: is not a run: it has no submission.json, claim or events.jsonl",
+                printable(run.string()));
   }
   return facts;
 }

@@ -28,7 +28,7 @@ Result<std::filesystem::path> remembered_nodes_file(const Context& context, Repo
   if (prepared.plan.known_bad) return prepared.plan.known_bad->file;
   return fail(Errc::kUsage,
               "{}: its runs do not remember bad nodes; set health.known_bad, for example to 7d",
-              options.file);
+              printable(options.file));
 }
 
 Result<> forget_nodes(Reporter& reporter, const std::filesystem::path& file,
@@ -42,7 +42,7 @@ Result<> forget_nodes(Reporter& reporter, const std::filesystem::path& file,
       const bool is_known = std::any_of(known.begin(), known.end(),
                                         [&](const BadNode& bad) { return bad.node == node; });
       if (!is_known)
-        return fail(Errc::kNotFound, "{}: {} is not remembered as bad", file.string(),
+        return fail(Errc::kNotFound, "{}: {} is not remembered as bad", printable(file.string()),
                     printable(node));
       chosen.push_back(node);
     }
