@@ -22,6 +22,10 @@ Result<std::filesystem::path> remembered_nodes_file(const Context& context, Repo
   if (!file.empty()) return (context.current_dir / file).lexically_normal();
   if (options.file.empty()) {
     DLRUN_TRY_ASSIGN(const auto runs, runs_directory_here(context, reporter, options.runs));
+    std::error_code error;
+    if (std::filesystem::exists(runs, error) && !std::filesystem::is_directory(runs, error))
+      return fail(Errc::kNotFound, "{}: is not a folder, so it holds no file of bad nodes",
+                  printable(runs));
     return known_bad_file_in(runs);
   }
   DLRUN_TRY_ASSIGN(const auto prepared, prepare(context, reporter, options, Target::kSlurm));
