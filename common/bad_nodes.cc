@@ -37,19 +37,19 @@ Result<UniqueFd> open_to_append(const std::filesystem::path& file) {
   if (!fd.is_open() && errno == ELOOP)
     return fail(Errc::kInvalid,
                 "{}: is a symbolic link, which dlrun does not follow; name the file itself",
-                file.string());
-  if (!fd.is_open()) return fail(Errc::kIo, "{}: {}", file.string(), errno_text(errno));
+                printable(file.string()));
+  if (!fd.is_open()) return fail(Errc::kIo, "{}: {}", printable(file.string()), errno_text(errno));
   struct stat opened {
   }, named{};
   if (::fstat(fd.get(), &opened) != 0 || !S_ISREG(opened.st_mode))
-    return fail(Errc::kInvalid, "{}: is not a regular file", file.string());
+    return fail(Errc::kInvalid, "{}: is not a regular file", printable(file.string()));
   // Another user of the folder could make the path a hard link to one of this user's files before
   // open(), and remove the link afterwards. The opened file then has one name again. Therefore the
   // path must still name the opened file.
   if (::lstat(file.c_str(), &named) != 0 || named.st_dev != opened.st_dev ||
       named.st_ino != opened.st_ino || named.st_nlink != 1)
     return fail(Errc::kInvalid, "{}: is being replaced, or has other names (hard links)",
-                file.string());
+                printable(file.string()));
   return fd;
 }
 
@@ -64,8 +64,9 @@ Result<> append(const std::filesystem::path& file, std::string lines) {
   DLRUN_TRY_ASSIGN(const auto fd, open_to_append(file));
   if (has_torn_end(fd.get())) lines.insert(0, 1, '\n');
   if (auto written = write_all(fd.get(), lines); !written)
-    return within(file.string(), written.error());
-  if (::fsync(fd.get()) != 0) return fail(Errc::kIo, "{}: {}", file.string(), errno_text(errno));
+    return within(printable(file.string()), written.error());
+  if (::fsync(fd.get()) != 0)
+    return fail(Errc::kIo, "{}: {}", printable(file.string()), errno_text(errno));
   return {};
 }
 
@@ -96,7 +97,7 @@ Result<std::string> read_tail(const std::filesystem::path& file) {
   const off_t from = std::max<off_t>(size - kTailBytes, 0);
   std::string tail(static_cast<std::size_t>(std::max<off_t>(size - from, 0)), '\0');
   const ssize_t got = ::pread(fd.get(), tail.data(), tail.size(), from);
-  if (got < 0) return fail(Errc::kIo, "{}: {}", file.string(), errno_text(errno));
+  if (got < 0) return fail(Errc::kIo, "{}: {}", printable(file.string()), errno_text(errno));
   tail.resize(static_cast<std::size_t>(got));
   if (from > 0) tail.erase(0, tail.find('\n') + 1);  // the first line is probably incomplete
   return tail;

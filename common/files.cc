@@ -55,7 +55,7 @@ Result<> sync_directory(const fs::path& directory) {
   // Some network file systems do not support fsync of a directory. On these, a rename is durable
   // without it.
   if (!fd.is_open() || (fsync(fd.get()) != 0 && errno != EINVAL && errno != ENOTSUP)) {
-    return fail(Errc::kIo, "{}: {}", directory.string(), errno_text(errno));
+    return fail(Errc::kIo, "{}: {}", printable(directory.string()), errno_text(errno));
   }
   return {};
 }
@@ -68,7 +68,7 @@ Result<> write_synced(const fs::path& path, std::string_view content, mode_t mod
   UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
   if (!file.is_open()) {
     const int error = errno;
-    return fail(error == EEXIST ? Errc::kRefused : Errc::kIo, "{}: {}", name.string(),
+    return fail(error == EEXIST ? Errc::kRefused : Errc::kIo, "{}: {}", printable(name.string()),
                 errno_text(error));
   }
   auto written = write_all(file.get(), content);
@@ -77,7 +77,7 @@ Result<> write_synced(const fs::path& path, std::string_view content, mode_t mod
   if (close(file.release()) != 0 && written) written = fail(Errc::kIo, "{}", errno_text(errno));
   if (!written) {
     unlink(path.c_str());
-    return within(name.string(), written.error());
+    return within(printable(name.string()), written.error());
   }
   return {};
 }
@@ -92,7 +92,7 @@ Result<> write_file_atomic(const fs::path& path, std::string_view content, mode_
   if (rename(temporary.c_str(), path.c_str()) != 0) {
     const int error = errno;
     unlink(temporary.c_str());
-    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(error));
+    return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(error));
   }
   return sync_directory(directory);
 }
@@ -127,7 +127,7 @@ Result<> create_file_exclusive(const fs::path& path, std::string_view content, m
   const auto named = name_exclusively(temporary, path);
   unlink(temporary.c_str());
   if (named == Naming::kExists)
-    return fail(Errc::kRefused, "{}: {}", path.string(), errno_text(EEXIST));
+    return fail(Errc::kRefused, "{}: {}", printable(path.string()), errno_text(EEXIST));
   if (named == Naming::kUnsupported) DLRUN_TRY(write_synced(path, content, mode, path));
   return sync_directory(directory);
 }
@@ -147,9 +147,9 @@ Result<> make_directories(const fs::path& path, mode_t mode) {
     // After EACCES or EROFS the directory may still exist.
     struct stat status {};
     if (stat(built.c_str(), &status) != 0)
-      return fail(Errc::kIo, "{}: {}", built.string(), errno_text(error));
+      return fail(Errc::kIo, "{}: {}", printable(built.string()), errno_text(error));
     if (!S_ISDIR(status.st_mode))
-      return fail(Errc::kIo, "{}: exists and is not a directory", built.string());
+      return fail(Errc::kIo, "{}: exists and is not a directory", printable(built.string()));
   }
   return {};
 }

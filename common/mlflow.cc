@@ -349,15 +349,16 @@ Result<MlflowRun> MlflowRecord::read() const {
   if (::lstat(folder_.c_str(), &info) == 0 &&
       (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & 022U) != 0))
     return fail(Errc::kInvalid, "{}: is not a folder of yours that only you can write",
-                folder_.string());
+                printable(folder_.string()));
   DLRUN_TRY_ASSIGN(const auto file,
                    read_file_and_owner(folder_ / kRunFile, kLargestSmallFile, Links::kRefuse));
   if (file.owner != ::geteuid())
-    return fail(Errc::kInvalid, "{}: belongs to another user", (folder_ / kRunFile).string());
+    return fail(Errc::kInvalid, "{}: belongs to another user",
+                printable((folder_ / kRunFile).string()));
   const auto object = json_read::object_of(file.text);
   auto made = object ? MlflowRun::of_json(*object) : MlflowRun();
   if (made.url.empty() || made.experiment.empty() || made.run.empty())
-    return fail(Errc::kInvalid, "{}: damaged", (folder_ / kRunFile).string());
+    return fail(Errc::kInvalid, "{}: damaged", printable((folder_ / kRunFile).string()));
   return made;
 }
 
@@ -372,7 +373,7 @@ Result<bool> MlflowRecord::has_end() const {
   if (!file) return tl::unexpected<Error>(file.error());
   struct stat info {};
   if (::fstat(file->get(), &info) != 0)
-    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+    return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));
   const auto begin = std::max<off_t>(info.st_size - static_cast<off_t>(kChunkBytes), 0);
   DLRUN_TRY_ASSIGN(std::string tail, bytes_from(file->get(), begin));
   tail.resize(tail.rfind('\n') + 1);  // without a torn line; npos + 1 is 0
@@ -395,16 +396,16 @@ Result<> MlflowRecord::append(const std::string& line, std::size_t largest) cons
       path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   struct stat info {};
   if (!file.is_open() || ::fstat(file.get(), &info) != 0)
-    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+    return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));
   if (!S_ISREG(info.st_mode))
-    return fail(Errc::kInvalid, "{}: is not a regular file", path.string());
+    return fail(Errc::kInvalid, "{}: is not a regular file", printable(path.string()));
   if (info.st_size > static_cast<off_t>(largest))
-    return fail(Errc::kRefused, "{}: larger than {} bytes", path.string(), largest);
+    return fail(Errc::kRefused, "{}: larger than {} bytes", printable(path.string()), largest);
   // An earlier writer may have been killed in the middle of a line, or the disk was full. The new
   // line would then become a part of the torn one.
   char last = '\n';
   if (info.st_size > 0 && ::pread(file.get(), &last, 1, info.st_size - 1) < 0)
-    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+    return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));
   return write_all(file.get(), last == '\n' ? line : "\n" + line);
 }
 

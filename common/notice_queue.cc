@@ -134,13 +134,14 @@ Result<> NoticeQueue::check_folder() const {
   struct stat info {};
   if (::lstat(folder_.c_str(), &info) != 0)
     return fail(errno == ENOENT || errno == ENOTDIR ? Errc::kNotFound : Errc::kIo, "{}: {}",
-                folder_.string(), errno_text(errno));
-  if (!S_ISDIR(info.st_mode)) return fail(Errc::kInvalid, "{}: not a folder", folder_.string());
+                printable(folder_.string()), errno_text(errno));
+  if (!S_ISDIR(info.st_mode))
+    return fail(Errc::kInvalid, "{}: not a folder", printable(folder_.string()));
   if (info.st_uid != ::geteuid())
-    return fail(Errc::kInvalid, "{}: belongs to another user", folder_.string());
+    return fail(Errc::kInvalid, "{}: belongs to another user", printable(folder_.string()));
   if ((info.st_mode & 077U) != 0)
     return fail(Errc::kInvalid, "{}: is open to others (mode {:o}); it must be 0700",
-                folder_.string(), info.st_mode & 0777U);
+                printable(folder_.string()), info.st_mode & 0777U);
   return {};
 }
 
@@ -161,7 +162,8 @@ Result<std::string> NoticeQueue::read_own(const std::string& name) const {
   DLRUN_TRY(check_folder());
   DLRUN_TRY_ASSIGN(auto file, read_file_and_owner(folder_ / name, kLargestFile, Links::kRefuse));
   if (file.owner != ::geteuid())
-    return fail(Errc::kInvalid, "{}: belongs to another user", (folder_ / name).string());
+    return fail(Errc::kInvalid, "{}: belongs to another user",
+                printable((folder_ / name).string()));
   return std::move(file.text);
 }
 
@@ -170,7 +172,8 @@ Result<> NoticeQueue::put(const Notice& notice, const NoticeTargets& targets) co
   DLRUN_TRY(check_folder());
   const auto waiting = names_with(kWebhookEnding).size() + names_with(kCommandEnding).size();
   if (waiting >= kMostWaiting)
-    return fail(Errc::kRefused, "{}: {} notices wait already", folder_.string(), waiting);
+    return fail(Errc::kRefused, "{}: {} notices wait already", printable(folder_.string()),
+                waiting);
   const auto stem = fmt::format("{:013}-{}", now_ms(), random_hex(4));
   auto object = notice.to_json();
   if (!targets.webhook.empty()) {

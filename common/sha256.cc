@@ -47,7 +47,7 @@ Result<std::string> sha256_of_stream(int fd, const std::string& name,
   for (;;) {
     const ssize_t got = ::read(fd, block.data(), block.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail(Errc::kIo, "cannot read {}: {}", name, errno_text(errno));
+    if (got < 0) return fail(Errc::kIo, "cannot read {}: {}", printable(name), errno_text(errno));
     if (got == 0) return hash.hex();
     const std::string_view bytes(block.data(), static_cast<std::size_t>(got));
     hash.update(bytes);

@@ -188,7 +188,7 @@ Result<Finished> run_unlogged(const Command& command) {
   if (command.argv.empty()) return fail(Errc::kInternal, "an empty command");
   const std::string& name = command.argv[0];
   const auto program = find_program(name, command.env);
-  if (!program) return fail(Errc::kNotFound, "{}: no such program in PATH", name);
+  if (!program) return fail(Errc::kNotFound, "{}: no such program in PATH", printable(name));
 
   auto in = make_pipe();
   auto out = make_pipe();
@@ -204,7 +204,7 @@ Result<Finished> run_unlogged(const Command& command) {
   const auto deadline = Clock::now() + command.timeout;
   const BlockedSigpipe guard;  // the child may end before it reads its input
   const pid_t child = fork();
-  if (child < 0) return fail(Errc::kIo, "{}: fork: {}", name, errno_text(errno));
+  if (child < 0) return fail(Errc::kIo, "{}: fork: {}", printable(name), errno_text(errno));
   if (child == 0) {
     start_program(*program, argv.data(), envp.data(),
                   command.directory ? command.directory->c_str() : nullptr, in->read_end.get(),
@@ -228,8 +228,8 @@ Result<Finished> run_unlogged(const Command& command) {
   if (!exchanged) kill(child, SIGKILL);
   const auto reaped = reap(child, exchanged ? deadline : Clock::now() + std::chrono::seconds(5));
   if (got == sizeof exec_error && exec_error < 0)
-    return fail(Errc::kIo, "{}, where {} is to run: {}", *command.directory, name,
-                errno_text(-exec_error));
+    return fail(Errc::kIo, "{}, where {} is to run: {}", printable(*command.directory),
+                printable(name), errno_text(-exec_error));
   if (got == sizeof exec_error) return fail(Errc::kIo, "{}: {}", *program, errno_text(exec_error));
   if (!exchanged) return within(name, exchanged.error());
   if (!reaped) return within(name, reaped.error());

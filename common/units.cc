@@ -21,14 +21,24 @@ ByteScale short_scale(double bytes, std::size_t units) {
   return scale;
 }
 
+/// Formats a value with this number of decimals; with an exponent if it has over nine digits before
+/// the point: a file of another user may hold any number, such as 1e308.
+std::string fixed(double value, int decimals) {
+  return std::abs(value) < 1e9 ? fmt::format("{:.{}f}", value, decimals)
+                               : fmt::format("{:.4g}", value);
+}
+
+/// The size from which on a value has an exponent and no suffix.
+constexpr double kNoSuffix = 1e12;
+
 }  // namespace
 
 std::string bytes_text(double bytes) {
   constexpr double kStep = 1024;
-  if (bytes < kStep * kStep) return fmt::format("{:.1f} KiB", bytes / kStep);
+  if (bytes < kStep * kStep) return fixed(bytes / kStep, 1) + " KiB";
   const double mebibytes = bytes / kStep / kStep;
   return mebibytes < kStep ? fmt::format("{:.1f} MiB", mebibytes)
-                           : fmt::format("{:.1f} GiB", mebibytes / kStep);
+                           : fixed(mebibytes / kStep, 1) + " GiB";
 }
 
 std::string exact_bytes_text(std::uint64_t bytes) {
@@ -42,8 +52,8 @@ std::string exact_bytes_text(std::uint64_t bytes) {
 std::string memory_text(double bytes) {
   const ByteScale scale = short_scale(bytes, kByteUnits.size());
   const double value = bytes / scale.divisor;
-  return value < 10 && scale.divisor > 1 ? fmt::format("{:.1f} {}", value, scale.unit)
-                                         : fmt::format("{:.0f} {}", value, scale.unit);
+  const int decimals = value < 10 && scale.divisor > 1 ? 1 : 0;
+  return fmt::format("{} {}", fixed(value, decimals), scale.unit);
 }
 
 std::string memory_figure(double bytes) {
@@ -84,12 +94,14 @@ std::string age_text(std::int64_t seconds) {
 }
 
 std::string count_text(double value) {
+  if (std::abs(value) >= kNoSuffix) return fmt::format("{:.4g}", value);
   if (value >= 1e6) return fmt::format("{:.1f}M", value / 1e6);
   if (value >= 1e4) return fmt::format("{:.1f}k", value / 1e3);
   return fmt::format("{:.0f}", value);
 }
 
 std::string value_text(double value) {
+  if (std::abs(value) >= kNoSuffix) return fmt::format("{:.4g}", value);
   if (value >= 1e6) return fmt::format("{:.2f}M", value / 1e6);
   if (value >= 1e4) return fmt::format("{:.1f}k", value / 1e3);
   return fmt::format("{:.4g}", value);
@@ -110,8 +122,11 @@ std::string rate_text(double value) {
 }
 
 std::string measurement_text(double value) {
-  if (value < 10) return fmt::format("{:.2f}", value);
-  return value < 100 ? fmt::format("{:.1f}", value) : fmt::format("{:.0f}", value);
+  return fixed(value, value < 10 ? 2 : value < 100 ? 1 : 0);
+}
+
+std::string cores_text(double cores) {
+  return fixed(cores, 2);
 }
 
 std::string power_text(double watts) {
@@ -126,7 +141,11 @@ std::string energy_text(double joules) {
 }
 
 std::string percent_text(double part) {
-  return part < 0.0995 ? fmt::format("{:.2g} %", part * 100) : fmt::format("{:.0f} %", part * 100);
+  return part < 0.0995 ? fmt::format("{:.2g} %", part * 100) : whole_percent_text(part * 100);
+}
+
+std::string whole_percent_text(double percent) {
+  return fixed(percent, 0) + " %";
 }
 
 }  // namespace dlrun

@@ -1,6 +1,7 @@
 #pragma once
 // Formats sizes, durations and numbers for people, on terminals and in pages. Pure functions
-// without a locale. Functions that differ only in precision follow each other.
+// without a locale. A value of any size gives a short text. Functions that differ only in precision
+// follow each other.
 
 #include <cstdint>
 #include <string>
@@ -45,11 +46,15 @@ struct ByteScale {
 [[nodiscard]] std::string rate_text(double value);
 /// Formats a positive measurement with about three significant digits: "0.24", "51.2", "3997".
 [[nodiscard]] std::string measurement_text(double value);
+/// Formats a number of busy cores with two decimals: "1.50".
+[[nodiscard]] std::string cores_text(double cores);
 /// Formats a power with three significant digits: "342 W", "2.74 kW".
 [[nodiscard]] std::string power_text(double watts);
 /// Formats an energy with three significant digits: "820 Wh", "1.52 kWh", "2.1 MWh".
 [[nodiscard]] std::string energy_text(double joules);
 /// Formats a fraction from 0 to 1: "75 %"; with two significant digits below 10 %: "9.9 %".
 [[nodiscard]] std::string percent_text(double part);
+/// Formats a percentage as a whole number: "75 %".
+[[nodiscard]] std::string whole_percent_text(double percent);
 
 }  // namespace dlrun

@@ -10,6 +10,7 @@
 
 #include "common/log.h"
 #include "common/owned_file.h"
+#include "common/text.h"
 
 namespace dlrun {
 namespace fs = std::filesystem;
@@ -21,16 +22,16 @@ Result<UniqueFd> open_untrusted(const fs::path& path, Links links) {
   const auto failed = [&] {
     const int error = errno;
     return fail(error == ENOENT || error == ENOTDIR ? Errc::kNotFound : Errc::kIo, "{}: {}",
-                path.string(), errno_text(error));
+                printable(path.string()), errno_text(error));
   };
   const UniqueFd found(open(path.c_str(), O_PATH | O_CLOEXEC | no_follow));
   if (!found.is_open() || fstat(found.get(), &status) != 0) return failed();
   if (S_ISLNK(status.st_mode))
     return fail(Errc::kInvalid,
                 "{}: is a symbolic link; dlrun creates no links here, and does not follow it",
-                path.string());
+                printable(path.string()));
   if (!S_ISREG(status.st_mode))
-    return fail(Errc::kInvalid, "{}: is not a regular file", path.string());
+    return fail(Errc::kInvalid, "{}: is not a regular file", printable(path.string()));
   // Opens the file that was found, even if the path now names another one. Without /proc the path
   // is resolved again; if it is a FIFO then, O_NONBLOCK prevents a wait.
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
@@ -40,7 +41,7 @@ Result<UniqueFd> open_untrusted(const fs::path& path, Links links) {
   if (!file.is_open()) return failed();
   if (fstat(file.get(), &status) != 0) return failed();
   if (!S_ISREG(status.st_mode))
-    return fail(Errc::kInvalid, "{}: is not a regular file", path.string());
+    return fail(Errc::kInvalid, "{}: is not a regular file", printable(path.string()));
   log_debug("a file is read", {{"file", path}, {"bytes", status.st_size}});
   return file;
 }
@@ -55,9 +56,9 @@ Result<TextAndOwner> read_file_and_owner(const fs::path& path, std::size_t limit
   DLRUN_TRY_ASSIGN(const auto file, open_untrusted(path, links));
   struct stat status {};
   if (fstat(file.get(), &status) != 0)
-    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+    return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));
   const auto too_large = [&] {
-    return fail(Errc::kInvalid, "{}: larger than the limit of {} bytes", path.string(),
+    return fail(Errc::kInvalid, "{}: larger than the limit of {} bytes", printable(path.string()),
                 limit_bytes);
   };
   // Files in /proc report size 0 but have content; a sparse file reports a large size.
@@ -70,7 +71,7 @@ Result<TextAndOwner> read_file_and_owner(const fs::path& path, std::size_t limit
     const ssize_t got = read(file.get(), content.data() + size, content.size() - size);
     if (got < 0) {
       if (errno == EINTR) continue;
-      return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+      return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));
     }
     if (got == 0) break;
     size += static_cast<std::size_t>(got);

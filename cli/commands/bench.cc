@@ -26,7 +26,7 @@ namespace {
 Result<> check_folder_of(const std::filesystem::path& file) {
   const auto folder = file.parent_path();
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
-  return fail(Errc::kIo, "{}: {}", folder.string(), errno_text(errno));
+  return fail(Errc::kIo, "{}: {}", printable(folder.string()), errno_text(errno));
 }
 
 struct BenchOptions {

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/command_line.h"
 #include "cli/terminal/print.h"
+#include "common/text.h"
 #include "common/units.h"
 #include "container/image_name.h"
 #include "launcher/images/image_import.h"
@@ -52,7 +53,7 @@ Result<int> list_images(Cli& cli, const ContainerOptions& options) {
     return kExitOk;
   }
   if (images.empty()) {
-    print_note(cli, fmt::format("no images in {}", store.folder().string()));
+    print_note(cli, fmt::format("no images in {}", printable(store.folder().string())));
     return kExitOk;
   }
   std::vector<std::vector<std::string>> rows = {{"IMAGE", "SIZE", "AGE", "FILE"}};

@@ -39,12 +39,13 @@ Result<int> diff(Cli& cli, const DiffOptions& options) {
   if (changes.kind == Kind::kNone) print_note(cli, "nothing was edited");
   if (changes.kind == Kind::kRenderedFromRecord)
     print_note(cli,
-               "nothing was edited: dlrun submitted the script that it rendered from the spec");
+               "nothing was compared: dlrun rendered the script from resolved.yaml, and the script "
+               "carries no spec that would show later edits");
   if (changes.kind == Kind::kScriptsOfPoints) {
     print_note(
         cli,
-        "nothing was edited: dlrun submitted the scripts that it rendered from spec.yaml, one "
-        "for each point");
+        "nothing was compared: dlrun rendered the scripts from spec.yaml, one for each point, and "
+        "they carry no spec that would show later edits");
   }
   print(cli, coloured_diff(changes.difference));
   return kExitOk;

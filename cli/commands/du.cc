@@ -7,6 +7,7 @@
 #include "cli/command_line.h"
 #include "cli/run_argument.h"
 #include "cli/terminal/print.h"
+#include "common/text.h"
 #include "common/units.h"
 #include "launcher/cleanup/disk_usage.h"
 #include "launcher/view/run_text.h"
@@ -40,16 +41,31 @@ void print_usage(const Cli& cli, const std::vector<MeasuredRun>& measured) {
                                    sum.unread == 1 ? "" : "s", sum.unread == 1 ? "is" : "are"));
 }
 
+/// Prints a note about each run whose path is a symbolic link: what a link leads to is not counted.
+/// Returns true if there is any.
+bool note_links(const Cli& cli, const std::vector<IndexEntry>& runs) {
+  bool is_any = false;
+  for (const IndexEntry& run : runs) {
+    std::error_code error;
+    if (!std::filesystem::is_symlink(run.path, error)) continue;
+    is_any = true;
+    print_note(cli, fmt::format("{}: is a symbolic link, and is not counted",
+                                printable(run.path.string())));
+  }
+  return is_any;
+}
+
 Result<int> show_usage(Cli& cli, const DuOptions& options) {
   DLRUN_TRY_ASSIGN(const auto runs,
                    options.runs.empty() ? all_own_runs(cli.env) : select_runs(cli, options.runs));
   const auto measured = measure_runs(runs);
+  const bool has_links = note_links(cli, runs);
   if (options.json) {
     nlohmann::ordered_json json = nlohmann::ordered_json::array();
     for (const MeasuredRun& one : measured) json.push_back(usage_json(one));
     print_json(json);
   } else if (measured.empty()) {
-    print_note(cli, "no runs");
+    if (!has_links) print_note(cli, "no runs");
   } else {
     print_usage(cli, measured);
   }

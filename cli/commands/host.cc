@@ -49,7 +49,7 @@ Result<int> list_hosts(const Cli& cli, bool json) {
   } else {
     print(cli, table(rows));
     print_note(cli, fmt::format("to add a host, write its file {}",
-                                (dirs.front() / "hosts" / "NAME.yaml").string()));
+                                printable((dirs.front() / "hosts" / "NAME.yaml").string())));
   }
   return kExitOk;
 }

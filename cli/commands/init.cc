@@ -9,6 +9,7 @@
 #include "cli/terminal/print.h"
 #include "cli/terminal/questions.h"
 #include "cli/terminal/terminal_reporter.h"
+#include "common/text.h"
 #include "container/container.h"
 #include "launcher/spec/sites.h"
 #include "launcher/submit/first_spec.h"
@@ -37,7 +38,7 @@ struct InitOptions {
   }
   DLRUN_TRY(write_first_spec(cli, output, text, force));
   print_note(cli, fmt::format("wrote {0}; `dlrun check {0}` reports whether Slurm would accept it",
-                              output));
+                              printable(output)));
   return kExitOk;
 }
 

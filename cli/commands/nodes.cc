@@ -37,7 +37,7 @@ Result<int> nodes(Cli& cli, const NodesOptions& options) {
     return kExitOk;
   }
   if (known.empty()) {
-    print_note(cli, fmt::format("no node is remembered as bad in {}", file.string()));
+    print_note(cli, fmt::format("no node is remembered as bad in {}", printable(file.string())));
     return kExitOk;
   }
   constexpr std::size_t kShownReason = 60;

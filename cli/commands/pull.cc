@@ -36,7 +36,7 @@ Result<int> pull_run(Cli& cli, const PullOptions& options) {
   DLRUN_TRY_ASSIGN(const auto files, pull(request, ssh.env()));
   for (const std::string& file : files) print(cli, "{}\n", file);
   print_note(cli, fmt::format("{} file{} copied to {}", files.size(), files.size() == 1 ? "" : "s",
-                              request.to.lexically_normal().string()));
+                              printable(request.to.lexically_normal().string())));
   return kExitOk;
 }
 

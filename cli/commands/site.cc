@@ -38,7 +38,7 @@ Result<int> list(const Cli& cli, bool json) {
   print(cli, table(site_rows(sites, here)));
   print_note(cli, fmt::format("* marks the site that a spec uses if it sets no `site`; your own "
                               "site files belong in {}",
-                              (dirs.front() / "sites").string()));
+                              printable((dirs.front() / "sites").string())));
   return kExitOk;
 }
 

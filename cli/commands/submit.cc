@@ -15,6 +15,7 @@
 #include "cli/terminal/print.h"
 #include "cli/terminal/terminal_reporter.h"
 #include "common/quoting.h"
+#include "common/text.h"
 #include "launcher/submit/chain.h"
 #include "launcher/submit/rehearsal_submission.h"
 #include "launcher/submit/submit_spec.h"
@@ -41,9 +42,9 @@ void show(const Cli& cli, const DryRun& dry_run) {
                               ? "submit through slurmrestd at " + job.settings.server->url +
                                     ", with the settings of sbatch"
                               : "call sbatch --parsable";
-  print_note(
-      cli, fmt::format("would make {} and {} {} {}", dry_run.run.string(), how,
-                       shell_quote_all(dry_run.sbatch_options), (dry_run.run / "job.sh").string()));
+  print_note(cli, fmt::format("would make {} and {} {} {}", printable(dry_run.run.string()), how,
+                              shell_quote_all(dry_run.sbatch_options),
+                              printable((dry_run.run / "job.sh").string())));
   if (const auto& chain = job.settings.chain)
     print_note(cli, fmt::format("would submit {} follow-up job{} after it (retry.chain)",
                                 chain->jobs - 1, chain->jobs == 2 ? "" : "s"));

@@ -42,9 +42,11 @@ std::string sparkline(const std::vector<double>& values, std::size_t width) {
     if (!std::isfinite(means.back())) return "";
   }
   const auto [low, high] = std::minmax_element(means.begin(), means.end());
+  const double range = *high - *low;
+  if (!std::isfinite(range)) return "";
   std::string text;
   for (const double mean : means) {
-    const double part = *high > *low ? (mean - *low) / (*high - *low) : 0;
+    const double part = range > 0 ? (mean - *low) / range : 0;
     text += kHeights[static_cast<std::size_t>(std::lround(part * (kHeights.size() - 1)))];
   }
   return text;

@@ -30,7 +30,7 @@ class Line {
 
 /// Returns at most `width` block characters of eight heights. Each block shows the mean of an equal
 /// part of `values`, scaled between the smallest and the largest mean. Returns "" for fewer than
-/// two values.
+/// two values, and if their sum or their range is no finite number.
 [[nodiscard]] std::string sparkline(const std::vector<double>& values, std::size_t width);
 
 }  // namespace dlrun

@@ -288,18 +288,19 @@ Json scaling_json(const ScalingRequest& request, const MeasuredScaling& measured
 Result<> check_scaled_spec(const JobSpec& spec, const std::string& file) {
   if (spec.sweep.is_given())
     return fail(Errc::kUsage,
-                "{}: is a sweep; `bench scaling` measures one experiment at several sizes", file);
+                "{}: is a sweep; `bench scaling` measures one experiment at several sizes",
+                printable(file));
   if (!spec.components.empty())
     return fail(
         Errc::kUsage,
         "{}: has components; `bench scaling` measures one program at several sizes: give it "
         "a spec of one of them",
-        file);
+        printable(file));
   if (spec.resources.ntasks) {
     return fail(Errc::kUsage,
                 "{}: resources.ntasks gives every size the same number of ranks; set "
                 "resources.tasks_per_node instead",
-                file);
+                printable(file));
   }
   return {};
 }

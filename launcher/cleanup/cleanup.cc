@@ -71,7 +71,7 @@ Result<> check_is_done(const std::string& id, const fs::path& run, const RunStat
       return fail(Errc::kUsage,
                   "{0}: its state is unknown, so it is left alone: {1}. If you are sure that its "
                   "job has ended, delete {2} by hand; `dlrun rm {0}` then removes it from the list",
-                  id, status.detail, run.string());
+                  id, status.detail, printable(run.string()));
   }
 }
 
@@ -195,7 +195,7 @@ class Decider {
     return fail(Errc::kUsage,
                 "{}: its result counts for the point {} of a sweep. Delete the sweep first: "
                 "`dlrun rm {}`",
-                run.id, needed->second, needed->first.filename().string());
+                run.id, needed->second, printable(needed->first.filename().string()));
   }
 
   /// Fails if the run is a point of a sweep, if a sweep that stays needs it, or if another run is
@@ -283,7 +283,7 @@ Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
     folder = fs::weakly_canonical(request.folder, error);
     // An empty folder would mean all runs.
     if (error || folder.empty())
-      return fail(Errc::kIo, "{}: {}", request.folder.string(), error.message());
+      return fail(Errc::kIo, "{}: {}", printable(request.folder.string()), error.message());
   }
   std::vector<IndexEntry> old;
   for (const IndexEntry& run : listing.entries) {

@@ -10,6 +10,7 @@
 
 #include "common/blocked_sigpipe.h"
 #include "common/subprocess.h"
+#include "common/text.h"
 
 namespace dlrun {
 namespace {
@@ -49,7 +50,7 @@ Result<DetachedProcess> DetachedProcess::start(const std::vector<std::string>& a
   const UniqueFd file(
       ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!null.is_open() || !file.is_open())
-    return fail(Errc::kIo, "cannot open {}: {}", log.string(), errno_text(errno));
+    return fail(Errc::kIo, "cannot open {}: {}", printable(log.string()), errno_text(errno));
   std::array<int, 2> gate{};
   if (::pipe2(gate.data(), O_CLOEXEC) != 0)
     return fail(Errc::kIo, "cannot make a pipe: {}", errno_text(errno));

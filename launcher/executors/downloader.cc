@@ -335,7 +335,7 @@ Result<CURLcode> Downloader::State::perform_to_end(Transfer& transfer) {
     }
     if (!transfer.can_resume) {
       if (auto done = transfer.start_over(); !done)
-        return within((folder / transfer.download.file).string(), done.error());
+        return within(printable((folder / transfer.download.file).string()), done.error());
     }
     code = perform(transfer);
   }
@@ -428,7 +428,7 @@ Result<Downloader> Downloader::in(const fs::path& folder, DownloadOptions option
     std::error_code ignored;
     const bool leads_nowhere = fs::is_symlink(folder, ignored) && !fs::exists(folder, ignored);
     return fail(
-        Errc::kIo, "cannot make the folder {}: {}", folder.string(),
+        Errc::kIo, "cannot make the folder {}: {}", printable(folder.string()),
         leads_nowhere ? "a symbolic link of that name leads nowhere" : made.error().message);
   }
   auto state = std::make_unique<State>(folder, std::move(options));
@@ -452,7 +452,7 @@ Result<std::int64_t> Downloader::fetch(const Download& download) {
   DLRUN_TRY(s.load_curl());
   UnfinishedFile file(path);
   if (!file.is_open())
-    return fail(Errc::kIo, "cannot write {}: {}", path.string(), errno_text(errno));
+    return fail(Errc::kIo, "cannot write {}: {}", printable(path.string()), errno_text(errno));
   Transfer transfer{*s.curl, s.handle, download, s.options, file};
   if (const CURLcode code = s.set_up(transfer); code != CURLE_OK)
     return tl::unexpected(s.check_result(transfer, code).error());
@@ -460,7 +460,8 @@ Result<std::int64_t> Downloader::fetch(const Download& download) {
   if (!fetched && fetched.error().code == Errc::kInvalid && transfer.is_resumed) {
     // The pieces may come from different versions of the file, or not join exactly.
     transfer.can_resume = false;
-    if (auto done = transfer.start_over(); !done) return within(path.string(), done.error());
+    if (auto done = transfer.start_over(); !done)
+      return within(printable(path.string()), done.error());
     fetched = s.fetch_and_verify(transfer);
   }
   DLRUN_TRY(fetched);
@@ -470,9 +471,9 @@ Result<std::int64_t> Downloader::fetch(const Download& download) {
     if (!here)
       return fail(Errc::kIo,
                   "{}: a file of this name appeared and was removed meanwhile; start again",
-                  path.string());
+                  printable(path.string()));
   } else if (!adopted) {
-    return within(path.string(), adopted.error());
+    return within(printable(path.string()), adopted.error());
   }
   s.verified.note(download);
   if (s.lock.is_open()) s.verified.write(s.lock.get());

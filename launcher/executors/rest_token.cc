@@ -19,26 +19,27 @@ Result<std::string> read_token(const std::filesystem::path& path) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.is_open()) {
     return fail(errno == ENOENT ? Errc::kNotFound : Errc::kIo,
-                "{}: {}; `scontrol token` prints a token for it (umask 077 first)", path.string(),
-                errno_text(errno));
+                "{}: {}; `scontrol token` prints a token for it (umask 077 first)",
+                printable(path.string()), errno_text(errno));
   }
   struct stat info {};
   if (::fstat(file.get(), &info) != 0)
-    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
-  if (!S_ISREG(info.st_mode)) return fail(Errc::kInvalid, "{}: is not a file", path.string());
+    return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));
+  if (!S_ISREG(info.st_mode))
+    return fail(Errc::kInvalid, "{}: is not a file", printable(path.string()));
   if ((info.st_mode & 077U) != 0)
     return fail(Errc::kInvalid,
                 "{}: others may read or write it (mode {:04o}): whoever has the token can submit "
                 "jobs as you. chmod 600, and make a new token",
-                path.string(), info.st_mode & 07777U);
+                printable(path.string()), info.st_mode & 07777U);
   if (info.st_uid != ::geteuid() && info.st_uid != 0)
-    return fail(Errc::kInvalid, "{}: belongs to another user", path.string());
+    return fail(Errc::kInvalid, "{}: belongs to another user", printable(path.string()));
   std::array<char, kLongest + 1> buffer;
   std::string text;
   for (ssize_t count = 1; count != 0 && text.size() <= kLongest;) {
     count = ::read(file.get(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+    if (count < 0) return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));
     text.append(buffer.data(), static_cast<std::size_t>(count));
   }
   std::string_view token = trim(text);
@@ -50,10 +51,10 @@ Result<std::string> read_token(const std::filesystem::path& path) {
       token.find_first_not_of(kAllowed) != std::string_view::npos)
     return fail(Errc::kInvalid,
                 "{}: holds no token; expected the one line that `scontrol token` prints",
-                path.string());
+                printable(path.string()));
   if (const auto expiry = token_expiry(token); expiry && *expiry <= ::time(nullptr))
     return fail(Errc::kInvalid, "{}: the token expired {} s ago; `scontrol token` makes a new one",
-                path.string(), ::time(nullptr) - *expiry);
+                printable(path.string()), ::time(nullptr) - *expiry);
   return std::string(token);
 }
 

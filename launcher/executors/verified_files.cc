@@ -61,15 +61,17 @@ Result<std::optional<VerifiedFiles::Stamp>> VerifiedFiles::stamp_of(const std::s
   const auto path = folder_ / name;
   if (::stat(path.c_str(), &status) != 0) {
     const int error = errno;
-    if (error != ENOENT) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(error));
+    if (error != ENOENT)
+      return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(error));
     if (::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode))
       return fail(
           Errc::kInvalid,
           "{}: is a symbolic link that leads nowhere. Remove it, or put the file where it leads",
-          path.string());
+          printable(path.string()));
     return std::optional<Stamp>();
   }
-  if (!S_ISREG(status.st_mode)) return fail(Errc::kInvalid, "{}: is not a file", path.string());
+  if (!S_ISREG(status.st_mode))
+    return fail(Errc::kInvalid, "{}: is not a file", printable(path.string()));
   return std::optional(
       Stamp{status.st_size, status.st_ctim.tv_sec * kNanoseconds + status.st_ctim.tv_nsec});
 }
@@ -89,8 +91,8 @@ Result<bool> VerifiedFiles::check(const Download& download, const GoOn& go_on) {
   if (!stamp) return false;
   constexpr std::string_view kAdvice = "Move it away, or correct the spec; it is not written over";
   if (download.bytes && stamp->size != *download.bytes)
-    return fail(Errc::kInvalid, "{}: has {} bytes, but the spec says {}. {}", path.string(),
-                stamp->size, *download.bytes, kAdvice);
+    return fail(Errc::kInvalid, "{}: has {} bytes, but the spec says {}. {}",
+                printable(path.string()), stamp->size, *download.bytes, kAdvice);
   DLRUN_TRY_ASSIGN(const auto file, open_untrusted(path, Links::kFollow));
   std::int64_t bytes = 0;
   DLRUN_TRY_ASSIGN(
@@ -101,8 +103,8 @@ Result<bool> VerifiedFiles::check(const Download& download, const GoOn& go_on) {
         return fail(Errc::kInterrupted, "interrupted; nothing was downloaded");
       }));
   if (found != download.sha256)
-    return fail(Errc::kInvalid, "{}: has the sha256 {}, but the spec says {}. {}", path.string(),
-                found, download.sha256, kAdvice);
+    return fail(Errc::kInvalid, "{}: has the sha256 {}, but the spec says {}. {}",
+                printable(path.string()), found, download.sha256, kAdvice);
   known_[download.file] = {download.sha256, *stamp};
   return true;
 }

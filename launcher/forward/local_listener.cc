@@ -109,13 +109,13 @@ Result<LocalListener> listen_in(const SocketFolder& folder, std::uint16_t port) 
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (listener.path.size() >= sizeof address.sun_path)
-    return fail(Errc::kIo, "{}: the path of a socket cannot be so long", listener.path);
+    return fail(Errc::kIo, "{}: the path of a socket cannot be so long", printable(listener.path));
   std::memcpy(address.sun_path, listener.path.c_str(), listener.path.size() + 1);
   listener.socket.reset(::socket(AF_UNIX, kFlags, 0));
   if (!listener.socket.is_open() ||
       ::bind(listener.socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
       ::listen(listener.socket.get(), kBacklog) != 0)
-    return fail(Errc::kIo, "{}: {}", listener.path, errno_text(errno));
+    return fail(Errc::kIo, "{}: {}", printable(listener.path), errno_text(errno));
   return listener;
 }
 

@@ -25,7 +25,7 @@ Result<> make_key(const Env& env, const std::filesystem::path& file) {
   }
   if (!made) return tl::unexpected(made.error());
   if (made->exit_code != 0) {
-    return fail(Errc::kIo, "ssh-keygen cannot make {}: {}", file.string(),
+    return fail(Errc::kIo, "ssh-keygen cannot make {}: {}", printable(file.string()),
                 trim(made->err.empty() ? made->out : made->err));
   }
   return {};
@@ -55,7 +55,8 @@ Result<SshKeys> ssh_keys(const Env& env, const std::filesystem::path& run,
     std::filesystem::remove_all(temporary, ignored);
     if (!made) return tl::unexpected(made.error());
     if (error && !std::filesystem::exists(keys.folder, ignored))
-      return fail(Errc::kIo, "cannot make {}: {}", keys.folder.string(), error.message());
+      return fail(Errc::kIo, "cannot make {}: {}", printable(keys.folder.string()),
+                  error.message());
   }
   DLRUN_TRY(check_own_folder(keys.folder));
   return keys;

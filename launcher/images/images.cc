@@ -42,7 +42,8 @@ void remove_abandoned(const fs::path& folder) {
 
 [[nodiscard]] Result<> sync_file(const fs::path& path) {
   DLRUN_TRY_ASSIGN(const auto fd, open_untrusted(path, Links::kRefuse));
-  if (::fsync(fd.get()) != 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  if (::fsync(fd.get()) != 0)
+    return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));
   return {};
 }
 
@@ -63,7 +64,8 @@ bool is_image_digest(std::string_view text) {
 Result<ImageStore> ImageStore::of_user(const Env& env) {
   fs::path folder = env.get_or("DLRUN_IMAGES", "");
   if (!folder.empty() && !folder.is_absolute()) {
-    return fail(Errc::kInvalid, "DLRUN_IMAGES is '{}', expected an absolute path", folder.string());
+    return fail(Errc::kInvalid, "DLRUN_IMAGES is '{}', expected an absolute path",
+                printable(folder.string()));
   }
   if (folder.empty()) {
     folder = env.get_or("XDG_CACHE_HOME", "");
@@ -121,7 +123,8 @@ Result<std::vector<StoredImage>> ImageStore::list() const {
     if (!json) continue;
     if (auto stored = find(json_read::text(*json, "image"))) images.push_back(std::move(*stored));
   }
-  if (error) return fail(Errc::kIo, "cannot list {}: {}", folder_.string(), error.message());
+  if (error)
+    return fail(Errc::kIo, "cannot list {}: {}", printable(folder_.string()), error.message());
   std::sort(images.begin(), images.end(),
             [](const auto& a, const auto& b) { return a.image < b.image; });
   return images;
@@ -132,7 +135,7 @@ Result<UniqueFd> ImageStore::lock(const std::string& image) const {
   remove_abandoned(folder_);
   const fs::path path = entry_of(image).replace_extension(".lock");
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd.is_open()) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  if (!fd.is_open()) return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));
   // If the file system has no locks, two processes may import the same image. The rename in adopt()
   // keeps the result correct.
   LockWait wait(path);
@@ -153,11 +156,11 @@ Result<StoredImage> ImageStore::adopt(const fs::path& file, const std::string& i
     DLRUN_TRY_ASSIGN(digest, sha256_of_file(file));
   }
   if (::chmod(file.c_str(), 0444) != 0)
-    return fail(Errc::kIo, "{}: {}", file.string(), errno_text(errno));
+    return fail(Errc::kIo, "{}: {}", printable(file.string()), errno_text(errno));
   DLRUN_TRY(sync_file(file));
   const fs::path target = folder_ / (digest + ".sqsh");
   if (::rename(file.c_str(), target.c_str()) != 0) {
-    return fail(Errc::kIo, "{}: {}", target.string(), errno_text(errno));
+    return fail(Errc::kIo, "{}: {}", printable(target.string()), errno_text(errno));
   }
   return record_digest(image, digest);
 }
@@ -171,7 +174,8 @@ Result<StoredImage> ImageStore::record_digest(const std::string& image,
   DLRUN_TRY(write_file_atomic(entry_of(image), json_read::dump(json) + "\n"));
   auto stored = find(image);
   if (!stored)
-    return fail(Errc::kIo, "{}: the image was removed in the meantime", folder_.string());
+    return fail(Errc::kIo, "{}: the image was removed in the meantime",
+                printable(folder_.string()));
   return std::move(*stored);
 }
 

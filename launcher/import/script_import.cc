@@ -28,14 +28,14 @@ Result<> check_script(const ImportRequest& import) {
   if (!import.script.starts_with("#!")) {
     return fail(Errc::kInvalid,
                 "{}: is not a job script: its first line must name a shell, such as #!/bin/bash",
-                import.name);
+                printable(import.name));
   }
   std::size_t line = 1;
   for (const char c : import.script) {
     if (c == '\n') ++line;
     if (!is_control(c) || c == '\n' || c == '\t') continue;
-    return fail(Errc::kInvalid, "{}:{}: has the control character 0x{:02x}{}", import.name, line,
-                static_cast<unsigned char>(c),
+    return fail(Errc::kInvalid, "{}:{}: has the control character 0x{:02x}{}",
+                printable(import.name), line, static_cast<unsigned char>(c),
                 c == '\r' ? "; `sed -i 's/\\r$//' FILE` removes the line ends of DOS" : "");
   }
   for (const auto text : split(import.script, '\n')) {
@@ -43,13 +43,13 @@ Result<> check_script(const ImportRequest& import) {
     return fail(Errc::kInvalid,
                 "{}: dlrun has made this script from a spec; its run has the spec as spec.yaml, "
                 "and `dlrun submit {}` submits the script itself",
-                import.name, import.name);
+                printable(import.name), printable(import.name));
   }
   if (const auto het = het_line(import.script)) {
     return fail(Errc::kInvalid,
                 "{}:{}: the script is a heterogeneous job, and a spec describes one job; write a "
                 "spec for each part",
-                import.name, *het);
+                printable(import.name), *het);
   }
   return {};
 }
@@ -98,8 +98,8 @@ tl::unexpected<Error> no_program(const ImportRequest& import, std::size_t line,
   return fail(Errc::kInvalid,
               "{}{}: {}; give the program of the job after --: dlrun init --from {} -- python "
               "train.py",
-              import.name, line > 0 ? fmt::format(":{}", line) : "", without_secrets(why).text,
-              import.name);
+              printable(import.name), line > 0 ? fmt::format(":{}", line) : "",
+              without_secrets(why).text, printable(import.name));
 }
 
 /// Returns the one command that starts the ranks; nullptr if the user names the program.

@@ -32,7 +32,7 @@ Result<CodeToCopy> prepare_code(const HostFile& host, const std::filesystem::pat
                 "{0} is not in a git repository, and dlrun copies the files that git lists to {1}. "
                 "Run `git init` there. If the host has the files already, write `sync: {{from: "
                 "none}}` into {2}; paths of specs are then paths on the host",
-                folder.string(), host.name, host.source);
+                printable(folder.string()), host.name, host.source);
   }
   CodeToCopy code;
   code.tree = std::move(*tree);

@@ -53,7 +53,8 @@ Result<> add_listed(const std::filesystem::path& folder, const std::string& pref
       const auto listed,
       run_git(folder, env, {"ls-files", "-co", "--exclude-standard", "-z"}, kGitLimit));
   if (listed.exit_code != 0)
-    return fail(Errc::kInvalid, "{}: git lists no files: {}", folder.string(), trim(listed.err));
+    return fail(Errc::kInvalid, "{}: git lists no files: {}", printable(folder.string()),
+                trim(listed.err));
   for (const std::string_view name : split(listed.out, '\0')) {
     if (!name.empty()) files.push_back(prefix + std::string(name));
   }
@@ -84,7 +85,8 @@ Result<> add_also(const CodeTree& tree, const HostFile& host, std::vector<std::s
       if (!at->is_directory() || at->is_symlink())
         files.push_back(at->path().lexically_relative(tree.top).string());
     }
-    if (error) return fail(Errc::kIo, "{}: sync.also: {}", path.string(), error.message());
+    if (error)
+      return fail(Errc::kIo, "{}: sync.also: {}", printable(path.string()), error.message());
   }
   return {};
 }
@@ -102,7 +104,7 @@ Result<> refuse_size(const CodeTree& tree, const HostFile& host, std::int64_t by
   return fail(Errc::kInvalid,
               "the code in {} has {}, and {} allows {} (sync.max); nothing was copied. The largest "
               "files:{}\nPut them into .gitignore or sync.exclude, or raise sync.max",
-              tree.top.string(), bytes_text(static_cast<double>(bytes)), host.source,
+              printable(tree.top.string()), bytes_text(static_cast<double>(bytes)), host.source,
               bytes_text(static_cast<double>(host.sync_max_bytes)), largest);
 }
 

@@ -168,7 +168,7 @@ Result<int> run_there(const HostCaller& caller, const Ssh& ssh, const HostCall& 
       caller.reporter.warning(
           fmt::format("{} is a repository inside {} and no submodule, so its files are not copied. "
                       "Add it to sync.also if the job needs it",
-                      name, code->tree.top.string()));
+                      name, printable(code->tree.top.string())));
     }
   }
   RemoteRequest request = request_of(caller, call, host, code ? &*code : nullptr);

@@ -166,7 +166,7 @@ Result<> check_writers(const std::filesystem::path& path) {
   return fail(Errc::kInvalid,
               "{}: another user can write to it, and it decides which host gets your commands; "
               "`chmod go-w` it, or copy it so that it is yours",
-              path.string());
+              printable(path.string()));
 }
 
 }  // namespace

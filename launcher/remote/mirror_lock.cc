@@ -39,16 +39,17 @@ Result<MirrorLock> MirrorLock::take(const std::filesystem::path& root, const std
   DLRUN_TRY(check_own_folder(root / name, "remove it, or set another root for this host"));
   const auto path = root / ("." + mirror + ".lock");
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
-  if (!fd.is_open()) return fail(Errc::kIo, "cannot open {}: {}", path.string(), errno_text(errno));
+  if (!fd.is_open())
+    return fail(Errc::kIo, "cannot open {}: {}", printable(path.string()), errno_text(errno));
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0 || info.st_uid != ::geteuid() || (info.st_mode & 022U) != 0)
     return fail(Errc::kInvalid, "{}: belongs to another user, or others can write it; remove it",
-                path.string());
+                printable(path.string()));
   if (lock_within(fd.get(), patience)) return MirrorLock(std::move(fd));
   return fail(Errc::kUnavailable,
               "{}: another submission uses this copy of the code, so it must not change now; "
               "nothing was submitted. Try again when that submission has ended",
-              (root / name).string());
+              printable((root / name).string()));
 }
 
 std::string mirror_answer(const std::filesystem::path& mirror,

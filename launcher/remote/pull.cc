@@ -56,7 +56,7 @@ Result<std::vector<std::string>> pull(const PullRequest& request, const Env& env
   if (!ended) return tl::unexpected(ended.error());
   if (ended->exit_code != 0) {
     return fail(Errc::kIo, "{}: not all files could be copied to {} (rsync ended with {}): {}",
-                request.host, request.to.string(), ended->exit_code, trim(ended->err));
+                request.host, printable(request.to.string()), ended->exit_code, trim(ended->err));
   }
   std::vector<std::string> files;
   for (const std::string_view line : split(ended->out, '\n')) {

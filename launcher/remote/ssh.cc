@@ -27,14 +27,14 @@ constexpr int kCommandSessions = 6, kRsyncSessions = 2;
 /// Makes the folder. Fails if it exists and is not the caller's, or if another user can enter it.
 Result<> make_folder(const std::filesystem::path& folder) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    return fail(Errc::kIo, "cannot make {}: {}", folder.string(), errno_text(errno));
+    return fail(Errc::kIo, "cannot make {}: {}", printable(folder.string()), errno_text(errno));
   struct stat status {};
   if (::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
       status.st_uid == ::geteuid() && (status.st_mode & 077) == 0)
     return {};
   return fail(Errc::kInvalid,
               "{}: is not a private folder of yours; connections to hosts would be open to others",
-              folder.string());
+              printable(folder.string()));
 }
 
 /// Makes and returns the folder of the sockets: below $XDG_RUNTIME_DIR, else in `shared`, else

@@ -204,13 +204,11 @@ std::string last_ranks_html(const RunReport& report) {
   titles.push_back({"", "w"});
   std::vector<std::vector<std::string>> rows;
   for (const RankSample* row : sorted) {
-    std::vector<std::string> cells{
-        std::to_string(row->rank), escape_html(row->node),
-        or_dash(row->cpu, [](double value) { return fmt::format("{:.2f}", value); }),
-        or_dash(row->rss_bytes, memory_figure)};
+    std::vector<std::string> cells{std::to_string(row->rank), escape_html(row->node),
+                                   or_dash(row->cpu, cores_text),
+                                   or_dash(row->rss_bytes, memory_figure)};
     if (has_gpu) {
-      cells.push_back(
-          or_dash(row->gpu_percent, [](double value) { return fmt::format("{:.0f} %", value); }));
+      cells.push_back(or_dash(row->gpu_percent, whole_percent_text));
       cells.push_back(or_dash(row->gpu_used_bytes, memory_figure));
     }
     if (has_step) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <utility>
 #include <variant>
 
@@ -47,11 +48,17 @@ void thin_if_full(std::vector<Point>& points) {
   points.resize(kept);
 }
 
+/// Returns the spread of a measured amount. Returns nullopt if a value is negative or not finite,
+/// and so was not measured.
 template <typename Value>
 std::optional<Spread> spread(const std::optional<events::Spread<Value>>& reported) {
   if (!reported) return std::nullopt;
-  return Spread{static_cast<double>(reported->least), static_cast<double>(reported->mean),
-                static_cast<double>(reported->most)};
+  const Spread values{static_cast<double>(reported->least), static_cast<double>(reported->mean),
+                      static_cast<double>(reported->most)};
+  for (const double value : {values.least, values.mean, values.most}) {
+    if (value < 0 || !std::isfinite(value)) return std::nullopt;
+  }
+  return values;
 }
 
 SamplesPoint samples_of(const events::RankStatistics& event, double t, std::int64_t attempt) {
@@ -344,7 +351,7 @@ Result<bool> RunHistory::read_more(const std::filesystem::path& run) {
   if (!file) return tl::unexpected(file.error());
   struct stat info {};
   if (::fstat(file->get(), &info) != 0)
-    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+    return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));
   // The file is smaller if an incomplete line was cut off. It has another inode if lead has
   // rewritten it with fewer points.
   if (info.st_size < offset_ || (offset_ > 0 && info.st_ino != inode_)) *this = RunHistory();
@@ -364,7 +371,7 @@ Result<bool> RunHistory::read_more(const std::filesystem::path& run) {
   const off_t end = offset_ < parts_.head_end ? parts_.head_end : info.st_size;
   std::string bytes(static_cast<std::size_t>(std::min<off_t>(end - offset_, kReadBytes)), '\0');
   const ssize_t got = bytes.empty() ? 0 : ::pread(file->get(), bytes.data(), bytes.size(), offset_);
-  if (got < 0) return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+  if (got < 0) return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));
   if (got == 0) {
     stride_ = 1;  // from here on every event is parsed
     return false;

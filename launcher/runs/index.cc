@@ -38,7 +38,7 @@ Result<IndexEntry> read_entry(const std::filesystem::path& file) {
   if (entry.id != file.filename().string() || !entry.path.is_absolute()) {
     return fail(Errc::kInvalid,
                 "{}: is damaged; remove it, and `dlrun ls --runs DIR` finds the run again",
-                file.string());
+                printable(file.string()));
   }
   return entry;
 }
@@ -75,7 +75,7 @@ Result<RunIndex> RunIndex::of_user(const Env& env) {
 Result<> RunIndex::add(const IndexEntry& entry) const {
   if (const auto owner = foreign_owner(entry.path))
     return fail(Errc::kInvalid, "{}: belongs to user {}, and your index holds your own runs",
-                entry.path.string(), printable(owner->name));
+                printable(entry.path.string()), printable(owner->name));
   DLRUN_TRY(make_private_directories(directory_));
   nlohmann::ordered_json json;
   json["id"] = entry.id;
@@ -94,7 +94,7 @@ std::optional<IndexEntry> RunIndex::find(const std::string& id) const {
 Result<> RunIndex::remove(const std::string& id) const {
   const auto file = directory_ / id;
   if (::unlink(file.c_str()) != 0 && errno != ENOENT)
-    return fail(Errc::kIo, "{}: {}", file.string(), errno_text(errno));
+    return fail(Errc::kIo, "{}: {}", printable(file.string()), errno_text(errno));
   return {};
 }
 
@@ -106,7 +106,7 @@ Result<RunIndex::Listing> RunIndex::list() const {
   const std::unique_ptr<DIR, CloseFolder> folder(::opendir(directory_.c_str()));
   if (folder == nullptr && errno == ENOENT) return listing;
   if (folder == nullptr)
-    return fail(Errc::kIo, "cannot list {}: {}", directory_.string(), errno_text(errno));
+    return fail(Errc::kIo, "cannot list {}: {}", printable(directory_.string()), errno_text(errno));
   EntryCache cache(directory_);
   while (const struct dirent* file = ::readdir(folder.get())) {
     const std::string_view name(file->d_name);
@@ -132,7 +132,9 @@ Result<RunIndex::Rebuilt> RunIndex::rebuild(const std::filesystem::path& runs_di
   std::error_code error;
   const auto absolute = std::filesystem::absolute(runs_dir, error).lexically_normal();
   std::filesystem::directory_iterator folders(absolute, error);
-  if (error) return fail(Errc::kNotFound, "cannot list {}: {}", absolute.string(), error.message());
+  if (error)
+    return fail(Errc::kNotFound, "cannot list {}: {}", printable(absolute.string()),
+                error.message());
   Rebuilt rebuilt;
   for (; !error && folders != std::filesystem::directory_iterator(); folders.increment(error)) {
     const auto& path = folders->path();
@@ -153,7 +155,8 @@ Result<RunIndex::Rebuilt> RunIndex::rebuild(const std::filesystem::path& runs_di
   }
   // A cached name may now refer to another folder.
   if (rebuilt.added > 0) EntryCache::forget(directory_);
-  if (error) return fail(Errc::kIo, "cannot list {}: {}", absolute.string(), error.message());
+  if (error)
+    return fail(Errc::kIo, "cannot list {}: {}", printable(absolute.string()), error.message());
   std::sort(rebuilt.foreign.begin(), rebuilt.foreign.end(), newest_first);
   return rebuilt;
 }

@@ -63,7 +63,7 @@ Result<SubmissionLock> SubmissionLock::take(const std::filesystem::path& run) {
     // Opened without O_CLOEXEC: sbatch inherits the lock and keeps it if dlrun is killed.
     UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
     if (!fd.is_open())
-      return fail(Errc::kIo, "cannot make {}: {}", path.string(), errno_text(errno));
+      return fail(Errc::kIo, "cannot make {}: {}", printable(path.string()), errno_text(errno));
     const bool is_held = ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     // The previous holder removes the file, possibly after this process has opened it. A lock on
     // the removed file would exclude no other process.
@@ -75,7 +75,8 @@ Result<SubmissionLock> SubmissionLock::take(const std::filesystem::path& run) {
     if (std::chrono::steady_clock::now() >= deadline) break;
     if (is_held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  return fail(Errc::kRefused, "{}: another dlrun is submitting it", run.filename().string());
+  return fail(Errc::kRefused, "{}: another dlrun is submitting it",
+              printable(run.filename().string()));
 }
 
 SubmissionLock SubmissionLock::hold(const std::filesystem::path& run) {
@@ -106,7 +107,8 @@ namespace {
 Result<> check_named_job(const std::filesystem::path& file, const JobId& job) {
   if (job.id.empty() && (job.cluster == kLocalCluster || is_cluster_name(job.cluster))) return {};
   if (auto checked = check_job(job); !checked)
-    return fail(Errc::kInvalid, "{}: is damaged: {}", file.string(), checked.error().message);
+    return fail(Errc::kInvalid, "{}: is damaged: {}", printable(file.string()),
+                checked.error().message);
   return {};
 }
 
@@ -132,7 +134,7 @@ Result<std::optional<Submission>> submission_of_task(const std::filesystem::path
   auto array = read_submission(run.parent_path());
   if (!array) return array;
   if (*array && (*array)->task)
-    return fail(Errc::kInvalid, "{}: is damaged: an array is no task", run.string());
+    return fail(Errc::kInvalid, "{}: is damaged: an array is no task", printable(run.string()));
   // An array that was not submitted counts as an intent without a token.
   Submission submission = *array ? std::move(**array) : Submission{};
   submission.task = task;
@@ -156,7 +158,7 @@ Result<std::optional<Submission>> read_submission(const std::filesystem::path& r
     return fail(
         Errc::kInvalid,
         "{}: is damaged: expected a JSON object whose state is intent, submitted or refused",
-        path.string());
+        printable(path.string()));
   }
   Submission submission;
   submission.state = *state;
@@ -207,7 +209,8 @@ Result<std::optional<Claim>> read_claim(const std::filesystem::path& run) {
   if (!file && file.error().code == Errc::kNotFound) return std::nullopt;
   if (!file) return tl::unexpected(file.error());
   const auto json = json_read::object_of(file->text);
-  if (!json) return fail(Errc::kInvalid, "{}: is damaged: expected a JSON object", path.string());
+  if (!json)
+    return fail(Errc::kInvalid, "{}: is damaged: expected a JSON object", printable(path.string()));
   Claim claim{{json_read::text(*json, "cluster"), json_read::text(*json, "job")},
               json_read::text(*json, "token"),
               json_read::text(*json, "log"),

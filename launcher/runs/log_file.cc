@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "common/quoting.h"
 #include "common/text.h"
+#include "common/units.h"
 #include "common/untrusted_file.h"
 
 namespace dlrun {
@@ -41,6 +43,25 @@ std::uint64_t tail_offset(int fd, std::uint64_t size, std::size_t lines) {
     end = begin;
   }
   return furthest;
+}
+
+/// Holes of this size and larger are left out of what a LogReader returns. Smaller ones are read as
+/// NUL bytes, as a file system without holes would store them.
+constexpr std::uint64_t kShortestHole = 64U << 10U;
+
+/// Returns the offset of the first data at `offset` or behind it; `size` if only a hole is left.
+/// Returns `offset` if the file system does not report holes.
+std::uint64_t data_offset(int fd, std::uint64_t offset, std::uint64_t size) {
+  const off_t found = ::lseek(fd, static_cast<off_t>(offset), SEEK_DATA);
+  if (found >= 0) return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(found), offset, size);
+  return errno == ENXIO ? size : offset;
+}
+
+/// Returns the offset of the first hole behind `data`; `size` if there is none.
+std::uint64_t hole_offset(int fd, std::uint64_t data, std::uint64_t size) {
+  const off_t found = ::lseek(fd, static_cast<off_t>(data), SEEK_HOLE);
+  const auto hole = static_cast<std::uint64_t>(found);
+  return found >= 0 && hole > data && hole < size ? hole : size;
 }
 
 /// Returns the job that names the log. All jobs of a chain write the log of the first one, unless
@@ -169,7 +190,16 @@ Result<std::string> LogReader::read_more(std::size_t limit) {
   const auto size = static_cast<std::uint64_t>(now.st_size);
   if (size < offset_) offset_ = 0;  // a requeue without --open-mode=append has truncated it
   if (size == offset_) return std::string();
-  std::string bytes(std::min<std::uint64_t>(limit, size - offset_), '\0');
+  // A file of a few KiB may have a hole of many GiB, which would take minutes to print.
+  const std::uint64_t data = data_offset(fd_.get(), offset_, size);
+  if (data - offset_ >= kShortestHole) {
+    const std::uint64_t bytes = data - std::exchange(offset_, data);
+    return fmt::format("{}[dlrun: {} without data left out]\n",
+                       std::exchange(is_line_start_, true) ? "" : "\n",
+                       bytes_text(static_cast<double>(bytes)));
+  }
+  const std::uint64_t end = hole_offset(fd_.get(), data, size);
+  std::string bytes(std::min<std::uint64_t>(limit, end - offset_), '\0');
   ssize_t got = 0;
   while ((got = ::pread(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset_))) < 0 &&
          errno == EINTR) {
@@ -178,6 +208,7 @@ Result<std::string> LogReader::read_more(std::size_t limit) {
     return fail(Errc::kIo, "cannot read {}: {}", printable(path_.string()), errno_text(errno));
   bytes.resize(static_cast<std::size_t>(got));
   offset_ += static_cast<std::uint64_t>(got);
+  if (!bytes.empty()) is_line_start_ = bytes.back() == '\n';
   return bytes;
 }
 

@@ -49,9 +49,10 @@ class LogReader {
   /// Starts at about the last `lines` lines. Without this call reading starts at the beginning.
   void start_at_tail(std::size_t lines) { tail_ = lines; }
 
-  /// Returns the next bytes, at most limit; empty if there are none now. A character device such as
-  /// /dev/null is empty. Fails for any other file that is not regular, such as a FIFO, without
-  /// waiting for it.
+  /// Returns the next bytes, at most limit; empty if there are none now. In the place of a hole in
+  /// the file returns a line such as "[dlrun: 256.0 GiB without data left out]". A character device
+  /// such as /dev/null is empty. Fails for any other file that is not regular, such as a FIFO,
+  /// without waiting for it.
   [[nodiscard]] Result<std::string> read_more(std::size_t limit = 1U << 20U);
   [[nodiscard]] bool is_open() const { return fd_.is_open(); }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
@@ -63,6 +64,7 @@ class LogReader {
   std::optional<uid_t> required_owner_;
   UniqueFd fd_;
   std::uint64_t offset_ = 0;
+  bool is_line_start_ = true;  ///< the bytes that were returned last end with a newline
   std::optional<std::size_t> tail_;
 };
 

@@ -20,7 +20,9 @@ namespace dlrun {
 Result<RunRecord> write_lost_end(const std::filesystem::path& run, int code,
                                  std::string_view message) {
   const auto path = run / "events.jsonl";
-  const auto failed = [&] { return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno)); };
+  const auto failed = [&] {
+    return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));
+  };
   const UniqueFd file(::open(
       path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
   if (!file.is_open()) return failed();
@@ -43,7 +45,7 @@ Result<RunRecord> write_lost_end(const std::filesystem::path& run, int code,
   const std::string line = to_checked_line(
       object_of({utc_timestamp(std::chrono::system_clock::now()), record->attempt, end}));
   if (auto written = write_all(file.get(), line); !written)
-    return within(path.string(), written.error());
+    return within(printable(path.string()), written.error());
   if (::fsync(file.get()) != 0) return failed();
   DLRUN_TRY(sync_directory(run));  // lead may not have created the file yet
   return read_events(run);

@@ -85,10 +85,11 @@ const Json* cell(const Json& row, int column) {
              ? &row[static_cast<std::size_t>(column)]
              : nullptr;
 }
-std::optional<double> number(const Json& row, int column) {
+/// Returns a measured amount; nullopt for a negative number, which was not measured.
+std::optional<double> amount(const Json& row, int column) {
   const Json* value = cell(row, column);
-  return value != nullptr && value->is_number() ? std::optional(value->get<double>())
-                                                : std::nullopt;
+  if (value == nullptr || !value->is_number() || value->get<double>() < 0) return std::nullopt;
+  return value->get<double>();
 }
 std::optional<std::int64_t> integer(const Json& row, int column) {
   const Json* value = cell(row, column);
@@ -158,13 +159,13 @@ std::optional<RankSnapshot> parse_ranks(std::string_view text) {
         (*nodes)[static_cast<std::size_t>(*node)].is_string()) {
       sample.node = (*nodes)[static_cast<std::size_t>(*node)].get<std::string>();
     }
-    sample.cpu = number(row, at.cpu);
-    sample.rss_bytes = number(row, at.rss);
-    sample.gpu_percent = number(row, at.gpu);
-    sample.gpu_used_bytes = number(row, at.gpu_used);
-    sample.gpu_total_bytes = number(row, at.gpu_total);
+    sample.cpu = amount(row, at.cpu);
+    sample.rss_bytes = amount(row, at.rss);
+    sample.gpu_percent = amount(row, at.gpu);
+    sample.gpu_used_bytes = amount(row, at.gpu_used);
+    sample.gpu_total_bytes = amount(row, at.gpu_total);
     sample.step = integer(row, at.step);
-    sample.work_ms = number(row, at.work);
+    sample.work_ms = amount(row, at.work);
     sample.lag = integer(row, at.lag).value_or(0);
     sample.age_s = integer(row, at.age).value_or(0);
     const Json* slow = cell(row, at.slow);

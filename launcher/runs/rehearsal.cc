@@ -92,7 +92,7 @@ Result<std::optional<RehearsalNote>> read_rehearsal_note(const std::filesystem::
   if (json) note.id = json_read::text(*json, "run");
   if (note.id.empty() || note.id.starts_with('.') || note.id.find('/') != std::string::npos)
     return fail(Errc::kInvalid, "{}: is damaged: it does not name a run of this runs folder",
-                path.string());
+                printable(path.string()));
   const auto get = [&](const char* key) {
     const auto value = json_read::integer(*json, key);
     return value && *value > 0 ? value : std::nullopt;

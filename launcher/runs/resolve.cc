@@ -146,7 +146,8 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
     const auto newest = first(
         [&](const IndexEntry& e) { return std::filesystem::exists(e.path, ignored) && is_own(e); });
     if (newest == entries.end())
-      return fail(Errc::kNotFound, "there is no run yet (index: {})", index.directory().string());
+      return fail(Errc::kNotFound, "there is no run yet (index: {})",
+                  printable(index.directory().string()));
     return *newest;
   }
   if (const auto found = first([&](const IndexEntry& e) { return e.id == text && is_own(e); });

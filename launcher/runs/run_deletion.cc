@@ -82,7 +82,8 @@ Result<> check_has_files_of_run(int directory, const fs::path& run) {
     struct stat info {};
     if (::fstatat(directory, file, &info, AT_SYMLINK_NOFOLLOW) == 0) return {};
   }
-  return fail(Errc::kUsage, "{}: holds no files of a run, so it is left alone", run.string());
+  return fail(Errc::kUsage, "{}: holds no files of a run, so it is left alone",
+              printable(run.string()));
 }
 
 Result<Place> open_place(const fs::path& run) {
@@ -94,8 +95,8 @@ Result<Place> open_place(const fs::path& run) {
       return fail(Errc::kUsage,
                   "{}: is not a directory; dlrun deletes the directory of a run, and no symbolic "
                   "link",
-                  run.string());
-    return fail(error == ENOENT ? Errc::kNotFound : Errc::kIo, "{}: {}", run.string(),
+                  printable(run.string()));
+    return fail(error == ENOENT ? Errc::kNotFound : Errc::kIo, "{}: {}", printable(run.string()),
                 errno_text(error));
   };
   place.parent.reset(::open(run.parent_path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -109,12 +110,13 @@ Result<Place> open_place(const fs::path& run) {
   DLRUN_TRY(require_own(place.name, run, "delete it"));
   if (info.st_uid != ::geteuid() || ::stat(run.c_str(), &there) != 0 ||
       identity_of(there) != place.identity)
-    return fail(Errc::kUsage, "{}: was replaced meanwhile, so it is left alone", run.string());
+    return fail(Errc::kUsage, "{}: was replaced meanwhile, so it is left alone",
+                printable(run.string()));
   if (!has_name_of_run(run))
     return fail(Errc::kUsage,
                 "{}: does not have a name that dlrun gives to runs, so dlrun does not delete it; "
                 "look into it, and delete it by hand",
-                run.string());
+                printable(run.string()));
   DLRUN_TRY(check_has_files_of_run(place.run.get(), run));
   return place;
 }
@@ -336,7 +338,7 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
     return fail(Errc::kUsage,
                 "{}: was replaced by another directory meanwhile, which is left "
                 "alone",
-                run.path.string());
+                printable(run.path.string()));
   }
   // A search (sweep.ask) holds this lock as long as it may add points.
   if (::flock(place.run.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
@@ -371,7 +373,7 @@ Result<> forget_run(const RunIndex& index, const IndexEntry& run) {
         Errc::kUsage,
         "{}: the folder {} is missing, too. Its file system may not be mounted here, so the "
         "run stays in the index",
-        run.id, run.path.parent_path().string());
+        run.id, printable(run.path.parent_path().string()));
   return take_from_index(index, run, "");
 }
 

@@ -30,13 +30,14 @@ Result<> check_runs_place(const std::filesystem::path& runs_dir) {
   while (::stat(folder.c_str(), &info) != 0) {
     if (errno != ENOENT || folder == folder.parent_path())
       return fail(Errc::kIo, "the runs directory: {}: {}; choose another with --runs or DLRUN_RUNS",
-                  folder.string(), errno_text(errno));
+                  printable(folder.string()), errno_text(errno));
     folder = folder.parent_path();
   }
   if (::access((folder / ".").c_str(), W_OK | X_OK) != 0) {
     const auto why = errno_text(errno);
     return fail(Errc::kIo, "the runs directory {}: {}{}; choose another with --runs or DLRUN_RUNS",
-                runs_dir.string(), folder == runs_dir ? "" : folder.string() + ": ", why);
+                printable(runs_dir.string()),
+                folder == runs_dir ? "" : printable(folder.string()) + ": ", why);
   }
   return {};
 }
@@ -56,10 +57,10 @@ Result<RunDirectory> create_run_directory(const std::filesystem::path& runs_dir,
     run.created = utc_timestamp(now);
     if (::mkdir(run.path.c_str(), 0700) == 0) return run;
     if (errno != EEXIST)
-      return fail(Errc::kIo, "cannot make the run directory {}: {}", run.path.string(),
+      return fail(Errc::kIo, "cannot make the run directory {}: {}", printable(run.path.string()),
                   errno_text(errno));
   }
-  return fail(Errc::kIo, "{}: no free run id in {} tries", runs_dir.string(), kTries);
+  return fail(Errc::kIo, "{}: no free run id in {} tries", printable(runs_dir.string()), kTries);
 }
 
 std::string name_of_id(std::string_view id) {

@@ -41,6 +41,21 @@ class RefusingExecutor final : public Executor {
   Error why_;
 };
 
+/// Returns the error about a run whose directory is gone. A point has no entry of its own in the
+/// index, and its directory's name is only a number: `dlrun rm 1` could find an unrelated run.
+tl::unexpected<Error> gone_error(const std::filesystem::path& run) {
+  if (const auto sweep = sweep_of_point(run)) {
+    return fail(Errc::kNotFound,
+                "{}: the point's directory is gone, so nothing is known about this point of the "
+                "sweep {}; its other points are not affected",
+                printable(run.string()), printable(sweep->filename().string()));
+  }
+  return fail(Errc::kNotFound,
+              "{}: the run's directory is gone; if its job still runs, `squeue --me` lists it. "
+              "`dlrun rm {}` removes the run from your list",
+              printable(run.string()), printable(run.filename().string()));
+}
+
 }  // namespace
 
 RunInspector::RunInspector(const Env& env, KnownServers servers)
@@ -97,14 +112,10 @@ Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
     facts.is_recorded_only = std::filesystem::exists(run / "job.sh", error) ||
                              std::filesystem::exists(run / "spec.yaml", error);
     if (facts.is_recorded_only) return facts;
-    if (!std::filesystem::exists(run, error) && !error) {
-      return fail(Errc::kNotFound,
-                  "{}: the run's directory is gone; if its job still runs, `squeue --me` lists it. "
-                  "`dlrun rm {}` removes the run from your list",
-                  run.string(), run.filename().string());
-    }
+    if (!std::filesystem::exists(run, error) && !error) return gone_error(run);
     return fail(Errc::kNotFound,
-                "{}: is not a run: it has no submission.json, claim or events.jsonl", run.string());
+                "{}: is not a run: it has no submission.json, claim or events.jsonl",
+                printable(run.string()));
   }
   return facts;
 }

@@ -18,6 +18,7 @@
 #include "common/json_lines.h"
 #include "common/json_read.h"
 #include "common/run_events.h"
+#include "common/text.h"
 #include "common/untrusted_file.h"
 
 namespace dlrun {
@@ -356,7 +357,7 @@ Result<RunRecord> read_events(const std::filesystem::path& run) {
   if (!file) return tl::unexpected(file.error());
   struct stat info {};
   if (::fstat(file->get(), &info) != 0)
-    return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
+    return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));
   EventSum sum;
   const auto parts = parts_to_read(info.st_size);
   LineReader head(file->get(), 0, parts.head_end);

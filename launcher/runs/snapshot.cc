@@ -66,7 +66,7 @@ struct Tree {
       tree.files.push_back(at->path().lexically_relative(folder));
     if (tree.files.size() > kMostFiles) break;
   }
-  if (error) return fail(Errc::kIo, "{}: {}", folder.string(), error.message());
+  if (error) return fail(Errc::kIo, "{}: {}", printable(folder.string()), error.message());
   return tree;
 }
 
@@ -84,7 +84,7 @@ struct Tree {
     if ((!is_link && kind != fs::file_type::regular) || is_at_or_below(from, left_out)) continue;
     if (!is_link) {
       const auto bytes = static_cast<std::size_t>(fs::file_size(from, error));
-      if (error) return fail(Errc::kIo, "{}: {}", from.string(), error.message());
+      if (error) return fail(Errc::kIo, "{}: {}", printable(from.string()), error.message());
       if (bytes > largest_bytes) largest_bytes = bytes, largest = name;
       snapshot.bytes += bytes;
     }
@@ -92,8 +92,8 @@ struct Tree {
       return fail(Errc::kInvalid,
                   "the source tree {} has more than {} files or {} MiB; keep data out of it by "
                   ".gitignore (the largest file so far: {}, {} MiB)",
-                  tree.root.string(), kMostFiles, kMostBytes >> 20U, largest.string(),
-                  largest_bytes >> 20U);
+                  printable(tree.root.string()), kMostFiles, kMostBytes >> 20U,
+                  printable(largest.string()), largest_bytes >> 20U);
     }
     DLRUN_TRY(make_private_directories(to.parent_path()));
     if (is_link) {
@@ -102,8 +102,8 @@ struct Tree {
       fs::copy_file(from, to, error);
     }
     if (error)
-      return fail(Errc::kIo, "{}: cannot be copied to {}: {}", from.string(), to.string(),
-                  error.message());
+      return fail(Errc::kIo, "{}: cannot be copied to {}: {}", printable(from.string()),
+                  printable(to.string()), error.message());
   }
   return snapshot;
 }

@@ -37,7 +37,8 @@ Result<SweepRecord> read_sweep(const std::filesystem::path& run) {
   DLRUN_TRY_ASSIGN(const auto text, read_untrusted(path, kSweepLimit, Links::kRefuse));
   const auto json = json_read::object_of(text);
   const auto damaged = [&] {
-    return fail(Errc::kInvalid, "{}: is damaged: it does not list a sweep's points", path.string());
+    return fail(Errc::kInvalid, "{}: is damaged: it does not list a sweep's points",
+                printable(path.string()));
   };
   if (!json) return damaged();
   SweepRecord sweep;

@@ -32,27 +32,28 @@ Result<> copy_verified(const std::filesystem::path& from, const std::filesystem:
   UniqueFd target(
       ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0700));
   if (!target.is_open())
-    return fail(Errc::kIo, "cannot write {}: {}", temporary.string(), errno_text(errno));
+    return fail(Errc::kIo, "cannot write {}: {}", printable(temporary.string()), errno_text(errno));
   const auto copy = [&]() -> Result<> {
     DLRUN_TRY_ASSIGN(
         const auto hash,
         sha256_of_stream(source->get(), from.string(), [&](std::string_view bytes) -> Result<> {
           if (auto written = write_all(target.get(), bytes); !written)
-            return within(temporary.string(), written.error());
+            return within(printable(temporary.string()), written.error());
           return {};
         }));
     if (hash != expected) {
       return fail(Errc::kInvalid,
                   "{}: is not the program that this dlrun was built with (SHA-256 {}, expected "
                   "{}); install the three programs together",
-                  from.string(), hash, expected);
+                  printable(from.string()), hash, expected);
     }
     if (::fchmod(target.get(), 0755) != 0 || ::fsync(target.get()) != 0) {
-      return fail(Errc::kIo, "cannot write {}: {}", temporary.string(), errno_text(errno));
+      return fail(Errc::kIo, "cannot write {}: {}", printable(temporary.string()),
+                  errno_text(errno));
     }
     target.reset();
     if (::rename(temporary.c_str(), to.c_str()) != 0)
-      return fail(Errc::kIo, "cannot write {}: {}", to.string(), errno_text(errno));
+      return fail(Errc::kIo, "cannot write {}: {}", printable(to.string()), errno_text(errno));
     return {};
   };
   auto done = copy();
@@ -87,15 +88,16 @@ void remove_leftovers(const std::filesystem::path& folder) {
 Result<> check_own_folder(const std::filesystem::path& folder, std::string_view remedy) {
   struct stat info {};
   if (::lstat(folder.c_str(), &info) != 0)
-    return fail(Errc::kIo, "{}: {}", folder.string(), errno_text(errno));
+    return fail(Errc::kIo, "{}: {}", printable(folder.string()), errno_text(errno));
   if (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid()) {
-    return fail(Errc::kInvalid, "{}: is not a directory of yours; {}", folder.string(), remedy);
+    return fail(Errc::kInvalid, "{}: is not a directory of yours; {}", printable(folder.string()),
+                remedy);
   }
   if ((info.st_mode & 022U) != 0) {
     return fail(Errc::kInvalid,
                 "{}: others may write it (mode {:04o}), and your jobs would execute what they put "
                 "there; chmod go-w it",
-                folder.string(), info.st_mode & 07777U);
+                printable(folder.string()), info.st_mode & 07777U);
   }
   return {};
 }
@@ -156,7 +158,7 @@ Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::p
     return fail(Errc::kIo,
                 "{}: the file system is mounted noexec, so no program can be started from it; "
                 "choose another runs directory with --runs or DLRUN_RUNS",
-                runs_dir.string());
+                printable(runs_dir.string()));
   }
   remove_leftovers(folder);
   for (const auto& file : tools.files) {

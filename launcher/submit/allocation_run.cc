@@ -77,7 +77,8 @@ Result<RunDirectory> record_and_start(const Context& context, Reporter& reporter
   provenance.set_image(job.image);
   write_provenance(reporter, provenance, run.path);
   reporter.note(fmt::format("{} starts in job {}, which ends at {}; directory {}", run.id,
-                            allocation.job, printable(allocation.end), run.path.string()));
+                            allocation.job, printable(allocation.end),
+                            printable(run.path.string())));
   return run;
 }
 
@@ -88,7 +89,7 @@ Result<> check_fit(const Experiment& experiment, const Allocation& allocation) {
     return fail(Errc::kUsage,
                 "{}: is a sweep of {} points, and an allocation has no queue for them; submit the "
                 "sweep, or remove it with --set sweep=null",
-                experiment.loaded.file, count_points(experiment.loaded.spec.sweep));
+                printable(experiment.loaded.file), count_points(experiment.loaded.spec.sweep));
   }
   auto problems = misfits(experiment, allocation);
   if (problems.empty()) return {};

@@ -59,11 +59,12 @@ constexpr std::size_t kHashDigits = 16, kRandomDigits = 8;
 Result<BuildLock> BuildLock::take(const fs::path& file, const std::function<void()>& on_wait,
                                   const std::function<bool()>& is_unwanted) {
   UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!fd.is_open()) return fail(Errc::kIo, "cannot open {}: {}", file.string(), errno_text(errno));
+  if (!fd.is_open())
+    return fail(Errc::kIo, "cannot open {}: {}", printable(file.string()), errno_text(errno));
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0 || info.st_uid != ::geteuid() || (info.st_mode & 022U) != 0)
     return fail(Errc::kInvalid, "{}: belongs to another user, or others can write it; remove it",
-                file.string());
+                printable(file.string()));
   constexpr auto kMoment = std::chrono::milliseconds(500);
   const auto began = std::chrono::steady_clock::now();
   bool is_told = false;
@@ -119,7 +120,8 @@ Result<> EnvironmentVersions::select(const fs::path& version) const {
   if (!error) return {};
   std::error_code ignored;
   fs::remove(temporary, ignored);
-  return fail(Errc::kIo, "{}: cannot make a link: {}", folder_.string(), error.message());
+  return fail(Errc::kIo, "{}: cannot make a link: {}", printable(folder_.string()),
+              error.message());
 }
 
 void EnvironmentVersions::remove_unfinished() const {

@@ -174,7 +174,7 @@ Result<> note_copy_of_code(Work& work) {
   work.reporter.note(
       fmt::format("code.snapshot: a new copy of {} as it is now; `dlrun resubmit {}` runs the copy "
                   "that this run has",
-                  job.source_dir.string(), run.filename().string()));
+                  printable(job.source_dir.string()), printable(run.filename().string())));
   return {};
 }
 

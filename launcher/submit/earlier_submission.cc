@@ -3,6 +3,7 @@
 
 #include <system_error>
 
+#include "common/text.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/journal.h"
 #include "launcher/runs/sweep_record.h"
@@ -26,7 +27,7 @@ Result<> delete_unrecorded(const Context& context, TokenClaim& claim) {
   if (!claim.has_created_run())
     return fail(Errc::kInvalid,
                 "{}: has no record of a submission, so it cannot be submitted again",
-                claim.run().string());
+                printable(claim.run().string()));
   std::error_code ignored;
   const auto run = claim.run();
   if (const auto index = RunIndex::of_user(context.env))
@@ -51,7 +52,7 @@ Result<Submitted> continue_sweep(const Context& context, Reporter& reporter,
     if (journal) submitted.submissions.push_back(std::move(*journal));
   }
   if (submitted.submissions.empty())
-    return fail(Errc::kNotFound, "{}: has no journal of its arrays", run.path.string());
+    return fail(Errc::kNotFound, "{}: has no journal of its arrays", printable(run.path.string()));
   submitted.points =
       Submitted::Points{sweep.points.size(), sweep.points.size(), sweep.max_parallel, std::nullopt};
   return submitted;

@@ -207,7 +207,7 @@ class EnvironmentBuilder {
     if (done->exit_code == 0) return {};
     return fail(Errc::kInvalid, "the environment could not be built (code {}): {}; all output: {}",
                 done->exit_code, last_lines(read_file(log, kLockFileLimit).value_or(done->err)),
-                log.string());
+                printable(log.string()));
   }
 
   /// Returns the hash of all files and settings that decide what uv installs.
@@ -239,27 +239,27 @@ class EnvironmentBuilder {
     std::error_code error;
     if (!fs::exists(project / "uv.lock", error)) {
       reporter_.note(fmt::format("uv locks {}: the new uv.lock belongs into its repository",
-                                 project.string()));
+                                 printable(project.string())));
       DLRUN_TRY(run_lines(log, cd + "exec uv lock"));
       if (!fs::exists(project / "uv.lock", error))
         return fail(Errc::kInvalid,
                     "{} is part of a uv workspace, whose uv.lock is elsewhere; name the folder of "
                     "the workspace",
-                    project.string());
+                    printable(project.string()));
     }
     DLRUN_TRY_ASSIGN(const auto hash, uv_hash(project));
     if (versions.is_current(hash)) return {};
     if (const auto known = versions.find(hash)) return versions.select(*known);
     if (lock_held.is_exclusive()) versions.remove_unfinished();
     const fs::path version = versions.fresh(hash);
-    reporter_.note(
-        fmt::format("uv builds the environment of {}; log: {}", project.string(), log.string()));
+    reporter_.note(fmt::format("uv builds the environment of {}; log: {}",
+                               printable(project.string()), printable(log.string())));
     auto built =
         run_lines(log, fmt::format("export UV_PROJECT_ENVIRONMENT={}\n{}exec uv sync --locked",
                                    shell_quote(version.string()), cd));
     if (built && !fs::exists(version / "bin" / "activate", error))
-      built = fail(Errc::kInvalid, "uv made no environment in {}; all output: {}", version.string(),
-                   log.string());
+      built = fail(Errc::kInvalid, "uv made no environment in {}; all output: {}",
+                   printable(version.string()), printable(log.string()));
     if (built) built = versions.finish(version);
     if (!built) fs::remove_all(version, error);
     return built;
@@ -271,8 +271,8 @@ class EnvironmentBuilder {
     DLRUN_TRY(make_build_folder(folder));
     const fs::path log = folder / "pixi.log";
     DLRUN_TRY_ASSIGN(const auto lock_held, lock(folder / "pixi.flock", project.string()));
-    reporter_.note(fmt::format("pixi installs the environment of {}; log: {}", project.string(),
-                               log.string()));
+    reporter_.note(fmt::format("pixi installs the environment of {}; log: {}",
+                               printable(project.string()), printable(log.string())));
     return run_lines(log, fmt::format("cd -- {}\n[[ -e pixi.lock ]] || pixi lock\n"
                                       "exec pixi install --locked --environment {}",
                                       shell_quote(project.string()),
@@ -299,8 +299,8 @@ class EnvironmentBuilder {
     const fs::path log = folder / fmt::format("spack-{}.log", id);
     DLRUN_TRY_ASSIGN(const auto lock_held,
                      lock(folder / fmt::format("spack-{}.flock", id), *wanted_.spack));
-    reporter_.note(
-        fmt::format("spack installs the environment {}; log: {}", *wanted_.spack, log.string()));
+    reporter_.note(fmt::format("spack installs the environment {}; log: {}", *wanted_.spack,
+                               printable(log.string())));
     const std::string environment =
         fmt::format("spack {} {}", wanted_.spack->starts_with('/') ? "--env-dir" : "--env",
                     shell_quote(*wanted_.spack));

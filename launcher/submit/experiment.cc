@@ -87,7 +87,7 @@ Result<LoadRequest> load_request(const Context& context, const SpecOptions& opti
   }
   std::error_code error;
   if (!std::filesystem::exists(context.current_dir / options.file, error))
-    return fail(Errc::kNotFound, "{}: no such file", options.file);
+    return fail(Errc::kNotFound, "{}: no such file", printable(options.file));
   return request;
 }
 
@@ -100,7 +100,7 @@ Result<> check_is_spec(const std::string& file, std::string_view text, bool has_
     return fail(Errc::kInvalid,
                 "{}:1: a byte order mark precedes '#!', so that the file cannot be executed; "
                 "save it as UTF-8 without the mark",
-                file);
+                printable(file));
   }
   const auto lines = split(text, '\n');
   const bool is_empty = std::all_of(lines.begin(), lines.end(), [](std::string_view line) {
@@ -111,11 +111,12 @@ Result<> check_is_spec(const std::string& file, std::string_view text, bool has_
     return fail(
         Errc::kInvalid,
         "{}:1: {}: a job script's first line says what runs it, such as #!/bin/bash; put it there",
-        file, trim(text).empty() ? "is empty" : "the line with '#!' is missing");
+        printable(file), trim(text).empty() ? "is empty" : "the line with '#!' is missing");
   }
   if (is_empty && !has_sets)
     return fail(Errc::kInvalid,
-                "{}: is empty: it has no keys; `dlrun init` writes a spec to begin with", file);
+                "{}: is empty: it has no keys; `dlrun init` writes a spec to begin with",
+                printable(file));
   return {};
 }
 
@@ -168,7 +169,7 @@ Result<SweepPlan> prepare_sweep(const Experiment& experiment, std::size_t max_ar
 
 Result<Experiment> prepare_point(Reporter& reporter, Experiment experiment, std::size_t number) {
   if (!experiment.is_sweep())
-    return fail(Errc::kUsage, "--point: {} has no sweep", experiment.loaded.file);
+    return fail(Errc::kUsage, "--point: {} has no sweep", printable(experiment.loaded.file));
   const auto points = sweep_points(experiment.loaded.spec.sweep);
   if (number >= points.size())
     return fail(Errc::kNotFound, "there is no point {}: the sweep's points are 0 to {}", number,

@@ -37,14 +37,14 @@ Result<std::string> pattern_of(const std::filesystem::path& run) {
 Result<> check_script(const SpecOptions& options, std::string_view text) {
   if (!options.sets.empty()) {
     return fail(Errc::kUsage, "{}: is a job script: --set changes keys of a spec; edit the script",
-                options.file);
+                printable(options.file));
   }
   if (is_array_script(text)) {
     return fail(
         Errc::kUsage,
         "{}: is the array of a sweep; dlrun makes the scripts of its tasks when the spec is "
         "submitted: submit the spec",
-        options.file);
+        printable(options.file));
   }
   if (auto refused = refusals_of(text); !refused.empty()) {
     for (std::string& one : refused) one = fmt::format("{}:{}", options.file, one);
@@ -54,7 +54,7 @@ Result<> check_script(const SpecOptions& options, std::string_view text) {
     return fail(Errc::kUsage,
                 "{}:{}: the spec that the script carries cannot be read: {}. Render it again; or "
                 "delete its last lines, which start with '#:' and '#|', to submit the script alone",
-                options.file, fault->line, fault->what);
+                printable(options.file), fault->line, fault->what);
   }
   return {};
 }

@@ -82,7 +82,7 @@ Result<std::pair<RunDirectory, ForegroundEnd>> record_and_run(const Context& con
   submission.job.id = local_job_id(child.pid()).value_or("");
   submission.state = Submission::State::kSubmitted;
   DLRUN_TRY(write_submission(run.path, submission));
-  reporter.note(fmt::format("{} runs here; directory {}", run.id, run.path.string()));
+  reporter.note(fmt::format("{} runs here; directory {}", run.id, printable(run.path.string())));
   report_fewer_ranks(reporter, experiment.plan);
   const auto end = child.wait();
   remove_secrets(run.path);
@@ -105,7 +105,7 @@ Result<LocalResult> run_on_this_machine(const Context& context, Reporter& report
     return fail(Errc::kUsage,
                 "{}: is a sweep of {} points, and this machine has no queue for them; --point N "
                 "runs one of them here",
-                prepared.loaded.file, count_points(prepared.loaded.spec.sweep));
+                printable(prepared.loaded.file), count_points(prepared.loaded.spec.sweep));
   }
   std::string script = render_local_script(prepared.plan);
   if (wish.is_dry_run) return LocalResult(LocalScript{std::move(script)});

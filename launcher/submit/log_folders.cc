@@ -167,8 +167,8 @@ Result<> make_log_folders(const LogFolders& folders) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error)
-      return fail(Errc::kIo, "cannot make the folder of the job's log, {}: {}", folder.string(),
-                  error.message());
+      return fail(Errc::kIo, "cannot make the folder of the job's log, {}: {}",
+                  printable(folder.string()), error.message());
   }
   return {};
 }

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "common/files.h"
+#include "common/text.h"
 #include "common/untrusted_file.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/journal.h"
@@ -66,7 +67,7 @@ Result<RunDirectory> record(const Context& context, Reporter& reporter, const st
   if (!added) {
     reporter.warning(
         fmt::format("the run is not in your index and is found by its path only, {}: {}",
-                    run->path.string(), added.error().message));
+                    printable(run->path.string()), added.error().message));
   }
   return run;
 }
@@ -87,15 +88,15 @@ namespace {
 Result<> write_new_file(const std::filesystem::path& path, std::string_view text) {
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd.is_open())
-    return fail(Errc::kIo, "cannot write {}: {}", path.string(), errno_text(errno));
+    return fail(Errc::kIo, "cannot write {}: {}", printable(path.string()), errno_text(errno));
   if (auto written = write_all(fd.get(), text); !written)
-    return within(path.string(), written.error());
+    return within(printable(path.string()), written.error());
   return {};
 }
 
 Result<> make_directory(const std::filesystem::path& path) {
   if (::mkdir(path.c_str(), 0700) == 0) return {};
-  return fail(Errc::kIo, "cannot make {}: {}", path.string(), errno_text(errno));
+  return fail(Errc::kIo, "cannot make {}: {}", printable(path.string()), errno_text(errno));
 }
 
 /// Adds the plan's points and arrays to the record of a sweep.
@@ -143,7 +144,7 @@ Result<> write_points(const std::filesystem::path& parent, const SweepPlan& swee
   }
   const UniqueFd fd(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.is_open() || ::syncfs(fd.get()) != 0)
-    return fail(Errc::kIo, "cannot write {}: {}", parent.string(), errno_text(errno));
+    return fail(Errc::kIo, "cannot write {}: {}", printable(parent.string()), errno_text(errno));
   return {};
 }
 

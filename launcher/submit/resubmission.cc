@@ -40,7 +40,7 @@ Result<std::optional<std::string>> copy_of_code(const IndexEntry& run, const Run
   return fail(Errc::kNotFound,
               "{}: the copy of the code that it ran, {}, is gone; `dlrun submit` of its spec makes "
               "a new copy",
-              run.id, folder);
+              run.id, printable(folder));
 }
 
 /// Returns the value of a map's key; nullptr if the node is no map or has no such key.
@@ -141,7 +141,7 @@ Result<> check_ended(const IndexEntry& run, const RunStatus& status, bool force)
   if (status.job.cluster == kLocalCluster) {
     return fail(Errc::kUsage,
                 "{}: ran on this machine, without Slurm; `dlrun run {}` runs it again", run.id,
-                (run.path / "resolved.yaml").string());
+                printable((run.path / "resolved.yaml").string()));
   }
   if (is_submission_open(status) && !force) {
     return fail(Errc::kUnavailable,

@@ -8,6 +8,7 @@
 #include "common/files.h"
 #include "common/sha256.h"
 #include "common/subprocess.h"
+#include "common/text.h"
 #include "common/untrusted_file.h"
 #include "launcher/executors/slurm_conf.h"
 #include "launcher/plan/render.h"
@@ -77,7 +78,7 @@ Result<> write_script(const std::filesystem::path& path, const std::string& scri
                     "{}: exists, and is not what `dlrun render` wrote: it was edited by hand, or "
                     "dlrun did not write it. Name a different file with -o, or overwrite this one "
                     "with --force",
-                    path.string());
+                    printable(path.string()));
       }
     }
     const auto target = std::filesystem::weakly_canonical(path, error);
@@ -85,9 +86,10 @@ Result<> write_script(const std::filesystem::path& path, const std::string& scri
   }
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!fd.is_open())
-    return fail(Errc::kIo, "cannot write {}: {}", path.string(), errno_text(errno));
+    return fail(Errc::kIo, "cannot write {}: {}", printable(path.string()), errno_text(errno));
   if (auto written = write_all(fd.get(), script); !written)
-    return fail(Errc::kIo, "cannot write {}: {}", path.string(), written.error().message);
+    return fail(Errc::kIo, "cannot write {}: {}", printable(path.string()),
+                written.error().message);
   return {};
 }
 
@@ -108,7 +110,7 @@ Result<ScriptChanges> changes_of_script(const Context& context, Reporter& report
     return fail(Errc::kNotFound,
                 "{}: carries no spec to compare with: `dlrun render` did not write it, or its last "
                 "comment lines are gone",
-                found.path.string());
+                printable(found.path.string()));
   }
   DLRUN_TRY_ASSIGN(const auto prepared, prepare_carried(context, *carried));
   DLRUN_TRY_ASSIGN(const auto rendered, rendered_of(context, prepared));

@@ -26,8 +26,8 @@ struct ScriptChanges {
   enum class Kind {
     kEdited,
     kNone,                ///< the script is as it was rendered
-    kRenderedFromRecord,  ///< dlrun submitted the script that it rendered from a recorded spec
-    kScriptsOfPoints,     ///< dlrun submitted the scripts of a sweep's points
+    kRenderedFromRecord,  ///< not compared: dlrun rendered the script from a recorded spec
+    kScriptsOfPoints,     ///< not compared: dlrun rendered the scripts of a sweep's points
   };
   Kind kind = Kind::kEdited;
   std::string difference;  ///< the output of diff -u

@@ -82,7 +82,7 @@ Result<SessionResult> run_interactive(const Context& context, Reporter& reporter
                    prepare_chosen(context, reporter, options, Target::kSlurm, point));
   if (prepared.is_sweep()) {
     return fail(Errc::kUsage, "{}: is a sweep of {} points; choose one with --point N",
-                prepared.loaded.file, count_points(prepared.loaded.spec.sweep));
+                printable(prepared.loaded.file), count_points(prepared.loaded.spec.sweep));
   }
   DLRUN_TRY_ASSIGN(auto script, render_script(prepared.plan));
   Job job = job_of_experiment(std::move(prepared), std::move(script));

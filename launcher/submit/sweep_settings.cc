@@ -5,6 +5,7 @@
 
 #include "common/files.h"
 #include "common/json_read.h"
+#include "common/text.h"
 #include "common/untrusted_file.h"
 
 namespace dlrun {
@@ -38,7 +39,8 @@ Result<SbatchSettings> read_sbatch_settings(const std::filesystem::path& sweep) 
   const auto text = read_untrusted(path, kLimit, Links::kRefuse);
   if (!text) return tl::unexpected(text.error());
   const auto json = json_read::object_of(*text);
-  if (!json) return fail(Errc::kInvalid, "{}: is damaged: expected a JSON object", path.string());
+  if (!json)
+    return fail(Errc::kInvalid, "{}: is damaged: expected a JSON object", printable(path.string()));
   SbatchSettings settings;
   if (const auto server = json->find("server"); server != json->end() && server->is_object())
     settings.server =

@@ -327,7 +327,7 @@ Result<Submitted> submit_missing(const Context& context, Reporter& reporter,
     return fail(Errc::kUsage,
                 "{0}: all its points were submitted: `dlrun resubmit {0}/N` submits one point "
                 "again, `dlrun submit {1}` all",
-                run.id, (run.path / "resolved.yaml").string());
+                run.id, printable((run.path / "resolved.yaml").string()));
   }
   DLRUN_TRY_ASSIGN(auto settings, read_sbatch_settings(run.path));
   DLRUN_TRY(

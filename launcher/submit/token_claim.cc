@@ -46,7 +46,7 @@ Result<TokenClaim> TokenClaim::take(const Env& env, const std::string& token) {
   // Without O_CLOEXEC, programs that this process starts inherit the lock.
   UniqueFd lock(::open(lock_file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
   if (!lock.is_open())
-    return fail(Errc::kIo, "cannot open {}: {}", lock_file.string(), errno_text(errno));
+    return fail(Errc::kIo, "cannot open {}: {}", printable(lock_file.string()), errno_text(errno));
   if (!wait_for_lock(lock.get(), lock_file)) {
     return fail(
         Errc::kUnavailable,

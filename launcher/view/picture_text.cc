@@ -125,9 +125,9 @@ LabelledLines resource_lines(const RunPicture& picture) {
                        const std::function<std::string(double)>& show) {
     if (spread) lines.push_back({label, spread_text(*spread, show)});
   };
-  add("cores", point.cpu, [](double cores) { return fmt::format("{:.2f}", cores); });
+  add("cores", point.cpu, cores_text);
   add("memory", point.rss_bytes, memory_text);
-  add("GPU", point.gpu, [](double percent) { return fmt::format("{:.0f} %", percent); });
+  add("GPU", point.gpu, whole_percent_text);
   add("GPU memory", point.gpu_used_bytes, memory_text);
   if (point.gpu_watts) lines.push_back({"GPU power", power_text(*point.gpu_watts)});
   return lines;

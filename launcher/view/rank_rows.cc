@@ -53,10 +53,9 @@ std::vector<std::string> cells_of(const RankSample& row, const OptionalColumns& 
                                   const std::optional<std::int64_t>& newest_step) {
   constexpr std::size_t kNodeWidth = 20;
   std::vector<std::string> cells{std::to_string(row.rank), cut(printable(row.node), kNodeWidth)};
-  cells.push_back(row.cpu ? fmt::format("{:.2f}", *row.cpu) : "-");
+  cells.push_back(row.cpu ? cores_text(*row.cpu) : "-");
   cells.push_back(row.rss_bytes ? memory_text(*row.rss_bytes) : "-");
-  if (columns.gpu)
-    cells.push_back(row.gpu_percent ? fmt::format("{:.0f} %", *row.gpu_percent) : "-");
+  if (columns.gpu) cells.push_back(row.gpu_percent ? whole_percent_text(*row.gpu_percent) : "-");
   if (columns.gpu_memory) cells.push_back(memory_of_gpus(row));
   const auto& step = row.rank == 0 && newest_step ? newest_step : row.step;
   if (columns.step) cells.push_back(step ? std::to_string(*step) : "-");

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "common/json_read.h"
+#include "common/quoting.h"
 #include "common/text.h"
 #include "launcher/runs/sweep_record.h"
 #include "launcher/spec/typed_value.h"
@@ -204,7 +205,8 @@ TableRows sweep_rows(const SweepTable& sweep) {
 Result<SweepTable> sweep_table(const Env& env, const KnownServers& servers, const IndexEntry& run,
                                const SweepTableRequest& request) {
   if (!is_sweep(run.path))
-    return fail(Errc::kUsage, "{0}: is not a sweep; use `dlrun status {0}`", run.id);
+    return fail(Errc::kUsage, "{}: is not a sweep; use `dlrun status {}`", run.id,
+                printable(shell_quote(request.named)));
   DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
   std::vector<std::filesystem::path> paths;
   std::vector<std::vector<std::filesystem::path>> runs;

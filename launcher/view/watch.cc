@@ -6,6 +6,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "launcher/executors/backoff.h"
 #include "launcher/runs/log_file.h"
 #include "launcher/runs/ownership.h"
+#include "launcher/runs/sweep_record.h"
 #include "launcher/view/line_labels.h"
 #include "launcher/view/run_log.h"
 
@@ -179,7 +181,12 @@ Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
 
 Result<> refuse_to_wait_for_foreign(const IndexEntry& run) {
   const auto owner = foreign_owner(run.path);
-  if (!owner || read_events(run.path).value_or(RunRecord{}).ended) return {};
+  if (!owner) return {};
+  DLRUN_TRY_ASSIGN(const auto parts, runs_of(run));  // the points of a sweep
+  const bool has_ended = std::all_of(parts.begin(), parts.end(), [](const IndexEntry& one) {
+    return read_events(one.path).value_or(RunRecord{}).ended;
+  });
+  if (has_ended) return {};
   return fail(Errc::kUsage,
               "{}: belongs to user {}, and its files do not say that it has ended; dlrun waits for "
               "your own runs",

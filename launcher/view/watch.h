@@ -55,8 +55,8 @@ class WatchListener {
                                           const WatchOptions& options, WatchListener& listener,
                                           const Interrupt& interrupt);
 
-/// Fails with kUsage for another user's run that has not ended: dlrun sees only its files, which
-/// may never record the end.
+/// Fails with kUsage for another user's run or sweep that has not ended: dlrun sees only its files,
+/// which may never record the end.
 [[nodiscard]] Result<> refuse_to_wait_for_foreign(const IndexEntry& run);
 
 }  // namespace dlrun

@@ -328,9 +328,9 @@ YAML
     [[ $(json sweep "$sweep" --sort point | jq -c '.[0] | [.result.test_accuracy, .result_of]') \
         == "$before" ]]
     run dl diff "$sweep"
-    [[ $status == 0 && $output == *"nothing was edited"* ]]
+    [[ $status == 0 && $output == *"nothing was compared"* ]]
     run dl diff "$sweep/1"
-    [[ $status == 0 && $output == *"nothing was edited"* ]]
+    [[ $status == 0 && $output == *"nothing was compared"* ]]
     run dl interactive train.yaml -- true
     [[ $status == 2 && $output == *"is a sweep of 2 points"*"--point N"* ]]
     run dl interactive train.yaml --point 1 --dry-run -- true

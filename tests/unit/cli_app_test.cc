@@ -73,6 +73,25 @@ TEST_CASE_FIXTURE(CliFixture, "commands that delete or filter runs refuse wrong 
   for (const char* command : {"status", "top", "logs", "report"}) CHECK(call({command}) == 6);
 }
 
+TEST_CASE_FIXTURE(CliFixture, "messages about a run say only what was done, and repeat its path") {
+  const auto run = folder / "r";
+  std::filesystem::create_directory(run);
+  for (const char* file : {"claim", "resolved.yaml"}) std::ofstream(run / file) << "{}";
+  std::ofstream(run / "job.sh") << "#!/bin/bash\necho edited\n";
+  CHECK(code_and_stderr({"diff", "./r"}).starts_with("0\ndlrun: nothing was compared: "));
+  const auto sweep = code_and_stderr({"sweep", "./r"});
+  CHECK(sweep.find("r: is not a sweep; use `dlrun status ./r`") != std::string::npos);
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: only root can give a link to another user");
+    return;
+  }
+  std::filesystem::create_directory_symlink(run, folder / "link");
+  REQUIRE(::lchown((folder / "link").c_str(), 65534, 65534) == 0);
+  const auto usage = code_and_stderr({"du", "./link"});
+  CHECK(usage.find("/link: is a symbolic link, and is not counted") != std::string::npos);
+  CHECK(usage.find("no runs") == std::string::npos);
+}
+
 TEST_CASE_FIXTURE(CliFixture, "a missing spec or run is exit code 6") {
   CHECK(call({"submit", "no-such.yaml"}) == 6);
   CHECK(call({"status", "no-such-run"}) == 6);

@@ -39,6 +39,13 @@ TEST_CASE_FIXTURE(NodesFixture,
   CHECK(has(code_and_stderr({"nodes"}), "no node is remembered as bad"));
 }
 
+TEST_CASE_FIXTURE(NodesFixture, "nodes refuses a runs folder that is no folder") {
+  std::ofstream(folder / "file") << "text";
+  const auto result = code_and_stderr({"nodes", "--runs", "file"});
+  CHECK(result.starts_with("6\n"));
+  CHECK(has(result, "file: is not a folder"));
+}
+
 TEST_CASE_FIXTURE(NodesFixture, "nodes reads the list in the site's runs folder") {
   choose_site();
   CHECK(has(code_and_stderr({"nodes"}), "/of-the-site/known-bad.jsonl"));

@@ -232,6 +232,19 @@ TEST_CASE_FIXTURE(CliFixture, "a value with newlines cannot forge a message of d
         std::string::npos);
 }
 
+TEST_CASE_FIXTURE(CliFixture, "a newline in the name of a directory is escaped in errors") {
+  const auto run = folder / "z\ndlrun: error: FORGED";
+  std::filesystem::create_directory(run);
+  std::ofstream(run / "claim") << "{}";  // makes it look like a run
+  const std::string missing = (run / "nope.yaml").string();
+  for (const std::vector<const char*>& words : std::vector<std::vector<const char*>>{
+           {"diff", run.c_str()}, {"check", missing.c_str()}, {"render", missing.c_str()}}) {
+    const std::string shown = code_and_stderr(words);
+    CHECK(shown.find("z\\x0adlrun: error: FORGED") != std::string::npos);
+    CHECK(shown.find("\n  dlrun: error: FORGED") == std::string::npos);
+  }
+}
+
 TEST_CASE_FIXTURE(CliFixture, "an unknown word of the command line is escaped in the error") {
   CHECK(code_and_stderr({"status", "x\033[2Jy"}).find('\033') == std::string::npos);
   CHECK(code_and_stderr({"x\033[2Jy"}).find('\033') == std::string::npos);

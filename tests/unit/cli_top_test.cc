@@ -195,6 +195,24 @@ TEST_CASE("top shows state, progress, time left, throughput, loss and the ranks"
   CHECK(text.find('\033') == std::string::npos);
 }
 
+TEST_CASE("top shows a huge loss in few characters, and no negative number of cores") {
+  RunPicture picture = running(1);
+  const auto add = [&](int second, Json cpu) {
+    picture.history.add(event_line(second, "progress", {{"step", 30}, {"loss", 1e308}}) +
+                        event_line(second, "samples", {{"ranks", 3}, {"cpu", std::move(cpu)}}));
+    picture.status.facts.record = picture.history.record();
+  };
+  add(30, Json::array({1e308, -1, 0}));
+  CHECK(text_of(picture).find("loss        1e+308 ") != std::string::npos);
+  CHECK(text_of(picture).find("cores") == std::string::npos);
+  // The range of this curve is infinite, so no curve is drawn.
+  picture.history.add(event_line(30, "progress", {{"step", 31}, {"loss", -1e308}}));
+  picture.status.facts.record = picture.history.record();
+  CHECK(text_of(picture).find("loss        -1e+308          \n") != std::string::npos);
+  add(31, Json::array({0.5, 1e308, 1e308}));
+  CHECK(text_of(picture).find("cores       1e+308 (least 0.50, most 1e+308)") != std::string::npos);
+}
+
 TEST_CASE(
     "with 10,000 ranks top shows the conspicuous ones first, counts the others, and takes "
     "milliseconds") {

@@ -185,6 +185,21 @@ TEST_CASE("the status of a point whose array was not submitted has the reason an
                            "it; `dlrun resubmit`") == 0);
 }
 
+TEST_CASE("the error about a missing point advises no `dlrun rm`, which could find another run") {
+  const Fixture f;
+  fs::remove_all(f.point(2));
+  const auto point = RunInspector::read_facts(f.point(2));
+  REQUIRE_FALSE(point.has_value());
+  CHECK(point.error().code == Errc::kNotFound);
+  CHECK(point.error().message.find("array-0/1: the point's directory is gone") !=
+        std::string::npos);
+  CHECK(point.error().message.find("dlrun rm") == std::string::npos);
+  fs::remove_all(f.sweep.path);
+  const auto sweep = RunInspector::read_facts(f.sweep.path);
+  REQUIRE_FALSE(sweep.has_value());
+  CHECK(sweep.error().message.find("`dlrun rm " + f.sweep.id + "`") != std::string::npos);
+}
+
 TEST_CASE("if two processes submit the missing points of a sweep, one is refused") {
   const Fixture f;
   {

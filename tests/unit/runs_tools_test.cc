@@ -197,6 +197,38 @@ TEST_CASE("a log's tail begins at the start of a line") {
   CHECK(tail(0).empty());
 }
 
+TEST_CASE("a hole in a log becomes one line, and the data around it stays byte for byte") {
+  const TemporaryDirectory folder;
+  const auto log = folder / "log";
+  constexpr std::uint64_t kGibi = 1U << 30U;
+  const std::string binary("a\0b", 3);
+  std::ofstream(log) << binary;
+  std::filesystem::resize_file(log, 256 * kGibi);
+  std::ofstream(log, std::ios::app) << "end\n";
+  const auto read_from = [&](std::optional<std::size_t> tail) {
+    LogReader reader(log, RunFacts{});
+    if (tail) reader.start_at_tail(*tail);
+    std::string all;
+    while (all.size() < kGibi) {
+      const auto bytes = reader.read_more();
+      REQUIRE(bytes.has_value());
+      if (bytes->empty()) break;
+      all += *bytes;
+    }
+    return all;
+  };
+  // A hole begins and ends at a block, so NUL bytes of the two blocks stay.
+  const std::string all = read_from(std::nullopt);
+  CHECK(all.starts_with(binary));
+  CHECK(all.ends_with("end\n"));
+  CHECK(all.find("\n[dlrun: 256.0 GiB without data left out]\n") != std::string::npos);
+  CHECK(all.size() < 8U << 20U);
+  CHECK(read_from(3).size() < 8U << 20U);
+  CHECK(read_from(3).ends_with("end\n"));
+  std::filesystem::resize_file(log, 512 * kGibi);  // the hole is at the end
+  CHECK(read_from(3) == "[dlrun: 4.0 MiB without data left out]\n");
+}
+
 TEST_CASE("sbatch's output patterns are expanded if dlrun knows the values") {
   CHECK(expand_output_pattern("out_%j_%u_100%%", "42", "eva") == "out_42_eva_100%");
   CHECK_FALSE(expand_output_pattern("out_%N", "42", "eva").has_value());

@@ -71,4 +71,20 @@ TEST_CASE("numbers are shortened, with the precision that each use needs") {
   CHECK(energy_text(3.6e9 * 2.1) == "2.1 MWh");
 }
 
+TEST_CASE("a number of any size is printed in few characters") {
+  CHECK(value_text(1e308) == "1e+308");
+  CHECK(value_text(-1e308) == "-1e+308");
+  CHECK(cores_text(1.5) == "1.50");
+  CHECK(whole_percent_text(75.4) == "75 %");
+  for (const auto& format :
+       {bytes_text, memory_text, memory_figure, duration_text, fine_duration_text, step_time_text,
+        count_text, value_text, short_number, rate_text, measurement_text, cores_text, power_text,
+        energy_text, percent_text, whole_percent_text}) {
+    for (const double value : {1e308, -1e308}) {
+      const std::string text = format(value);
+      CHECK_MESSAGE(text.size() < 24, text);
+    }
+  }
+}
+
 }  // namespace dlrun

@@ -1,11 +1,16 @@
 // Tests what launcher/view reports about runs, without a command line.
 
+#include <unistd.h>
+
 #include <doctest/doctest.h>
 
 #include "common/files.h"
 #include "common/json_lines.h"
 #include "launcher/runs/index.h"
+#include "launcher/runs/journal.h"
+#include "launcher/runs/sweep_record.h"
 #include "launcher/view/cost_text.h"
+#include "launcher/view/exit_code.h"
 #include "launcher/view/line_labels.h"
 #include "launcher/view/picture_text.h"
 #include "launcher/view/run_list.h"
@@ -228,6 +233,48 @@ TEST_CASE_FIXTURE(User, "an ended run is followed until its whole log was passed
   Notes last;
   REQUIRE(watch_run(inspector, run, tail, last, interrupt).has_value());
   CHECK(last.log == "three\n");
+}
+
+TEST_CASE_FIXTURE(User,
+                  "wait accepts another user's sweep as soon as the files of all points have an "
+                  "end") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: only root can give a file to another user");
+    return;
+  }
+  constexpr uid_t kOther = 65534;
+  SweepRecord record;
+  record.keys = {"train.lr"};
+  record.arrays = 1;
+  record.points = {{0, 0, {"0.1"}}, {0, 1, {"0.2"}}};
+  const IndexEntry sweep{"lr-20261121-120000-00aa", "lr", home / "lr-20261121-120000-00aa", ""};
+  const auto end = [&](std::size_t number) {
+    const Json ended{{"t", "2026-11-21T12:00:09.000Z"},
+                     {"event", "ended"},
+                     {"attempt", 0},
+                     {"state", "failed"},
+                     {"code", 1},
+                     {"message", "it failed"}};
+    const auto file = point_path(sweep.path, record.points[number]) / "events.jsonl";
+    write(file, to_checked_line(ended));
+    REQUIRE(::chown(file.c_str(), kOther, kOther) == 0);
+  };
+  for (const auto& point : record.points) {
+    std::filesystem::create_directories(point_path(sweep.path, point));
+    write(point_path(sweep.path, point) / "submission.json", journal_of_task(point.place));
+  }
+  write(sweep.path / "sweep.json", sweep_json(record));
+  end(0);
+  REQUIRE(::chown(sweep.path.c_str(), kOther, kOther) == 0);
+  const auto refused = refuse_to_wait_for_foreign(sweep);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == Errc::kUsage);
+  end(1);
+  CHECK(refuse_to_wait_for_foreign(sweep).has_value());
+  const auto status = RunInspector(env).inspect(sweep.path);
+  REQUIRE(status.has_value());
+  CHECK(exit_code_of_state(*status) == kExitRunFailed);
+  CHECK_FALSE(status->is_last_known);
 }
 
 TEST_CASE_FIXTURE(User, "following a run stops when the listener accepts no more of its log") {
