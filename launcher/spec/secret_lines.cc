@@ -242,7 +242,7 @@ bool is_secret_key(std::string_view path) {
 bool shows_secret(std::string_view line) {
   const SecretPlace place = place_of_names(line);
   return place.is_secret || (place.is_notify && has_address(line)) || has_secret_option(line) ||
-         shows_password(line) || without_secret_words(line).has_secret ||
+         shows_password(line) || without_secrets(line).has_secret ||
          without_evident_secrets(line).has_secret;
 }
 

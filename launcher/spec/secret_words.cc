@@ -174,6 +174,15 @@ std::string_view unquoted(std::string_view word) {
   return word;
 }
 
+/// Returns a word without its quotes. In NAME='--token abc', which has two words, the first one is
+/// --token.
+std::string_view without_name_and_quotes(std::string_view word) {
+  const auto equals = word.find('=');
+  if (equals != std::string_view::npos && equals + 1 < word.size() && is_quote(word[equals + 1]))
+    word.remove_prefix(equals + 1);
+  return unquoted(word);
+}
+
 /// The words of a command before the one that is read, without quotes.
 struct WordsBefore {
   std::string_view last, second_last;
@@ -408,7 +417,7 @@ MaskedText without_secret_words(std::string_view text) {
     const auto word = text.substr(0, end);
     if (!word.empty()) {
       add_masked(word, before, masked);
-      before.add(unquoted(word));
+      before.add(without_name_and_quotes(word));
     }
     if (end == text.size()) break;
     const char separator = text[end];

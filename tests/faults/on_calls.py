@@ -1,5 +1,7 @@
 """Faults in which system calls fail, are interrupted, or are slow. strace injects them."""
 
+import contextlib
+import os
 import pathlib
 import re
 import signal
@@ -28,6 +30,35 @@ CALLS = {
 CALLS_OF_AGENT = CALLS | {"EIO": "write", "ENOSPC": "write", "ESTALE": "write", "delay": "write"}
 
 
+def _stop(pid: int) -> bool:
+    """Stops a process with SIGSTOP, and waits until all of its threads are stopped.
+
+    Returns false if the process has ended.
+    """
+
+    def are_stopped() -> bool:
+        states = []
+        for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"):
+            with contextlib.suppress(OSError):
+                states.append(stat.read_text().rpartition(")")[2].split()[0])
+        return all(state in "tTZX" for state in states)
+
+    try:
+        os.kill(pid, signal.SIGSTOP)
+    except ProcessLookupError:
+        return False
+    # A thread also has the state t for a moment while strace looks at one of its calls.
+    looks = 0
+
+    def stay_stopped() -> bool:
+        nonlocal looks
+        looks = looks + 1 if are_stopped() else 0
+        return looks >= 3
+
+    wait_for(stay_stopped, 5)
+    return True
+
+
 class Tracer:
     """Runs strace on one process and its threads until end() is called."""
 
@@ -37,6 +68,7 @@ class Tracer:
         words += ["-P", str(file)] if file else []
         words += ["-e", f"trace={calls}", "-e", f"inject={calls}:{how}"]
         null = subprocess.DEVNULL
+        self.traced = process.pid
         self.process = subprocess.Popen(words, stdin=null, stdout=null, stderr=null)
 
     def hits(self) -> list[str]:
@@ -50,12 +82,18 @@ class Tracer:
         ]
 
     def end(self) -> list[str]:
+        # strace replaces a call's number when the call begins, and its result when it ends. If
+        # strace left in between, the call would fail with ENOSYS. A stopped process is in no call.
+        is_stopped = _stop(self.traced)
         self.process.send_signal(signal.SIGINT)
         try:
             self.process.wait(10)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        if is_stopped:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.traced, signal.SIGCONT)
         found = self.hits()
         self.out.close()
         return found
