@@ -17,16 +17,6 @@ namespace {
 
 constexpr std::size_t kLongestKeyName = 256;  ///< bytes; a longer text is no name of a key
 
-/// How a place limits the lines in it.
-struct SecretPlace {
-  bool is_secret = false;  ///< no line is shown
-  bool is_notify = false;  ///< no line with an address is shown
-
-  [[nodiscard]] SecretPlace with(const SecretPlace& other) const {
-    return {is_secret || other.is_secret, is_notify || other.is_notify};
-  }
-};
-
 [[nodiscard]] bool is_key_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
          c == '-' || c == '.';
@@ -253,17 +243,23 @@ std::string shown_argument(std::string_view argument) {
   return fmt::format("{}=...", printable(argument.substr(0, equals)));
 }
 
-SecretLines::SecretLines(std::string_view text) {
+SecretLines::SecretLines(std::string_view text) : text_(text) {
   KeyFollower follower;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    const SecretPlace place = follower.next(line);
-    lines_.push_back(place.is_secret || (place.is_notify && has_address(line)) ||
-                     shows_secret(line));
+    places_.push_back(follower.next(line));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
+}
+
+bool SecretLines::contains(int line) const {
+  if (line < 1 || static_cast<std::size_t>(line) > places_.size()) return false;
+  const SecretPlace& place = places_[static_cast<std::size_t>(line) - 1];
+  if (place.is_secret) return true;
+  const std::string shown = line_of(text_, line);
+  return (place.is_notify && has_address(shown)) || shows_secret(shown);
 }
 
 std::string shown_line(std::string_view text, int line) {

@@ -24,19 +24,27 @@ namespace dlrun {
 /// Returns a --set argument for messages, with "..." in place of a value that may be a secret.
 [[nodiscard]] std::string shown_argument(std::string_view argument);
 
+/// How a place limits the lines in it.
+struct SecretPlace {
+  bool is_secret = false;  ///< no line is shown
+  bool is_notify = false;  ///< no line with an address is shown
+
+  [[nodiscard]] SecretPlace with(const SecretPlace& other) const {
+    return {is_secret || other.is_secret, is_notify || other.is_notify};
+  }
+};
+
 /// The lines of a YAML text that must not be shown. Also finds a secret whose name is on an earlier
 /// line. The text need not be valid YAML: in doubt, a line is hidden.
 class SecretLines {
  public:
   explicit SecretLines(std::string_view text);
   /// line: counted from 1.
-  [[nodiscard]] bool contains(int line) const {
-    return line > 0 && static_cast<std::size_t>(line) <= lines_.size() &&
-           lines_[static_cast<std::size_t>(line) - 1];
-  }
+  [[nodiscard]] bool contains(int line) const;
 
  private:
-  std::vector<bool> lines_;
+  std::string text_;
+  std::vector<SecretPlace> places_;  ///< where each line starts
 };
 
 /// Returns a line of a YAML text (counted from 1) for a message, or kLineNotShown.
