@@ -245,8 +245,7 @@ void add_line_texts(Diagnostics& diagnostics, const LoadedSpec& loaded) {
 
 /// Replaces the source lines that may hold a secret. Their keys may be on earlier lines.
 void hide_secret_lines(Diagnostics& diagnostics, const std::string& source, std::string_view text) {
-  std::optional<SecretLines>
-      lines;  // the scan of a text is slow, and most texts have no diagnostic
+  std::optional<SecretLines> lines;  // most texts have no diagnostic, and the scan is slow
   for (Diagnostic& diagnostic : diagnostics) {
     if (diagnostic.line_text.empty() || diagnostic.where.source != source) continue;
     if (!lines) lines.emplace(text);
@@ -288,12 +287,13 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   auto document = parse_yaml(file.text, left);
   if (!document) {
     const YamlProblem& problem = document.error();
-    const std::string line = problem.line > 0 ? shown_line(file.text, problem.line) : "";
-    builder.report(
-        {Diagnostic::Severity::kError,
-         {Origin::Kind::kFile, file.name, problem.line, problem.column},
-         problem.quotes_text && line == kLineNotShown ? std::string(kNoYaml) : problem.message,
-         line});
+    // load_spec() replaces the source lines of all problems that may hold a secret.
+    const bool quotes_secret =
+        problem.quotes_text && shown_line(file.text, problem.line) == kLineNotShown;
+    builder.report({Diagnostic::Severity::kError,
+                    {Origin::Kind::kFile, file.name, problem.line, problem.column},
+                    quotes_secret ? std::string(kNoYaml) : problem.message,
+                    problem.line > 0 ? line_of(file.text, problem.line) : ""});
     return false;
   }
   left.bytes -= std::min(left.bytes, file.text.size());

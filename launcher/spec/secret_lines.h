@@ -38,12 +38,13 @@ struct SecretPlace {
 /// line. The text need not be valid YAML: in doubt, a line is hidden.
 class SecretLines {
  public:
+  /// The text must outlive the object.
   explicit SecretLines(std::string_view text);
   /// line: counted from 1.
   [[nodiscard]] bool contains(int line) const;
 
  private:
-  std::string text_;
+  std::string_view text_;
   std::vector<SecretPlace> places_;  ///< where each line starts
 };
 
