@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/ranks/forwarding_communicator.h"
 #include "tests/ranks/trainer_on_ranks.h"
 #include "tests/temporary_directory.h"
 
@@ -13,29 +14,10 @@ namespace {
 
 /// A communicator on a device that was cut off after the last wait() returned. Every call succeeds,
 /// but the sums are partial.
-class CutOff final : public Communicator {
+class CutOff final : public ForwardingCommunicator {
  public:
-  explicit CutOff(Communicator& whole) : whole_(whole) {}
-  [[nodiscard]] std::string_view name() const override { return whole_.name(); }
-  [[nodiscard]] int rank() const override { return whole_.rank(); }
-  [[nodiscard]] int size() const override { return whole_.size(); }
-  Result<> all_reduce(Buffer data, ReduceOp op) override { return whole_.all_reduce(data, op); }
-  Result<Request> start_all_reduce(Buffer data, ReduceOp op) override {
-    return whole_.start_all_reduce(data, op);
-  }
-  Result<> broadcast(Buffer data, int root) override { return whole_.broadcast(data, root); }
-  Result<> all_gather(ConstBuffer mine, Buffer all) override {
-    return whole_.all_gather(mine, all);
-  }
-  Result<> reduce_scatter(ConstBuffer all, Buffer mine, ReduceOp op) override {
-    return whole_.reduce_scatter(all, mine, op);
-  }
-  Result<> barrier() override { return whole_.barrier(); }
+  using ForwardingCommunicator::ForwardingCommunicator;
   Result<> check_settled() override { return fail(Errc::kPeer, "a collective was cut off"); }
-  void abandon() override { whole_.abandon(); }
-
- private:
-  Communicator& whole_;
 };
 
 }  // namespace

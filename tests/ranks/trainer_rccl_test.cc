@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/ranks/forwarding_communicator.h"
 #include "tests/ranks/run_ranks.h"
 #include "tests/ranks/stand_in_rccl.h"
 #include "tests/ranks/trainer_on_ranks.h"
@@ -22,35 +23,21 @@ constexpr int kStopped = 1;  ///< the rank that stops
 
 /// Keeps the gradients in device memory while they are summed, so that wait() does not wait for the
 /// device. The rank stops in place of its call number stops_at of start_all_reduce(). 0: never.
-class GradientsOnDevice final : public Communicator {
+class GradientsOnDevice final : public ForwardingCommunicator {
  public:
   GradientsOnDevice(Communicator& whole, const StandIn& stand_in, int stops_at)
-      : whole_(whole), stand_in_(stand_in), stops_at_(stops_at) {}
+      : ForwardingCommunicator(whole), stand_in_(stand_in), stops_at_(stops_at) {}
 
-  [[nodiscard]] std::string_view name() const override { return whole_.name(); }
-  [[nodiscard]] int rank() const override { return whole_.rank(); }
-  [[nodiscard]] int size() const override { return whole_.size(); }
-  Result<> all_reduce(Buffer data, ReduceOp op) override { return whole_.all_reduce(data, op); }
   Result<Request> start_all_reduce(Buffer data, ReduceOp op) override {
     if (++calls_ == stops_at_) {
       stand_in_.lose_rank(StandIn::kNoError);
       return fail(Errc::kPeer, "this rank was stopped");
     }
     auto sum = std::make_unique<Sum>(stand_in_, data);
-    DLRUN_TRY_ASSIGN(sum->request, whole_.start_all_reduce(
-                                       Buffer(sum->memory.data(), data.count, data.type), op));
+    const Buffer on_device(sum->memory.data(), data.count, data.type);
+    DLRUN_TRY_ASSIGN(sum->request, ForwardingCommunicator::start_all_reduce(on_device, op));
     return Request(std::move(sum));
   }
-  Result<> broadcast(Buffer data, int root) override { return whole_.broadcast(data, root); }
-  Result<> all_gather(ConstBuffer mine, Buffer all) override {
-    return whole_.all_gather(mine, all);
-  }
-  Result<> reduce_scatter(ConstBuffer all, Buffer mine, ReduceOp op) override {
-    return whole_.reduce_scatter(all, mine, op);
-  }
-  Result<> barrier() override { return whole_.barrier(); }
-  Result<> check_settled() override { return whole_.check_settled(); }
-  void abandon() override { whole_.abandon(); }
 
   [[nodiscard]] int calls() const { return calls_; }
 
@@ -70,7 +57,6 @@ class GradientsOnDevice final : public Communicator {
     Request request;
   };
 
-  Communicator& whole_;
   const StandIn& stand_in_;
   int stops_at_;
   int calls_ = 0;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -140,14 +141,39 @@ TEST_CASE("lead takes the options of notify, and never an address") {
   CHECK_FALSE(has(address.error().message, "token"));
 }
 
-TEST_CASE(
-    "the numbers of a report reach the helper in lines that fit into a pipe, and so does the end") {
-  int ends[2];
-  REQUIRE(::pipe(ends) == 0);
-  UniqueFd read_end(ends[0]);
-  const auto now = std::chrono::steady_clock::now();
+/// A notifier whose helper is a pipe.
+struct PipedNotifier {
+  UniqueFd read_end;
+  const std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now();
   const std::chrono::system_clock::time_point wall{std::chrono::seconds(5)};
-  Notifier notifier(maker({}), true, UniqueFd(ends[1]), -1);
+  Notifier notifier;
+
+  explicit PipedNotifier(std::array<int, 2> ends = new_pipe())
+      : read_end(ends[0]), notifier(maker({}), true, UniqueFd(ends[1]), -1) {}
+
+  /// Returns what the helper gets. Each line must fit into a pipe.
+  [[nodiscard]] std::vector<Json> sent_lines() const {
+    std::string text(1U << 16U, ' ');
+    text.resize(static_cast<std::size_t>(::read(read_end.get(), text.data(), text.size())));
+    std::vector<Json> lines;
+    for (const auto line : split(text, '\n')) {
+      CHECK(line.size() < 4096);
+      if (!line.empty()) lines.push_back(parse_json<Json>(line));
+    }
+    return lines;
+  }
+
+ private:
+  static std::array<int, 2> new_pipe() {
+    std::array<int, 2> ends{};
+    REQUIRE(::pipe(ends.data()) == 0);
+    return ends;
+  }
+};
+
+TEST_CASE_FIXTURE(
+    PipedNotifier,
+    "the numbers of a report reach the helper in lines that fit into a pipe, and so does the end") {
   Json body{{"step", 7}};
   for (int i = 0; i < 64; ++i)
     body["a-name-of-some-length-that-is-cut-at-sixty-four-characters-" + std::to_string(i)] =
@@ -155,13 +181,7 @@ TEST_CASE(
   notifier.on_report(body, wall, now);
   notifier.on_report(Json{{"step", 8}, {"loss", 1}}, wall, now);  // too soon
   notifier.on_event(events::Ended{.state = EndState::kCancelled}, 0, {});
-  std::string text(1U << 16U, ' ');
-  text.resize(static_cast<std::size_t>(::read(read_end.get(), text.data(), text.size())));
-  std::vector<Json> lines;
-  for (const auto line : split(text, '\n')) {
-    CHECK(line.size() < 4096);
-    if (!line.empty()) lines.push_back(parse_json<Json>(line));
-  }
+  const auto lines = sent_lines();
   REQUIRE(lines.size() == 3);
   CHECK(lines[0]["step"] == 7);
   CHECK(lines[0]["t"] == 5000);
@@ -169,22 +189,12 @@ TEST_CASE(
   CHECK(lines[2]["status"] == "KILLED");
 }
 
-TEST_CASE("final values belong to the step of the last report, also if it came too soon") {
-  int ends[2];
-  REQUIRE(::pipe(ends) == 0);
-  UniqueFd read_end(ends[0]);
-  const auto now = std::chrono::steady_clock::now();
-  const std::chrono::system_clock::time_point wall{std::chrono::seconds(5)};
-  Notifier notifier(maker({}), true, UniqueFd(ends[1]), -1);
+TEST_CASE_FIXTURE(PipedNotifier,
+                  "final values belong to the step of the last report, also if it came too soon") {
   notifier.on_report(Json{{"step", 7}, {"loss", 1}}, wall, now);
   notifier.on_report(Json{{"step", 8}, {"loss", 1}}, wall, now);  // too soon
   notifier.on_report(Json{{"final", true}, {"score", 0.5}}, wall, now);
-  std::string text(1U << 16U, ' ');
-  text.resize(static_cast<std::size_t>(::read(read_end.get(), text.data(), text.size())));
-  std::vector<Json> lines;
-  for (const auto line : split(text, '\n')) {
-    if (!line.empty()) lines.push_back(parse_json<Json>(line));
-  }
+  const auto lines = sent_lines();
   REQUIRE(lines.size() == 2);
   CHECK(lines[0]["step"] == 7);
   CHECK(lines[1]["step"] == 8);

@@ -18,27 +18,19 @@
 #include "runtime/agent/leftovers.h"
 #include "runtime/agent/staging.h"
 #include "tests/contains.h"
-#include "tests/temporary_directory.h"
+#include "tests/unit/node_scene.h"
 
 namespace dlrun::agent {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// A source folder, and a folder `node` to which runs stage it as $NODE/data.
-struct StagingScene {
-  TemporaryDirectory top;
-  Env env = Env::of_process();
-  fs::path source = top / "source", node = top / "node";
+/// A node to which runs stage the folder `source` as $NODE/data.
+struct StagingScene : NodeScene {
+  fs::path source = top / "source";
 
-  StagingScene() {
-    for (const auto& folder : {source, node}) fs::create_directory(folder);
-    env.set("NODE", node.string());
-  }
-  static void put(const fs::path& path) {
-    fs::create_directories(path.parent_path());
-    std::ofstream(path) << "x";
-  }
+  StagingScene() { fs::create_directory(source); }
+  static void put(const fs::path& path) { write(path, "x"); }
   [[nodiscard]] StageOptions options(bool is_shared, int nnodes = 1) const {
     return {.items = {{source.string(), "$NODE/data"}},
             .nnodes = nnodes,

@@ -1,0 +1,165 @@
+// Tests the copies of an agent: outputs that it collects from a node.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "runtime/agent/collecting.h"
+#include "runtime/agent/copy_items.h"
+#include "runtime/agent/copy_report.h"
+#include "runtime/agent/staging.h"
+#include "tests/contains.h"
+#include "tests/temporary_directory.h"
+#include "tests/unit/node_scene.h"
+
+namespace dlrun::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST_CASE(
+    "a file that was changed just now is copied later, and only newer files replace older ones") {
+  const NodeScene scene;
+  const auto ckpt = scene.node / "ckpt";
+  const auto out = scene.run / "out";
+  scene.write(ckpt / "step-1/model", "one");
+  scene.age(ckpt / "step-1/model", std::chrono::seconds(60));
+  scene.write(ckpt / "young", "y");
+  const auto first = scene.collect(false);
+  CHECK(first.files == 1);
+  CHECK(first.bytes == 3);
+  CHECK(scene.text(out / "step-1/model") == "one");
+  CHECK_FALSE(fs::exists(out / "young"));
+  CHECK(scene.collect(false).files == 0);
+  SUBCASE("the last copy includes the file that was changed just now") {
+    CHECK(scene.collect(true).files == 1);
+    CHECK(scene.text(out / "young") == "y");
+  }
+  SUBCASE("a newer file replaces its copy, an older one does not") {
+    scene.write(ckpt / "step-1/model", "two");
+    scene.age(ckpt / "step-1/model", std::chrono::seconds(30));
+    CHECK(scene.collect(false).files == 1);
+    CHECK(scene.text(out / "step-1/model") == "two");
+    scene.write(ckpt / "step-1/model", "old");
+    scene.age(ckpt / "step-1/model", std::chrono::seconds(90));
+    CHECK(scene.collect(true).files == 1);  // the young file
+    CHECK(scene.text(out / "step-1/model") == "two");
+  }
+  SUBCASE("a file that may be incomplete is stored beside its older copy") {
+    scene.write(ckpt / "step-1/model", "tor");
+    const auto torn_after = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::system_clock::now().time_since_epoch() - std::chrono::seconds(10));
+    const auto last = scene.collect(true, torn_after);
+    CHECK(scene.text(out / "step-1/model") == "one");
+    CHECK(scene.text(out / "step-1/model.unfinished") == "tor");
+    CHECK(scene.text(out / "young") == "y");  // there is no older copy
+    REQUIRE(last.problems.size() == 1);
+    CHECK(has(last.problems[0], "may be incomplete"));
+  }
+  SUBCASE("a copy stays if its source is deleted") {
+    fs::remove_all(ckpt / "step-1");
+    std::ignore = scene.collect(true);
+    CHECK(scene.text(out / "step-1/model") == "one");
+  }
+}
+
+TEST_CASE("links that leave the folder and special files are not collected") {
+  const NodeScene scene;
+  const auto ckpt = scene.node / "ckpt";
+  scene.write(ckpt / "a", "a");
+  fs::create_symlink("a", ckpt / "latest");
+  fs::create_symlink("/etc/passwd", ckpt / "passwd");
+  REQUIRE(::mkfifo((ckpt / "fifo").c_str(), 0600) == 0);
+  const auto report = scene.collect(true);
+  CHECK(report.problems.empty());
+  CHECK(fs::read_symlink(scene.run / "out/latest") == "a");
+  CHECK_FALSE(fs::exists(fs::symlink_status(scene.run / "out/passwd")));
+  CHECK_FALSE(fs::exists(scene.run / "out/fifo"));
+}
+
+TEST_CASE(
+    "each of several nodes has a folder of its own, and the last copy reports a missing source "
+    "folder") {
+  const NodeScene scene;
+  CHECK(scene.collect(false).problems.empty());
+  REQUIRE(scene.collect(true).problems.size() == 1);
+  CHECK(has(scene.collect(true).problems[0], "does not exist on the node"));
+  scene.write(scene.node / "ckpt/a", "a");
+  const auto report = collect_outputs({.items = {{"$NODE/ckpt", "out", std::nullopt}},
+                                       .run = scene.run,
+                                       .node = 3,
+                                       .is_last = true,
+                                       .torn_after = {}},
+                                      scene.env);
+  CHECK(report.files == 1);
+  CHECK(scene.text(scene.run / "out/node-3/a") == "a");
+}
+
+TEST_CASE("a file or folder that cannot be read does not keep the others from being collected") {
+  if (::geteuid() == 0) return;  // root can read everything
+  const NodeScene scene;
+  const auto ckpt = scene.node / "ckpt";
+  scene.write(ckpt / "a", "a");
+  scene.write(ckpt / "locked", "l");
+  scene.write(ckpt / "closed/b", "b");
+  scene.write(ckpt / "z", "z");
+  REQUIRE(::chmod((ckpt / "locked").c_str(), 0) == 0);
+  REQUIRE(::chmod((ckpt / "closed").c_str(), 0) == 0);
+  const auto report = scene.collect(true);
+  REQUIRE(::chmod((ckpt / "closed").c_str(), 0700) == 0);
+  CHECK(report.files == 2);
+  CHECK(scene.text(scene.run / "out/z") == "z");
+  REQUIRE(report.problems.size() == 2);
+  CHECK(has(report.problems[0], "locked"));
+  CHECK(has(report.problems[1], "closed"));
+}
+
+TEST_CASE("a copy stops at its time limit and reports it") {
+  const NodeScene scene;
+  scene.write(scene.node / "ckpt/a", "a");
+  const auto report = scene.collect(true, {}, std::chrono::seconds(0));
+  CHECK(report.files == 0);
+  REQUIRE(report.problems.size() == 1);
+  CHECK(has(report.problems[0], "stopped after its limit of 0 s"));
+}
+
+TEST_CASE("a link in the place of the outputs' folder is not followed") {
+  const NodeScene scene;
+  fs::create_symlink("/etc", scene.node / "ckpt");
+  const auto report = scene.collect(true);
+  REQUIRE(report.problems.size() == 1);
+  CHECK(has(report.problems[0], "is a symbolic link"));
+  CHECK(report.files == 0);
+}
+
+TEST_CASE("the last copy of outputs removes what killed copies have left, and no more") {
+  const NodeScene scene;
+  scene.write(scene.node / "ckpt/a", "a");
+  const auto part = scene.run / "out/.0123456789abcdef.old-host.dlrun-part";
+  const auto other = scene.run / "out/.mine.dlrun-part";
+  scene.write(part, "x");
+  scene.write(other, "x");
+  const auto collect = [&](bool is_last, std::chrono::seconds age) {
+    const OutputItem item{"$NODE/ckpt", "out", std::nullopt, std::chrono::seconds(60)};
+    const CollectOptions options{
+        .items = {item}, .run = scene.run, .is_last = is_last, .leftover_age = age};
+    return collect_outputs(options, scene.env);
+  };
+  CHECK(collect(false, std::chrono::seconds(0)).problems.empty());
+  CHECK(fs::exists(part));
+  CHECK(collect(true, kLeftoverAge).problems.empty());
+  CHECK(fs::exists(part));  // another attempt may write it
+  CHECK(collect(true, std::chrono::seconds(0)).problems.empty());
+  CHECK_FALSE(fs::exists(part));
+  CHECK(fs::exists(other));
+  CHECK(scene.text(scene.run / "out/a") == "a");
+}
+
+}  // namespace
+}  // namespace dlrun::agent

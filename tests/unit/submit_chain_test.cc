@@ -1,0 +1,345 @@
+// Tests the jobs of a chain (retry.chain): their submission, states and cancellation.
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "common/json_lines.h"
+#include "launcher/runs/follow_ups.h"
+#include "launcher/runs/log_file.h"
+#include "launcher/runs/sweep_record.h"
+#include "launcher/submit/cancellation.h"
+#include "launcher/submit/follow_up_jobs.h"
+#include "launcher/submit/places.h"
+#include "launcher/submit/submitting.h"
+#include "launcher/view/account_text.h"
+#include "launcher/view/waiting_lines.h"
+#include "tests/contains.h"
+#include "tests/temporary_directory.h"
+#include "tests/unit/submit_cluster.h"
+
+using namespace dlrun;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A simulated cluster that gives each job an id of its own, from 7. As in Slurm, its squeue leaves
+/// out jobs of a list that it does not know, and refuses a single one.
+struct ChainCluster : Cluster {
+  Result<Submitted> done = fail(Errc::kNotFound, "");
+  ChainCluster() {
+    const std::string calls = (folder / "called").string();
+    program("sbatch",
+            "case \"$*\" in *--help*) echo '  --account=name'; exit 0;; esac\n"
+            "echo \"$* chain=$DLRUN_CHAIN token=$DLRUN_TOKEN\" >>" +
+                calls + "\necho $((6 + $(wc -l <" + calls + ")))");
+    program("squeue",
+            "echo asked >>" + (folder / "asked").string() +
+                "\nfor word; do case $before in -j) ids=$word;; esac; before=$word; done\n"
+                "for id in $(echo $ids | tr , ' '); do grep \"^$id|\" " +
+                (folder / "queue").string() +
+                " && known=1; done\n"
+                "case $ids in *,*) exit 0;; esac\n[ -n \"$known\" ] && exit 0\n"
+                "echo 'Invalid job id specified' >&2; exit 1");
+    program("scancel", "echo $* >>" + (folder / "cancelled").string());
+  }
+  /// Submits a script with a chain of three jobs, and returns the lines of sbatch's calls.
+  std::vector<std::string> submit_long() {
+    std::ofstream(folder / "long.sh") << "#!/bin/bash\n#SBATCH --job-name=long\ndlrun_lead=(\n"
+                                         "  --chain 3  # retry.chain\n)\ntrue\n";
+    done = submit("long.sh");
+    REQUIRE(done.has_value());
+    std::vector<std::string> calls;
+    std::ifstream file(folder / "called");
+    for (std::string line; std::getline(file, line);) calls.push_back(line);
+    return calls;
+  }
+  /// Writes the record of a run whose first job has reached its time limit and handed the run over.
+  void hand_over() const {
+    using Json = nlohmann::ordered_json;
+    REQUIRE(write_file_atomic(
+        done->run.path / "events.jsonl",
+        to_checked_line(Json{{"event", "claimed"}, {"attempt", 0}, {"job", "7"}}) +
+            to_checked_line(Json{{"event", "restarting"},
+                                 {"attempt", 0},
+                                 {"cause", "timeout"},
+                                 {"left", 2},
+                                 {"by", "chain"}})));
+  }
+  /// Returns the run's status if squeue lists these jobs: "7 RUNNING".
+  RunStatus status_of(const std::vector<std::string>& jobs) {
+    std::ofstream queue(folder / "queue");
+    for (const std::string& job : jobs)
+      queue << job.substr(0, job.find(' ')) << '|' << job.substr(job.find(' ') + 1)
+            << "|None||||\n";
+    queue.close();
+    RunInspector inspector(context.env, known_servers(context));
+    auto status = inspector.inspect(done->run.path);
+    REQUIRE(status.has_value());
+    return std::move(*status);
+  }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(
+    ChainCluster,
+    "each follow-up job of a chain waits for the job before it and works on the run") {
+  const auto calls = submit_long();
+  REQUIRE(calls.size() == 3);
+  const std::string token = done->submissions.front().token;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    CAPTURE(calls[i]);
+    CHECK(has(calls[i], "chain=" + std::to_string(i)));
+    CHECK(has(calls[i], "token=" + token));
+    CHECK(has(calls[i], "--comment=dlrun:" + token) == (i == 0));
+    CHECK(has(calls[i], "--dependency=afterany:" + std::to_string(6 + i)) == (i > 0));
+    CHECK(has(calls[i], "/slurm-7.out") == (i > 0));
+  }
+  const auto later = read_follow_ups(done->run.path, done->submissions.front());
+  REQUIRE(later.has_value());
+  REQUIRE(later->size() == 2);
+  CHECK((*later)[0].submission.job.id == "8");
+  CHECK((*later)[1].submission.job.id == "9");
+  CHECK((*later)[1].number == 2);
+  CHECK(done->follow_ups.size() == 2);
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
+                  "an option --chain of a program in a user's script queues one job") {
+  std::ofstream(folder / "own.sh") << "#!/bin/bash\n#SBATCH --job-name=own\noptions=(\n"
+                                      "  --chain 3\n)\nsrun sample \\\n  --chain 4\n";
+  done = submit("own.sh");
+  REQUIRE(done.has_value());
+  CHECK_FALSE(done->job.settings.chain);
+  CHECK(done->follow_ups.empty());
+}
+
+TEST_CASE_FIXTURE(
+    ChainCluster,
+    "a follow-up job that Slurm refuses is a warning, and the other jobs stay queued") {
+  program("sbatch",
+          "case \"$*\" in *--help*) exit 0;; *afterany:8*) echo 'sbatch: error: Batch job "
+          "submission failed: Job violates accounting/QOS policy' >&2; exit 1;; *afterany:7*) "
+          "echo 8;; *) echo 7;; esac");
+  submit_long();
+  CHECK(done->follow_ups.size() == 1);
+  REQUIRE(reporter.messages.size() == 1);
+  CHECK(has(reporter.messages[0], "job 3 of 3 was not queued, so the run has 2 jobs now"));
+  CHECK(has(reporter.messages[0], "accounting/QOS policy"));
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
+                  "the state of a run is that of the first job of its chain that waits "
+                  "or runs") {
+  submit_long();
+  auto status = status_of({"7 RUNNING", "8 PENDING", "9 PENDING"});
+  CHECK(status.state == RunState::kRunning);
+  CHECK(status.job.id == "7");
+  status = status_of({"7 TIMEOUT", "8 PENDING", "9 PENDING"});
+  CHECK(status.state == RunState::kPending);
+  CHECK(status.job.id == "8");
+  CHECK_FALSE(is_over(status));
+  status = status_of({"8 PENDING", "9 PENDING"});  // Slurm has forgotten job 7
+  CHECK(status.state == RunState::kPending);
+  CHECK(status.job.id == "8");
+  status = status_of({"7 TIMEOUT", "8 CANCELLED", "9 CANCELLED"});
+  CHECK(status.state == RunState::kTimeout);
+  CHECK(status.job.id == "7");
+  CHECK(is_over(status));
+  // The first job has handed the run over, and a user cancelled the jobs after it.
+  hand_over();
+  status = status_of({"7 TIMEOUT", "8 CANCELLED", "9 CANCELLED"});
+  CHECK(status.state == RunState::kCancelled);
+  CHECK(status.job.id == "8");
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
+                  "a job of a chain that waits is shown with the job for which it waits") {
+  submit_long();
+  hand_over();
+  std::ofstream(folder / "queue") << "7|TIMEOUT|None||||\n8|PENDING|Dependency||||\n";
+  RunInspector inspector(context.env, known_servers(context));
+  const auto status = inspector.inspect(done->run.path);
+  REQUIRE(status.has_value());
+  CHECK(status->job.id == "8");
+  CHECK(status->detail ==
+        "attempt 0 has ended (timeout); a job of the chain continues the run: Dependency: it waits "
+        "for afterany:7");
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
+                  "a run with a chain is not over while Slurm does not answer about a later job") {
+  submit_long();
+  std::ofstream(done->run.path / "secrets") << "TOKEN=s3cret";
+  program("squeue",
+          "for word; do case $before in -j) id=$word;; esac; before=$word; done\n"
+          "[ $id != 7 ] || { echo '7|TIMEOUT|None||||'; exit 0; }\n"
+          "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1");
+  RunInspector inspector(context.env, known_servers(context));
+  const auto status = inspector.inspect(done->run.path);
+  REQUIRE(status.has_value());
+  CHECK(is_unreachable(*status));
+  CHECK_FALSE(is_over(*status));
+  CHECK(fs::exists(done->run.path / "secrets"));
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
+                  "status looks up the runs of the first eight jobs of a dependency") {
+  submit_long();
+  RunStatus waiting;
+  waiting.state = RunState::kPending;
+  waiting.facts.report.emplace().reason = "Dependency";
+  waiting.facts.submission.emplace().argv = {"sbatch",
+                                             "--dependency=afterok:91:92:93:94:95:96:97:7"};
+  CHECK(waiting_lines(context.env, waiting) ==
+        std::vector<std::string>{"job 7 is the run " + done->run.id});
+  waiting.facts.submission->argv = {"sbatch", "--dependency=afterok:91:92:93:94:95:96:97:98:7"};
+  CHECK(waiting_lines(context.env, waiting).empty());
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
+                  "the job that claimed a run of a chain counts only if it belongs to it") {
+  submit_long();
+  const auto write_claim = [&](const std::string& job) {
+    REQUIRE(write_file_atomic(done->run.path / "claim",
+                              R"({"cluster":"c","job":")" + job + R"(","token":"t","chain":1})"));
+  };
+  const auto job_in_files = [&] { return job_of(*RunInspector::read_facts(done->run.path))->id; };
+  CHECK(job_in_files() == "7");
+  write_claim("8");
+  CHECK(job_in_files() == "8");
+  write_claim("12");
+  CHECK(job_in_files() == "7");
+  CHECK(job_log(done->run.path, *RunInspector::read_facts(done->run.path)) ==
+        done->run.path / "slurm-7.out");
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
+                  "a job of a chain that Slurm has forgotten is not asked about while a job before "
+                  "it runs or waits") {
+  submit_long();
+  fs::remove(folder / "asked");
+  program("sacct", "echo asked >>" + (folder / "sacct-asked").string());
+  CHECK(status_of({"7 RUNNING", "8 PENDING"}).state == RunState::kRunning);
+  CHECK_FALSE(fs::exists(folder / "sacct-asked"));
+  // The first job has handed the run over, and Slurm has forgotten that job as well.
+  hand_over();
+  const auto status = status_of({"8 PENDING"});
+  CHECK(status.state == RunState::kPending);
+  CHECK(status.job.id == "8");
+  CHECK_FALSE(fs::exists(folder / "sacct-asked"));
+  CHECK(text(folder / "asked") == "asked\nasked\n");
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
+                  "watchers of a chain share one answer although Slurm has forgotten a later job") {
+  submit_long();
+  fs::remove(folder / "asked");
+  context.env.set("XDG_RUNTIME_DIR", folder.path().string());
+  program("squeue", "echo asked >>" + (folder / "asked").string() +
+                        "; echo '7|RUNNING|None||||'; echo '8|PENDING|None||||'");
+  for (int i = 0; i < 2; ++i) {
+    RunInspector inspector(context.env, known_servers(context));
+    const auto status = inspector.inspect(done->run.path, std::chrono::hours(1));
+    REQUIRE(status.has_value());
+    CHECK(status->state == RunState::kRunning);
+  }
+  CHECK(text(folder / "asked") == "asked\n");
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
+                  "a few queries find the job of a chain that waits, however many have ended") {
+  submit_long();
+  Submission first = done->submissions.front();
+  first.chain = 20;
+  REQUIRE(write_submission(done->run.path, first).has_value());
+  for (std::int64_t number = 3; number < first.chain; ++number) {
+    Submission later = done->follow_ups.back();
+    later.job.id = std::to_string(7 + number);
+    const auto journal = follow_up_path(done->run.path, number);
+    fs::create_directory(journal);
+    REQUIRE(write_submission(journal, later).has_value());
+  }
+  fs::remove(folder / "asked");
+  const auto status = status_of({"26 PENDING"});
+  CHECK(status.state == RunState::kPending);
+  CHECK(status.job.id == "26");
+  CHECK(text(folder / "asked") == "asked\nasked\nasked\nasked\nasked\nasked\n");
+}
+
+TEST_CASE_FIXTURE(ChainCluster, "one query serves the chains of all runs") {
+  submit_long();
+  const auto again = submit_again(done->run.id);
+  REQUIRE(again.has_value());
+  std::ofstream(folder / "queue") << "8|RUNNING|None||||\n9|PENDING|None||||\n"
+                                     "10|TIMEOUT|None||||\n11|PENDING|None||||\n";
+  std::filesystem::remove(folder / "asked");
+  const std::vector<std::filesystem::path> paths{done->run.path, again->run.path};
+  const auto states = RunInspector(context.env, known_servers(context)).inspect_all(paths);
+  REQUIRE(states.size() == 2);
+  REQUIRE(states[0].has_value());
+  REQUIRE(states[1].has_value());
+  CHECK(states[0]->state == RunState::kRunning);
+  CHECK(states[0]->job.id == "8");
+  CHECK(states[1]->state == RunState::kPending);
+  CHECK(states[1]->job.id == "11");
+  // Both chains share the query about their first jobs and that about the jobs after them.
+  CHECK(text(folder / "asked") == "asked\nasked\n");
+}
+
+TEST_CASE_FIXTURE(ChainCluster, "cancel ends the jobs of a chain from the last one to the first") {
+  submit_long();
+  std::ignore = status_of({"7 RUNNING", "8 PENDING", "9 PENDING"});
+  RunInspector inspector(context.env, known_servers(context));
+  const auto cancelled = cancel_run(inspector, {done->run.id, "long", done->run.path, ""});
+  REQUIRE(cancelled.has_value());
+  CHECK(cancelled->jobs == std::vector<std::string>{"9", "8", "7"});
+  CHECK(text(folder / "cancelled") == "9\n8\n7\n");
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
+                  "if a job of a chain cannot be cancelled, the jobs before it in the order are "
+                  "named, and the run is not marked as cancelled") {
+  submit_long();
+  std::ignore = status_of({"7 RUNNING", "8 PENDING", "9 PENDING"});
+  program("scancel", "[ $1 != 8 ] || { echo 'Access denied' >&2; exit 1; }");
+  RunInspector inspector(context.env, known_servers(context));
+  const auto cancelled = cancel_run(inspector, {done->run.id, "long", done->run.path, ""});
+  REQUIRE(cancelled.has_value());
+  CHECK(cancelled->jobs == std::vector<std::string>{"9"});
+  REQUIRE(cancelled->failure);
+  CHECK(has(cancelled->failure->message, done->run.id + ": job 8: "));
+  CHECK_FALSE(is_marked_cancelled(done->run.path));
+}
+
+TEST_CASE_FIXTURE(ChainCluster,
+                  "an interrupted submission of a chain sends only the missing jobs") {
+  submit_long();
+  std::filesystem::remove_all(follow_up_path(done->run.path, 2));
+  RunInspector inspector(context.env, known_servers(context));
+  const Submission& first = done->submissions.front();
+  const auto later = continue_follow_ups(
+      context, reporter, inspector.executor_of(done->job.settings.server), done->run, first);
+  REQUIRE(later.has_value());
+  REQUIRE(later->submissions.size() == 2);
+  CHECK(later->submissions[0].job.id == "8");
+  CHECK(later->submissions[1].job.id == "10");  // sbatch was called once more
+  CHECK(has(text(folder / "called"), "--dependency=afterany:8 --"));
+  CHECK(reporter.messages.empty());
+}
+
+TEST_CASE_FIXTURE(ChainCluster, "a run that is submitted again gets a chain of its own") {
+  submit_long();
+  const auto again = submit_again(done->run.id);
+  REQUIRE(again.has_value());
+  REQUIRE(again->follow_ups.size() == 2);
+  CHECK(again->submissions.front().job.id == "10");
+  CHECK(again->follow_ups.back().job.id == "12");
+}
