@@ -29,13 +29,15 @@ struct ContainerSpec {
 /// The settings of a step's container: the user's and dlrun's own.
 struct ContainerStep {
   ContainerSpec spec;
-  /// Mounts of the runs folder and of the agent's folder. A user's mount with the same target
-  /// replaces such a mount.
+  /// Mounts that dlrun adds: the runs folder, the agent's folder, and the folders of other keys,
+  /// such as download.path, stage and train.data.path. A user's mount with the same target replaces
+  /// such a mount.
   std::vector<Mount> own_mounts;
   /// Variables whose value in the job takes precedence over the image's.
   std::vector<std::string> env_names;
-  std::vector<std::string> job_names;  ///< those of env_names that the script exports
-  bool has_gpus = false;               ///< the step may have GPUs
+  /// The names in env_names that the script exports. For an interactive session, also the secrets.
+  std::vector<std::string> job_names;
+  bool has_gpus = false;  ///< the step may have GPUs
 };
 
 /// One srun option: its name, its value (none for a flag) and the key of the spec that caused it.

@@ -74,8 +74,9 @@ Result<int> doctor(Cli& cli, const DoctorOptions& options) {
   print(cli, "{}, Slurm {}\n\n", styled(Style::kBold, "cluster " + printable(facts.cluster_name())),
         printable(facts.setting("SLURM_VERSION")));
   for (const Finding& finding : findings(facts)) {
-    print(cli, "  {}{:{}} {:<11} {}; {}\n", styled(style_of_kind(finding.kind), word(finding.kind)),
-          "", 8 - word(finding.kind).size(), finding.what, printable(finding.is),
+    print(cli, "  {}{:{}} {:<11} {}; {}\n",
+          styled(style_of_kind(finding.kind), finding_kind_text(finding.kind)), "",
+          8 - finding_kind_text(finding.kind).size(), finding.what, printable(finding.is),
           printable(finding.means));
   }
   print(cli, "\n{}", table(partition_rows(facts)));

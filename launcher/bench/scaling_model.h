@@ -31,8 +31,9 @@ struct ScalingModel {
 /// Fits the models by least squares of the relative errors, with non-negative costs. With three or
 /// more different numbers of ranks, latency and transfer can be separated: returns one model. With
 /// two they cannot: returns two models, one with the whole cost in latency and one with it in
-/// transfer; the real costs are between them. Leaves out a model with a negative cost. With one
-/// number of ranks, returns none. batch must be > 0.
+/// transfer; the real costs are between them. Leaves out a model with a negative cost. If no model
+/// is left, returns a model without communication. With one number of ranks, returns none. batch
+/// must be > 0.
 [[nodiscard]] std::vector<ScalingModel> fit_scaling(const std::vector<ScalingFigure>& figures,
                                                     double batch);
 
@@ -44,7 +45,8 @@ struct ModelledFigure {
 };
 inline constexpr int kMostModelledRanks = 1024;
 /// Predicts the rates at twice the largest measured number of ranks, four times, and so on; the
-/// last prediction is at kMostModelledRanks.
+/// last prediction is at kMostModelledRanks. Returns none without models, or if the largest
+/// measured number is kMostModelledRanks or more.
 [[nodiscard]] std::vector<ModelledFigure> predict_scaling(const std::vector<ScalingFigure>& figures,
                                                           const std::vector<ScalingModel>& models,
                                                           double batch);

@@ -6,7 +6,7 @@ namespace dlrun {
 
 using Json = nlohmann::ordered_json;
 
-std::string_view word(Finding::Kind kind) {
+std::string_view finding_kind_text(Finding::Kind kind) {
   switch (kind) {
     case Finding::Kind::kFine:
       return "ok";
@@ -25,7 +25,7 @@ Json doctor_json(const ClusterFacts& facts, const std::optional<std::string>& si
   json["site"] = site ? Json(*site) : Json(nullptr);
   Json& all = json["findings"] = Json::array();
   for (const Finding& finding : findings(facts))
-    all.push_back({{"kind", word(finding.kind)},
+    all.push_back({{"kind", finding_kind_text(finding.kind)},
                    {"what", finding.what},
                    {"is", finding.is},
                    {"means", finding.means}});

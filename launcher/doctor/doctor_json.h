@@ -12,8 +12,8 @@
 
 namespace dlrun {
 
-/// Returns ok, note or missing.
-[[nodiscard]] std::string_view word(Finding::Kind kind);
+/// Returns the kind as text: ok, note or missing.
+[[nodiscard]] std::string_view finding_kind_text(Finding::Kind kind);
 
 /// Returns the JSON of `dlrun doctor --json`; cli/OUTPUT.md documents it. site: the site of this
 /// cluster if there is one.

@@ -20,8 +20,8 @@ struct Finding {
 /// Returns the findings in a fixed order: MPI, GPUs, containers, jobs, slurmrestd, the login node.
 [[nodiscard]] std::vector<Finding> findings(const ClusterFacts& facts);
 
-/// Returns the draft's name: the cluster's name, with '-' in place of each character that a site's
-/// name cannot contain; "mine" if no name is left.
+/// Returns the draft's name: at most 64 characters of the cluster's name, with '-' in place of each
+/// character that a site's name cannot contain; "mine" if the result is not a valid name.
 [[nodiscard]] std::string draft_name(const ClusterFacts& facts);
 
 /// Returns a site file. Keys whose values are unknown are commented out. The file can be read

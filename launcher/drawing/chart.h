@@ -36,9 +36,10 @@ struct Chart {
   std::string unit;  ///< shown beside the title, with ", logarithmic" if the y axis is logarithmic
   ChartUnit y_unit = ChartUnit::kPlain;
   bool begins_at_zero = false;
-  bool may_be_logarithmic = false;  ///< logarithmic if the values span more than two powers of ten
-  bool x_is_time = false;           ///< x is seconds since the start; otherwise x_unit
-  std::string x_unit = "steps";     ///< the name of x: "steps", "epochs", "samples"
+  /// The y axis is logarithmic if all values are positive and span more than two powers of ten.
+  bool may_be_logarithmic = false;
+  bool x_is_time = false;        ///< x is seconds since the start; otherwise x_unit
+  std::string x_unit = "steps";  ///< the name of x: "steps", "epochs", "samples"
   std::vector<ChartSeries> series;
   std::vector<ChartBand> bands;
   std::vector<double> marks;  ///< x of vertical lines: where an attempt began
@@ -51,7 +52,8 @@ inline constexpr std::size_t kChartColours = 8;
 /// neighbours if there are many points. Escapes names.
 [[nodiscard]] std::string figure_html(const Chart& chart);
 
-/// Returns round numbers that divide [low, high] into about count parts, in ascending order.
+/// Returns round numbers that divide [low, high] into about count parts, in ascending order; `low`
+/// alone if the interval is empty.
 [[nodiscard]] std::vector<double> round_ticks(double low, double high, std::size_t count);
 
 }  // namespace dlrun

@@ -1,6 +1,6 @@
 #pragma once
 // The parts that the completion scripts of all shells share. Only completion*.cc and man_page.cc
-// include this.
+// include this file.
 
 #include <string>
 #include <string_view>
@@ -17,7 +17,7 @@ enum class ValueKind { kNothing, kValue, kPath, kSet, kSite };
 
 /// Returns the values that the first positional accepts; empty if it accepts any text.
 [[nodiscard]] std::vector<std::string> first_argument_choices(const CommandHelp& command);
-/// Returns true if a positional is the path of a file.
+/// Returns true if a positional can be the path of a file.
 [[nodiscard]] bool has_file_positional(const CommandHelp& command);
 
 /// Replaces each single quote by a backquote, so that the text can stand inside single quotes in

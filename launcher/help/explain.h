@@ -28,8 +28,8 @@ struct ExplainedValue {
 };
 
 /// Returns the values that the spec sets, then those of the site and the preset, then those that
-/// dlrun chose. Secrets are masked: *** replaces the value of a variable that is named like one.
-/// plan: the plan of the same spec.
+/// dlrun chose. Masks secrets: *** replaces the value of a variable that is named like a secret,
+/// and "..." replaces tokens and passwords in other values. plan: the plan of the same spec.
 [[nodiscard]] std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded,
                                                          const LaunchPlan& plan);
 

@@ -65,8 +65,8 @@ class ImageStore {
   [[nodiscard]] Result<UniqueFd> lock(const std::string& image) const;
   /// Returns an unused path in the folder, to which the import writes.
   [[nodiscard]] std::filesystem::path new_path() const;
-  /// Adds a complete file: renames it to `digest`, or to the file's own SHA-256 if `digest` is not
-  /// a digest, and records the name.
+  /// Adds a complete file: renames it to DIGEST.sqsh, and records the name. If `digest` is not a
+  /// digest, the file's own SHA-256 replaces it.
   [[nodiscard]] Result<StoredImage> adopt(const std::filesystem::path& file,
                                           const std::string& image, std::string digest) const;
   /// Records that the name has this digest. The digest's file must exist.

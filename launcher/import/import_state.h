@@ -49,8 +49,8 @@ class ImportedKeys {
   std::vector<ImportedKey> keys_;
 };
 
-/// Marks the place of ${HOME} and ${USER} in an expanded text. dlrun replaces these variables when
-/// the spec is read, and a script never contains this character.
+/// Stands before and after HOME or USER in an expanded text, because dlrun replaces these variables
+/// only when the spec is read. A script never contains this character.
 inline constexpr char kVariableMark = '\x01';
 
 /// Returns the text as YAML. Marked variables become ${NAME}.
@@ -70,12 +70,12 @@ struct ImportState {
   /// The words of launch.command, with blanks between them.
   std::string command_text;
 
-  /// Adds a remark, without the secrets of its texts. The reason gets an advice if the line has a
-  /// secret.
+  /// Adds a remark, without the secrets of its texts. If the line has a secret, adds advice to the
+  /// reason.
   void remark(std::size_t line, std::string_view source, std::string_view reason);
   /// Adds a remark whose reason says by itself what to do with the secret of the line.
   void remark_on_secret(std::size_t line, std::string_view source, std::string reason);
-  /// Adds a variable to environment.secrets instead of its value, and a remark.
+  /// Adds a variable to environment.secrets, removes its value from the keys, and adds a remark.
   void add_secret(const std::string& name, std::size_t line, std::string_view source);
   /// Returns true if add_secret() has added the variable.
   [[nodiscard]] bool has_secret(std::string_view name) const;
@@ -109,18 +109,19 @@ void mark_variables_unknown(const ShellCommand& command, ImportState& state);
 /// Writes the lists that import_preparation() has collected into the keys.
 void finish_preparation(ImportState& state);
 
-/// The program that starts the ranks in a script.
+/// The program that starts the ranks in a script. kNone: the command starts no ranks.
 enum class Launcher { kNone, kProgram, kSrun, kMpirun, kHorovodrun, kTorchrun };
 /// Returns the launcher that a command calls. kProgram: the command starts a program directly.
 [[nodiscard]] Launcher launcher_of(const ShellCommand& command);
-/// Reads the command that starts the ranks into the keys of launch and container. Returns the
-/// reason if the command has no certain meaning; the keys are then incomplete.
+/// Reads the command that starts the ranks into keys of the spec. Returns nullopt on success.
+/// Returns the reason if the command has no certain meaning; the keys are then incomplete.
 [[nodiscard]] std::optional<std::string> import_launch(const ShellCommand& command,
                                                        ImportState& state);
 /// Sets launch.command to the words, and launch.preset to `preset`.
 void set_command(const std::vector<std::string>& words, std::string_view preset, std::size_t line,
                  ImportState& state);
-/// Returns the preset of a program that srun starts: torch if the script sets its variables.
+/// Returns the preset of a program that srun starts: torch if the script sets the variables of
+/// torch.distributed, else plain.
 [[nodiscard]] std::string preset_of_srun(const ImportState& state);
 
 }  // namespace dlrun

@@ -218,15 +218,16 @@ std::string spec_text(const ImportRequest& import, ImportState& state) {
                      remarks_text(import, state.remarks));
 }
 
-/// Returns the key of an error that the import has set itself: the error's key, or the key of the
-/// map or list that has it.
+/// Returns the key of an error if the import has set this key; nullopt otherwise. For an item of a
+/// list, returns the list's key.
 std::optional<std::string> own_key(const ImportState& state, const Diagnostic& problem) {
   const std::string key = problem.key.substr(0, problem.key.find('['));
   if (state.keys.find(key) != nullptr) return key;
   return std::nullopt;
 }
 
-/// Removes a key. Returns it together with its line of the script; its path if it has no line.
+/// Removes a key. Returns the key and its line of the script. For a key without a line, the second
+/// value is the path of the key.
 std::pair<ImportedKey, std::string> remove_key(const ImportRequest& import, std::string_view path,
                                                ImportState& state) {
   ImportedKey key = state.keys.remove(path).value_or(ImportedKey{std::string(path), "", 0, ""});

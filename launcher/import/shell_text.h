@@ -37,14 +37,16 @@ struct ShellCommand {
   std::vector<ShellWord> words;
   /// The text from the first redirection or pipe on; empty if there is none.
   std::string tail;
-  /// True if && or || or & connects the command with others, or if it has a here-document.
+  /// True if && or || or & connects the command with others, or if it has a parenthesis or a
+  /// here-document.
   bool is_joined = false;
   /// True inside a condition, a loop, a function or a subshell.
   bool is_nested = false;
 };
 
 /// Returns the commands of a script in their order. If the reader loses track, for example because
-/// a quote is not closed, the rest of the script is one nested command.
+/// a quote is not closed, the rest of the script is one nested command, whose `source` is only the
+/// first line of the rest.
 [[nodiscard]] std::vector<ShellCommand> read_shell(std::string_view script);
 
 }  // namespace dlrun

@@ -82,7 +82,7 @@ ComponentPlanner::ComponentPlanner(const LoadedSpec& loaded, const PlanInputs& i
       jobs_(jobs_of_components(loaded)),
       layout_(layout_of(loaded.spec, jobs_)) {
   for (LoadedSpec& job : jobs_) {
-    // On a shared node, a step gets only the CPUs that it asks for.
+    // On a shared node, a step gets only the CPUs that it requests, so the number is always set.
     job.spec.resources.cpus_per_task = job.spec.resources.cpus_per_task.value_or(1);
     job.spec.resources.nodes = NodeRange{nodes_of(job.spec), nodes_of(job.spec)};
     if (may_have_gpus(job.spec)) has_gpus_ = true;
@@ -150,7 +150,7 @@ LaunchPlan ComponentPlanner::plan_whole() {
   whole.check_runs_folder();
   whole.environment();
   whole.plan_.secrets = loaded_.spec.environment.secrets;
-  whole.retry();
+  whole.lead_options();
   whole.notify();
   whole.track();
   whole.directives();
@@ -362,7 +362,7 @@ void ComponentPlanner::merge_containers(LaunchPlan& plan) {
     refuse(
         "components: the components have different containers, which only container.runtime: pyxis "
         "can start in one job; give all of them the same container");
-  // A shell in the allocation is on the first node.
+  // An interactive session starts on the first node, in the container of the first component there.
   const std::size_t first = layout_.is_hetjob ? 0 : layout_.groups.front().components.front();
   const LaunchPlan& part = plan.components[first].plan;
   plan.container = part.container;

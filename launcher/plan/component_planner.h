@@ -20,9 +20,11 @@ class ComponentPlanner {
   [[nodiscard]] tl::expected<LaunchPlan, std::vector<Diagnostic>> run() &&;
 
  private:
-  /// Returns the spec of the request: that of a node of the single allocation, or the first part's.
+  /// Returns the spec that sbatch's options are planned from. For a single allocation, it requests
+  /// on each node the most that a group of components needs; for a heterogeneous job, it is the
+  /// spec of the first part.
   [[nodiscard]] LoadedSpec request() const;
-  /// Plans all that is not part of one component.
+  /// Plans everything that belongs to the whole job: the request, the prologue, lead's options.
   [[nodiscard]] LaunchPlan plan_whole();
   /// Adds the options of sbatch for the parts of a heterogeneous job after the first one.
   void plan_parts(LaunchPlan& plan);
@@ -39,7 +41,8 @@ class ComponentPlanner {
   void move_own_variables(std::size_t index, LaunchPlan& plan) const;
   /// Adds the lines of the job script's prologue that a component needs.
   void merge_prologue(LaunchPlan& plan, const PlannedComponent& component);
-  /// Takes over the commands that make containers. Refuses different ones.
+  /// Copies the commands that make containers from the components to the plan. Refuses components
+  /// that need different commands.
   void merge_containers(LaunchPlan& plan);
   /// Returns the text that names a component's key in comments of the script.
   [[nodiscard]] std::string source_of(std::size_t index, std::string_view key) const;
@@ -50,7 +53,7 @@ class ComponentPlanner {
   std::vector<LoadedSpec> jobs_;
   ComponentLayout layout_;
   LoadedSpec request_;
-  bool has_gpus_ = false;  ///< the job may have GPUs, so that a component without GPUs must say so
+  bool has_gpus_ = false;  ///< the job may have GPUs; steps without GPUs must then request 0 GPUs
   std::vector<Diagnostic> errors_;
 };
 

@@ -11,8 +11,9 @@
 namespace dlrun {
 namespace {
 
-/// Returns the end of the names of a component's arrays: "my-server" -> my_server. The names of
-/// components differ in capitals, so that no two components have the same arrays.
+/// Returns the end of the names of a component's arrays: "my-server" -> my_server. validate()
+/// refuses components whose names give the same variables, so no two components have the same
+/// arrays.
 [[nodiscard]] std::string array_part(std::string_view component) {
   std::string text;
   for (const char c : component) {

@@ -202,10 +202,10 @@ struct PlanInputs {
 /// folder.
 [[nodiscard]] std::string start_folder(const LoadedSpec& loaded);
 
-/// Returns problems with files that the job needs and that are missing on this machine: mount
-/// sources, the virtual environment, the image, train.data.path, the sources of stage, the program
-/// and its script. Most are warnings because a file may exist on the nodes only. A missing source
-/// of stage is an error: a path that only a node has needs no copy.
+/// Returns problems with files and folders that the job needs, such as mount sources, environments,
+/// the image, the sources of stage, the program and its script: each one is missing on this
+/// machine, or has the wrong kind. Most are warnings because a file may exist on the nodes only. A
+/// missing source of stage is an error: a path that only a node has needs no copy.
 [[nodiscard]] std::vector<Diagnostic> check_files(const LoadedSpec& loaded);
 
 }  // namespace dlrun

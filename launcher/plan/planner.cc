@@ -58,7 +58,7 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> Planner::run() && {
   environment();
   rank_variables();
   program();
-  retry();
+  lead_options();
   notify();
   track();
   wandb();
@@ -355,7 +355,7 @@ bool Planner::trainer_wants_mpi() const {
   return chosen == "mpi" || (chosen == "auto" && may_use_mpi());
 }
 
-void Planner::retry() {
+void Planner::lead_options() {
   const auto add = [&](std::string_view option, std::optional<std::string> value,
                        std::string_view key) {
     plan_.lead_options.push_back({std::string(option), std::move(value), std::string(key)});
@@ -469,7 +469,7 @@ void Planner::notify() {
   if (n.has_webhook()) {
     const std::string name = n.webhook_secret.value_or(kWebhookUrlSecret);
     plan_.lead_secrets.push_back(name);
-    // The key is the same in the script of resolved.yaml, which has no address.
+    // resolved.yaml has this key in place of notify.webhook.url, and must give the same script.
     add("--webhook", name, "notify.webhook.secret"_key);
   }
   for (const std::string& word : n.command) add("--notify-word", word, "notify.command"_key);

@@ -46,12 +46,15 @@ class Planner {
   [[nodiscard]] bool may_use_mpi() const;
   [[nodiscard]] std::string backend() const;
   [[nodiscard]] bool trainer_wants_mpi() const;
-  /// Sets lead's options: for hangs, idle GPUs, bad nodes, the signal before the time limit, the
-  /// early end of a sweep's points, and restarts. Sets may_be_requeued_ and
-  /// continues_with_fewer_nodes_.
-  void retry();
+  /// Sets lead's options for hangs, idle GPUs, bad nodes, an allocation that the user already has,
+  /// the signal before the time limit, the early end of a sweep's points, rehearsals and restarts.
+  /// Sets may_be_requeued_ and continues_with_fewer_nodes_.
+  void lead_options();
+  /// Adds lead's options for notify.
   void notify();
+  /// Adds lead's options for track.tensorboard and track.mlflow.
   void track();
+  /// Adds the variables WANDB_* of the ranks, except those that the spec sets.
   void wandb();
   /// Sets lead's options for health.known_bad: the file, and the time a node stays in it.
   void bad_node_options();
@@ -65,8 +68,9 @@ class Planner {
   /// Refuses directives that no version of slurmrestd's API can express. Later the executor, which
   /// knows the server's version, refuses the directives that this version cannot express.
   void check_rest_directives();
-  /// Adds the dependencies that the spec gives as job ids to the script. Dependencies that the spec
-  /// gives as runs are resolved at submission: --dependency on the command line then lists both.
+  /// Fills plan_.after, and adds the dependencies that the spec gives as job ids to the script.
+  /// Dependencies that the spec gives as runs are resolved at submission: --dependency on the
+  /// command line then lists both.
   void after();
   void add_directive(std::string_view option, std::optional<std::string> value,
                      std::string_view key);

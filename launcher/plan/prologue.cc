@@ -44,8 +44,8 @@ void modules(ScriptText& text, const Prologue& prologue) {
     text.line("module load " + shell_quote(prologue.conda_module), "environment.conda.module"_key);
 }
 
-/// Renders lines that set dlrun_conda to the program conda. Without any, the variable names a file
-/// that does not exist.
+/// Renders lines that set dlrun_conda to the program conda. If no conda is found, the variable
+/// names a file that cannot be executed.
 void find_conda(ScriptText& text) {
   text.line("dlrun_conda=$(type -P conda || true)");
   text.line(
@@ -120,8 +120,9 @@ void eessi(ScriptText& text, const Prologue& prologue) {
   text.line(". " + shell_quote(eessi_script(prologue.eessi)), "environment.eessi"_key);
 }
 
-/// Renders lines that set NVIDIA_DRIVER_CAPABILITIES unless the image sets it. NVIDIA's hook would
-/// prefer the job's value to that of the image.
+/// Renders lines that set NVIDIA_DRIVER_CAPABILITIES unless the image sets it, because NVIDIA's
+/// hook prefers the job's value to that of the image. An image in a registry cannot be examined;
+/// the lines then set the variable to `all`.
 void driver_parts(ScriptText& text, const Prologue& prologue) {
   if (!prologue.image_of_gpus) return;
   const std::string& image = *prologue.image_of_gpus;

@@ -101,7 +101,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
          shell + "\n";
 }
 
-/// Returns the start of lead's command line: up to its options from the spec.
+/// Returns the start of lead's command line, up to and including its options from the spec.
 [[nodiscard]] std::string lead_command(const LaunchPlan& plan) {
   std::string text(kLeadCommand);
   if (plan.target == Target::kLocal) text += fmt::format(" --local {}", plan.local_ranks);

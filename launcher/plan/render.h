@@ -20,8 +20,9 @@ namespace dlrun {
 inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 
 /// Renders the job script described in runtime/ENVIRONMENT.md. The result is deterministic, passes
-/// shellcheck and can be submitted with sbatch by hand. Fails with kInvalid if sbatch's tokenizer
-/// cannot represent a directive's value; the message names the key.
+/// shellcheck and can be submitted with sbatch by hand. For Target::kLocal, returns the result of
+/// render_local_script(). Fails with kInvalid if sbatch's tokenizer cannot represent a directive's
+/// value; the message names the key.
 [[nodiscard]] Result<std::string> render_script(const LaunchPlan& plan);
 
 /// Renders the script of a job array that runs a sweep: the plan's #SBATCH lines and --array, and
@@ -44,8 +45,8 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 
 /// Renders the lines that define `module` in a batch shell; "" if the job needs no modules.
 [[nodiscard]] std::string render_module_init(const LaunchPlan& plan);
-/// Renders the lines that set dlrun_conda to the program conda, or to a file that does not exist;
-/// "" if the job needs no conda.
+/// Renders the lines that set dlrun_conda to the program conda, or to a file that cannot be
+/// executed; "" if the job needs no conda.
 [[nodiscard]] std::string render_conda_search(const LaunchPlan& plan);
 
 /// Returns sbatch's directives as arguments of salloc ("--nodes=2"), without those that apply only

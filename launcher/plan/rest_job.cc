@@ -226,8 +226,8 @@ Result<std::string> rest_job(const RestJobInputs& inputs) {
       value = fmt::format("{}/{}", inputs.directory, *value);
     (void)set_rest_field(job, field, value);
   }
-  // From v0.0.42 on, slurmrestd sets 0 if the field is missing. sbatch sends NO_VAL16, which keeps
-  // the cluster's default.
+  // From v0.0.42 on, slurmrestd sets oom_kill_step to 0 if the field is missing. sbatch sends
+  // NO_VAL16, which keeps the cluster's default.
   constexpr int kNoValue16 = 0xfffe;
   if (inputs.version >= RestVersion::k42) job["oom_kill_step"] = kNoValue16;
   DLRUN_TRY_ASSIGN(auto environment, environment_of(inputs, options, job));

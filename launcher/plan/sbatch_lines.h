@@ -25,8 +25,9 @@ struct SbatchLine {
 [[nodiscard]] std::vector<std::string> sbatch_arguments(std::string_view rest);
 
 /// Returns the value of an option in the #SBATCH lines before the script's first command; the last
-/// value if the script sets the option several times. Accepts abbreviations ("--outp"), as sbatch
-/// does. long_name: "--output". short_name: "-o", or "" if the option has none.
+/// value if the script sets the option several times; nullopt if the script does not set it.
+/// Accepts abbreviations ("--outp"), as sbatch does. long_name: "--output". short_name: "-o", or ""
+/// if the option has none.
 [[nodiscard]] std::optional<std::string> sbatch_value(std::string_view script,
                                                       std::string_view long_name,
                                                       std::string_view short_name);
@@ -46,13 +47,13 @@ struct SbatchOption {
                                                       std::string_view long_name,
                                                       std::string_view short_name);
 
-/// Returns the value of an option ("-N") in the script's #PBS lines; nullopt if the script has
-/// --ignore-pbs, with which sbatch ignores these lines.
+/// Returns the value of an option ("-N") in the script's #PBS lines; nullopt if the lines do not
+/// set it, or if the script has --ignore-pbs, with which sbatch ignores these lines.
 [[nodiscard]] std::optional<SbatchOption> pbs_option(std::string_view script,
                                                      std::string_view name);
 
-/// Returns the number of the first line that separates the components of a heterogeneous job:
-/// "#SBATCH hetjob", or the former name packjob.
+/// Returns the number of the first line that separates the parts of a heterogeneous job: "#SBATCH
+/// hetjob", or the former name packjob. Returns nullopt for other jobs.
 [[nodiscard]] std::optional<std::size_t> het_line(std::string_view script);
 
 }  // namespace dlrun

@@ -80,7 +80,7 @@ class SweepPlanner {
     return std::nullopt;
   }
 
-  /// Returns the plan of a job that runs `pack` points like this one.
+  /// Returns the plan of a job that runs `pack` points like this one; nullopt after errors.
   [[nodiscard]] std::optional<LaunchPlan> plan_packed(const LoadedSpec& loaded,
                                                       const SweepPoint& point, std::size_t number,
                                                       std::size_t pack) {

@@ -44,9 +44,9 @@ struct SweepLimits {
   std::size_t max_array_size = 1001;  ///< Slurm's MaxArraySize, here its default
 };
 
-/// Plans every point. `loaded` is the spec of `request`; load_spec has accepted its sweep. Each
-/// error names a point, and an error that several points share is returned once. Planning stops
-/// after 20 errors.
+/// Plans every point. `loaded` is the spec of `request`; load_spec has accepted its sweep. The
+/// errors of a point name the point, and an error that several points share is returned once.
+/// Planning stops after 20 errors.
 [[nodiscard]] tl::expected<SweepPlan, std::vector<Diagnostic>> plan_sweep(
     const LoadRequest& request, const LoadedSpec& loaded, const PlanInputs& inputs,
     const SweepLimits& limits);

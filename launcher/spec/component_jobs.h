@@ -16,7 +16,7 @@ namespace dlrun {
 /// Returns all components as jobs, in the spec's order; none if the spec has no components.
 [[nodiscard]] std::vector<LoadedSpec> jobs_of_components(const LoadedSpec& loaded);
 
-/// Returns the component's values without those that its preset decides.
+/// Returns the spec of job_of_component() without the values that the component's preset decides.
 [[nodiscard]] JobSpec spec_of_component(const JobSpec& whole, const ComponentSpec& component);
 
 /// Returns true if the job, or one of its components, runs the bundled trainer.

@@ -37,7 +37,7 @@ void add_share(NodeShare& sum, const NodeShare& one) {
   return start;
 }
 
-/// Returns the first key in which the parts of one allocation cannot differ, but do.
+/// Returns ComponentLayout::differing_key.
 [[nodiscard]] std::string differing_key_of(const std::vector<LoadedSpec>& jobs) {
   using Value = std::string (*)(const Resources&);
   constexpr std::array<std::pair<std::string_view, Value>, 4> kKeys{{

@@ -30,8 +30,8 @@ struct NodeGroup {
 
 struct ComponentLayout {
   bool is_hetjob = false;
-  /// The first key in which components differ although nodes of one allocation cannot: the name of
-  /// a component's key, such as "partition". Empty if there is none.
+  /// The name of a component's key, such as "partition", whose value must be equal for all nodes of
+  /// one allocation, but differs between components: the first such key. Empty if there is none.
   std::string differing_key;
   std::vector<NodeGroup> groups;
   std::int64_t nodes = 0;  ///< of all groups
@@ -53,13 +53,14 @@ struct ComponentLayout {
 /// Returns the resources of one component on each of its nodes.
 [[nodiscard]] NodeShare share_of(const JobSpec& job);
 
-/// Returns the number of nodes of a component.
+/// Returns the number of nodes of a component: 1 if the spec gives none, and the largest number of
+/// a range.
 [[nodiscard]] std::int64_t nodes_of(const JobSpec& job);
 
 /// Returns the index of the component with this name; nullopt if there is none.
 [[nodiscard]] std::optional<std::size_t> find_component(const JobSpec& spec, std::string_view name);
 
-/// Returns a component's name in the names of variables: "my-server" -> MY_SERVER.
+/// Returns a component's name as it stands in names of variables: "my-server" -> MY_SERVER.
 [[nodiscard]] std::string variable_part(std::string_view component);
 
 /// Returns the names of a circle in which each component waits for the next, the first name again

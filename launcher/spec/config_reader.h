@@ -22,8 +22,8 @@ struct ConfigFile {
   YamlDocument document;
 };
 
-/// Returns a warning for every DIR/FOLDER that exists but cannot be searched, such as for lack of
-/// permission. The other functions skip these folders.
+/// Returns a warning for every DIR/FOLDER that exists but cannot be searched, for example because a
+/// permission is missing. The other functions skip these folders.
 [[nodiscard]] std::vector<Diagnostic> unsearchable_folders(
     std::string_view folder, const std::vector<std::filesystem::path>& dirs);
 

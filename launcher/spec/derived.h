@@ -36,16 +36,16 @@ inline constexpr std::int64_t kDefaultRetryMax = 3;
 /// checkpoint.signal_before is set.
 [[nodiscard]] std::vector<std::string> retry_causes(const JobSpec& spec);
 
-/// Returns the figures of the job's partition, or those of the whole site if the partition has
-/// none.
+/// Returns the speeds of the links that the site file gives for the job's partition, or those of
+/// the whole site if the partition has none.
 [[nodiscard]] const SiteFabric& site_fabric(const JobSpec& spec, const SiteProfile& site);
 
 /// Returns the number of GPUs of each node; 0 if the spec requests none, nullopt if it counts GPUs
 /// in another way (resources.gpus, resources.gpus_per_task).
 [[nodiscard]] std::optional<std::int64_t> gpus_per_node(const JobSpec& spec);
 /// Returns true if the job may get GPUs: a key or an option of Slurm requests them, or the job has
-/// whole nodes (resources.exclusive) and no key says 0 GPUs. Slurm hides the node's GPUs from every
-/// other job.
+/// whole nodes (resources.exclusive) and no key says 0 GPUs. From all other jobs, Slurm hides the
+/// GPUs of their nodes.
 [[nodiscard]] bool may_have_gpus(const JobSpec& spec);
 
 }  // namespace dlrun

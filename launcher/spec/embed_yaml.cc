@@ -23,7 +23,7 @@ using dlrun::YamlNode;
 constexpr std::size_t kMostBytes = 1U << 20U;
 
 /// Writes a text as a C++ string literal. Octal escapes always have three digits, so that a digit
-/// after one does not belong to it.
+/// after an escape does not become a part of the escape.
 std::string literal(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {

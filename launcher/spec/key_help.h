@@ -25,8 +25,8 @@ struct KeyHelp {
 /// Returns the keys of a section and of the sections below it; all keys for "".
 [[nodiscard]] std::vector<const KeyRow*> keys_below(std::string_view section);
 
-/// Returns the key that an unknown name may mean: a key with a similar spelling, else a key that
-/// ends with the name; nullopt if there is none.
+/// Returns the key that an unknown name may mean: a key with a similar spelling, else a key whose
+/// last part is the name; nullopt if there is none.
 [[nodiscard]] std::optional<std::string_view> similar_key(std::string_view path);
 
 /// Users may expect a key that does not exist, such as "mail". Returns what to write instead of

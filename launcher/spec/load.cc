@@ -243,7 +243,8 @@ void add_line_texts(Diagnostics& diagnostics, const LoadedSpec& loaded) {
   }
 }
 
-/// Replaces the source lines that may hold a secret. Their keys may be on earlier lines.
+/// Replaces the source lines that may hold a secret. The key of a secret may be on an earlier line,
+/// so this function needs the whole text.
 void hide_secret_lines(Diagnostics& diagnostics, const std::string& source, std::string_view text) {
   std::optional<SecretLines> lines;  // most texts have no diagnostic, and the scan is slow
   for (Diagnostic& diagnostic : diagnostics) {

@@ -1,5 +1,5 @@
 #pragma once
-// Loads exp.yaml into a JobSpec, or reports all its problems at once.
+// Loads a spec, such as exp.yaml, into a JobSpec, or reports all its problems at once.
 
 #include <filesystem>
 #include <optional>

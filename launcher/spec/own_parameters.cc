@@ -131,7 +131,8 @@ class Filler {
                 similar ? fmt::format("did you mean {{{}}}?", *similar) : "known:" + known);
   }
 
-  /// Returns where the sweep names the parameter; for a listed point, where it gives the value.
+  /// Returns the place of the parameter's name in sweep.parameters. For a point of sweep.points,
+  /// returns the place of the parameter's value.
   [[nodiscard]] Origin place_of(const SweptValue& value) const {
     for (const SweptKey& key : spec_.sweep.parameters) {
       if (key.key == value.key) return key.where;

@@ -24,7 +24,8 @@ struct SweptTemplates {
 };
 
 /// Returns true if a sweep may give this name to a parameter of the user's program: at most 64
-/// letters, digits and '_' that are neither a key nor a section of a spec.
+/// letters, digits and '_', not starting with a digit, that are neither a key nor a section of a
+/// spec.
 [[nodiscard]] bool is_own_parameter(std::string_view name);
 
 /// Returns the templates of a spec; empty if its sweep has no own parameters.
@@ -35,8 +36,9 @@ struct SweptTemplates {
 
 /// Replaces the fields in the templates by the point's values and stores the results in spec.
 /// is_trainer: true if the bundled trainer is the program. refused: keys with refused values.
-/// Returns an error for each unknown name, each unpaired brace, each field without a value, and
-/// each parameter that no field names.
+/// Returns the first error of each text: an unknown name, an unpaired brace or a field without a
+/// value. Also returns an error for each parameter that no field names, unless a refused value may
+/// contain its field.
 [[nodiscard]] std::vector<Diagnostic> fill_templates(
     JobSpec& spec, const SweptTemplates& templates, const SweepPoint& point, bool is_trainer,
     const std::set<std::string, std::less<>>& refused);

@@ -38,7 +38,8 @@ const TemplateField* find_field(std::string_view name) {
   return found == kFields.end() ? nullptr : found;
 }
 
-/// Returns the first field of the preset's templates for which is_so returns true.
+/// Returns the first field of the preset's templates for which is_so returns true; nullopt if there
+/// is none.
 template <typename IsSo>
 std::optional<std::string> find_in_templates(const Preset& preset, IsSo is_so) {
   std::vector<std::string_view> texts(preset.words.begin(), preset.words.end());

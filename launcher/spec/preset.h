@@ -51,7 +51,8 @@ struct TemplateField {
 /// Returns true if a template of the preset uses a field of roles.
 [[nodiscard]] bool uses_roles(const Preset& preset);
 
-/// Returns the first field of the preset's templates that only the agent knows.
+/// Returns the first field of the preset's templates that only the agent knows; nullopt if there is
+/// none.
 [[nodiscard]] std::optional<std::string> field_of_agent(const Preset& preset);
 
 }  // namespace dlrun

@@ -6,7 +6,8 @@
 
 namespace dlrun {
 
-/// Returns the preset of a job without components. Gives the spec a preset if it names none.
+/// Returns the preset of a job without components. Sets launch.preset if the spec names no preset,
+/// and one task per node if the preset starts the ranks of a node itself.
 [[nodiscard]] Preset choose_preset(SpecBuilder& builder, const LoadRequest& request);
 
 /// Reads the preset of each component into loaded.component_presets. The job as a whole then runs

@@ -59,8 +59,8 @@ inline constexpr std::string_view kOptionName = R"(^[a-z][a-z0-9-]*$)";
 /// Returns a schema that accepts the keys that a sweep may set, and names of own parameters.
 [[nodiscard]] ValueJson swept_name();
 
-/// Returns the schema of a section: its map, or the single value of its shorthand. The whole spec
-/// is "".
+/// Returns the schema of a section. The schema accepts the section's map, the single value of its
+/// shorthand, and null. Returns null if no key of the section is supported. The whole spec is "".
 [[nodiscard]] ValueJson section_schema(const std::string& section);
 
 }  // namespace dlrun::schema_parts

@@ -45,7 +45,7 @@ constexpr std::size_t kLongestKeyName = 256;  ///< bytes; a longer text is no na
          (at > 0 && (line[at - 1] == '"' || line[at - 1] == '\''));
 }
 
-/// Returns what all names of keys and variables in the line say about it.
+/// Returns the place of a line, according to the names of keys and variables in the line.
 [[nodiscard]] SecretPlace place_of_names(std::string_view line) {
   SecretPlace place;
   for (std::size_t at = line.find_first_of(":="); at != std::string_view::npos;
@@ -56,7 +56,7 @@ constexpr std::size_t kLongestKeyName = 256;  ///< bytes; a longer text is no na
   return place;
 }
 
-/// Returns true if a word is an option that is named like a secret, such as --api-key.
+/// Returns true if the line has an option that is named like a secret, such as --api-key.
 [[nodiscard]] bool has_secret_option(std::string_view line) {
   for (std::size_t at = line.find('-'); at != std::string_view::npos; at = line.find('-', at + 1)) {
     if (at > 0 && is_key_character(line[at - 1])) continue;

@@ -1,6 +1,6 @@
 #pragma once
 // Finds the places of a spec whose text may be a secret. Messages, and the lines below them, do not
-// show such a text, because it ends in terminals, logs and bug reports.
+// show such a text, because people copy messages into logs and bug reports.
 
 #include <cstddef>
 #include <string>
@@ -24,7 +24,7 @@ namespace dlrun {
 /// Returns a --set argument for messages, with "..." in place of a value that may be a secret.
 [[nodiscard]] std::string shown_argument(std::string_view argument);
 
-/// How a place limits the lines in it.
+/// Tells which lines in a place of the text must not be shown.
 struct SecretPlace {
   bool is_secret = false;  ///< no line is shown
   bool is_notify = false;  ///< no line with an address is shown

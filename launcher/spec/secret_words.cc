@@ -12,8 +12,8 @@ namespace {
 constexpr std::string_view kTokenCharacters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.+/=:~@!%";
 
-/// Returns true if the name of an option is that of a secret: its last word is one of a few, such
-/// as "token" in --hub-token. The option --token-type is no secret.
+/// Returns true if the name of an option is that of a secret: it ends with a word such as "token"
+/// in --hub-token, or with two words such as "api-key". The option --token-type is no secret.
 bool is_secret_option(std::string_view option) {
   std::string name = lower_case(option);
   std::replace_if(
@@ -40,10 +40,10 @@ bool may_be_secret(std::string_view value) {
 /// How the tokens of a service begin.
 struct TokenForm {
   std::string_view start;
-  /// A token has at least one run of so many letters and digits after its start. Names such as
+  /// The least length of the longest run of letters and digits after the start. Names such as
   /// hf_finetune_llama_7b.py have only shorter runs.
   std::size_t shortest_run = 16;
-  /// The run has a digit. Names such as sk-internationalization.csv have none.
+  /// The longest run has a digit. Names such as sk-internationalization.csv have none.
   bool has_digit = false;
 };
 
@@ -174,8 +174,8 @@ std::string_view unquoted(std::string_view word) {
   return word;
 }
 
-/// Returns a word without its quotes. In NAME='--token abc', which has two words, the first one is
-/// --token.
+/// Returns a word without its quotes, and without NAME= if a quote follows: the first word of
+/// NAME='--token abc' becomes --token.
 std::string_view without_name_and_quotes(std::string_view word) {
   const auto equals = word.find('=');
   if (equals != std::string_view::npos && equals + 1 < word.size() && is_quote(word[equals + 1]))
@@ -186,7 +186,7 @@ std::string_view without_name_and_quotes(std::string_view word) {
 /// The words of a command before the one that is read, without quotes.
 struct WordsBefore {
   std::string_view last, second_last;
-  /// `wandb login` is among them, and no argument of it other than options.
+  /// `wandb login` is among the words, and only options of it come after it.
   bool has_login = false;
 
   /// Returns true if the word is the argument of `wandb login`, which is the key.
@@ -262,12 +262,12 @@ std::size_t closing_quote(std::string_view text, std::size_t at, char quote) {
   return text.size();
 }
 
-/// Returns the position after the quoted text whose first quote is at a position.
+/// Returns the position after the quoted text whose first quote is at `at`.
 std::size_t after_quote(std::string_view text, std::size_t at) {
   return std::min(closing_quote(text, at + 1, text[at]) + 1, text.size());
 }
 
-/// Returns the position after the bracket that closes the one at a position.
+/// Returns the position after the bracket that closes the bracket at `at`.
 std::size_t after_brackets(std::string_view text, std::size_t at) {
   const char open = text[at], close = open == '(' ? ')' : '}';
   std::size_t depth = 0;
@@ -287,9 +287,8 @@ std::size_t after_brackets(std::string_view text, std::size_t at) {
   return text.size();
 }
 
-/// Returns the position after the piece of a shell word at a position: a character, a quoted text,
-/// or a substitution.
-/// quote: the quote around the word; NUL: none.
+/// Returns the position after the piece of a shell word that starts at `at`: a character, a quoted
+/// text, or a substitution. quote: the quote around the word; NUL: none.
 std::size_t after_piece(std::string_view text, std::size_t at, char quote) {
   const char c = text[at];
   const char next = at + 1 < text.size() ? text[at + 1] : '\0';
@@ -305,9 +304,8 @@ std::size_t after_piece(std::string_view text, std::size_t at, char quote) {
   return at + 1;
 }
 
-/// Returns the end of the value that starts at a position.
-/// quote: the quote around the assignment; NUL: none. other_ends: characters that end this value
-/// beside those of the shell.
+/// Returns the end of the value that starts at `at`. quote: the quote around the assignment; NUL:
+/// none. other_ends: characters that end this value in addition to those of the shell.
 std::size_t end_of_value(std::string_view text, std::size_t at, char quote,
                          std::string_view other_ends) {
   constexpr std::string_view kEnds = " \t;&|()<>";
@@ -320,7 +318,7 @@ std::size_t end_of_value(std::string_view text, std::size_t at, char quote,
   return i;
 }
 
-/// The name before the sign "=" at a position of a text.
+/// The name before a sign "=" in a text.
 struct NameLeftOf {
   std::string_view name;    ///< "HF_TOKEN", or "token" of the option --hub-token
   std::string_view option;  ///< the name with the words before it: "--hub-token"

@@ -31,8 +31,9 @@ struct MaskedText {
 /// Masks the whole values of variables (`HF_TOKEN=$(echo abc)`) and options (`--token VALUE`,
 /// `--api-key=VALUE`) whose names are those of secrets, the key of `wandb login`, the value of a
 /// header `Authorization: Bearer`, passwords in addresses (`https://user:PASSWORD@host`), and
-/// tokens that have the form of a known service's, anywhere in a word. has_secret is false if only
-/// values are masked that are short or variables. names: variables whose values are secrets, too.
+/// tokens that have the form of a known service's, anywhere in a word. Masked values that are
+/// short, numbers or variables do not set has_secret. names: variables whose values are secrets,
+/// too.
 [[nodiscard]] MaskedText without_secrets(std::string_view text,
                                          std::span<const std::string> names = {});
 

@@ -40,8 +40,8 @@ struct SiteProfile {
   std::string source;  ///< the file's path, or "built-in sites/NAME.yaml"
   std::string help;
   std::string docs;  ///< the address of the cluster's documentation
-  /// POSIX extended regular expressions. Each must match the whole of Slurm's ClusterName; case is
-  /// ignored.
+  /// POSIX extended regular expressions. The cluster belongs to the site if one of them matches the
+  /// whole of Slurm's ClusterName; case is ignored.
   std::vector<std::string> cluster_names;
   std::string gpu_style = "gpus";          ///< "gpus": --gpus-per-node; "gres": --gres=gpu:N
   std::string container_runtime = "none";  ///< the value of `container.runtime: auto`

@@ -30,21 +30,22 @@ struct Site {
 /// Returns the names of all sites: the user's first, then the built-in ones.
 [[nodiscard]] std::vector<std::string> site_names(const std::vector<std::filesystem::path>& dirs);
 
-/// Returns the site; nullopt if no folder has it. If the file cannot be read or parsed, returns a
-/// site without facts and with `problems`.
+/// Returns the site; nullopt if there is no site of this name. If the file cannot be read or
+/// parsed, returns a site without facts and with `problems`.
 [[nodiscard]] std::optional<Site> find_site(std::string_view name,
                                             const std::vector<std::filesystem::path>& dirs);
 
-/// Returns the site as find_site() does. Fails with kNotFound and the known names if no folder has
-/// it.
+/// Returns the site as find_site() does. Fails with kNotFound and the known names if there is no
+/// site of this name.
 [[nodiscard]] Result<Site> require_site(std::string_view name,
                                         const std::vector<std::filesystem::path>& dirs);
 
 /// Returns all sites, sorted by their names.
 [[nodiscard]] std::vector<Site> all_sites(const std::vector<std::filesystem::path>& dirs);
 
-/// Returns the site in the file if `word` is a path, relative to `folder`. Otherwise returns the
-/// site of this name as require_site() does.
+/// Returns the site in the file `word`, relative to `folder`, if `word` has a '/' or ends with
+/// .yaml; fails as read_file() does. Otherwise returns the site of this name as require_site()
+/// does.
 [[nodiscard]] Result<Site> site_of_word(const std::string& word,
                                         const std::filesystem::path& folder,
                                         const std::vector<std::filesystem::path>& dirs);
@@ -67,8 +68,8 @@ struct Site {
 
 /// Applies the site's defaults to builder as the weakest layer, and returns the site. The defaults
 /// of the job's partition override the site's other defaults. A default is ignored if the spec sets
-/// a key that excludes it (gres and gpus_per_node). Reports all problems to builder. Returns
-/// nullopt if no folder has the site.
+/// a key that excludes it (gres and gpus_per_node). Relative paths in the defaults start at
+/// current_dir. Reports all problems to builder. Returns nullopt if there is no site of this name.
 [[nodiscard]] std::optional<Site> apply_site(SpecBuilder& builder, std::string_view name,
                                              const std::vector<std::filesystem::path>& dirs,
                                              const std::string& current_dir);

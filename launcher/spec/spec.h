@@ -1,7 +1,7 @@
 #pragma once
-// The experiment as plain data: the result of merging exp.yaml, --set, the site and the
-// environment. Every field has one row in the key table (launcher/spec/keys), which alone defines
-// its key, type and range.
+// The experiment as plain data: the result of merging a spec, its bases, --set, the environment and
+// the site. The row of a field in the key table (launcher/spec/keys) defines its key, type and
+// range.
 
 #include <cstdint>
 #include <map>
@@ -297,7 +297,7 @@ struct ComponentSpec {
   std::optional<ReadySpec> ready;
   std::optional<std::int64_t> retry_max;
   std::vector<std::string> after;  ///< names of components
-  std::string shares;              ///< the component whose nodes it uses; empty: nodes of its own
+  std::string shares;  ///< the component whose nodes this one uses; empty: nodes of its own
   /// The values of the spec's keys that the component gives itself. `own.origins` also has the
   /// component's other keys, as "component.after".
   JobSpec own;

@@ -80,8 +80,8 @@ class SpecBuilder {
   /// Returns the map's keys and values. Reports and omits malformed and repeated keys.
   [[nodiscard]] std::vector<std::pair<const YamlNode*, const YamlNode*>> entries(
       const Layer& layer, const YamlNode& map, const std::string& path);
-  /// Returns the text of a single value, with ${NAME} replaced. Fails with kInvalid if node is a
-  /// list or a map; expected completes the message.
+  /// Returns the text of a single value, with ${NAME} replaced. Fails with kInvalid if node is not
+  /// a single value (expected completes the message), and as substitute_variables() does.
   [[nodiscard]] Result<std::string> scalar(const YamlNode& node, std::string_view expected) const;
   /// Returns scalar(), checked and converted as row's format requires.
   [[nodiscard]] Result<std::string> text(const Layer& layer, const KeyRow& row,
@@ -110,7 +110,7 @@ class SpecBuilder {
 /// Returns true if text uses ${name} in a way that substitute_variables would replace.
 [[nodiscard]] bool uses_variable(std::string_view text, std::string_view name);
 
-/// Returns a line of text (counted from 1) without its line end.
+/// Returns a line of text (counted from 1) without its line end; "" if there is no such line.
 [[nodiscard]] std::string line_of(std::string_view text, int line);
 
 /// Returns path as an absolute path: relative to base_dir, '.' and '..' resolved without looking at

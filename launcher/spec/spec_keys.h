@@ -64,7 +64,7 @@ struct KeyOption {
   std::string_view name = {};  ///< "--nodes"
 };
 
-/// One key of exp.yaml.
+/// One key of a spec.
 struct KeyRow {
   std::string_view path = {};
   Field field = {};

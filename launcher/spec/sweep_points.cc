@@ -35,7 +35,8 @@ class Draw {
   std::mt19937_64 engine_;
 };
 
-/// Draws a number with six significant digits, so that people can read and type it.
+/// Draws a whole number, or a number with six significant digits, so that people can read and type
+/// it. Keeps all digits if the rounded number would be outside the range.
 [[nodiscard]] std::string draw_number(Draw& draw, const SweptRange& range) {
   if (range.is_whole && !range.is_log) {
     const auto min = static_cast<std::int64_t>(range.min),

@@ -16,7 +16,7 @@ namespace dlrun {
 inline constexpr std::uint64_t kMostSweepPoints = 10'000;
 
 /// Returns the number of combinations of the parameters; UINT64_MAX if there are more, or if a
-/// range makes them unlimited. If the sweep lists its points, returns their number. Returns 1 for a
+/// parameter has a range. If the sweep lists its points, returns their number. Returns 1 for a
 /// search, whose program chooses the points later.
 [[nodiscard]] std::uint64_t grid_size(const SweepSpec& sweep);
 

@@ -110,7 +110,8 @@ std::optional<SweptValue> SweepReader::value(const std::string& key, const YamlN
     builder.refused_.emplace(row.path);
     return std::nullopt;
   }
-  // For an option of Slurm, false means that the option is left out. It then has no value here.
+  // For an option of Slurm, false means that the option is left out. effective_values() then
+  // returns nothing.
   const auto values = effective_values(scratch.spec());
   if (values.empty() && node.text != "false") {
     refuse(node, fmt::format("'{}' is empty here", key));

@@ -79,7 +79,7 @@ void Validator::check_components() {
   check_hetjob(layout);
   check_nodes_of_components(layout);
   for (const NodeGroup& group : layout.groups) check_shared_nodes(jobs, group);
-  check_parts(jobs);
+  check_each_component(jobs);
 }
 
 void Validator::check_component_job() {
@@ -252,7 +252,7 @@ void Validator::check_hetjob(const ComponentLayout& layout) {
                       layout.differing_key));
     return;
   }
-  // Without the key, its automatic choice is the reason; the components are the place to change.
+  // Without the key hetjob, the choice is automatic: the messages then point to the components.
   const std::string why =
       layout.differing_key.empty()
           ? std::string("hetjob is true")
@@ -326,7 +326,7 @@ void Validator::check_shared_nodes(const std::vector<LoadedSpec>& jobs, const No
                                  names, *share.mem_mib, *partition.mem_per_node_mib));
 }
 
-void Validator::check_parts(const std::vector<LoadedSpec>& jobs) {
+void Validator::check_each_component(const std::vector<LoadedSpec>& jobs) {
   std::set<std::pair<std::string, std::string>> seen;
   for (const Diagnostic& one : found_) seen.emplace(describe(one.where), one.message);
   const auto take = [&](std::vector<Diagnostic> found, std::string_view prefix) {
@@ -339,22 +339,23 @@ void Validator::check_parts(const std::vector<LoadedSpec>& jobs) {
     }
   };
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    Validator part(jobs[i], refused_);
+    Validator single(jobs[i], refused_);
     const Origins& own = spec_.components[i].own.origins;
     if (const auto place = own.find("component"); place != own.end())
-      part.fallback_ = place->second;
-    part.check_exclusive_keys();
-    part.check_counts();
-    part.check_gpus();
-    part.check_partition();
-    part.check_container();
-    part.check_launch();
-    part.check_preset();
-    part.check_data();
-    part.warn_of_secret_variables();
-    take(std::move(part.found_), fmt::format("component '{}': ", spec_.components[i].name));
+      single.fallback_ = place->second;
+    single.check_exclusive_keys();
+    single.check_counts();
+    single.check_gpus();
+    single.check_partition();
+    single.check_container();
+    single.check_launch();
+    single.check_preset();
+    single.check_data();
+    single.warn_of_secret_variables();
+    take(std::move(single.found_), fmt::format("component '{}': ", spec_.components[i].name));
   }
-  // The checks of restarts and of nodes hold for the whole job. One of them asks for GPUs.
+  // The checks of restarts and of nodes are about the whole job. Some of them ask whether the job
+  // has GPUs, so a component with GPUs stands for the job.
   const auto with_gpus = std::find_if(
       jobs.begin(), jobs.end(), [](const LoadedSpec& job) { return may_have_gpus(job.spec); });
   LoadedSpec any = with_gpus == jobs.end() ? jobs.front() : *with_gpus;

@@ -80,8 +80,9 @@ class Validator {
   void check_nodes_of_components(const ComponentLayout& layout);
   /// Checks the nodes that several components share.
   void check_shared_nodes(const std::vector<LoadedSpec>& jobs, const NodeGroup& group);
-  /// Makes the checks of a job with a single program for each component.
-  void check_parts(const std::vector<LoadedSpec>& jobs);
+  /// Makes for each component the checks of a job with a single program, then those of the whole
+  /// job that need the components' values.
+  void check_each_component(const std::vector<LoadedSpec>& jobs);
   /// Adds a finding about a component's key, such as "after".
   void add_of_component(Diagnostic::Severity severity, std::size_t index, std::string_view key,
                         std::string_view message);
@@ -102,9 +103,10 @@ class Validator {
   void check_profile();
   void check_notify();
   void check_webhook();
-  /// Checks the name of a secret that lead reads. content: "the address".
   /// Warns of variables in environment.vars that are named like secrets.
   void warn_of_secret_variables();
+  /// Checks the name of a secret that lead reads. content: the contents of the secret for messages,
+  /// such as "the address".
   void check_secret_name(std::string_view key, const std::string& name, std::string_view content);
   void check_track();
   void check_idle_gpu();

@@ -66,8 +66,8 @@ struct FlowValue {
   return "null";
 }
 
-/// Returns the component's values of keys that the spec has, too, in the order of the component's
-/// keys.
+/// Returns the component's values of keys that the spec has, too, in the order of
+/// shared_component_keys().
 [[nodiscard]] std::vector<FlowValue> shared_values(const ComponentSpec& component) {
   std::vector<FlowValue> values;
   for (const ComponentKey& key : shared_component_keys()) {

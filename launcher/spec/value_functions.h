@@ -38,8 +38,8 @@ struct ValueTraits {
 /// Returns the names and the YAML of the values in a map with entries.
 [[nodiscard]] NamedValues entries_yaml(const KeyRow& row, const JobSpec& spec);
 
-/// Copies the value of a key from one spec to another. A value that is not set removes the other
-/// one.
+/// Copies the value of a key from one spec to another. If `from` does not set the value, `to` does
+/// not set it afterwards.
 void copy_value(const KeyRow& row, const JobSpec& from, JobSpec& to);
 
 }  // namespace dlrun

@@ -121,8 +121,8 @@ void refuse_entry(const ValueReader& in, std::string_view name, const YamlNode& 
   in.refuse_as(at, in.entry_key(name), fmt::format("{}: '{}' {}", in.row.path, shown, why));
 }
 
-/// Reads an option. An option without a value has an empty `value`. Returns nullopt for false,
-/// which removes the option, and after a problem, which is reported.
+/// Reads an option. For a bare option, `value` is nullopt. Returns nullopt for false, which removes
+/// the option, and after a problem, which is reported.
 [[nodiscard]] std::optional<SlurmOption> option_of(const ValueReader& in, std::string_view name,
                                                    const YamlNode& value) {
   const std::string path = in.entry_key(name);

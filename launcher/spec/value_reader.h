@@ -96,7 +96,7 @@ struct ValueReader {
   }
   /// Marks a key or an entry as decided. Returns false if a stronger layer has decided it.
   bool mark_decided(const std::string& path) const { return builder.mark_decided(path); }
-  /// Adds an entry to the member, with its origin.
+  /// Adds an entry to the member, with its origin, unless a stronger layer has decided the entry.
   template <typename Member, typename Entry>
   void put_entry(Access<Member> member, const std::string& path, const YamlNode& value,
                  Entry entry) const {

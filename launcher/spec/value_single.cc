@@ -18,7 +18,8 @@ template <typename Number>
   return value ? OptionText(fmt::format("{}", *value)) : std::nullopt;
 }
 
-/// Reads {type: a100, count: 4}. Returns nullopt after a problem, which is reported.
+/// Reads {type: a100, count: 4} and reports problems. Returns nullopt if the type is invalid, or if
+/// the count is invalid or missing.
 [[nodiscard]] std::optional<Gpus> gpus_of_map(const ValueReader& in) {
   Gpus gpus;
   bool has_count = false, is_fine = true;

@@ -46,11 +46,12 @@ namespace dlrun {
 [[nodiscard]] std::string format_gpus(const Gpus& gpus);
 
 /// Returns the number of GPUs per node that a gres text requests, such as "gpu:4" or
-/// "gpu:a100:4,shard:2"; 0 if it names none.
+/// "gpu:a100:4,shard:2"; 0 if it names none. "gpu" without a number is one GPU.
 [[nodiscard]] std::int64_t gpus_in_gres(std::string_view gres);
 
 /// Parses an interval between checkpoints. Returns the number of steps for "500 steps", and 0 for
-/// "1 epoch", which is how the trainer's option names an epoch.
+/// "1 epoch" and "epoch", because the trainer's option uses 0 for an epoch. Fails with kInvalid for
+/// any other text.
 [[nodiscard]] Result<std::int64_t> parse_interval(std::string_view text);
 
 }  // namespace dlrun

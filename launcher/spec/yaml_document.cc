@@ -475,7 +475,7 @@ tl::expected<YamlDocument, YamlProblem> parse_yaml(std::string_view text,
       return YamlDocument{{YamlNode{}}, 0};
     }
     // EventReader refuses a second document. yaml-cpp also reads any text after "[a]" as a second
-    // document. If it finds none, a directive remains.
+    // document. If text is left that is no second document, that text is a directive.
     if (parser && !parser.HandleNextDocument(reader)) {
       return tl::unexpected(
           yaml_problem(source.place(source.last_directive().value_or(source.end())),

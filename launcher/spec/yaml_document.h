@@ -1,5 +1,5 @@
 #pragma once
-// Reads a YAML text into a tree with positions. The limits of time and memory hold for every input.
+// Reads a YAML text into a tree with positions. Limits bound the time and memory for every input.
 
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +43,7 @@ struct YamlLimits {
   std::size_t anchors = 10'000;
 };
 
-/// Reads one document with yaml-cpp.
+/// Reads one document with yaml-cpp. Returns a null for a text without a document.
 ///
 /// Refuses broken syntax, tags other than !!str, !!seq and !!map, a second document, an alias
 /// inside its own anchor, and any text that exceeds the limits. Also refuses a value that holds

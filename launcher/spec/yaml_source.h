@@ -73,9 +73,9 @@ class YamlSource {
   /// Returns the position after the ':' of the key that starts at this position. Returns nullopt if
   /// the key is not a plain text or a text in quotes on one line.
   [[nodiscard]] std::optional<At> past_key(At at) const;
-  /// Finds the last line that holds, before at, more than white space and a comment. Returns the
-  /// position after the '-' in this column (bytes, from 0) of that line; nullopt if it has no '-'
-  /// there.
+  /// Searches backwards from `at` for a line with more than white space and a comment. Returns the
+  /// position after the '-' in this column (bytes, from 0) of that line; nullopt if the line has no
+  /// '-' there, or if there is no such line.
   [[nodiscard]] std::optional<At> past_dash_before(const At& at, std::size_t column) const;
 
   /// Fails if a directive before this position is neither %TAG nor %YAML 1.1 or 1.2, or if no '---'
@@ -92,8 +92,8 @@ class YamlSource {
     std::size_t tab = std::string::npos;  ///< the offset of the first tab
   };
 
-  /// Removes the last line if it holds only spaces, as many as the line before is indented by.
-  /// yaml-cpp 0.7 would read the spaces as text of a '>' block.
+  /// Removes the last line if it holds only spaces, as many as the indentation of the line before
+  /// has. yaml-cpp 0.7 would read the spaces as text of a '>' block.
   void drop_last_indentation();
   [[nodiscard]] std::size_t end_of_property(std::size_t offset) const;
   /// Returns the offset after white space, line breaks and comments.

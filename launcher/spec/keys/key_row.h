@@ -12,8 +12,8 @@ namespace dlrun::keys {
 /// The upper limit for numbers that have no other limit.
 inline constexpr double kMany = 1e9;
 
-/// Returns the option that is made from a key. Each of these functions is for one program. Without
-/// a name, the key is a map of the program's options.
+/// Return the option that a key becomes: an option of sbatch, of srun, of the container (in pyxis's
+/// form) or of the bundled trainer. Without a name, the key is a map of options.
 consteval KeyOption sbatch(std::string_view name = {}) {
   return {KeyTarget::kSbatch, name};
 }
