@@ -14,12 +14,12 @@ inline constexpr KeyRow kComponentKeys[] = {
            "components are done. nodes, tasks_per_node, gpus_per_node, cpus_per_task, mem, "
            "partition, constraint, account, qos: as in resources; a service has one task per node "
            "by default. launch, container, vars: as launch, container and environment.vars of the "
-           "spec. A key that the component does not give is that of the spec. after: components "
-           "that must be ready first. ready: {http: PATH} or {tcp: true}, with timeout: how a "
-           "service shows that it is ready; by default all its ranks must have joined. retry: "
-           "{max: N}: a service that ends starts again this number of times. shares: the component "
-           "whose nodes it uses. In launch.command of a service, {port} is a port that dlrun "
-           "reserves.",
+           "spec. A key that the component does not give has the value of the spec. after: "
+           "components that must be ready first. ready: {http: PATH} or {tcp: true}, with "
+           "timeout: how a service shows that it is ready; by default all its ranks must have "
+           "joined. retry: {max: N}: a service that ends starts again this number of times. "
+           "shares: the component whose nodes it uses. In launch.command of a service, {port} is "
+           "a port that dlrun reserves.",
    .example = "[{name: server, role: service, gpus_per_node: 2, launch: {command: [serve]}}, "
               "{name: trainer, nodes: 2, gpus_per_node: 4, after: server}]"},
   {.path = "hetjob", FIELD(hetjob), .format = Format::kChoice, .choices = "auto true false",

@@ -29,13 +29,13 @@ inline constexpr KeyRow kDataKeys[] = {
            "several nodes through sbcast.",
    .example = "[{from: ./imagenet.tar, to: $TMPDIR/data, unpack: true}]"},
   {.path = "outputs", FIELD(outputs),
-   .help = "The first agent of each node copies the files of the folder `from` to the folder `to`: "
-           "once per interval `every` (if it is given), and each time the ranks have ended, even "
-           "if they were killed. `from` begins with a variable of the node, such as $TMPDIR/ckpt. "
-           "`to` is an absolute path, or one below the run's directory. If the job has several "
-           "nodes, `to` has a folder node-N for each of them. A complete file is never replaced by "
-           "a part of one, and a newer file is never replaced by an older one. `limit` bounds the "
-           "time of one copy; the default is 10m.",
+   .help = "The first agent of each node copies the files of the folder `from` to the folder "
+           "`to`: once per interval `every` (if it is given), and at the end of each attempt, "
+           "even if the ranks were killed. `from` begins with a variable of the node, such as "
+           "$TMPDIR/ckpt. `to` is an absolute path, or one below the run's directory. If the job "
+           "has several nodes, `to` has a folder node-N for each of them. A complete file is "
+           "never replaced by a part of one, and a newer file is never replaced by an older one. "
+           "`limit` bounds the time of one copy; the default is 10m.",
    .example = "[{from: $TMPDIR/ckpt, to: out, every: 10m}]"},
 };
 // clang-format on

@@ -24,7 +24,8 @@ inline constexpr KeyRow kJobKeys[] = {
    .help = "The job runs on this Slurm cluster (sbatch -M).",
    .example = "inter"},
   {.path = "resources.partition", FIELD(resources.partition), .option = sbatch("--partition"),
-   .help = "The job runs in this partition, or in one of several that commas separate.",
+   .help = "The job runs in this partition. If commas separate several partitions, Slurm chooses "
+           "one of them.",
    .fallback = "$SBATCH_PARTITION", .example = "develgpus"},
   {.path = "resources.account", FIELD(resources.account), .option = sbatch("--account"),
    .help = "Slurm charges the job to this account.",

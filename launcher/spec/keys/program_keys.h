@@ -172,7 +172,7 @@ inline constexpr KeyRow kProgramKeys[] = {
            "or sweep.stop_early.",
    .fallback = "true", .example = "true"},
   {.path = "launch.srun", FIELD(launch.srun), .option = srun(),
-   .help = "srun gets these options, for which the spec has no key, by their long names.",
+   .help = "Other options of srun, by their long names: {unbuffered: true}.",
    .example = "{unbuffered: true}"},
 };
 // clang-format on

@@ -47,11 +47,11 @@ inline constexpr KeyRow kRunKeys[] = {
    .example = "500G"},
   {.path = "retry.chain", FIELD(retry.chain), .min = kFewestChainJobs, .max = kMostChainJobs,
    .help = "The run gets up to this number of jobs, which dlrun queues together when it submits "
-           "the run. Each one waits for the end of the one before it. After the causes timeout and "
-           "preemption the next job continues the run from its checkpoint, and no job is queued "
-           "again. A job that finds the run over ends at once. Use this key where a job that is "
-           "queued again loses its place in the queue. `dlrun submit --chain` is different: it "
-           "submits several specs.",
+           "the run. Each one waits for the end of the one before it. After the causes timeout "
+           "and preemption the next job continues the run from its checkpoint, and no job is "
+           "queued again. A job that starts after the end of the run ends at once. Use this key "
+           "where a job that is queued again loses its place in the queue. `dlrun submit --chain` "
+           "is different: it submits several specs.",
    .fallback = "one job, which is queued again", .example = "4"},
   {.path = "health.preflight", FIELD(health.preflight), .format = Format::kChoice,
    .choices = "gpu nccl rccl gloo disk clock binding fabric",
@@ -116,10 +116,10 @@ inline constexpr KeyRow kRunKeys[] = {
 
   {.path = "notify.on", FIELD(notify.on), .format = Format::kChoice,
    .choices = kJoined<kNoticeOccasions>,
-   .help = "dlrun tells people about these occasions. failed: the run has failed or reached its "
-           "time limit. restarted: another attempt follows. hang: an attempt has hung, whatever "
-           "follows. started: all ranks of the first attempt run. The message names the run, the "
-           "cause, the rank with its node and last output, and the progress.",
+   .help = "dlrun sends a message on each of these occasions. failed: the run has failed or "
+           "reached its time limit. restarted: another attempt follows. hang: an attempt has "
+           "hung, whatever follows. started: all ranks of the first attempt run. The message "
+           "names the run, the cause, the rank with its node and last output, and the progress.",
    .fallback = "[failed, hang, completed] if another key of notify is given",
    .example = "[failed, restarted, hang, completed]"},
   {.path = "notify.webhook.secret", FIELD(notify.webhook_secret),
@@ -161,9 +161,10 @@ inline constexpr KeyRow kRunKeys[] = {
    .example = "MLFLOW_TRACKING_TOKEN"},
 
   {.path = "track.wandb.project", FIELD(track.wandb_project),
-   .help = "The program finds WANDB_PROJECT, WANDB_DIR (the run's directory), and a WANDB_RUN_ID "
-           "that is the same in all attempts, with WANDB_RESUME=allow: after a restart, the "
-           "program's own wandb continues its run. Pass WANDB_API_KEY with environment.secrets.",
+   .help = "The program finds WANDB_PROJECT, WANDB_DIR (the run's directory), WANDB_NAME (the "
+           "run's id), and a WANDB_RUN_ID that is the same in all attempts, with "
+           "WANDB_RESUME=allow: after a restart, the program's own wandb continues its run. Pass "
+           "WANDB_API_KEY with environment.secrets.",
    .example = "mnist"},
   {.path = "track.wandb.entity", FIELD(track.wandb_entity),
    .help = "The program finds this user or team in WANDB_ENTITY.",
@@ -197,10 +198,10 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "dlrun submits a sweep as a job array. This map has names and the values to try; each "
            "combination is a run of its own. The last name changes fastest. A name is a key of "
            "the spec, or a parameter of your own program: its value replaces {NAME} in "
-           "launch.command and environment.vars, where a literal brace is then written twice. "
-           "With sweep.random or sweep.ask a name may have {min, max} instead of a list, and log: "
-           "true. If min and max of your own parameter are whole numbers, all values of "
-           "the parameter are whole numbers.",
+           "launch.command and environment.vars. With such a parameter, write each literal brace "
+           "there twice. With sweep.random or sweep.ask a name may have {min, max} instead of a "
+           "list, and log: true. If min and max of your own parameter are whole numbers, all "
+           "values of the parameter are whole numbers.",
    .example = "{lr: [0.1, 0.01], depth: [4, 8]}"},
   {.path = "sweep.points", FIELD(sweep.points),
    .help = "The sweep has exactly these combinations. This key cannot be combined with parameters "

@@ -209,10 +209,9 @@ inline constexpr KeyRow kTrainKeys[] = {
    .fallback = "float32", .example = "bf16"},
   {.path = "train.cuda_graphs", FIELD(train.cuda_graphs), .option = trainer("--cuda-graphs"),
    .help = "With train.device: cuda and one rank, the trainer sends a step to the GPU as one "
-           "operation (a CUDA graph). Small networks become faster; the results are equal to the "
-           "bit. The operations after a norm (clip_norm, lars, lamb, novograd) stay outside the "
-           "graph. With "
-           "several ranks the trainer uses no graph and prints that.",
+           "operation (a CUDA graph). Small networks become faster; the results are the same, bit "
+           "for bit. The operations after a norm (clip_norm, lars, lamb, novograd) stay outside "
+           "the graph. With several ranks the trainer uses no graph and prints that.",
    .fallback = "false", .example = "true"},
   {.path = "train.trace_steps", FIELD(train.trace_steps), .min = 0, .max = 100000,
    .option = trainer("--trace-steps"),
