@@ -121,7 +121,8 @@ const KeyRow* key_of_negation(std::string_view option) {
   return row != nullptr && traits_of(*row).is_switch ? row : nullptr;
 }
 
-/// Returns true for the keys of ranks and resources, which the options of a step may set.
+/// Returns true for the keys of ranks and resources. The import may take their values from the
+/// options of a step.
 bool is_of_step(std::string_view key) {
   constexpr std::array kKeys{"resources.nodes"_key,          "resources.ntasks"_key,
                              "resources.tasks_per_node"_key, "resources.cpus_per_task"_key,
@@ -270,7 +271,7 @@ void LauncherOptions::set_srun_option(const Option& option) {
     return;
   }
   if (const KeyRow* row = key_of_option(KeyTarget::kSbatch, option.name))
-    return set_of_job(*row, option);
+    return set_job_key(*row, option);
   state_.keys.set({"launch.srun." + option.name.substr(2), yaml, command_.line, ""});
 }
 
@@ -293,7 +294,7 @@ void LauncherOptions::set_container(const KeyRow& row, const Option& option) {
   }
 }
 
-void LauncherOptions::set_of_job(const KeyRow& row, const Option& option) {
+void LauncherOptions::set_job_key(const KeyRow& row, const Option& option) {
   const std::string yaml = option.value ? yaml_with_variables(*option.value) : "true";
   const ImportedKey* of_job = state_.keys.find(row.path);
   if (of_job != nullptr && of_job->yaml == yaml) return;
@@ -313,7 +314,7 @@ void LauncherOptions::set_of_job(const KeyRow& row, const Option& option) {
 void LauncherOptions::set_count(std::string_view key, const Option& option) {
   if (option.is_unknown) return drop(option, "only the job knows its value");
   const KeyRow* row = find_key(key);
-  if (row != nullptr) set_of_job(*row, option);
+  if (row != nullptr) set_job_key(*row, option);
 }
 
 Why LauncherOptions::read_mpirun() {

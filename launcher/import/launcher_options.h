@@ -48,13 +48,21 @@ class LauncherOptions {
   [[nodiscard]] std::optional<std::string> value_of(ShellWord word, std::string_view name) const;
   /// Reads the next word as the option's value. Returns false if there is no word.
   [[nodiscard]] bool take_value(Option& option);
+  /// Reads the next word of srun's options and sets keys. Returns the reason if an option is not
+  /// known or has no value.
   [[nodiscard]] std::optional<std::string> take_srun_option();
+  /// Sets the key of an option of srun. Adds a remark if there is no such key.
   void set_srun_option(const Option& option);
+  /// Sets container.runtime to pyxis.
   void set_runtime();
+  /// Sets a key of `container` from an option of pyxis.
   void set_container(const KeyRow& row, const Option& option);
-  void set_of_job(const KeyRow& row, const Option& option);
+  /// Sets a key of the job from an option of its step. Adds a remark instead if the job has another
+  /// value of the key, or if the option can be only for a step.
+  void set_job_key(const KeyRow& row, const Option& option);
+  /// Sets the number of nodes or ranks of the job. Adds a remark if only the job knows the number.
   void set_count(std::string_view key, const Option& option);
-  /// Remarks on an option that the spec does not have.
+  /// Adds a remark on an option that the spec does not have.
   void drop(const Option& option, std::string_view reason);
 
   const ShellCommand& command_;

@@ -1,4 +1,4 @@
-// Implements make_plan() and the functions for the runs folder and its file of bad nodes.
+// Implements make_plan(), and the functions of plan.h that compute hours and paths.
 #include "launcher/plan/plan.h"
 
 #include <fmt/format.h>

@@ -134,7 +134,8 @@ struct LaunchPlan {
   ContainerEntry entry;  ///< how a task enters the container if srun's options cannot do it
   /// Options of the rank agent: --nproc-per-node, --roles, --word TEMPLATE, and others.
   std::vector<PlannedOption> rank_options;
-  /// Variables with values that the container's runtime would change; the rank agent sets them.
+  /// Variables that the rank agent sets: those with values that the container's runtime would
+  /// change, WANDB_*, and a component's own variables.
   std::vector<PlannedVariable> rank_vars;
   std::vector<PlannedVariable> rank_env;  ///< NAME and TEMPLATE of the rank agent's --env
   /// Names for the rank agent's --secret. A file in the run's directory holds the values.
@@ -144,7 +145,7 @@ struct LaunchPlan {
   bool trusted = false;  ///< the program is dlrun's own and may use the agent's store
   std::vector<PlannedArguments> program;  ///< the command line of the ranks' program
   bool forward_usr1 = false;              ///< checkpoint.signal_before is set
-  /// Options of lead, such as when it restarts the run and when the run counts as hung.
+  /// Options of lead, such as --retry and --hang-after.
   std::vector<PlannedOption> lead_options;
   std::optional<KnownBad> known_bad;
   std::int64_t local_ranks = 1;  ///< number of ranks that `dlrun run` starts: the tasks of one node
@@ -184,8 +185,9 @@ struct PlanInputs {
 [[nodiscard]] tl::expected<LaunchPlan, std::vector<Diagnostic>> make_plan(const LoadedSpec& loaded,
                                                                           const PlanInputs& inputs);
 
-/// Returns the run's plan.json: one JSON object with the plan's fields, ended by a newline.
-/// Prologue::made_folders is left out; the folders follow from container.save.
+/// Returns the run's plan.json: one JSON object with the plan's fields, ended by a newline. Leaves
+/// out Prologue::made_folders, which follow from container.save and outputs, and lead_secrets,
+/// whose names are in lead_options.
 [[nodiscard]] std::string plan_json(const LaunchPlan& plan);
 
 /// Returns the runs folder: --runs, else $DLRUN_RUNS, else the site's folder, else

@@ -78,8 +78,8 @@ struct AttachTarget {
 };
 
 /// Renders a shell (or `command`, if it is not empty) beside the ranks of a running job, without a
-/// new allocation. The shell joins the running container if the container has a name. Otherwise,
-/// under pyxis, it gets a new container from the same image.
+/// new allocation. Under enroot, the shell joins the running container; under pyxis, it does so if
+/// the container has a name. In all other cases, it gets a new container from the same image.
 [[nodiscard]] PlannedSession render_attach(const LaunchPlan& plan, const AttachTarget& target,
                                            const std::vector<std::string>& command,
                                            const std::string& script_path,

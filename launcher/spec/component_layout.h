@@ -30,8 +30,8 @@ struct NodeGroup {
 
 struct ComponentLayout {
   bool is_hetjob = false;
-  /// The name of a component's key, such as "partition", whose value must be equal for all nodes of
-  /// one allocation, but differs between components: the first such key. Empty if there is none.
+  /// The first key, such as "partition", whose values differ between components although one
+  /// allocation has a single value. Empty if there is none.
   std::string differing_key;
   std::vector<NodeGroup> groups;
   std::int64_t nodes = 0;  ///< of all groups

@@ -44,8 +44,8 @@ inline constexpr std::int64_t kDefaultRetryMax = 3;
 /// in another way (resources.gpus, resources.gpus_per_task).
 [[nodiscard]] std::optional<std::int64_t> gpus_per_node(const JobSpec& spec);
 /// Returns true if the job may get GPUs: a key or an option of Slurm requests them, or the job has
-/// whole nodes (resources.exclusive) and no key says 0 GPUs. From all other jobs, Slurm hides the
-/// GPUs of their nodes.
+/// whole nodes (resources.exclusive) and no key says 0 GPUs. Slurm hides the GPUs of a node from
+/// jobs that neither request GPUs nor have the whole node.
 [[nodiscard]] bool may_have_gpus(const JobSpec& spec);
 
 }  // namespace dlrun

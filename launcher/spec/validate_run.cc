@@ -1,4 +1,5 @@
-// Checks of the container, environments, the agent, restarts, the health of nodes, and profiles.
+// Checks of the container, environments, the agent, restarts, the health of nodes, profiles,
+// messages (notify) and records for other tools (track).
 
 #include <algorithm>
 #include <array>

@@ -90,7 +90,7 @@ void Validator::check_launch() {
   check_train_backend();
   check_optimization();
   check_train_data();
-  check_images();
+  check_training_images();
   if (preset_.is_trainer && !spec_.train.downloads.empty()) check_downloads();
 }
 
@@ -167,7 +167,7 @@ void Validator::check_train_data() {
   }
 }
 
-void Validator::check_images() {
+void Validator::check_training_images() {
   if (preset_.is_trainer && spec_.train.dataset == "patches" &&
       spec_.train.loss.value_or("softmax") != "sigmoid" &&
       !sweeps_over(spec_.sweep, "train.loss"_key)) {

@@ -66,6 +66,8 @@ class Validator {
   /// Refuses keys of the whole job that a job with components cannot have.
   void check_component_job();
   void check_component_names();
+  /// Checks the role of a component, and keys that depend on it (ready, retry) or that no component
+  /// can have (launch.agent, a range of nodes).
   void check_roles(std::size_t index, const LoadedSpec& job);
   void check_port(std::size_t index, const LoadedSpec& job);
   /// Refuses a second trainer: train and checkpoint are keys of the whole spec, so that both would
@@ -90,7 +92,7 @@ class Validator {
     add_of_component(Diagnostic::Severity::kError, index, key, message);
   }
 
-  // validate_run.cc: container, environment, agent, retry, health and profile
+  // validate_run.cc: container, environment, agent, retry, health, profile, notify and track
   void check_container();
   /// Refuses an environment in a container, an environment that a sweep changes, and one that lacks
   /// a key. has_container: true if every rank runs in a container.
@@ -127,7 +129,8 @@ class Validator {
   void check_train_backend();
   void check_optimization();
   void check_train_data();
-  void check_images();
+  /// Checks the dataset `patches` and train.augment.
+  void check_training_images();
   void check_downloads();
 
   const LoadedSpec& loaded_;

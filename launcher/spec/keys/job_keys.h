@@ -89,8 +89,7 @@ inline constexpr KeyRow kJobKeys[] = {
    .example = "4G"},
   {.path = "resources.mem_per_gpu", FIELD(resources.mem_per_gpu), .format = Format::kMemory,
    .option = sbatch("--mem-per-gpu"),
-   .help = "Each GPU comes with this memory. This key cannot be combined with mem and "
-           "mem_per_cpu.",
+   .help = "Each GPU comes with this memory. This key cannot be combined with mem or mem_per_cpu.",
    .example = "32G"},
   {.path = "resources.time", FIELD(resources.time), .format = Format::kTime,
    .option = sbatch("--time"),

@@ -204,8 +204,8 @@ inline constexpr KeyRow kRunKeys[] = {
            "values of the parameter are whole numbers.",
    .example = "{lr: [0.1, 0.01], depth: [4, 8]}"},
   {.path = "sweep.points", FIELD(sweep.points),
-   .help = "The sweep has exactly these combinations. This key cannot be combined with parameters "
-           "or with random.",
+   .help = "The sweep has exactly these combinations. This key cannot be combined with "
+           "parameters, random or ask.",
    .example = "[{lr: 0.1, depth: 4}, {lr: 0.01, depth: 8}]"},
   {.path = "sweep.random", FIELD(sweep.random), .min = 1, .max = 10000,
    .help = "The sweep tries this number of random points of parameters, all different, instead of "
@@ -226,7 +226,8 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "This program chooses the points, one after the other, from the results of earlier "
            "points. `dlrun submit` starts the program in the spec's folder, exchanges JSON lines "
            "with it over its standard input and output, and runs until the search ends. Without "
-           "sweep.max_parallel, only one point (with sweep.pack, one job) runs at a time.",
+           "sweep.max_parallel, only one point (with sweep.pack, one job) runs at a time. This "
+           "key cannot be combined with points, random or seed.",
    .example = "[python, search.py]"},
   {.path = "sweep.ask_timeout", FIELD(sweep.ask_timeout), .format = Format::kDuration,
    .help = "The search fails if its program needs longer than this time for an answer.",
