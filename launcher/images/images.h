@@ -60,8 +60,8 @@ class ImageStore {
   [[nodiscard]] Result<std::vector<StoredImage>> list() const;
 
   /// Creates the folder, then waits for the lock on this name, which other processes hold while
-  /// they import it. Nodes share the lock if the file system supports that. Closing the descriptor
-  /// releases the lock.
+  /// they import the image. Nodes share the lock if the file system supports that. Closing the
+  /// descriptor releases the lock. Fails with kIo if the lock file cannot be created.
   [[nodiscard]] Result<UniqueFd> lock(const std::string& image) const;
   /// Returns an unused path in the folder, to which the import writes.
   [[nodiscard]] std::filesystem::path new_path() const;

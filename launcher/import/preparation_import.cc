@@ -55,7 +55,7 @@ bool import_module(const ShellCommand& command, ImportState& state) {
   const bool is_folder_list = verb == "use" && words->size() > 1;
   if (has_option_or_variable && !is_folder_list) return false;
   if (verb == "purge" && words->size() == 1) {
-    // The job purges before it loads. A purge after a load means something else.
+    // The job of a spec purges before it loads, so a purge after a load cannot become a key.
     if (!state.modules.empty()) return false;
     state.keys.set({"environment.modules.purge"_key, "true", command.line, ""});
   } else if (is_folder_list) {

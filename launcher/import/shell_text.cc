@@ -331,7 +331,7 @@ class CommandReader {
 
   void leave_block() {
     if (depth_ == 0) {
-      is_lost_ = true;  // the end of a block that this reader did not see begin
+      is_lost_ = true;  // the end of a block whose start this reader has not recognised
     } else {
       --depth_;
     }

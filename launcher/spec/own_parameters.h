@@ -17,7 +17,7 @@ namespace dlrun {
 struct SweptTemplates {
   std::vector<std::string> command;
   NamedValues vars;
-  std::vector<ComponentSpec> components;  ///< their commands and variables may contain fields
+  std::vector<ComponentSpec> components;  ///< for the fields in their commands and variables
   std::vector<std::string> names;         ///< the own parameters of all points
 
   [[nodiscard]] bool is_given() const { return !names.empty(); }

@@ -1,5 +1,6 @@
 #pragma once
-// Presets define how a framework is started: templates/presets/*.yaml. Users can override them.
+// Presets define how a framework is started: templates/presets/*.yaml. A user's preset replaces the
+// built-in one of the same name.
 
 #include <optional>
 #include <span>

@@ -231,7 +231,7 @@ struct SweepSpec {
   std::optional<std::string> stop_metric, stop_rule;  ///< stop_early.metric, stop_early.rule
   std::optional<std::int64_t> stop_after;             ///< stop_early.after: an epoch or a step
   std::vector<std::string> ask;            ///< the search program that chooses the points
-  std::optional<std::string> ask_timeout;  ///< its time for an answer: seconds, as text
+  std::optional<std::string> ask_timeout;  ///< the limit for one of its answers: seconds, as text
   std::optional<std::int64_t> max_points;  ///< the largest number of points of a search
   [[nodiscard]] bool is_given() const { return !parameters.empty() || !points.empty(); }
   /// Returns true if a search program chooses the points.
