@@ -1,6 +1,6 @@
 // apptainer (also installed under the name singularity). Every task starts its own container. By
-// default the host's variables, /tmp and devices are available in it. dlrun excludes the current
-// directory, and the home directory unless container.mount_home is set.
+// default a container has the host's variables, /tmp and devices. dlrun does not mount the current
+// directory, and mounts the home directory only if container.mount_home is set.
 
 #include <algorithm>
 

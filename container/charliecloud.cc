@@ -1,5 +1,5 @@
-// Charliecloud (ch-run). Every task starts its own container. The host's variables, /tmp and
-// devices are available in it. An image is a folder, or a squashfs file if the node has FUSE.
+// Charliecloud (ch-run). Every task starts its own container. A container has the host's variables,
+// /tmp and devices. An image is a folder, or a squashfs file if the node has FUSE.
 //
 // dlrun supports ch-run from version 0.31 on. A mount needs a mount point in the image. In a folder
 // that the user may write to, the script makes it. For other images, the option --write-fake of

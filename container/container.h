@@ -104,7 +104,7 @@ class ContainerBackend {
   /// Returns the commands that may print the tool's version on a login node, the preferred one
   /// first. Returns none for a tool that only srun can use.
   [[nodiscard]] virtual std::vector<VersionCommand> version_commands() const { return {}; }
-  /// Returns an example for the registry image REGISTRY/PATH.
+  /// Returns an example for a registry image. name: has the form REGISTRY/PATH.
   [[nodiscard]] virtual ExampleImage example_image(const std::string& name) const;
   /// Returns the image's name in the form that this tool expects.
   [[nodiscard]] virtual std::string image_text(const std::string& name) const { return name; }

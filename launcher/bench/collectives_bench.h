@@ -15,8 +15,8 @@
 
 namespace dlrun {
 
-/// One measured size of one backend at one number of ranks. Bandwidths are in 1e9 bytes per second,
-/// as nccl-tests defines them.
+/// The measurement of one backend with one message size and one number of ranks. Bandwidths are in
+/// 1e9 bytes per second, as nccl-tests defines them.
 struct CollectiveFigure {
   std::string backend;
   int ranks = 0;  ///< number of ranks

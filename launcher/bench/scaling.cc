@@ -78,7 +78,7 @@ class NewsOnly final : public WatchListener {
   const ScalingMessages& messages_;
 };
 
-/// Runs sizes one after the other. The arguments must outlive it.
+/// Runs sizes one after the other. The constructor's arguments must outlive this object.
 class SizeRunner {
  public:
   SizeRunner(const ScalingRequest& request, const Interrupt& interrupt,

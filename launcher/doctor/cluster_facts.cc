@@ -47,7 +47,7 @@ void keep_larger(std::optional<std::int64_t>& most, const std::optional<std::int
   if (value) most = std::max(most.value_or(0), *value);
 }
 
-/// Returns true if a node in this state accepts jobs, perhaps after the present ones.
+/// Returns true if a node in this state accepts jobs, now or after the end of its present jobs.
 [[nodiscard]] bool accepts_jobs(std::string_view state) {
   constexpr std::array<std::string_view, 7> kOut{"down",  "drain",  "fail",    "unknown",
                                                  "inval", "future", "not_resp"};

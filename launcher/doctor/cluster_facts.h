@@ -60,9 +60,9 @@ struct ClusterFacts {
 };
 
 /// Queries the cluster. `cluster`: a cluster's name for Slurm's -M; empty: the default cluster.
-/// Each query times out after 15 s. Fails with kNotFound without Slurm, and with kUnavailable if
-/// the controller does not answer the first query. If a later query fails, `unanswered` holds its
-/// error.
+/// Each query times out after 15 s. Fails with kNotFound if scontrol or sinfo is not in PATH, and
+/// with kUnavailable if the controller does not answer the first query. If a later query fails,
+/// `unanswered` holds its error.
 [[nodiscard]] Result<ClusterFacts> ask_cluster(const Env& env, const std::string& cluster = {});
 
 /// Asks each server for the versions of the API that it serves. Each query times out after 30 s.

@@ -146,7 +146,7 @@ class Drawing {
   [[nodiscard]] double x_of(double value) const {
     return kLeft + x_.position_of(value) * kPlotWidth;
   }
-  /// Returns the coordinate of a value in the unit of the axis.
+  /// Returns the y coordinate of a value. value: in the unit of the axis.
   [[nodiscard]] double y_of(double value) const {
     return kTop + (1 - y_.position_of(value)) * kPlotHeight;
   }

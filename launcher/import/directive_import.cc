@@ -60,7 +60,8 @@ void set_directive(const Directive& directive, std::size_t line, std::string_vie
   state.keys.set({path, directive.value ? yaml_text(*directive.value) : "true", line, ""});
 }
 
-/// Reads one option that starts with two dashes. Returns the number of words that it has.
+/// Reads one option that starts with two dashes. Returns the number of words that were read: 2 if
+/// the value is a word of its own.
 std::size_t read_long(const std::vector<std::string>& words, std::size_t at, Directive& into) {
   const std::string& word = words[at];
   const auto equals = word.find('=');
@@ -78,7 +79,8 @@ std::size_t read_long(const std::vector<std::string>& words, std::size_t at, Dir
   return 2;
 }
 
-/// Reads a word of short options, such as -N2 or -HN. Returns the number of words that it has.
+/// Reads a word of short options, such as -N2 or -HN. Returns the number of words that were read: 2
+/// if the value of the last option is a word of its own.
 std::size_t read_short(const std::vector<std::string>& words, std::size_t at, std::size_t line,
                        std::string_view source, ImportState& state) {
   const std::string& word = words[at];

@@ -128,7 +128,7 @@ Reason set_program(std::span<const ShellWord> words, std::vector<std::string> be
   std::string option;
   for (const ShellWord& word : words) {
     const auto one = shell_text(word, state);
-    // The option before the word tells whether the word is a secret.
+    // With the option before the word, without_secrets() recognises a secret in the message.
     if (!one)
       return fmt::format("only the job knows what its shell makes of {}{}", printable(option),
                          printable(word.source));
@@ -167,7 +167,7 @@ Reason read_mpirun(const ShellCommand& command, std::size_t from, std::string_vi
 }
 
 /// Adds a remark if the script starts the program once and the spec starts it several times.
-/// variable: the number of starts. unit: "ranks".
+/// variable: the variable of Slurm that has the number of starts in the spec. unit: "ranks".
 void remark_on_starts(const ShellCommand& command, const char* variable, std::string_view unit,
                       ImportState& state) {
   const auto known = state.variables.find(variable);

@@ -152,7 +152,7 @@ bool import_variables(const ShellCommand& command, ImportState& state) {
                              is_secret_variable(assignment->name, value.value_or(""));
       if (is_secret) {
         // A command that uses the variable must not bring the value into the spec. The ranks have
-        // the variable, so it stays in the command.
+        // the variable, so the command keeps the variable's name.
         state.variables.erase(assignment->name);
         value.reset();
       } else {

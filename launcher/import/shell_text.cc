@@ -412,7 +412,8 @@ class CommandReader {
   std::size_t case_depth_ = 0;          ///< of blocks of `case`, in which a pattern ends with ')'
   std::vector<bool> parentheses_;       ///< for each open one: true if it begins a subshell
   bool has_function_head_ = false, is_lost_ = false;
-  std::vector<std::pair<std::string, bool>> documents_;  ///< marks, and whether tabs are removed
+  /// The end marks of here-documents, and true for those whose lines may begin with tabs (<<-).
+  std::vector<std::pair<std::string, bool>> documents_;
 };
 
 }  // namespace

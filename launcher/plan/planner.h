@@ -33,9 +33,10 @@ class Planner {
   void activations();
   /// Fills the prologue: activations(), variables, folders and setup lines.
   void environment();
-  /// Adds the checks of nodes to the rank's options, with the figures of the site.
+  /// Adds the rank agent's options for health.preflight, with the speeds of links that the site
+  /// file gives.
   void preflight();
-  /// Adds the options of the profiler to the rank's options.
+  /// Adds the rank agent's options for profile.
   void profile();
   /// Adds the rank agent's options, and the variables and secrets that it sets.
   void rank_variables();
@@ -87,7 +88,8 @@ class Planner {
   /// unknown whether that is PMIx; then returns true only for a job without a container, because
   /// the PMIX_* variables do no harm there.
   [[nodiscard]] bool wants_pmix_variables() const;
-  /// Checks the folders that dlrun mounts itself. Each has the same path inside the container.
+  /// Refuses folders that dlrun must mount itself, but whose paths the container tool cannot mount.
+  /// Such a folder has the same path inside the container.
   void check_own_mounts();
   /// Refuses PMI2 with enroot: a PMI2 task uses a file descriptor from srun, which enroot closes.
   void check_pmi();

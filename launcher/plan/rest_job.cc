@@ -146,8 +146,8 @@ void add_variables_of_23(Env& env, const Json& job) {
   return environment;
 }
 
-/// Returns the reason why slurmrestd cannot get the option in this version; nullopt if it can.
-/// server: the name of slurmrestd in the message.
+/// Returns the reason why dlrun cannot send the option in this version of the API; nullopt if it
+/// can. server: the name of slurmrestd in the message.
 [[nodiscard]] std::optional<std::string> refusal_in(std::string_view option,
                                                     const std::optional<std::string>& value,
                                                     RestVersion version, std::string_view server) {

@@ -24,8 +24,8 @@ void add_share(NodeShare& sum, const NodeShare& one) {
   }
 }
 
-/// Returns the component whose nodes `start` uses. Each step follows `shares`; a circle, which
-/// validate() refuses, ends at its start.
+/// Returns the component whose nodes `start` uses, found by following `shares`. If `shares` forms a
+/// circle, which validate() refuses, returns `start`.
 [[nodiscard]] std::size_t owner_of(const JobSpec& spec, std::size_t start) {
   std::size_t owner = start;
   for (std::size_t step = 0; step < spec.components.size(); ++step) {
@@ -158,7 +158,7 @@ std::string variable_part(std::string_view component) {
 }
 
 std::vector<std::string> circle_of_after(const JobSpec& spec) {
-  // 0: not visited, 1: on the current path, 2: in no circle.
+  // 0: not visited, 1: on the current path, 2: visited and in no circle.
   std::vector<int> state(spec.components.size(), 0);
   std::vector<std::size_t> path;
   std::vector<std::string> circle;

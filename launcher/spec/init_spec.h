@@ -11,8 +11,8 @@
 
 namespace dlrun {
 
-/// Answers for a first spec. complete() sets some absent answers from the site. init_spec() writes
-/// the other keys with a default that works on every cluster, or as comments.
+/// Answers for a first spec. complete() sets some absent answers. init_spec() writes the keys of
+/// the other absent answers with a default that works on every cluster, or as comments.
 struct InitAnswers {
   std::optional<std::string> name, partition, account, time, mem, image, runtime, conda, venv,
       preset;

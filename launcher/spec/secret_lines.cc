@@ -182,7 +182,8 @@ class KeyFollower {
     }
   }
 
-  /// Returns true if only the signs of a text in several lines follow a '|' or a '>'.
+  /// Returns true if the text after a '|' or '>' can only be the header of a block text, such as
+  /// "|-" and ">2".
   [[nodiscard]] static bool is_block_header(std::string_view rest) {
     const auto end = rest.find_first_not_of("+-123456789");
     return end == std::string_view::npos || is_space_or_tab(rest[end]);

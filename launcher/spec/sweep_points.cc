@@ -18,8 +18,8 @@ class Draw {
  public:
   explicit Draw(std::uint64_t seed) : engine_(seed) {}
 
-  /// Returns 0 to below - 1, each with the same probability. Rejects draws from the end of the
-  /// engine's range, which would otherwise favour small numbers.
+  /// Returns a number from 0 to below - 1, each with the same probability. Rejects draws from the
+  /// end of the engine's range, which would otherwise favour small numbers.
   [[nodiscard]] std::uint64_t index(std::uint64_t below) {
     const std::uint64_t uneven = (UINT64_MAX % below + 1) % below;
     for (;;) {

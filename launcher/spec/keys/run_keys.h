@@ -1,6 +1,6 @@
 #pragma once
-// A part of the key table (launcher/spec/spec_keys.h): retry, health, profile, after, code,
-// sweep and submit, then reserved keys.
+// A part of the key table (launcher/spec/spec_keys.h): retry, health, profile, notify, track,
+// after, code, sweep and submit.
 
 #include "common/cause_words.h"
 #include "common/chain_limits.h"
