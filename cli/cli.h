@@ -1,6 +1,6 @@
 #pragma once
-// The process as it was when dlrun started, which every command receives; the functions that add
-// the commands to the command line; and run_cli(), which runs one.
+// Declares the process as it was when dlrun started (every command receives it), the functions that
+// add the commands to the command line, and run_cli(), which runs one command.
 
 #include <functional>
 #include <memory>

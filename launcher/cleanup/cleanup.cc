@@ -21,8 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A run without a job may be one that another dlrun is about to submit: it records the run first,
-/// and may then copy the code for minutes. After this time the submission is considered dead.
+/// A run without a job may be one that another dlrun is about to submit: the other dlrun records
+/// the run first, and may then copy the code for minutes. After this time the submission is
+/// considered dead.
 constexpr std::chrono::hours kSubmissionPatience{1};
 
 /// Returns the directories whose states decide about the run: its own, and for a sweep those of its

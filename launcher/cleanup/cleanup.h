@@ -33,7 +33,8 @@ struct KeptRun {
 };
 
 struct CleanupPlan {
-  std::vector<DoomedRun> runs;  ///< oldest first, so that a sweep precedes the repetitions of it
+  std::vector<DoomedRun>
+      runs;  ///< oldest first: a sweep precedes its repetitions; with rm, gone runs first
   std::vector<KeptRun> kept;
   RunParts parts = RunParts::kAll;
   /// The runs folders in which an interrupted deletion is finished.

@@ -29,7 +29,8 @@ namespace {
 constexpr std::size_t kKeptBytesOfMessages = 4096;
 constexpr std::chrono::milliseconds kPauseIfFull{500};
 
-/// Makes the signals that end the forwarding readable while it exists.
+/// Blocks the signals that end the forwarding, and makes them readable from fd(), while this object
+/// exists.
 class EndSignals {
  public:
   EndSignals() {
@@ -79,6 +80,7 @@ bool pass_lines(int pipe, std::string& messages,
   return true;
 }
 
+/// This machine's end of the relay: accepts clients and carries their connections to the relay.
 class ClientEnd final : public RelayEvents {
  public:
   ClientEnd(PipedProcess& relay, const std::vector<LocalListener>& listeners, ForwardEvents& events)

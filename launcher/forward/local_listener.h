@@ -24,7 +24,8 @@ struct LocalListener {
   std::string path;         ///< of the unix socket; empty: TCP
 };
 
-/// Listens on 127.0.0.1. Fails with kUsage if the port is taken; the message names a free one.
+/// Listens on 127.0.0.1. Fails with kUsage if the port is taken (the message names a free one) or
+/// only root may use it, and with kIo if a system call fails.
 [[nodiscard]] Result<LocalListener> listen_on_loopback(const ForwardedPort& port);
 
 /// A new folder with mode 0700 for unix sockets, which only the user can enter. The destructor

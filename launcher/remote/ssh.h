@@ -44,13 +44,13 @@ class Ssh {
   /// Closes the shared connection. Returns false if there was none.
   [[nodiscard]] Result<bool> close() const;
 
-  /// Takes one of the eight sessions that dlrun uses of the shared connection; sshd allows ten
-  /// (MaxSessions). Closing the descriptor frees the session. Waits up to `patience` for a free
-  /// one, and then fails with kUnavailable. Returns a closed descriptor if the host's file says
-  /// `master: none`.
+  /// Takes one of the six sessions of the shared connection in which dlrun runs commands. Closing
+  /// the descriptor frees the session. Waits up to `patience` for a free one, and then fails with
+  /// kUnavailable. Returns a closed descriptor if the host's file says `master: none`.
   ///
-  /// is_rsync: takes one of two sessions that only rsync's remote shell uses. They are separate,
-  /// because the submission that waits for rsync holds a session already.
+  /// is_rsync: takes one of two more sessions that only rsync's remote shell uses. They are
+  /// separate, because the submission that waits for rsync holds a session already. sshd allows ten
+  /// sessions in all (MaxSessions).
   [[nodiscard]] Result<UniqueFd> take_session(
       bool is_rsync, std::chrono::seconds patience = std::chrono::seconds(20)) const;
 

@@ -164,8 +164,8 @@ std::string short_legend_value(const std::string& value) {
 }
 
 /// Returns a name for each run that a legend can show: the values in which the runs differ, such as
-/// "lr 0.1, batch 64". The run's own label is added if another run has the same values, or stands
-/// alone if the runs have the same keys.
+/// "lr 0.1, batch 64". The run's own label is added if another run has the same values. The label
+/// stands alone if the runs do not differ in their keys.
 std::vector<std::string> legend_names(const std::vector<const RunReport*>& drawn,
                                       const std::vector<std::string>& keys) {
   std::vector<std::string> names;

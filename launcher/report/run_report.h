@@ -20,7 +20,7 @@ struct RunReport {
   IndexEntry run;
   RunStatus status;
   std::string label;        ///< the name that tells this run from the others on the page
-  std::string short_label;  ///< the same for a point of a sweep, shorter; if empty, `label` is used
+  std::string short_label;  ///< a shorter name for a point of a sweep; empty: `label` is used
   RunHistory history;
   std::vector<MetricsPoint> metrics;
   std::optional<RankSnapshot> ranks;

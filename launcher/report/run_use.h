@@ -61,8 +61,8 @@ struct UseFacts {
 /// early has not shown its needs.
 [[nodiscard]] RunUse use_of(const UseFacts& facts);
 
-/// Returns the energy of the GPUs in joules: the power between two samples of one attempt is their
-/// mean. Returns nullopt with less than two samples of an attempt.
+/// Returns the energy of the GPUs in joules. Between two samples of one attempt, the power counts
+/// as their mean. Returns nullopt if no attempt has two samples.
 [[nodiscard]] std::optional<double> gpu_joules_of(const std::vector<SamplesPoint>& samples);
 
 }  // namespace dlrun

@@ -49,7 +49,8 @@ using DeletionCheck = std::function<Result<RunState>()>;
 /// Deletes the parts of the run. kAll also removes the run from the index, and remembers its name
 /// (deleted_runs.h). Fails and deletes nothing if another directory than `examined` is at the path,
 /// if the check fails, or if the run starts or is submitted meanwhile. The result says which files
-/// could not be deleted; the next finish_deletions() tries these again.
+/// could not be deleted; the next finish_deletions() tries these again. Fails, too, if the run was
+/// deleted but the index or the memory of deleted runs could not be written.
 [[nodiscard]] Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
                                               const DirectoryIdentity& examined, RunParts parts,
                                               const DeletionCheck& check);

@@ -39,8 +39,9 @@ Result<> start_script(const Context& context, const Job& job, const Allocation& 
   return process.release();
 }
 
-/// Returns the id of the job that has the allocation; empty for a dry run outside of one. Fails
-/// with kUsage if this shell is not in an allocation, and for a call with a token.
+/// Returns the id of the job that has the allocation: wish.job, or else the job of this shell.
+/// Returns "" for a dry run if this shell is in no allocation; any other run then fails with
+/// kUsage. Fails with kUsage, too, if wish.job is set and another machine submits with a token.
 Result<std::string> job_of_allocation(Context& context, const AllocationWish& wish) {
   if (!wish.job) {
     auto job = context.env.get_or("SLURM_JOB_ID", "");

@@ -52,7 +52,7 @@ using AllocationResult = std::variant<AllocationScript, AllocationStart>;
                                                            const AllocationWish& wish,
                                                            Provenance& provenance);
 
-/// Return the JSON of `dlrun submit --in --json`; cli/OUTPUT.md documents it.
+/// Each function returns the JSON of `dlrun submit --in --json`; cli/OUTPUT.md documents it.
 [[nodiscard]] nlohmann::ordered_json submission_json(const AllocationScript& script);
 [[nodiscard]] nlohmann::ordered_json submission_json(const AllocationStart& start);
 

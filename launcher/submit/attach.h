@@ -54,8 +54,9 @@ namespace dlrun {
                                                   std::filesystem::path place);
 
 /// Runs a shell beside the ranks of the run that `text` names, or a command if it is not empty, and
-/// waits for its end. node: the node to use; empty: the first one. Fails as find_run_to_enter(),
-/// target_with_cpus() and plan_of_run() do, and with kRefused if Slurm started neither.
+/// waits for its end. With wish.is_dry_run, only returns the call. node: the node to use; empty:
+/// the first one. Fails as find_run_to_enter(), target_with_cpus() and plan_of_run() do, with
+/// kUsage for a shell without a terminal, and with kRefused if Slurm started neither.
 [[nodiscard]] Result<SessionResult> attach_to(const Context& context, Reporter& reporter,
                                               const std::string& text, const std::string& node,
                                               const SessionWish& wish);

@@ -103,7 +103,7 @@ std::optional<fs::path> EnvironmentVersions::find(const std::string& hash) const
   return std::nullopt;
 }
 
-fs::path EnvironmentVersions::fresh(const std::string& hash) const {
+fs::path EnvironmentVersions::new_path(const std::string& hash) const {
   return folder_ / fmt::format("{}-{}", short_hash(hash), random_hex(kRandomDigits / 2));
 }
 

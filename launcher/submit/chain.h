@@ -12,7 +12,7 @@ namespace dlrun {
 
 /// Makes the job, which has a spec, start only after the run has succeeded. option: the option of
 /// the command line that asks for it.
-void wait_for_run(Job& job, const RunDirectory& run, const std::string& option);
+void add_dependency_on_run(Job& job, const RunDirectory& run, const std::string& option);
 
 /// Checks and submits a planned job that has no sweep.
 [[nodiscard]] Result<Submitted> submit_planned(Context& context, Reporter& reporter,

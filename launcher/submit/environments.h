@@ -1,7 +1,7 @@
 #pragma once
-// environment.uv, pixi, spack, uenv and eessi: builds the environments of a job on the submitting
-// machine, before the job is recorded or queued. Ranks that would build the same environment at the
-// same time can damage it.
+// Checks and builds the environments of a job (environment.uv, pixi, spack, uenv, eessi) on the
+// submitting machine, before the job is recorded or queued. The ranks do not build them, because
+// ranks that build the same environment at the same time can damage it.
 
 #include "launcher/submit/experiment.h"
 #include "launcher/submit/reporter.h"
@@ -20,8 +20,8 @@ enum class JobSetup { kIsRun, kIsNotRun };
 
 /// Locks and builds the environments. Only one dlrun builds an environment at a time. If uv's
 /// environment is up to date, only reads a few files. Fails with kInvalid and the last lines of the
-/// tool's output, or with kInterrupted after Ctrl-C. Does nothing for a spec without such an
-/// environment.
+/// tool's output, or with kInterrupted after Ctrl-C. Does nothing for a spec without uv, pixi,
+/// spack and uenv.
 [[nodiscard]] Result<> build_environments(const Context& context, Reporter& reporter,
                                           const Experiment& experiment);
 

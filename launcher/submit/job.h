@@ -1,7 +1,7 @@
 #pragma once
 // A job: the script, the settings that sbatch gets besides it, and the facts that its record needs.
-// job_of_script_text() fills the fields that all jobs have. The functions below it call it for an
-// experiment that is planned already, and for a file. A resubmission calls it for an earlier run.
+// job_of_script_text() fills the fields that all jobs have. job_of_experiment() and job_of_file()
+// call it and add the fields of a spec or a script; resubmission.cc calls it for an earlier run.
 
 #include <filesystem>
 #include <map>

@@ -42,7 +42,7 @@ Result<> record_end(const std::filesystem::path& run, const ForegroundEnd& end) 
 }
 
 /// Says how many ranks run here if the spec asks for more. A spec with several nodes would
-/// otherwise run with fewer ranks without a word.
+/// otherwise run with fewer ranks without a message.
 void report_fewer_ranks(Reporter& reporter, const LaunchPlan& plan) {
   const auto asked = plan.requested.tasks;
   if (!asked || *asked <= plan.local_ranks) return;

@@ -165,9 +165,10 @@ class Search {
     }
   }
 
-  /// Asks the program for the next point, or with sweep.pack for the points of the next job. A slow
-  /// answer therefore delays no earlier point. Returns fewer points if the program waits or ends
-  /// the search, and none if no further point may run now.
+  /// Asks the program for the next point, or with sweep.pack for the points of the next job. The
+  /// caller submits these before it asks again, so that a slow answer delays no earlier point.
+  /// Returns fewer points if the program waits or ends the search, and none if no further point may
+  /// run now.
   Result<std::vector<SweepPoint>> next_batch() {
     std::vector<SweepPoint> batch;
     const auto at_once =

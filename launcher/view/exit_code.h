@@ -23,8 +23,9 @@ enum ExitCode : int {
 /// Returns dlrun's exit code for an error.
 [[nodiscard]] int exit_code_of(Errc code);
 
-/// Returns the exit code of wait and --watch for a run in this state. A run that is pending or
-/// running gives 0. An unknown state (RunState::kUnknown) gives the code for "not found".
+/// Returns the exit code of run, wait and --watch for a run in this state. A run that is pending or
+/// running gives 0. A run that is not submitted, or whose state is unknown, gives the code for "not
+/// found". All four give kExitUnavailable if the controller did not answer.
 [[nodiscard]] int exit_code_of_state(const RunStatus& status);
 
 }  // namespace dlrun
