@@ -247,7 +247,7 @@ std::string last_time_of(const IndexEntry& run) {
 
 TreeSize CleanupPlan::size() const {
   TreeSize sum;
-  for (const DoomedRun& doomed : runs) sum += doomed.examined.size;
+  for (const PlannedDeletion& planned : runs) sum += planned.examined.size;
   return sum;
 }
 
@@ -256,7 +256,7 @@ Result<CleanupPlan> plan_removal(const Env& env, RunInspector& inspector,
   DLRUN_TRY_ASSIGN(const auto index, RunIndex::of_user(env));
   DLRUN_TRY_ASSIGN(const auto listing, index.list());
   std::vector<IndexEntry> present;
-  std::vector<DoomedRun> gone;
+  std::vector<PlannedDeletion> gone;
   std::set<fs::path> seen;  // a user may name a run twice
   for (const IndexEntry& run : runs) {
     if (!seen.insert(run.path).second) continue;
@@ -305,16 +305,16 @@ Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
 }
 
 Result<TreeDeletion> delete_planned(const Env& env, RunInspector& inspector,
-                                    const DoomedRun& doomed, RunParts parts) {
+                                    const PlannedDeletion& planned, RunParts parts) {
   DLRUN_TRY_ASSIGN(const auto index, RunIndex::of_user(env));
-  if (doomed.is_gone) {
-    DLRUN_TRY(forget_run(index, doomed.run));
+  if (planned.is_gone) {
+    DLRUN_TRY(forget_run(index, planned.run));
     return TreeDeletion{};
   }
   DLRUN_TRY_ASSIGN(const auto listing, index.list());
   Decider decider(inspector, listing.entries, parts);
-  return delete_run(index, doomed.run, doomed.examined.identity, parts,
-                    [&] { return decider.decide(doomed.run, {}); });
+  return delete_run(index, planned.run, planned.examined.identity, parts,
+                    [&] { return decider.decide(planned.run, {}); });
 }
 
 TreeDeletion finish_deletions_beside(const CleanupPlan& plan) {

@@ -19,7 +19,7 @@ struct HttpRequest {
   std::vector<std::string> headers;  ///< "NAME: value"
   std::string body;                  ///< JSON; empty: no body
   std::chrono::milliseconds timeout{30'000};
-  std::size_t largest_response = 32U << 20U;  ///< of the body, in bytes
+  std::size_t largest_response = 32U << 20U;  ///< the largest size of the body, in bytes
 };
 
 struct HttpResponse {

@@ -44,7 +44,7 @@ class ForwardEvents {
 struct Forwarded {
   bool was_ready = false;  ///< the relay ran on the node
   int signal = 0;          ///< the signal that ended the forwarding; 0: the relay ended by itself
-  int exit_code = 0;       ///< of the relay's command
+  int exit_code = 0;       ///< the exit code of the relay's command
   std::string messages;    ///< the end of the text on its standard error, at most about 4 KiB
 };
 

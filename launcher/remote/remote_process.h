@@ -37,7 +37,7 @@ struct TerminalOutcome {
 struct RemoteOutcome {
   bool has_begun = false;  ///< dlrun started there
   int exit_code = 0;       ///< the command's if has_begun; 255 also if the connection was lost
-  std::string version;     ///< of dlrun there
+  std::string version;     ///< the version of dlrun there
   std::string printed;     ///< !has_begun: the output of ssh and of the shell there
   int first_signal = 0;    ///< the first signal that was passed to the command, 0: none
 };

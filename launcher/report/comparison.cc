@@ -122,7 +122,7 @@ struct KnownSum {
     sum += *value;
     ++runs;
   }
-  /// Returns the figure, with the number of its runs if it is not known of all of them.
+  /// Returns the figure. Adds the number of runs that have it if not all runs have it.
   [[nodiscard]] std::string with_base(const std::string& figure, std::size_t all) const {
     return runs == all ? figure : fmt::format("{} (known of {} of them)", figure, runs);
   }

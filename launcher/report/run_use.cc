@@ -125,7 +125,7 @@ void add_memory_row(const UseFacts& facts, bool advises, RunUse& use) {
 
 /// A value over the time of the samples that have it.
 struct OverTime {
-  double sum = 0, count = 0;  ///< of the samples
+  double sum = 0, count = 0;  ///< the sum and the number of the samples
   double area = 0;            ///< the integral of the value over `seconds`
   double seconds = 0;         ///< between two samples of an attempt
 };

@@ -45,7 +45,7 @@ struct RunUse {
   /// against the job's time limit.
   double longest_seconds = 0;
   std::optional<double> gpu_hours, core_hours;
-  std::optional<double> gpu_joules;  ///< from the power of the GPUs; nullopt: not measured
+  std::optional<double> gpu_joules;  ///< computed from the power of the GPUs; nullopt: not measured
   std::vector<ResourceRow> rows;     ///< time, memory, cores, GPUs; only what is known
 };
 

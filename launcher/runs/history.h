@@ -37,7 +37,7 @@ struct SamplesPoint {
   double t = 0;
   std::int64_t attempt = 0, ranks = 0, slow_ranks = 0;
   std::optional<Spread> cpu, rss_bytes, gpu, gpu_used_bytes, step, work_ms;
-  std::optional<double> gpu_watts;  ///< of all GPUs together
+  std::optional<double> gpu_watts;  ///< the power of all GPUs together
 };
 
 /// A rank that was among the slowest when samples were recorded.

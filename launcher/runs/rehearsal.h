@@ -19,7 +19,7 @@ namespace dlrun {
 /// Names the rehearsal of a run, and holds the run's requests, with which the figures of the
 /// rehearsal are compared. Stored in rehearsal.json of the run.
 struct RehearsalNote {
-  std::string id;  ///< of the rehearsal's run, which is in the same runs folder
+  std::string id;  ///< the id of the rehearsal's run, which is in the same runs folder
   std::optional<std::int64_t> ranks_per_node;
   std::optional<std::int64_t> mem_mib;  ///< requested memory of a node
   std::optional<std::int64_t> time_s;   ///< the time limit

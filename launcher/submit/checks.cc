@@ -133,8 +133,8 @@ Result<> look_for_files(Work& work) {
   // `dlrun submit --test-only` of a sweep only asks Slurm about the first array.
   if (work.stage == CheckStage::kTestOnly && work.sweep != nullptr) return {};
   const LoadedSpec& loaded = work.job.experiment->loaded;
-  auto missing =
-      work.stage == CheckStage::kLocalRun ? check_files(loaded) : preflight(work.context, loaded);
+  auto missing = work.stage == CheckStage::kLocalRun ? check_files(loaded)
+                                                     : check_files_here(work.context, loaded);
   const auto is_error = [](const Diagnostic& one) {
     return one.severity == Diagnostic::Severity::kError;
   };

@@ -19,7 +19,7 @@ constexpr std::int64_t kStartSeconds = 300;
 /// A partition must leave at least this part of kStartSeconds.
 constexpr std::int64_t kLeastStartSeconds = 60;
 constexpr std::int64_t kRanks = 2;
-constexpr std::size_t kLongestRehearsedName = 64;  ///< of a run, in characters
+constexpr std::size_t kLongestRehearsedName = 64;  ///< the longest name of a run, in characters
 
 /// Returns true if the partition has GPUs for the rehearsal like those of the job's own partition.
 bool has_gpus_for(const PartitionProfile& partition, const PartitionProfile* own,

@@ -65,7 +65,7 @@ struct OpenPoint {
 
 /// Points that are in the sweep's record and that Slurm has not accepted yet.
 struct UnsentPoints {
-  Error error;  ///< of the last attempt
+  Error error;  ///< the error of the last attempt
   Backoff backoff{};
   Clock::time_point since = Clock::now();
 };
