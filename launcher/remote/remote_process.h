@@ -49,8 +49,8 @@ using Sink = std::function<bool(std::string_view)>;
 /// command on the host, and reaps ssh.
 class RemoteProcess {
  public:
-  /// Starts ssh. nonce: of the request. keeps_group: stays in the caller's process group, so that
-  /// ssh can ask on the terminal.
+  /// Starts ssh. nonce: the nonce of the request. keeps_group: ssh stays in the caller's process
+  /// group, so that ssh can ask on the terminal.
   [[nodiscard]] static Result<RemoteProcess> start(const std::vector<std::string>& argv,
                                                    const Env& env, std::string_view nonce,
                                                    bool keeps_group);

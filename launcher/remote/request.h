@@ -79,6 +79,7 @@ struct Frame {
   Kind kind = Kind::kInput;
   std::string bytes;
 };
+/// Returns the bytes of a frame, which FrameReader reads back.
 [[nodiscard]] std::string encode(const Frame& frame);
 
 /// Takes frames out of a stream of bytes.

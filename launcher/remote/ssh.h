@@ -26,8 +26,8 @@ class Ssh {
   [[nodiscard]] const HostFile& host() const { return host_; }
   [[nodiscard]] const Env& env() const { return env_; }
   [[nodiscard]] bool can_ask() const { return can_ask_; }
-  /// Returns true if every call connects anew and may ask, so that it must stay in the terminal's
-  /// foreground.
+  /// Returns true if every call opens its own connection and ssh may ask questions. The call must
+  /// then stay in the foreground of the terminal.
   [[nodiscard]] bool asks_each_time() const { return can_ask_ && host_.master == MasterUse::kNone; }
   /// Returns the socket of the shared connection. Its path stays below 90 characters, because ssh
   /// adds 17 and the kernel takes 107.
@@ -58,8 +58,8 @@ class Ssh {
   /// of characters that no shell changes. wants_terminal: the command gets a terminal there.
   [[nodiscard]] std::vector<std::string> command(const std::vector<std::string>& arguments,
                                                  bool wants_terminal) const;
-  /// Returns the arguments of command() that start dlrun on the host. word: of the request, or "-"
-  /// if the request follows on standard input.
+  /// Returns the arguments of command() that start dlrun on the host. word: the word of the
+  /// request, or "-" if the request follows on standard input.
   [[nodiscard]] std::vector<std::string> start_of(const std::string& program,
                                                   const std::string& word) const;
   /// Returns the argument vector of the ssh that opens the shared connection.

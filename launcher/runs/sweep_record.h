@@ -47,8 +47,10 @@ struct SweepRecord {
 /// Returns the text of sweep.json.
 [[nodiscard]] std::string sweep_json(const SweepRecord& sweep);
 
+/// Returns SWEEP/array-K.
 [[nodiscard]] std::filesystem::path array_path(const std::filesystem::path& sweep,
                                                std::size_t array);
+/// Returns SWEEP/array-K/T.
 [[nodiscard]] std::filesystem::path point_path(const std::filesystem::path& sweep,
                                                const SweepRecord::Point& point);
 

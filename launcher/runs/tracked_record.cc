@@ -155,7 +155,7 @@ Result<std::vector<TrackedRun>> sync_records(const Env& env, RunInspector& inspe
     const IndexEntry& one = recorded[i];
     auto tracked = sync_record(env, one, states[i]);
     if (!tracked && runs.size() == 1) return tl::unexpected<Error>(std::move(tracked.error()));
-    // The other points of a sweep are sent nevertheless.
+    // An error of one point does not keep the other points from being sent.
     if (!tracked)
       tracked = TrackedRun{one.id, {.is_complete = false, .problem = tracked.error().message}};
     done.push_back(std::move(*tracked));

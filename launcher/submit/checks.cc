@@ -199,7 +199,7 @@ Result<> check_session_parts(Work& work) {
 }
 
 /// Asks Slurm about a heterogeneous job before the job is queued. sbatch accepts a part that no
-/// node can run; the job would then wait for ever and block the queue behind it.
+/// node can run; the job would then wait forever, and could block the jobs after it in the queue.
 Result<> ask_about_parts(Work& work) {
   const Job& job = work.job;
   if (work.sweep != nullptr || job.settings.server || !het_line(job.script)) return {};

@@ -35,7 +35,8 @@ struct LogScript {
 /// that may exist on the nodes only.
 [[nodiscard]] LogFolders find_log_folders(const LogScript& script);
 
-/// Reports the findings if all are warnings; fails with them if one of them is an error.
+/// Reports the findings if all are warnings. Fails with kInvalid and all findings if one is an
+/// error.
 [[nodiscard]] Result<> check_log_folders(Reporter& reporter, const LogFolders& folders);
 
 /// Creates the missing folders with the user's umask. Fails with kIo and names the folder.

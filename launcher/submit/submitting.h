@@ -63,8 +63,8 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
                                              TokenClaim* claim = nullptr);
 
 /// Adds the planned points to a recorded sweep and submits their arrays. settings: those of the
-/// sweep's first submission. Fails as submit_once() does. The points are then part of the sweep
-/// nevertheless, and submit_missing() submits them.
+/// sweep's first submission. Fails as submit_once() does. The points then stay part of the sweep,
+/// and submit_missing() submits them.
 [[nodiscard]] Result<> submit_more(const Context& context, RunInspector& inspector,
                                    const RunDirectory& run, const SbatchSettings& settings,
                                    const SweepPlan& more);

@@ -31,9 +31,9 @@ struct LogChoice {
 [[nodiscard]] Result<std::optional<std::vector<std::int64_t>>> parse_rank_list(
     std::string_view text);
 
-/// Returns the ranks that have a log in `attempt`, by default the latest; sorted. component: of
-/// the ranks; empty if the job has one program. Fails with kNotFound if there is none, and with
-/// kUsage if the job has components and none is given.
+/// Returns, sorted, the ranks that have a log in `attempt`, by default the latest attempt.
+/// component: the component of the ranks; empty if the job has one program. Fails with kNotFound if
+/// there is none, and with kUsage if the job has components and none is given.
 [[nodiscard]] Result<std::vector<std::int64_t>> ranks_with_log(const IndexEntry& run,
                                                                std::optional<std::int64_t> attempt,
                                                                const std::string& component);
