@@ -33,8 +33,9 @@ struct KeptRun {
 };
 
 struct CleanupPlan {
-  std::vector<PlannedDeletion>
-      runs;  ///< oldest first: a sweep precedes its repetitions; with rm, gone runs first
+  /// The planned deletions, the oldest run first: a sweep precedes its repetitions. With rm, the
+  /// runs that are gone are first.
+  std::vector<PlannedDeletion> runs;
   std::vector<KeptRun> kept;
   RunParts parts = RunParts::kAll;
   /// The runs folders in which an interrupted deletion is finished.

@@ -172,8 +172,8 @@ class ClientEnd final : public RelayEvents {
   PipedProcess& relay_;
   const std::vector<LocalListener>& listeners_;
   ForwardEvents& events_;
-  std::map<std::uint32_t, std::uint16_t>
-      ports_;                       ///< the ports of the channels that no program has accepted
+  /// The ports of the channels that no program has accepted.
+  std::map<std::uint32_t, std::uint16_t> ports_;
   std::set<std::uint16_t> waited_;  ///< the ports that on_waiting() has reported
   bool is_ready_ = false;
   bool has_been_full_ = false;  ///< on_full() was called

@@ -87,7 +87,8 @@ Result<Chain> submit_chain(Context& context, Reporter& reporter, RunInspector& i
   }
   Chain chain;
   for (Link& link : links) {
-    if (!chain.submitted.empty()) add_dependency_on_run(link.job, chain.submitted.back().run, "--chain");
+    if (!chain.submitted.empty())
+      add_dependency_on_run(link.job, chain.submitted.back().run, "--chain");
     auto submitted = submit_link(context, reporter, inspector, std::move(link));
     if (!submitted) {
       if (chain.submitted.empty()) return tl::unexpected<Error>(std::move(submitted.error()));
