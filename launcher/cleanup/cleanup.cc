@@ -102,7 +102,7 @@ bool is_below(const fs::path& path, const fs::path& folder) {
   return path.native().starts_with(start);
 }
 
-/// Decides about runs. The entries of the index must outlive it.
+/// Decides which runs are deleted. The entries of the index must outlive this object.
 class Decider {
  public:
   Decider(RunInspector& inspector, const std::vector<IndexEntry>& indexed, RunParts parts)

@@ -81,7 +81,8 @@ std::vector<std::string> different_keys(const std::vector<RunReport>& reports) {
   return names;
 }
 
-/// The energy that a page compares. Slurm measures whole nodes, so the two kinds are not mixed.
+/// The kind of energy that a page compares: that of the GPUs, which the ranks measure, or that of
+/// the whole nodes, which Slurm measures. One page never mixes the two.
 enum class EnergyKind { kNone, kGpus, kNodes };
 
 /// The results and keys that have columns in the table of runs.

@@ -347,7 +347,8 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
   DLRUN_TRY_ASSIGN(const auto settled, settle_state(place, check));
   if (auto locked = each_directory(place.run.get(), check_not_locked); !locked)
     return within(run.id, locked.error());
-  // Taken after the check, because the check counts a run whose lock is held as pending.
+  // The lock is taken after the check, because the check counts a run whose lock is held as
+  // pending.
   DLRUN_TRY_ASSIGN(const auto lock, SubmissionLock::take(run.path));
   DLRUN_TRY_ASSIGN(const auto signs, signs_of(place.run.get()));
   if (signs != settled.signs) return is_in_use(place);

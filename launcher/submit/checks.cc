@@ -117,8 +117,8 @@ Result<> find_missing_downloads(Work& work) {
   return {};
 }
 
-/// Refuses an environment whose tool is missing. The job of a run that is repeated has no spec if
-/// its script needs none.
+/// Refuses an environment whose tool is missing. Does nothing for a job without a spec: a repeated
+/// run has none if its recorded script needs none.
 Result<> look_for_tools(Work& work) {
   if (!work.job.experiment) return {};
   const bool is_started = work.stage == CheckStage::kSubmission ||
@@ -130,7 +130,7 @@ Result<> look_for_tools(Work& work) {
 
 Result<> look_for_files(Work& work) {
   if (!work.job.experiment) return {};
-  // `dlrun submit --test-only` of a sweep only asks Slurm about the first array.
+  // For a sweep, `dlrun submit --test-only` asks Slurm about the first array only.
   if (work.stage == CheckStage::kTestOnly && work.sweep != nullptr) return {};
   const LoadedSpec& loaded = work.job.experiment->loaded;
   auto missing = work.stage == CheckStage::kLocalRun ? check_files(loaded)

@@ -243,7 +243,8 @@ class Search {
     if (!unsent_ || !unsent_->backoff.is_due()) return {};
     const auto sent = submit_missing(context_, reporter_, inspector_,
                                      {run_->id, run_->name, run_->path, run_->created});
-    // kUsage: Slurm has all points. An earlier attempt succeeded, but its answer was lost.
+    // kUsage means that Slurm has all points: an earlier attempt succeeded, but its answer was
+    // lost.
     if (sent || sent.error().code == Errc::kUsage) {
       reporter_.note(fmt::format("{}: Slurm has all points now", run_->id));
       unsent_.reset();

@@ -61,7 +61,8 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
   if (plan != nullptr && plan->snapshot && !is_recorded) {
     DLRUN_TRY_ASSIGN(job.settings.chdir, snapshot_for(context, job.source_dir, job.runs_dir, run));
   }
-  // A call that repeats this one reads the settings of the jobs that are missing.
+  // If this call is interrupted, a later call with the same token reads the settings and submits
+  // the missing jobs of the chain.
   if (job.settings.chain) DLRUN_TRY(write_sbatch_settings(run.path, job.settings));
   std::optional<Interrupt> interrupt(std::in_place);
   Executor& executor = inspector.executor_of(job.settings.server);

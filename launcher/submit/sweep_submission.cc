@@ -100,8 +100,8 @@ std::string how_to_continue(const RunDirectory& run, std::size_t sent, std::size
       sent, all, run.handle(), run.handle());
 }
 
-/// Submits the arrays in order. If throttle.max_parallel is set, each array waits for the array
-/// before it. before: the job that the first array waits for in that case.
+/// Submits the arrays in order. If throttle.max_parallel is set, the first array waits for the job
+/// `before`, and each later array for the array before it.
 Result<> send(const Context& context, const RunDirectory& run,
               const std::vector<ArrayToSend>& arrays, const SbatchSettings& shared,
               const Throttle& throttle, std::string before, Executor& executor, Sent& sent) {
