@@ -32,8 +32,8 @@ enum class EndReason {
   kRehearsed,     ///< the programs ran for the whole time of the rehearsal
 };
 
-/// The cause of an attempt's end. `retry.on` accepts six of these. kNone: there is no cause; the
-/// record then has no `cause`, and no other attempt follows.
+/// The cause of an attempt's end. `retry.on` accepts the values that cause_words.h marks. kNone:
+/// there is no cause; the record then has no `cause`, and no other attempt follows.
 enum class Cause {
   kNone,
   kTimeout,

@@ -61,8 +61,8 @@ class RemoteProcess {
   /// Queues bytes for the host. read_line() and finish() send them.
   void send(std::string_view bytes) { to_send_ += bytes; }
   void send(const Frame& frame) { to_send_ += encode(frame); }
-  /// Closes the standard input of the command when all is sent. No frame announces the end, as for
-  /// Input::kRaw.
+  /// Closes ssh's standard input when all bytes are sent. The command on the host then reads the
+  /// end of its input. Sends no frame about the end.
   void end_input() { input_ = Input::kRaw, input_ended_ = true; }
   /// Keeps a place among the host's parallel sessions (Ssh::take_session()) until ssh has been
   /// reaped.

@@ -16,7 +16,7 @@
 
 namespace dlrun {
 
-/// The options of a run in an allocation that do not change the job.
+/// The options of a run in an allocation, except those that change the spec (SpecOptions).
 struct AllocationWish {
   std::optional<std::string> job;  ///< the id of the allocation's job; nullopt: this shell's job
   std::optional<std::size_t> point{};  ///< the point of a sweep to run

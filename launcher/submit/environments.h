@@ -9,7 +9,8 @@
 namespace dlrun {
 
 /// Whether dlrun loads the modules of the job on this machine. A module file can run any program,
-/// and a spec can name module files of its author. So commands that start no job run none.
+/// and a spec can name module files of its author. A command that starts no job therefore loads no
+/// module.
 enum class JobSetup { kIsRun, kIsNotRun };
 
 /// Looks for the tools and files that the environments need. Builds nothing. With kIsNotRun, does

@@ -14,7 +14,7 @@
 
 namespace dlrun {
 
-/// The options of a local run that do not change the job.
+/// The options of a local run, except those that change the spec (SpecOptions).
 struct LocalWish {
   std::optional<std::size_t> point{};  ///< the point of a sweep to run
   bool is_dry_run = false;             ///< only returns the script

@@ -13,7 +13,7 @@
 
 namespace dlrun {
 
-/// The wish of --rehearse.
+/// The value of the option --rehearse.
 struct RehearsalWish {
   std::int64_t seconds = 0;              ///< the programs run for this time
   std::optional<std::string> partition;  ///< nullopt: short_partition() chooses

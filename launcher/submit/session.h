@@ -14,7 +14,8 @@
 
 namespace dlrun {
 
-/// The options of a session that do not change the job. attach.h takes them, too.
+/// The options of a session, except those that change the spec (SpecOptions). attach.h takes them,
+/// too.
 struct SessionWish {
   std::vector<std::string> command;  ///< empty: a shell
   bool has_terminal = false;         ///< standard input is a terminal

@@ -21,7 +21,7 @@ enum class SubmitMode {
   kDryRun,    ///< nothing is written or submitted
 };
 
-/// The options of `dlrun submit` that do not change the job.
+/// The options of `dlrun submit`, except those that change the spec (SpecOptions).
 struct SubmitWish {
   SubmitMode mode = SubmitMode::kSubmit;
   bool watches = false;   ///< follow the job, which a search does not allow
