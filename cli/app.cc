@@ -161,7 +161,7 @@ struct OwnOptions {
 
 /// Builds the tree of commands, as make_app() does. Parsing fills `own`, which must outlive the
 /// tree. own is nullptr if the caller only describes the tree. Without has_options, the tree of one
-/// command has no options, except required ones: they take most of the time to build it.
+/// command has only required options, because building options takes most of the time.
 std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, OwnOptions* own,
                                     bool has_options) {
   LogOptions* log = own != nullptr ? &own->log : nullptr;

@@ -1,6 +1,6 @@
 #pragma once
-// The process as it was when dlrun started, which every command receives; the functions that add
-// the commands to the command line; and run_cli(), which runs one.
+// Declares the process as it was when dlrun started (every command receives it), the functions that
+// add the commands to the command line, and run_cli(), which runs one command.
 
 #include <functional>
 #include <memory>
@@ -23,7 +23,7 @@ namespace dlrun {
 struct Cli : Context {
   /// True on a terminal, unless NO_COLOR is set or TERM=dumb.
   bool colour_out = false, colour_err = false;
-  std::string commit;  ///< as built_commit() returns it
+  std::string commit;  ///< the result of built_commit()
 };
 
 /// The action of a parsed command line. Returns the exit code. An error without message and

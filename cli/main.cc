@@ -13,8 +13,8 @@
 namespace {
 
 /// Opens /dev/null for each standard descriptor that the caller has closed (`dlrun ls >&-`).
-/// Otherwise the next opened file would get that number and receive dlrun's output. The mode is the
-/// wrong one on purpose, so that reads and writes still fail.
+/// Otherwise the next opened file would get that number and receive dlrun's output. Standard input
+/// is opened for writing, and the outputs for reading, so that reads and writes still fail.
 void keep_standard_descriptors() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd)

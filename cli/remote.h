@@ -18,12 +18,12 @@ namespace dlrun {
 /// the host is this machine.
 [[nodiscard]] Result<std::optional<int>> run_on_host(const Cli& cli, const HostCall& call);
 
-/// `dlrun --remote WORD`, which the caller's dlrun starts over ssh on a host: serves the request in
-/// the word and returns the exit code of its command.
+/// Runs `dlrun --remote WORD`, which the caller's dlrun starts over ssh on a host: serves the
+/// request in the word. Returns the exit code of the requested command.
 [[nodiscard]] int run_remote_side(Cli& cli, std::string_view word);
 
-/// `dlrun --rsync-shell NAME PLACE ARGV...`, which rsync calls as its remote shell: runs argv on
-/// the host NAME and returns its exit code. rsync sets PLACE, which dlrun ignores.
+/// Runs `dlrun --rsync-shell NAME PLACE ARGV...`, which rsync calls as its remote shell: runs argv
+/// on the host NAME and returns the exit code of argv. rsync sets PLACE, which dlrun ignores.
 [[nodiscard]] int run_rsync_shell(const Cli& cli, const std::string& name,
                                   std::vector<std::string> argv);
 

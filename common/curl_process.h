@@ -28,7 +28,7 @@ struct CurlRequest {
 };
 
 struct CurlReply {
-  int status = 0;  ///< of HTTP; 0: no reply
+  int status = 0;  ///< the HTTP status; 0: no reply
   std::string body{};
   /// True if the server may have received the request although there is no reply.
   bool may_have_arrived = false;
@@ -42,7 +42,7 @@ inline constexpr std::size_t kLargestCurlBody = 96U << 10U;
 /// Sends the request and returns the reply. Follows no redirect, reads no file of curl's settings,
 /// and speaks only HTTP and HTTPS. Honours the proxy variables of env. Ends at most two seconds
 /// after `limit`. Fails with kNotFound if there is no curl in the PATH of env, and with kInvalid if
-/// why_not_address() gives a reason or the body is too large.
+/// why_not_address() gives a reason, the body is too large, or a header has a control character.
 [[nodiscard]] Result<CurlReply> send_by_curl(const Env& env, const CurlRequest& request,
                                              std::chrono::seconds limit);
 

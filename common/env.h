@@ -1,7 +1,7 @@
 #pragma once
-// Environment variables as a value. The program copies them when it starts, and passes the copy on.
-// It never reads the process's environment again. Copies share their variables until one of them
-// changes, because copying a hundred variables takes a notable part of a short command's time.
+// Environment variables as a value. The program copies them when it starts, and passes the copy on
+// to its functions. Copies share their variables until one of them changes, because copying a
+// hundred variables takes a notable part of a short command's time.
 
 #include <map>
 #include <memory>

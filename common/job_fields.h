@@ -9,8 +9,8 @@ namespace dlrun {
 /// Returns the lines of jobs whose fields Slurm itself fills in. Removes the line with the job's
 /// name, and all lines from the job's command on: a name, path or comment may contain text that
 /// looks like a field, such as "x JobState=FAILED". scontrol: the output without --oneliner, of one
-/// job or of the parts of a heterogeneous job. All lines of a job that is not shown from its first
-/// line on are returned, except those from its command on.
+/// job or of the parts of a heterogeneous job. If the output lacks the first line of a job, returns
+/// all lines of this job up to its command.
 [[nodiscard]] std::string fields_of_jobs(std::string_view scontrol);
 
 }  // namespace dlrun

@@ -76,8 +76,8 @@ class MlflowClient {
 
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
-  /// Returns the server's run that belongs to this run; creates it, and its experiment, if it does
-  /// not exist. Returns an empty text on failure.
+  /// Returns the id of the server's run for this run. Creates the run, and its experiment, if they
+  /// do not exist. Returns an empty text on failure.
   [[nodiscard]] std::string find_or_create_run();
   /// Returns false on failure.
   [[nodiscard]] bool log_batch(const std::string& run_id, MlflowJson metrics, MlflowJson params,

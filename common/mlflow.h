@@ -6,9 +6,8 @@
 //   mlflow.jsonl   the values, one JSON object per line: {"t": ms, "step": N, "m": {NAME: NUMBER}},
 //                  and {"t": ms, "status": "FINISHED"} at the end
 //   mlflow.state   {"run_id", "sent": bytes of mlflow.jsonl that the server has, "has_params"}
-//   mlflow.copied  {"inode", "offset", "step"}: the lines of metrics.jsonl that mlflow.jsonl has,
-//   if
-//                  the program is dlrun's trainer (runtime/agent/metrics_copy.h)
+//   mlflow.copied  {"inode", "offset", "step"}: the lines of metrics.jsonl that mlflow.jsonl has;
+//                  only with dlrun's trainer (runtime/agent/metrics_copy.h)
 //
 // Every request can be repeated: the server knows a run by its tag `dlrun.run`, and ignores a value
 // that it has already. A lost reply therefore makes neither a second run nor a second value.
@@ -35,8 +34,8 @@ namespace dlrun {
 
 /// The run of an MLflow server that belongs to a run of dlrun.
 struct MlflowRun {
-  std::string url{};         ///< of the server, without a final '/'
-  std::string experiment{};  ///< its name
+  std::string url{};         ///< the address of the server, without a final '/'
+  std::string experiment{};  ///< the name of the experiment
   std::string secret{};      ///< the name of the secret that holds the token; empty: none
   std::string run{};         ///< the id of dlrun's run
   std::string job{}, cluster{};
@@ -56,12 +55,13 @@ struct SyncReport {
   std::string problem{};    ///< why something is left; contains no secret
 };
 
-/// The end of a run that its job did not write to the record: lead cannot write it if it is killed.
+/// The end of a run, for a record that lacks it, for example because lead was killed.
 struct MissingEnd {
   EndState state = EndState::kFailed;
   std::int64_t t_ms = 0;  ///< milliseconds since 1970
 };
 
+/// The record of one run in RUN/track.
 class MlflowRecord {
  public:
   explicit MlflowRecord(const std::filesystem::path& run) : run_(run), folder_(run / "track") {}
@@ -70,7 +70,8 @@ class MlflowRecord {
   [[nodiscard]] bool exists() const;
   /// Creates the folder and mlflow.json, unless an earlier attempt has created them.
   [[nodiscard]] Result<> create(const MlflowRun& made) const;
-  /// Fails with kInvalid if the file is damaged, or if other users can write to its folder.
+  /// Reads mlflow.json. Fails with kNotFound if there is none, and with kInvalid if it is damaged,
+  /// belongs to another user, or is in a folder to which other users can write.
   [[nodiscard]] Result<MlflowRun> read() const;
   /// Adds a line to mlflow.jsonl. Fails with kRefused if the file is too large.
   [[nodiscard]] Result<> add_line(const nlohmann::ordered_json& line) const;

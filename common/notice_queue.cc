@@ -64,7 +64,7 @@ Attempt send_to_webhook(const Env& env, const std::string& address, const Notice
   if (reply->status >= 200 && reply->status < 300) return {};
   if (reply->status == 0)
     return {reply->may_have_arrived ? Outcome::kUnconfirmed : Outcome::kNotSent, reply->problem};
-  // The server works on it, is busy or has a fault that may pass.
+  // The server timed out, got too many requests, or has a fault that may pass.
   const bool may_pass = reply->status == 408 || reply->status == 429 || reply->status >= 500;
   return {may_pass ? Outcome::kNotSent : Outcome::kRefused,
           reply->status >= 300 && reply->status < 400

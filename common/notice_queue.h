@@ -59,8 +59,8 @@ class NoticeQueue {
   [[nodiscard]] SendReport send(const Env& env, SendBy by,
                                 const std::function<bool()>& may_start) const;
 
-  /// Returns true if notices wait to be sent in this way. Costs one system call if the run has no
-  /// queue.
+  /// Returns true if notices wait to be sent in this way. Costs one or two system calls if the run
+  /// has no queue.
   [[nodiscard]] bool has_waiting(SendBy by = SendBy::kWebhooksAndCommands) const;
   /// Returns all notices in the queue, the oldest first.
   [[nodiscard]] std::vector<QueuedNotice> list() const;

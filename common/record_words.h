@@ -32,8 +32,8 @@ enum class EndReason {
   kRehearsed,     ///< the programs ran for the whole time of the rehearsal
 };
 
-/// The cause of an attempt's end. `retry.on` accepts six of these. kNone: there is no cause; the
-/// record then has no `cause`, and no other attempt follows.
+/// The cause of an attempt's end. `retry.on` accepts the values that cause_words.h marks. kNone:
+/// there is no cause; the record then has no `cause`, and no other attempt follows.
 enum class Cause {
   kNone,
   kTimeout,
@@ -50,9 +50,9 @@ enum class Cause {
 /// The final state of a run: `state` of `ended`.
 enum class EndState { kCompleted, kFailed, kCancelled, kTimeout };
 
-/// Lead's decision about a signal. The record's field is `word` of `signal`, a public name.
+/// Lead's decision about a signal. The record has it as the field `word` of the event `signal`.
 enum class SignalDecision {
-  kCheckpoint,  ///< the program gets a USR1, so that it saves a checkpoint
+  kCheckpoint,  ///< the program gets SIGUSR1, so that it saves a checkpoint
   kNone,        ///< the signal is ignored
   kAbort,       ///< the attempt ends
 };

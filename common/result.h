@@ -24,7 +24,7 @@ enum class Errc {
   kTimeout,      ///< a time limit expired
   kIo,           ///< a system call such as read, write, fsync or rename failed
   kShape,        ///< sizes or types of arrays do not fit
-  kPeer,         ///< another rank failed, or called another operation
+  kPeer,         ///< a rank or a search program failed, or a rank called another operation
   kInterrupted,  ///< a signal requested the stop
   kInternal,     ///< a bug in dlrun
 };

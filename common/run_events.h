@@ -308,7 +308,7 @@ struct AttemptEnd {
 struct ComponentReady {
   static constexpr std::string_view kKind = "component_ready";
   std::string addr{};  ///< IP and port of its rank 0
-  double seconds = 0;  ///< since its start
+  double seconds = 0;  ///< the time since the component's start
 
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static ComponentReady of(const Json& fields);

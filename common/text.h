@@ -28,6 +28,7 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 /// Returns the text with a to z in the place of A to Z. Other characters stay, in every locale.
 [[nodiscard]] std::string lower_case(std::string_view text);
 
+/// Returns the parts with the separator between each two.
 [[nodiscard]] std::string join(std::span<const std::string> parts, std::string_view separator);
 
 /// Parses the whole text as a decimal integer. Returns nullopt for an empty text, a lone sign,
@@ -58,6 +59,7 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
   return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) == 0x7f;
 }
 
+/// Returns the bytes as lower-case hex digits, two per byte.
 [[nodiscard]] std::string to_hex(std::span<const std::uint8_t> bytes);
 /// Parses hex digits, two per byte. Returns nullopt for other text.
 [[nodiscard]] std::optional<std::vector<std::uint8_t>> from_hex(std::string_view hex);

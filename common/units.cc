@@ -21,8 +21,8 @@ ByteScale short_scale(double bytes, std::size_t units) {
   return scale;
 }
 
-/// Formats a value with this number of decimals; with an exponent if it has over nine digits before
-/// the point: a file of another user may hold any number, such as 1e308.
+/// Formats a value with this number of decimals. Uses an exponent for more than nine digits before
+/// the point, because a file of another user may hold any number, such as 1e308.
 std::string fixed(double value, int decimals) {
   return std::abs(value) < 1e9 ? fmt::format("{:.{}f}", value, decimals)
                                : fmt::format("{:.4g}", value);

@@ -29,7 +29,7 @@ struct LogsOptions {
   std::string rank_list;  ///< --rank; empty: the log of the job
   std::vector<std::int64_t> ranks;
   std::optional<std::int64_t> attempt;
-  std::string component;  ///< of the ranks; empty: the job has one program
+  std::string component;  ///< the component of the ranks; empty: the job has one program
   std::optional<std::size_t> tail;
 };
 

@@ -25,7 +25,7 @@ Result<int> resubmit_run(Cli& cli, const ResubmitOptions& options) {
   DLRUN_TRY_ASSIGN(auto claim, take_claim(cli.env));
   DLRUN_TRY_ASSIGN(const auto submitted, resubmit(cli, reporter, inspector, options.run,
                                                   options.force, claim ? &*claim : nullptr));
-  claim.reset();  // --watch may take days
+  claim.reset();  // releases the lock of the token, because --watch may take days
   return print_submitted(cli, inspector, submitted, options.output);
 }
 

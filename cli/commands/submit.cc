@@ -93,8 +93,8 @@ Result<int> submit_into(Cli& cli, const SubmitOptions& options) {
       cli, {options.spec, {options.in, std::nullopt, options.dry_run}, options.output});
 }
 
-/// Prints the submissions of a chain. --watch follows the last one if it is the last of `all`.
-/// Fails with the reason if not all were submitted.
+/// Prints the submissions of a chain, which should have `all` of them. If all were submitted,
+/// --watch follows the last one. Otherwise fails with the reason.
 Result<int> print_chain(Cli& cli, RunInspector& inspector, const Chain& chain, std::size_t all,
                         const OutputOptions& options) {
   int code = kExitOk;
@@ -110,7 +110,7 @@ Result<int> print_chain(Cli& cli, RunInspector& inspector, const Chain& chain, s
   return tl::unexpected(*chain.failure);
 }
 
-/// Submits the spec and its rehearsal, for which it waits.
+/// Submits the rehearsal of the spec, and the job of the spec, which waits for the rehearsal.
 Result<int> submit_with_rehearsal(Cli& cli, const SubmitOptions& options) {
   if (options.dry_run || options.test_only || options.in || !options.continued.empty())
     return fail(Errc::kUsage,

@@ -1,5 +1,5 @@
-// `dlrun top`: shows a running run live on the whole terminal; prints it once as plain text if
-// there is no terminal.
+// `dlrun top`: shows a running run live on the whole terminal. Without a terminal, after the end of
+// the run and with --once or --json, prints its state once.
 
 #include <unistd.h>
 

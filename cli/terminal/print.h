@@ -66,7 +66,7 @@ bool flush_output();
 [[nodiscard]] Result<> print_or_fail(const std::function<void()>& print,
                                      const std::string& instead);
 
-/// Return true if standard output, standard error or standard input is a terminal.
+/// Each function returns true if its stream is a terminal.
 [[nodiscard]] bool is_output_terminal();
 [[nodiscard]] bool is_error_terminal();
 [[nodiscard]] bool is_input_terminal();

@@ -21,8 +21,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A run without a job may be one that another dlrun is about to submit: it records the run first,
-/// and may then copy the code for minutes. After this time the submission is considered dead.
+/// A run without a job may be one that another dlrun is about to submit: the other dlrun records
+/// the run first, and may then copy the code for minutes. After this time the submission is
+/// considered dead.
 constexpr std::chrono::hours kSubmissionPatience{1};
 
 /// Returns the directories whose states decide about the run: its own, and for a sweep those of its
@@ -101,7 +102,7 @@ bool is_below(const fs::path& path, const fs::path& folder) {
   return path.native().starts_with(start);
 }
 
-/// Decides about runs. The entries of the index must outlive it.
+/// Decides which runs are deleted. The entries of the index must outlive this object.
 class Decider {
  public:
   Decider(RunInspector& inspector, const std::vector<IndexEntry>& indexed, RunParts parts)
@@ -246,7 +247,7 @@ std::string last_time_of(const IndexEntry& run) {
 
 TreeSize CleanupPlan::size() const {
   TreeSize sum;
-  for (const DoomedRun& doomed : runs) sum += doomed.examined.size;
+  for (const PlannedDeletion& planned : runs) sum += planned.examined.size;
   return sum;
 }
 
@@ -255,7 +256,7 @@ Result<CleanupPlan> plan_removal(const Env& env, RunInspector& inspector,
   DLRUN_TRY_ASSIGN(const auto index, RunIndex::of_user(env));
   DLRUN_TRY_ASSIGN(const auto listing, index.list());
   std::vector<IndexEntry> present;
-  std::vector<DoomedRun> gone;
+  std::vector<PlannedDeletion> gone;
   std::set<fs::path> seen;  // a user may name a run twice
   for (const IndexEntry& run : runs) {
     if (!seen.insert(run.path).second) continue;
@@ -304,16 +305,16 @@ Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
 }
 
 Result<TreeDeletion> delete_planned(const Env& env, RunInspector& inspector,
-                                    const DoomedRun& doomed, RunParts parts) {
+                                    const PlannedDeletion& planned, RunParts parts) {
   DLRUN_TRY_ASSIGN(const auto index, RunIndex::of_user(env));
-  if (doomed.is_gone) {
-    DLRUN_TRY(forget_run(index, doomed.run));
+  if (planned.is_gone) {
+    DLRUN_TRY(forget_run(index, planned.run));
     return TreeDeletion{};
   }
   DLRUN_TRY_ASSIGN(const auto listing, index.list());
   Decider decider(inspector, listing.entries, parts);
-  return delete_run(index, doomed.run, doomed.examined.identity, parts,
-                    [&] { return decider.decide(doomed.run, {}); });
+  return delete_run(index, planned.run, planned.examined.identity, parts,
+                    [&] { return decider.decide(planned.run, {}); });
 }
 
 TreeDeletion finish_deletions_beside(const CleanupPlan& plan) {

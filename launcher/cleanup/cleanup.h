@@ -19,7 +19,7 @@
 namespace dlrun {
 
 /// A run that may be deleted.
-struct DoomedRun {
+struct PlannedDeletion {
   IndexEntry run;
   RunState state = RunState::kUnknown;
   ExaminedRun examined;
@@ -33,7 +33,9 @@ struct KeptRun {
 };
 
 struct CleanupPlan {
-  std::vector<DoomedRun> runs;  ///< oldest first, so that a sweep precedes the repetitions of it
+  /// The planned deletions, the oldest run first: a sweep precedes its repetitions. With rm, the
+  /// runs that are gone are first.
+  std::vector<PlannedDeletion> runs;
   std::vector<KeptRun> kept;
   RunParts parts = RunParts::kAll;
   /// The runs folders in which an interrupted deletion is finished.
@@ -62,13 +64,13 @@ struct PruneRequest {
 /// Deletes one run of a plan. Examines the run and its state again, because the user may have
 /// thought about the plan for hours. Fails and deletes nothing if the run must stay now.
 [[nodiscard]] Result<TreeDeletion> delete_planned(const Env& env, RunInspector& inspector,
-                                                  const DoomedRun& doomed, RunParts parts);
+                                                  const PlannedDeletion& planned, RunParts parts);
 
 /// Deletes what interrupted deletions left in the folders of the plan.
 [[nodiscard]] TreeDeletion finish_deletions_beside(const CleanupPlan& plan);
 
 /// Returns the objects of `rm --json` and `prune --json`; cli/OUTPUT.md documents them.
-[[nodiscard]] nlohmann::ordered_json doomed_json(const DoomedRun& doomed);
+[[nodiscard]] nlohmann::ordered_json planned_deletion_json(const PlannedDeletion& planned);
 [[nodiscard]] nlohmann::ordered_json kept_json(const KeptRun& kept);
 
 }  // namespace dlrun

@@ -4,15 +4,15 @@
 
 namespace dlrun {
 
-nlohmann::ordered_json doomed_json(const DoomedRun& doomed) {
+nlohmann::ordered_json planned_deletion_json(const PlannedDeletion& planned) {
   nlohmann::ordered_json json;
-  json["run"] = doomed.run.id;
-  json["name"] = doomed.run.name;
-  json["path"] = doomed.run.path.string();
-  json["state"] =
-      doomed.is_gone ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(word(doomed.state));
-  json["bytes"] = doomed.examined.size.bytes;
-  json["files"] = doomed.examined.size.files;
+  json["run"] = planned.run.id;
+  json["name"] = planned.run.name;
+  json["path"] = planned.run.path.string();
+  json["state"] = planned.is_gone ? nlohmann::ordered_json(nullptr)
+                                  : nlohmann::ordered_json(word(planned.state));
+  json["bytes"] = planned.examined.size.bytes;
+  json["files"] = planned.examined.size.files;
   return json;
 }
 

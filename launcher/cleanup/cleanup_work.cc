@@ -23,10 +23,10 @@ std::string planned_text(const CleanupPlan& plan) {
          runs_text(plan.runs.size());
 }
 
-std::string deleted_text(const DoomedRun& doomed, RunParts parts, const TreeSize& freed) {
-  if (doomed.is_gone) return doomed.run.id + ": was gone, and is no longer listed";
+std::string deleted_text(const PlannedDeletion& planned, RunParts parts, const TreeSize& freed) {
+  if (planned.is_gone) return planned.run.id + ": was gone, and is no longer listed";
   return fmt::format("{} {} ({})", parts == RunParts::kAll ? "deleted" : "deleted the output of",
-                     doomed.run.id, size_text(freed));
+                     planned.run.id, size_text(freed));
 }
 
 Error left_error(const std::string& id, const TreeDeletion& done) {
@@ -40,10 +40,10 @@ Error left_error(const std::string& id, const TreeDeletion& done) {
 
 TableRows cleanup_rows(const CleanupPlan& plan) {
   TableRows rows = {{"RUN", "STATE", "FILES", "SIZE"}};
-  for (const DoomedRun& doomed : plan.runs) {
-    rows.push_back({doomed.run.id, doomed.is_gone ? "gone" : std::string(word(doomed.state)),
-                    std::to_string(doomed.examined.size.files),
-                    bytes_text(static_cast<double>(doomed.examined.size.bytes))});
+  for (const PlannedDeletion& planned : plan.runs) {
+    rows.push_back({planned.run.id, planned.is_gone ? "gone" : std::string(word(planned.state)),
+                    std::to_string(planned.examined.size.files),
+                    bytes_text(static_cast<double>(planned.examined.size.bytes))});
   }
   return rows;
 }
@@ -64,9 +64,9 @@ CleanupResult clean_up(const Env& env, RunInspector& inspector, const CleanupPla
     messages.error(error);
     if (!result.failure) result.failure = error.code;
   };
-  for (const DoomedRun& doomed : plan.runs) {
-    const auto done = delete_planned(env, inspector, doomed, plan.parts);
-    result.runs.push_back(doomed_json(doomed));
+  for (const PlannedDeletion& planned : plan.runs) {
+    const auto done = delete_planned(env, inspector, planned, plan.parts);
+    result.runs.push_back(planned_deletion_json(planned));
     result.runs.back()["deleted"] = done && done->left == 0;
     if (!done) {
       refuse(done.error());
@@ -74,9 +74,9 @@ CleanupResult clean_up(const Env& env, RunInspector& inspector, const CleanupPla
     }
     result.freed += done->freed;
     if (done->left > 0) {
-      refuse(left_error(doomed.run.id, *done));
+      refuse(left_error(planned.run.id, *done));
     } else {
-      messages.deleted(deleted_text(doomed, plan.parts, done->freed));
+      messages.deleted(deleted_text(planned, plan.parts, done->freed));
     }
   }
   const TreeDeletion earlier = finish_deletions_beside(plan);
@@ -90,8 +90,8 @@ CleanupResult clean_up(const Env& env, RunInspector& inspector, const CleanupPla
 
 CleanupResult dry_cleanup(const CleanupPlan& plan) {
   CleanupResult result;
-  for (const DoomedRun& doomed : plan.runs) {
-    result.runs.push_back(doomed_json(doomed));
+  for (const PlannedDeletion& planned : plan.runs) {
+    result.runs.push_back(planned_deletion_json(planned));
     result.runs.back()["deleted"] = false;
   }
   return result;

@@ -28,11 +28,11 @@ struct CleanupMessages {
 struct CleanupResult {
   nlohmann::ordered_json runs = nlohmann::ordered_json::array();  ///< an object for each run
   TreeSize freed;
-  std::optional<Errc> failure;  ///< the first one
+  std::optional<Errc> failure;  ///< the code of the first failure
 };
 
-/// Deletes the runs, and what earlier, interrupted deletions left beside them. A run that cannot be
-/// deleted is an error message, and the next run is deleted.
+/// Deletes the runs, and what earlier, interrupted deletions left beside them. Reports an error for
+/// a run that cannot be deleted, and continues with the next run.
 [[nodiscard]] CleanupResult clean_up(const Env& env, RunInspector& inspector,
                                      const CleanupPlan& plan, const CleanupMessages& messages);
 

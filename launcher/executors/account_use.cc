@@ -64,7 +64,8 @@ std::map<std::string, double> tres_minutes(std::string_view text) {
   return minutes;
 }
 
-/// Returns the answer of sacctmgr about the user's associations.
+/// Returns the values of one column of the user's associations, each once; empty without an answer
+/// of sacctmgr.
 std::vector<std::string> names_of_user(const SlurmQuery& query, const char* column) {
   std::vector<std::string> names;
   const std::string user = name_of_user(query.env);

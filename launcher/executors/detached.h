@@ -18,8 +18,8 @@ namespace dlrun {
 /// that it can be recorded before it runs; if the caller dies before, it exits.
 class DetachedProcess {
  public:
-  /// Starts the program. It reads nothing; its outputs are appended to `log`, which is created with
-  /// mode 0600. Fails with kNotFound if argv[0] is not in PATH, and with kIo if the
+  /// Starts the program. Its standard input is /dev/null. Its outputs are appended to `log`, which
+  /// is created with mode 0600. Fails with kNotFound if argv[0] is not in PATH, and with kIo if the
   /// program cannot be started.
   [[nodiscard]] static Result<DetachedProcess> start(const std::vector<std::string>& argv,
                                                      const Env& env,

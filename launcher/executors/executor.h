@@ -93,6 +93,7 @@ class Executor {
 
   /// Requests the job's end and does not wait for it. `token` is the run's token from its
   /// submission: a job on this machine is ended only if its process was started with that token.
+  /// Fails with kNotFound if the executor does not know the job any more.
   [[nodiscard]] Result<> cancel(const JobId& job, std::string_view token);
 
  private:

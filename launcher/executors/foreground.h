@@ -65,7 +65,7 @@ class ForegroundProcess {
 [[nodiscard]] std::optional<std::uint64_t> process_start_ticks(pid_t pid);
 
 /// Returns HOST:PID:START, the id of a job that runs on this machine; nullopt if the process does
-/// not exist.
+/// not exist or is a zombie.
 [[nodiscard]] std::optional<std::string> local_job_id(pid_t pid);
 
 /// Returns the host in a local job's id.

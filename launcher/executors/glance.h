@@ -21,7 +21,7 @@ namespace dlrun {
 struct QueuePlace {
   std::string partitions;   ///< as the job asks for them: "gpu", or "gpu,long"
   std::size_t pending = 0;  ///< pending jobs that squeue shows, the job itself included
-  std::size_t ahead = 0;    ///< those before it: of a higher priority, or older with the same one
+  std::size_t ahead = 0;    ///< jobs before it: with a higher priority, or older
 };
 
 /// Reads the place from squeue's answers. own: the job's line "PARTITIONS|PRIORITY|JOB". queue: a

@@ -27,7 +27,7 @@ constexpr std::array kPausesOfTries{std::chrono::milliseconds{20}, std::chrono::
 /// A response while it arrives.
 struct Arriving {
   HttpResponse response;
-  std::size_t largest = 0;  ///< of the body, in bytes
+  std::size_t largest = 0;  ///< the largest size of the body, in bytes
   bool is_too_large = false;
 };
 
@@ -70,7 +70,7 @@ struct HttpClient::State {
   RestAddress address;
   std::array<char, CURL_ERROR_SIZE> curl_message{};
   CheckPeer check_peer;
-  std::optional<Error> peer_error;  ///< of check_peer, during the last request
+  std::optional<Error> peer_error;  ///< the error of check_peer during the last request
 
   /// Opens and connects a socket for libcurl, and checks the other end. If libcurl opened the
   /// socket, only versions from 7.80 on would let dlrun check it before anything is sent.

@@ -19,7 +19,7 @@ struct HttpRequest {
   std::vector<std::string> headers;  ///< "NAME: value"
   std::string body;                  ///< JSON; empty: no body
   std::chrono::milliseconds timeout{30'000};
-  std::size_t largest_response = 32U << 20U;  ///< of the body, in bytes
+  std::size_t largest_response = 32U << 20U;  ///< the largest size of the body, in bytes
 };
 
 struct HttpResponse {
@@ -34,9 +34,9 @@ using CheckPeer = std::function<Result<>(int socket)>;
 /// A client for one server. Not thread-safe.
 class HttpClient {
  public:
-  /// Makes a client for the server. check_peer: of a server on this machine that is reached over
-  /// TCP; empty: every server is accepted. Fails with kNotFound if libcurl is not installed, and
-  /// with kInternal if it cannot be set up.
+  /// Makes a client for the server. check_peer: checks a server on this machine that is reached
+  /// over TCP; empty: every server is accepted. Fails with kNotFound if libcurl is not installed,
+  /// and with kInternal if it cannot be set up.
   [[nodiscard]] static Result<HttpClient> to(const RestAddress& address, CheckPeer check_peer = {});
   HttpClient(HttpClient&&) noexcept;
   HttpClient& operator=(HttpClient&&) noexcept;

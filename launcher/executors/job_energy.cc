@@ -10,7 +10,7 @@
 namespace dlrun {
 
 std::map<std::string, double> parse_energy(std::string_view out) {
-  // The value of a job is unsigned; "unknown" is one of the two largest numbers of 64 bits.
+  // sacct prints an unsigned number of 64 bits. One of its two largest values means "unknown".
   constexpr double kMostJoules = 1e15;
   std::map<std::string, double> joules;
   for (const auto line : split(out, '\n')) {
@@ -48,7 +48,7 @@ JobEnergies energy_of_jobs(const Env& env, std::span<const JobId> jobs,
     command.timeout = at_most;
     if (!find_program("sacct", command.env)) return joules;
     const auto done = run_command(command);
-    // Many clusters have no accounting. The page then has no energy of Slurm.
+    // Many clusters have no accounting. The result then lacks the jobs of this cluster.
     if (!done || done->exit_code != 0) continue;
     for (const auto& [id, energy] : parse_energy(done->out)) joules[{cluster, id}] = energy;
   }

@@ -14,7 +14,7 @@
 namespace dlrun {
 
 /// A folder with one file for each query, which holds the last answer. get() holds a lock (flock)
-/// on the file while it reads the answer and, if needed, asks anew.
+/// on the file while it reads the answer and, if needed, asks again.
 class QueueCache {
  public:
   /// Returns the user's cache in $XDG_RUNTIME_DIR, else in a private folder under /tmp; neither is

@@ -43,8 +43,8 @@ class RestClient {
   /// versions of both.
   [[nodiscard]] Result<RestVersion> version();
 
-  /// Checks that slurmrestd reaches a controller, which accepts the caller. Returns Slurm's
-  /// release.
+  /// Checks that slurmrestd reaches a controller, and that the controller accepts the caller.
+  /// Returns Slurm's release. Fails with kUnavailable if no controller answers.
   [[nodiscard]] Result<std::string> ready();
 
   enum class AcceptUnknownJob { kNo, kYes };

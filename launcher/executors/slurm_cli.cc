@@ -121,7 +121,8 @@ class SlurmCli final : public Executor {
     return job;
   }
 
-  /// Returns "42" for an array's task "42_7", for a job's component "42+1", and for "42" itself.
+  /// Returns "42" for an array's task "42_7", for a heterogeneous job's part "42+1", and for "42"
+  /// itself.
   static std::string whole_id(const std::string& id) {
     return id.substr(0, id.find_first_of("_+"));
   }
@@ -205,7 +206,7 @@ class SlurmCli final : public Executor {
   }
 
   /// Adds the nodes of a part of a heterogeneous job to the report of the whole job. Returns false
-  /// if the report is not about such a part, or the first one about its job.
+  /// if `part` is not the report on such a part, or if it is the first report on its job.
   static bool add_part(QueryAnswer& answer, const std::string& cluster, const JobReport& part) {
     const auto number = part_of(part.job.id);
     if (!number) return false;

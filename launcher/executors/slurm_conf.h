@@ -1,5 +1,6 @@
 #pragma once
-// Reads this machine's slurm.conf, for facts that dlrun needs without asking a daemon.
+// Reads facts from this machine's slurm.conf. Only answering_cluster_name() and max_array_size()
+// ask the controller.
 
 #include <cstddef>
 #include <optional>

@@ -20,7 +20,7 @@ inline constexpr std::string_view kSacctFormat =
     "JobID,State,ExitCode,NodeList,Start,Reason,Comment";
 
 /// Parses the output of sbatch --parsable: "42" or "42;cluster". Skips lines that a job_submit
-/// plugin printed before.
+/// plugin printed before. Fails with kInternal if no line has this form.
 [[nodiscard]] Result<JobId> parse_sbatch(std::string_view out);
 
 /// Parses the output of squeue -h -o kSqueueFormat. With -M, a line "CLUSTER: name" precedes each
@@ -31,7 +31,8 @@ inline constexpr std::string_view kSacctFormat =
 /// last one counts.
 [[nodiscard]] std::vector<JobReport> parse_sacct(std::string_view out, const std::string& cluster);
 
-/// Returns the number of CPUs that a job has on a node, from `scontrol --details show job`.
+/// Returns the number of CPUs that a job has on a node, from the output of `scontrol --details show
+/// job`; nullopt if the output does not show it.
 [[nodiscard]] std::optional<std::int64_t> parse_cpus_of_node(std::string_view out,
                                                              std::string_view node);
 

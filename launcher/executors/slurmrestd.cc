@@ -169,7 +169,7 @@ class Slurmrestd final : public Executor {
     return cache->get("rest " + client_.server().url, max_age, has_all, ask_all);
   }
 
-  /// Adds the reports in a response about `jobs`.
+  /// Adds those reports of a response that are about `jobs`.
   static Result<> add_reports(QueryAnswer& answer, std::string_view body,
                               std::span<const JobId> jobs) {
     DLRUN_TRY_ASSIGN(auto reports, rest_jobs(body, ::getuid()));

@@ -29,7 +29,8 @@ namespace {
 constexpr std::size_t kKeptBytesOfMessages = 4096;
 constexpr std::chrono::milliseconds kPauseIfFull{500};
 
-/// Makes the signals that end the forwarding readable while it exists.
+/// Blocks the signals that end the forwarding, and makes them readable from fd(), while this object
+/// exists.
 class EndSignals {
  public:
   EndSignals() {
@@ -79,6 +80,7 @@ bool pass_lines(int pipe, std::string& messages,
   return true;
 }
 
+/// This machine's end of the relay: accepts clients and carries their connections to the relay.
 class ClientEnd final : public RelayEvents {
  public:
   ClientEnd(PipedProcess& relay, const std::vector<LocalListener>& listeners, ForwardEvents& events)
@@ -170,8 +172,9 @@ class ClientEnd final : public RelayEvents {
   PipedProcess& relay_;
   const std::vector<LocalListener>& listeners_;
   ForwardEvents& events_;
-  std::map<std::uint32_t, std::uint16_t> ports_;  ///< of the channels that no program has accepted
-  std::set<std::uint16_t> waited_;                ///< the ports that on_waiting() has reported
+  /// The ports of the channels that no program has accepted.
+  std::map<std::uint32_t, std::uint16_t> ports_;
+  std::set<std::uint16_t> waited_;  ///< the ports that on_waiting() has reported
   bool is_ready_ = false;
   bool has_been_full_ = false;  ///< on_full() was called
   RelayMux::Clock::time_point next_beat_{}, paused_until_{};

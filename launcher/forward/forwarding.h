@@ -44,7 +44,7 @@ class ForwardEvents {
 struct Forwarded {
   bool was_ready = false;  ///< the relay ran on the node
   int signal = 0;          ///< the signal that ended the forwarding; 0: the relay ended by itself
-  int exit_code = 0;       ///< of the relay's command
+  int exit_code = 0;       ///< the exit code of the relay's command
   std::string messages;    ///< the end of the text on its standard error, at most about 4 KiB
 };
 
@@ -56,8 +56,8 @@ struct Forwarded {
                                               const std::vector<LocalListener>& listeners,
                                               ForwardEvents& events);
 
-/// Returns the state of the run whose end has ended the forwarding. Fails with kRefused and the
-/// messages of the relay if the run has not ended.
+/// Returns the final state of the run if its end has ended the forwarding. Waits up to 5 s for the
+/// end. Fails with kRefused and the messages of the relay if the run has not ended.
 [[nodiscard]] Result<RunState> state_after_forwarding(const Env& env, const KnownServers& servers,
                                                       const IndexEntry& run,
                                                       const std::string& node,

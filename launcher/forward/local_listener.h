@@ -21,10 +21,11 @@ struct LocalListener {
   UniqueFd socket;
   std::uint16_t port = 0;   ///< the program's port on the node
   std::uint16_t local = 0;  ///< the TCP port on 127.0.0.1; 0: a unix socket
-  std::string path;         ///< of the unix socket; empty: TCP
+  std::string path;         ///< the path of the unix socket; empty: TCP
 };
 
-/// Listens on 127.0.0.1. Fails with kUsage if the port is taken; the message names a free one.
+/// Listens on 127.0.0.1. Fails with kUsage if the port is taken (the message names a free one) or
+/// only root may use it, and with kIo if a system call fails.
 [[nodiscard]] Result<LocalListener> listen_on_loopback(const ForwardedPort& port);
 
 /// A new folder with mode 0700 for unix sockets, which only the user can enter. The destructor

@@ -39,7 +39,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return result;
 }
 
-/// Appends what the pipe holds. Closes it at its end.
+/// Reads once from the pipe, and appends the bytes to `messages`. Closes the pipe at its end.
 void drain(UniqueFd& pipe, std::string& messages) {
   std::array<char, 4096> buffer;
   const ssize_t got = ::read(pipe.get(), buffer.data(), buffer.size());

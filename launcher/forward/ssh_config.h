@@ -17,6 +17,7 @@ namespace dlrun {
 /// `-`, because ssh treats some of them specially.
 [[nodiscard]] std::string ssh_host_name(std::string_view run, std::string_view node);
 
+/// A `Host` of ssh's configuration.
 struct SshHost {
   std::string name;      ///< from ssh_host_name()
   std::string key_name;  ///< the name of the host's key in known_hosts

@@ -39,8 +39,8 @@ struct LockedCopy {
 
 /// Locks the mirror on the host and copies the code to it. Starts no rsync if the host has all
 /// files already. program: dlrun on the host. own_program: this dlrun. Fails with kUnavailable if
-/// the connection fails or another submission holds the lock, with kIo if rsync fails, and with
-/// kInterrupted.
+/// the connection fails or another submission holds the lock, with kInvalid if the host lacks a
+/// path of the spec, with kIo if rsync fails, and with kInterrupted after a signal.
 [[nodiscard]] Result<LockedCopy> copy_under_lock(const Ssh& ssh, const std::string& program,
                                                  const CodeToCopy& code,
                                                  const std::filesystem::path& own_program,

@@ -22,8 +22,8 @@ namespace dlrun {
 /// returns false if there is none.
 [[nodiscard]] bool is_current(const std::filesystem::path& root, const std::string& mirror,
                               std::string_view state);
-/// Replaces the list. list: the names with a NUL after each. Call it under the mirror's lock, after
-/// a copy.
+/// Replaces the list of files that is_current() reads. list: the names with a NUL after each. Call
+/// it under the mirror's lock, after a copy.
 [[nodiscard]] Result<> keep_file_list(const std::filesystem::path& root, const std::string& mirror,
                                       std::string_view list);
 

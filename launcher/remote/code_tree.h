@@ -26,7 +26,7 @@ struct CodeList {
   /// Relative to the top, sorted. Includes deleted files that git still tracks.
   std::vector<std::string> files;
   std::vector<std::string> skipped;  ///< inner repositories, whose files git does not list
-  std::int64_t bytes = 0;            ///< of all files
+  std::int64_t bytes = 0;            ///< the size of all files
 };
 
 /// Returns the files that git lists: tracked files, files that are not ignored, and those of

@@ -194,9 +194,9 @@ Result<std::optional<int>> run_on_host(const HostCaller& caller, const HostCall&
   DLRUN_TRY_ASSIGN(const auto ssh, ssh_of(caller.context, call.host, caller.streams.can_ask));
   if (is_this_machine(ssh)) return std::optional<int>();
   DLRUN_TRY(ssh.open());
-  // Two kinds of commands cannot be tried again below, so the host is asked first: a command with a
-  // terminal, because it prints no marker and a missing dlrun is not noticed, and a command that
-  // reads standard input.
+  // Two kinds of commands cannot be tried a second time, so dlrun asks first whether the host has
+  // dlrun. A command with a terminal prints no marker, so a missing dlrun would not be noticed. A
+  // command that reads standard input cannot read it twice.
   DLRUN_TRY(
       ensure_installed(caller.context, ssh, uses_terminal(caller, call) || reads_input(call)));
   auto code = run_there(caller, ssh, call);

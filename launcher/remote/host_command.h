@@ -26,11 +26,12 @@ class HostOutput {
   HostOutput& operator=(const HostOutput&) = delete;
   virtual ~HostOutput() = default;
 
-  /// Show bytes of the host's standard output and standard error. Return false if the stream
-  /// accepts no more.
+  /// Each function shows bytes of one stream of the host: standard output or standard error.
+  /// Returns false if the caller's stream accepts no more.
   virtual bool out(std::string_view bytes) = 0;
   virtual bool err(std::string_view bytes) = 0;
-  /// Shows what is left of incomplete characters. Called at the end of each command.
+  /// Shows the bytes of an incomplete character that are still held back. Called at the end of each
+  /// command.
   virtual void finish() = 0;
   /// Returns true if standard output is a pipe whose reader has gone.
   [[nodiscard]] virtual bool has_lost_reader() const = 0;

@@ -170,7 +170,8 @@ class HostSubmission {
     return answer;
   }
 
-  /// reason: of the last attempt; empty if the connection was lost.
+  /// Returns the error after the last attempt. reason: why this attempt failed; empty if the
+  /// connection was lost.
   [[nodiscard]] tl::unexpected<Error> give_up(const std::string& reason) const {
     return fail(
         Errc::kUnavailable,

@@ -28,7 +28,7 @@ class PendingSubmission {
   [[nodiscard]] const std::string& token() const { return token_; }
   /// Returns true if an earlier call made the record. That call may have sent the token.
   [[nodiscard]] bool is_repeated() const { return is_repeated_; }
-  /// Deletes the record. Called after the user has seen the host's answer.
+  /// Deletes the record. Call it after the user has seen the host's answer.
   void settle();
 
  private:

@@ -37,7 +37,7 @@ struct TerminalOutcome {
 struct RemoteOutcome {
   bool has_begun = false;  ///< dlrun started there
   int exit_code = 0;       ///< the command's if has_begun; 255 also if the connection was lost
-  std::string version;     ///< of dlrun there
+  std::string version;     ///< the version of dlrun there
   std::string printed;     ///< !has_begun: the output of ssh and of the shell there
   int first_signal = 0;    ///< the first signal that was passed to the command, 0: none
 };
@@ -49,8 +49,8 @@ using Sink = std::function<bool(std::string_view)>;
 /// command on the host, and reaps ssh.
 class RemoteProcess {
  public:
-  /// Starts ssh. nonce: of the request. keeps_group: stays in the caller's process group, so that
-  /// ssh can ask on the terminal.
+  /// Starts ssh. nonce: the nonce of the request. keeps_group: ssh stays in the caller's process
+  /// group, so that ssh can ask on the terminal.
   [[nodiscard]] static Result<RemoteProcess> start(const std::vector<std::string>& argv,
                                                    const Env& env, std::string_view nonce,
                                                    bool keeps_group);
@@ -61,7 +61,8 @@ class RemoteProcess {
   /// Queues bytes for the host. read_line() and finish() send them.
   void send(std::string_view bytes) { to_send_ += bytes; }
   void send(const Frame& frame) { to_send_ += encode(frame); }
-  /// Closes the standard input of the command when all is sent. kRaw: no frame announces the end.
+  /// Closes ssh's standard input when all bytes are sent. The command on the host then reads the
+  /// end of its input. Sends no frame about the end.
   void end_input() { input_ = Input::kRaw, input_ended_ = true; }
   /// Keeps a place among the host's parallel sessions (Ssh::take_session()) until ssh has been
   /// reaped.

@@ -27,7 +27,7 @@ struct RemoteRequest {
   std::string root;       ///< the folder of mirrors, as the host's file has it
   std::string mirror;     ///< the mirror's name below root; empty: there is none
   std::string subfolder;  ///< the folder below the mirror where the command starts
-  std::string token;      ///< of a submission; empty: the host makes one
+  std::string token;      ///< the token of a submission; empty: the host makes one
   std::string git_state;  ///< git_state_bytes() of the code; empty: unknown
   std::string state;      ///< kMirror: state_of_files() of the code; empty: rsync must run
   std::string files;      ///< kGo: the list for keep_file_list(); empty: the host keeps its list
@@ -79,6 +79,7 @@ struct Frame {
   Kind kind = Kind::kInput;
   std::string bytes;
 };
+/// Returns the bytes of a frame, which FrameReader reads back.
 [[nodiscard]] std::string encode(const Frame& frame);
 
 /// Takes frames out of a stream of bytes.

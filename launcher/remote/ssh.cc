@@ -38,9 +38,8 @@ Result<> make_folder(const std::filesystem::path& folder) {
 }
 
 /// Makes and returns the folder of the sockets: below $XDG_RUNTIME_DIR, else in `shared`, else
-/// below
-/// ~/.cache. In `shared`, another user may have made a folder of this name, which the caller cannot
-/// remove. ~/.cache comes last, because not every network file system supports sockets.
+/// below ~/.cache. In `shared`, another user may have made a folder of this name, which the caller
+/// cannot remove. ~/.cache comes last, because not every network file system supports sockets.
 Result<std::filesystem::path> socket_folder(const Env& env, const std::filesystem::path& shared) {
   const auto fits = [](const std::filesystem::path& folder) {
     constexpr std::size_t kSocketName = 32;

@@ -26,8 +26,8 @@ class Ssh {
   [[nodiscard]] const HostFile& host() const { return host_; }
   [[nodiscard]] const Env& env() const { return env_; }
   [[nodiscard]] bool can_ask() const { return can_ask_; }
-  /// Returns true if every call connects anew and may ask, so that it must stay in the terminal's
-  /// foreground.
+  /// Returns true if every call opens its own connection and ssh may ask questions. The call must
+  /// then stay in the foreground of the terminal.
   [[nodiscard]] bool asks_each_time() const { return can_ask_ && host_.master == MasterUse::kNone; }
   /// Returns the socket of the shared connection. Its path stays below 90 characters, because ssh
   /// adds 17 and the kernel takes 107.
@@ -36,21 +36,22 @@ class Ssh {
   /// Returns true if a shared connection is open.
   [[nodiscard]] bool is_open() const;
   /// Opens the shared connection if there is none, as host().master allows. If can_ask(), ssh may
-  /// ask for a password, a code or about the host's key. is_login: opens it also if master is
-  /// kExisting, for `dlrun host login`. patience: the longest wait for another dlrun that opens the
-  /// connection. Fails with kUnavailable and ssh's message, or with the name of that dlrun.
+  /// ask for a password or a code, and whether to accept the host's key. is_login: opens it also if
+  /// master is kExisting, for `dlrun host login`. patience: the longest wait for another dlrun that
+  /// opens the connection. Fails with kUnavailable and ssh's message, or with the name of that
+  /// dlrun.
   [[nodiscard]] Result<> open(bool is_login = false,
                               std::chrono::seconds patience = std::chrono::seconds(60)) const;
   /// Closes the shared connection. Returns false if there was none.
   [[nodiscard]] Result<bool> close() const;
 
-  /// Takes one of the eight sessions that dlrun uses of the shared connection; sshd allows ten
-  /// (MaxSessions). Closing the descriptor frees the session. Waits up to `patience` for a free
-  /// one, and then fails with kUnavailable. Returns a closed descriptor if the host's file says
-  /// `master: none`.
+  /// Takes one of the six sessions of the shared connection in which dlrun runs commands. Closing
+  /// the descriptor frees the session. Waits up to `patience` for a free one, and then fails with
+  /// kUnavailable. Returns a closed descriptor if the host's file says `master: none`.
   ///
-  /// is_rsync: takes one of two sessions that only rsync's remote shell uses. They are separate,
-  /// because the submission that waits for rsync holds a session already.
+  /// is_rsync: takes one of two more sessions that only rsync's remote shell uses. They are
+  /// separate, because the submission that waits for rsync holds a session already. sshd allows ten
+  /// sessions in all (MaxSessions).
   [[nodiscard]] Result<UniqueFd> take_session(
       bool is_rsync, std::chrono::seconds patience = std::chrono::seconds(20)) const;
 
@@ -58,8 +59,8 @@ class Ssh {
   /// of characters that no shell changes. wants_terminal: the command gets a terminal there.
   [[nodiscard]] std::vector<std::string> command(const std::vector<std::string>& arguments,
                                                  bool wants_terminal) const;
-  /// Returns the arguments of command() that start dlrun on the host. word: of the request, or "-"
-  /// if the request follows on standard input.
+  /// Returns the arguments of command() that start dlrun on the host. word: the word of the
+  /// request, or "-" if the request follows on standard input.
   [[nodiscard]] std::vector<std::string> start_of(const std::string& program,
                                                   const std::string& word) const;
   /// Returns the argument vector of the ssh that opens the shared connection.

@@ -81,7 +81,8 @@ std::vector<std::string> different_keys(const std::vector<RunReport>& reports) {
   return names;
 }
 
-/// The energy that a page compares. Slurm measures whole nodes, so the two kinds are not mixed.
+/// The kind of energy that a page compares: that of the GPUs, which the ranks measure, or that of
+/// the whole nodes, which Slurm measures. One page never mixes the two.
 enum class EnergyKind { kNone, kGpus, kNodes };
 
 /// The results and keys that have columns in the table of runs.
@@ -122,7 +123,7 @@ struct KnownSum {
     sum += *value;
     ++runs;
   }
-  /// Returns the figure, with the number of its runs if it is not known of all of them.
+  /// Returns the figure. Adds the number of runs that have it if not all runs have it.
   [[nodiscard]] std::string with_base(const std::string& figure, std::size_t all) const {
     return runs == all ? figure : fmt::format("{} (known of {} of them)", figure, runs);
   }
@@ -164,8 +165,8 @@ std::string short_legend_value(const std::string& value) {
 }
 
 /// Returns a name for each run that a legend can show: the values in which the runs differ, such as
-/// "lr 0.1, batch 64". The run's own label is added if another run has the same values, or stands
-/// alone if the runs have the same keys.
+/// "lr 0.1, batch 64". The run's own label is added if another run has the same values. The label
+/// stands alone if the runs do not differ in their keys.
 std::vector<std::string> legend_names(const std::vector<const RunReport*>& drawn,
                                       const std::vector<std::string>& keys) {
   std::vector<std::string> names;

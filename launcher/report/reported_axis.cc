@@ -15,8 +15,8 @@ using Reports = std::vector<const RunReport*>;
 /// reports, so a smaller difference does not count.
 constexpr double kSameWithin = 1.05;
 
-/// Returns true if a point of the report has the field. Without any points there is nothing to
-/// draw, so that the report fits every axis.
+/// Returns true if a point of the report has the field. Returns true, too, for a report without
+/// points: it draws no curve, so it fits every axis.
 template <typename Has>
 bool any_point(const RunReport& report, const Has& has) {
   const auto& metrics = report.metrics;
@@ -38,7 +38,8 @@ bool all_have_epochs(const Reports& reports) {
   });
 }
 
-/// Returns the value of each report; nullopt if one is unknown or if all are the same.
+/// Returns the value of each report. Returns nullopt if a value is unknown or not positive, or if
+/// all values are the same within kSameWithin.
 template <typename Value>
 std::optional<std::vector<double>> differing(const Reports& reports, const Value& value) {
   std::vector<double> values;

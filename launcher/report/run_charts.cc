@@ -47,8 +47,9 @@ class RunCharts {
   [[nodiscard]] std::string html() const;
 
  private:
-  /// A value that a program reports: in metrics.jsonl, in the run's record, and on the test data.
-  /// nullptr: the value does not exist there.
+  /// A chart of a value that a program reports. train and progress are the value's fields in
+  /// metrics.jsonl and in the run's record; test is the field of the value on the test data.
+  /// nullptr: there is no such field.
   struct Reported {
     const char* title;
     std::optional<double> MetricsPoint::*train;
@@ -57,8 +58,9 @@ class RunCharts {
     bool may_be_logarithmic;
   };
 
-  /// Returns a curve of values that the program reported: from metrics.jsonl if there is one, else
-  /// from the run's record. Its x is the time if over_time is set, else that of the axis.
+  /// Returns a curve of values that the program reported: from metrics.jsonl, or from the run's
+  /// record if metrics.jsonl has none of them. Its x is the time if over_time is set, else that of
+  /// the axis.
   [[nodiscard]] std::vector<ChartPoint> curve(std::size_t at,
                                               std::optional<double> MetricsPoint::*metric,
                                               std::optional<double> ProgressPoint::*progress,

@@ -20,7 +20,7 @@ struct RunReport {
   IndexEntry run;
   RunStatus status;
   std::string label;        ///< the name that tells this run from the others on the page
-  std::string short_label;  ///< the same for a point of a sweep, shorter; if empty, `label` is used
+  std::string short_label;  ///< a shorter name for a point of a sweep; empty: `label` is used
   RunHistory history;
   std::vector<MetricsPoint> metrics;
   std::optional<RankSnapshot> ranks;
@@ -32,7 +32,7 @@ struct RunReport {
   std::vector<std::pair<std::string, std::string>> result;
   std::vector<std::string> last_words;  ///< for a failed run
   std::optional<AskedResources> asked;  ///< nullopt: the run asked Slurm for nothing
-  RunUse use;                           ///< of all attempts
+  RunUse use;                           ///< the use of all attempts together
   std::optional<double> slurm_joules;   ///< energy of the nodes, as Slurm's accounting has it
   std::string spec, script;
   std::vector<std::string> problems;  ///< sentences about files that are damaged or cannot be read
@@ -42,8 +42,8 @@ struct RunReport {
 /// damaged or cannot be read.
 [[nodiscard]] RunReport read_report(IndexEntry run, RunStatus status);
 
-/// Sets the result of a run that has none to the loss and the accuracy of its last progress report,
-/// which are the values that `dlrun sweep` shows.
+/// If the run has no result, sets the result to the loss and the accuracy of the last progress
+/// report. `dlrun sweep` shows these values, too.
 void set_result_from_progress(RunReport& report);
 
 /// Inserts a sweep's own parameters and their values before the keys of a point's spec. Removes

@@ -17,9 +17,9 @@ namespace {
 
 constexpr double kMebi = 1024.0 * 1024;
 constexpr double kGibiMib = 1024;
-/// The room above the largest use that a suggestion keeps.
+/// A suggested amount is the largest use, multiplied by one of these factors.
 constexpr double kMemoryRoom = 1.3, kCoresRoom = 1.2, kTimeRoom = 1.25;
-/// A suggestion is made only if it is below this part of the request.
+/// A smaller amount is suggested only if it is below this fraction of the request.
 constexpr double kWorthwhile = 0.75;
 constexpr double kIdleGpuPercent = 50;
 constexpr double kEmptyGpuPart = 0.4;
@@ -125,7 +125,7 @@ void add_memory_row(const UseFacts& facts, bool advises, RunUse& use) {
 
 /// A value over the time of the samples that have it.
 struct OverTime {
-  double sum = 0, count = 0;  ///< of the samples
+  double sum = 0, count = 0;  ///< the sum and the number of the samples
   double area = 0;            ///< the integral of the value over `seconds`
   double seconds = 0;         ///< between two samples of an attempt
 };

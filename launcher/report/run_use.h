@@ -45,7 +45,7 @@ struct RunUse {
   /// against the job's time limit.
   double longest_seconds = 0;
   std::optional<double> gpu_hours, core_hours;
-  std::optional<double> gpu_joules;  ///< from the power of the GPUs; nullopt: not measured
+  std::optional<double> gpu_joules;  ///< computed from the power of the GPUs; nullopt: not measured
   std::vector<ResourceRow> rows;     ///< time, memory, cores, GPUs; only what is known
 };
 
@@ -61,8 +61,8 @@ struct UseFacts {
 /// early has not shown its needs.
 [[nodiscard]] RunUse use_of(const UseFacts& facts);
 
-/// Returns the energy of the GPUs in joules: the power between two samples of one attempt is their
-/// mean. Returns nullopt with less than two samples of an attempt.
+/// Returns the energy of the GPUs in joules. Between two samples of one attempt, the power counts
+/// as their mean. Returns nullopt if no attempt has two samples.
 [[nodiscard]] std::optional<double> gpu_joules_of(const std::vector<SamplesPoint>& samples);
 
 }  // namespace dlrun

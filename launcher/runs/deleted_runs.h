@@ -1,7 +1,7 @@
 #pragma once
 // Remembers the runs that `dlrun rm` and `dlrun prune` deleted: one small file per run beside the
-// user's index. Without them, the name of a deleted run would silently refer to an older run of the
-// same name, and `after` or `resubmit` could not say why a run is missing.
+// user's index. Without these files, the name of a deleted run would silently refer to an older run
+// of the same name, and `after` or `resubmit` could not say why a run is missing.
 
 #include <chrono>
 #include <filesystem>

@@ -31,8 +31,8 @@ class EntryCache {
   /// every entry of the index.
   void save() const;
 
-  /// Deletes the cache. Call it after entries were created whose names the cache may know with
-  /// another folder.
+  /// Deletes the cache. Call it after entries were created again: the cache may still have an old
+  /// path for such a name.
   static void forget(const std::filesystem::path& directory);
 
  private:

@@ -364,8 +364,8 @@ Result<bool> RunHistory::read_more(const std::filesystem::path& run) {
   }
   if (offset_ >= parts_.head_end && offset_ < parts_.tail_begin) {
     offset_ = parts_.tail_begin;
-    // The tail may begin inside a line. The '-' makes sure that this fragment is not parsed as an
-    // event; it is counted as damaged.
+    // The tail may begin inside a line. The '-' makes the fragment invalid JSON, so it counts as a
+    // damaged line and not as an event.
     tail_ = "-";
   }
   const off_t end = offset_ < parts_.head_end ? parts_.head_end : info.st_size;

@@ -31,12 +31,13 @@ struct ProgressPoint {
   std::optional<double> loss, accuracy, samples_per_s;
 };
 
-/// One `samples` event (events::RankStatistics).
+/// One `samples` event (events::RankStatistics). cpu: busy cores. gpu: 0 to 100. work_ms:
+/// milliseconds of a rank's own work on a step.
 struct SamplesPoint {
   double t = 0;
   std::int64_t attempt = 0, ranks = 0, slow_ranks = 0;
   std::optional<Spread> cpu, rss_bytes, gpu, gpu_used_bytes, step, work_ms;
-  std::optional<double> gpu_watts;  ///< of all GPUs together
+  std::optional<double> gpu_watts;  ///< the power of all GPUs together
 };
 
 /// A rank that was among the slowest when samples were recorded.
@@ -127,8 +128,8 @@ class RunHistory {
   std::string tail_;
 };
 
-/// Returns the seconds until `steps` are done at the pace of the last minute or so; nullopt if the
-/// pace is not known.
+/// Returns the seconds until `steps` are done at the pace of about the last minute; nullopt if the
+/// pace is not known. now: seconds since 1970.
 [[nodiscard]] std::optional<double> time_left(const RunHistory& history, std::int64_t steps,
                                               double now);
 

@@ -51,7 +51,8 @@ class RunIndex {
     std::vector<IndexEntry> foreign;
   };
   /// Adds the caller's runs in runs_dir that are missing in the index. Skips directories with names
-  /// that dlrun does not create: its names have letters, digits, '.', '_' and '-' only.
+  /// that dlrun does not create: its names have letters, digits, '.', '_' and '-' only. Fails with
+  /// kNotFound if runs_dir cannot be listed.
   [[nodiscard]] Result<Rebuilt> rebuild(const std::filesystem::path& runs_dir) const;
 
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }

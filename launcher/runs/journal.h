@@ -49,8 +49,8 @@ struct Submission {
 /// is written once, before anything is submitted.
 [[nodiscard]] std::string journal_of_task(std::size_t task);
 
-/// Reads the journal. Returns nullopt if there is none, because the script was submitted by hand.
-/// Fails with kInvalid if the file is damaged.
+/// Reads the journal. Returns nullopt if there is none, for example because the script was
+/// submitted by hand. Fails with kInvalid if the file is damaged.
 [[nodiscard]] Result<std::optional<Submission>> read_submission(const std::filesystem::path& run);
 /// Replaces the journal atomically. Sets its time.
 [[nodiscard]] Result<> write_submission(const std::filesystem::path& run, Submission submission);

@@ -11,7 +11,8 @@ namespace dlrun {
 
 /// Appends `ended` with state failed to the run's record if the record has no end yet. Returns the
 /// record after that. If several processes notice the lost lead, only one of them writes. An end
-/// that lead wrote itself is kept. Call it only when lead is certainly gone.
+/// that lead wrote itself is kept. Call it only when lead is certainly gone. code, message: the
+/// exit code and the sentence of the event.
 [[nodiscard]] Result<RunRecord> write_lost_end(const std::filesystem::path& run, int code,
                                                std::string_view message);
 

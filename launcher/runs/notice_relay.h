@@ -23,6 +23,7 @@ struct ListedNotice {
 
 /// Returns the notices in the queues of these runs and of the points of these sweeps.
 [[nodiscard]] std::vector<ListedNotice> listed_notices(const std::vector<IndexEntry>& runs);
+/// Returns the JSON of `dlrun notify --json`; cli/OUTPUT.md documents it.
 [[nodiscard]] nlohmann::ordered_json notices_json(const std::vector<ListedNotice>& notices);
 
 /// Sends the notices that wait in these runs, each at most once, even if other processes send them

@@ -13,10 +13,10 @@ namespace dlrun {
 /// change that helps if there is one. Returns "" for a reason that dlrun does not know.
 [[nodiscard]] std::string meaning_of_reason(std::string_view reason);
 
-/// Returns why the job is pending: "Priority: other jobs have a higher priority; ...". Slurm's own
-/// word comes first, so that it can be looked up. Returns Slurm's word alone if dlrun does not know
-/// it, and "" if there is no reason. dependency: the dependency with which the job was submitted,
-/// such as "afterok:12"; empty if it is unknown.
+/// Returns why the job is pending: "Priority: other jobs with a higher priority come first; ...".
+/// Slurm's own word comes first, so that it can be looked up. Returns Slurm's word alone if dlrun
+/// does not know it, and "" if there is no reason. dependency: the dependency with which the job
+/// was submitted, such as "afterok:12"; empty if it is unknown.
 [[nodiscard]] std::string pending_sentence(const JobReport& report, std::string_view dependency);
 
 /// Returns true if the job waits because of the other jobs in the queue, not because of its own

@@ -19,7 +19,7 @@ namespace dlrun {
 /// Names the rehearsal of a run, and holds the run's requests, with which the figures of the
 /// rehearsal are compared. Stored in rehearsal.json of the run.
 struct RehearsalNote {
-  std::string id;  ///< of the rehearsal's run, which is in the same runs folder
+  std::string id;  ///< the id of the rehearsal's run, which is in the same runs folder
   std::optional<std::int64_t> ranks_per_node;
   std::optional<std::int64_t> mem_mib;  ///< requested memory of a node
   std::optional<std::int64_t> time_s;   ///< the time limit
@@ -35,12 +35,12 @@ struct RehearsalNote {
 
 /// The figures of a rehearsal. Absent values are unknown.
 struct RehearsalFigures {
-  std::string state;                ///< "it has not started", "it runs", "passed", or why it failed
+  std::string state;  ///< "it has not started", "it runs", "passed..." or "failed: WHY"
   std::optional<double> rss_bytes;  ///< the largest memory of a rank
   /// The largest memory that a rank used on its GPUs, and the memory of these GPUs.
   std::optional<double> gpu_used_bytes, gpu_total_bytes;
   std::optional<double> seconds_per_step;  ///< without the first steps
-  std::optional<std::int64_t> steps;       ///< that the program will do, as it reported
+  std::optional<std::int64_t> steps;       ///< all steps of the run, as the program reported
 };
 
 /// Returns the figures in a rehearsal's record. ranks: its last snapshot of ranks.

@@ -15,7 +15,8 @@
 namespace dlrun {
 namespace {
 
-/// Returns the sweep if the job is one of its arrays, or the point if the job is its task.
+/// Returns the sweep if the job is one of its arrays, or the point if the job is the task of that
+/// point; nullopt if the sweep does not have the job.
 std::optional<IndexEntry> sweep_with_job(const IndexEntry& entry, std::string_view job) {
   const auto sweep = is_sweep(entry.path) ? read_sweep(entry.path) : fail(Errc::kNotFound, "");
   if (!sweep) return std::nullopt;

@@ -242,7 +242,8 @@ Result<std::string> set_aside(const Place& place, const Settled& settled) {
   if (!decided.is_open())
     return put_back(place, renamed,
                     {Errc::kIo, fmt::format("{}: {}", place.name, errno_text(errno))});
-  // If this process was stopped for minutes, another dlrun has given the directory its name back.
+  // If this process was stopped for minutes, another dlrun may have given the directory its name
+  // back.
   if (identity_in(place.parent.get(), renamed) != place.identity) {
     static_cast<void>(::unlinkat(place.run.get(), kDecided, 0));
     return is_in_use(place);
@@ -275,8 +276,8 @@ TreeDeletion delete_renamed(int parent, const std::string& name, int directory) 
   return done;
 }
 
-/// Calls visit(directory, name) for each entry of a run's directory that kLogs covers. Their
-/// names are those that dlrun gives, because a program may keep checkpoints under any other name.
+/// Calls visit(directory, name) for each entry of a run's directory that kLogs covers. Visits only
+/// names that dlrun gives, because a program may keep checkpoints under any other name.
 Result<> each_output(int run, const std::function<void(int, const std::string&)>& visit) {
   return each_directory(run, [&](int directory) -> Result<> {
     DLRUN_TRY_ASSIGN(const auto names, names_in(directory));
@@ -346,7 +347,8 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
   DLRUN_TRY_ASSIGN(const auto settled, settle_state(place, check));
   if (auto locked = each_directory(place.run.get(), check_not_locked); !locked)
     return within(run.id, locked.error());
-  // Taken after the check, because the check counts a run whose lock is held as pending.
+  // The lock is taken after the check, because the check counts a run whose lock is held as
+  // pending.
   DLRUN_TRY_ASSIGN(const auto lock, SubmissionLock::take(run.path));
   DLRUN_TRY_ASSIGN(const auto signs, signs_of(place.run.get()));
   if (signs != settled.signs) return is_in_use(place);

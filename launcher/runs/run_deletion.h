@@ -34,12 +34,13 @@ enum class RunParts {
 
 struct ExaminedRun {
   DirectoryIdentity identity;
-  TreeSize size;  ///< of the parts that are to be deleted
+  TreeSize size;  ///< the size of the parts to delete
 };
 /// Checks that the path is the directory of a run of the caller that dlrun may delete, and returns
-/// its identity and size. Fails with kNotFound if the directory does not exist, and with kUsage if
-/// its name is not one that dlrun gives to runs, if it is a symbolic link, or if it or a file that
-/// decides what commands do (ownership.cc) belongs to another user.
+/// its identity and size. Fails with kNotFound if the directory does not exist. Fails with kUsage
+/// if dlrun does not give this name to runs, if the path is a symbolic link, if the directory has
+/// no files of a run, or if another user owns the directory or a file that decides what commands do
+/// (ownership.cc).
 [[nodiscard]] Result<ExaminedRun> examine_run(const IndexEntry& run, RunParts parts);
 
 /// Returns the run's state, or fails with the reason why the run must stay. delete_run() repeats
@@ -49,7 +50,8 @@ using DeletionCheck = std::function<Result<RunState>()>;
 /// Deletes the parts of the run. kAll also removes the run from the index, and remembers its name
 /// (deleted_runs.h). Fails and deletes nothing if another directory than `examined` is at the path,
 /// if the check fails, or if the run starts or is submitted meanwhile. The result says which files
-/// could not be deleted; the next finish_deletions() tries these again.
+/// could not be deleted; the next finish_deletions() tries these again. Fails, too, if the run was
+/// deleted but the index or the memory of deleted runs could not be written.
 [[nodiscard]] Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
                                               const DirectoryIdentity& examined, RunParts parts,
                                               const DeletionCheck& check);

@@ -202,7 +202,8 @@ bool has_handed_over(const RunRecord& record, const JobId& job) {
 }
 
 /// Returns the jobs of the run's chain from the one that claimed the run last: those before it have
-/// ended. A job that has handed the run over is the last one, because the others count before it.
+/// ended. If this job has handed the run over to the next one, it comes last in the result, because
+/// the reports on the other jobs take precedence.
 std::vector<JobId> open_chain_jobs_of(const RunFacts& facts) {
   auto jobs = chain_jobs_of(facts);
   const auto holder = std::find_if(jobs.begin(), jobs.end(), [&](const JobId& job) {
@@ -214,9 +215,10 @@ std::vector<JobId> open_chain_jobs_of(const RunFacts& facts) {
   return jobs;
 }
 
-/// The question of what a run's jobs do. The run has one job, or the open jobs of its chain, which
-/// start one after the other: a job is asked about only if those before it have ended. Slurm
-/// forgets ended jobs, and a query with a forgotten job asks accounting and uses no shared answer.
+/// The jobs of one run about which the executor is asked: one job, or the open jobs of a chain,
+/// which start one after the other. dlrun asks about a later job only if all jobs before it have
+/// ended. This saves queries: one about a job that Slurm has forgotten also asks accounting, and
+/// cannot use an answer that other dlruns share.
 struct JobQuestion {
   RunFacts* facts = nullptr;
   Executor* executor = nullptr;

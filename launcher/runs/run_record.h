@@ -28,11 +28,11 @@ struct RankFailure {
 struct RecordedComponent {
   std::string name, role;
   std::int64_t ranks = 0;
-  std::string state = "waiting";       ///< as in components.json
+  std::string state = "waiting";       ///< a state of components.json
   std::string hosts{};                 ///< compressed node list of its ranks
   std::string addr{};                  ///< IP and port of its rank 0, once it is ready
   std::int64_t restarts = 0;           ///< restarts of the component alone
-  std::optional<std::int64_t> code{};  ///< of its end
+  std::optional<std::int64_t> code{};  ///< the exit code of its end
 };
 
 /// The latest values that the program has reported.
@@ -75,7 +75,7 @@ struct RunRecord {
   std::string result;                       ///< a JSON object; empty if the program reported none
   std::optional<RankFailure> first_failed;  ///< in the latest attempt
   std::vector<RankFailure> failed;          ///< in the latest attempt, in order of time
-  std::optional<Autopsy> autopsy;           ///< of the latest attempt that hung
+  std::optional<Autopsy> autopsy;           ///< the autopsy of the latest attempt that hung
   std::vector<RunWarning> warnings;
   std::vector<Restart> restarts;
   std::vector<RecordedComponent> components;  ///< empty: the job has one program

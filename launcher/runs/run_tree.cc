@@ -168,7 +168,7 @@ class TreeDeleter {
     struct stat opened {};
     if (!below.is_open()) {
       const int error = errno;
-      // The directory became a link or a file after the look at it.
+      // The directory became a link or a file after fstatat() had examined it.
       if (error == ELOOP || error == ENOTDIR) {
         static_cast<void>(unlink(directory, name, path, 0));
       } else if (error != ENOENT) {
@@ -183,7 +183,8 @@ class TreeDeleter {
     const auto left = done_.left;
     const bool is_below_checkpoint = is_checkpoint || name == kCheckpointFolder;
     clear(below.get(), path, "", is_below_checkpoint, depth + 1);
-    // A directory that still holds an entry cannot be deleted, and the entry has its own reason.
+    // A directory that still holds an entry cannot be deleted. The reason is already noted for that
+    // entry.
     if (done_.left == left && unlink(directory, name, path, AT_REMOVEDIR))
       add_bytes(done_.freed, opened, is_below_checkpoint);
   }
@@ -253,7 +254,7 @@ Result<std::vector<std::string>> names_in(int directory) {
   struct CloseStream {
     void operator()(DIR* stream) const { ::closedir(stream); }
   };
-  // Opened again, because reading moves the position of the descriptor.
+  // Opens the directory again, because reading moves the position of the descriptor.
   UniqueFd again(::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!again.is_open()) return fail(Errc::kIo, "{}", errno_text(errno));
   const std::unique_ptr<DIR, CloseStream> stream(::fdopendir(again.get()));

@@ -26,7 +26,7 @@ struct SecretValue {
 [[nodiscard]] Result<> write_secrets(const std::filesystem::path& run,
                                      const std::vector<SecretValue>& secrets);
 
-/// Removes RUN/secrets if it exists. Called when a run is known to be over.
+/// Removes RUN/secrets if it exists. Call it when no job of the run can need the file any more.
 void remove_secrets(const std::filesystem::path& run);
 
 }  // namespace dlrun

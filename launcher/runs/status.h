@@ -48,9 +48,9 @@ struct RunFacts {
   std::optional<Submission> submission;
   std::optional<Claim> claim;
   std::vector<FollowUp> follow_ups;  ///< the later jobs of the run's chain (retry.chain)
-  /// The job of the chain on which the state depends: the first one that runs or waits, else the
-  /// one that claimed the run last, or the next one if that job has handed the run over. nullopt:
-  /// Slurm was not asked, or knows none of them.
+  /// The job of the chain on which the state depends: the first job that runs or waits. If none
+  /// does, the job that claimed the run last, or the job after it if that job has handed the run
+  /// over. nullopt: Slurm was not asked, or knows none of the jobs.
   std::optional<JobId> chain_job;
   RunRecord record;
   std::optional<JobReport> report;  ///< nullopt: no query, or the executor does not know the job

@@ -27,7 +27,8 @@ class RunSummaries {
   /// owned by the caller.
   [[nodiscard]] static RunSummaries beside(const RunIndex& index);
 
-  /// Returns the row if the run's events.jsonl is still the file that the row was made from.
+  /// Returns the row if the run's events.jsonl is still the file that the row was made from;
+  /// nullopt otherwise.
   [[nodiscard]] std::optional<Row> find(const IndexEntry& run, const struct stat& events) const;
   /// Adds a row. Ignores rows with a tab or a newline.
   void add(const IndexEntry& run, const struct stat& events, Row row);

@@ -129,7 +129,8 @@ std::optional<uid_t> foreign_uid(const std::filesystem::path& run) {
 }
 
 /// Returns true if the same user owns both runs and the links to them. Otherwise a point's owner,
-/// or the owner of a link to it, could name any run as its successor, such as one of the caller's.
+/// or the owner of a link to it, could name any run as the point's successor, even a run of the
+/// caller.
 bool have_same_owner(const std::filesystem::path& a, const std::filesystem::path& b) {
   struct stat of_a {
   }, of_b{};

@@ -47,8 +47,10 @@ struct SweepRecord {
 /// Returns the text of sweep.json.
 [[nodiscard]] std::string sweep_json(const SweepRecord& sweep);
 
+/// Returns SWEEP/array-K.
 [[nodiscard]] std::filesystem::path array_path(const std::filesystem::path& sweep,
                                                std::size_t array);
+/// Returns SWEEP/array-K/T.
 [[nodiscard]] std::filesystem::path point_path(const std::filesystem::path& sweep,
                                                const SweepRecord::Point& point);
 
@@ -78,12 +80,13 @@ inline constexpr std::array<std::string_view, 4> kComparedResults{"test_accuracy
 /// otherwise the run itself.
 [[nodiscard]] Result<std::vector<IndexEntry>> runs_of(const IndexEntry& run);
 
-/// Marks a run (or a point, or an array) as cancelled before its start. The mark is
-/// needed because Slurm soon forgets jobs that never started, and tasks of an array immediately.
+/// Marks a run (or a point, or an array) as cancelled. The mark shows later why a job never
+/// started: Slurm soon forgets such jobs, and tasks of an array immediately. Does nothing if the
+/// mark is set.
 [[nodiscard]] Result<> mark_cancelled(const std::filesystem::path& run_or_array);
 /// Returns true if the mark is set.
 [[nodiscard]] bool is_marked_cancelled(const std::filesystem::path& run_or_array);
-/// Removes the mark. Called when the job is submitted again.
+/// Removes the mark. Call it when the job is submitted again.
 void unmark_cancelled(const std::filesystem::path& run_or_array);
 
 /// Records that the point, or its current run, was resubmitted as another run.

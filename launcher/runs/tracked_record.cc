@@ -104,7 +104,8 @@ Result<SyncReport> send_ended(const Env& env, const IndexEntry& run, const RunSt
   const auto last_ms = last_time_ms(run, status.facts.record);
   if (is_job_gone(status, last_ms))
     return record.sync(env, token, always, MissingEnd{end_state_of(status.state), last_ms});
-  // Asked before the record is sent, because the job may add the end after that.
+  // Looks for the end before the record is sent: an end that the job adds afterwards is not sent
+  // yet.
   DLRUN_TRY_ASSIGN(const bool has_end, record.has_end());
   SyncReport report = record.sync(env, token, always);
   if (report.is_complete && !has_end) {
@@ -155,7 +156,7 @@ Result<std::vector<TrackedRun>> sync_records(const Env& env, RunInspector& inspe
     const IndexEntry& one = recorded[i];
     auto tracked = sync_record(env, one, states[i]);
     if (!tracked && runs.size() == 1) return tl::unexpected<Error>(std::move(tracked.error()));
-    // The other points of a sweep are sent nevertheless.
+    // An error of one point does not keep the other points from being sent.
     if (!tracked)
       tracked = TrackedRun{one.id, {.is_complete = false, .problem = tracked.error().message}};
     done.push_back(std::move(*tracked));

@@ -51,7 +51,8 @@ std::optional<std::int64_t> gpus_in(std::string_view details, std::string_view r
   return gres == "(null)" ? 0 : gpus_in_gres(gres);
 }
 
-/// Calls a command of Slurm. Fails with its message.
+/// Returns the output of a command of Slurm, or "" if Slurm does not know the job. Fails with the
+/// message of the command.
 Result<std::string> slurm_output(const Context& context, std::vector<std::string> argv) {
   Command command;
   const std::string name = argv.front();

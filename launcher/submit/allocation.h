@@ -19,7 +19,8 @@ namespace dlrun {
 struct Allocation {
   std::string job;        ///< Slurm's number of the job
   std::string node_list;  ///< compressed
-  std::string partition, end;
+  std::string partition;
+  std::string end;  ///< when the job ends, as squeue prints it
   std::int64_t nodes = 0, cpus = 0;
   std::optional<std::int64_t> gpus, memory_mib;
   int restarts = 0;

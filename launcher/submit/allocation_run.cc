@@ -39,8 +39,9 @@ Result<> start_script(const Context& context, const Job& job, const Allocation& 
   return process.release();
 }
 
-/// Returns the id of the job that has the allocation; empty for a dry run outside of one. Fails
-/// with kUsage if this shell is not in an allocation, and for a call with a token.
+/// Returns the id of the job that has the allocation: wish.job, or else the job of this shell.
+/// Returns "" for a dry run if this shell is in no allocation; any other run then fails with
+/// kUsage. Fails with kUsage, too, if wish.job is set and another machine submits with a token.
 Result<std::string> job_of_allocation(Context& context, const AllocationWish& wish) {
   if (!wish.job) {
     auto job = context.env.get_or("SLURM_JOB_ID", "");
@@ -63,7 +64,7 @@ Result<RunDirectory> record_and_start(const Context& context, Reporter& reporter
   const Experiment& experiment = *job.experiment;
   DLRUN_TRY(fetch_downloads(reporter, experiment.loaded));
   DLRUN_TRY(build_environments(context, reporter, experiment));
-  DLRUN_TRY(stage(context, reporter, job.runs_dir));
+  DLRUN_TRY(place_tools(context, reporter, job.runs_dir));
   DLRUN_TRY_ASSIGN(auto run, record_run(context, reporter, job));
   std::string folder = experiment.plan.folder;
   if (experiment.plan.snapshot) {

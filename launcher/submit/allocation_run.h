@@ -16,7 +16,7 @@
 
 namespace dlrun {
 
-/// The options of a run in an allocation that do not change the job.
+/// The options of a run in an allocation, except those that change the spec (SpecOptions).
 struct AllocationWish {
   std::optional<std::string> job;  ///< the id of the allocation's job; nullopt: this shell's job
   std::optional<std::size_t> point{};  ///< the point of a sweep to run
@@ -52,7 +52,7 @@ using AllocationResult = std::variant<AllocationScript, AllocationStart>;
                                                            const AllocationWish& wish,
                                                            Provenance& provenance);
 
-/// Return the JSON of `dlrun submit --in --json`; cli/OUTPUT.md documents it.
+/// Each function returns the JSON of `dlrun submit --in --json`; cli/OUTPUT.md documents it.
 [[nodiscard]] nlohmann::ordered_json submission_json(const AllocationScript& script);
 [[nodiscard]] nlohmann::ordered_json submission_json(const AllocationStart& start);
 

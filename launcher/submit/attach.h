@@ -53,9 +53,11 @@ namespace dlrun {
 [[nodiscard]] std::filesystem::path attach_folder(const IndexEntry& run, const RunStatus& status,
                                                   std::filesystem::path place);
 
-/// Runs a shell beside the ranks of the run that `text` names, or a command if it is not empty, and
-/// waits for its end. node: the node to use; empty: the first one. Fails as find_run_to_enter(),
-/// target_with_cpus() and plan_of_run() do, and with kRefused if Slurm started neither.
+/// Runs wish.command, or a shell if it is empty, beside the ranks of the run that `text` names, and
+/// waits for its end. With wish.is_dry_run, only returns the call. node: the node to use; empty:
+/// the first one. Fails as find_run_to_enter(), target_with_cpus() and plan_of_run() do, with
+/// kUsage for a shell without a terminal, and with kRefused if Slurm did not start the command or
+/// the shell.
 [[nodiscard]] Result<SessionResult> attach_to(const Context& context, Reporter& reporter,
                                               const std::string& text, const std::string& node,
                                               const SessionWish& wish);

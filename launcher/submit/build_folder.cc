@@ -67,13 +67,13 @@ Result<BuildLock> BuildLock::take(const fs::path& file, const std::function<void
                 printable(file.string()));
   constexpr auto kMoment = std::chrono::milliseconds(500);
   const auto began = std::chrono::steady_clock::now();
-  bool is_told = false;
+  bool is_announced = false;
   for (;;) {
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return BuildLock(std::move(fd), true);
     if (errno != EWOULDBLOCK && errno != EINTR) return BuildLock(std::move(fd), false);
     if (is_unwanted()) return fail(Errc::kInterrupted, "interrupted; nothing was submitted");
-    if (!is_told && std::chrono::steady_clock::now() >= began + kMoment) {
-      is_told = true;
+    if (!is_announced && std::chrono::steady_clock::now() >= began + kMoment) {
+      is_announced = true;
       on_wait();
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -103,7 +103,7 @@ std::optional<fs::path> EnvironmentVersions::find(const std::string& hash) const
   return std::nullopt;
 }
 
-fs::path EnvironmentVersions::fresh(const std::string& hash) const {
+fs::path EnvironmentVersions::new_path(const std::string& hash) const {
   return folder_ / fmt::format("{}-{}", short_hash(hash), random_hex(kRandomDigits / 2));
 }
 

@@ -34,7 +34,7 @@ class BuildLock {
 [[nodiscard]] Result<> make_build_folder(const std::filesystem::path& folder);
 
 /// The versions of one environment. Each is a folder HASH-RANDOM, built once and never changed. The
-/// link `current` leads to the newest one. An unfinished version has no mark.
+/// link `current` leads to the version in use. A version is finished if it has a mark.
 class EnvironmentVersions {
  public:
   /// folder: holds the versions and the link. It need not exist.
@@ -45,7 +45,7 @@ class EnvironmentVersions {
   /// Returns a finished version of this hash; nullopt if there is none.
   [[nodiscard]] std::optional<std::filesystem::path> find(const std::string& hash) const;
   /// Returns the path for a new version, which does not exist yet.
-  [[nodiscard]] std::filesystem::path fresh(const std::string& hash) const;
+  [[nodiscard]] std::filesystem::path new_path(const std::string& hash) const;
   /// Marks a version as finished, and makes it the current one.
   [[nodiscard]] Result<> finish(const std::filesystem::path& version) const;
   /// Makes a finished version the current one.

@@ -11,7 +11,8 @@ namespace dlrun {
 
 /// The effect of a cancellation.
 struct Cancelled {
-  /// The jobs that were cancelled: one, a sweep's arrays, or the jobs of a chain (retry.chain).
+  /// The jobs that were cancelled: one job; or the arrays of a sweep and the jobs of its points
+  /// that were submitted again; or the jobs of a chain (retry.chain).
   std::vector<std::string> jobs;
   bool is_local = false;         ///< the job ran on this machine
   std::string remark;            ///< why there was nothing to cancel; empty if a job was cancelled
@@ -20,8 +21,9 @@ struct Cancelled {
 
 /// Cancels the run's job, or all jobs of its chain (retry.chain), even if the run is over and only
 /// later jobs are still queued. For a sweep, cancels every array as a whole, and the jobs of points
-/// that were submitted again. Writes a mark into the cancelled runs, because Slurm soon forgets
-/// jobs that never started.
+/// that were submitted again. Writes a mark into the cancelled runs of Slurm, because Slurm soon
+/// forgets jobs that never started. Fails with kUsage for a point whose job runs other points as
+/// well (sweep.pack), and with kUnavailable or kNotFound if the id of the job is unknown.
 [[nodiscard]] Result<Cancelled> cancel_run(RunInspector& inspector, const IndexEntry& run);
 
 }  // namespace dlrun

@@ -52,7 +52,7 @@ Result<Submitted> submit_link(Context& context, Reporter& reporter, RunInspector
 
 }  // namespace
 
-void wait_for_run(Job& job, const RunDirectory& run, const std::string& option) {
+void add_dependency_on_run(Job& job, const RunDirectory& run, const std::string& option) {
   Experiment& experiment = *job.experiment;
   const std::string key = "after.ok";
   experiment.loaded.spec.after.ok.push_back(run.path.string());
@@ -87,7 +87,8 @@ Result<Chain> submit_chain(Context& context, Reporter& reporter, RunInspector& i
   }
   Chain chain;
   for (Link& link : links) {
-    if (!chain.submitted.empty()) wait_for_run(link.job, chain.submitted.back().run, "--chain");
+    if (!chain.submitted.empty())
+      add_dependency_on_run(link.job, chain.submitted.back().run, "--chain");
     auto submitted = submit_link(context, reporter, inspector, std::move(link));
     if (!submitted) {
       if (chain.submitted.empty()) return tl::unexpected<Error>(std::move(submitted.error()));

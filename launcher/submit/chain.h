@@ -10,16 +10,16 @@
 
 namespace dlrun {
 
-/// Makes the job, which has a spec, start only after the run has succeeded. option: the option of
-/// the command line that asks for it.
-void wait_for_run(Job& job, const RunDirectory& run, const std::string& option);
+/// Makes the job, which has a spec, start only after the run has succeeded. option: the
+/// command-line option that adds the dependency; it becomes the origin of after.ok.
+void add_dependency_on_run(Job& job, const RunDirectory& run, const std::string& option);
 
 /// Checks and submits a planned job that has no sweep.
 [[nodiscard]] Result<Submitted> submit_planned(Context& context, Reporter& reporter,
                                                RunInspector& inspector, Job job);
 
 /// Fails with kUsage if the call comes from another machine, which could not repeat several
-/// submissions safely. option: the option that makes several of them.
+/// submissions safely. option: the name of the option in the message.
 [[nodiscard]] Result<> refuse_token(Context& context, std::string_view option);
 
 /// The submitted part of a chain.
@@ -32,7 +32,8 @@ struct Chain {
 /// Submits each spec as submit_spec() does, and adds the run before it to its `after.ok`. Reads and
 /// plans all specs before it submits the first one. options: the options of all specs; its `file`
 /// is ignored. Fails and submits nothing if a spec is wrong, has sweep.ask or is a script without a
-/// spec, or if the call comes from another machine, which could not repeat it safely.
+/// spec, or if the call comes from another machine, which could not repeat several submissions
+/// safely.
 [[nodiscard]] Result<Chain> submit_chain(Context& context, Reporter& reporter,
                                          RunInspector& inspector,
                                          const std::vector<std::string>& specs,

@@ -26,7 +26,7 @@ Result<> check_place(const Context& context, Reporter& reporter, const std::stri
   return check_tools_place(runs_dir, context.tools);
 }
 
-/// Asks what is left of the account. Warns if that is less than the job may use.
+/// Asks Slurm how many hours the account has left. Warns if the job may use more.
 void add_account(const Context& context, Reporter& reporter, const Job& job, CheckReport& report) {
   constexpr std::chrono::seconds kLimit{5};
   report.account = account_use({context.env, job.settings.clusters.value_or(""), kLimit},

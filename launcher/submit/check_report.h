@@ -18,7 +18,8 @@ struct CheckReport {
   Checked checked;
   std::optional<SweepPlan> sweep;
   bool has_slurm = false;  ///< Slurm is installed here, or the job goes to a slurmrestd
-  /// Slurm's answer to --test-only; for a sweep, the answer for its first array.
+  /// Slurm's answer to --test-only; for a sweep, the answer for its first array. Empty if Slurm was
+  /// not asked.
   std::string verdict;
   /// The hours that the job's account has left; nullopt if Slurm was not asked or cannot say.
   std::optional<AccountUse> account;
@@ -36,8 +37,8 @@ struct CheckReport {
 /// Returns the JSON of `dlrun check --json`; cli/OUTPUT.md documents it.
 [[nodiscard]] nlohmann::ordered_json check_json(const CheckReport& report);
 
-/// Asks Slurm whether and when the job would run. Fails with Slurm's message if Slurm would refuse
-/// it.
+/// Asks Slurm whether and when the job would run, and returns Slurm's answer. Fails with Slurm's
+/// message if Slurm would refuse the job.
 [[nodiscard]] Result<std::string> ask_slurm(const Context& context, RunInspector& inspector,
                                             const Job& job, const std::string& script);
 

@@ -117,8 +117,8 @@ Result<> find_missing_downloads(Work& work) {
   return {};
 }
 
-/// Refuses an environment whose tool is missing. The job of a run that is repeated has no spec if
-/// its script needs none.
+/// Refuses an environment whose tool is missing. Does nothing for a job without a spec: a repeated
+/// run has none if its recorded script needs none.
 Result<> look_for_tools(Work& work) {
   if (!work.job.experiment) return {};
   const bool is_started = work.stage == CheckStage::kSubmission ||
@@ -130,11 +130,11 @@ Result<> look_for_tools(Work& work) {
 
 Result<> look_for_files(Work& work) {
   if (!work.job.experiment) return {};
-  // `dlrun submit --test-only` of a sweep only asks Slurm about the first array.
+  // For a sweep, `dlrun submit --test-only` asks Slurm about the first array only.
   if (work.stage == CheckStage::kTestOnly && work.sweep != nullptr) return {};
   const LoadedSpec& loaded = work.job.experiment->loaded;
-  auto missing =
-      work.stage == CheckStage::kLocalRun ? check_files(loaded) : preflight(work.context, loaded);
+  auto missing = work.stage == CheckStage::kLocalRun ? check_files(loaded)
+                                                     : check_files_here(work.context, loaded);
   const auto is_error = [](const Diagnostic& one) {
     return one.severity == Diagnostic::Severity::kError;
   };
@@ -199,7 +199,7 @@ Result<> check_session_parts(Work& work) {
 }
 
 /// Asks Slurm about a heterogeneous job before the job is queued. sbatch accepts a part that no
-/// node can run; the job would then wait for ever and block the queue behind it.
+/// node can run; the job would then wait forever, and could block the jobs after it in the queue.
 Result<> ask_about_parts(Work& work) {
   const Job& job = work.job;
   if (work.sweep != nullptr || job.settings.server || !het_line(job.script)) return {};

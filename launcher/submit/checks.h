@@ -27,7 +27,7 @@ enum class CheckStage : unsigned {
 
 /// Findings of the checks that the next step needs.
 struct Checked {
-  std::size_t warnings = 0;           ///< number of warnings about files that the job needs
+  std::size_t warnings = 0;  ///< number of warnings about files and tools that the job needs
   std::vector<std::string> to_fetch;  ///< kCheckReport: the files that a submission would download
   std::vector<LogFolders> logs;       ///< the folders of the logs, which may be missing
 };

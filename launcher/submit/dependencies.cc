@@ -120,8 +120,8 @@ Result<std::optional<std::string>> dependency_on_run(const Context& context,
   return std::optional(one.type + ":" + (chain.empty() ? status.job.id : chain.back().id));
 }
 
-/// Returns the command that submits the job without a dependency on runs that are gone, to be
-/// added to a message; "" if the dependency is not from a file.
+/// Returns the end of a message about a run that is gone: the command that submits the job without
+/// this dependency. Returns "" if the dependency does not come from a file.
 std::string command_without(const Origin& where, const std::string& key) {
   if (where.kind != Origin::Kind::kFile) return {};
   return fmt::format(". `dlrun submit {} --set {}=null` submits the job without waiting",

@@ -15,8 +15,9 @@ namespace dlrun {
 /// runs have already ended as required, or if `after` names only job ids: the script then has the
 /// --dependency.
 ///
-/// Fails with kInvalid if a run cannot be found, if it did not end as required, or if Slurm cannot
-/// wait for it. The error holds each problem with its place in the spec.
+/// Fails with kInvalid if a run cannot be found, belongs to another user or did not end as
+/// required, or if Slurm cannot wait for it. The error holds each problem with its place in the
+/// spec.
 ///
 /// dependency_of_edited_script: the --dependency in a script edited by hand ("" if it has none); it
 /// replaces the job ids of the spec.

@@ -57,8 +57,8 @@ std::string item_key(const FolderOfDownloads& group, std::size_t index) {
   return fmt::format("{}[{}]", group.list_key, index);
 }
 
-/// Returns the indices of the missing files. Fails with all existing files that differ from the
-/// spec.
+/// Returns the indices of the missing files. Fails with an error for each existing file that
+/// differs from the spec.
 template <typename Has>
 Result<std::vector<std::size_t>> find_missing(const LoadedSpec& loaded,
                                               const FolderOfDownloads& group, Has&& has) {

@@ -41,7 +41,7 @@ Result<Submitted> continue_sweep(const Context& context, Reporter& reporter,
                                  RunInspector& inspector, const RunDirectory& run) {
   const auto missing =
       submit_missing(context, reporter, inspector, {run.id, run.name, run.path, run.created});
-  // kUsage: Slurm has all points already.
+  // kUsage means that Slurm has all points already.
   if (!missing && missing.error().code != Errc::kUsage) return tl::unexpected(missing.error());
   DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
   Submitted submitted;

@@ -57,7 +57,8 @@ struct EnvironmentTool {
           line_under(loaded, where)};
 }
 
-/// Returns the environment of the tools: the user's, without the secrets of the job.
+/// Returns the environment variables of the tools: the user's, without the secrets of the job and
+/// without VIRTUAL_ENV.
 [[nodiscard]] Env environment_of_tools(const Context& context, const LoadedSpec& loaded) {
   Env env = context.env;
   for (const SecretSource& secret : loaded.spec.environment.secrets) env.unset(secret.name);
@@ -116,7 +117,7 @@ Result<> find_tools(const Context& context, const Experiment& experiment, JobSet
   return {};
 }
 
-/// Adds a problem if sbatch has no option --uenv. It comes from a plugin of Slurm.
+/// Adds a problem if sbatch has no option --uenv, which comes from a plugin of Slurm.
 void find_uenv_plugin(const Context& context, const Experiment& experiment,
                       std::vector<Diagnostic>& problems) {
   if (experiment.loaded.spec.environment.uenv_images.empty() || experiment.plan.server) return;
@@ -251,7 +252,7 @@ class EnvironmentBuilder {
     if (versions.is_current(hash)) return {};
     if (const auto known = versions.find(hash)) return versions.select(*known);
     if (lock_held.is_exclusive()) versions.remove_unfinished();
-    const fs::path version = versions.fresh(hash);
+    const fs::path version = versions.new_path(hash);
     reporter_.note(fmt::format("uv builds the environment of {}; log: {}",
                                printable(project.string()), printable(log.string())));
     auto built =

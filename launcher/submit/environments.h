@@ -1,7 +1,7 @@
 #pragma once
-// environment.uv, pixi, spack, uenv and eessi: builds the environments of a job on the submitting
-// machine, before the job is recorded or queued. Ranks that would build the same environment at the
-// same time can damage it.
+// Checks and builds the environments of a job (environment.uv, pixi, spack, uenv, eessi) on the
+// submitting machine, before the job is recorded or queued. The ranks do not build them, because
+// ranks that build the same environment at the same time can damage it.
 
 #include "launcher/submit/experiment.h"
 #include "launcher/submit/reporter.h"
@@ -9,7 +9,8 @@
 namespace dlrun {
 
 /// Whether dlrun loads the modules of the job on this machine. A module file can run any program,
-/// and a spec can name module files of its author. So commands that start no job run none.
+/// and a spec can name module files of its author. A command that starts no job therefore loads no
+/// module.
 enum class JobSetup { kIsRun, kIsNotRun };
 
 /// Looks for the tools and files that the environments need. Builds nothing. With kIsNotRun, does
@@ -20,8 +21,8 @@ enum class JobSetup { kIsRun, kIsNotRun };
 
 /// Locks and builds the environments. Only one dlrun builds an environment at a time. If uv's
 /// environment is up to date, only reads a few files. Fails with kInvalid and the last lines of the
-/// tool's output, or with kInterrupted after Ctrl-C. Does nothing for a spec without such an
-/// environment.
+/// tool's output, or with kInterrupted after Ctrl-C. Does nothing for a spec without uv, pixi,
+/// spack and uenv.
 [[nodiscard]] Result<> build_environments(const Context& context, Reporter& reporter,
                                           const Experiment& experiment);
 

@@ -211,7 +211,7 @@ Result<Experiment> prepare_carried(const Context& context, const CarriedSpec& ca
                        carried.yaml, {carried.runs_dir, carried.agent, trainer, Target::kSlurm});
 }
 
-std::vector<Diagnostic> preflight(const Context& context, const LoadedSpec& loaded) {
+std::vector<Diagnostic> check_files_here(const Context& context, const LoadedSpec& loaded) {
   auto found = check_files(loaded);
   if (const auto warning = warning_about_image(context, loaded)) {
     const auto origin = loaded.spec.origins.find("container.image"_key);
@@ -222,7 +222,7 @@ std::vector<Diagnostic> preflight(const Context& context, const LoadedSpec& load
   return found;
 }
 
-Result<> stage(const Context& context, Reporter& reporter, const std::string& runs_dir) {
+Result<> place_tools(const Context& context, Reporter& reporter, const std::string& runs_dir) {
   DLRUN_TRY(check_runs_place(runs_dir));
   if (const auto warning = warning_about_place(runs_dir)) reporter.warning(*warning);
   return stage_tools(context.bin_dir.parent_path(), runs_dir, context.tools);

@@ -61,13 +61,14 @@ struct Experiment {
 [[nodiscard]] Result<Experiment> prepare_point(Reporter& reporter, Experiment experiment,
                                                std::size_t number);
 
-/// Returns warnings about files, mounts and the image of the job that are missing or unsuitable on
-/// this machine.
-[[nodiscard]] std::vector<Diagnostic> preflight(const Context& context, const LoadedSpec& loaded);
+/// Returns errors and warnings about files, mounts and the image of the job that are missing or
+/// unsuitable on this machine.
+[[nodiscard]] std::vector<Diagnostic> check_files_here(const Context& context,
+                                                       const LoadedSpec& loaded);
 
 /// Copies the agent, the trainer and the modules next to the runs if they are missing there. Warns
 /// if other users could replace them. Fails as check_runs_place() and stage_tools() do.
-[[nodiscard]] Result<> stage(const Context& context, Reporter& reporter,
-                             const std::string& runs_dir);
+[[nodiscard]] Result<> place_tools(const Context& context, Reporter& reporter,
+                                   const std::string& runs_dir);
 
 }  // namespace dlrun

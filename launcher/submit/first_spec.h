@@ -23,7 +23,8 @@ struct FirstSpecOptions {
 
 /// Returns the text of the spec. Reports the problems of the answers, and fails with kInvalid if
 /// one is an error, such as an answer that exceeds the site's limits. Fails with kUsage if there is
-/// an image and no container runtime. file: the name of the spec in messages.
+/// an image and no container runtime, and if the program is a job script with #SBATCH lines. file:
+/// the name of the spec in messages.
 [[nodiscard]] Result<std::string> make_first_spec(const Context& context, Reporter& reporter,
                                                   InitAnswers answers, const SiteProfile& site,
                                                   const std::string& file);

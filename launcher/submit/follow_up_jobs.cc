@@ -59,7 +59,8 @@ Result<FollowUpJobs> continue_follow_ups(const Context& context, Reporter& repor
   DLRUN_TRY_ASSIGN(auto settings, read_sbatch_settings(run.path));
   DLRUN_TRY_ASSIGN(const auto script,
                    read_untrusted(run.path / "job.sh", kScriptLimitBytes, Links::kRefuse));
-  // Only the names are needed: the run has the file with the values already.
+  // Only the names are needed, because the first job's submission has written the values to the
+  // run's file of secrets.
   for (auto& name : read_script(script, "job.sh").secrets)
     settings.secrets.push_back({std::move(name), ""});
   return submit_follow_ups(context, reporter, executor, run, first, settings);

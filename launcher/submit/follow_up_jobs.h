@@ -16,10 +16,10 @@ struct FollowUpJobs {
   bool is_interrupted = false;          ///< Ctrl-C arrived; the jobs after it were not submitted
 };
 
-/// Submits the follow-up jobs of a run that Slurm does not have, each once, so that each waits for
-/// the end of the job before it. first: the journal of the run's first job, which Slurm has.
-/// settings: those of the first job. Warns and submits no further job if Slurm refuses one, or if
-/// it is unknown whether Slurm has it: the run then has fewer jobs.
+/// Submits each follow-up job of the run that Slurm does not have yet. Each job waits for the end
+/// of the job before it. first: the journal of the run's first job, which Slurm has. settings:
+/// those of the first job. Warns and submits no further job if Slurm refuses one, or if it is
+/// unknown whether Slurm has it: the run then has fewer jobs.
 [[nodiscard]] FollowUpJobs submit_follow_ups(const Context& context, Reporter& reporter,
                                              Executor& executor, const RunDirectory& run,
                                              const Submission& first,

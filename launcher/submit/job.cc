@@ -1,5 +1,6 @@
-// job_of_script_text() sets the fields that all three kinds of jobs have. Its callers add those
-// of one kind, such as the server of a plan or the folder of a run's copy of the code.
+// job_of_script_text() sets the fields that all three kinds of jobs have. Its callers add the
+// fields that only one kind has, such as the server of a plan or the folder of a run's copy of the
+// code.
 
 #include "launcher/submit/job.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 // A job: the script, the settings that sbatch gets besides it, and the facts that its record needs.
-// job_of_script_text() fills the fields that all jobs have. The functions below it call it for an
-// experiment that is planned already, and for a file. A resubmission calls it for an earlier run.
+// job_of_script_text() fills the fields that all jobs have. job_of_experiment() and job_of_file()
+// call it and add the fields of a spec or a script; resubmission.cc calls it for an earlier run.
 
 #include <filesystem>
 #include <map>
@@ -19,7 +19,7 @@ namespace dlrun {
 /// A job's place in the chain of a run's jobs (retry.chain).
 struct ChainPlace {
   std::int64_t jobs = 0;    ///< number of jobs that the submission queues for the run
-  std::int64_t number = 0;  ///< of this job, from 0
+  std::int64_t number = 0;  ///< the number of this job in the chain, from 0
   // The next two are set for a follow-up job only: a job after the first one.
   std::string run_token;  ///< the token of the run; the job's comment has a token of its own
   std::string first_job;  ///< the id of the first job, to whose log all jobs write

@@ -11,8 +11,9 @@
 namespace dlrun {
 namespace {
 
-/// Returns the value of a secret that lead reads. If the program gets a secret of this name, too,
-/// it has the same source.
+/// Returns the value of a secret that lead reads: the spec's notify.webhook_url if it is that
+/// secret, else the value from its entry in environment.secrets, else the environment variable of
+/// its name.
 Result<SecretValue> lead_secret(const Context& context, const LoadedSpec& loaded,
                                 const std::string& name) {
   if (name == kWebhookUrlSecret && loaded.spec.notify.webhook_url)

@@ -11,9 +11,9 @@
 
 namespace dlrun {
 
-/// Returns the secrets of a spec; with has_lead also the secrets that lead
-/// reads (notify, track). If secrets are
-/// missing, fails with their names and the places where the spec names them.
+/// Returns the secrets of a spec; with has_lead also the secrets that lead reads (notify, track).
+/// If secrets are missing, fails with kInvalid, the names of the missing secrets and the places
+/// where the spec names them.
 [[nodiscard]] Result<std::vector<SecretValue>> secrets_of_spec(const Context& context,
                                                                const LoadedSpec& loaded,
                                                                bool has_lead);

@@ -42,7 +42,7 @@ Result<> record_end(const std::filesystem::path& run, const ForegroundEnd& end) 
 }
 
 /// Says how many ranks run here if the spec asks for more. A spec with several nodes would
-/// otherwise run with fewer ranks without a word.
+/// otherwise run with fewer ranks without a message.
 void report_fewer_ranks(Reporter& reporter, const LaunchPlan& plan) {
   const auto asked = plan.requested.tasks;
   if (!asked || *asked <= plan.local_ranks) return;
@@ -61,7 +61,7 @@ Result<std::pair<RunDirectory, ForegroundEnd>> record_and_run(const Context& con
   const Experiment& experiment = *job.experiment;
   DLRUN_TRY(fetch_downloads(reporter, experiment.loaded));
   DLRUN_TRY(build_environments(context, reporter, experiment));
-  DLRUN_TRY(stage(context, reporter, job.runs_dir));
+  DLRUN_TRY(place_tools(context, reporter, job.runs_dir));
   DLRUN_TRY_ASSIGN(auto run, record_run(context, reporter, job));
   std::string folder = experiment.plan.folder;
   if (experiment.plan.snapshot) {

@@ -14,7 +14,7 @@
 
 namespace dlrun {
 
-/// The options of a local run that do not change the job.
+/// The options of a local run, except those that change the spec (SpecOptions).
 struct LocalWish {
   std::optional<std::size_t> point{};  ///< the point of a sweep to run
   bool is_dry_run = false;             ///< only returns the script
@@ -35,8 +35,9 @@ struct LocalRun {
 
 using LocalResult = std::variant<LocalScript, LocalRun>;
 
-/// Plans and checks the job, fetches its downloads, records the run and runs it to its end. Fails
-/// with kUsage for a sweep.
+/// Plans and checks the job, fetches its downloads, builds its environments, records the run and
+/// runs it to its end. With wish.is_dry_run, only returns the script. Fails with kUsage for a
+/// sweep.
 [[nodiscard]] Result<LocalResult> run_on_this_machine(const Context& context, Reporter& reporter,
                                                       const SpecOptions& options,
                                                       const LocalWish& wish);

@@ -29,12 +29,14 @@ struct LogScript {
   std::string job_name = {};  ///< replaces %x if the script has no --job-name; sbatch gets it, too
 };
 
-/// Finds the missing folders; creates none. Adds an error if a folder's name contains the job's id,
-/// because the folder cannot exist before the job does. Adds a warning for other patterns that only
-/// Slurm can replace, and for an absolute path that may exist on the nodes only.
+/// Finds the missing folders; creates none. Adds an error for a folder that cannot be created, and
+/// for a folder whose name contains the job's id, because this folder cannot exist before the job
+/// does. Adds a warning for other patterns that only Slurm can replace, and for an absolute path
+/// that may exist on the nodes only.
 [[nodiscard]] LogFolders find_log_folders(const LogScript& script);
 
-/// Reports the findings if all are warnings; fails with them if one of them is an error.
+/// Reports the findings if all are warnings. Fails with kInvalid and all findings if one is an
+/// error.
 [[nodiscard]] Result<> check_log_folders(Reporter& reporter, const LogFolders& folders);
 
 /// Creates the missing folders with the user's umask. Fails with kIo and names the folder.

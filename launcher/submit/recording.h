@@ -29,9 +29,10 @@ namespace dlrun {
                                               const Job& job, TokenClaim* claim = nullptr);
 
 /// Creates the directory of a sweep and adds the sweep to the index. The directory holds spec.yaml,
-/// resolved.yaml, plan.json (of the first point) and sweep.json. Each sbatch call has a folder
-/// array-K with its job.sh; a folder in it for each point holds that point's job.sh, resolved.yaml
-/// and secrets. All files are flushed to the disk before this returns.
+/// resolved.yaml, plan.json (of the first point) and sweep.json. Each array has a folder array-K
+/// with its job.sh; a folder in it for each point holds that point's job.sh, resolved.yaml,
+/// submission.json, secrets and, with track.mlflow, parameters.json. All files are flushed to the
+/// disk before this returns.
 [[nodiscard]] Result<RunDirectory> record_sweep(const Context& context, Reporter& reporter,
                                                 const Experiment& experiment,
                                                 const SweepPlan& sweep,

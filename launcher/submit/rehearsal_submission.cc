@@ -19,7 +19,7 @@ constexpr std::int64_t kStartSeconds = 300;
 /// A partition must leave at least this part of kStartSeconds.
 constexpr std::int64_t kLeastStartSeconds = 60;
 constexpr std::int64_t kRanks = 2;
-constexpr std::size_t kLongestRehearsedName = 64;  ///< of a run, in characters
+constexpr std::size_t kLongestRehearsedName = 64;  ///< the longest name of a run, in characters
 
 /// Returns true if the partition has GPUs for the rehearsal like those of the job's own partition.
 bool has_gpus_for(const PartitionProfile& partition, const PartitionProfile* own,
@@ -34,7 +34,8 @@ bool has_gpus_for(const PartitionProfile& partition, const PartitionProfile* own
   return own == nullptr || own->gpu_types.empty() || types.empty() || own->gpu_types == types;
 }
 
-/// Returns the GPUs of the rehearsal's node: the share of its ranks.
+/// Returns the share of `count` GPUs that belongs to `ranks` of `all_ranks` ranks: at least 1, or 0
+/// if `count` is 0.
 std::int64_t gpus_of_ranks(std::int64_t count, std::int64_t all_ranks, std::int64_t ranks) {
   return count == 0 ? 0 : std::max<std::int64_t>(count * ranks / all_ranks, 1);
 }
@@ -197,7 +198,7 @@ Result<Chain> submit_rehearsed(Context& context, Reporter& reporter, RunInspecto
   chain.submitted.push_back(std::move(first));
   if (chain.submitted.front().is_interrupted) return chain;
   const RunDirectory before = chain.submitted.front().run;
-  wait_for_run(job, before, "--rehearse");
+  add_dependency_on_run(job, before, "--rehearse");
   auto real = submit_planned(context, reporter, inspector, std::move(job));
   if (!real) {
     chain.failure = std::move(real.error());

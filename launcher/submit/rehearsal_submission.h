@@ -13,9 +13,9 @@
 
 namespace dlrun {
 
-/// The wish of --rehearse.
+/// The value of the option --rehearse.
 struct RehearsalWish {
-  std::int64_t seconds = 0;              ///< for which the programs run
+  std::int64_t seconds = 0;              ///< the programs run for this time
   std::optional<std::string> partition;  ///< nullopt: short_partition() chooses
 };
 
@@ -30,8 +30,9 @@ struct RehearsalWish {
                                                          const JobSpec& spec, std::int64_t seconds,
                                                          std::int64_t ranks);
 
-/// Returns the changes of the spec for the rehearsal, in the form of --set. name: of the run. Fails
-/// with kUsage if the spec has a sweep or components, or does not say how many ranks a node has.
+/// Returns the changes of the spec for the rehearsal, in the form of --set. name: the name of the
+/// run. Fails with kUsage if the spec has a sweep, components or launch.agent: false, or does not
+/// say how many ranks a node has.
 [[nodiscard]] Result<std::vector<std::string>> changes_for_rehearsal(const LoadedSpec& loaded,
                                                                      std::string_view name,
                                                                      const RehearsalWish& wish);
@@ -42,8 +43,9 @@ struct RehearsalWish {
                                              RunInspector& inspector, const SpecOptions& options,
                                              const RehearsalWish& wish);
 
-/// Returns the command that submits the run of a rehearsal that was submitted alone, with the same
-/// options, so that the run waits for the rehearsal and for the runs that the spec names.
+/// Returns the command that submits the run later, if only its rehearsal could be submitted. The
+/// command has the same options. With it, the run waits for the rehearsal and for the runs in
+/// after.ok of the spec.
 [[nodiscard]] std::string command_for_run(const SpecOptions& options, const Submitted& rehearsal);
 
 }  // namespace dlrun

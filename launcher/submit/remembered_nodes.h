@@ -13,9 +13,9 @@
 
 namespace dlrun {
 
-/// Returns the path of the file of bad nodes: `file` (--file) if it is not empty, else the file of
-/// the spec, else the one in the runs folder. Fails with kUsage if the runs of the spec do not
-/// remember bad nodes.
+/// Returns the path of the file of bad nodes: `file` (--file) if it is not empty, else the file
+/// that the runs of the spec use, else the file in the runs folder. Fails with kUsage if the runs
+/// of the spec do not remember bad nodes.
 [[nodiscard]] Result<std::filesystem::path> remembered_nodes_file(const Context& context,
                                                                   Reporter& reporter,
                                                                   const std::string& file,

@@ -16,8 +16,8 @@
 namespace dlrun {
 namespace {
 
-/// Returns the folder from which sbatch is called again. Relative paths in a script written by hand
-/// start there. The new run gets the folder of the earlier run.
+/// Returns the folder from which sbatch is called: the folder of the earlier run, or the current
+/// folder if that one is gone. Relative paths in a script written by hand start there.
 std::filesystem::path directory_of(const Context& context, const std::filesystem::path& run) {
   constexpr std::size_t kEnough = 1U << 20U;
   std::string directory;
@@ -31,7 +31,7 @@ std::filesystem::path directory_of(const Context& context, const std::filesystem
 }
 
 /// Returns the folder in the run's copy of the code where the script starts again; nullopt without
-/// code.snapshot.
+/// code.snapshot. Fails with kNotFound if the copy is gone.
 Result<std::optional<std::string>> copy_of_code(const IndexEntry& run, const RunFacts& facts) {
   if (!facts.submission || facts.submission->chdir.empty()) return std::optional<std::string>();
   const std::string& folder = facts.submission->chdir;

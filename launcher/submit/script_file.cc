@@ -40,8 +40,8 @@ bool starts_components(std::string_view text) {
          text.find("\"${dlrun_component_") != std::string_view::npos;
 }
 
-/// Returns the value of --runs in the line that starts lead; "" if the path is quoted, which
-/// the renderer does only for unusual paths.
+/// Returns the value of --runs in the line that starts lead. Returns "" if there is none, or if the
+/// path is quoted: dlrun quotes only unusual paths.
 std::string runs_of(std::string_view text) {
   for (const auto line : split(text, '\n')) {
     if (!starts_lead(line)) continue;

@@ -33,10 +33,10 @@ struct ScriptChanges {
   std::string difference;  ///< the output of diff -u
 };
 
-/// Compares a script file, or the script that a run was submitted with, with the script that dlrun
-/// renders from the spec in it. Warns if this dlrun renders the spec differently than the one that
-/// wrote the script. what: a script or a run. Fails with kNotFound if the script carries
-/// no spec, and with kIo if diff fails.
+/// Compares a script with the script that dlrun renders from the spec that it carries. Warns if
+/// this dlrun renders the spec differently than the one that wrote the script. what: a script file,
+/// or a run, whose script is compared. Fails with kNotFound if the script carries no spec, and with
+/// kIo if diff fails.
 [[nodiscard]] Result<ScriptChanges> changes_of_script(const Context& context, Reporter& reporter,
                                                       const std::string& what);
 

@@ -65,7 +65,7 @@ struct OpenPoint {
 
 /// Points that are in the sweep's record and that Slurm has not accepted yet.
 struct UnsentPoints {
-  Error error;  ///< of the last attempt
+  Error error;  ///< the error of the last attempt
   Backoff backoff{};
   Clock::time_point since = Clock::now();
 };
@@ -165,9 +165,10 @@ class Search {
     }
   }
 
-  /// Asks the program for the next point, or with sweep.pack for the points of the next job. A slow
-  /// answer therefore delays no earlier point. Returns fewer points if the program waits or ends
-  /// the search, and none if no further point may run now.
+  /// Asks the program for the next point, or with sweep.pack for the points of the next job. The
+  /// caller submits these before it asks again, so that a slow answer delays no earlier point.
+  /// Returns fewer points if the program waits or ends the search, and none if no further point may
+  /// run now.
   Result<std::vector<SweepPoint>> next_batch() {
     std::vector<SweepPoint> batch;
     const auto at_once =
@@ -242,7 +243,8 @@ class Search {
     if (!unsent_ || !unsent_->backoff.is_due()) return {};
     const auto sent = submit_missing(context_, reporter_, inspector_,
                                      {run_->id, run_->name, run_->path, run_->created});
-    // kUsage: Slurm has all points. An earlier attempt succeeded, but its answer was lost.
+    // kUsage means that Slurm has all points: an earlier attempt succeeded, but its answer was
+    // lost.
     if (sent || sent.error().code == Errc::kUsage) {
       reporter_.note(fmt::format("{}: Slurm has all points now", run_->id));
       unsent_.reset();

@@ -20,7 +20,7 @@ struct Searched {
 /// After a failure, queued and running points remain, and the message says how to list and how to
 /// cancel them.
 ///
-/// earlier: the sweep of an earlier search, which this one continues; nullptr: a new search. The
+/// earlier: the sweep of an earlier search, which this search continues; nullptr: a new search. The
 /// program first gets the results of the earlier points, and the new points are added to the same
 /// sweep. Fails with kUsage if `earlier` is no sweep, with kInvalid if its points have other
 /// parameters, and with kRefused if another process runs that search.

@@ -19,7 +19,8 @@
 namespace dlrun {
 namespace {
 
-/// Puts an option directly after `salloc`, and removes the option that comes from the spec.
+/// Puts an option directly after `salloc`, and removes the option that comes from the spec. Does
+/// nothing without a value.
 void replace_option(std::vector<std::string>& argv, const std::string& option,
                     const std::optional<std::string>& value) {
   if (!value) return;
@@ -33,8 +34,8 @@ struct SessionEnd {
   ForegroundEnd end;
 };
 
-/// Fetches the job's downloads and environments, and runs the session. The job must have passed
-/// check_job().
+/// Fetches the job's downloads, builds its environments, and runs the session. The job must have
+/// passed check_job().
 Result<SessionEnd> run_session(const Context& context, Reporter& reporter, const Job& job,
                                const std::vector<std::string>& command, bool has_terminal) {
   const LaunchPlan& plan = job.experiment->plan;

@@ -14,7 +14,8 @@
 
 namespace dlrun {
 
-/// The options of a session that do not change the job. attach.h takes them, too.
+/// The options of a session, except those that change the spec (SpecOptions). attach.h takes them,
+/// too.
 struct SessionWish {
   std::vector<std::string> command;  ///< empty: a shell
   bool has_terminal = false;         ///< standard input is a terminal
@@ -38,7 +39,8 @@ using SessionResult = std::variant<PlannedSession, ForegroundEnd>;
 /// Fails with kUsage if the session would be a shell without a terminal.
 [[nodiscard]] Result<> refuse_shell_without_terminal(const SessionWish& wish);
 
-/// Returns dlrun's exit code after a session: that of the command.
+/// Returns dlrun's exit code after a session: 130 if a signal ended it, 0 after a shell, else the
+/// exit code of the command.
 [[nodiscard]] int exit_code_of_session(const SessionWish& wish, const ForegroundEnd& end);
 
 }  // namespace dlrun

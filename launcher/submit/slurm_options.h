@@ -1,6 +1,6 @@
 #pragma once
-// Checks the free Slurm options of a spec (`slurm`, `launch.srun`) against the installed sbatch
-// and srun.
+// Checks the options that a spec passes on to Slurm (`slurm`, `launch.srun`, `launch.mpi`) against
+// the installed sbatch, srun and salloc.
 
 #include <string>
 #include <vector>

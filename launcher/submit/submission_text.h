@@ -18,9 +18,9 @@ namespace dlrun {
 /// The facts that a user needs after a submission.
 struct SubmissionFacts {
   LabelledLines lines;
-  std::string warning;  ///< why the job cannot start; empty: nothing is known against it
+  std::string warning;  ///< why the job cannot start; empty if no reason is known
 };
-/// Asks Slurm once when the job starts.
+/// Returns the facts. Asks Slurm once for the expected start of the job.
 [[nodiscard]] SubmissionFacts facts_about(const Env& env, const Submitted& submitted);
 
 /// Returns the sentence that the user needs in any case: "the run X is submitted, as job 42; ...".
@@ -29,7 +29,7 @@ struct SubmissionFacts {
 /// Returns the note about a Ctrl-C that arrived during the submission.
 [[nodiscard]] std::string interrupted_text(const Submitted& submitted);
 
-/// Returns the note about a Ctrl-C that ended the watching. job: its id.
+/// Returns the note about a Ctrl-C that ended the watching. job: the id of the run's job.
 [[nodiscard]] std::string stopped_watching_text(const IndexEntry& run, const std::string& job);
 
 }  // namespace dlrun

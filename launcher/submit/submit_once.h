@@ -15,11 +15,11 @@ namespace dlrun {
 /// records the job.
 ///
 /// If the answer is lost, looks the token up at the controller. Submits again, once and with the
-/// same token, only if the controller knows no job with it. If both jobs exist nevertheless, only
-/// the job that claims the run first starts the ranks. Handles Ctrl-C during sbatch in the same
-/// way; if the submission succeeds nevertheless, the caller finds the Ctrl-C in `interrupt`.
-/// token: of the submission; empty: a new one. A follow-up job of a chain has a journal of its own,
-/// in follow_up_path(), and shares the run's secrets.
+/// same token, only if the controller knows no job with it. If both jobs exist after all, only the
+/// job that claims the run first starts the ranks. After Ctrl-C during sbatch, looks the token up,
+/// too, but does not submit again. If Slurm has the job, returns it, and `interrupt` tells the
+/// caller about the Ctrl-C. token: the token of the submission; empty: a new one. A follow-up job
+/// of a chain has a journal of its own, in follow_up_path(), and shares the run's secrets.
 [[nodiscard]] Result<Submission> submit_once(const Context& context, const RunDirectory& run,
                                              const SbatchSettings& settings, Executor& executor,
                                              const Interrupt& interrupt,

@@ -21,7 +21,7 @@ enum class SubmitMode {
   kDryRun,    ///< nothing is written or submitted
 };
 
-/// The options of `dlrun submit` that do not change the job.
+/// The options of `dlrun submit`, except those that change the spec (SpecOptions).
 struct SubmitWish {
   SubmitMode mode = SubmitMode::kSubmit;
   bool watches = false;   ///< follow the job, which a search does not allow
@@ -51,14 +51,14 @@ using SubmitResult = std::variant<Submitted, Searched, DryRun, Verdict>;
 
 /// Submits a spec or a script, runs the search of a spec with sweep.ask, or only tries a submission
 /// out. If the environment has a token and an earlier call with this token submitted the job,
-/// returns that submission. Fails with kUsage if wish.continued is another user's run, or if the
-/// spec or wish.mode needs no search.
+/// returns that submission. Fails with kUsage if wish.continued is another user's run, and if it is
+/// set but no search would run: the spec has no sweep.ask, or wish.mode is not kSubmit.
 [[nodiscard]] Result<SubmitResult> submit_spec(Context& context, Reporter& reporter,
                                                RunInspector& inspector, const SpecOptions& options,
                                                const SubmitWish& wish, Provenance& provenance);
 
-/// Return the JSON of `dlrun submit --json`; cli/OUTPUT.md documents it. The first function asks
-/// Slurm once when the job will start.
+/// Each function returns the JSON of `dlrun submit --json`; cli/OUTPUT.md documents it. The first
+/// function asks Slurm once for the expected start of the job.
 [[nodiscard]] nlohmann::ordered_json submission_json(const Env& env, const Submitted& submitted);
 [[nodiscard]] nlohmann::ordered_json submission_json(const Searched& searched);
 [[nodiscard]] nlohmann::ordered_json submission_json(const DryRun& dry_run);

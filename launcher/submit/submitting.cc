@@ -54,14 +54,15 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
     DLRUN_TRY(build_environments(context, reporter, *job.experiment));
   }
   const bool is_agentless = plan != nullptr && plan->agent.empty();
-  if (!is_agentless) DLRUN_TRY(stage(context, reporter, job.runs_dir));
+  if (!is_agentless) DLRUN_TRY(place_tools(context, reporter, job.runs_dir));
   for (const LogFolders& logs : checked.logs) DLRUN_TRY(make_log_folders(logs));
   const bool is_recorded = claim != nullptr && !claim->run().empty();
   DLRUN_TRY_ASSIGN(auto run, run_of_job(context, reporter, job, claim));
   if (plan != nullptr && plan->snapshot && !is_recorded) {
     DLRUN_TRY_ASSIGN(job.settings.chdir, snapshot_for(context, job.source_dir, job.runs_dir, run));
   }
-  // A call that repeats this one reads the settings of the jobs that are missing.
+  // If this call is interrupted, a later call with the same token reads the settings and submits
+  // the missing jobs of the chain.
   if (job.settings.chain) DLRUN_TRY(write_sbatch_settings(run.path, job.settings));
   std::optional<Interrupt> interrupt(std::in_place);
   Executor& executor = inspector.executor_of(job.settings.server);

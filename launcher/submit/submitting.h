@@ -63,8 +63,8 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
                                              TokenClaim* claim = nullptr);
 
 /// Adds the planned points to a recorded sweep and submits their arrays. settings: those of the
-/// sweep's first submission. Fails as submit_once() does. The points are then part of the sweep
-/// nevertheless, and submit_missing() submits them.
+/// sweep's first submission. Fails as submit_once() does. The points then stay part of the sweep,
+/// and submit_missing() submits them.
 [[nodiscard]] Result<> submit_more(const Context& context, RunInspector& inspector,
                                    const RunDirectory& run, const SbatchSettings& settings,
                                    const SweepPlan& more);
@@ -82,8 +82,9 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
                                          bool force, TokenClaim* claim = nullptr);
 
 /// Returns the experiment of a recorded run if its script alone does not describe the whole job,
-/// because the job waits for runs, has secrets or downloads files. Returns nullopt otherwise. For a
-/// sweep, returns the experiment of its first point. has_secrets: the script names secrets.
+/// because the job waits for runs, has secrets, downloads files or needs an environment that dlrun
+/// builds. Returns nullopt otherwise. For a sweep, returns the experiment of its first point.
+/// has_secrets: the script names secrets.
 [[nodiscard]] Result<std::optional<Experiment>> recorded_experiment(
     const Context& context, const std::filesystem::path& run, bool has_secrets);
 

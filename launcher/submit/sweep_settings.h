@@ -12,7 +12,7 @@ namespace dlrun {
 /// the secrets. submit_missing() and continue_follow_ups() read them to submit missing jobs.
 [[nodiscard]] Result<> write_sbatch_settings(const std::filesystem::path& sweep,
                                              const SbatchSettings& settings);
-/// Reads submit.json. Fails with kInvalid if it is damaged.
+/// Reads submit.json. Fails with kNotFound if there is none, and with kInvalid if it is damaged.
 [[nodiscard]] Result<SbatchSettings> read_sbatch_settings(const std::filesystem::path& sweep);
 
 }  // namespace dlrun

@@ -100,8 +100,8 @@ std::string how_to_continue(const RunDirectory& run, std::size_t sent, std::size
       sent, all, run.handle(), run.handle());
 }
 
-/// Submits the arrays in order. If throttle.max_parallel is set, each array waits for the one
-/// before it. before: the job that the first array waits for in that case.
+/// Submits the arrays in order. If throttle.max_parallel is set, the first array waits for the job
+/// `before`, and each later array for the array before it.
 Result<> send(const Context& context, const RunDirectory& run,
               const std::vector<ArrayToSend>& arrays, const SbatchSettings& shared,
               const Throttle& throttle, std::string before, Executor& executor, Sent& sent) {
@@ -241,7 +241,7 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
                            arrays, job.settings, executor));
   DLRUN_TRY(fetch_downloads(reporter, experiment.loaded));
   DLRUN_TRY(build_environments(context, reporter, experiment));
-  if (!plan.agent.empty()) DLRUN_TRY(stage(context, reporter, plan.runs_dir));
+  if (!plan.agent.empty()) DLRUN_TRY(place_tools(context, reporter, plan.runs_dir));
   for (const LogFolders& folders : checked.logs) DLRUN_TRY(make_log_folders(folders));
   DLRUN_TRY_ASSIGN(auto run,
                    record_sweep(context, reporter, experiment, sweep, job.settings.secrets, claim));

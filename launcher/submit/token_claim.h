@@ -13,7 +13,8 @@
 namespace dlrun {
 
 /// Holds the lock of a token and remembers the token's run. A second call with the same token waits
-/// for the first one. If the first one was killed, the second also waits for its sbatch.
+/// for the first one. If the first one was killed, the second also waits for the sbatch that the
+/// first one started.
 class TokenClaim {
  public:
   /// Takes the token. Waits up to two minutes for another call that holds the token, and fails with
@@ -26,7 +27,7 @@ class TokenClaim {
   [[nodiscard]] const std::filesystem::path& run() const { return run_; }
   /// Returns true if a submission with this token created run().
   [[nodiscard]] bool has_created_run() const { return has_created_run_; }
-  /// Writes the run to the disk. Called before anything is submitted. An empty path forgets the
+  /// Writes the run to the disk. Call it before anything is submitted. An empty path forgets the
   /// run. has_created: false for a sweep that existed before and is resubmitted.
   [[nodiscard]] Result<> set_run(const std::filesystem::path& run, bool has_created);
 

@@ -12,7 +12,7 @@ enum ExitCode : int {
   kExitOk = 0,
   kExitFault = 1,        ///< dlrun itself failed: a full disk, an I/O error, a bug
   kExitUsage = 2,        ///< wrong usage, or an invalid spec
-  kExitRefused = 3,      ///< Slurm refused
+  kExitRefused = 3,      ///< Slurm, or a check of dlrun's own, refused
   kExitUnavailable = 4,  ///< the controller or the host did not answer
   kExitRunFailed = 5,    ///< the run failed
   kExitNotFound = 6,     ///< no such file, run, job or program
@@ -23,8 +23,9 @@ enum ExitCode : int {
 /// Returns dlrun's exit code for an error.
 [[nodiscard]] int exit_code_of(Errc code);
 
-/// Returns the exit code of wait and --watch for a run in this state. A run that is pending or
-/// running gives 0. An unknown state (RunState::kUnknown) gives the code for "not found".
+/// Returns the exit code of run, wait and --watch for a run in this state. A run that is pending or
+/// running gives 0. A run that is not submitted, or whose state is unknown, gives the code for "not
+/// found". All four give kExitUnavailable if the controller did not answer.
 [[nodiscard]] int exit_code_of_state(const RunStatus& status);
 
 }  // namespace dlrun

@@ -16,9 +16,9 @@ namespace dlrun {
 /// Returns "4 ranks on n[1-4] for 3 min"; "" if nothing is known yet.
 [[nodiscard]] std::string place_text(const RunPicture& picture);
 
-/// Returns the step that rank 0 has reached in the latest attempt, for the head and the table of
-/// `dlrun top` alike: progress reports and samples of the ranks are recorded at different times.
-/// Returns nullopt if the attempt has not reported a step.
+/// Returns the step that rank 0 has reached in the latest attempt, so that the head and the table
+/// of `dlrun top` show the same step: progress reports and samples of the ranks are recorded at
+/// different times. Returns nullopt if the attempt has not reported a step.
 [[nodiscard]] std::optional<std::int64_t> newest_step(const RunPicture& picture);
 
 /// Returns the progress to show: with the newest step, and with all steps for a completed run,
@@ -47,6 +47,7 @@ struct PointsOver {
   double part = 0;   ///< from 0 to 1
   std::string text;  ///< "3 of 8 points are over"
 };
+/// Counts the points that have completed, failed or were cancelled.
 [[nodiscard]] PointsOver points_over(const SweepCounts& counts);
 
 /// Returns the points to show, in their order: all of them if there are at most `most`. Otherwise

@@ -12,7 +12,7 @@ class RunFeed {
  public:
   /// first: the state to return until newer data arrives.
   RunFeed(const Env& env, const KnownServers& servers, RunPicture first);
-  /// Does not wait for the threads; a hanging thread is detached.
+  /// Does not wait for the threads, because they may hang. They end by themselves.
   ~RunFeed();
   RunFeed(const RunFeed&) = delete;
   RunFeed& operator=(const RunFeed&) = delete;

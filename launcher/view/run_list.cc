@@ -92,7 +92,7 @@ struct Listed {
   std::optional<RunSummaries::Row> row;
 };
 
-/// Makes one list. The arguments and the entries must outlive it.
+/// Makes one list. The arguments and the entries must outlive this object.
 class ListMaker {
  public:
   ListMaker(const ListRequest& request, const Filters& filters, RunSummaries& summaries)

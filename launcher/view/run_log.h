@@ -22,7 +22,7 @@ struct LogChoice {
 };
 
 /// Opens the log. Fails with kNotFound if the log does not exist; the message says whether there
-/// may be one later.
+/// may be one later. Fails with kUsage if the job has components and none is chosen.
 [[nodiscard]] Result<LogReader> open_log(RunInspector& inspector, const IndexEntry& run,
                                          const LogChoice& choice);
 
@@ -31,9 +31,9 @@ struct LogChoice {
 [[nodiscard]] Result<std::optional<std::vector<std::int64_t>>> parse_rank_list(
     std::string_view text);
 
-/// Returns the ranks that have a log in `attempt`, by default the latest; sorted. component: of
-/// the ranks; empty if the job has one program. Fails with kNotFound if there is none, and with
-/// kUsage if the job has components and none is given.
+/// Returns, sorted, the ranks that have a log in `attempt`, by default the latest attempt.
+/// component: the component of the ranks; empty if the job has one program. Fails with kNotFound if
+/// there is none, and with kUsage if the job has components and none is given.
 [[nodiscard]] Result<std::vector<std::int64_t>> ranks_with_log(const IndexEntry& run,
                                                                std::optional<std::int64_t> attempt,
                                                                const std::string& component);

@@ -55,8 +55,8 @@ struct PointsPicture {
 /// Inspects all points of the sweep. max_age: as for RunInspector::inspect().
 [[nodiscard]] Result<PointsPicture> take_points(RunInspector& inspector, const IndexEntry& run,
                                                 std::chrono::milliseconds max_age);
-/// Updates running points from their files, without a query to the executor. Returns true if one of
-/// them has ended.
+/// Updates at most 64 running points from their files, without a query to the executor. Returns
+/// true if one of them has ended.
 [[nodiscard]] bool update_points(std::vector<PointPicture>& points);
 
 /// Returns the present time in seconds since 1970.

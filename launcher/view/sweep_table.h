@@ -42,10 +42,11 @@ struct SweepTable {
   /// The result by which the points are sorted; empty if they are sorted by a key or their number.
   std::string compared;
   std::vector<SweepTableRow> rows;
-  nlohmann::ordered_json json = nlohmann::ordered_json::array();  ///< of `dlrun sweep --json`
-  std::size_t hidden = 0;                                         ///< points beyond the limit
+  /// The points for `dlrun sweep --json`.
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  std::size_t hidden = 0;      ///< points beyond the limit
   bool lacks_results = false;  ///< points have started, and none has reported a result
-  RunStatus sum;               ///< of all points
+  RunStatus sum;               ///< the state and the counts of all points together
   /// Why the controller did not answer; a state with '?' is then the last known one. Empty if all
   /// states are current.
   std::string unreachable;

@@ -21,8 +21,9 @@ namespace dlrun {
 
 /// Returns lines about a pending run: the names of at most four runs among the first eight jobs
 /// that it waits for, and the number of jobs before it. Asks squeue, for at most 2 s per query,
-/// only about a job that waits for its turn. Returns no lines for another run, for a run of another
-/// user, and for a job that was submitted through slurmrestd.
+/// only about a job that waits for its turn. Returns no lines for a run that is not pending, for a
+/// sweep, and for a run of another user. Does not ask squeue about a job that was submitted through
+/// slurmrestd.
 [[nodiscard]] std::vector<std::string> waiting_lines(const Env& env, const RunStatus& status);
 
 }  // namespace dlrun

@@ -22,7 +22,7 @@ struct WatchOptions {
   std::vector<std::int64_t> ranks{};
   /// The attempt whose log is passed on. nullopt: the current attempt, also after a restart.
   std::optional<std::int64_t> attempt;
-  std::string component;            ///< of the ranks; empty: the job has one program
+  std::string component;            ///< the component of the ranks; empty: the job has one program
   std::optional<std::size_t> tail;  ///< pass on only the last lines of the existing log
   /// The interval at which the reason for waiting is repeated. nullopt: only a new reason
   /// is reported.

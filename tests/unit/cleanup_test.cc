@@ -116,12 +116,12 @@ struct CleanupFixture {
     const auto made = plan_pruning(env, inspector, request);
     REQUIRE(made.has_value());
     std::vector<std::string> ids;
-    for (const DoomedRun& doomed : made->runs) ids.push_back(doomed.run.id);
+    for (const PlannedDeletion& planned : made->runs) ids.push_back(planned.run.id);
     return ids;
   }
-  Result<TreeDeletion> remove(const DoomedRun& doomed) const {
+  Result<TreeDeletion> remove(const PlannedDeletion& planned) const {
     RunInspector inspector(env);
-    return delete_planned(env, inspector, doomed, RunParts::kAll);
+    return delete_planned(env, inspector, planned, RunParts::kAll);
   }
 };
 
