@@ -151,8 +151,8 @@ TEST_CASE("a service with restarts left starts again alone, and its last failure
 
 TEST_CASE("after a signal to the job, a service that is about to start again does not start") {
   auto components = three_components(3);
-  components[kEvaluator].after = {
-      "server"};  // so no other component runs that could receive the signal
+  // Only the server has started, so no other component receives the signal.
+  components[kEvaluator].after = {"server"};
   ComponentCourse course(components);
   CHECK(orders_of(course, components) == Orders{"start server"});
   CHECK(course.starts_again_after(kServer, kGoodEnd));
