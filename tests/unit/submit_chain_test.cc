@@ -306,8 +306,8 @@ TEST_CASE_FIXTURE(ChainCluster, "cancel ends the jobs of a chain from the last o
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
-                  "if a job of a chain cannot be cancelled, the jobs before it in the order are "
-                  "named, and the run is not marked as cancelled") {
+                  "if a job of a chain cannot be cancelled, the jobs that were cancelled before it "
+                  "are named, and the run is not marked as cancelled") {
   submit_long();
   std::ignore = status_of({"7 RUNNING", "8 PENDING", "9 PENDING"});
   program("scancel", "[ $1 != 8 ] || { echo 'Access denied' >&2; exit 1; }");
