@@ -80,7 +80,7 @@ TEST_CASE("if a rank's check ends without a report, this rank has failed the che
   CHECK_FALSE(fs::exists(run.directory / "started"));
 }
 
-TEST_CASE("without a GPU the check of NCCL says what is missing") {
+TEST_CASE("without a GPU the check of NCCL fails, and no program starts") {
   Run run;
   run.env.set("CUDA_VISIBLE_DEVICES", "");
   put_before_check(run, "");

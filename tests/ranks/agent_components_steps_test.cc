@@ -16,7 +16,7 @@
 namespace dlrun::agent {
 namespace {
 
-// The stand-in for srun. It reads the options as srun does. The number of the step is its process
+// The stand-in for srun. It skips all options but --ntasks. The number of the step is its process
 // id. Like srun, it ends the step at once on QUIT.
 constexpr const char* kSrun = R"(#!/bin/bash
 echo "$*" >>"$DLRUN_RUN/sruns"

@@ -53,7 +53,7 @@ pid_t stager_of(const fs::path& run) {
   return 0;
 }
 
-TEST_CASE("every rank finds the data that the first one has staged, and a later run uses them") {
+TEST_CASE("every rank finds the data that the first rank of the node has staged") {
   CopyRun run;
   run.start(3, "cat $NODE/set/a", {}, run.stage());
   CHECK(run.wait() == 0);
@@ -73,8 +73,7 @@ TEST_CASE("a source that is missing ends the run before any program starts") {
 }
 
 TEST_CASE(
-    "a copy that waits for another run's lock takes longer than joining may, and a signal ends "
-    "it") {
+    "a copy may wait for another run's lock for longer than --join-timeout, and a signal ends it") {
   CopyRun run;
   const UniqueFd lock(
       ::open((run.node / ".set.dlrun-lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -123,7 +122,9 @@ TEST_CASE("outputs are copied after the last program of the node has ended") {
   CHECK(run.events("outputs")[0]["files"] == 2);
 }
 
-TEST_CASE("outputs are copied after a program was killed, and its code and signal stay") {
+TEST_CASE(
+    "outputs are copied after a program was killed, and the run still ends with that program's "
+    "code") {
   CopyRun run;
   run.start(2, "mkdir -p $NODE/ckpt; echo $DLRUN_RANK > $NODE/ckpt/$DLRUN_RANK; " + kStubborn, {},
             run.output());

@@ -398,7 +398,7 @@ TEST_CASE("two thousand ranks of one node start and end") {
 }
 #endif
 
-TEST_CASE("the agent is one static binary of at most 4 MB that starts in milliseconds") {
+TEST_CASE("the agent is one static binary of at most 4 MB that starts within 20 ms") {
   const auto image = read_file(kAgent, 256U << 20U);
   REQUIRE(image);
   const std::string_view bytes(*image);

@@ -204,8 +204,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a program can report progress through a file, which is recorded and used to detect hangs and "
-    "to decide retries") {
+    "progress that a program writes to a file is recorded, and is used to detect hangs and to "
+    "decide retries") {
   Run run;
   run.start(2,
             "[ $DLRUN_RANK = 0 ] || { [ -z \"$DLRUN_PROGRESS\" ] || exit 9; sleep 100; }; "

@@ -128,7 +128,8 @@ void check_other_world(World world, const Env& env, std::vector<std::string>& fa
 }
 
 /// Checks that a wait for a key that no rank puts ends in time, and that the error has the key and
-/// the rank. The store must remain usable.
+/// the rank. The store must remain usable. Also checks that a launcher with another world is an
+/// error.
 std::vector<std::string> check_missing(Store& store, const World& world, const Env& env) {
   std::vector<std::string> failures;
   check_other_world(world, env, failures);
@@ -157,7 +158,7 @@ std::vector<std::string> check_missing(Store& store, const World& world, const E
   return failures;
 }
 
-/// Makes a communicator of `backend` over the store, twice.
+/// Checks the collectives of `backend` over the store, and that a second communicator works.
 std::vector<std::string> check_backend(std::string_view backend,
                                        const CommunicatorOptions& options) {
   auto comm = make_communicator(backend, options);

@@ -87,6 +87,7 @@ std::map<const char*, std::size_t> allocations;  // sizes in bytes by address
 std::uint64_t next_id = 1;
 std::mutex device_mutex;
 
+/// Returns kHipNotReady while the queue waits for an unfinished collective, otherwise kSuccess.
 /// queue: nullptr for the default stream, which no collective uses.
 int state_of(const Queue* queue) {
   const std::lock_guard lock(device_mutex);

@@ -40,7 +40,7 @@ TrainOptions adam() {
 }  // namespace
 
 TEST_CASE(
-    "compressed buckets have the rounded sum, and the values behind them are not compressed") {
+    "compressed buckets have the rounded sum, and the network's extra sums are not compressed") {
   for (const Compression compression : {Compression::kBfloat16, Compression::kFloat16}) {
     for (const int size : {1, 2, 4, 7}) {
       CAPTURE(size);
@@ -158,7 +158,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("each rank keeps a part of the parameters, and the parts form the whole") {
+TEST_CASE(
+    "the parts of all ranks form the whole parameters, and a sharded step equals plain descent") {
   CHECK(EvenParts::part(10, 1) == 10);
   CHECK(EvenParts::part(10, 4) == 3);
   CHECK(EvenParts::room(10, 4) == 12);

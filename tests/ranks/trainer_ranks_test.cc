@@ -151,7 +151,7 @@ TEST_CASE("leaving out the last batch changes the parameters by more than the to
 }
 
 TEST_CASE(
-    "with sharded epochs all ranks end with the same parameters after their share of epochs") {
+    "with --shard epoch, all ranks end with the same parameters after their share of the epochs") {
   TrainOptions options = small_options();
   options.sharding = Sharding::kEpoch;
   options.epochs = 5;

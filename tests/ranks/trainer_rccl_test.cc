@@ -22,7 +22,8 @@ constexpr int kRanks = 3;
 constexpr int kStopped = 1;  ///< the rank that stops
 
 /// Keeps the gradients in device memory while they are summed, so that wait() does not wait for the
-/// device. The rank stops in place of its call number stops_at of start_all_reduce(). 0: never.
+/// device. The rank stops at its call number `stops_at` of start_all_reduce(), and never if
+/// stops_at is 0.
 class GradientsOnDevice final : public ForwardingCommunicator {
  public:
   GradientsOnDevice(Communicator& whole, const StandIn& stand_in, int stops_at)

@@ -88,7 +88,7 @@ TEST_CASE("a node that cannot stage its data is named, and no program starts") {
 
 TEST_CASE("nodes that wait for a broadcast copy their data when the broadcast is done") {
   struct Sender final : AttemptOutlet {
-    int asked = 0;
+    int broadcasts_begun = 0;
     std::vector<Json> sent;
     void send(int, const MessageToRank& message) override { sent.push_back(json_of(message)); }
     void send_text(int, std::string_view) override {}
@@ -96,7 +96,7 @@ TEST_CASE("nodes that wait for a broadcast copy their data when the broadcast is
     void record(const RunEvent&) override {}
     void say(std::string_view) override {}
     void stop_step(bool) override {}
-    void begin_broadcast() override { ++asked; }
+    void begin_broadcast() override { ++broadcasts_begun; }
   } outlet;
   const Attempt::Clock::time_point now{std::chrono::hours(1)};
   AttemptOptions options;
@@ -108,7 +108,7 @@ TEST_CASE("nodes that wait for a broadcast copy their data when the broadcast is
     hello.stages = true;
     attempt.on_hello(rank, hello, now);
   }
-  CHECK(outlet.asked == 1);
+  CHECK(outlet.broadcasts_begun == 1);
   CHECK(outlet.sent.empty());
   attempt.on_broadcast({"/tmp/.dlrun-sbcast-1"});
   REQUIRE(outlet.sent.size() == 2);

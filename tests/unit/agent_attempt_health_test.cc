@@ -72,8 +72,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the ranks try a collective before their programs start: a rank that does not join is "
-    "unfit, and no hang is reported meanwhile") {
+    "while ranks try a collective before their programs start, no hang is reported, and the node "
+    "of a rank that does not join is unfit") {
   AttemptOptions options;
   options.hang_after = seconds(10);
   options.tries_collective = true;
@@ -268,7 +268,9 @@ TEST_CASE("a point that stops early ends all ranks, and its attempt is successfu
   CHECK(scene.notes.last("attempt_end")["reason"] == "stopped_early");
 }
 
-TEST_CASE("a rehearsal ends successfully after its time, or earlier if a rank fails") {
+TEST_CASE(
+    "a rehearsal ends successfully after its time, and a rank that fails earlier ends it as a "
+    "failure") {
   AttemptOptions options;
   options.rehearsal = seconds(120);
   Scene scene(options);
@@ -308,7 +310,7 @@ TEST_CASE("the time of a rehearsal begins after the check of collectives, with t
   CHECK(scene.attempt.end().reason == EndReason::kRehearsed);
 }
 
-TEST_CASE("a program that reports nothing counts as hung only if a limit is set") {
+TEST_CASE("without a limit, a program that reports nothing never counts as hung") {
   Scene scene;
   scene.all_join(4);
   scene.pass(std::chrono::hours(1000));
@@ -322,7 +324,7 @@ TEST_CASE(
   scene.all_join(4);
   scene.attempt.on_lost(3, "its agent has sent nothing for 30 s", scene.now);
   bool is_whole = false;
-  SUBCASE("both") {
+  SUBCASE("both agents") {
     scene.attempt.on_lost(2, "its agent has sent nothing for 30 s", scene.now);
     is_whole = true;
   }

@@ -117,7 +117,8 @@ TEST_CASE(
   CHECK(judge(preempted).end.had_grace);
 }
 
-TEST_CASE("the cause of a failed rank follows from what was noted before") {
+TEST_CASE(
+    "signs that were noted before a rank failed give its cause, in a fixed order of precedence") {
   auto facts = failed_rank(128 + SIGKILL, SIGKILL);
   facts.signs.is_out_of_memory = true;
   CHECK(judge(facts).end.cause == Cause::kOom);
@@ -134,7 +135,7 @@ TEST_CASE("the cause of a failed rank follows from what was noted before") {
   CHECK(judge(facts).end.cause == Cause::kNone);
 }
 
-TEST_CASE("an end without a culprit, or with a final reason, gets no other cause") {
+TEST_CASE("an end without a failed rank has the cause that belongs to its reason") {
   for (const auto& [reason, cause] :
        std::vector<std::pair<EndReason, Cause>>{{EndReason::kNotFit, Cause::kNone},
                                                 {EndReason::kIdleGpus, Cause::kNone},

@@ -28,7 +28,7 @@ TEST_CASE("a TERM to lead ends all ranks, and the attempt is cancelled with code
 TEST_CASE(
     "the message has Slurm's reason beside the signal, and a time limit is a failure but a "
     "preemption is not") {
-  for (const bool word_comes_first : {false, true}) {
+  for (const bool reason_comes_first : {false, true}) {
     for (const auto& [reason, sentence, is_cancelled] :
          {std::tuple{"TIME LIMIT",
                      "the job reached its time limit (resources.time); ended by SIGTERM", false},
@@ -38,9 +38,9 @@ TEST_CASE(
       CAPTURE(reason);
       Scene scene;
       scene.all_join(2);
-      if (word_comes_first) scene.attempt.on_cancelled(reason);
+      if (reason_comes_first) scene.attempt.on_cancelled(reason);
       scene.attempt.on_rank_signal(1, SIGTERM, scene.now);
-      if (!word_comes_first) scene.attempt.on_cancelled(reason);
+      if (!reason_comes_first) scene.attempt.on_cancelled(reason);
       scene.attempt.on_exit(0, {143, SIGTERM, ""}, scene.now);
       scene.attempt.on_exit(1, {137, SIGKILL, ""}, scene.now);
       scene.attempt.on_step_end(143, "", scene.now);
@@ -63,7 +63,8 @@ TEST_CASE("a rank that failed by itself stays the cause, whatever reason Slurm g
   CHECK(scene.attempt.end().message.starts_with("rank 1 on n1 exited with code 3"));
 }
 
-TEST_CASE("USR1 is recorded, and passed on once if forward_usr1 is set, otherwise not at all") {
+TEST_CASE(
+    "USR1 is recorded, and is passed on to the ranks once with forwards_usr1 and never without") {
   for (const bool forward : {false, true}) {
     CAPTURE(forward);
     Scene scene({.forwards_usr1 = forward});
@@ -205,24 +206,24 @@ TEST_CASE(
   std::string message =
       "all 4 ranks ended with 0 after the warning of the time limit, without a report that the "
       "program is done";
-  Json last_word = {{"step", 7}, {"steps", 9}};
+  Json last_report = {{"step", 7}, {"steps", 9}};
   SUBCASE("it reports nothing") {
-    last_word = Json::object();
+    last_report = Json::object();
   }
   SUBCASE("it is not at its last step") {}
   SUBCASE("it is at its last step") {
-    last_word = {{"step", 9}, {"steps", 9}};
+    last_report = {{"step", 9}, {"steps", 9}};
     is_timeout = false;
   }
   SUBCASE("it has reported its results") {
-    last_word = {{"final", true}, {"accuracy", 0.9}};
+    last_report = {{"final", true}, {"accuracy", 0.9}};
     is_timeout = false;
   }
   SUBCASE("another sender of USR1 asked for a checkpoint, and the limit is far") {
     is_warned = false;
     is_timeout = false;
   }
-  SUBCASE("a time limit starts no attempt: completed, and the message names the warning") {
+  SUBCASE("retry.on has no timeout: the run has completed, and the message names the warning") {
     options.retries_timeout = false;
     is_timeout = false;
     message = "all 4 ranks ended with 0 after the warning of the time limit";
@@ -232,7 +233,7 @@ TEST_CASE(
   scene.all_join(4);
   scene.attempt.on_own_signal(SIGUSR1, scene.now);
   if (is_warned) scene.attempt.on_limit_near();
-  scene.attempt.on_progress(0, last_word, scene.now);
+  scene.attempt.on_progress(0, last_report, scene.now);
   for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {}, scene.now);
   scene.attempt.on_step_end(0, "", scene.now);
   REQUIRE(scene.attempt.is_over());
@@ -260,13 +261,13 @@ TEST_CASE(
   for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {}, scene.now);
   scene.attempt.on_step_end(0, "", scene.now);
   REQUIRE(scene.attempt.is_over());
-  CHECK(scene.attempt.end().code == 0);  // before Slurm has been asked
+  CHECK(scene.attempt.end().code == 0);  // lead has not asked Slurm yet whether it requeues the job
   CHECK(scene.attempt.end().cause == (is_done ? Cause::kNone : Cause::kPreemption));
 }
 
 TEST_CASE(
-    "each end of an attempt has its cause (a failure, memory, a preemption), and a cancellation "
-    "has none") {
+    "each end of an attempt has the cause that its signs show, and a cancelled or superseded "
+    "attempt has none") {
   Scene scene;
   scene.all_join(4);
   Cause expected = Cause::kFailure;

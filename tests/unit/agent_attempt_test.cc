@@ -295,7 +295,7 @@ TEST_CASE("the error of a step that cannot be launched quotes srun") {
         std::string::npos);
 }
 
-TEST_CASE("a step that cannot be launched because Slurm is ending the job is not retried") {
+TEST_CASE("a step that cannot be launched because Slurm is ending the job counts as cancelled") {
   Scene scene;
   scene.attempt.on_step_end(
       1, "srun: error: Unable to create step for job 8: Job/step already completing or completed",
@@ -322,7 +322,9 @@ TEST_CASE("an agent that fails before its hello is a failed rank, with its code"
   CHECK(scene.attempt.end().code == 64);
 }
 
-TEST_CASE("a rank with another world size than the others ends the attempt") {
+TEST_CASE(
+    "lead wants no rank twice or beyond the world size, and reports a rank with another world "
+    "size") {
   Scene scene;
   scene.hello(0, 4);
   CHECK(scene.attempt.wants(1));
@@ -334,7 +336,9 @@ TEST_CASE("a rank with another world size than the others ends the attempt") {
         std::string::npos);
 }
 
-TEST_CASE("ten thousand ranks join, fail and end in well under a second of lead's time") {
+TEST_CASE(
+    "if one of ten thousand ranks is killed and all agents are lost, a single failed rank is "
+    "recorded") {
   Scene scene;
   scene.all_join(10'000);
   scene.attempt.on_exit(77, {137, SIGKILL, ""}, scene.now);
@@ -344,7 +348,7 @@ TEST_CASE("ten thousand ranks join, fail and end in well under a second of lead'
   CHECK(scene.notes.count("rank_failed") == 1);
 }
 
-TEST_CASE("a hello whose world contradicts itself is refused") {
+TEST_CASE("a hello without a world, or with one that contradicts itself, is refused") {
   Json message{{"host", "n1"}, {"addr", "10.0.0.1"}, {"pid", 1}, {"port", 0}};
   CHECK_FALSE(Hello::of(message));
   message["world"] = {{"rank", 4},       {"size", 4},      {"local_rank", 0},

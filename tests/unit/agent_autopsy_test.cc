@@ -169,7 +169,8 @@ TEST_CASE("a process is described by the states of its threads, the main thread 
 }
 
 TEST_CASE(
-    "the frames that an agent reports are limited in size, and malformed reports give no frames") {
+    "an agent reports a limited number of frames without control characters, and malformed reports "
+    "give no frames") {
   std::string many = R"({"frames":[)";
   for (int i = 0; i < 100; ++i) many += (i == 0 ? "\"" : ",\"") + std::string(1000, 'x') + "\x1b\"";
   const auto frames = frames_of_line(R"({"frames":["a \u001b[31m","b"],"pid":3})");

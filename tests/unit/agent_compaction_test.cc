@@ -172,8 +172,8 @@ TEST_CASE("a retry decides the same from a compacted record as from the whole re
   CHECK(after->history.bad_nodes() == std::set<std::string>{"bad0", "bad1", "bad2"});
   CHECK(after->last.attempt == before->last.attempt);
   CHECK(after->last.cause == before->last.cause);
-  // The furthest step is in the middle of each curve. Another attempt that only reaches the step at
-  // a curve's end is fruitless.
+  // The furthest step, 1'000'002, is in the middle of the last curve. An attempt that does not get
+  // beyond it is fruitless.
   auto history = after->history;
   history.add_attempt(1'000'002, Cause::kHang);
   CHECK(history.fruitless() == 1);
@@ -225,7 +225,7 @@ TEST_CASE("a compacted record whose folder cannot be synced is used, and the fai
     const rlimit two_more{static_cast<rlim_t>(third.get()), before.rlim_max};
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &two_more) == 0);
   }
-  // More than a line of `more`, so that the record grows beyond the limit.
+  // These events are longer than a line of `more`, so the record grows beyond kCompactAtBytes.
   for (int i = 0; i < 4; ++i) log->record(events::Progress{.step = i});
   log->record(events::AttemptEnd{.reason = EndReason::kOk});
   const bool is_drained = log->drain(wall_limit(std::chrono::seconds(30)));

@@ -149,9 +149,10 @@ TEST_CASE("a service with restarts left starts again alone, and its last failure
   CHECK(orders_of(course, components) == Orders{"stop trainer", "stop evaluator"});
 }
 
-TEST_CASE("a signal to the job ends a service that is about to start again") {
+TEST_CASE("after a signal to the job, a service that is about to start again does not start") {
   auto components = three_components(3);
-  components[kEvaluator].after = {"server"};  // no component runs that could take the signal
+  // Only the server has started, so no other component receives the signal.
+  components[kEvaluator].after = {"server"};
   ComponentCourse course(components);
   CHECK(orders_of(course, components) == Orders{"start server"});
   CHECK(course.starts_again_after(kServer, kGoodEnd));
@@ -174,7 +175,7 @@ TEST_CASE("a signal to the job ends a service that is about to start again") {
   CHECK(end.message == "component server: ended by SIGTERM");
 }
 
-TEST_CASE("if a main component also gets the signal, the job's end is that of the job") {
+TEST_CASE("if the main components get the signal, too, the message names no component") {
   const auto components = three_components(3);
   ComponentCourse course(components);
   start_all(course, components);
@@ -188,7 +189,8 @@ TEST_CASE("if a main component also gets the signal, the job's end is that of th
   CHECK(course.attempt_end().message == "ended by SIGTERM");
 }
 
-TEST_CASE("Slurm's cause of a signal stays although it ends a service that would start again") {
+TEST_CASE(
+    "Slurm's cause of a signal stays although the signal ends a service that would start again") {
   const auto components = three_components(3);
   ComponentCourse course(components);
   SUBCASE("the first main component has ended with 0") {

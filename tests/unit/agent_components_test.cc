@@ -55,7 +55,8 @@ TEST_CASE("a component that is not ready in time fails with a code of its own") 
   CHECK(scene.attempt.end().message == "it was not ready within 5 s: code 503");
 }
 
-TEST_CASE("the warning of a preemption reaches the main components, and services go on") {
+TEST_CASE(
+    "the warnings of a preemption are not passed on to the ranks of a service, which goes on") {
   AttemptOptions options;
   options.forwards_usr1 = true;
   options.is_component = options.is_service = true;
@@ -112,7 +113,7 @@ TEST_CASE("a component's secret is refused in the claim of another component") {
   CHECK_FALSE(proves("trainer", ""));
 }
 
-TEST_CASE("a claim names its component, and a claim without one keeps its text") {
+TEST_CASE("the text of a claim ends with the name of its component, if it has a component") {
   CHECK(Claim{"42", "1", 0, 3}.text() == "42 1 0 3");
   CHECK(Claim{"42", "1", 0, 3, "server"}.text() == "42 1 0 3 server");
   const auto parsed = Claim::parse("42 1 0 3 server");
@@ -210,7 +211,8 @@ TEST_CASE("+++ in the command of a job with one program is an argument like any 
   CHECK(std::get<LeadOptions>(*parsed).command.size() == 5);
 }
 
-/// Parses kTwoComponents with the argument `old` replaced; returns the message of the error.
+/// Parses kTwoComponents with the first argument `old` replaced. Returns the message of the error,
+/// or an empty text.
 std::string error_with(const std::string& old, const std::vector<std::string>& replacement) {
   auto words = kTwoComponents;
   const auto at = std::find(words.begin(), words.end(), old);
@@ -220,7 +222,9 @@ std::string error_with(const std::string& old, const std::vector<std::string>& r
   return parsed ? std::string() : parsed.error().message;
 }
 
-TEST_CASE("wrong components are refused with a message that names them") {
+TEST_CASE(
+    "wrong components are refused with a message that quotes the wrong argument or the broken "
+    "rule") {
   struct Case {
     std::string old;
     std::vector<std::string> replacement;
@@ -313,7 +317,9 @@ TEST_CASE("a component's step inherits no option of the batch step, and knows it
   CHECK_FALSE(other.has("DLRUN_HELD_PORT"));
 }
 
-TEST_CASE("a program of a component knows where the others run, gets its port, and sees no GPU") {
+TEST_CASE(
+    "a component's program gets the places of the others and its port, and sees no GPU if they are "
+    "hidden") {
   RankOptions options;
   options.program = {"serve", "--port={port}", "{addr}", "{port}-{port}"};
   TemplateValues fields;
@@ -350,7 +356,7 @@ TEST_CASE("a job with one program has none of the variables, and keeps {port} in
   CHECK(program_argv(options, fields) == options.program);
 }
 
-TEST_CASE("a rank takes the name of its component only with lead, and only if it is valid") {
+TEST_CASE("a rank uses DLRUN_COMPONENT only if lead started it, and only if the name is valid") {
   Env env;
   env.set("DLRUN_COMPONENT", "server");
   CHECK(component_of(env).empty());
@@ -372,8 +378,8 @@ TEST_CASE("the message that starts the programs has the places of components, if
   CHECK_FALSE(to_rank::Start{}.json().contains("components"));
 }
 
-/// Lets the probe try until it connects to the listener, and answers with this text. Returns the
-/// request.
+/// Lets the probe try until it connects to the listener, and answers with `text`. Returns the
+/// probe's request, or an empty text if `text` is empty.
 std::string answer_probe(EventLoop& loop, ReadyProbe& probe, const Listener& listener,
                          const std::string& text) {
   UniqueFd peer;
@@ -394,7 +400,9 @@ std::string answer_probe(EventLoop& loop, ReadyProbe& probe, const Listener& lis
   return request;
 }
 
-TEST_CASE("a component is asked again until it answers, over TCP or with a good code of HTTP") {
+TEST_CASE(
+    "a component is probed again until it accepts a TCP connection, or answers HTTP with a good "
+    "code") {
   auto loop = EventLoop::create();
   REQUIRE(loop);
   const auto listener = listen_on_free_port(true);
@@ -432,7 +440,7 @@ TEST_CASE("a component is asked again until it answers, over TCP or with a good 
   }
 }
 
-TEST_CASE("a held port can be held again, but not while a program listens on it") {
+TEST_CASE("a port can be held again after its release, but not while a program listens on it") {
   auto held = hold_free_port();
   REQUIRE(held);
   const auto port = held->port;

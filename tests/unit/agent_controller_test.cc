@@ -43,7 +43,8 @@ TEST_CASE("a query to a controller that does not answer fails at its time limit"
   CHECK(waited < 2 * SlurmController::kLimit);
 }
 
-/// A folder with a Slurm that writes its calls into a file, and refuses updates if told so.
+/// A folder with programs scontrol and scancel, which write their calls into a file. scontrol
+/// refuses updates if `refuses_updates`.
 struct RecordingController {
   TemporaryDirectory folder;
   Env env;

@@ -179,13 +179,13 @@ TEST_CASE(
   CHECK(scene.text(scene.node / "data/a") == "a");
 }
 
-TEST_CASE("a run that only looks at staged data makes no other run give up") {
+TEST_CASE("a run waits while another run checks the staged data, and then replaces them") {
   const NodeScene scene;
   scene.write(scene.shared / "set/a", "a");
   scene.write(scene.shared / "other/a", "other");
   REQUIRE(scene.stage("other").error.empty());
   std::future<CopyReport> second;  // destroyed after the locks, for which it waits
-  // The first run looks: it has its turn, and the lock that programs have, too.
+  // The first run checks the data. It holds the lock for its turn, and the lock that programs hold.
   UniqueFd turn(
       ::open((scene.node / ".data.dlrun-turn").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   UniqueFd lock(::open((scene.node / ".data.dlrun-lock").c_str(), O_RDWR | O_CLOEXEC));
@@ -321,7 +321,9 @@ TEST_CASE("the error for too little space has the needed and the free size") {
   CHECK(has(full.error().message, "are free there"));
 }
 
-TEST_CASE("a broadcast file is used if it is a copy of the source, and is removed in any case") {
+TEST_CASE(
+    "a broadcast file is used if it has the size and time of the source, and is removed in any "
+    "case") {
   const NodeScene scene;
   scene.write(scene.shared / "weights", "wwww");
   scene.age(scene.shared / "weights", std::chrono::seconds(60));
@@ -356,8 +358,8 @@ TEST_CASE("staging removes what killed copies of this user have left in its fold
   scene.write(sent, "x");
   const std::vector<fs::path> others{
       scene.node / ".dlrun-sbcast-0123456789abcde",   // no name of a broadcast file
-      scene.node / ".dlrun-sbcast-0123456789abcdeg",  // nor is this
-      scene.node / "x.dlrun-part",                    // nor is this the name of a copy
+      scene.node / ".dlrun-sbcast-0123456789abcdeg",  // no name of a broadcast file
+      scene.node / "x.dlrun-part",                    // no name of a copy
       scene.node / ".unlocked.dlrun-part",            // no staging has made it: it has no lock
   };
   for (const auto& other : others) scene.write(other, "x");
@@ -415,7 +417,7 @@ TEST_CASE("the broadcast file of an item that is not staged yet is no leftover")
   CHECK(scene.text(scene.node / "b") == "sent");
 }
 
-TEST_CASE("small files and few nodes need no broadcast") {
+TEST_CASE("only large files for many nodes are broadcast, and a broadcast that fails is reported") {
   NodeScene scene;
   scene.write(scene.shared / "small", "s");
   const fs::path large = scene.shared / "large";

@@ -149,7 +149,7 @@ TEST_CASE("an events file that is a link is not followed") {
   CHECK(content(folder.path / "elsewhere") == "precious");
 }
 
-TEST_CASE("a full disk is reported once, and writing continues") {
+TEST_CASE("several failed writes to a full disk are reported once") {
   BackgroundFile file(UniqueFd(::open("/dev/full", O_WRONLY | O_CLOEXEC)), "the log", 1U << 20U);
   CHECK(file.push("one\n"));
   CHECK(file.push("two\n"));
@@ -363,7 +363,7 @@ TEST_CASE("a job that was lost while it took a run over keeps the run, or a late
 }
 
 TEST_CASE(
-    "a chain takes no run over from a job outside of it, and reads no damaged list of claims") {
+    "a job of a chain takes over no run of a job outside the chain, and refuses damaged claims") {
   const Folder folder;
   REQUIRE(claim_run(folder.path, {"alps", "42", "feed"}, "x", 0));
   CHECK(claim_run(folder.path, {"alps", "43", "feed"}, "x", 0, 1).error().code == Errc::kRefused);
@@ -468,7 +468,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a torn claim is left alone if the run was made for another job") {
+TEST_CASE(
+    "a torn claim is left alone if the run's origin is another job, and replaced if the folder has "
+    "this job's id") {
   const Folder folder;
   std::ofstream(folder.path / "claim") << "{";
   std::ofstream(folder.path / "origin") << R"({"cluster":"alps","job":"41"})";

@@ -180,7 +180,9 @@ TEST_CASE("the pauses and the time limits of the tries to reach lead grow up to 
   CHECK(pace.try_limit() == seconds(4));
 }
 
-TEST_CASE("garbage, another secret and another job are not admitted, and ranks still are") {
+TEST_CASE(
+    "connections with garbage, another secret or another job are not admitted, and a rank still "
+    "is") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
   Echo lead(secret);
@@ -260,8 +262,8 @@ UniqueFd stranger_from(const char* ip, std::uint16_t port) {
 }
 
 TEST_CASE(
-    "if all places for strangers are taken, the host with the most connections loses one, and "
-    "lead's own host keeps its own") {
+    "if all places for strangers are taken, the host with the most connections loses one, and the "
+    "other hosts lose none") {
   REQUIRE(init_crypto());
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);

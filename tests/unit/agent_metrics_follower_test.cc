@@ -53,7 +53,7 @@ struct MetricsRun {
   std::size_t parts = 0;
 
   void append(const std::string& text) const { std::ofstream(file, std::ios::app) << text; }
-  /// Reads to the end of the file. Returns the failure; empty: there is none.
+  /// Reads to the end of the file. Returns the message of the failure, or an empty text.
   std::string read(MetricsReader& reader) {
     for (;;) {
       const auto part = reader.read_part();
@@ -100,8 +100,7 @@ TEST_CASE("a line of another attempt, or without time, step or values, is skippe
   CHECK_FALSE(metrics_line_of(std::string(100'000, '['), 2).has_value());
 }
 
-TEST_CASE_FIXTURE(MetricsRun,
-                  "each whole line of the attempt is read once, a torn one when it ends") {
+TEST_CASE_FIXTURE(MetricsRun, "each line of the attempt is read once, as soon as it is complete") {
   append(metrics_text(1, 0) + "\n" + metrics_text(2, 0).substr(0, 20));
   MetricsReader reader(file, 1);
   CHECK(read(reader).empty());
@@ -119,7 +118,8 @@ TEST_CASE_FIXTURE(MetricsRun,
   CHECK(steps == Steps{3, 5, 6});
 }
 
-TEST_CASE_FIXTURE(MetricsRun, "lines that earlier attempts have written are not read again") {
+TEST_CASE_FIXTURE(MetricsRun,
+                  "lines that were in the file before the reader was made are not read") {
   append(metrics_text(1) + "\n");
   MetricsReader reader(file, 1);
   append(metrics_text(2) + "\n");
@@ -145,7 +145,7 @@ TEST_CASE_FIXTURE(MetricsRun, "a hole of 1 GiB is read in small parts and hides 
   CHECK(parts >= 4096);  // at most 256 KiB in each part
 }
 
-TEST_CASE_FIXTURE(MetricsRun, "lines across the borders of parts are whole") {
+TEST_CASE_FIXTURE(MetricsRun, "lines that cross the border of two parts are read whole") {
   MetricsReader reader(file, 1);
   std::string text;
   Steps expected;
@@ -159,8 +159,7 @@ TEST_CASE_FIXTURE(MetricsRun, "lines across the borders of parts are whole") {
   CHECK(steps == expected);
 }
 
-TEST_CASE_FIXTURE(MetricsRun,
-                  "a FIFO, a link and a folder are refused, and nothing waits for them") {
+TEST_CASE_FIXTURE(MetricsRun, "a FIFO, a link and a folder are refused without waiting") {
   MetricsReader reader(file, 1);
   REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
   CHECK(has(read(reader), "is not a regular file"));
@@ -190,7 +189,7 @@ TEST_CASE_FIXTURE(MetricsRun, "a file of another user is refused") {
 }
 
 TEST_CASE_FIXTURE(MetricsRun,
-                  "a file that was cut or replaced is an error, and no line comes twice") {
+                  "a file that was cut or replaced is an error, and no line is read twice") {
   MetricsReader reader(file, 1);
   append(metrics_text(1) + "\n");
   CHECK(read(reader).empty());
@@ -333,7 +332,9 @@ TEST_CASE_FIXTURE(MetricsRun,
   CHECK(lines[5]["step"] == 5);
 }
 
-TEST_CASE_FIXTURE(MetricsRun, "a place that fits no file, or is damaged, means the beginning") {
+TEST_CASE_FIXTURE(MetricsRun,
+                  "if the stored place does not fit the file, or is damaged, the file is copied "
+                  "from its beginning") {
   const MlflowRecord record(run.path());
   REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
   const auto place = run / "track/mlflow.copied";

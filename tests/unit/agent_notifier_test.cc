@@ -125,7 +125,7 @@ TEST_CASE("the last lines of a rank leave out empty lines and dlrun's own") {
   CHECK(last_lines_of_rank(run.path(), 2, 4).empty());
 }
 
-TEST_CASE("lead takes the options of notify, and never an address") {
+TEST_CASE("lead parses the options of notify, and refuses a webhook's address without quoting it") {
   const auto parsed = parse_arguments({"lead", "--notify", "failed,hang", "--webhook", "SLACK_URL",
                                        "--notify-word", "mail", "--notify-word", "", "--", "srun"});
   REQUIRE(parsed);

@@ -98,7 +98,8 @@ TEST_CASE("a program under a profiler keeps its arguments and its exit code") {
   CHECK(has(result(".speedscope.json"), "profile of sh -c echo"));
 }
 
-TEST_CASE("a job without the profiler is refused, and the message says where to get it") {
+TEST_CASE(
+    "a rank without the profiler on its PATH is refused with a message that names the profiler") {
   TemporaryDirectory folder;
   Env env;
   env.set("PATH", folder.path().string());

@@ -85,7 +85,7 @@ TEST_CASE("a rank with another secret is refused") {
   CHECK(proven.error().message.find("secret") != std::string::npos);
 }
 
-TEST_CASE("lead with another secret is refused by the rank") {
+TEST_CASE("a rank refuses a forged proof of lead") {
   REQUIRE(init_crypto());
   RankHandshake rank(random_key(), kClaim);
   std::string greeting = LeadHandshake().greeting();

@@ -22,7 +22,8 @@ std::vector<Endpoint> addresses(int ranks, int per_node, std::string_view prefix
 TEST_CASE(
     "the table of 10,000 ranks is rebuilt from its pages, and each page is small even with the "
     "longest addresses") {
-  // The longest possible addresses, one node for each rank: no two ranks of a page share text.
+  // The longest possible addresses, one node for each rank: no two ranks of a page share an
+  // address.
   const auto table = addresses(10'000, 1, "2001:0db8:aaaa:bbbb:cccc:dddd:eeee:");
   const auto pages = table_pages(table);
   CHECK(pages.size() == 40);

@@ -47,7 +47,7 @@ TEST_CASE("a dialer tries a port without a listener again, and gives up after a 
   CHECK(answered_state(dialer, start + RelayDialer::kLimit) == State::kGivenUp);
 }
 
-TEST_CASE("a dialer finds a program that begins to listen at the next try") {
+TEST_CASE("a dialer connects at its next try to a program that has begun to listen") {
   auto held = hold_free_port();
   REQUIRE(held);
   const auto start = RelayDialer::Clock::now();
@@ -74,7 +74,9 @@ TEST_CASE("a dialer finds a program that listens only on IPv6") {
   CHECK(answered_state(dialer, now) == State::kConnected);
 }
 
-TEST_CASE("a dialer connects to no program of another user, unless it was told to") {
+TEST_CASE(
+    "a dialer connects to no program of another user except root, unless it accepts any user or "
+    "the owner is unknown") {
   auto held = hold_free_port();
   REQUIRE(held);
   REQUIRE(::listen(held->socket.get(), 8) == 0);
@@ -94,7 +96,7 @@ TEST_CASE("a dialer connects to no program of another user, unless it was told t
   CHECK(answered_state(unknown, now) == State::kConnected);
 }
 
-TEST_CASE("the agent's command line accepts relay and sshd with their options alone") {
+TEST_CASE("the agent's command line accepts relay and sshd only with their own options") {
   CHECK(std::holds_alternative<RelayOptions>(parse_arguments({"relay"}).value()));
   CHECK_FALSE(parse_arguments({"relay", "8888"}));
   CHECK(std::get<RelayOptions>(parse_arguments({"relay", "--any-user"}).value()).accepts_any_user);

@@ -1,4 +1,4 @@
-// Tests what a job of a chain (retry.chain) finds when it starts and when it ends.
+// Tests what a job of a chain (retry.chain) decides at its start and at its end.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -53,7 +53,7 @@ struct ChainFixture {
     REQUIRE(make_private_directories(path));
     REQUIRE(write_file_atomic(path / "submission.json", text));
   }
-  /// Makes a scontrol that prints the state of every job.
+  /// Makes a program scontrol that prints `state` for every job.
   void answer(const std::string& state) {
     const auto program = folder.path() / "scontrol";
     const std::string job = "JobId=42 JobName=x\\n   UserId=me(1)\\n   JobState=" + state + "\\n";
@@ -91,7 +91,8 @@ TEST_CASE_FIXTURE(ChainFixture,
   CHECK((*look())->code == 1);
 }
 
-TEST_CASE_FIXTURE(ChainFixture, "a later job continues a run that another attempt continues") {
+TEST_CASE_FIXTURE(ChainFixture,
+                  "a later job continues a run whose record announces another attempt") {
   record(
       {kStarted, {{"event", "restarting"}, {"attempt", 0}, {"cause", "timeout"}, {"by", "chain"}}});
   const auto unneeded = look();
@@ -156,7 +157,9 @@ TEST_CASE_FIXTURE(ChainFixture, "the next job is the first one that Slurm has no
   CHECK_FALSE(first_waiting({}, env));
 }
 
-TEST_CASE_FIXTURE(ChainFixture, "a job that waits in a hidden partition keeps the last job, too") {
+TEST_CASE_FIXTURE(
+    ChainFixture,
+    "the last job of a chain also stays if the job that waits for it is in a hidden partition") {
   const auto program = folder.path() / "squeue";
   REQUIRE(write_file_atomic(
       program, "#!/bin/sh\ncase \"$*\" in *--all*) echo 'afterok:44(unfulfilled)';; esac\n", 0700));

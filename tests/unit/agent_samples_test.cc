@@ -207,7 +207,9 @@ TEST_CASE("a GPU without a reading does not lower the mean of its rank's GPUs") 
   CHECK(cell(snapshot, 1, "gpu").is_null());
 }
 
-TEST_CASE("10,000 ranks give a small event, and a snapshot every 20 s that costs milliseconds") {
+TEST_CASE(
+    "10,000 ranks give a small event, and a snapshot every 20 s that takes less than half a "
+    "second") {
   auto board = board_of(10'000, 8);
   for (int rank = 0; rank < 10'000; ++rank) {
     note(board, rank,
@@ -291,7 +293,7 @@ TEST_CASE("the CSV of amd-smi and rocm-smi is read by the names of its columns")
   CHECK(parse_amd_csv("No AMD GPUs specified\n").empty());
 }
 
-TEST_CASE("the tool is nvidia-smi, else amd-smi, else rocm-smi") {
+TEST_CASE("GPUs are read with nvidia-smi, else with amd-smi, else with rocm-smi") {
   const TemporaryDirectory folder;
   Env env;
   env.set("PATH", folder.path().string());

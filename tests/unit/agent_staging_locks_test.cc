@@ -45,7 +45,7 @@ struct StagingScene : NodeScene {
 TEST_CASE("staging to a shared file system leaves the copies of other hosts alone") {
   const StagingScene scene;
   scene.put(scene.source / "a");
-  // Another host writes these files. Its locks are not known here.
+  // Another host writes these files. The locks of that host are not visible on this node.
   const auto part = scene.node / ".other.dlrun-part/half";
   const auto sent = scene.node / ".dlrun-sbcast-0123456789abcdef";
   for (const auto& path : {part, scene.node / ".other.dlrun-lock", sent}) scene.put(path);
@@ -100,7 +100,7 @@ TEST_CASE("a copy that loses a file while it is made is not used") {
   CHECK(fs::exists(scene.node / "data/first"));
 }
 
-TEST_CASE("a run that waits for the copy of another one does not keep the turn to look") {
+TEST_CASE("a run that waits for another run's copy does not keep the lock for the turn") {
   const StagingScene scene;
   scene.put(scene.source / "a");
   const auto open = [&](const char* name) {

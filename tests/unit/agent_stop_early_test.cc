@@ -88,7 +88,7 @@ TEST_CASE("damaged lines of reports.jsonl are skipped") {
   CHECK(read[1].value == 0.25);
 }
 
-TEST_CASE("--stop-early has a goal and a metric") {
+TEST_CASE("--stop-early needs a goal, min or max, and a metric") {
   CHECK(parse_stop_rule("max:val_accuracy")->metric == "val_accuracy");
   CHECK_FALSE(parse_stop_rule("max:val_accuracy")->is_smaller_better);
   for (const char* wrong : {"", "loss", "low:loss", "min:"})

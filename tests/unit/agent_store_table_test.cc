@@ -1,4 +1,4 @@
-// put() also returns the answer to its own request: one answer more than ranks that wait.
+// put() returns one answer for each rank that waits, and one answer to its own request.
 
 #include <string>
 

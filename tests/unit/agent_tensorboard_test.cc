@@ -1,5 +1,5 @@
-// Tests the event files for TensorBoard. tests/tensorboard_reader.py decodes them, which shares no
-// code with dlrun.
+// Tests the event files for TensorBoard. They are decoded by tests/tensorboard_reader.py, which
+// shares no code with dlrun.
 
 #include <chrono>
 #include <filesystem>
@@ -122,7 +122,7 @@ TEST_CASE_FIXTURE(EventFile, "an independent decoder reads every number of a fil
   CHECK(events[3]["scalars"]["test_accuracy"] == 0.9375);
 }
 
-TEST_CASE("the decoder notices each changed byte, so that its silence means something") {
+TEST_CASE("the decoder refuses a file with a changed byte or without its last byte") {
   const TemporaryDirectory folder;
   const std::vector<Scalar> scalars{{"loss", 0.25}};
   const auto good = version_record(1) + scalars_record(2, 3, scalars);
@@ -215,7 +215,7 @@ TEST_CASE_FIXTURE(EventFile,
   CHECK(events[3]["scalars"] == Json{{"epoch", 1.0}, {"loss", 0.5}});
 }
 
-TEST_CASE_FIXTURE(EventFile, "more lines than any queue holds are all written, in their order") {
+TEST_CASE_FIXTURE(EventFile, "three thousand lines are all written, in their order") {
   open(0, ValueSource::kMetricsFile);
   constexpr int kLines = 3000;
   for (int step = 1; step <= kLines; ++step) append_line(0, step / 60, step, step);
@@ -259,7 +259,9 @@ TEST_CASE_FIXTURE(EventFile, "the use of the hardware waits for the first step")
   CHECK(this->events().size() == 1);
 }
 
-TEST_CASE("a program cannot make tags without limit, long tags or numbers that are none") {
+TEST_CASE(
+    "the tags of a report are limited in number and length, and values that are no numbers are "
+    "left out") {
   Json many = Json::object();
   for (int i = 0; i < 200; ++i) many["n" + std::to_string(i)] = i;
   CHECK(scalars_of(many).size() == 64);

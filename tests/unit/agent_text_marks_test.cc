@@ -145,7 +145,7 @@ TEST_CASE("srun's labels are kept at the start of each line, and only there") {
   CHECK(lead.slurms == std::vector<std::string>{"10: slurmstepd: error: x"});
 }
 
-TEST_CASE("text without marks is passed on, and a line without end uses bounded memory") {
+TEST_CASE("text without marks is passed on, and a long line is passed on before its end") {
   Lead lead;
   CHECK(lead.read("Loading image") == "");
   CHECK(lead.read(marked("a\n")) == "Loading imagea\n");

@@ -169,7 +169,8 @@ TEST_CASE("SVG elements are written only in launcher/drawing/svg.cc") {
 }
 
 TEST_CASE(
-    "MPI, Gloo, NCCL and CUDA headers are included only by the communicators and the CUDA device") {
+    "MPI, Gloo, NCCL and CUDA headers are included only in runtime/comm, runtime/bootstrap and the "
+    "code for CUDA") {
   check_library({"mpi.h", "gloo/"}, {"runtime/comm/", "runtime/bootstrap/"});
   check_library({"nccl.h", "cuda", "cublas"},
                 {"runtime/comm/", "runtime/trainer/cuda", "runtime/cuda"});

@@ -101,7 +101,7 @@ TEST_CASE("lines that do not name exactly one node are ignored") {
   CHECK(names(read_bad_nodes(file, kNow)) == std::vector<std::string>{"n3"});
 }
 
-TEST_CASE("only a bounded part at the end of a large list of bad nodes is read") {
+TEST_CASE("a bad node at the end of a large damaged list is found") {
   const TemporaryDirectory folder;
   const auto file = folder.path() / "known-bad.jsonl";
   REQUIRE(create_file_exclusive(file, std::string(3U << 20U, 'x')));

@@ -131,7 +131,7 @@ bool has_part(const std::string& text, std::string_view part) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(CleanupFixture, "a run whose state is unknown or cannot be asked stays") {
+TEST_CASE_FIXTURE(CleanupFixture, "a run stays if its state is unknown or Slurm does not answer") {
   const auto run = make_run("a-20261121-120000-00aa", 50);
   submit(run.path, Submission::State::kSubmitted, "42");
   CHECK(has_part(why_kept(run), "its state is unknown"));
@@ -240,8 +240,9 @@ TEST_CASE_FIXTURE(CleanupFixture, "prune chooses runs by the time of their end, 
   CHECK(pruned(request) == std::vector<std::string>{"old-20261121-120000-00aa"});
 }
 
-TEST_CASE_FIXTURE(CleanupFixture,
-                  "a point that has not ended keeps no other record from its server") {
+TEST_CASE_FIXTURE(
+    CleanupFixture,
+    "a point that has not ended does not keep the records of other points from being sent") {
   const auto sweep = make_sweep("lr-20261121-120000-00aa");
   for (const char* point : {"0", "1"}) {
     REQUIRE(MlflowRecord(sweep.path / "array-0" / point)
@@ -287,7 +288,7 @@ struct TrackedRunFixture : CleanupFixture {
     return sync_records(env, inspector, run);
   }
   /// Returns the values of the record after `track sync`, or its error.
-  [[nodiscard]] std::string last_line() const {
+  [[nodiscard]] std::string values_after_sync() const {
     const auto tracked = sync();
     return tracked ? read_file(values, 1U << 20U).value_or("") : tracked.error().message;
   }
@@ -299,17 +300,17 @@ TEST_CASE_FIXTURE(TrackedRunFixture,
                   "a run whose lead was killed gets its end before its record is sent") {
   SUBCASE("it still runs") {
     answer_of_squeue("42|RUNNING|None|n1|N/A||");
-    CHECK(has_part(last_line(), "has not ended"));
+    CHECK(has_part(values_after_sync(), "has not ended"));
     CHECK_FALSE(fs::exists(values));
   }
   SUBCASE("its job was cancelled") {
     answer_of_squeue("42|CANCELLED|None|n1|N/A||");
-    CHECK(last_line() == "{\"t\":1795264200123,\"status\":\"KILLED\"}\n");
+    CHECK(values_after_sync() == "{\"t\":1795264200123,\"status\":\"KILLED\"}\n");
   }
   SUBCASE("its node failed") {
     answer_of_squeue("42|NODE_FAIL|None|n1|N/A||");
-    CHECK(last_line() == "{\"t\":1795264200123,\"status\":\"FAILED\"}\n");
-    CHECK(last_line() == "{\"t\":1795264200123,\"status\":\"FAILED\"}\n");
+    CHECK(values_after_sync() == "{\"t\":1795264200123,\"status\":\"FAILED\"}\n");
+    CHECK(values_after_sync() == "{\"t\":1795264200123,\"status\":\"FAILED\"}\n");
   }
 }
 
@@ -318,7 +319,7 @@ TEST_CASE_FIXTURE(TrackedRunFixture,
   claimed_at(days_ago(1));
   answer_of("scontrol", "ClusterName             = alpha");
   SUBCASE("its job belongs to this cluster, and its last event is old") {
-    CHECK(has_part(last_line(), R"("status":"FAILED"})"));
+    CHECK(has_part(values_after_sync(), R"("status":"FAILED"})"));
     return;
   }
   std::string reason;
@@ -346,19 +347,21 @@ TEST_CASE_FIXTURE(TrackedRunFixture,
   CHECK_FALSE(fs::exists(values));
 }
 
-TEST_CASE_FIXTURE(TrackedRunFixture,
-                  "Slurm need not be asked for its name if the query named the cluster") {
+TEST_CASE_FIXTURE(
+    TrackedRunFixture,
+    "a run gets its end without Slurm's cluster name if its submission record names the cluster") {
   claimed_at(days_ago(1));
   Submission submission;
   submission.token = std::string(32, 'a');
   submission.state = Submission::State::kSubmitted;
   submission.job = {"alpha", "42"};
   REQUIRE(write_submission(run.path, submission).has_value());
-  CHECK(has_part(last_line(), R"("status":"FAILED"})"));
+  CHECK(has_part(values_after_sync(), R"("status":"FAILED"})"));
 }
 
 TEST_CASE_FIXTURE(TrackedRunFixture,
-                  "an end that the job may still add to its record is not added") {
+                  "track sync adds the end of a run only after ten minutes, when the job cannot "
+                  "add it any more") {
   const FileServer server("mlflow_server.py");
   std::string url = server.url("");
   url.pop_back();
@@ -375,7 +378,7 @@ TEST_CASE_FIXTURE(TrackedRunFixture,
   const auto late = sync();
   REQUIRE(late.has_value());
   CHECK(late->front().report.problem == "");
-  CHECK(has_part(last_line(), R"("status":"FINISHED"})"));
+  CHECK(has_part(values_after_sync(), R"("status":"FINISHED"})"));
 }
 
 TEST_CASE_FIXTURE(TrackedRunFixture, "track sync says so if Slurm does not answer about a run") {

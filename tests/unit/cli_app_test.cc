@@ -405,7 +405,7 @@ TEST_CASE_FIXTURE(CliFixture, "bench scaling ends with 130 after each signal tha
   }
 }
 
-TEST_CASE("every kind of failure has one of the documented exit codes") {
+TEST_CASE("each of these kinds of failure has its documented exit code") {
   CHECK(exit_code_of(Errc::kInvalid) == 2);
   CHECK(exit_code_of(Errc::kRefused) == 3);
   CHECK(exit_code_of(Errc::kUnavailable) == 4);
@@ -415,13 +415,14 @@ TEST_CASE("every kind of failure has one of the documented exit codes") {
   CHECK(exit_code_of(Errc::kIo) == 1);
 }
 
-TEST_CASE("tables align by visible width, and have colours only on request") {
+TEST_CASE("the columns of a table without colours are aligned by visible width") {
   CHECK(table({{"A", "B"}, {"long", "x"}, {"ü", "y"}}).plain() == "A     B\nlong  x\nü     y\n");
 }
 
 namespace {
 
-/// Checks that a file of the source tree equals what dlrun generates.
+/// Checks that a file of the source tree equals `text`. With DLRUN_UPDATE_GOLDEN, writes the file
+/// first.
 void check_made(const std::filesystem::path& file, const std::string& text) {
   CAPTURE(file.string());
   const auto path = std::filesystem::path(DLRUN_SOURCE_DIR) / file;

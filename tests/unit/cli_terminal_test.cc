@@ -33,16 +33,16 @@ const std::string kEscaped =
     "\\x07\\xc2\\x9b2J\\x9b1m\\xe2\\x80\\xaeb\\xe2\\x80\\x8b\\xf3\\xa0\\x81\\x81\\x0d\\x0aforged\\x"
     "00c";
 
-/// Runs `print` in a child process whose descriptor `fd` is `broken`. Returns its output, then
+/// Runs `print` in a child process, with `file` in place of the descriptor `stream`. Returns
 /// "exit CODE" or "signal NUMBER".
 template <typename Print>
-std::string printed_into(int fd, int broken, Print print) {
+std::string end_of_printing(int file, int stream, Print print) {
   std::fflush(nullptr);
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
     ::signal(SIGPIPE, SIG_DFL);
-    ::dup2(fd, broken);
+    ::dup2(file, stream);
     ::_exit(print());
   }
   int status = 0;
@@ -187,9 +187,9 @@ TEST_CASE("a full, closed or unread standard error causes neither an exception n
   };
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC)),
       closed(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  CHECK(printed_into(full.get(), STDERR_FILENO, print_messages) == "exit 7");
-  CHECK(printed_into(closed.get(), STDERR_FILENO, print_messages) == "exit 7");
-  CHECK(printed_into(unread_pipe().get(), STDERR_FILENO, print_messages) == "exit 7");
+  CHECK(end_of_printing(full.get(), STDERR_FILENO, print_messages) == "exit 7");
+  CHECK(end_of_printing(closed.get(), STDERR_FILENO, print_messages) == "exit 7");
+  CHECK(end_of_printing(unread_pipe().get(), STDERR_FILENO, print_messages) == "exit 7");
 }
 
 TEST_CASE("a failure of standard output is remembered, together with whether its reader has gone") {
@@ -205,17 +205,17 @@ TEST_CASE("a failure of standard output is remembered, together with whether its
   };
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC)),
       fine(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-  CHECK(printed_into(fine.get(), STDOUT_FILENO, print_results) == "exit 21");
-  CHECK(printed_into(full.get(), STDOUT_FILENO, print_results) == "exit 122");
-  CHECK(printed_into(unread_pipe().get(), STDOUT_FILENO, print_results) == "exit 112");
+  CHECK(end_of_printing(fine.get(), STDOUT_FILENO, print_results) == "exit 21");
+  CHECK(end_of_printing(full.get(), STDOUT_FILENO, print_results) == "exit 122");
+  CHECK(end_of_printing(unread_pipe().get(), STDOUT_FILENO, print_results) == "exit 112");
 }
 
 TEST_CASE_FIXTURE(CliFixture,
                   "a command whose standard error is full ends with its normal exit code") {
   const auto status = [&] { return call({"status", "no-such-run"}); };
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
-  CHECK(printed_into(full.get(), STDERR_FILENO, status) == "exit 6");
-  CHECK(printed_into(unread_pipe().get(), STDERR_FILENO, status) == "exit 6");
+  CHECK(end_of_printing(full.get(), STDERR_FILENO, status) == "exit 6");
+  CHECK(end_of_printing(unread_pipe().get(), STDERR_FILENO, status) == "exit 6");
 }
 
 TEST_CASE_FIXTURE(
@@ -223,8 +223,8 @@ TEST_CASE_FIXTURE(
     "a command whose reader has gone ends with the code of SIGPIPE and prints nothing") {
   const auto schema = [&] { return call({"schema"}); };
   const auto help = [&] { return call({"submit", "--help"}); };
-  CHECK(printed_into(unread_pipe().get(), STDOUT_FILENO, schema) == "exit 141");
-  CHECK(printed_into(unread_pipe().get(), STDOUT_FILENO, help) == "exit 141");
+  CHECK(end_of_printing(unread_pipe().get(), STDOUT_FILENO, schema) == "exit 141");
+  CHECK(end_of_printing(unread_pipe().get(), STDOUT_FILENO, help) == "exit 141");
 }
 
 TEST_CASE_FIXTURE(CliFixture, "a value with newlines cannot forge a message of dlrun") {

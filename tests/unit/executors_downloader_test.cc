@@ -226,7 +226,7 @@ TEST_CASE("a download with another checksum or size is refused, and nothing of i
         f.url + ": has more than 38 bytes, but the spec says 38");
 }
 
-TEST_CASE("the error for another answer of the server has the URL and the answer") {
+TEST_CASE("the error for an answer without the file has the URL and the answer") {
   const Scene scene;
   const auto url = [&](const std::string& path) { return scene.server.url(path); };
   CHECK(scene.refused(scene.of("nothing"), Errc::kNotFound) ==
@@ -337,8 +337,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a server that ignores ranges gets as many requests for the whole file as another for the "
-    "rest") {
+    "a server that ignores ranges gets four requests for the whole file before the download "
+    "fails") {
   const Scene scene;
   const std::string message = scene.refused(scene.of("short/f"), Errc::kIo);
   CAPTURE(message);

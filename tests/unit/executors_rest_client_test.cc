@@ -1,4 +1,4 @@
-// Tests the client of slurmrestd against an HTTP server on loopback that plays slurmrestd.
+// Tests the client of slurmrestd against an HTTP server on loopback that answers like slurmrestd.
 
 #include <unistd.h>
 
@@ -106,7 +106,7 @@ TEST_CASE("without a common version, the error names the versions of both") {
   CHECK(has(error_with(""), "describes no Slurm API"));
 }
 
-TEST_CASE("half an object and 33 MiB are errors") {
+TEST_CASE("an incomplete object and a response of 33 MiB are errors") {
   const FakeSlurmrestd fake;
   const auto error_of_version = [&] {
     const auto version = fake.client().version();

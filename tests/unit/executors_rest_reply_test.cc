@@ -155,7 +155,7 @@ TEST_CASE("26.05: only a warning with the path of a field says that slurmrestd i
   CHECK(rest_field_warnings("half").empty());
 }
 
-TEST_CASE("26.05: the response to a cancellation has status 200 and an error for each job") {
+TEST_CASE("26.05: the failure of a cancellation is read from the error of its job") {
   const auto answer = [](std::string_view text, int code) {
     return fmt::format(R"({{"status": [{{"error": {{"string": "{}", "code": {}, "message": ""}},
         "step_id": "9", "job_id": {{"set": true, "infinite": false, "number": 9}}}}],
@@ -184,7 +184,8 @@ TEST_CASE("a response with an error can have the id of a job that waits") {
   CHECK_FALSE(rest_job_id(R"({"errors": [{"error_number": 2000, "error": "x"}], "job_id": 0})"));
 }
 
-TEST_CASE("versions come from the paths that submit jobs, and are few and short") {
+TEST_CASE(
+    "versions are read from the paths that submit jobs, with limits on their number and length") {
   CHECK(rest_versions(R"({"paths": {"/slurm/v0.0.38/job/submit": {}, "/slurm/v0.0.38/jobs": {},
       "/slurmdb/v0.0.38/jobs": {}, "/slurm/v0.0.40/job/submit": {}}})") ==
         std::vector<std::string>{"v0.0.38", "v0.0.40"});

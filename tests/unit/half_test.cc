@@ -50,7 +50,7 @@ void check_type(int exponent_bits, int fraction_bits) {
     const double next = meaning(bits + 1, exponent_bits, fraction_bits);
     if ((bits & 0x7fffU) == 0x7fffU || !std::isfinite(want) || !std::isfinite(next)) continue;
     const auto middle = static_cast<float>((want + next) / 2);
-    // The half-way number has no exact float.
+    // Skips a half-way number that is not a float.
     if (static_cast<double>(middle) != (want + next) / 2) continue;
     const bool is_normal = std::abs(middle) > 2 * std::numeric_limits<float>::min();
     REQUIRE(T(middle).bits == (bits % 2 == 0 ? bits : bits + 1));

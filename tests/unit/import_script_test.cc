@@ -247,7 +247,8 @@ TEST_CASE("a secret among the arguments of the program is a remark with its line
   }
 }
 
-TEST_CASE("a secret beside other characters of its word is masked, and they are not") {
+TEST_CASE(
+    "a secret beside other characters of its word is masked, and the other characters are shown") {
   // The words of a command, and the text that the remark shows.
   const std::vector<std::pair<std::string, std::string>> cases{
       {"curl -H \"Authorization: Bearer hf_abcdefghijklmnopqrstuvwxyz\" https://h/x",

@@ -105,7 +105,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
   CHECK(made["status"] == "FINISHED");
   CHECK(made["end_time"] == 99'000);
   CHECK(state()["experiments"].front() == "my experiment/1 & more");
-  // A second call sends no request.
+  // Another call sends no request.
   const auto before = server.requests().size();
   CHECK(sync().is_complete);
   CHECK(server.requests().size() == before);
@@ -206,7 +206,7 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "a line after a torn one is not lost") {
   CHECK(only_run()["metrics"].size() == 2);
 }
 
-TEST_CASE("a record whose values are in a FIFO is refused, and nothing waits for it") {
+TEST_CASE("a record whose values are in a FIFO is refused without waiting") {
   const TemporaryDirectory run;
   const MlflowRecord record(run.path());
   REQUIRE(record.create({.url = "http://127.0.0.1:1", .experiment = "x", .run = "y"}).has_value());

@@ -101,7 +101,7 @@ TEST_CASE("a notice names run, job, cause, rank, node, last words, progress and 
         "More: dlrun status mnist-4711\n");
 }
 
-TEST_CASE("a notice survives its JSON, and damaged JSON gives empty fields") {
+TEST_CASE("a notice can be read back from its JSON, and damaged JSON gives empty fields") {
   const auto again = Notice::of_json(failure().to_json());
   CHECK(again.text() == failure().text());
   CHECK(again.to_json() == failure().to_json());
@@ -114,7 +114,8 @@ TEST_CASE("a notice survives its JSON, and damaged JSON gives empty fields") {
   }
 }
 
-TEST_CASE("a text of a program that controls a terminal or goes on for ever is made harmless") {
+TEST_CASE(
+    "control characters of a program's text are escaped in a notice, and long texts are cut") {
   auto notice = failure();
   notice.last_words = {"\x1b[2J", std::string(1000, 'x')};
   notice.message = std::string(100'000, 'y');
@@ -291,7 +292,7 @@ TEST_CASE_FIXTURE(QueueOfRun, "a notice that is put while others are sent finds 
   CHECK(calls() == kNotices + 2);
 }
 
-TEST_CASE_FIXTURE(QueueOfRun, "a queue has a limit") {
+TEST_CASE_FIXTURE(QueueOfRun, "a queue refuses more notices than its limit") {
   for (std::size_t i = 0; i < NoticeQueue::kMostWaiting; ++i) put();
   const auto full = queue.put(failure(), {.webhook = "https://h/x"});
   REQUIRE_FALSE(full.has_value());

@@ -55,7 +55,7 @@ std::string words(const std::vector<PlannedOption>& options) {
   return text;
 }
 
-TEST_CASE("one allocation asks for the widest of its nodes") {
+TEST_CASE("one allocation requests for every node what its most demanding node needs") {
   const LaunchPlan plan = planned(kThree);
   const std::string all = words(plan.directives);
   INFO(all);
@@ -227,7 +227,9 @@ TEST_CASE("lead gets notify and track, and the first main component gets the var
   }
 }
 
-TEST_CASE("all memory of a node, and an unknown amount, reach the request of the allocation") {
+TEST_CASE(
+    "the allocation requests all memory of a node if a component does, and no memory if no "
+    "component names any") {
   const auto request = [](std::string_view first, std::string_view second) {
     return words(
         planned(fmt::format("resources: {{time: 1m, cpus_per_task: 1}}\nlaunch: {{command: "

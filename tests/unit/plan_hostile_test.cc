@@ -326,7 +326,7 @@ TEST_CASE("hostile strings arrive byte for byte in the command and the variables
   CHECK_FALSE(fs::exists(canary));
 }
 
-TEST_CASE("a hostile string in any other key is refused or stays inside its own directive") {
+TEST_CASE("a hostile string in another key is refused, or adds no #SBATCH line to the script") {
   const Folder folder;
   const std::string canary = (folder.path / "canary").string();
   const std::vector<std::string> keys{"name",
@@ -362,7 +362,6 @@ TEST_CASE("a hostile string in any other key is refused or stays inside its own 
                                       "environment.uenv.images",
                                       "download.path"};
   std::size_t rendered = 0;
-  std::string prologue_free;
   for (const std::string& key : keys) {
     for (const std::string& string : hostile_strings(canary)) {
       LoadRequest request;

@@ -116,7 +116,7 @@ TEST_CASE("without conda the job ends and says so") {
   CHECK_FALSE(has(ran.out, "lead"));
   CHECK(has(ran.err, "has no conda on the PATH, in $CONDA_EXE or in a usual folder"));
   CHECK(has(ran.err, "environment.conda.module"));
-  CHECK_FALSE(has(ran.err, "/opt/conda"));  // nobody asked for that path
+  CHECK_FALSE(has(ran.err, "/opt/conda"));  // the spec does not name this path
 }
 
 TEST_CASE(

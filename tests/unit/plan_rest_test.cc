@@ -205,8 +205,7 @@ TEST_CASE("from v0.0.40 on flags, lists and signals have the names of the later 
   CHECK(job["time_limit"]["infinite"] == true);
 }
 
-TEST_CASE(
-    "a value that is neither a number nor a time is refused, and the expected form is named") {
+TEST_CASE("a malformed value is refused, and the expected form is named") {
   for (const char* bad : {"--ntasks=many", "--time=soon", "--mem=much", "--signal=@5",
                           "--signal=X:USR1", "--gpus-per-task=a100", "--nice=low",
                           "--kill-on-invalid-dep=perhaps", "--gres-flags=odd", "--delay-boot=x"}) {

@@ -348,7 +348,7 @@ TEST_CASE("ssh never stops at a question if nobody can answer it") {
   CHECK(std::find(argv.begin(), argv.end(), "ProxyCommand=false") != argv.end());
 }
 
-TEST_CASE("a connection has six sessions for commands and two more for rsync") {
+TEST_CASE("a connection has six sessions for commands, and keeps others for rsync") {
   TemporaryDirectory folder;
   Env env;
   env.set("HOME", folder.path().string());

@@ -49,7 +49,8 @@ RunReport read(const TemporaryDirectory& folder) {
 constexpr char kHostile[] =
     "<script>alert(1)</script>\" onload='x' &amp; </style></pre><img src=x>";
 
-/// Checks that every < of the page begins a tag that the page generator uses.
+/// Checks that every < of the page begins a tag that the page generator uses, and that the page has
+/// no script and no address.
 void check_tags(const std::string& page) {
   static const std::vector<std::string> known{
       "!DOCTYPE", "html",    "head",   "meta",       "title", "style", "body", "main",

@@ -193,7 +193,9 @@ TEST_CASE("a run that did not complete, or asked for nothing, gets no suggestion
   CHECK(report_page(report, "now").find("Requested and used") == std::string::npos);
 }
 
-TEST_CASE("memory that is asked for by CPU or GPU is compared and suggested in the same way") {
+TEST_CASE(
+    "memory that is requested per CPU is converted to the memory of a node, and a request without "
+    "a limit or of several parts has none") {
   const auto asked = asked_resources(
       "#SBATCH --nodes=2\n#SBATCH --ntasks=4\n#SBATCH --cpus-per-task=5\n#SBATCH "
       "--mem-per-cpu=2G\n");

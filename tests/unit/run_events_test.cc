@@ -189,7 +189,8 @@ TEST_CASE("fields that are missing or of the wrong type keep their defaults") {
 }
 
 TEST_CASE(
-    "an unknown event or value of a later version is kept unchanged and affects no decision") {
+    "an unknown event of a later version counts as deciding, and an unknown value is kept and "
+    "equals no known value") {
   const auto read = event_of({{"event", "moved"}, {"attempt", 1}, {"message", "m"}});
   CHECK(kind_of(read.event) == "moved");
   CHECK(class_of(read.event) == EventClass::kDecides);

@@ -1,5 +1,5 @@
-// Tests a repository whose own configuration names programs wherever git allows it. None may be
-// started, because the repository around a spec may be another person's.
+// Tests a repository whose own configuration names programs wherever git allows it. None of these
+// programs may be started, because the repository around a spec may be another person's.
 
 #include <doctest/doctest.h>
 

@@ -180,7 +180,7 @@ TEST_CASE("conspicuous ranks are marked and come first: silent, slow, idle, larg
   CHECK(ranks->outliers_first()[5]->mark == RankMark::kMuchMemory);
 }
 
-TEST_CASE("of a busy and an idle rank only the idle one is marked") {
+TEST_CASE("an idle rank beside a busy one is marked, and the busy one is not") {
   const auto ranks = parse_ranks(ranks_text(rank_row(0, 1.0) + "," + rank_row(1, 0.0)));
   REQUIRE(ranks);
   CHECK(ranks->rows[0].mark == RankMark::kNone);

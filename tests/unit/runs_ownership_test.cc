@@ -1,6 +1,6 @@
 // Tests how dlrun treats a run that belongs to another user. Only root can give files to another
-// user; without root these tests do nothing and say so. tests/e2e/foreign_runs.bats uses two real
-// users.
+// user; without root the tests with another user's files do nothing and say so.
+// tests/e2e/foreign_runs.bats uses two real users.
 
 #include <arpa/inet.h>
 #include <poll.h>

@@ -217,8 +217,8 @@ TEST_CASE("if two processes submit the missing points of a sweep, one is refused
 }
 
 TEST_CASE(
-    "a sweep is running while any point is unfinished, and failed if a point failed and none is "
-    "unfinished") {
+    "a sweep is pending while all its points are, running until all have ended, and then has the "
+    "worst state of its points") {
   using S = RunState;
   CHECK(sum({S::kPending, S::kPending}) == S::kPending);
   CHECK(sum({S::kCompleted, S::kPending}) == S::kRunning);

@@ -186,7 +186,7 @@ TEST_CASE("mistakes in components are reported with their places, and say what t
           "resources: {time: 1m}\nlaunch: {preset: trainer}\ntrain: {data: {dataset: digits}}\n");
 }
 
-TEST_CASE("data, profiles and environments of the spec hold for every component") {
+TEST_CASE("data, profiles and environments of the spec apply to every component") {
   const auto top = [](std::string_view more) { return fmt::format("{}{}", kTop, more); };
   const LoadedSpec spec = loaded(request(
       "{name: a}, {name: b, nodes: 2, gpus_per_node: 1}",

@@ -53,7 +53,7 @@ struct OwnPreset {
   }
 };
 
-TEST_CASE("the tables of every built-in file are what the reader of YAML makes of its text") {
+TEST_CASE("the tables of every built-in file equal what the YAML reader makes of its text") {
   for (const EmbeddedFile& file : embedded_files()) {
     INFO(file.name);
     const auto read = parse_yaml(file.text);

@@ -76,7 +76,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the sites of the courses' clusters have their partitions, GPUs and container runtime") {
+TEST_CASE(
+    "the sites lrz-ai, juwels, jureca, grete and emmy have the partitions and GPUs of their "
+    "clusters") {
   const auto lrz = find_site("lrz-ai", {})->profile;
   CHECK(lrz.partitions.at("dgx").gpus_per_node == 8);
   CHECK(lrz.partitions.at("gpu").gpus_per_node == 2);

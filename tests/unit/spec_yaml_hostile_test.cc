@@ -1,4 +1,5 @@
-// Tests how much time and memory the YAML reader needs for texts that are large in every known way.
+// Tests how much time and memory the YAML reader needs for texts that are large in many different
+// ways.
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -57,7 +58,7 @@ struct Hostile {
   bool is_empty = false;  ///< true for a text without values, which the reader accepts
 };
 
-/// Returns every kind of input that is large in some way. All but one are within 1 MiB.
+/// Returns texts that are large in different ways. All but two are within 1 MiB.
 const std::vector<Hostile>& hostile_documents() {
   static const std::vector<Hostile> documents{
       {"10 MiB", [] { return std::string(10 * kMiB, 'x'); }},

@@ -127,7 +127,9 @@ void check_wakes(Store& mine, Store& others) {
 
 }  // namespace
 
-TEST_CASE("agent store: an agent that reads nothing makes put() fail in time, not block") {
+TEST_CASE(
+    "agent store: report_progress() fails in time if the agent reads nothing, and put() then "
+    "fails, too") {
   int ends[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
   const UniqueFd agent_end(ends[1]);

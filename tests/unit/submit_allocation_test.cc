@@ -93,7 +93,7 @@ TEST_CASE("each request that does not fit is an error with its place, and the ot
       misfits(experiment_of("nodes: 1, gpus_per_node: 8"), allocation_of("TRES=cpu=8\n")).empty());
 }
 
-TEST_CASE("a sweep has no place in an allocation") {
+TEST_CASE("a sweep in an allocation is refused") {
   Experiment sweep = experiment_of("nodes: 1");
   SweptKey key;
   key.key = "resources.nodes";
@@ -104,7 +104,9 @@ TEST_CASE("a sweep has no place in an allocation") {
   CHECK(has(fit.error().message, "an allocation has no queue"));
 }
 
-TEST_CASE("the step in an allocation has the requests of the job, and lead may not requeue it") {
+TEST_CASE(
+    "the step in an allocation has the run's requests, and lead knows that the allocation is "
+    "borrowed") {
   const Experiment experiment =
       experiment_of("nodes: 1, tasks_per_node: 2, gpus_per_node: 2, mem: 4G");
   std::string step, lead;

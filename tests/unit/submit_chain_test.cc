@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 namespace {
 
 /// A simulated cluster that gives each job an id of its own, from 7. As in Slurm, its squeue leaves
-/// out jobs of a list that it does not know, and refuses a single one.
+/// out jobs of a list that it does not know, and refuses a single unknown job.
 struct ChainCluster : Cluster {
   Result<Submitted> done = fail(Errc::kNotFound, "");
   ChainCluster() {
@@ -111,8 +111,9 @@ TEST_CASE_FIXTURE(
   CHECK(done->follow_ups.size() == 2);
 }
 
-TEST_CASE_FIXTURE(ChainCluster,
-                  "an option --chain of a program in a user's script queues one job") {
+TEST_CASE_FIXTURE(
+    ChainCluster,
+    "a user's script in which a program has an option --chain is submitted as one job") {
   std::ofstream(folder / "own.sh") << "#!/bin/bash\n#SBATCH --job-name=own\noptions=(\n"
                                       "  --chain 3\n)\nsrun sample \\\n  --chain 4\n";
   done = submit("own.sh");
@@ -123,7 +124,7 @@ TEST_CASE_FIXTURE(ChainCluster,
 
 TEST_CASE_FIXTURE(
     ChainCluster,
-    "a follow-up job that Slurm refuses is a warning, and the other jobs stay queued") {
+    "a follow-up job that Slurm refuses causes a warning, and the other jobs stay queued") {
   program("sbatch",
           "case \"$*\" in *--help*) exit 0;; *afterany:8*) echo 'sbatch: error: Batch job "
           "submission failed: Job violates accounting/QOS policy' >&2; exit 1;; *afterany:7*) "
@@ -205,7 +206,7 @@ TEST_CASE_FIXTURE(ChainCluster,
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
-                  "the job that claimed a run of a chain counts only if it belongs to it") {
+                  "a job that claims the run of a chain counts only if it belongs to the chain") {
   submit_long();
   const auto write_claim = [&](const std::string& job) {
     REQUIRE(write_file_atomic(done->run.path / "claim",
@@ -222,8 +223,8 @@ TEST_CASE_FIXTURE(ChainCluster,
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
-                  "a job of a chain that Slurm has forgotten is not asked about while a job before "
-                  "it runs or waits") {
+                  "accounting is not queried for forgotten jobs of a chain while another job of it "
+                  "runs or waits") {
   submit_long();
   fs::remove(folder / "asked");
   program("sacct", "echo asked >>" + (folder / "sacct-asked").string());
@@ -305,8 +306,8 @@ TEST_CASE_FIXTURE(ChainCluster, "cancel ends the jobs of a chain from the last o
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
-                  "if a job of a chain cannot be cancelled, the jobs before it in the order are "
-                  "named, and the run is not marked as cancelled") {
+                  "if a job of a chain cannot be cancelled, the jobs that were cancelled before it "
+                  "are named, and the run is not marked as cancelled") {
   submit_long();
   std::ignore = status_of({"7 RUNNING", "8 PENDING", "9 PENDING"});
   program("scancel", "[ $1 != 8 ] || { echo 'Access denied' >&2; exit 1; }");

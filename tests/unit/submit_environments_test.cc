@@ -171,7 +171,7 @@ TEST_CASE_FIXTURE(Project, "a missing tool and a missing file are refused with t
   CHECK(tools("venv: ./venv").empty());
 }
 
-TEST_CASE_FIXTURE(Project, "uenv is refused where sbatch does not have the plugin's option") {
+TEST_CASE_FIXTURE(Project, "uenv is refused if sbatch does not have the plugin's option") {
   fs::create_directory(folder / "slurm");
   for (const char* program : {"uenv", "sbatch"}) {
     write(std::string("slurm/") + program, "#!/bin/sh\necho '  --account=name'\n");

@@ -34,11 +34,11 @@ class SilentReporter final : public Reporter {
 };
 
 /// A simulated cluster whose sbatch gives the ids 7, 8, ...
-struct StageFixture {
+struct RehearsalCluster {
   TemporaryDirectory folder;
   Context context;
   SilentReporter reporter;
-  StageFixture() {
+  RehearsalCluster() {
     std::filesystem::create_directory(folder / "slurm");
     const std::string calls = (folder / "called").string();
     program("sbatch", "case \"$*\" in *--help*) exit 1;; esac\necho \"$*\" >>" + calls +
@@ -60,7 +60,8 @@ struct StageFixture {
     std::ofstream(folder / "x.yaml") << spec;
     return {"x.yaml", {}, {}};
   }
-  /// Returns the changes for a rehearsal of two minutes; for a refused spec, the error.
+  /// Returns the changes for the rehearsal `wish`, a value of --rehearse. Returns the error if the
+  /// spec is refused.
   Changes changes(const std::string& spec, const std::string& wish = "2m") {
     const auto job = job_of_spec_file(context, reporter, options_of(spec));
     REQUIRE_MESSAGE(job.has_value(), (job ? std::string() : job.error().message));
@@ -91,7 +92,7 @@ SiteProfile site_with_partitions() {
 
 }  // namespace
 
-TEST_CASE("the wish for a rehearsal has a time and may have a partition") {
+TEST_CASE("the value of --rehearse has a time and may have a partition") {
   CHECK(parse_rehearsal("2m")->seconds == 120);
   CHECK_FALSE(parse_rehearsal("2m")->partition);
   CHECK(parse_rehearsal("90s@devel")->seconds == 90);
@@ -122,7 +123,7 @@ TEST_CASE("a rehearsal uses the shortest partition that has GPUs like those of t
   CHECK_FALSE(short_partition(SiteProfile{}, spec, 120, 2));
 }
 
-TEST_CASE_FIXTURE(StageFixture, "a rehearsal has two ranks with their share of the GPUs") {
+TEST_CASE_FIXTURE(RehearsalCluster, "a rehearsal has two ranks with their share of the GPUs") {
   CHECK(changes("name: big\nresources: {nodes: 4, gpus_per_node: a100:4, time: 24h}\n"
                 "launch: {command: [x]}\n") ==
         Changes{"name=big-rehearsal", "resources.nodes=1", "resources.tasks_per_node=2",
@@ -139,7 +140,7 @@ TEST_CASE_FIXTURE(StageFixture, "a rehearsal has two ranks with their share of t
                 "resources.time=420s"});
 }
 
-TEST_CASE_FIXTURE(StageFixture, "a run with the longest name can be rehearsed") {
+TEST_CASE_FIXTURE(RehearsalCluster, "a run with the longest name can be rehearsed") {
   const std::string name(64, 'n');
   const auto found = changes("name: " + name + "\nresources: {time: 1h}\nlaunch: {command: [x]}\n");
   REQUIRE_FALSE(found.empty());
@@ -149,7 +150,8 @@ TEST_CASE_FIXTURE(StageFixture, "a run with the longest name can be rehearsed") 
   CHECK(job_of_spec_file(context, reporter, smaller).has_value());
 }
 
-TEST_CASE_FIXTURE(StageFixture, "a rehearsal leaves out what would delay it or change results") {
+TEST_CASE_FIXTURE(RehearsalCluster,
+                  "a rehearsal leaves out what would delay it or change results") {
   const auto found = changes(
       "name: x\nresources: {nodes: 2, ntasks: 8, begin: now+1hour, time: 24h}\n"
       "launch: {command: [x]}\ncheckpoint: {signal_before: 5m, dir: /scratch/ckpt}\n"
@@ -162,7 +164,7 @@ TEST_CASE_FIXTURE(StageFixture, "a rehearsal leaves out what would delay it or c
   }
 }
 
-TEST_CASE_FIXTURE(StageFixture, "a sweep and components are not rehearsed") {
+TEST_CASE_FIXTURE(RehearsalCluster, "a sweep and components are not rehearsed") {
   CHECK(has(changes("resources: {time: 1h}\nlaunch: {command: [x]}\n"
                     "sweep: {parameters: {environment.vars.LR: [a, b]}}\n")[0],
             "has a sweep"));
@@ -171,7 +173,8 @@ TEST_CASE_FIXTURE(StageFixture, "a sweep and components are not rehearsed") {
             "has components"));
 }
 
-TEST_CASE_FIXTURE(StageFixture, "the run waits for its rehearsal, whose agent ends it in time") {
+TEST_CASE_FIXTURE(RehearsalCluster,
+                  "the run waits for its rehearsal, whose agent ends it in time") {
   RunInspector inspector(context.env, known_servers(context));
   const auto chain = submit_rehearsed(
       context, reporter, inspector,
@@ -199,7 +202,7 @@ TEST_CASE_FIXTURE(StageFixture, "the run waits for its rehearsal, whose agent en
   CHECK(predictions_for(rehearsal.run.path).empty());
 }
 
-TEST_CASE_FIXTURE(StageFixture,
+TEST_CASE_FIXTURE(RehearsalCluster,
                   "the command for a run without its rehearsal has all options and dependencies") {
   SpecOptions options =
       options_of("resources: {time: 1h}\nlaunch: {command: [x]}\nafter: {ok: [5, 6]}\n");

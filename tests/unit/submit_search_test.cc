@@ -103,7 +103,7 @@ TEST_CASE("a search program inherits only its standard streams") {
   CHECK(*program->ask(Json{{"ask", 0}}) == "closed");
 }
 
-TEST_CASE("a signal while the search program thinks ends the question") {
+TEST_CASE("a signal ends the wait for the search program's answer") {
   const auto program = start_shell("read -r line; kill -INT $PPID; sleep 60");
   const auto answer = program->ask(Json{{"ask", 0}});
   REQUIRE_FALSE(answer.has_value());

@@ -130,7 +130,7 @@ TEST_CASE_FIXTURE(Cluster,
   CHECK(found[0].where.line == 2);
   CHECK(found[0].message ==
         "resources.partition is 'gpo'; the partitions here are cpu, gpu; did you mean 'gpu'?");
-  // A submission says the same.
+  // A submission is refused with one diagnostic, too.
   const auto refused = submit("x.yaml");
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().diagnostics.all().size() == 1);

@@ -90,7 +90,8 @@ TEST_CASE("the owner of a connection is the user of the program that has accepte
 }
 
 TEST_CASE(
-    "of several listeners of a port, the one with the most exact address gets the connection") {
+    "the listener with the most exact address gets the connection if several listeners have the "
+    "same port") {
   const auto own = address_of("127.0.0.1", 40000), peer = address_of("127.0.0.1", 8080);
   const std::string exact = row("0100007F:1F90", kNone, "0A", 1, 1);
   const std::string any = row("00000000:1F90", kNone, "0A", 2, 1);

@@ -75,7 +75,7 @@ TEST_CASE("bytes can be converted to hex and back, and odd input is refused") {
   CHECK_FALSE(from_hex("zz").has_value());
 }
 
-TEST_CASE("random_hex() has the requested length and differs each time") {
+TEST_CASE("random_hex() returns two digits for each byte, and differs each time") {
   CHECK(random_hex(16).size() == 32);
   CHECK(random_hex(16) != random_hex(16));
 }

@@ -21,7 +21,7 @@ constexpr ImageShape kShape{3, 2, 4};
 constexpr std::size_t kElements = kImages * 3 * 2 * 4;
 constexpr int kBatches = 3;
 
-/// Returns the numbers of value() in layers.py.
+/// Returns the numbers of value() in tests/reference/layers.py.
 double value(std::size_t i, int batch) {
   const auto channel = static_cast<double>(i % kShape.channels);
   return std::sin(1.3 * static_cast<double>(i) + batch) * std::pow(10.0, channel - 2) + channel -

@@ -312,8 +312,8 @@ TEST_CASE("a process whose run belongs to another attempt commits nothing and re
 }
 
 TEST_CASE(
-    "a full disk at any byte of a save keeps the previous checkpoint valid, and leaves nothing of "
-    "the new one") {
+    "a full disk at several places of a save keeps the previous checkpoint valid, and leaves "
+    "nothing of the new one") {
   // RLIMIT_FSIZE limits a file's size like a full disk. It is set in a child process, because it
   // cannot be raised again.
   const TemporaryDirectory folder;

@@ -68,7 +68,7 @@ TEST_CASE("an epoch holds every sample once, in an order that changes with epoch
   CHECK(flat(0, 1) != flat(0, 2));
 }
 
-TEST_CASE("with shared epochs, every rank gets all samples in its own order") {
+TEST_CASE("with --shard epoch, every rank gets all samples in its own order") {
   Sampler a({20, 8, 0, 2, Sharding::kEpoch, 1});
   Sampler b({20, 8, 1, 2, Sharding::kEpoch, 1});
   Samples all_a;

@@ -142,7 +142,7 @@ TEST_CASE(
   CHECK(sum == 630'000);
 }
 
-TEST_CASE("clipping does not change small gradients") {
+TEST_CASE("clipping keeps small gradients, and scales larger ones to the limit") {
   auto kernels = make_cpu_kernels<double>(1);
   const std::array<double, 2> gradients{3, 4};
   CHECK(clipping_scale(*kernels, gradients.data(), 2, 5.1) == 1);

@@ -72,7 +72,7 @@ TEST_CASE("--precision bf16 needs --device cuda") {
         "--precision: expected one of float32|bf16, got 'fp16'");
 }
 
-TEST_CASE("every flag of the trainer is parsed, with its value as the next word or after '='") {
+TEST_CASE("the flags of the trainer are parsed, with the value as the next word or after '='") {
   const Words words{"--dataset", "mnist",
                     "--data=/d", "--train-samples",
                     "10",        "--test-samples",
@@ -129,7 +129,7 @@ TEST_CASE("every flag of the trainer is parsed, with its value as the next word 
   }
 }
 
-TEST_CASE("--layers describes the whole model, and excludes --model and --hidden") {
+TEST_CASE("--layers excludes --model and --hidden, and further flags of training are parsed") {
   const auto options = parse_options(Words{"--layers", "conv2d 4 3, relu,dense 10"}, Env());
   REQUIRE(options.has_value());
   CHECK(options->train.layers == Words{"conv2d 4 3", "relu", "dense 10"});

@@ -60,7 +60,7 @@ TEST_CASE(
   CHECK(cannot_start_text(report).empty());
 }
 
-TEST_CASE("the jobs of a dependency are read from sbatch's words and from squeue's") {
+TEST_CASE("the jobs of a dependency are read in sbatch's syntax and in squeue's") {
   using Jobs = std::vector<std::string>;
   CHECK(jobs_of_dependency("afterok:12:13_4+10,afterany:12?singleton") == Jobs{"12", "13_4"});
   CHECK(jobs_of_dependency("afterok:20_*(failed)") == Jobs{"20"});

@@ -312,7 +312,7 @@ TEST_CASE("the cost of a job is shown if the spec determines it") {
   CHECK(cost_text(requested) == "at most 26.7 core-hours");
 }
 
-TEST_CASE("an attempt and a component choose among the logs of ranks") {
+TEST_CASE("--attempt and --component need ranks, and a list of ranks or `all` is parsed") {
   const auto message = [](const std::string& list, std::optional<std::int64_t> attempt,
                           const std::string& component) {
     const auto chosen = parse_chosen_ranks(list, attempt, component);
