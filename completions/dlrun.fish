@@ -220,7 +220,7 @@ complete -c dlrun -n '__fish_seen_subcommand_from rm' -l log-file -rF -d 'Append
 complete -c dlrun -n '__fish_seen_subcommand_from rm' -a '(__dlrun_runs)'
 complete -c dlrun -n '__fish_seen_subcommand_from prune' -s h -l help -d 'Print the help of the command and exit'
 complete -c dlrun -n '__fish_seen_subcommand_from prune' -l older-than -x -d 'Delete runs that ended longer ago than this: 30d, 12h, 2w'
-complete -c dlrun -n '__fish_seen_subcommand_from prune' -l keep-checkpoints -d 'Delete only logs, traces and profiles; keep the checkpoints, the record, the code and all files that dlrun did not write'
+complete -c dlrun -n '__fish_seen_subcommand_from prune' -l keep-checkpoints -d 'Delete only logs, traces, profiles and stacks of hung ranks; keep the checkpoints, the record, the code and all files that dlrun did not write'
 complete -c dlrun -n '__fish_seen_subcommand_from prune' -l runs -rF -d 'Delete only runs in this folder'
 complete -c dlrun -n '__fish_seen_subcommand_from prune' -s y -l yes -d 'Delete without a question'
 complete -c dlrun -n '__fish_seen_subcommand_from prune' -l dry-run -d 'List what would be deleted; delete nothing'

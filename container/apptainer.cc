@@ -105,7 +105,7 @@ class Apptainer final : public ContainerBackend {
       std::string text = mount.source + ":" + mount.target;
       if (!mount.flags.empty()) text += ":" + join(mount.flags, ",");
       add("--bind " + shell_quote(text),
-          mount.is_own ? "the run's and the agent's folders" : "container.mounts");
+          mount.is_own ? "folders that dlrun mounts" : "container.mounts");
     }
     if (!spec.mount_home.value_or(false)) add("--no-home", "container.mount_home");
     if (spec.remap_root.value_or(false)) add("--fakeroot", "container.remap_root");

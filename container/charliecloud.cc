@@ -144,7 +144,7 @@ class Charliecloud final : public ContainerBackend {
         "container.runtime");
     for (const Mount& mount : all_mounts(step)) {
       add(shell_quote("--bind=" + mount.source + ":" + mount.target),
-          mount.is_own ? "the run's and the agent's folders" : "container.mounts");
+          mount.is_own ? "folders that dlrun mounts" : "container.mounts");
     }
     if (spec.mount_home.value_or(false)) add("--home", "container.mount_home");
     if (spec.remap_root.value_or(false)) add("--uid=0 --gid=0", "container.remap_root");

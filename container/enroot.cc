@@ -315,7 +315,7 @@ class Enroot final : public ContainerBackend {
       if (!mount.flags.empty()) text += ":x-create=auto,rbind," + join(mount.flags, ",");
       entry.words.push_back(
           {"--mount " + shell_quote(text),
-           mount.is_own ? "the run's and the agent's folders" : "container.mounts"});
+           mount.is_own ? "folders that dlrun mounts" : "container.mounts"});
     }
     entry.words.push_back({"--", ""});
     if (!kept.empty()) {

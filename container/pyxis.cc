@@ -98,7 +98,7 @@ class Pyxis final : public ContainerBackend {
     if (const auto mounts = mount_list(step, take(user_options, "container-mounts"));
         !mounts.empty()) {
       options.push_back({"--container-mounts", join(mounts, ","),
-                         "container.mounts, the run's and the agent's folders"});
+                         "container.mounts, folders that dlrun mounts"});
     }
     if (spec.workdir)
       options.push_back({"--container-workdir", *spec.workdir, "container.workdir"});

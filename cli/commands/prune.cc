@@ -1,4 +1,4 @@
-// `dlrun prune`: deletes all runs that ended long ago, or only their logs, traces and profiles.
+// `dlrun prune`: deletes all runs that ended long ago, or only their logs, traces, profiles and stacks of hung ranks.
 
 #include <memory>
 
@@ -48,7 +48,7 @@ void add_prune(CLI::App& root, Action& action) {
                        "Delete runs that ended longer ago than this: 30d, 12h, 2w")
       .type_name("AGE");
   command.flag("--keep-checkpoints", options->keeps_checkpoints,
-               "Delete only logs, traces and profiles; keep the checkpoints, the record, the code "
+               "Delete only logs, traces, profiles and stacks of hung ranks; keep the checkpoints, the record, the code "
                "and all files that dlrun did not write");
   // `--runs "$FOLDER"` with an unset variable must not mean all runs.
   command.option("--runs", options->runs, "Delete only runs in this folder")

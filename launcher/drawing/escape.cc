@@ -32,10 +32,8 @@ std::string escape_html(std::string_view text) {
 
 std::string escape_html_lines(std::string_view text) {
   std::string out;
-  for (const auto line : split(text, '\n')) {
-    if (!out.empty()) out += '\n';
-    out += escape_html(line);
-  }
+  for (const auto line : split(text, '\n')) out += escape_html(line) + '\n';
+  if (!out.empty()) out.pop_back();
   return out;
 }
 

@@ -87,6 +87,9 @@ constexpr std::string_view kEnvironment[][2] = {
      "The log of dlrun and of the job's programs: off, info (as -v), debug (as -vv), or a level "
      "and a file, as in debug:/tmp/dlrun.log. Without a file dlrun logs to standard error. The "
      "programs of a job always log to the folder debug of the run."},
+    {"DLRUN_IMAGES",
+     "The folder of the images that `dlrun container import` makes; the default is "
+     "~/.cache/dlrun/images."},
     {"XDG_STATE_HOME",
      "The folder that contains the index of your runs, dlrun/runs; the default is ~/.local/state."},
     {"SBATCH_ACCOUNT, SBATCH_PARTITION, SBATCH_QOS",
@@ -102,7 +105,7 @@ constexpr std::string_view kExitStatus[][2] = {
     {"0", "ok"},
     {"1", "dlrun itself failed (for example, a full disk)"},
     {"2", "wrong usage, or an invalid spec"},
-    {"3", "Slurm refused"},
+    {"3", "Slurm or dlrun refused"},
     {"4", "the Slurm controller, the host of -H or a search program did not answer"},
     {"5", "the run failed"},
     {"6", "not found"},

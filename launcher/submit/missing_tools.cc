@@ -89,7 +89,7 @@ class ToolSearch {
     if (!done || done->exit_code == 0) return;
     warn("environment.conda.name"_key,
          "no conda is found here: neither on the PATH, nor in $CONDA_EXE, nor in a usual folder of "
-         "the home directory. Name the module that brings it in environment.conda.module");
+         "the home directory. Set environment.conda.module to the module that brings conda");
   }
 
   void find_container_tool() {

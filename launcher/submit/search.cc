@@ -178,8 +178,9 @@ class Search {
     if (wanted < pack_) wanted = 0;
     const auto most = static_cast<std::size_t>(
         sweep_.max_points.value_or(static_cast<std::int64_t>(kMostSweepPoints)));
-    wanted = std::min(wanted, most - next_);
-    is_over_ = is_over_ || next_ == most;
+    // A continued search can have more points than a smaller max_points of today allows.
+    wanted = std::min(wanted, most - std::min(most, next_));
+    is_over_ = is_over_ || next_ >= most;
     while (!is_over_ && !is_waiting_ && batch.size() < wanted) {
       DLRUN_TRY_ASSIGN(const auto line, program_->ask({{"ask", next_ + batch.size()}}));
       auto answer = read_proposal(line, sweep_);

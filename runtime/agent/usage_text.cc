@@ -62,7 +62,7 @@ options of one component of a job with several programs:
   --component-nodes N     number of its nodes
   --component-ranks N     number of its ranks
   --component-first-node I  index of its first node in SLURM_JOB_NODELIST
-  --het-group K           in a heterogeneous job instead: index of its component
+  --het-group K           in a heterogeneous job instead: number of its part
   --after NAME            start it when this component is ready; repeatable
   --ready-http PATH       it is ready when a GET of PATH on rank 0's port gives a code from 200 to
                           299, not when all ranks have joined

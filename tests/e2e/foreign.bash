@@ -113,6 +113,7 @@ commands_on() {
         "wait --json" "top --once" "top --json" "sweep" "sweep --json" \
         "diff" "attach --dry-run" "attach -- true" "forward 8888" "ssh-config" \
         "ssh-config --connect" "resubmit" "resubmit --force" "cancel" \
+        "notify" "notify --relay" "track sync" "submit --continue" \
         "report -o -" "report" "ls --runs ${run%/*}" "ls --json --runs ${run%/*}" "ls -a"; do
         case $words in
         ls*) ;;

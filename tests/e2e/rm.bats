@@ -112,7 +112,7 @@ key() { dl status "$1" --json | jq -r "$2"; }
     wait_until 10 eval '[[ $(dl prune --older-than 1s --runs $dir/runs --dry-run --json | jq ".runs | length") -ge 2 ]]'
     [ -d "$old" ]
     run dl prune --older-than 1s --runs "$dir/runs" --keep-checkpoints --dry-run
-    [[ $output == *"would delete the logs, traces and profiles of "* ]]
+    [[ $output == *"would delete the logs, traces, profiles and stacks of hung ranks of "* ]]
     dl prune --older-than 1s --runs "$dir/runs" --keep-checkpoints --yes
     [ "$(cat "$old/ckpt/best")" = 1 ]
     is_state second completed

@@ -22,7 +22,7 @@ dlrun_step=(
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --cpus-per-task=1                       # resources.cpus_per_task
   --container-image=/home/user/exp-1/image.sqsh  # container.image
-  --container-mounts=/scratch/runs:/scratch/runs  # container.mounts, the run's and the agent's folders
+  --container-mounts=/scratch/runs:/scratch/runs  # container.mounts, folders that dlrun mounts
   --no-container-mount-home               # container.mount_home
   --no-container-remap-root               # container.remap_root
   --no-container-entrypoint               # container.entrypoint
@@ -33,7 +33,7 @@ dlrun_program=(
   ./program 'it'\''s'                     # launch.command
 )
 # A port for rank 0's program, which runs on this node: unused, outside of the kernel's own range, and locked against other jobs of
-# this kind until this one ends. A shell cannot keep the port reserved until the program binds it; dlrun's agent can. The lock files are in a folder of
+# this kind until this job ends. A shell cannot keep the port reserved until the program binds it; dlrun's agent can. The lock files are in a folder of
 # this user's alone: a file in /tmp could be somebody else's, or a link of theirs.
 dlrun_locks=/tmp/dlrun-ports-$UID
 mkdir -m 700 "$dlrun_locks" 2>/dev/null || true

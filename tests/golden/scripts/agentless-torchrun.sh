@@ -25,7 +25,7 @@ dlrun_program=(
   python -u train.py                      # launch.command
 )
 # A port for rank 0's program, which runs on this node: unused, outside of the kernel's own range, and locked against other jobs of
-# this kind until this one ends. A shell cannot keep the port reserved until the program binds it; dlrun's agent can. The lock files are in a folder of
+# this kind until this job ends. A shell cannot keep the port reserved until the program binds it; dlrun's agent can. The lock files are in a folder of
 # this user's alone: a file in /tmp could be somebody else's, or a link of theirs.
 dlrun_locks=/tmp/dlrun-ports-$UID
 mkdir -m 700 "$dlrun_locks" 2>/dev/null || true

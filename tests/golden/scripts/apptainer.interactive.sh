@@ -24,7 +24,7 @@ enter_container() { # IMAGE APPTAINER-OPTIONS... -- COMMAND...
 dlrun_enter=(
   bash -c "$(declare -f enter_container); enter_container \"\$@\"" enter_container "$dlrun_image"  # container.runtime
   --bind '/home/user/exp 1/data:/data:ro'  # container.mounts
-  --bind /scratch/runs:/scratch/runs      # the run's and the agent's folders
+  --bind /scratch/runs:/scratch/runs      # folders that dlrun mounts
   --no-home                               # container.mount_home
   --writable-tmpfs                        # container.writable
   --nv                                    # NVIDIA's driver, where the node has one

@@ -46,7 +46,7 @@ enter_container() { # IMAGE CH-RUN-OPTIONS... -- COMMAND...
 dlrun_enter=(
   bash -c "$(declare -f make_mount_point enter_container); enter_container \"\$@\"" enter_container "$dlrun_image"  # container.runtime
   '--bind=/home/user/exp 1/data:/data'    # container.mounts
-  --bind=/scratch/runs:/scratch/runs      # the run's and the agent's folders
+  --bind=/scratch/runs:/scratch/runs      # folders that dlrun mounts
   --home                                  # container.mount_home
   --uid=0 --gid=0                         # container.remap_root
   --cd=/workspace                         # container.workdir

@@ -77,7 +77,7 @@ dlrun_step_workers=(
   --unbuffered                            # launch.srun
   --container-image=ubuntu:24.04          # container.image
   --container-name=keep-Workers           # container.name
-  --container-mounts=/scratch/runs:/scratch/runs  # container.mounts, the run's and the agent's folders
+  --container-mounts=/scratch/runs:/scratch/runs  # container.mounts, folders that dlrun mounts
   --no-container-mount-home               # container.mount_home
   --no-container-remap-root               # container.remap_root
   --no-container-entrypoint               # container.entrypoint
@@ -120,7 +120,7 @@ dlrun_step_param_server=(
   --mem-per-cpu=2G                        # resources.mem_per_cpu
   --container-image=ubuntu:24.04          # container.image
   --container-name=keep-param-server      # container.name
-  --container-mounts=/scratch/runs:/scratch/runs  # container.mounts, the run's and the agent's folders
+  --container-mounts=/scratch/runs:/scratch/runs  # container.mounts, folders that dlrun mounts
   --no-container-mount-home               # container.mount_home
   --no-container-remap-root               # container.remap_root
   --no-container-entrypoint               # container.entrypoint

@@ -67,7 +67,7 @@ hold_container() { # IMAGE
 (hold_container "$dlrun_image") >&2
 dlrun_enter=(
   bash -c "$(declare -f enter_container); enter_container \"\$@\"" enter_container  # container.runtime
-  --mount /scratch/runs:/scratch/runs     # the run's and the agent's folders
+  --mount /scratch/runs:/scratch/runs     # folders that dlrun mounts
   --
 )
 "${dlrun_enter[@]}" sh -c 'command -v bash >/dev/null && exec bash -i; exec sh -i'

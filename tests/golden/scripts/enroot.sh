@@ -134,7 +134,7 @@ dlrun_enter=(
   bash -c "$(declare -f enter_container); enter_container \"\$@\"" enter_container  # container.runtime
   --mount '/home/user/exp\0401/data:/data:x-create=auto,rbind,ro,rprivate'  # container.mounts
   --mount /scratch/x:/scratch/x           # container.mounts
-  --mount /scratch/runs:/scratch/runs     # the run's and the agent's folders
+  --mount /scratch/runs:/scratch/runs     # folders that dlrun mounts
   --
   sh -c 'cd "$0" && exec "$@"' /workspace  # container.workdir
 )

@@ -113,7 +113,7 @@ dlrun_step=(
   --unbuffered                            # launch.srun
   --container-image=/home/user/exp-1/image.sqsh  # container.image
   --container-name=keep                   # container.name
-  --container-mounts=/home/user/exp-1/data:/data:ro+rprivate,/scratch/x:/scratch/x,/etc/x:/etc/x,/scratch/runs:/scratch/runs  # container.mounts, the run's and the agent's folders
+  --container-mounts=/home/user/exp-1/data:/data:ro+rprivate,/scratch/x:/scratch/x,/etc/x:/etc/x,/scratch/runs:/scratch/runs  # container.mounts, folders that dlrun mounts
   --container-workdir=/workspace          # container.workdir
   --container-mount-home                  # container.mount_home
   --container-remap-root                  # container.remap_root

@@ -131,7 +131,7 @@ dlrun_step=(
 dlrun_enter=(
   bash -c "$(declare -f enter_container); enter_container \"\$@\"" enter_container  # container.runtime
   --mount '/home/user/exp\0401/data-test:/mnt/data-test'  # container.mounts
-  --mount /scratch/runs:/scratch/runs     # the run's and the agent's folders
+  --mount /scratch/runs:/scratch/runs     # folders that dlrun mounts
   --
 )
 dlrun_rank=(

@@ -38,7 +38,7 @@ dlrun_step=(
   --mpi=pmix                              # launch.preset: mpi
   --container-image=horovod/horovod+0.16.4-tf1.12.0-torch1.1.0-mxnet1.4.1-py3.5  # container.image
   --container-name=horovod                # container.name
-  --container-mounts=/home/user/exp-1/data-test:/mnt/data-test,/scratch/runs:/scratch/runs  # container.mounts, the run's and the agent's folders
+  --container-mounts=/home/user/exp-1/data-test:/mnt/data-test,/scratch/runs:/scratch/runs  # container.mounts, folders that dlrun mounts
   --no-container-mount-home               # container.mount_home
   --no-container-remap-root               # container.remap_root
   --no-container-entrypoint               # container.entrypoint

@@ -42,7 +42,7 @@ dlrun_step=(
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --cpus-per-task=10                      # resources.cpus_per_task
   '--container-image=nvcr.io#nvidia/pytorch:24.05-py3'  # container.image
-  --container-mounts=/home/user/exp-1:/workspace,/home/user/exp-1/data:/data:ro,/scratch/runs:/scratch/runs  # container.mounts, the run's and the agent's folders
+  --container-mounts=/home/user/exp-1:/workspace,/home/user/exp-1/data:/data:ro,/scratch/runs:/scratch/runs  # container.mounts, folders that dlrun mounts
   --container-workdir=/workspace          # container.workdir
   --no-container-mount-home               # container.mount_home
   --no-container-remap-root               # container.remap_root

@@ -36,7 +36,7 @@ dlrun_step=(
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --cpus-per-gpu=4                        # resources.cpus_per_gpu
   '--container-image=registry.example.org:5000#team/trainer:1'  # container.image
-  --container-mounts=/scratch/runs:/scratch/runs,/home/user/data-sets:/home/user/data-sets,/scratch/ckpt:/scratch/ckpt  # container.mounts, the run's and the agent's folders
+  --container-mounts=/scratch/runs:/scratch/runs,/home/user/data-sets:/home/user/data-sets,/scratch/ckpt:/scratch/ckpt  # container.mounts, folders that dlrun mounts
   --no-container-mount-home               # container.mount_home
   --no-container-remap-root               # container.remap_root
   --no-container-entrypoint               # container.entrypoint
