@@ -169,6 +169,8 @@ class ShmCommunicator final : public Communicator {
   }
 
   /// Announces a call to the other ranks as 64 bits: operation, type, reduction or root, count.
+  /// Runs all pending requests first, unless the call is an all-reduce: all_reduce() has run them
+  /// already, or the call belongs to a request itself.
   Result<> begin(ShmOperation operation, DataType type, std::size_t count,
                  std::uint64_t op_or_root) {
     if (operation != ShmOperation::kAllReduce) DLRUN_TRY(run_requests(next_request_));
