@@ -66,7 +66,7 @@ key() { dl status "$1" --json | jq -r "$2"; }
     dl submit "$second/resolved.yaml" --set after.ok=null --watch
 }
 
-@test "the name of a deleted run does not mean an older run, and a question on a terminal decides" {
+@test "the name of a deleted run does not select an older run, and on a terminal rm asks first" {
     as_user touch "$dir/go"
     dl run first.yaml
     older=$(key first .run)

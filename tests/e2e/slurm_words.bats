@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # dlrun obeys Slurm's messages about a step, but not the same text in a program's output, because
 # the agents mark that output. tests/unit/agent_slurm_words_test.cc has the messages of each
-# version, tests/unit/agent_text_marks_test.cc the marks.
+# version; tests/unit/agent_text_marks_test.cc tests the marks.
 # timeout: 300
 
 load helpers

@@ -153,7 +153,7 @@ YAML
     dl report last
 }
 
-@test "invalid answers, silence and the end of a search program are clear errors" {
+@test "invalid answers, silence and the early end of a search program cause clear errors" {
     write search.yaml <<'YAML'
 name: wrong
 resources: {tasks_per_node: 1, time: 5m}

@@ -26,7 +26,7 @@
 
 namespace dlrun::trainer {
 
-/// The position of a checkpoint in training. Sampler and schedule need no other data to resume.
+/// The position of a checkpoint in training. Sampler and schedule keep no other state.
 struct Position {
   std::uint64_t step = 0;    ///< optimizer steps done
   std::uint64_t epoch = 0;   ///< current epoch, from 0
