@@ -327,7 +327,7 @@ void Simulation::close(SimulatedRank& rank) {
 
 void Simulation::handle(SimulatedRank& rank, const to_rank::Start& start) {
   if (rank.phase != RankPhase::kJoined) return;
-  // All ranks connect from loopback addresses, in whose place lead gives its own address.
+  // All ranks connect from loopback addresses. Lead replaces a loopback address by its own address.
   if (start.master_addr.empty() || start.master_port != kMasterPort ||
       start.addr != start.master_addr) {
     return fail_for(fmt::format("rank {} was told that rank 0 is at {}:{} and itself at {}",

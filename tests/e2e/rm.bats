@@ -58,7 +58,8 @@ key() { dl status "$1" --json | jq -r "$2"; }
     run dl status first
     [ "$status" -eq 6 ]
     [[ $output == *"was deleted on "*"it was completed"* ]]
-    # The repetition of a job that waited for the deleted run says what happened and what to do.
+    # Resubmitting the job that waited for the deleted run fails. The message says that the run was
+    # deleted, and how to continue.
     run dl resubmit second
     [ "$status" -eq 2 ]
     [[ $output == *"after.ok: no run '$path': ${path##*/} was deleted on "* ]]

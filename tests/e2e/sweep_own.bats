@@ -180,14 +180,14 @@ YAML
     [[ $(points .state) == completed ]]
 }
 
-@test "a search continues after a failed sbatch, and Ctrl-C ends it while its program thinks" {
+@test "a search continues after a failed sbatch, and Ctrl-C ends it during a slow answer" {
     write search.yaml <<'YAML'
 name: stubborn
 resources: {tasks_per_node: 1, time: 5m}
 launch: {command: [sleep, "{x}"]}
 sweep: {parameters: {x: {min: 1, max: 900}}, ask: [bash, search.sh], max_parallel: 3}
 YAML
-    # The program answers two questions and thinks about the third.
+    # The program answers two questions at once, and takes minutes for the third.
     write search.sh <<'SH'
 points=(1 600) n=0
 while read -r line; do

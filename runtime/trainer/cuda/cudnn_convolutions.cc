@@ -231,7 +231,7 @@ struct CudnnConvolutions::Parts {
   }
 
   /// Transposes `from`, [rows x columns], into `to`.
-  Result<> turn(const float* from, std::size_t rows, std::size_t columns, float* to) {
+  Result<> transpose_into(const float* from, std::size_t rows, std::size_t columns, float* to) {
     transpose(from, rows, columns, to, stream);
     return launch_result("transpose");
   }
@@ -333,7 +333,7 @@ Result<> CudnnConvolutions::forward(const Window& window, std::size_t n, const f
   Parts& p = *parts_;
   return p.in_precision(window, n, [&](Entry& entry) -> Result<bool> {
     const Shapes& s = entry.shapes;
-    DLRUN_TRY(p.turn(w, places(window), window.output.channels, p.weights.data()));
+    DLRUN_TRY(p.transpose_into(w, places(window), window.output.channels, p.weights.data()));
     const float* const turned = p.weights.data();
     return p.run(entry.forward, entry, Operand{s.x, x, n * window.input.size()},
                  Operand{s.w, turned, weights_of(window)},
@@ -346,7 +346,7 @@ Result<> CudnnConvolutions::backward_input(const Window& window, std::size_t n, 
   Parts& p = *parts_;
   return p.in_precision(window, n, [&](Entry& entry) -> Result<bool> {
     const Shapes& s = entry.shapes;
-    DLRUN_TRY(p.turn(w, places(window), window.output.channels, p.weights.data()));
+    DLRUN_TRY(p.transpose_into(w, places(window), window.output.channels, p.weights.data()));
     const float* const turned = p.weights.data();
     return p.run(entry.backward_input, entry, Operand{s.w, turned, weights_of(window)},
                  Operand{s.y, dy, n * window.output.size()},
@@ -364,7 +364,7 @@ Result<> CudnnConvolutions::backward_weights(const Window& window, std::size_t n
                  Operand{s.w, p.weights.data(), weights_of(window)});
   });
   if (!done) return done;
-  return p.turn(p.weights.data(), window.output.channels, places(window), dw);
+  return p.transpose_into(p.weights.data(), window.output.channels, places(window), dw);
 }
 
 const std::vector<std::string>& CudnnConvolutions::implementations() const {
