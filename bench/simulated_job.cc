@@ -36,8 +36,8 @@ constexpr int kMasterPort = 29500;   ///< the port that rank 0 names in its hell
 constexpr int kStepsPerRound = 256;  ///< timers that one round of the loop handles
 constexpr seconds kJoinLimit{120};   ///< longest time until all ranks have joined
 constexpr seconds kToldLimit{20};    ///< longest time until all ranks know of the death
-/// Longest time until lead has closed all connections after the exit records. Lead kills its step
-/// 3 s after the death.
+/// Longest time until all connections are closed. A rank closes its connection when lead has
+/// answered its exit record. Lead kills its step 3 s after the death.
 constexpr milliseconds kClosedLimit{2500};
 constexpr std::size_t kProcLimitBytes = 64U << 10U;
 
@@ -81,7 +81,7 @@ enum class RankPhase {
   kJoined,   ///< the rank has said hello
   kStarted,  ///< the rank knows the address of rank 0
   kEnding,   ///< the rank was told to end and has sent its exit record
-  kGone,     ///< the connection is closed
+  kGone,     ///< lead has answered the exit record, or the connection is closed
 };
 
 struct SimulatedRank {
