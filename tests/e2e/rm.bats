@@ -42,7 +42,7 @@ key() { dl status "$1" --json | jq -r "$2"; }
     path=$(key first .path)
     second=$(key second .path)
     as_user ln -s "$second" "$path/link"
-    # A pipe has no terminal for the question.
+    # Without a terminal rm cannot ask.
     run as_user bash -c 'cd "$1" && dlrun rm first' - "$dir" </dev/null
     [ "$status" -eq 2 ]
     [[ $output == *"--yes"* ]]

@@ -52,8 +52,8 @@ YAML
         [[ $(events) != *warning* ]]
         local err
         err=$dir/err-$(json | jq -r .job)
-        # Each of the four ranks prints a line five times, alone or at its line's end. No mark
-        # is left.
+        # Each of the four ranks prints each line five times to stderr, alone or after a progress
+        # bar. No mark is left.
         local message='slurmstepd-n1: error: \*\*\* STEP 1.0 ON n1 CANCELLED'
         message+=' AT 2026-11-22T06:34:26 DUE TO PREEMPTION \*\*\*$'
         [ "$(grep -c "$message" "$err")" -eq 20 ]

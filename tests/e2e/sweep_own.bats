@@ -160,6 +160,8 @@ resources: {tasks_per_node: 1, time: 5m}
 launch: {command: [sleep, "{x}"]}
 sweep: {parameters: {x: {min: 1, max: 900}}, ask: [bash, search.sh], ask_timeout: 2s}
 YAML
+    # answers CODE WORDS: checks that submit prints WORDS and fails if the search program, after it
+    # has read the first message, runs CODE
     answers() {
         write search.sh <<<"read -r start; $1"
         run dl submit search.yaml
@@ -187,7 +189,7 @@ resources: {tasks_per_node: 1, time: 5m}
 launch: {command: [sleep, "{x}"]}
 sweep: {parameters: {x: {min: 1, max: 900}}, ask: [bash, search.sh], max_parallel: 3}
 YAML
-    # The program answers two questions at once, and takes minutes for the third.
+    # The program answers the first two questions immediately, and takes minutes for the third.
     write search.sh <<'SH'
 points=(1 600) n=0
 while read -r line; do

@@ -145,6 +145,8 @@ struct OnednnConvolutions::Parts {
     return entry.backward_weights;
   }
 
+  /// Creates a pass. `chosen` is the layout that oneDNN chose for the weights, or for their
+  /// gradient if `reads_weights` is false.
   template <typename Desc>
   Pass pass(const Desc& desc, const memory::desc& chosen, const Shapes& s, bool reads_weights) {
     implementations.emplace_back(desc.impl_info_str());
