@@ -65,8 +65,8 @@ is_in_state() { [[ $(state_of "$1") == "$2" ]]; }
 job_ended_with() {
     scontrol show job --oneliner "$job" | head -n 1 | grep -q " ExitCode=$1 "
 }
-# process_of COMPONENT RANK: prints the process id of the program of this rank. Each program of the
-# tests writes it into pid-COMPONENT-RANK.
+# process_of COMPONENT RANK: prints the process id of the program of this rank, which the program
+# has written into pid-COMPONENT-RANK.
 process_of() { cat "$dir/pid-$1-$2"; }
 
 # A server for HTTP on the held port. It serves $dir/www.

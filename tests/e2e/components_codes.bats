@@ -53,7 +53,7 @@ waiting_program='echo $$ >"$0/pid-$DLRUN_COMPONENT-$DLRUN_RANK"; exec sleep 300'
     wait_until 20 job_ended_with 137:0
 }
 
-@test "a service that dies starts again on the same node and port, and its next death ends the job" {
+@test "a dead service starts again on the same node and port, and its next death ends the job" {
     component server 0 1 1 0 --role service --ready-http / --port-count 1 --component-retry 1 \
         -- bash -c "$(server_program)" "$dir"
     component trainer 1 1 1 0 --after server -- bash -c "$waiting_program" "$dir"
