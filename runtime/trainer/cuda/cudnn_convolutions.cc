@@ -1,5 +1,5 @@
 // For each window, batch size and number format, cuDNN lists its algorithms once. Every pass then
-// uses the fastest algorithm that works.
+// uses the fastest deterministic algorithm that works.
 
 #include "runtime/trainer/cuda/cudnn_convolutions.h"
 
@@ -96,8 +96,8 @@ template <typename Descriptor, typename Number>
 Operand(const Descriptor&, Number*, std::size_t) -> Operand<Descriptor, Number>;
 
 /// One of the three passes of a window at a batch size, which computes an array from two others.
-/// kFind lists the algorithms, fastest first. kNeeds returns the workspace size of an algorithm,
-/// and kExecute runs an algorithm.
+/// kFind lists the algorithms, fastest first; there are at most kRoom of them. kNeeds returns the
+/// workspace size of an algorithm, and kExecute runs an algorithm.
 template <typename Algorithm, typename Found, std::size_t kRoom, auto kFind, auto kNeeds,
           auto kExecute>
 struct Pass {
@@ -270,7 +270,8 @@ struct CudnnConvolutions::Parts {
 
   /// Computes `to` from a and b with the fastest algorithm that works. An algorithm may fail in its
   /// first run although cuDNN has listed it; the function then removes it and tries the next
-  /// algorithm. Returns false if no algorithm works in 16 bits.
+  /// algorithm. If no algorithm works, returns false in 16 bits, and fails with kInternal in
+  /// float32.
   template <typename PassOf, typename A, typename B, typename C>
   Result<bool> run(PassOf& pass, const Entry& entry, const Operand<A, const float>& a,
                    const Operand<B, const float>& b, const Operand<C, float>& to) {
