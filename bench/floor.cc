@@ -16,8 +16,9 @@
 namespace {
 
 constexpr std::size_t kLanes = 16;
-// Number of independent sums. It exceeds the latency of a multiply-add in cycles, so that the core
-// never waits for a result, and is below the number of registers.
+// Number of independent sums. A core never waits for a result if this number is at least the
+// latency of a multiply-add in cycles, times the multiply-adds that begin in a cycle (4 x 2). The
+// number is below the number of registers.
 constexpr std::size_t kChains = 12;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 using Lanes8 = float __attribute__((vector_size(8 * sizeof(float))));

@@ -36,8 +36,9 @@ constexpr int kMasterPort = 29500;   ///< the port that rank 0 names in its hell
 constexpr int kStepsPerRound = 256;  ///< timers that one round of the loop handles
 constexpr seconds kJoinLimit{120};   ///< longest time until all ranks have joined
 constexpr seconds kToldLimit{20};    ///< longest time until all ranks know of the death
-/// Longest wait for lead's answers to the exit records. Lead kills its step 3 s after the death.
-constexpr milliseconds kNotedLimit{2500};
+/// Longest time until all connections are closed. A rank closes its connection when lead has
+/// answered its exit record. Lead kills its step 3 s after the death.
+constexpr milliseconds kClosedLimit{2500};
 constexpr std::size_t kProcLimitBytes = 64U << 10U;
 
 /// Processor time of a process, with all its threads.
@@ -80,7 +81,7 @@ enum class RankPhase {
   kJoined,   ///< the rank has said hello
   kStarted,  ///< the rank knows the address of rank 0
   kEnding,   ///< the rank was told to end and has sent its exit record
-  kGone,     ///< the connection is closed
+  kGone,     ///< lead has answered the exit record, or the connection is closed
 };
 
 struct SimulatedRank {
@@ -157,8 +158,8 @@ class Simulation {
 
   Phase phase_ = Phase::kJoining;
   Clock::time_point began_{}, phase_began_{};
-  Clock::time_point told_last_{};   ///< when a rank last received Start or End
-  Clock::time_point noted_last_{};  ///< when a connection was last closed
+  Clock::time_point told_last_{};    ///< when a rank last received Start or End
+  Clock::time_point closed_last_{};  ///< when a connection was last closed
   /// Numbers of ranks that have received Start, that have received End, and whose connection is
   /// closed.
   int started_ = 0, told_ = 0, gone_ = 0;
@@ -321,12 +322,12 @@ void Simulation::close(SimulatedRank& rank) {
   rank.link.reset();
   rank.phase = RankPhase::kGone;
   ++gone_;
-  noted_last_ = Clock::now();
+  closed_last_ = Clock::now();
 }
 
 void Simulation::handle(SimulatedRank& rank, const to_rank::Start& start) {
   if (rank.phase != RankPhase::kJoined) return;
-  // All ranks connect from loopback addresses, in whose place lead gives its own address.
+  // All ranks connect from loopback addresses. Lead replaces a loopback address by its own address.
   if (start.master_addr.empty() || start.master_port != kMasterPort ||
       start.addr != start.master_addr) {
     return fail_for(fmt::format("rank {} was told that rank 0 is at {}:{} and itself at {}",
@@ -372,7 +373,7 @@ void Simulation::check_phase(Clock::time_point now) {
         fail_for(fmt::format("only {} of {} ranks were told of the death within {} s", told_,
                              options_.ranks - 1, kToldLimit.count()));
       if (told_ < options_.ranks - 1) return;
-      if (gone_ < options_.ranks && now < phase_began_ + kNotedLimit) return;
+      if (gone_ < options_.ranks && now < phase_began_ + kClosedLimit) return;
       break;
     case Phase::kOver:
       return;
@@ -394,7 +395,7 @@ Result<> Simulation::change_phase(Clock::time_point now) {
   } else if (phase_ == Phase::kDying) {
     measured_["death_s"] = seconds_between(phase_began_, told_last_);
     measured_["gone"] = gone_;
-    measured_["gone_s"] = seconds_between(phase_began_, noted_last_);
+    measured_["gone_s"] = seconds_between(phase_began_, closed_last_);
     DLRUN_TRY_ASSIGN(const auto peak, peak_bytes_of(lead_.pid));
     measured_["peak_bytes"] = peak;
   }

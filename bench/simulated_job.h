@@ -18,8 +18,9 @@ namespace dlrun::agent {
 struct SimulationOptions {
   int ranks = 0;
   int per_node = 8;
-  std::chrono::seconds settle{
-      4};  ///< time between the start of the ranks and the look at lead's processor time
+  /// Time between the moment at which all ranks know rank 0's address and the measurement of lead's
+  /// processor time.
+  std::chrono::seconds settle{4};
   std::chrono::seconds watch{30};  ///< time for which lead's processor time is measured
   std::filesystem::path results{};
 };

@@ -4,12 +4,12 @@
 usage: bench/trainer_torch.py --data DIR --model mlp|cnn|resnet50 --batch N --threads T --epochs E
                               --device cpu|cuda --precision float32|bf16 [--samples N]
 
-Prints samples per second over all epochs except the first, which warms up. RANK, WORLD_SIZE,
-MASTER_ADDR and MASTER_PORT describe the ranks; several ranks train with DistributedDataParallel
-over Gloo. The program is tuned as far as users of PyTorch can tune it: it flushes denormals, holds
-the data as bytes in memory without a loader, sets gradients to None and does not read the loss
-back. resnet50 gets random patches in the shape of BigEarthNet instead of files, because speed does
-not depend on their content.
+Prints the samples per second of all ranks, over all epochs except the first, which warms up. RANK,
+WORLD_SIZE, MASTER_ADDR and MASTER_PORT describe the ranks; several ranks train with
+DistributedDataParallel over Gloo. The program is tuned as far as users of PyTorch can tune it: it
+flushes denormals, holds the data as bytes in memory without a loader, sets gradients to None and
+does not read the loss back. resnet50 gets random patches in the shape of BigEarthNet instead of
+files, because speed does not depend on their content.
 """
 
 import argparse

@@ -3,8 +3,8 @@
 The pages below docs link to files elsewhere in the repository, such as ../ARCHITECTURE.md and
 ../configs/examples/ray.yaml. These links work where the repository is read. For the site this file
 adds a page for each such file, source/PATH, and changes the links. A Markdown file becomes a page,
-a folder a list of its files, a picture stays a picture, and any other file a block of code. The
-page of the commands is made from docs/dlrun.1, which `dlrun man` prints.
+a folder becomes a list of its files, and any other file becomes a block of code; only a picture
+stays a picture. The page of the commands is made from docs/dlrun.1, which `dlrun man` prints.
 """
 
 import os

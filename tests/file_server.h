@@ -30,7 +30,7 @@ class FileServer {
       ::_exit(127);
     }
     ::close(ends[0]);
-    until_gone_ = ends[1];
+    stdin_end_ = ends[1];
     for (int tries = 0; tries < 3000 && port_.empty(); ++tries) {
       std::ifstream(port_file()) >> port_;
       if (port_.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -44,7 +44,7 @@ class FileServer {
   /// Ends the server. The destructor calls this, too.
   void stop() {
     if (pid_ <= 0) return;
-    ::close(until_gone_);
+    ::close(stdin_end_);
     ::waitpid(pid_, nullptr, 0);
     pid_ = 0;
   }
@@ -73,5 +73,5 @@ class FileServer {
   TemporaryDirectory place_, state_;
   std::string port_;
   pid_t pid_ = 0;
-  int until_gone_ = -1;
+  int stdin_end_ = -1;  ///< the writing end of the server's standard input; the server ends with it
 };

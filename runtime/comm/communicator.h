@@ -2,12 +2,13 @@
 // Collective operations among the ranks of one world.
 //
 // Every rank calls the same operations in the same order, with the same type, count and root. Data
-// stays in the caller's buffers and is reduced in place. All backends accept host memory; the
-// backend "nccl" accepts device memory too.
+// stays in the caller's buffers. all_reduce and broadcast work in place. All backends accept host
+// memory; the backends "nccl" and "rccl" accept device memory too.
 //
 // One thread uses and destroys a communicator. Wait for all requests before destroying it.
-// Destruction is itself a collective: it waits, for a bounded time, until the other ranks have
-// received this rank's last messages. A rank whose program has failed calls abandon() first.
+// Destruction can wait until the other ranks have received this rank's last messages, so every rank
+// destroys its communicator at the same point of the program. The wait is bounded, except with mpi.
+// A rank whose program has failed calls abandon() first.
 //
 // Error codes: kPeer (another rank failed, or called another operation), kTimeout, kShape (a count
 // or type does not fit), kInternal. The message names the operation, this rank and, where the
@@ -159,12 +160,14 @@ class Communicator {
   /// rounded to 16 bits. count == 0 does nothing.
   [[nodiscard]] virtual Result<> all_reduce(Buffer data, ReduceOp op) = 0;
 
-  /// Starts an all-reduce and returns at once, so that communication overlaps with computation.
-  /// Several requests may run at a time; every rank starts them in the same order.
+  /// Starts an all-reduce, so that communication overlaps with computation. Several requests may
+  /// run at a time; every rank starts them in the same order. Two cases do not overlap: shm does
+  /// the work in Request::wait(), and nccl and rccl complete a request for host memory in this
+  /// call.
   [[nodiscard]] virtual Result<Request> start_all_reduce(Buffer data, ReduceOp op) = 0;
 
-  /// Lets running requests advance. Is cheap and never blocks. Only backends without a thread or
-  /// device of their own (mpi) need it: call it repeatedly during a long computation.
+  /// Lets running requests advance. This call is cheap and never blocks. Only backends without a
+  /// thread or device of their own (mpi) need it: call it repeatedly during a long computation.
   virtual void progress() {}
 
   /// Copies the root's data to every rank.

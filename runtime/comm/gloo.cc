@@ -139,7 +139,7 @@ class GlooCommunicator final : public Communicator {
       timeout_ = std::min(timeout_, kLeaveWithin);
       (void)barrier();
     }
-    (void)guarded([&] { context_->closeConnections(); });
+    (void)catch_errors([&] { context_->closeConnections(); });
   }
   GlooCommunicator(const GlooCommunicator&) = delete;
   GlooCommunicator& operator=(const GlooCommunicator&) = delete;
@@ -150,7 +150,7 @@ class GlooCommunicator final : public Communicator {
 
   void abandon() override {
     if (std::exchange(is_abandoned_, true)) return;
-    (void)guarded([&] { context_->closeConnections(); });
+    (void)catch_errors([&] { context_->closeConnections(); });
   }
 
   Result<> check_settled() override {
@@ -174,7 +174,7 @@ class GlooCommunicator final : public Communicator {
   }
 
   Result<> broadcast(Buffer data, int root) override {
-    return guarded([&] {
+    return catch_errors([&] {
       gloo::BroadcastOptions options(context_);
       options.setOutput(static_cast<std::uint8_t*>(data.data), data.size_bytes());
       options.setRoot(root);
@@ -188,7 +188,7 @@ class GlooCommunicator final : public Communicator {
     auto* const own_part =
         static_cast<std::byte*>(all.data) + static_cast<std::size_t>(rank()) * mine.size_bytes();
     if (mine.data != own_part) std::memcpy(own_part, mine.data, mine.size_bytes());
-    return guarded([&] {
+    return catch_errors([&] {
       gloo::AllgatherOptions options(context_);
       options.setOutput(static_cast<std::uint8_t*>(all.data), all.size_bytes());
       options.setTag(next_tag_++);
@@ -199,7 +199,7 @@ class GlooCommunicator final : public Communicator {
 
   Result<> reduce_scatter(ConstBuffer all, Buffer mine, ReduceOp op) override {
     const std::uint64_t slot = kReduceScatterSlots + next_tag_++;
-    return guarded([&] {
+    return catch_errors([&] {
       with_type(mine.type, [&]<typename T>(T) {
         ring_reduce_scatter(std::span(static_cast<const T*>(all.data), all.count),
                             std::span(static_cast<T*>(mine.data), mine.count), op, slot);
@@ -208,7 +208,7 @@ class GlooCommunicator final : public Communicator {
   }
 
   Result<> barrier() override {
-    return guarded([&] {
+    return catch_errors([&] {
       gloo::BarrierOptions options(context_);
       options.setTag(next_tag_++);
       options.setTimeout(timeout_);
@@ -260,7 +260,7 @@ class GlooCommunicator final : public Communicator {
   }
 
   Result<> all_reduce_tagged(Buffer data, ReduceOp op, std::uint32_t tag) {
-    return guarded([&] {
+    return catch_errors([&] {
       with_type(data.type, [&]<typename T>(T) {
         gloo::AllreduceOptions options(context_);
         options.setOutput(static_cast<T*>(data.data), data.count);
@@ -302,7 +302,7 @@ class GlooCommunicator final : public Communicator {
 
   /// Runs call() with SIGPIPE blocked, and returns an exception of Gloo as kTimeout or kPeer.
   template <typename Function>
-  Result<> guarded(Function&& call) {
+  Result<> catch_errors(Function&& call) {
     const SigpipeBlocked sigpipe_blocked;
     try {
       call();

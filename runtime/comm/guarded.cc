@@ -19,7 +19,7 @@ enum class GuardedCall : std::uint8_t {
   kAllGather,
   kReduceScatter,
   kBarrier,
-  kShare
+  kAllocateShared
 };
 
 struct Call {
@@ -65,14 +65,15 @@ struct Call {
                            to_string(type), count);
       case GuardedCall::kBarrier:
         return "barrier()";
-      case GuardedCall::kShare:
+      case GuardedCall::kAllocateShared:
         return fmt::format("allocate_shared({} bytes)", count);
     }
     return "unknown call";
   }
 };
 
-/// Formats ranks for a message: "rank 3", "ranks 0, 1, 2 and 5 more".
+/// Formats ranks for a message: "rank 3" or "ranks 0, 1, 2". Names the first 8 ranks and adds the
+/// number of the others: "and 5 more".
 std::string ranks_text(const std::vector<int>& ranks) {
   constexpr std::size_t kNamed = 8;
   std::string text = ranks.size() == 1 ? "rank" : "ranks";
@@ -161,7 +162,7 @@ class GuardedCommunicator final : public Communicator {
   }
 
   Result<std::shared_ptr<std::byte>> allocate_shared(std::size_t bytes) override {
-    const Call call{.operation = GuardedCall::kShare, .count = bytes};
+    const Call call{.operation = GuardedCall::kAllocateShared, .count = bytes};
     if (auto agreed = begin(call); !agreed) return tl::unexpected(std::move(agreed.error()));
     auto memory = backend_->allocate_shared(bytes);
     if (!memory)

@@ -35,7 +35,7 @@ struct CommunicatorOptions {
   /// address, which works on one machine only.
   std::string address;
 
-  /// Limit for connecting, and for each collective of shm, gloo, nccl and rccl. mpi has no limit:
+  /// Limit for connecting, and for each collective, of shm, gloo, nccl and rccl. mpi has no limit:
   /// its launcher ends a rank that waits for a dead one.
   std::chrono::milliseconds timeout{std::chrono::minutes(10)};
 
@@ -56,19 +56,23 @@ struct CommunicatorOptions {
 /// the first backend that fits:
 /// - single for a world of one rank;
 /// - shm for one node with a store;
-/// - mpi if an MPI launcher or PMIx started this process and this build has MPI;
+/// - mpi if an MPI launcher or PMIx started this process and the module of mpi can be loaded;
 /// - gloo with a store.
 ///
-/// Fails with kUsage (unknown backend), kUnavailable (backend not installed, or one of its
-/// libraries is missing), kInvalid (the backend's rank or size differs from that in `options`),
-/// kTimeout or kPeer.
+/// Fails with
+/// - kUsage: unknown backend;
+/// - kUnavailable: backend not installed, or a library, a GPU or the store is missing;
+/// - kInvalid: the rank or the world in `options` does not fit the backend;
+/// - kIo: no shared memory; kInternal: an error of CUDA, HIP or MPI;
+/// - kTimeout or kPeer: another rank is missing or failed.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_communicator(
     std::string_view backend, const CommunicatorOptions& options);
 
 /// Opens the store where the ranks find each other: the store that DLRUN_STORE names, else PMIx's
-/// (under `srun --mpi=pmix` and mpirun). Returns nullptr if there is no store, or `backend` needs
-/// none. "auto" continues without a store if this installation has no PMIx. Fails as open_store()
-/// and PmixStore::open() do.
+/// (under `srun --mpi=pmix` and mpirun). Without DLRUN_STORE, returns nullptr if there is no PMIx,
+/// or if `backend` needs no store. "auto" needs none for one rank, or for several nodes if the
+/// module of mpi can be loaded; it also continues without a store if this installation has no PMIx.
+/// Fails as open_store() and PmixStore::open() do.
 [[nodiscard]] Result<std::unique_ptr<Store>> open_store_for(std::string_view backend,
                                                             const World& world, const Env& env);
 

@@ -3,8 +3,8 @@
 //
 // A collective waits for the caller's compute stream, and the compute stream waits for the result.
 // Both waits happen on the device, so the calling thread continues. Host memory is accepted too,
-// for losses, hashes and the checks of guarded.h. Its data is copied to the device, and the call
-// waits. NCCL waits for a lost rank without a limit, on the device as well. A watchdog thread
+// for losses, hashes and the checks of guarded.h. The call copies host memory to the device and
+// waits for the result. NCCL's kernels wait for a lost rank without a limit. A watchdog thread
 // therefore checks for NCCL's asynchronous errors and for collectives past the timeout, and aborts
 // the communicator, which ends the waiting kernels.
 

@@ -169,6 +169,8 @@ class ShmCommunicator final : public Communicator {
   }
 
   /// Announces a call to the other ranks as 64 bits: operation, type, reduction or root, count.
+  /// Runs all pending requests first, unless the call is an all-reduce: all_reduce() has run them
+  /// already, or the call belongs to a request itself.
   Result<> begin(ShmOperation operation, DataType type, std::size_t count,
                  std::uint64_t op_or_root) {
     if (operation != ShmOperation::kAllReduce) DLRUN_TRY(run_requests(next_request_));
@@ -193,7 +195,7 @@ class ShmCommunicator final : public Communicator {
   }
 
   template <typename T>
-  [[nodiscard]] T* slot(int rank, std::uint64_t step) const {
+  [[nodiscard]] T* buffer(int rank, std::uint64_t step) const {
     return reinterpret_cast<T*>(segment_->buffer(rank, step));
   }
 
@@ -201,13 +203,13 @@ class ShmCommunicator final : public Communicator {
   template <typename T>
   Result<> all_reduce_small(T* values, std::size_t count, ReduceOp op) {
     const std::uint64_t step = segment_->next_step();
-    write_elements(slot<T>(rank(), step), values, count);
+    write_elements(buffer<T>(rank(), step), values, count);
     segment_->publish();
     DLRUN_TRY(segment_->await());
     if (size() == 1) return {};
-    combine(op, values, slot<T>(0, step), slot<T>(1, step), count);
+    combine(op, values, buffer<T>(0, step), buffer<T>(1, step), count);
     for (int peer = 2; peer < size(); ++peer)
-      combine(op, values, values, slot<T>(peer, step), count);
+      combine(op, values, values, buffer<T>(peer, step), count);
     return {};
   }
 
@@ -223,7 +225,8 @@ class ShmCommunicator final : public Communicator {
     // Returns the step in which chunk k is copied in.
     const auto step_of = [&](std::size_t k) { return first + k; };
     for (std::size_t k = 0; k < chunks + 2; ++k) {
-      if (k < chunks) copy_others_parts(slot<T>(rank(), step_of(k)), values + k * chunk, length(k));
+      if (k < chunks)
+        copy_others_parts(buffer<T>(rank(), step_of(k)), values + k * chunk, length(k));
       if (k >= 1 && k - 1 < chunks)
         reduce_own_part(values + (k - 1) * chunk, length(k - 1), step_of(k - 1), op);
       if (k >= 2) copy_reduced_parts(values + (k - 2) * chunk, length(k - 2), step_of(k - 2));
@@ -257,9 +260,9 @@ class ShmCommunicator final : public Communicator {
     for (std::size_t at = own.begin; at < own.begin + own.count; at += kBlock) {
       const std::size_t n = std::min(kBlock, own.begin + own.count - at);
       for (int other = 1; other < size(); ++other) {
-        combine(op, values + at, values + at, slot<T>((rank() + other) % size(), step) + at, n);
+        combine(op, values + at, values + at, buffer<T>((rank() + other) % size(), step) + at, n);
       }
-      write_elements(slot<T>(rank(), step) + at, values + at, n);
+      write_elements(buffer<T>(rank(), step) + at, values + at, n);
     }
   }
 
@@ -269,7 +272,7 @@ class ShmCommunicator final : public Communicator {
     for (int other = 1; other < size(); ++other) {
       const int peer = (rank() + other) % size();
       const Range part = part_of(count, peer, size());
-      copy_elements(values + part.begin, slot<T>(peer, step) + part.begin, part.count);
+      copy_elements(values + part.begin, buffer<T>(peer, step) + part.begin, part.count);
     }
   }
 
@@ -285,13 +288,13 @@ class ShmCommunicator final : public Communicator {
       const std::uint64_t step = segment_->next_step();
       for (std::size_t peer = 0; peer < ranks; ++peer) {
         if (peer != own)
-          write_elements(slot<T>(rank(), step) + peer * piece, all + peer * count + at, n);
+          write_elements(buffer<T>(rank(), step) + peer * piece, all + peer * count + at, n);
       }
       segment_->publish();
       DLRUN_TRY(segment_->await());
       copy_elements(mine + at, all + own * count + at, n);
       for (int other = 1; other < size(); ++other) {
-        combine(op, mine + at, mine + at, slot<T>((rank() + other) % size(), step) + own * piece,
+        combine(op, mine + at, mine + at, buffer<T>((rank() + other) % size(), step) + own * piece,
                 n);
       }
     }

@@ -10,7 +10,7 @@
 namespace dlrun {
 
 /// Connects the ranks of one node. Fails with kInvalid (ranks on several nodes), kUnavailable (no
-/// store), kTimeout (names the missing ranks), kIo (not enough memory) or kPeer.
+/// store), kTimeout (names the missing ranks), kIo (no socket, or not enough memory) or kPeer.
 [[nodiscard]] Result<std::unique_ptr<Communicator>> make_shm_communicator(
     const CommunicatorOptions& options);
 

@@ -243,8 +243,8 @@ Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& 
   auto ready = segment->map();
   if (ready && segment->rank_ == 0) ready = segment->hand_out(options);
   if (!ready) {
-    // Tell the other ranks not to wait: leave() tells ranks that have the memory, and the store
-    // tells the rest.
+    // End the wait of the other ranks: leave() reaches the ranks that have the memory, and the
+    // entry in the store reaches the others.
     if (segment->base_ != nullptr) segment->leave();
     if (segment->rank_ == 0) (void)options.store->put(key_of(options), "!" + ready.error().message);
     return tl::unexpected(std::move(ready.error()));

@@ -48,8 +48,8 @@ class ShmSegment {
 
   /// Connects the ranks and blocks until all are present. Steps are counted from first_step, which
   /// must be equal on all ranks. Fails with kInvalid (ranks on several nodes), kUnavailable (no
-  /// store), kTimeout (the message names the missing ranks), kIo (not enough memory; the message
-  /// says how much is needed) or kPeer.
+  /// store), kTimeout (the message names the missing ranks), kIo (no socket, or not enough memory)
+  /// or kPeer.
   [[nodiscard]] static Result<std::unique_ptr<ShmSegment>> join(const CommunicatorOptions& options,
                                                                 std::uint64_t first_step = 0);
 

@@ -1,6 +1,6 @@
 // Interposes the C library's calls that change files, and read() for UnreadableFile. Each function
-// executes the real call and reports it to the LazyDisk that covers the path. The linker resolves
-// these symbols here for the program and for the C++ library.
+// executes the real call (fsync and fdatasync do not) and reports it to the LazyDisk that covers
+// the path. The linker resolves these symbols here for the program and for the C++ library.
 
 #include <fcntl.h>
 #include <sys/stat.h>

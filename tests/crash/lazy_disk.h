@@ -2,9 +2,9 @@
 // A simulated disk that keeps only synced data (the idea is from LevelDB's FaultInjectionTestEnv).
 //
 // While a LazyDisk exists, this program's calls of open, write, fsync, rename, link, unlink, mkdir
-// and the like below its folder are executed and recorded (interposed.cc). crashes() then returns
-// states that a crash after any of these calls could leave. A test opens each state with dlrun's
-// own reader and checks it.
+// and related calls below its folder are recorded, and all but the syncs are executed
+// (interposed.cc). crashes() then returns states that a crash after any of these calls could leave.
+// A test opens each state with dlrun's own reader and checks it.
 //
 // The disk loses everything that POSIX permits a file system to lose. fsync of a file keeps its
 // bytes but not its name; fsync of a folder keeps the names in it. An unsynced change of a name

@@ -9,8 +9,8 @@ usage: page_commands.py run DLRUN [PAGE...]      runs the pages that need no Slu
 
 Each page runs in a folder of its own, which is also the home directory. The folder contains the
 files of tests/docs/files, such as exp.yaml, and the files that the page shows: a block whose first
-line is a comment with a file name, such as `# jax.yaml`, is that file. Marks in HTML comments say
-the rest. A mark stands on a line of its own before the block that it concerns:
+line is a comment with a file name, such as `# jax.yaml`, is that file. Marks in HTML comments set
+everything else. A mark stands on a line of its own before the block that it concerns:
 
     <!-- file: job.sh -->           the block is this file
     <!-- not run: REASON -->        the commands of the block are not run

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# What `dlrun check` says about the hours of an account. The file has a testbed of its own, with
+# `dlrun check` prints the hours that an account has left. The file has a testbed of its own, with
 # accounting and with the priority plugin that counts the use of accounts.
 
 load helpers
@@ -26,7 +26,7 @@ teardown_file() {
 
 says() { [[ $(dl check exp.yaml 2>&1) == *"$1"* ]]; }
 
-@test "check says what is left of the account, and warns if the job may use more" {
+@test "check prints the hours that the account has left, and warns if the job may use more" {
     wait_until 30 says "account   testers, without a limit on its hours"
     sacctmgr -i modify account testers set GrpTRESMins=gres/gpu=60000
     wait_until 30 says "account   testers: 1000 of 1000 GPU-hours are left"

@@ -152,8 +152,8 @@ dependency() {
     for point in "${failed[@]}"; do dl resubmit "first/$point"; done
     waits=$(dl check second.yaml --set 'after.ok=first')
     for point in "${failed[@]}"; do [[ $waits == *"afterok:"*"$(job "first/$point")"* ]]; done
-    # dlrun records the run that `last` meant at submission. A resubmission waits for that run, not
-    # for itself.
+    # At submission dlrun records the id of the run that `last` selects. A resubmission waits for
+    # that run, not for itself.
     dl submit second.yaml --set 'after.any=last'
     waited=$(dependency second)
     dl cancel second

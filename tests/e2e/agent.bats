@@ -129,7 +129,7 @@ stop() {
     done
     for tracker in cgroup linuxproc; do
         return_to "$tracker"
-        wait_until 100 has_event ended # slurmctld looks at time limits every half minute.
+        wait_until 100 has_event ended # slurmctld checks time limits every half minute.
         message='the job reached its time limit (resources.time); ended by SIGTERM'
         [[ $(event ended) == *'"state":"timeout"'*"$message"* ]]
         wait_until 20 grep -q "dlrun: the job reached its time limit" "$dir/out"

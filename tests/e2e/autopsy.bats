@@ -8,7 +8,7 @@ load helpers
 setup() { dir=$(fresh_dir); }
 json() { dl status "$1" --json 2>/dev/null; }
 
-@test "of 8 torch ranks, status names the one that waits for a lock, and saves the stacks of all" {
+@test "status names the one of 8 torch ranks that waits for a lock, and the run has all stacks" {
     as_user tee "$dir/train.py" >/dev/null <<'PY'
 import os, threading, torch, torch.distributed as dist
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # The list of bad nodes that runs share (health.known_bad), and spare nodes that replace a lost node
-# (resources.spare_nodes). tests/unit/bad_nodes_test.cc tests the file, tests/unit/plan_test.cc the
-# plan.
+# (resources.spare_nodes). tests/unit/bad_nodes_test.cc tests the file of the list;
+# tests/unit/plan_test.cc tests the plan.
 # timeout: 240
 
 load helpers

@@ -371,7 +371,7 @@ SH
     cmp "$dir/runs/$first/resolved.yaml" "$path/resolved.yaml"
     [ "$(jq -r .repeats "$path/provenance.json")" = "$first" ]
     # A script written by hand starts in the folder of its first submission, also when it is
-    # resubmitted from elsewhere, and again.
+    # resubmitted from elsewhere, twice.
     as_user mkdir "$dir/sub"
     as_user tee "$dir/where.sh" >/dev/null <<'SH'
 #!/bin/bash

@@ -11,7 +11,7 @@ sbatch_options=(-N3) # of the job, or of the first part of a heterogeneous job
 sbatch_more=()       # of the second part of a heterogeneous job
 
 # component NAME FIRST_NODE NODES RANKS GPUS OPTIONS... -- PROGRAM...: adds a component. FIRST_NODE
-# is an index, or hK for component K of a heterogeneous job. GPUs are per node.
+# is an index, or hK for part K (from 0) of a heterogeneous job. GPUs are per node.
 component() {
     local name=$1 first=$2 nodes=$3 ranks=$4 gpus=$5 words=()
     shift 5
@@ -34,7 +34,7 @@ component() {
 
 # submit_components: submits the job; sets job and run_dir
 submit_components() {
-    # The widest node of all components.
+    # Each node of the job has the resources that its largest component needs.
     local common=(--ntasks-per-node=1 --cpus-per-task=8 --gres=gpu:4 -t 5)
     {
         printf '#!/bin/bash\n#SBATCH %s\n' "${common[*]} ${sbatch_options[*]}"
@@ -65,8 +65,8 @@ is_in_state() { [[ $(state_of "$1") == "$2" ]]; }
 job_ended_with() {
     scontrol show job --oneliner "$job" | head -n 1 | grep -q " ExitCode=$1 "
 }
-# process_of COMPONENT RANK: prints the process id of the program of this rank. Each program of the
-# tests writes it into pid-COMPONENT-RANK.
+# process_of COMPONENT RANK: prints the process id of the program of this rank, which the program
+# has written into pid-COMPONENT-RANK.
 process_of() { cat "$dir/pid-$1-$2"; }
 
 # A server for HTTP on the held port. It serves $dir/www.
@@ -77,7 +77,7 @@ server_program() {
         exec python3 -m http.server --directory "$0/www" {port}'
 }
 
-# A program that notes each USR1 and ends when the file `stop` exists.
+# A program that writes a line for each USR1, and ends when the file `stop` exists.
 # shellcheck disable=SC2016 # expanded on the node
 signal_program='trap "echo usr1 >>\"$0/usr1-$DLRUN_COMPONENT-$DLRUN_RANK\"" USR1
     echo $$ >"$0/pid-$DLRUN_COMPONENT-$DLRUN_RANK"

@@ -9,7 +9,7 @@ load components
 # shellcheck disable=SC2016 # expanded on the node
 waiting_program='echo $$ >"$0/pid-$DLRUN_COMPONENT-$DLRUN_RANK"; exec sleep 300'
 
-@test "the first code of a main component ends the job with it, and stops the others" {
+@test "the first failure of a main component gives the job its code, and stops the others" {
     component server 0 1 1 0 --role service --ready-tcp --port-count 1 \
         -- bash -c "$(server_program)" "$dir"
     # shellcheck disable=SC2016
@@ -28,7 +28,7 @@ waiting_program='echo $$ >"$0/pid-$DLRUN_COMPONENT-$DLRUN_RANK"; exec sleep 300'
     [[ $(dl status "$run_dir") == *"component trainer: rank 1 on n3"* ]]
 }
 
-@test "kill -9 of a rank names the rank and its component, and all others are gone within 2 s" {
+@test "kill -9 of a rank names the rank and its component, and all others are gone in 2.5 s" {
     component server 0 1 1 0 --role service -- bash -c "$waiting_program" "$dir"
     component trainer 1 2 4 0 -- bash -c "$waiting_program" "$dir"
     submit_components
@@ -53,7 +53,7 @@ waiting_program='echo $$ >"$0/pid-$DLRUN_COMPONENT-$DLRUN_RANK"; exec sleep 300'
     wait_until 20 job_ended_with 137:0
 }
 
-@test "a service that dies starts again on the same node and port, and then ends the job" {
+@test "a dead service starts again on the same node and port, and its next death ends the job" {
     component server 0 1 1 0 --role service --ready-http / --port-count 1 --component-retry 1 \
         -- bash -c "$(server_program)" "$dir"
     component trainer 1 1 1 0 --after server -- bash -c "$waiting_program" "$dir"

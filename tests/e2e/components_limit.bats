@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The time limit of a job with components. Slurm looks at time limits every half minute, so this
+# The time limit of a job with components. Slurm checks time limits every half minute, so this
 # test has a file of its own.
 # timeout: 180
 

@@ -99,7 +99,7 @@ start_session() {
 @test "enroot: nodes that share the data folder create a named container once" {
     runtime enroot
     as_user mkdir "$dir/shared"
-    # Unpacking 40 MB takes so long that all nodes do it at the same time.
+    # Unpacking 40 MB takes so long that nodes which did not wait would unpack at the same time.
     head -c 40M /dev/urandom >"$BATS_TEST_TMPDIR/large"
     cp -a "$BATS_FILE_TMPDIR/root" "$BATS_TEST_TMPDIR/root"
     cp "$BATS_TEST_TMPDIR/large" "$BATS_TEST_TMPDIR/root/large"

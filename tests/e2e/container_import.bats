@@ -76,7 +76,8 @@ dl() {
     as_user bash -c 'cd "$1" && export DLRUN_IMAGES="$1/images" ENROOT_ALLOW_HTTP=yes && shift &&
         exec dlrun "$@"' - "$dir" "$@"
 }
-# digest_of_tiny FILE: prints the digest that the registry gives, or with the stand-in that of FILE
+# digest_of_tiny FILE: prints the image's digest: the one that the registry gives, or with the
+# stand-in the digest of FILE
 digest_of_tiny() {
     local digest
     if [[ $DLRUN_TESTBED_CONTAINERS == stand-in ]]; then

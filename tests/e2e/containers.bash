@@ -3,8 +3,8 @@
 # needed. setup_file creates $images/tiny.sqsh, the image of boxed_job.
 #
 #   boxed_job RUNTIME NODES TASKS
-#                            sets dir to a new directory with job.yaml, which names its image, and
-#                            with data/file and "odd ä", which it may mount
+#                            sets dir to a new directory with job.yaml, whose container has the
+#                            image tiny.sqsh, and with data/file and "odd ä", which a job may mount
 #   inside LINE [ARGUMENTS]  submits job.yaml with this line of shell; prints the output of rank 0
 #                            in the container, or, after a failure, the job's messages
 #   printed LINE...          succeeds if $output has each of these as a whole line
@@ -72,7 +72,8 @@ make_mpi_root() {
 }
 
 chain_on_two_nodes() {
-    # The first file makes this image for all files, because making it takes long.
+    # The first test file that needs this image makes it for all test files, because making it takes
+    # long.
     local line image=$DLRUN_TESTBED_DIR/containers/mpi.sqsh
     if [[ ! $image -nt $DLRUN_BUILD_DIR/bin/mpi_chain ]]; then
         make_mpi_root "$BATS_TEST_TMPDIR/root"

@@ -1,4 +1,4 @@
-"""DistributedDataParallel over gloo against the same training without it, for torch.bats.
+"""Compares DistributedDataParallel over gloo with the same training in one process, for torch.bats.
 
 usage: ddp.py [BARRIER COUNT]
 

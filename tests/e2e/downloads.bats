@@ -225,7 +225,7 @@ SH
     nothing_queued
 }
 
-# Runs dlrun as on a machine that trusts only the test's certificate authority.
+# Runs dlrun as on a machine that trusts only the certificate of the test's server.
 dl_trusting() {
     unshare --mount bash -c 'mount --bind "$1" /etc/ssl/certs/ca-certificates.crt && shift &&
         exec "$@"' \

@@ -62,7 +62,8 @@ versions() { find "$dir/.dlrun/uv" -mindepth 1 -maxdepth 1 -type d | wc -l; }
     is_running() { [[ $(dl status last --json | jq -r .state) == running ]]; }
     wait_until 30 is_running
     as_user sed -i 's/version = "1"/version = "2"/' "$dir/pyproject.toml"
-    # uv's own words refuse the outdated lock, with the key's place. Nothing is queued.
+    # uv refuses the outdated lock. dlrun prints uv's message with the place of the key, and queues
+    # nothing.
     run with_tools dlrun submit uv.yaml
     echo "$output"
     [ "$status" -eq 2 ]

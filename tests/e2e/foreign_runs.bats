@@ -140,7 +140,7 @@ JSON
     kill -0 "$victim_process"
 }
 
-@test "if a foreign run has an own run's name, name, prefix, job id and last mean the own run" {
+@test "a foreign run with the name of an own run is found by no name, prefix, job id or last" {
     own=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .run)
     job=$(dl status "$own" --json | jq -r .job)
     hostile=$there/mnist-20990101-000000-0001

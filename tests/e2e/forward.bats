@@ -6,7 +6,7 @@ load forward
 
 setup() { dir=$(fresh_dir); }
 
-@test "a page, 200 MB to the byte and 20 connections at once, beside a client that reads nothing" {
+@test "a page, 200 MB and 20 connections at once arrive, beside a client that reads nothing" {
     serving_job
     head -c 200000000 /dev/urandom >"$dir/www/large"
     start_forward last 8888:0

@@ -35,7 +35,7 @@ key() { dl status last --json | jq -r "$1"; }
     [[ $output == *"2 of the 4 ranks of the spec run here"*"resources.tasks_per_node=4"* ]]
     [ "$(key .state)" = completed ]
     [[ $(dl logs --rank 1 last) == "rank 1 of 2: "* ]]
-    # Without RUN the newest run is meant. The lines of several ranks are labelled.
+    # Without RUN, dlrun uses the newest run. The lines of several ranks are labelled.
     for ranks in all 0,1 0-1; do
         [[ $(dl logs --rank "$ranks") == "rank 0: rank 0 of 2: "*$'\n'"rank 1: rank 1 of 2: "* ]]
     done

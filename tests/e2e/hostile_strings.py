@@ -219,7 +219,7 @@ def directive_of(script, key):
 
 def read_keys(path):
     """Reads the key table (the files of launcher/spec/keys in one). Returns two maps of the keys
-    that can be set: from a key to its option, and from a key to its format (kPath, kMaybePath)."""
+    that can be set: from a key to its option, and from a key to its format, such as kPath."""
     rows = re.findall(r'\{\.path = "([^"]+)"(, FIELD)?(.*?)\.help',
                       open(path, encoding="utf-8").read(), re.S)
     keys = {}

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # The log shows each command that dlrun runs, and in a job the actions of lead, the ranks' agents
-# and the trainer. It contains no secret, and changes neither stdout nor stderr.
+# and the trainer. It contains no secret. If it is written to a file, it changes neither stdout nor
+# stderr.
 # timeout: 300
 
 load helpers
@@ -118,7 +119,7 @@ executed() {
     [[ $(cat "$run/debug/lead.log") == *"recorded event=ended"*"state=completed"* ]]
 }
 
-@test "an invalid DLRUN_LOG ends dlrun with an error, but a job only has no log" {
+@test "an invalid DLRUN_LOG ends dlrun with an error, but a job with it runs without a log" {
     run as_user bash -c "cd '$dir' && DLRUN_LOG=loud dlrun ls"
     [ "$status" -eq 2 ]
     [[ $output == *"DLRUN_LOG: 'loud' is not a setting of the log; expected off, info or debug"* ]]

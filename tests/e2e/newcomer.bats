@@ -70,7 +70,8 @@ readme_commands() {
     [ "$status" -eq 0 ]
     [[ $output == *"cluster alpine, Slurm "* && $output == *"srun --mpi=pmix"* &&
         $output == *"up to 4 per node: pretend"* ]]
-    # The stand-in prints its version as a line of several words; dlrun shows only the number.
+    # A stand-in of a container runtime prints its version as a line of several words. dlrun shows
+    # only the number.
     [[ $output != *"testbed);"* ]]
     keep_draft
     run dl doctor

@@ -45,7 +45,7 @@ requests() { if [[ -e $dir/log ]]; then wc -l <"$dir/log"; else echo 0; fi; }
 is_notice() { [[ $(dl notify last --json | jq -r '.[0].state') == "$1" ]]; }
 has_requests() { (($(requests) == $1)); }
 
-@test "a failed run on this machine sends one message with its cause and last words at once" {
+@test "a failed run on this machine sends one message at once, with its cause and last output" {
     run with_hook ok/address-4711 run n.yaml
     [ "$status" -eq 5 ]
     has_requests 1

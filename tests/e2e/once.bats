@@ -11,7 +11,8 @@ load helpers
 setup() {
     dir=$(fresh_dir)
     as_user mkdir "$dir/bin"
-    # A wrapper of sbatch. The file `fate` says where it fails. PPID is dlrun.
+    # A wrapper of sbatch. The file `fate` names the moment at which the wrapper kills itself or
+    # dlrun, its parent process (PPID).
     as_user tee "$dir/bin/sbatch" >/dev/null <<SH
 #!/bin/bash
 fate=\$(<$dir/fate)

@@ -88,7 +88,7 @@ task_presets=(torch accelerate deepspeed lightning horovod tensorflow jax mpi pl
     [[ $output == "chief=1 evaluator=1 ps=2 worker=4"* ]]
 }
 
-@test "under every preset that uses GPUs, a rank has the GPUs that Slurm assigns" {
+@test "under torch, tensorflow, jax and horovod a rank has the GPUs that Slurm assigns" {
     alone=$(as_user srun -N2 --ntasks-per-node=2 --gpus-per-task=1 \
         --time=1 sh -c 'echo $SLURM_PROCID $CUDA_VISIBLE_DEVICES' | sort)
     [ "$(wc -l <<<"$alone")" -eq 4 ]

@@ -80,7 +80,7 @@ load rest
     [[ $(grep -c GET "$BATS_TEST_TMPDIR/requests") == 0 ]]
 }
 
-# certificate NAME SAN [AUTHORITY]: makes NAME.pem and NAME.key in the test's own folder,
+# certificate NAME EXTENSION [AUTHORITY]: makes NAME.pem and NAME.key in the test's own folder,
 # self-signed or signed by that authority.
 certificate() {
     local by=()
@@ -140,7 +140,7 @@ dl_trusting() {
     grep -q "^POST /slurm/$api/job/submit" "$dir/proxy"
 }
 
-@test "other versions, half an object, 100 MB and no slurmrestd give an error and no record" {
+@test "other versions, half an object, 100 MB and an answer of another server leave no record" {
     while IFS='|' read -r code text status body <&4; do
         start_proxy answer "$status" "$body"
         # shellcheck disable=SC2046 # splits the words

@@ -121,7 +121,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return answer.status, answer.read()
 
     def is_early(self):
-        """Returns True for the first requests, whose connections end here."""
+        """Adds the request to the log. Returns True for the first requests to each path."""
         self.log_request_line()
         with lock:
             seen[self.path] = seen.get(self.path, 0) + 1

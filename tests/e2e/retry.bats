@@ -11,6 +11,7 @@ setup() { on cgroup; }
 # Both testbeds wait at the same time (trackers.bash). They share the user's index, so the tests
 # name runs by their ids.
 declare -gA id # bats reads the file in a function, so the array must be global.
+# submit KEY: submits exp.yaml and keeps the id of the run as id[KEY]
 submit() { id[$1]=$(dl submit exp.yaml --json 2>/dev/null | jq -r .run); }
 
 # spec: writes standard input to exp.yaml
@@ -158,7 +159,7 @@ YAML
     wait_until 30 two_are_up "$1"
 }
 
-@test "a preempted run saves if there is time, is requeued, and is never reported as ended" {
+@test "a preempted run saves if there is time, is requeued, and its first attempt records no end" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
         preemptible preempt "$tracker" "$([[ $tracker == cgroup ]] || echo exit 0)"
@@ -205,7 +206,8 @@ YAML
 }
 
 # staging NAME TRACKER RESOURCES RETRY: submits a run with a secret. Its setup runs until Slurm ends
-# the job. After the restart, the rank waits for the file `go` and then prints the secret.
+# the job. After the restart, the rank waits for the file `go` and then writes the secret to
+# got-NAME.
 staging() {
     spec <<YAML
 name: $1
@@ -272,6 +274,7 @@ has_lost_one() { [[ -n $(event attempt_end "$(run_dir "$1")") ]]; }
 
 # lasting NAME RESOURCES RETRY PROGRAM RANKS [ATTEMPTS]: submits a run in which each attempt runs
 # PROGRAM. The last attempt (the second, or number ATTEMPTS) ends by itself; the others do not.
+# Waits until the file NAME has a line of each of the RANKS ranks.
 lasting() {
     spec <<YAML
 name: $1

@@ -42,7 +42,7 @@ key() { dl status "$1" --json | jq -r "$2"; }
     path=$(key first .path)
     second=$(key second .path)
     as_user ln -s "$second" "$path/link"
-    # A pipe has no terminal for the question.
+    # Without a terminal rm cannot ask.
     run as_user bash -c 'cd "$1" && dlrun rm first' - "$dir" </dev/null
     [ "$status" -eq 2 ]
     [[ $output == *"--yes"* ]]
@@ -58,7 +58,8 @@ key() { dl status "$1" --json | jq -r "$2"; }
     run dl status first
     [ "$status" -eq 6 ]
     [[ $output == *"was deleted on "*"it was completed"* ]]
-    # The repetition of a job that waited for the deleted run says what happened and what to do.
+    # Resubmitting the job that waited for the deleted run fails. The message says that the run was
+    # deleted, and how to continue.
     run dl resubmit second
     [ "$status" -eq 2 ]
     [[ $output == *"after.ok: no run '$path': ${path##*/} was deleted on "* ]]
@@ -66,7 +67,7 @@ key() { dl status "$1" --json | jq -r "$2"; }
     dl submit "$second/resolved.yaml" --set after.ok=null --watch
 }
 
-@test "the name of a deleted run does not mean an older run, and a question on a terminal decides" {
+@test "the name of a deleted run does not select an older run, and on a terminal rm asks first" {
     as_user touch "$dir/go"
     dl run first.yaml
     older=$(key first .run)

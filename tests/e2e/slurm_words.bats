@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # dlrun obeys Slurm's messages about a step, but not the same text in a program's output, because
 # the agents mark that output. tests/unit/agent_slurm_words_test.cc has the messages of each
-# version, tests/unit/agent_text_marks_test.cc the marks.
+# version; tests/unit/agent_text_marks_test.cc tests the marks.
 # timeout: 300
 
 load helpers
@@ -52,8 +52,8 @@ YAML
         [[ $(events) != *warning* ]]
         local err
         err=$dir/err-$(json | jq -r .job)
-        # Each of the four ranks prints a line five times, alone or at its line's end. No mark
-        # is left.
+        # Each of the four ranks prints each line five times to stderr, alone or after a progress
+        # bar. No mark is left.
         local message='slurmstepd-n1: error: \*\*\* STEP 1.0 ON n1 CANCELLED'
         message+=' AT 2026-11-22T06:34:26 DUE TO PREEMPTION \*\*\*$'
         [ "$(grep -c "$message" "$err")" -eq 20 ]

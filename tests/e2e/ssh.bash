@@ -20,10 +20,10 @@
 #   make_code             makes $dir a git repository with exp.yaml, whose job prints `message`, and
 #                         sweep.yaml with two points of it
 #   cut_submissions N SEED
-#                         submits N jobs, each cut at a random moment and repeated until an answer
-#                         comes. The jobs write their numbers to $dir/executed. `cuts` is the number
-#                         of submissions that were cut
-#   one_job_each N        checks that each of these jobs ran once and has one run
+#                         submits job 0 whole, then jobs 1 to N, each cut at a random moment and
+#                         repeated until an answer comes. The jobs write their numbers to
+#                         $dir/executed. `cuts` is the number of submissions that were cut
+#   one_job_each N        checks that each of the jobs 0 to N ran once and has one run
 
 shells=(bash dash tcsh fish zsh)
 start_files=(.bashrc .zshenv .cshrc .tcshrc .config/fish/config.fish)

@@ -153,13 +153,15 @@ YAML
     dl report last
 }
 
-@test "invalid answers, silence and the end of a search program are clear errors" {
+@test "invalid answers, silence and the early end of a search program cause clear errors" {
     write search.yaml <<'YAML'
 name: wrong
 resources: {tasks_per_node: 1, time: 5m}
 launch: {command: [sleep, "{x}"]}
 sweep: {parameters: {x: {min: 1, max: 900}}, ask: [bash, search.sh], ask_timeout: 2s}
 YAML
+    # answers CODE WORDS: checks that submit prints WORDS and fails if the search program, after it
+    # has read the first message, runs CODE
     answers() {
         write search.sh <<<"read -r start; $1"
         run dl submit search.yaml
@@ -180,14 +182,14 @@ YAML
     [[ $(points .state) == completed ]]
 }
 
-@test "a search continues after a failed sbatch, and Ctrl-C ends it while its program thinks" {
+@test "a search continues after a failed sbatch, and Ctrl-C ends it during a slow answer" {
     write search.yaml <<'YAML'
 name: stubborn
 resources: {tasks_per_node: 1, time: 5m}
 launch: {command: [sleep, "{x}"]}
 sweep: {parameters: {x: {min: 1, max: 900}}, ask: [bash, search.sh], max_parallel: 3}
 YAML
-    # The program answers two questions and thinks about the third.
+    # The program answers the first two questions immediately, and takes minutes for the third.
     write search.sh <<'SH'
 points=(1 600) n=0
 while read -r line; do

@@ -40,7 +40,7 @@ YAML
     [ "$(scalars loss | sort -u)" = $'1 0.5\n2 0.25\n2 4.5' ]
     [ "$(scalars mine)" = "2 7.5" ]
     [ "$(scalars test_accuracy)" = "2 0.75" ]
-    # TensorBoard forgets step 2 of the first attempt.
+    # This event makes TensorBoard drop the first attempt's values from step 2 on.
     [ "$("$DLRUN_SOURCE_DIR/tests/tensorboard_reader.py" "$(path)"/tensorboard/*attempt-1 |
         jq -r 'select(.session) | "\(.session) \(.step)"')" = "start 2" ]
 }

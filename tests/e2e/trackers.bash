@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # For test files that run with both of Slurm's process trackers. The shared testbed tracks processes
-# by control groups. A second testbed, which exists while the test file runs, signals whole process
-# trees. Each test starts with `on cgroup` or `on linuxproc`.
+# by control groups. In a second testbed, which exists while the test file runs, Slurm finds the
+# processes of a job by their parents. Each test starts with `on cgroup` or `on linuxproc`.
 
 setup_file() {
     export DLRUN_CGROUP_DIR=$DLRUN_TESTBED_DIR DLRUN_LINUXPROC_DIR=$DLRUN_TESTBED_DIR.linuxproc

@@ -3,14 +3,14 @@
 reports of all ranks.
 
 usage: verify_preset.py rank FOLDER PRESET
-       verify_preset.py all FOLDER PRESET SIZE [ROLES]
+       verify_preset.py all FOLDER PRESET SIZE
 
 "rank" is the program of a job. It checks this rank's own variables, connects to the master (or lets
 the others connect to it), and writes FOLDER/RANK.json. "all" runs after the job. It checks that the
 ranks are a permutation and that all report the same shared values.
 
-Every rank must reach the one address that the preset names. Rank 0 listens on the port that its
-agent reserves; the others connect and send their number; rank 0 waits for all of them.
+Every rank must reach the one address that the preset names. Rank 0 listens on the port that the job
+reserves for it. The others connect and send their number. Rank 0 waits for all of them.
 """
 
 import json
@@ -161,7 +161,7 @@ def one_rank(folder, preset):
     print(f"rank {rank} of {size} reached {address}:{port}")
 
 
-def all_ranks(folder, preset, size, roles=""):
+def all_ranks(folder, preset, size):
     reports = [json.loads(path.read_text()) for path in pathlib.Path(folder).glob("*.json")]
     reports.sort(key=lambda report: report["rank"])
     require([report["rank"] for report in reports] == list(range(int(size))),

@@ -214,7 +214,8 @@ class Job:
     # The run's progress and its saved files.
 
     def checkpoint_names(self) -> list[str]:
-        """Returns the names of the trainer's committed checkpoints, oldest first."""
+        """Returns the names of the trainer's checkpoints, oldest first. The newest one may be
+        unfinished."""
         try:
             return sorted(
                 name for name in os.listdir(self.checkpoints) if re.fullmatch(r"step-\d+", name)
@@ -223,7 +224,7 @@ class Job:
             return []
 
     def steps_done(self) -> int:
-        """Returns the step of the newest saved state; 0 if there is none."""
+        """Returns the step of the newest checkpoint or saved state; 0 if there is none."""
         if self.type.is_trainer:
             return max((int(name[5:]) for name in self.checkpoint_names()), default=0)
         try:
@@ -237,7 +238,8 @@ class Job:
 
     def starts(self) -> list[tuple[int, int, str, bool]]:
         """Returns (attempt, rank, node, has_overlap) for every start. has_overlap: another program
-        of the rank still ran. The trainer records only the starts of rank 0, without the node."""
+        of the rank still ran. For the trainer, returns only the starts of rank 0, without the node
+        and without has_overlap."""
         if self.type.is_trainer:
             found = []
             for path in sorted(self.run.glob("logs/attempt-*/rank-0000.log")):

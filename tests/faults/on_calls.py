@@ -82,6 +82,7 @@ class Tracer:
         ]
 
     def end(self) -> list[str]:
+        """Ends strace. Returns the names of the affected calls."""
         # strace replaces a call's number when the call begins, and its result when it ends. If
         # strace left in between, the call would fail with ENOSYS. A stopped process is in no call.
         is_stopped = _stop(self.traced)

@@ -73,9 +73,9 @@ def _has_started_again(scene: Scene) -> bool:
 
 
 def unplug_until(heals: bool) -> Callable[[Scene], Injected]:
-    """Unplugs a node. heals: until the run continues on other nodes; otherwise until it has ended.
-
-    If the run's lead is on that node, lead reports that the other nodes have fallen silent."""
+    """Unplugs a node, and plugs it in again. heals: plugs it in when the run continues on other
+    nodes; otherwise when the run has ended. If the run's lead is on the unplugged node, lead
+    reports that the other nodes no longer answer."""
 
     def inject(scene: Scene) -> Injected:
         until = "goes on" if heals else "has ended"
@@ -129,7 +129,7 @@ UNHARMED = Truth(causes=causes(NONE), blames="nobody")
 # A killed controller forgets all changes since its last save; it saves every few seconds. The nodes
 # then kill a forgotten job at once, and dlrun can only report that the job is gone. If the
 # controller still knows a forgotten start as a pending job, it starts the job a second time, which
-# fails on the nodes where the job runs. It then holds the job, and dlrun reports that.
+# fails on the nodes where the job runs. The controller then holds the job, and dlrun reports this.
 FORGOTTEN = Truth(
     causes=causes(NONE),
     blames="nobody",

@@ -58,7 +58,8 @@ def warn(scene: Scene) -> Injected:
     return injected
 
 
-# A wrapper of sbatch. The file `fate` says where it fails. PPID is dlrun.
+# A wrapper of sbatch. The file `fate` names the moment at which the wrapper kills itself or dlrun,
+# its parent process (PPID).
 SBATCH = """\
 #!/bin/bash
 fate=$(cat {folder}/fate)

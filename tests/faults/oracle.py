@@ -82,8 +82,8 @@ def untrue(
 
 def wrong_starts(job: Job, attempt: int | None) -> list[str]:
     """Returns program starts that should not exist: two of one rank in an attempt, starts of
-    attempts that the record does not contain, and starts while an earlier program of the rank still
-    ran."""
+    attempts after `attempt`, the last one on the record (None: the record has no attempt), and
+    starts while an earlier program of the rank still ran."""
     starts = job.starts()
     twice = [
         f"rank {rank} was started {count} times in attempt {number}"

@@ -85,23 +85,23 @@ def _complete_processes(job: Job) -> processes.Processes | None:
 
 
 def _wait_for_moment(
-    job: Job, planned: Planned, kind: Kind, attempt: int
+    job: Job, planned: Planned, kind: Kind, try_number: int
 ) -> processes.Processes | None:
     """Returns the processes at the moment of the fault; None if the run ended before."""
     if kind.early:
         wait_for(lambda: job.has_event("started") or job.has_ended(), START_S, every_s=0.002)
         return processes.find(job.run)
     found = job.wait_until(lambda: _complete_processes(job), START_S)
-    wanted = int(planned.progress * job.type.steps) // (attempt + 1)
+    wanted = int(planned.progress * job.type.steps) // (try_number + 1)
     wait_for(lambda: job.steps_done() >= wanted or job.has_ended(), START_S, every_s=0.005)
     time.sleep(planned.delay_s)
     return found if found and not job.has_ended() else None
 
 
-def _new_job(testbed: Testbed, planned: Planned, kind: Kind, attempt: int) -> Job:
+def _new_job(testbed: Testbed, planned: Planned, kind: Kind, try_number: int) -> Job:
     """Creates the job's folder and spec. Does not submit the job."""
     disk = testbed.take_disk() if kind.disk else None
-    name = f"f{planned.number}" + (f"-{attempt}" if attempt else "")
+    name = f"f{planned.number}" + (f"-{try_number}" if try_number else "")
     return Job(
         testbed,
         TYPES[planned.job],
@@ -242,9 +242,9 @@ def play(
 ) -> Outcome:
     """Submits the job, injects the fault and judges the outcome. Never raises because of dlrun's
     behaviour."""
-    for attempt in range(TRIES):
+    for try_number in range(TRIES):
         outcome = Outcome(planned.number, kind.name, planned.job)
-        job = _new_job(testbed, planned, kind, attempt)
+        job = _new_job(testbed, planned, kind, try_number)
         draw = random.Random(planned.seed)
         try:
             if kind.submit:
@@ -253,7 +253,7 @@ def play(
                 found = processes.Processes()
             else:
                 job.submit()
-                at = _wait_for_moment(job, planned, kind, attempt)
+                at = _wait_for_moment(job, planned, kind, try_number)
                 if at is None:
                     injected, found = Injected(landed=False), processes.Processes()
                 else:

@@ -108,7 +108,7 @@ Result<StoredCheckpoint> read_stored(const fs::path& folder) {
   StoredCheckpoint stored;
   stored.manifest = parse_json(text);
   const ordered_json& manifest = stored.manifest;
-  const auto is_counts = [](const ordered_json& list) {
+  const auto are_counts = [](const ordered_json& list) {
     return list.is_array() &&
            std::ranges::all_of(list, [](const auto& value) { return value.is_number_unsigned(); });
   };
@@ -119,7 +119,7 @@ Result<StoredCheckpoint> read_stored(const fs::path& folder) {
       !is_number("step") || !is_number("epoch") || !is_number("offset") || !is_number("seed") ||
       !manifest.contains("optimizer") || !manifest["optimizer"].is_string() ||
       !manifest.contains("files") || !manifest["files"].is_object() ||
-      !is_counts(manifest.value("rank_samples", ordered_json::array())) ||
+      !are_counts(manifest.value("rank_samples", ordered_json::array())) ||
       (manifest.contains("epoch_ranks") &&
        (!is_number("epoch_ranks") || manifest["epoch_ranks"] == 0))) {
     return fail(Errc::kInvalid, "{}: is not a manifest of {}", (folder / kManifestFile).string(),

@@ -26,7 +26,7 @@
 
 namespace dlrun::trainer {
 
-/// The position of a checkpoint in training. Sampler and schedule need no other data to resume.
+/// The position of a checkpoint in training. Sampler and schedule keep no other state.
 struct Position {
   std::uint64_t step = 0;    ///< optimizer steps done
   std::uint64_t epoch = 0;   ///< current epoch, from 0
@@ -65,7 +65,8 @@ struct TrainingState {
 
 /// Checks that this process may still write checkpoints. The file `attempt` of a run names the
 /// attempt that owns them; an older attempt, for example on a node that was unreachable, must not
-/// write any more. Fails with kRefused and both numbers. Succeeds outside a run.
+/// write any more. Fails with kRefused and both numbers, or if the file cannot be read. Succeeds
+/// outside a run.
 [[nodiscard]] Result<> check_attempt(const Env& env);
 
 class CheckpointFolder {
@@ -76,17 +77,18 @@ class CheckpointFolder {
   CheckpointFolder(std::filesystem::path path, std::size_t keep,
                    std::function<Result<>()> may_commit);
 
-  /// Writes a checkpoint, then removes unfinished checkpoints, and the oldest checkpoints if there
-  /// are more than `keep`. Fails with kIo (the message names the file and the reason) or with the
-  /// error of may_commit; earlier checkpoints then do not change. After a failure the new
-  /// checkpoint is removed, with two exceptions: only writing `latest` failed (the message says
-  /// so), or another attempt owns the directory.
+  /// Writes a checkpoint, in place of one of the same step, then removes unfinished checkpoints,
+  /// and the oldest checkpoints if there are more than `keep`. Fails with kIo (the message names
+  /// the file and the reason) or with the error of may_commit; earlier checkpoints then do not
+  /// change. The new checkpoint is removed after a failure, unless another attempt owns the
+  /// directory. It remains if only writing `latest` or listing the older checkpoints failed; the
+  /// message then says so.
   [[nodiscard]] Result<> save(const TrainingState& state, const CheckpointLayout& layout) const;
 
   /// Returns the newest undamaged checkpoint, or nothing. Adds a message to `skipped` for each
   /// newer checkpoint that is damaged or unfinished. Fails with kInvalid if the checkpoint's model
   /// or optimizer differs from the arguments. Fails with kIo if the directory or a file of a
-  /// checkpoint cannot be read: the error may be temporary and the checkpoint undamaged.
+  /// checkpoint cannot be read, because the checkpoint may be undamaged, or if memory runs out.
   [[nodiscard]] Result<std::optional<TrainingState>> load_newest(
       const CheckpointLayout& layout, const std::string& optimizer,
       const std::vector<std::string>& state_names, std::vector<std::string>& skipped) const;

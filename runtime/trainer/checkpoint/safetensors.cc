@@ -42,7 +42,8 @@ std::optional<std::size_t> as_size(const json& value) {
   return value.get<std::size_t>();
 }
 
-/// Checks and parses one entry of the header.
+/// Checks and parses one entry of the header. Sets `begin` to the place of the tensor's first byte
+/// in `data`.
 Result<ParsedTensors::Tensor> parse_entry(std::string_view file, std::string_view name,
                                           const json& entry, std::span<const std::uint8_t> data,
                                           std::size_t& begin) {

@@ -50,7 +50,7 @@ class CudaLayerKernels final : public LayerKernels<float> {
   void convolve_backward_weights(const Window& window, std::size_t n, const float* x,
                                  const float* dy, float* dw, float* dbias) override {
     const std::size_t rows = n * window.output.height * window.output.width;
-    double* const partials = room_for(rows, window.output.channels);
+    double* const partials = prepare_sums(rows, window.output.channels);
     if (partials == nullptr) return;
     if (window.is_depthwise) {
       depthwise_backward_weights(window, n, x, dy, partials, dw, stream_);
@@ -109,7 +109,7 @@ class CudaLayerKernels final : public LayerKernels<float> {
   void batch_statistics(const float* x, std::size_t rows, std::size_t channels,
                         const SumOverRanks* sum_over_ranks, double share, const float* running,
                         float* statistics, float* observed) override {
-    double* const partials = room_for(rows, channels);
+    double* const partials = prepare_sums(rows, channels);
     if (partials != nullptr) {
       batch_sums(x, running, rows, channels, partials, sums_.data(), stream_);
       status_.keep_launch_error("batch_sums");
@@ -136,7 +136,7 @@ class CudaLayerKernels final : public LayerKernels<float> {
                                std::size_t rows, std::size_t channels,
                                const SumOverRanks* sum_over_ranks, float* gradients,
                                float* means) override {
-    double* const partials = room_for(rows, channels);
+    double* const partials = prepare_sums(rows, channels);
     if (partials != nullptr) {
       backward_sums(x, dy, statistics, rows, channels, partials, sums_.data(), stream_);
       status_.keep_launch_error("backward_sums");
@@ -239,7 +239,7 @@ class CudaLayerKernels final : public LayerKernels<float> {
  private:
   /// Allocates sums_, and returns scratch memory for the partial sums; nullptr if out of memory
   /// (`status_` then holds the error).
-  double* room_for(std::size_t rows, std::size_t channels) {
+  double* prepare_sums(std::size_t rows, std::size_t channels) {
     const std::size_t parts = partial_sums(rows, channels);
     if (parts > partials_.size()) partials_ = Array<double>(device_, parts);
     if (2 * channels > sums_.size()) sums_ = Array<double>(device_, 2 * channels);

@@ -1,5 +1,5 @@
 // For each window, batch size and number format, cuDNN lists its algorithms once. Every pass then
-// uses the fastest algorithm that works.
+// uses the fastest deterministic algorithm that works.
 
 #include "runtime/trainer/cuda/cudnn_convolutions.h"
 
@@ -96,8 +96,8 @@ template <typename Descriptor, typename Number>
 Operand(const Descriptor&, Number*, std::size_t) -> Operand<Descriptor, Number>;
 
 /// One of the three passes of a window at a batch size, which computes an array from two others.
-/// kFind lists the algorithms, fastest first. kNeeds returns the workspace size of an algorithm,
-/// and kExecute runs an algorithm.
+/// kFind lists the algorithms, fastest first; there are at most kRoom of them. kNeeds returns the
+/// workspace size of an algorithm, and kExecute runs an algorithm.
 template <typename Algorithm, typename Found, std::size_t kRoom, auto kFind, auto kNeeds,
           auto kExecute>
 struct Pass {
@@ -231,7 +231,7 @@ struct CudnnConvolutions::Parts {
   }
 
   /// Transposes `from`, [rows x columns], into `to`.
-  Result<> turn(const float* from, std::size_t rows, std::size_t columns, float* to) {
+  Result<> transpose_into(const float* from, std::size_t rows, std::size_t columns, float* to) {
     transpose(from, rows, columns, to, stream);
     return launch_result("transpose");
   }
@@ -270,7 +270,8 @@ struct CudnnConvolutions::Parts {
 
   /// Computes `to` from a and b with the fastest algorithm that works. An algorithm may fail in its
   /// first run although cuDNN has listed it; the function then removes it and tries the next
-  /// algorithm. Returns false if no algorithm works in 16 bits.
+  /// algorithm. If no algorithm works, returns false in 16 bits, and fails with kInternal in
+  /// float32.
   template <typename PassOf, typename A, typename B, typename C>
   Result<bool> run(PassOf& pass, const Entry& entry, const Operand<A, const float>& a,
                    const Operand<B, const float>& b, const Operand<C, float>& to) {
@@ -333,7 +334,7 @@ Result<> CudnnConvolutions::forward(const Window& window, std::size_t n, const f
   Parts& p = *parts_;
   return p.in_precision(window, n, [&](Entry& entry) -> Result<bool> {
     const Shapes& s = entry.shapes;
-    DLRUN_TRY(p.turn(w, places(window), window.output.channels, p.weights.data()));
+    DLRUN_TRY(p.transpose_into(w, places(window), window.output.channels, p.weights.data()));
     const float* const turned = p.weights.data();
     return p.run(entry.forward, entry, Operand{s.x, x, n * window.input.size()},
                  Operand{s.w, turned, weights_of(window)},
@@ -346,7 +347,7 @@ Result<> CudnnConvolutions::backward_input(const Window& window, std::size_t n, 
   Parts& p = *parts_;
   return p.in_precision(window, n, [&](Entry& entry) -> Result<bool> {
     const Shapes& s = entry.shapes;
-    DLRUN_TRY(p.turn(w, places(window), window.output.channels, p.weights.data()));
+    DLRUN_TRY(p.transpose_into(w, places(window), window.output.channels, p.weights.data()));
     const float* const turned = p.weights.data();
     return p.run(entry.backward_input, entry, Operand{s.w, turned, weights_of(window)},
                  Operand{s.y, dy, n * window.output.size()},
@@ -364,7 +365,7 @@ Result<> CudnnConvolutions::backward_weights(const Window& window, std::size_t n
                  Operand{s.w, p.weights.data(), weights_of(window)});
   });
   if (!done) return done;
-  return p.turn(p.weights.data(), window.output.channels, places(window), dw);
+  return p.transpose_into(p.weights.data(), window.output.channels, places(window), dw);
 }
 
 const std::vector<std::string>& CudnnConvolutions::implementations() const {

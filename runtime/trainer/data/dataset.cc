@@ -25,14 +25,14 @@ constexpr std::size_t kTenClasses = 10;
 constexpr std::array<const char*, 2> kHalves{"train", "t10k"};
 
 /// Finds a file of `half` ("train" or "t10k") under one of its possible names: plain or gzip, with
-/// '-' or '.' before "idx". `rank` is the number of dimensions in the name.
+/// '-' or '.' before "idx". `dimensions` is the number that follows "idx".
 Result<std::filesystem::path> find_idx(const std::filesystem::path& folder, const char* half,
-                                       const char* kind, int rank) {
+                                       const char* kind, int dimensions) {
   std::string looked_for;
   for (const char separator : {'-', '.'}) {
     for (const char* suffix : {"", ".gz"}) {
       const std::string name =
-          fmt::format("{}-{}{}idx{}-ubyte{}", half, kind, separator, rank, suffix);
+          fmt::format("{}-{}{}idx{}-ubyte{}", half, kind, separator, dimensions, suffix);
       std::error_code error;
       if (std::filesystem::exists(folder / name, error)) return folder / name;
       if (separator == '-') looked_for += (looked_for.empty() ? "" : ", ") + name;

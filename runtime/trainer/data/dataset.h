@@ -56,8 +56,9 @@ struct DataOptions {
 [[nodiscard]] Dataset generate_digits(std::size_t n, std::uint64_t seed, bool is_test);
 
 /// Loads train-images-idx3-ubyte, train-labels-idx1-ubyte and the two t10k-... files from a
-/// directory, plain or gzip-compressed (.gz). Fails with kNotFound (the message lists the names of
-/// the missing file), kInvalid (the message names the file and the problem) or kIo.
+/// directory, plain or gzip-compressed (.gz). A name may have '.' in place of '-' before "idx".
+/// Fails with kNotFound (the message names the missing file), kInvalid (the message names the file
+/// and the problem) or kIo.
 [[nodiscard]] Result<Split> load_idx_folder(const std::filesystem::path& folder);
 
 /// Loads the data set that the options name. Checks that training and test data have the same shape

@@ -58,7 +58,7 @@ struct Trainer::Parts {
         Layers<float> layers, std::unique_ptr<Optimizer<float>> rule,
         const std::vector<std::size_t>& rank_samples);
 
-  /// Chooses how the ranks combine their gradients.
+  /// Makes the exchange of gradients that fits the options and the memory.
   [[nodiscard]] std::unique_ptr<GradientExchange> make_exchange(const TrainOptions& options,
                                                                 const Session& session);
 

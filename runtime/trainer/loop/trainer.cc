@@ -68,8 +68,8 @@ Result<> Trainer::step() {
   const Clock::time_point start = Clock::now();
   p.waited = {};
 
-  // This rank's samples of the step's global batch. The last batch of an epoch is smaller and may
-  // be empty on this rank.
+  // This rank's samples of the step's global batch. The last batch of an epoch may be smaller, and
+  // empty on this rank.
   const Batch batch = p.sampler.batch(p.position.epoch, p.position.offset);
   const double epochs_done =
       static_cast<double>(p.position.epoch) +

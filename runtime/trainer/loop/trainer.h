@@ -148,8 +148,9 @@ class Trainer {
   [[nodiscard]] Result<> check_that_folder_is_new() const;
   [[nodiscard]] std::uint64_t epoch_ranks() const;  ///< see TrainingState
   [[nodiscard]] Result<> step();
-  /// Prepares the step's sums (StepSum): sets them to zero if the ranks were equal before the step,
-  /// and adds a requested save. Sets the observed statistics to zero.
+  /// Prepares the step's sums (StepSum). Sets them to zero if all ranks had equal parameters before
+  /// the step. In a common step, adds a save that the signal handler has requested. Sets the
+  /// observed statistics to zero.
   void start_step_sums(const StepScope& scope);
   /// Computes the gradients of the loss of this rank's samples, divided by `divisor`. Adds the loss
   /// and the number of right answers to the step's sums (StepSum).

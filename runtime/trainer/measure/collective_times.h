@@ -38,11 +38,12 @@ struct CollectiveTime {
   }
 };
 
-/// Times a collective (float32, sum, root 0) for each size in bytes, rounded down to whole elements
-/// per rank, at least one. A round is the mean of many calls in a row; a rank's time is the median
-/// over rounds; the result is the mean over ranks. The first result of each size is compared with
-/// the closed form. Buffers are in kernels' memory. A collective. Fails with kInternal if a result
-/// is wrong, and as the collectives do.
+/// Times a collective (float32, sum, root 0) for each size in bytes. A size is rounded down to
+/// whole elements (of each rank, if the array is divided among the ranks), at least one. A round is
+/// the mean of many calls in a row; a rank's time is the median over rounds; the result is the mean
+/// over ranks. The first result of each size is compared with the closed form. Buffers are in
+/// kernels' memory. A collective. Fails with kInternal if a result is wrong, and as the collectives
+/// do.
 [[nodiscard]] Result<std::vector<CollectiveTime>> time_collective(
     Communicator& communicator, Kernels<float>& kernels, Collective collective,
     std::span<const std::size_t> sizes);

@@ -64,16 +64,18 @@ Result<> check_node_speed(const PreflightOptions& options, CommunicatorOptions c
   return done;
 }
 
-/// Runs the check. Sets has_arrived to true once this rank has its device: a later failure is then
-/// a failure between ranks. Sets it to false again if this rank lacks the backend.
-Result<> check(const PreflightOptions& options, const Env& env, Store& store, bool& has_arrived) {
+/// Runs the check. After a failure, is_own is true if this rank or its node caused the failure:
+/// this rank has no device or lacks the backend, or its node is too slow. Otherwise is_own is
+/// false: the failure is one between ranks.
+Result<> check(const PreflightOptions& options, const Env& env, Store& store, bool& is_own) {
+  is_own = true;
   DLRUN_TRY_ASSIGN(const auto world, read_world(env, WorldReader::kProgram));
   DLRUN_TRY_ASSIGN(auto kernels,
                    options.backend == "nccl"
                        ? make_cuda_kernels(world.local_rank)
                        : Result<std::unique_ptr<Kernels<float>>>(make_cpu_kernels<float>(1)));
   DLRUN_TRY(report(store, {{"check", "arrived"}}));
-  has_arrived = true;
+  is_own = false;
   CommunicatorOptions comm;
   comm.world = world;
   comm.store = &store;
@@ -82,7 +84,7 @@ Result<> check(const PreflightOptions& options, const Env& env, Store& store, bo
   comm.timeout = options.timeout;
   const auto communicator = make_communicator(options.backend, comm);
   if (!communicator) {
-    has_arrived = communicator.error().code != Errc::kUnavailable;
+    is_own = communicator.error().code == Errc::kUnavailable;
     return tl::unexpected(communicator.error());
   }
   (*communicator)->set_compute_stream(kernels->stream());
@@ -92,8 +94,8 @@ Result<> check(const PreflightOptions& options, const Env& env, Store& store, bo
     return tl::unexpected(times.error());
   }
   if (auto done = check_node_speed(options, comm, *kernels); !done) {
-    has_arrived = done.error().code != Errc::kInvalid;  // a slow node has failed by itself
-    (*communicator)->abandon();                         // the other nodes would wait for this rank
+    is_own = done.error().code == Errc::kInvalid;  // the node is too slow
+    (*communicator)->abandon();                    // the other nodes would wait for this rank
     return done;
   }
   return check_speed(**communicator, *kernels, options.backend == "nccl", options.all_reduce,
@@ -133,11 +135,10 @@ Result<> run_preflight(const PreflightOptions& options, const Env& env) {
     return fail(Errc::kUsage,
                 "there is no DLRUN_STORE: dlrun-agent starts this check, see health.preflight");
   DLRUN_TRY_ASSIGN(const auto store, open_store(*where));
-  bool has_arrived = false;
-  const auto done = check(options, env, *store, has_arrived);
+  bool is_own = true;
+  const auto done = check(options, env, *store, is_own);
   if (!done) {
-    const Json failure{
-        {"check", "failed"}, {"words", done.error().message}, {"is_own", !has_arrived}};
+    const Json failure{{"check", "failed"}, {"words", done.error().message}, {"is_own", is_own}};
     if (auto reported = report(*store, failure); !reported) return reported;
   }
   return done;

@@ -23,12 +23,12 @@ struct PreflightOptions {
 /// Parses the arguments after `preflight`. Fails with kUsage.
 [[nodiscard]] Result<PreflightOptions> parse_preflight_options(std::span<const std::string> args);
 
-/// Opens this rank's device, connects to the other ranks, all-reduces four MiB and compares every
-/// element with the closed form. Then measures the speeds that the options name; a node that is too
-/// slow has failed by itself. Reports `{"check":"arrived"}` to the store once it has a device,
-/// and `{"check":"failed","words","is_own"}` after a failure: "words" is the error's message, and
-/// "is_own" is true if this rank caused the failure, false for a failure between ranks. Fails with
-/// that error, and with kUsage if DLRUN_STORE is not set.
+/// Opens this rank's device (its GPU for the backend nccl, otherwise the CPU), connects to the
+/// other ranks, all-reduces four MiB and compares every element with the closed form. Then measures
+/// the speeds that the options name. Reports `{"check":"arrived"}` to the store once this rank has
+/// its device, and `{"check":"failed","words","is_own"}` after a failure. "words" is the error's
+/// message. "is_own" is true if this rank, or the low speed of its node, is the cause, and false
+/// for a failure between ranks. Fails with that error, and with kUsage if DLRUN_STORE is not set.
 [[nodiscard]] Result<> run_preflight(const PreflightOptions& options, const Env& env);
 
 }  // namespace dlrun::trainer

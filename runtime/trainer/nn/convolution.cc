@@ -145,6 +145,8 @@ struct OnednnConvolutions::Parts {
     return entry.backward_weights;
   }
 
+  /// Creates a pass. `chosen` is the layout that oneDNN chose for the weights, or for their
+  /// gradient if `reads_weights` is false.
   template <typename Desc>
   Pass pass(const Desc& desc, const memory::desc& chosen, const Shapes& s, bool reads_weights) {
     implementations.emplace_back(desc.impl_info_str());
@@ -167,7 +169,7 @@ struct OnednnConvolutions::Parts {
 
   /// Calls work() and converts oneDNN's exceptions to an error.
   template <typename Work>
-  Result<> guarded(const Work& work) {
+  Result<> catch_errors(const Work& work) {
     try {
       work();
       stream.wait();
@@ -185,7 +187,7 @@ OnednnConvolutions::~OnednnConvolutions() = default;
 Result<> OnednnConvolutions::forward(const Window& window, std::size_t n, const float* x,
                                      const float* w, const float* bias, bool with_relu, float* y) {
   if (parts_ == nullptr) parts_ = std::make_unique<Parts>();
-  return parts_->guarded([&] {
+  return parts_->catch_errors([&] {
     Parts& p = *parts_;
     Parts::Entry& entry = p.entry(window, n);
     const Shapes& s = entry.shapes;
@@ -202,7 +204,7 @@ Result<> OnednnConvolutions::forward(const Window& window, std::size_t n, const 
 Result<> OnednnConvolutions::backward_input(const Window& window, std::size_t n, const float* w,
                                             const float* dy, float* dx) {
   if (parts_ == nullptr) parts_ = std::make_unique<Parts>();
-  return parts_->guarded([&] {
+  return parts_->catch_errors([&] {
     Parts& p = *parts_;
     Parts::Entry& entry = p.entry(window, n);
     const Shapes& s = entry.shapes;
@@ -217,7 +219,7 @@ Result<> OnednnConvolutions::backward_input(const Window& window, std::size_t n,
 Result<> OnednnConvolutions::backward_weights(const Window& window, std::size_t n, const float* x,
                                               const float* dy, float* dw) {
   if (parts_ == nullptr) parts_ = std::make_unique<Parts>();
-  return parts_->guarded([&] {
+  return parts_->catch_errors([&] {
     Parts& p = *parts_;
     Parts::Entry& entry = p.entry(window, n);
     const Shapes& s = entry.shapes;

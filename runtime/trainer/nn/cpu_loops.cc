@@ -40,8 +40,9 @@ template <typename Formula, typename T>
   }
 }
 
-/// Runs the loop of the formula that `any` holds. Does not use std::visit, which would call the
-/// loop through a pointer: each instruction set needs its own copy of the loop.
+/// Runs the loop of the formula that `any` holds. Does not use std::visit, which would call a
+/// single loop through a pointer. The loop must be inlined into the caller's copy for each
+/// instruction set.
 template <typename T, typename... Formula>
 [[gnu::always_inline]] inline void update_any(const std::variant<Formula...>& any,
                                               const UpdateArrays<T>& arrays) {

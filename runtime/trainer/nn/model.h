@@ -21,8 +21,8 @@ namespace dlrun::trainer {
 ///   residual: LAYER; ... [; shortcut; LAYER; ...]
 ///
 /// 'same' pads so that a stride of 1 keeps height and width: convolutions pad with zeros, and
-/// maxpool ignores the padding. 'nobias' leaves out the biases, because a batchnorm after the layer
-/// cancels them. depthwise convolves each channel by itself. squeeze-excite scales each channel by
+/// maxpool ignores the padding. 'nobias' leaves out the biases, which a batchnorm after the layer
+/// would cancel. depthwise convolves each channel by itself. squeeze-excite scales each channel by
 /// a factor that two dense layers compute from the means of all channels, with N channels between
 /// them. 'avgpool all' gives the mean of each channel. The stride of a pool defaults to its size.
 /// dense flattens its input. batchnorm works per channel; with sync, over the samples of all ranks.

@@ -119,7 +119,7 @@ class Residual final : public Layer<T> {
     return text + ")";
   }
   [[nodiscard]] std::size_t outputs() const override { return outputs_; }
-  /// Returns the workspace of all layers and the gradients of both branches' inputs.
+  /// Returns the space for the arrays of all layers and for the gradients of both branches' inputs.
   [[nodiscard]] std::size_t workspace() const override {
     return next_free_.workspace + 2 * aligned_elements(inputs_);
   }

@@ -86,7 +86,8 @@ class SqueezeExcite final : public Layer<T> {
             second, second + narrow, second + 2 * narrow};
   }
 
-  /// Return the part of the parameters or gradients that belongs to a dense layer.
+  /// squeeze() and expand() return the parts of the parameters or gradients that belong to the
+  /// first and to the second dense layer.
   template <typename Number>
   [[nodiscard]] Number* squeeze(Number* all) const {
     return all;

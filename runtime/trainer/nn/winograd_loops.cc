@@ -8,8 +8,8 @@
 namespace dlrun::trainer::loops {
 namespace {
 
-// The points +-p and +-q, and the factors in G. The factor of a point is 1 / the product of its
-// distances to the other finite points.
+// The points +-p and +-q, and the factors in G. The factor of a point is 1 / the product of the
+// differences between this point and the other finite points.
 constexpr float kP = 0.75F;
 constexpr float kQ = 1.5F;
 constexpr float kP2 = kP * kP;

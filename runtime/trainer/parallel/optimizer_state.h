@@ -75,8 +75,9 @@ class OptimizerState {
   /// collective if the state is divided.
   [[nodiscard]] Result<std::vector<std::vector<float>>> gather();
 
-  /// Copies rank 0's `saved` arrays to the arrays of all ranks. The other ranks pass nullptr. If
-  /// is_resumed is false, rank 0 also passes nullptr, and the arrays stay zero. A collective.
+  /// Copies rank 0's `saved` arrays to the arrays of all ranks; if the state is divided, each rank
+  /// gets its part. The other ranks pass nullptr. If is_resumed is false, rank 0 also passes
+  /// nullptr, and the arrays stay zero. A collective.
   [[nodiscard]] Result<> restore(const std::vector<std::vector<float>>* saved, bool is_resumed);
 
  private:

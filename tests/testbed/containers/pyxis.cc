@@ -2,7 +2,7 @@
 // mechanism. Once for each step and node it creates a container with enroot, starts it with a
 // shell that stops itself, and keeps that shell's namespaces and environment open. Each task
 // enters them just before it starts its program. It prints in the job's output that it is a
-// stand-in; its errors are pyxis's.
+// stand-in; its errors have the texts of pyxis's errors.
 //
 // plugstack.conf: required pyxis.so enroot=/path/of/enroot spool=/path/with/%n
 
@@ -126,9 +126,9 @@ int take_option(int val, const char* optarg, int) {
   return parts;
 }
 
-/// Converts SRC:DST[:FLAGS] for enroot's --mount. pyxis passes mounts to enroot in a bash script
-/// within double quotes. Characters that bash would expand are refused here, and so is white space,
-/// which pyxis's versions handle differently.
+/// Converts SRC[:DST[:FLAGS]] for enroot's --mount. Reports an invalid text, and returns nullopt.
+/// pyxis passes mounts to enroot in a bash script within double quotes. Characters that bash would
+/// expand are refused here, and so is white space, which pyxis's versions handle differently.
 [[nodiscard]] std::optional<std::string> enroot_mount(const std::string& text) {
   Words parts = split(text, ':');
   if (parts.size() == 1) parts.push_back(parts[0]);
@@ -219,8 +219,8 @@ void print_log(int log) {
   return is_ok;
 }
 
-/// Returns the job's whole environment, except enroot's own variables and those of a single task,
-/// plus the variables that the options imply.
+/// Returns the job's environment without search paths and the variables of a single task, plus the
+/// variables that the options imply.
 [[nodiscard]] std::map<std::string, std::string> enroot_environment(spank_t sp,
                                                                     const std::string& home) {
   constexpr std::array<std::string_view, 9> kDenied{

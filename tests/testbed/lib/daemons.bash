@@ -26,8 +26,8 @@ start_slurmctld() {
         (umask 077 && head -c 32 /dev/urandom >"$state/slurmctld/jwt.key")
         chown slurm "$state/slurmctld/jwt.key"
     fi
-    # A killed controller has forgotten its last jobs. Their numbers must not be used again: a node
-    # that is still ending such a job would refuse the new job as a duplicate and be drained.
+    # A killed controller may not have saved its last jobs. Their ids must not be used again: a node
+    # that still ends a job with the same id would refuse the new job as a duplicate and be drained.
     local starts=$state/slurmctld/starts
     echo >>"$starts"
     sed -i "s/^FirstJobId=.*/FirstJobId=$((($(wc -l <"$starts") - 1) * 10000 + 1))/" \

@@ -7,7 +7,7 @@ second_answers() {
         grep -qx idle
 }
 
-# Writes the first cluster's configuration with the values that must differ.
+# Copies the first cluster's configuration, and replaces the values that must differ.
 write_second_configuration() {
     local etc=$state/etc-second
     mkdir -p "$etc"

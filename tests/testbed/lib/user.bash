@@ -22,9 +22,9 @@ remove_user() {
     userdel "$1"
 }
 
-# Writes two files for shells to read: $state/env has the exports of tests/testbed/env, $state/login
-# the user's home and the arguments of `env -i` before a command of the user. Tests run thousands of
-# such commands, and reading a file starts no process.
+# Writes two files for shells to read. $state/env has the exports of tests/testbed/env. $state/login
+# has the user's home and the arguments that `env -i` gets before a command of the user. Tests run
+# thousands of these commands, and reading a file starts no process.
 write_shell_files() {
     local environment home login line
     home=$(user_home "$user")
