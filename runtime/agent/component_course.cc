@@ -34,7 +34,8 @@ void add_missing(std::vector<std::string>& all, const std::vector<std::string>& 
   }
 }
 
-/// Adds the nodes that are suspect or lost in another component. Components may share nodes.
+/// Adds the lost nodes of another component's end to the end of the attempt, and its suspect nodes
+/// if the attempt has failed. Components may share nodes.
 void add_nodes(AttemptEnd& all, const AttemptEnd& one) {
   add_missing(all.lost_nodes, one.lost_nodes);
   all.had_grace = all.had_grace || one.had_grace;
@@ -229,7 +230,8 @@ AttemptEnd ComponentCourse::attempt_end() const {
         return one.options.role == ComponentRole::kMain && is_signalled(one);
       });
   const auto signalled_at = static_cast<std::size_t>(signalled - components_.begin());
-  // If the decider is the only main component with the signal, its name helps the user.
+  // If the decider is itself the first main component that the signal ended, and not the leading
+  // one, the message names the decider: the signal may have reached this component alone.
   const bool is_signal_to_job = decider_ && is_signalled(components_[*decider_]) &&
                                 signalled != components_.end() &&
                                 (signalled_at != *decider_ || &*signalled == &first);

@@ -21,8 +21,8 @@
 
 namespace dlrun::agent {
 
-/// Returns the GPUs that `visible` names, in its order. visible: the value of
-/// visible_devices(); nullopt: all GPUs.
+/// Returns the GPUs that `visible` names, in its order. visible: the value of visible_devices();
+/// nullopt: all GPUs. Leaves out names that no GPU has.
 [[nodiscard]] std::vector<GpuReading> visible_gpus(std::vector<GpuReading> all,
                                                    std::optional<std::string_view> visible);
 

@@ -24,7 +24,7 @@ struct NotifyHelperOptions {
 [[nodiscard]] int run_notify_helper(const NotifyHelperOptions& options, const Env& env,
                                     const std::function<void(std::string_view)>& say);
 
-/// Returns up to three last lines that the rank printed in this attempt.
+/// Returns the last lines that the rank printed in this attempt, at most three.
 [[nodiscard]] std::vector<std::string> last_lines_of_rank(const std::filesystem::path& run,
                                                           std::int64_t attempt, std::int64_t rank);
 

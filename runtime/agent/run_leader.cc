@@ -156,7 +156,7 @@ int RunLeader::run() {
                                                   {"cause", word(plan.cause)},
                                                   {"end", word(end.reason)},
                                                   {"message", end.message}});
-    if (is_superseded()) return leave(kExitRunTaken);  // the later attempt owns the record
+    if (report_if_superseded()) return leave(kExitRunTaken);  // the later attempt owns the record
     remember_bad_nodes(end, plan.bad_nodes);
     if (plan.next == Next::kEnd) {
       end.is_requeued =
@@ -199,7 +199,7 @@ bool RunLeader::has_later_attempt() const {
   return read_attempt(run_.directory).value_or(run_.attempt) != run_.attempt;
 }
 
-bool RunLeader::is_superseded() const {
+bool RunLeader::report_if_superseded() const {
   const bool is_another = has_later_attempt();
   if (is_another)
     say(fmt::format("attempt {} of this run is superseded by a later one; this one ends",
@@ -464,7 +464,8 @@ bool RunLeader::requeue(AttemptEnd& end, const Plan& plan) {
   std::ignore = outputs_.wait_for_record();
   const auto asked = controller_->requeue(
       options_.retry.excludes_bad_nodes ? plan.bad_nodes : std::vector<std::string>(), plan.memory);
-  // A job that Slurm has refused more memory is cancelled, so that a signal means no other start.
+  // If Slurm refuses the new memory, the job is cancelled. A signal then does not mean that Slurm
+  // queues the job again.
   const bool is_cancelled = !asked && asked.error().code == Errc::kRefused;
   if (!asked && !is_cancelled && signal_within(outputs_.signal_fd, kSlurmWasFaster)) return true;
   if (!asked) {

@@ -83,7 +83,7 @@ class RunLeader {
   /// Prints a message and returns true if a later attempt has begun elsewhere while this attempt
   /// waited for Slurm. Slurm restarts the job on other nodes if lead's node is cut off from the
   /// network.
-  [[nodiscard]] bool is_superseded() const;
+  [[nodiscard]] bool report_if_superseded() const;
   [[nodiscard]] bool has_later_attempt() const;
   /// Writes the next attempt's number. Retries for one minute if the disk is full or the folder
   /// cannot be written.

@@ -1,6 +1,6 @@
 #pragma once
-// Reads the program's secrets from the run's file directly into the program's environment. Lead,
-// srun and the agent never have them in their own environments.
+// Reads secrets from the run's file directly into the environment of a program. The secrets of the
+// file are never in the environments of lead, srun and the agent themselves.
 
 #include <filesystem>
 #include <string>
