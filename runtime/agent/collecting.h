@@ -4,7 +4,7 @@
 //
 // A file is copied to a temporary name in the target folder, synced and renamed. A file that
 // changes meanwhile keeps its older copy. A copy that is newer than its source is never replaced.
-// Nothing is ever deleted in the target folder, except temporary files of copies that were killed.
+// No file of the target folder is ever deleted, except temporary files of copies that were killed.
 
 #include <chrono>
 #include <filesystem>
