@@ -27,7 +27,7 @@ struct Endpoint {
 
 /// A TCP port that this process has bound.
 struct BoundPort {
-  UniqueFd socket;  ///< of listen_on_free_port(): listens and does not block
+  UniqueFd socket;  ///< listens, and does not block, if it is from listen_on_free_port()
   std::uint16_t port = 0;
 };
 /// Listens on an ephemeral port of the loopback interface only, or of all interfaces. Fails with

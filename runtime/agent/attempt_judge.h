@@ -80,7 +80,7 @@ struct EndFacts {
 
 struct Judgement {
   AttemptEnd end{};
-  std::vector<std::string> lines{};  ///< for the user, in order
+  std::vector<std::string> lines{};  ///< lines for the user, in order
 };
 
 /// Returns the final end of an attempt.

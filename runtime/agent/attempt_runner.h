@@ -272,7 +272,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   StoreTable store_;
   std::unordered_map<PeerId, int> rank_of_peer_;
   std::unordered_map<int, PeerId> peer_of_rank_;
-  std::optional<std::string> step_name_;  ///< from the first claim; equal for all ranks
+  std::optional<std::string> step_name_;  ///< step in the first claim; equal for all ranks
   /// Nodes that srun reported as failed, and about which the controller has not been asked yet.
   std::string reported_nodes_;
   std::string asked_nodes_;  ///< nodes about which the controller is being asked

@@ -1,7 +1,7 @@
 #pragma once
 // Sends large files to the nodes with sbcast before the ranks' agents stage them. sbcast reads a
-// file once and passes it on from node to node in a tree, so that a job with many nodes does not
-// read it from the shared file system once for each node.
+// file once and passes it on from node to node in a tree. Otherwise each node of the job would read
+// the file from the shared file system.
 
 #include <cstddef>
 #include <cstdint>

@@ -66,7 +66,7 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
   auto& events = outputs.events;
   // The end of a script says nothing about the end of an allocation that is not its own.
   const bool asks_slurm = !options.local && !options.is_borrowed;
-  const auto log = asks_slurm ? own_log() : std::string();
+  const auto log = asks_slurm ? tail_of_job_log() : std::string();
   ScriptTrap trap{.code = *options.never_started,
                   .at = printable(join(options.command, " ")),
                   .facts = {},

@@ -1,6 +1,9 @@
-// The program dlrun-agent, which runs in the job's allocation: `lead` in the batch step, `rank`
-// around every task, `autopsy`, `stage` and `collect` beside its program, `relay` and `sshd` for
-// `dlrun forward` and `dlrun ssh-config`, `notify` beside lead.
+// The program dlrun-agent, which runs in the job's allocation. Its commands:
+//   lead                     leads the run; in the batch step
+//   notify                   sends the notices of the run; beside lead
+//   rank                     runs the program of one task; in every task
+//   autopsy, stage, collect  help `rank`; beside the program
+//   relay, sshd              serve `dlrun forward` and ssh connections; in a step of their own
 
 #include <signal.h>
 #include <unistd.h>

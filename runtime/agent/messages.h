@@ -313,7 +313,7 @@ struct Reply {
   std::uint64_t id = 0;
   bool ok = false;
   std::optional<std::string> error{};  ///< if not ok
-  std::optional<std::string> value{};  ///< in hex; absent if it is empty
+  std::optional<std::string> value{};  ///< the value in hex; absent if it is empty
 
   [[nodiscard]] Json json() const;
   [[nodiscard]] static Reply of(const Json& message);

@@ -85,7 +85,7 @@ class Notifier {
   NoticeMaker maker_;
   bool has_mlflow_;
   ReportPace pace_{std::chrono::steady_clock::now()};
-  std::int64_t step_ = 0;  ///< of the last report, also if the pace left it out
+  std::int64_t step_ = 0;  ///< step of the last report, also if the pace left the report out
   UniqueFd pipe_;
   pid_t helper_;
   int lost_ = 0;

@@ -14,8 +14,8 @@ namespace dlrun::agent {
 struct ProfileOptions {
   std::string tool;           ///< nsys, py-spy or perf; empty: no rank is profiled
   std::vector<int> ranks{0};  ///< the ranks to profile
-  int delay_s = 0;            ///< from the start of the program to the start of the profile
-  int length_s = 0;           ///< 0: to the end of the program
+  int delay_s = 0;            ///< seconds from the start of the program to that of the profile
+  int length_s = 0;           ///< seconds of the profile; 0: to the end of the program
   [[nodiscard]] bool includes(int rank) const;
   /// Returns true if the profiler is a process beside the program. Such a profiler writes its
   /// result after the program's end.

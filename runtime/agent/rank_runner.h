@@ -173,7 +173,7 @@ class RankRunner final : public RankOutlet {
 
   static constexpr std::size_t kMostOutputWarnings = 64;
   CopyProcess staging_, collecting_;
-  CopyReport staged_;                  ///< what was staged
+  CopyReport staged_;                  ///< the report of the staging
   std::vector<UniqueFd> held_stages_;  ///< locks of the staged data
   bool is_held_ = true;                ///< false from the end of the copying until all are locked
 

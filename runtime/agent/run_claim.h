@@ -61,7 +61,7 @@ struct ClaimedRun {
 /// The job of a chain that claimed the run last.
 struct ChainHolder {
   std::string cluster, job;
-  std::optional<int> number;  ///< in the chain; nullopt: the claim names no chain
+  std::optional<int> number;  ///< its number in the chain; nullopt: the claim names no chain
 };
 /// Returns the job that took the run over last. Fails with kNotFound if no job has claimed the run,
 /// and with kInvalid if a file is damaged.

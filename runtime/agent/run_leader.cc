@@ -48,7 +48,7 @@ constexpr milliseconds kSurroundingsLimit{3000};
 /// Time for Slurm to report that a silent node is down (SlurmdTimeout: five minutes).
 constexpr seconds kVerdictLimit{330};
 constexpr seconds kAskSlurmAgain{2};
-constexpr milliseconds kSrunHelperEnd{1000};  ///< from SIGKILL to the end of srun's helper process
+constexpr milliseconds kSrunHelperEnd{1000};  ///< time for srun's helper to end after SIGKILL
 constexpr seconds kDiskFullLimit{60};         ///< time for a full disk to have room again
 constexpr milliseconds kDiskTriedEvery{500};
 /// Time to wait for Slurm's signal after Slurm refused lead's requeue. Slurm refuses it while it
@@ -73,7 +73,7 @@ std::optional<int> signal_within(int signal_fd, Clock::duration limit) {
 
 }  // namespace
 
-std::string own_log() {
+std::string tail_of_job_log() {
   std::string text;
   const UniqueFd file(::open("/proc/self/fd/2", O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info {};
@@ -479,7 +479,7 @@ bool RunLeader::requeue(AttemptEnd& end, const Plan& plan) {
 
 bool RunLeader::blame_job(AttemptEnd& end) {
   if (!controller_ || options_.is_borrowed) return false;
-  const auto log = own_log();
+  const auto log = tail_of_job_log();
   ScriptTrap trap{
       .code = end.code, .at = "", .facts = {}, .restarts = restart_count_of(env_), .log = log};
   if (auto facts = controller_->job(); facts && !facts->state.empty())

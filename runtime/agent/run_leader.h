@@ -38,9 +38,9 @@ struct LeadOutputs {
   int close(int code) const;
 };
 
-/// Returns the last 64 KiB of the file to which this process's standard error goes; empty if
-/// standard error is not a regular file.
-[[nodiscard]] std::string own_log();
+/// Returns the last 64 KiB of the job's log, which is the file to which this process's standard
+/// error goes; empty if standard error is not a regular file.
+[[nodiscard]] std::string tail_of_job_log();
 
 /// Records the end of the run and removes its secrets.
 void record_end(EventLog& events, const std::filesystem::path& run, const AttemptEnd& end);

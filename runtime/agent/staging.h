@@ -34,7 +34,7 @@ struct StageOptions {
   /// Number of nodes of the attempt. With several, a place on a shared file system is refused.
   int nnodes = 1;
   std::chrono::seconds leftover_age = kLeftoverAge;  ///< see remove_leftovers()
-  /// Returns true if other nodes share the folder's file system.
+  /// Returns true if other nodes share the folder's file system. Tests replace it.
   std::function<bool(const std::filesystem::path&)> is_shared = is_on_network;
 };
 

@@ -73,7 +73,7 @@ class TensorboardLog {
   std::unique_ptr<MetricsFollower> metrics_;  ///< nullptr: the values are those of the reports
   bool is_restart_;                           ///< a restart_record() must precede the next values
   ReportPace pace_;
-  std::optional<std::int64_t> step_;  ///< of the last values of the program
+  std::optional<std::int64_t> step_;  ///< step of the program's last values
   std::set<std::string> tags_;
 };
 
