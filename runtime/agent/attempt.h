@@ -1,6 +1,6 @@
 #pragma once
-// The state machine of one attempt, from the first hello of a rank to the last exit record. It
-// decides when the attempt begins and ends, and which rank is to blame. Its files:
+// The state machine of one attempt, from the start of its step until its end is recorded. It
+// decides when the programs start, when the attempt ends, and which rank is to blame. Its files:
 //   attempt.cc           ranks join, run and end; deadlines
 //   attempt_signals.cc   signals
 //   attempt_progress.cc  the program's reports

@@ -41,7 +41,7 @@ struct ComponentContext {
   const ComponentOptions& options;
   Gate& gate;
   const std::vector<std::string>& addresses;  ///< lead's addresses
-  int held_port = 0;       ///< the port of rank 0 in the component's last start; 0: it is the first
+  int held_port = 0;       ///< the port of rank 0 in the component's last start; 0: first start
   bool is_leading = true;  ///< its progress is the progress of the run
   std::function<std::vector<ComponentPlace>()> places{};  ///< see AttemptOutlet
 };

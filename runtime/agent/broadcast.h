@@ -1,6 +1,6 @@
 #pragma once
 // Sends large files to the nodes with sbcast before the ranks' agents stage them. sbcast reads a
-// file once and passes it on from node to node in a tree. Otherwise each node of the job would read
+// file once and passes it on from node to node in a tree. Without sbcast each node of the job reads
 // the file from the shared file system.
 
 #include <cstddef>

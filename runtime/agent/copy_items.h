@@ -49,8 +49,8 @@ struct NodePlace {
 };
 
 /// Expands $VARIABLE/PATH with the node's environment. TMPDIR is /tmp if it is not set. Fails with
-/// kInvalid if the text has another form, leaves the folder, or if the variable is not an existing
-/// absolute folder.
+/// kInvalid if the text has another form, if PATH leaves the folder, or if the variable is not the
+/// absolute path of an existing folder.
 [[nodiscard]] Result<NodePlace> node_place(std::string_view text, const Env& env);
 
 /// Sets TMPDIR to /tmp if a path of the items begins with $TMPDIR and the variable is not set, so

@@ -32,7 +32,7 @@ enum class GpuScope {
   kOwn,   ///< the GPUs of this rank: Slurm bound GPUs to it, or it is alone on its node
   kNode,  ///< all GPUs of the node: the rank is the first of several that see the same GPUs
 };
-/// Returns the GPUs that this rank reports.
+/// Returns which GPUs this rank reports.
 [[nodiscard]] GpuScope gpu_scope(const Env& env, const World& world);
 
 class GpuProbe {

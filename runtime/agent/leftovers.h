@@ -12,8 +12,8 @@ namespace dlrun::agent {
 /// A process that copies changes its file all the time.
 inline constexpr std::chrono::seconds kLeftoverAge{3600};
 
-/// Removes the files of the folder whose names is_kind() accepts, that belong to this user, were
-/// last changed at least `age` ago, and are not locked with flock. Leaves links, folders and the
+/// Removes each file of the folder whose name is_kind() accepts, if it belongs to this user, was
+/// last changed at least `age` ago, and is not locked with flock. Leaves links, folders and the
 /// files of other users alone. Does nothing if the folder cannot be read.
 void remove_leftovers(const std::filesystem::path& folder,
                       const std::function<bool(std::string_view)>& is_kind,

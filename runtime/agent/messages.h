@@ -329,8 +329,8 @@ struct TablePage {
   [[nodiscard]] static TablePage of(const Json& message) { return {message}; }
 };
 
-/// Lead has received the exit record, and the agent may exit. Lead sends it once the outputs of all
-/// nodes are copied.
+/// Lead has received the exit record, and the agent may exit. If the job has outputs, lead sends it
+/// only once all nodes have copied them.
 struct Noted {
   static constexpr std::string_view kType = "noted";
 

@@ -25,7 +25,7 @@ struct NodeChecks {
   bool binding = false;  ///< this rank may use CPUs near its GPUs (binding_check.h)
   bool fabric = false;   ///< the node's links have the figures of the site (fabric_check.h)
   FabricFigures figures{};
-  std::vector<std::string> own{};  ///< shell lines of the user, once on each node
+  std::vector<std::string> own{};  ///< shell lines of the user; each runs once on each node
   /// The backend with which all ranks try a collective (collective_check.h): "nccl", "rccl" or
   /// "gloo"; empty: none.
   std::string collective{};

@@ -34,9 +34,8 @@ struct ProfileOptions {
                                                 const std::vector<std::string>& argv);
 
 /// Finds the profiler on env's PATH, makes the folder of the result, and returns profiled() for the
-/// program argv. folder: empty if there is no run directory. Fails with kNotFound if
-/// the job does not have the profiler or a run directory, and with kIo if the folder cannot be
-/// made.
+/// program argv. folder: empty if there is no run directory. Fails with kNotFound if the job does
+/// not have the profiler or a run directory, and with kIo if the folder cannot be made.
 [[nodiscard]] Result<std::vector<std::string>> profile_command(
     const ProfileOptions& options, const Env& env, const std::filesystem::path& folder, int rank,
     const std::vector<std::string>& argv);

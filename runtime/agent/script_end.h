@@ -21,7 +21,7 @@ namespace dlrun::agent {
 struct ScriptTrap {
   /// bash's $?. If a signal ended the script, it is the code of the last command, mostly 0.
   int code = 0;
-  std::string at;  ///< the command at which the script ended, printable
+  std::string at;  ///< the command at which the script ended, without control characters
   /// Slurm's present facts about the job; nullopt: no answer, or no Slurm.
   std::optional<JobFacts> facts;
   int restarts = 0;  ///< Slurm's number of restarts when this start of the job began

@@ -26,7 +26,7 @@ class StoreTable {
   /// The answer to a request of a rank.
   struct Answer {
     int rank = 0;
-    std::uint64_t id = 0;  ///< the rank's number of the request
+    std::uint64_t id = 0;  ///< the number that the rank has given to the request
     Result<std::string> value;
   };
 

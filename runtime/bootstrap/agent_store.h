@@ -11,8 +11,9 @@
 
 namespace dlrun {
 
-/// Sends one request at a time. A get() that waits blocks the requests of other threads. A request
-/// fails with kInternal if the agent's reply cannot be read.
+/// Sends one request at a time. A get() that waits blocks the requests of other threads. If the
+/// agent refuses a request, put() fails with kRefused and get() with kTimeout, whatever the reason
+/// is. Both fail with kInternal if the agent's reply cannot be read.
 class AgentStore final : public Store {
  public:
   /// Takes ownership of a connected stream socket and makes it close-on-exec. Fails with kInvalid
