@@ -212,7 +212,7 @@ class OutputCopier {
   CopyReport& report_;
   Steady::time_point until_;
   std::string host_ = own_host();
-  bool was_cut_ = false;     ///< the time limit is over
+  bool was_cut_ = false;     ///< true once the time limit is over
   std::set<fs::path> made_;  ///< folders of the target that exist already
 };
 

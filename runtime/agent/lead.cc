@@ -64,7 +64,8 @@ UniqueFd catch_signals() {
 int end_without_step(const LeadOptions& options, const Env& env, const JobIdentity& identity,
                      const std::filesystem::path& run, const LeadOutputs& outputs) {
   auto& events = outputs.events;
-  // The end of a script says nothing about the end of an allocation that is not its own.
+  // If the script runs in an allocation of the user (is_borrowed), the allocation does not end with
+  // the script.
   const bool asks_slurm = !options.local && !options.is_borrowed;
   const auto log = asks_slurm ? tail_of_job_log() : std::string();
   ScriptTrap trap{.code = *options.never_started,

@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
     // Outputs are copied after a signal has ended the program. The agent kills a copy that lasts
     // too long.
     ignore_signals({SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGHUP});
-    std::ignore = ::nice(10);  // the program goes first
+    std::ignore = ::nice(10);  // copying must not slow the program
     return print_report(collect_outputs(*collect, env));
   }
   if (const auto* relay = std::get_if<RelayOptions>(&*invocation))

@@ -495,7 +495,7 @@ int RunLeader::leave(int code) {
   if (outputs_.notifier != nullptr || is_chain_over) std::ignore = outputs_.wait_for_record();
   if (is_chain_over) dismiss_later_jobs();
   outputs_.end_notices();
-  // The helper of the notices is also the bystander, and end_notices() has waited for it.
+  // With a notifier the bystander is its helper, and end_notices() has waited for this process.
   if (bystander_ > 0 && outputs_.notifier == nullptr)
     std::ignore = ends_within(bystander_, kSurroundingsLimit);
   return outputs_.close(code);

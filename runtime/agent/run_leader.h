@@ -48,7 +48,7 @@ void record_end(EventLog& events, const std::filesystem::path& run, const Attemp
 /// Leads the attempts of a run in this start of the job, one after another.
 class RunLeader {
  public:
-  /// bystander: a child of this process that does not belong to a step; -1: none.
+  /// bystander: the child of this process that does not belong to a step; -1: none.
   RunLeader(const LeadOptions& options, const Env& env, const JobIdentity& identity, ClaimedRun run,
             const LeadOutputs& outputs, pid_t bystander, RetryHistory history)
       : options_(options),
