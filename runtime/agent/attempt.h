@@ -68,7 +68,7 @@ struct AttemptOptions {
   /// Slurm's node list, used to name the nodes from which no rank has joined. May be empty.
   std::string job_nodes{};
   std::optional<std::chrono::seconds> hang_after{};  ///< health.hang_after
-  bool tries_collective = false;  ///< each rank checks nccl or gloo before its program starts
+  bool tries_collective = false;  ///< the ranks check collectives before their programs start
   bool has_autopsy = false;  ///< agents save their processes' stacks before a hung attempt is ended
   /// retry.on contains `timeout`: a program that exits shortly before the time limit is retried.
   bool retries_timeout = false;

@@ -68,8 +68,8 @@ class RetryHistory {
 };
 
 /// The last attempt before this start of the job, as recorded in events.jsonl.
-struct LastEnd {
-  bool has_attempt = false;   ///< there was an earlier attempt
+struct LastAttempt {
+  bool has_attempt = false;   ///< false: the record has no attempt
   bool has_ended = false;     ///< the record has the end of the run (`ended`)
   bool is_announced = false;  ///< the record has `restarting`: the restart is counted already
   bool is_requeued = false;   ///< the run had ended, and Slurm queued its job again nevertheless
@@ -82,7 +82,7 @@ struct LastEnd {
 
 struct RecordedHistory {
   RetryHistory history;
-  LastEnd last;
+  LastAttempt last;
 };
 
 /// Reads the history from the text of events.jsonl. An attempt without an end counts as lost with

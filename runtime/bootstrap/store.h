@@ -3,8 +3,9 @@
 // exchanges addresses through it, and NCCL exchanges its unique id.
 //
 // The value of a key cannot change: putting an equal value again succeeds, and putting another
-// value fails. Keys are UTF-8 text; FileStore and PmixStore limit their length. Values may contain
-// any bytes. Every function may be called from any thread.
+// value fails. Keys are UTF-8 text. Every store but MemoryStore limits their length: AgentStore to
+// 1,024 bytes, FileStore and PmixStore to fewer. Values may contain any bytes. Every function may
+// be called from any thread.
 
 #include <chrono>
 #include <cstddef>
