@@ -63,10 +63,10 @@ std::string ip_text(const sockaddr* address) {
   return text.data();
 }
 
-/// Binds a TCP socket to a port, on all interfaces for IPv4 and IPv6, or for IPv4 only if the
-/// machine has no IPv6. loopback_only: binds it to the loopback interface alone. port: 0 stands for
-/// any free one.
-Result<Listener> bind_port(bool loopback_only, int flags, std::uint16_t port = 0) {
+/// Binds a TCP socket to a port on all interfaces: for IPv4 and IPv6, or for IPv4 only if the
+/// machine has no IPv6. loopback_only: binds it to 127.0.0.1 instead, or to ::1 if the machine has
+/// no IPv4. port: 0 stands for any free port.
+Result<BoundPort> bind_port(bool loopback_only, int flags, std::uint16_t port = 0) {
   const std::vector<std::string> candidates = loopback_only
                                                   ? std::vector<std::string>{"127.0.0.1", "::1"}
                                                   : std::vector<std::string>{"::", "0.0.0.0"};
@@ -87,7 +87,7 @@ Result<Listener> bind_port(bool loopback_only, int flags, std::uint16_t port = 0
       const auto bound = address->storage.ss_family == AF_INET
                              ? reinterpret_cast<const sockaddr_in*>(&address->storage)->sin_port
                              : reinterpret_cast<const sockaddr_in6*>(&address->storage)->sin6_port;
-      return Listener{std::move(socket), ntohs(bound)};
+      return BoundPort{std::move(socket), ntohs(bound)};
     }
     error = errno;
   }
@@ -128,7 +128,7 @@ Result<std::vector<Endpoint>> parse_endpoints(std::string_view text) {
   return endpoints;
 }
 
-Result<Listener> listen_on_free_port(bool loopback_only) {
+Result<BoundPort> listen_on_free_port(bool loopback_only) {
   auto listener = bind_port(loopback_only, SOCK_NONBLOCK);
   if (listener && ::listen(listener->socket.get(), kBacklog) != 0) {
     return fail(Errc::kIo, "listen: {}", errno_text(errno));
@@ -136,11 +136,11 @@ Result<Listener> listen_on_free_port(bool loopback_only) {
   return listener;
 }
 
-Result<Listener> hold_free_port() {
+Result<BoundPort> hold_free_port() {
   return bind_port(false, 0);
 }
 
-Result<Listener> hold_port(std::uint16_t port) {
+Result<BoundPort> hold_port(std::uint16_t port) {
   return bind_port(false, 0, port);
 }
 

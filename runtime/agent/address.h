@@ -25,12 +25,14 @@ struct Endpoint {
 /// Parses IP:PORT[,IP:PORT...], the form of DLRUN_LEAD. Fails with kInvalid.
 [[nodiscard]] Result<std::vector<Endpoint>> parse_endpoints(std::string_view text);
 
-struct Listener {
-  UniqueFd socket;  ///< non-blocking if it listens
+/// A TCP port that this process has bound.
+struct BoundPort {
+  UniqueFd socket;  ///< listens, and does not block, if it is from listen_on_free_port()
   std::uint16_t port = 0;
 };
-/// Listens on an ephemeral port of the loopback interface only, or of all interfaces.
-[[nodiscard]] Result<Listener> listen_on_free_port(bool loopback_only);
+/// Listens on an ephemeral port of the loopback interface only, or of all interfaces. Fails with
+/// kIo.
+[[nodiscard]] Result<BoundPort> listen_on_free_port(bool loopback_only);
 
 /// Returns this machine's addresses, best first: those of network interfaces before those of
 /// container bridges, and in both groups IPv4 before IPv6. Leaves out loopback addresses and
@@ -43,22 +45,23 @@ struct Listener {
 
 /// Starts a TCP connection. The returned socket is non-blocking. It becomes writable once the
 /// connection is established or has failed. source: the local IP literal to connect from; nullopt:
-/// the kernel chooses it.
+/// the kernel chooses it. Fails with kInvalid if an address is no IP literal, with kIo if there is
+/// no socket, and with kUnavailable if the connection fails at once.
 [[nodiscard]] Result<UniqueFd> begin_connect(const Endpoint& endpoint,
                                              const std::optional<std::string>& source = {});
 
 /// Returns the local address of a connected socket. Returns an IPv4-mapped IPv6 address
-/// (::ffff:10.0.0.1) as IPv4.
+/// (::ffff:10.0.0.1) as IPv4. Fails with kIo.
 [[nodiscard]] Result<std::string> local_address(int socket);
 [[nodiscard]] bool is_loopback(std::string_view ip);
 
 /// Binds a free port on all interfaces with SO_REUSEADDR, but does not listen. While the socket is
 /// open, the kernel assigns this port to no program that asks for any free port. A program that
-/// sets SO_REUSEADDR, as servers do, can still bind this port by its number.
-[[nodiscard]] Result<Listener> hold_free_port();
+/// sets SO_REUSEADDR, as servers do, can still bind this port by its number. Fails with kIo.
+[[nodiscard]] Result<BoundPort> hold_free_port();
 
-/// Binds this port again, in the same way. Fails with kIo if a program listens on it.
-[[nodiscard]] Result<Listener> hold_port(std::uint16_t port);
+/// Binds the given port as hold_free_port() does. Fails with kIo if a program listens on it.
+[[nodiscard]] Result<BoundPort> hold_port(std::uint16_t port);
 
 /// Returns the name of this host (gethostname(2)).
 [[nodiscard]] std::string own_host();

@@ -275,7 +275,7 @@ void Attempt::tick(Clock::time_point now) {
   if (const auto* ending = in<Ending>();
       ending && ending->announce_at && *ending->announce_at <= now)
     announce();
-  // Copying data to the nodes may take longer than the ranks may need to join.
+  // The limit ends once all ranks have joined: it does not bound the copying of data to the nodes.
   if (is_in<Joining>() && !all_have_joined() && now >= began_ + options_.join_timeout) {
     name_missing(now);
     end_.reason = EndReason::kJoinTimeout;

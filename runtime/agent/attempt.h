@@ -1,6 +1,6 @@
 #pragma once
-// The state machine of one attempt, from the first hello of a rank to the last exit record. It
-// decides when the attempt begins and ends, and which rank is to blame. Its files:
+// The state machine of one attempt, from the start of its step until its end is recorded. It
+// decides when the programs start, when the attempt ends, and which rank is to blame. Its files:
 //   attempt.cc           ranks join, run and end; deadlines
 //   attempt_signals.cc   signals
 //   attempt_progress.cc  the program's reports
@@ -56,7 +56,8 @@ class AttemptOutlet {
   /// Sends the large files of stage to all nodes, and calls Attempt::on_broadcast() when that is
   /// done. Called only with AttemptOptions::broadcasts.
   virtual void begin_broadcast() {}
-  /// Returns where the job's components run that have joined; empty if the job has no components.
+  /// Returns the places of the components whose ranks have joined; empty if the job has no
+  /// components.
   [[nodiscard]] virtual std::vector<ComponentPlace> places() { return {}; }
 };
 
@@ -67,7 +68,7 @@ struct AttemptOptions {
   /// Slurm's node list, used to name the nodes from which no rank has joined. May be empty.
   std::string job_nodes{};
   std::optional<std::chrono::seconds> hang_after{};  ///< health.hang_after
-  bool tries_collective = false;  ///< each rank checks nccl or gloo before its program starts
+  bool tries_collective = false;  ///< the ranks check collectives before their programs start
   bool has_autopsy = false;  ///< agents save their processes' stacks before a hung attempt is ended
   /// retry.on contains `timeout`: a program that exits shortly before the time limit is retried.
   bool retries_timeout = false;
@@ -183,7 +184,8 @@ class Attempt {
   /// Ends the attempt because a signal that lead did not send killed srun. The ranks end as a
   /// consequence.
   void on_srun_killed(int signal, Clock::time_point now);
-  /// Notes the end of the step. words: srun's last messages, shown if no rank ever joined.
+  /// Notes the end of the step. words: srun's last messages. They are shown if no rank ever joined,
+  /// or if the step failed although all ranks ended with 0.
   void on_step_end(int code, std::string_view words, Clock::time_point now);
   /// Ends the attempt because lead has no file descriptor left for further ranks. message explains
   /// the limit and its remedy.
@@ -210,7 +212,8 @@ class Attempt {
   [[nodiscard]] bool is_warned() const { return signs_.is_limit_near || signs_.is_preemption_near; }
   /// Returns true until the end of the attempt is decided.
   [[nodiscard]] bool goes_on() const { return is_in<Joining>() || is_in<Running>(); }
-  /// Returns where the ranks run, without a name; nullopt until all ranks have joined.
+  /// Returns where the ranks run, without the component's name; nullopt until the programs were
+  /// told to start.
   [[nodiscard]] std::optional<ComponentPlace> place() const;
 
  private:
@@ -265,7 +268,7 @@ class Attempt {
   void reconsider(FailedRank failed, bool cause_is_known, Clock::time_point now);
   /// Prints and records the failure for which the attempt ends.
   void announce();
-  /// Drops the failure for which the attempt ends: it turned out to be a consequence.
+  /// Drops the failure for which the attempt ends, because it turned out to be a consequence.
   void forget_failure();
   /// Ends the attempt because an agent no longer heard lead and ended its program. No rank is to
   /// blame: lead was stopped, or the network was cut.
@@ -335,7 +338,8 @@ class Attempt {
   std::optional<Sleep> last_sleep_;  ///< when lead was last stopped
 
   OutputBoard outputs_;
-  std::vector<int> unconfirmed_;  ///< ranks that wait for Noted until the outputs are copied
+  /// Ranks whose exit record lead confirms (to_rank::Noted) once the outputs are copied.
+  std::vector<int> unconfirmed_;
   bool are_outputs_recorded_ = false;
 
   ProgressRecorder progress_;

@@ -15,8 +15,8 @@ constexpr std::size_t kHostsNamed = 4;
 
 }  // namespace
 
-/// Asks all agents for the stacks of their processes. The end of the attempt is decided already; it
-/// begins once all agents have answered or the time limit has passed.
+/// Asks all agents for the stacks of their processes. The end of the attempt is decided already.
+/// The ranks are told to end once all agents have answered, or after AutopsyBoard::kLimit.
 void Attempt::begin_autopsy(Clock::time_point now) {
   auto awaited = members_.connected();
   for (const int rank : members_.lost) awaited.erase(rank);

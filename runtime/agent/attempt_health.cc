@@ -137,7 +137,7 @@ void Attempt::end_for_stopped(const phase::Stopped& stopped, Clock::time_point n
 }
 
 /// Judges failed checks of collectives once the verdict about the nodes is due. Ends the attempt if
-/// it hangs, or if the time limit is near.
+/// it hangs, if the time limit is near, or if the time of its rehearsal is over.
 void Attempt::look_at_running(Clock::time_point now) {
   if (const auto* running = in<Running>(); running && running->fitness.has_complaint())
     judge_fitness(running->fitness, now);

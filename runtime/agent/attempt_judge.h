@@ -41,13 +41,12 @@ struct AttemptEnd {
   /// Nodes that Slurm has lost or could not launch on, that failed a preflight check, or that fell
   /// silent in a run that hangs.
   std::vector<std::string> lost_nodes;
-  /// A TERM reached the ranks but not lead. It counts as the start of a preemption's grace time.
-  bool had_grace = false;
+  bool had_grace = false;  ///< see EndSigns::is_preemption_near
   /// The programs were told to save a checkpoint, because the time limit or a preemption was near.
   bool was_warned = false;
   bool is_slurms_doing = false;       ///< Slurm ends the whole job, and `cause` is its reason
   bool is_requeued = false;           ///< Slurm requeues the job although the run is over
-  bool is_whole_node_silent = false;  ///< no rank of a suspect node left an exit record
+  bool is_whole_node_silent = false;  ///< all agents of at least one suspect node disappeared
   /// Nodes with a rank whose agent did not disappear.
   std::set<std::string> heard_hosts{};
   bool has_run = false;  ///< all ranks had joined, and their programs were started
@@ -81,7 +80,7 @@ struct EndFacts {
 
 struct Judgement {
   AttemptEnd end{};
-  std::vector<std::string> lines{};  ///< for the user, in order
+  std::vector<std::string> lines{};  ///< lines for the user, in order
 };
 
 /// Returns the final end of an attempt.

@@ -32,8 +32,8 @@ struct Stopped {
   std::chrono::seconds time{};
   Clock::time_point heard{};
 };
-/// All ranks have joined. They check collectives if health.preflight contains nccl or gloo, and run
-/// their programs.
+/// All ranks have joined. They check collectives if health.preflight contains nccl, rccl or gloo,
+/// and run their programs.
 struct Running {
   HangWatch hang;
   /// When the hang was first seen. The verdict waits for late heartbeats.

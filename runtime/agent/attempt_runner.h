@@ -41,7 +41,7 @@ struct ComponentContext {
   const ComponentOptions& options;
   Gate& gate;
   const std::vector<std::string>& addresses;  ///< lead's addresses
-  int held_port = 0;       ///< the port of rank 0 in the component's last start; 0: it is the first
+  int held_port = 0;       ///< the port of rank 0 in the component's last start; 0: first start
   bool is_leading = true;  ///< its progress is the progress of the run
   std::function<std::vector<ComponentPlace>()> places{};  ///< see AttemptOutlet
 };
@@ -89,8 +89,8 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   /// Ends the attempt because a later one has begun elsewhere.
   void supersede(Clock::time_point now);
   [[nodiscard]] std::chrono::milliseconds next_wait() const;
-  /// Writes the last samples and the rest of the event file for TensorBoard, for which it waits at
-  /// most one second. Call it once the attempt is over, and tick() no more.
+  /// Writes the last samples and the rest of the event file for TensorBoard. Waits at most one
+  /// second for the event file. Call it once the attempt is over; do not call tick() afterwards.
   void write_last_samples() {
     write_samples(Clock::now(), true);
     close_tensorboard();
@@ -143,7 +143,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void on_lost(PeerId peer, std::string_view why) override;
 
   void on_too_few_files(int error) override {
-    attempt_->on_too_few_files(too_few_files(error), Clock::now());
+    attempt_->on_too_few_files(too_few_files_message(error), Clock::now());
   }
 
   // StepHandler
@@ -179,7 +179,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   [[nodiscard]] bool marks_errors() const {
     return !options_.local && !ranks_errors_go_elsewhere(command_, env_);
   }
-  [[nodiscard]] std::string too_few_files(int error) const;
+  [[nodiscard]] std::string too_few_files_message(int error) const;
   Result<> start_step();
   void run_round();  ///< one round of the event loop
   /// Waits for srun to end after a successful attempt. srun may learn of the ranks' ends later than
@@ -272,7 +272,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   StoreTable store_;
   std::unordered_map<PeerId, int> rank_of_peer_;
   std::unordered_map<int, PeerId> peer_of_rank_;
-  std::optional<std::string> step_name_;  ///< from the first claim; equal for all ranks
+  std::optional<std::string> step_name_;  ///< step in the first claim; equal for all ranks
   /// Nodes that srun reported as failed, and about which the controller has not been asked yet.
   std::string reported_nodes_;
   std::string asked_nodes_;  ///< nodes about which the controller is being asked

@@ -24,14 +24,16 @@ struct AutopsyOptions {
 };
 
 /// Writes the file and prints one line of JSON on standard output: {"frames":[...],"pid":N}. The
-/// frames are the main thread's stack of the rank's largest process. Returns the exit code.
+/// frames are the main thread's stack of the rank's largest process. Returns the exit code: 1 if
+/// the file could not be written, else 0.
 [[nodiscard]] int run_autopsy(const AutopsyOptions& options, const Env& env);
 
 inline constexpr std::size_t kFramesLimit = 16;
 inline constexpr std::size_t kFrameLimitBytes = 160;
 
-/// Returns the frames in a line that run_autopsy() prints: at most kFramesLimit of at most
-/// kFrameLimitBytes bytes each. Returns an empty list for any other text.
+/// Returns the frames in a line that run_autopsy() prints: at most kFramesLimit of them. Cuts each
+/// to kFrameLimitBytes, and then escapes its control characters. Returns an empty list for any
+/// other text.
 [[nodiscard]] std::vector<std::string> frames_of_line(std::string_view line);
 /// Returns the frames of an object with `frames`, with the same limits.
 [[nodiscard]] std::vector<std::string> frames_of(const nlohmann::ordered_json& object);

@@ -91,7 +91,7 @@ struct BackgroundFile::Shared {
 
   /// Pauses before a retry. Returns false once kDiskFullLimit has passed, or if the file is
   /// closing.
-  [[nodiscard]] bool waits_for_disk() {
+  [[nodiscard]] bool wait_for_disk() {
     const auto now = std::chrono::steady_clock::now();
     if (!given_up_at) given_up_at = now + BackgroundFile::kDiskFullLimit;
     if (now >= *given_up_at) return false;
@@ -109,7 +109,7 @@ struct BackgroundFile::Shared {
       if (written) break;
       if (is_cut) [[maybe_unused]]
         const int ignored = ::ftruncate(file.get(), before.st_size);
-      if (!is_cut || !record.is_durable || !waits_for_disk()) return within(name, written.error());
+      if (!is_cut || !record.is_durable || !wait_for_disk()) return within(name, written.error());
     }
     given_up_at.reset();
     if (record.is_durable && ::fdatasync(file.get()) != 0 && errno != EINVAL && errno != EROFS) {

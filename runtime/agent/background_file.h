@@ -52,8 +52,9 @@ class BackgroundFile {
   [[nodiscard]] static Result<std::unique_ptr<BackgroundFile>> open(
       const std::string& path, std::size_t limit_bytes, Content content = Content::kRecords);
 
-  /// Queues a record. The record is written whole, or lost after a failure. is_durable: fdatasync()
-  /// follows the write. Returns false, and queues nothing, if the queue is full.
+  /// Queues a record. The record is written whole, or lost after a failure (with kSharedText a part
+  /// of it may stay). is_durable: fdatasync() follows the write. Returns false, and queues nothing,
+  /// if the queue is full.
   [[nodiscard]] bool push(std::string record, bool is_durable = false);
   /// Returns true while the queue is less than half full. Callers push a record that may be dropped
   /// only if this is true. The other half of the queue then stays free for important records while

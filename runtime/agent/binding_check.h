@@ -15,7 +15,8 @@
 
 namespace dlrun::agent {
 
-/// Parses the kernel's list of processors, such as "0-15,32-47". Returns nullopt for other text.
+/// Parses the kernel's list of processors, such as "0-15,32-47". Returns nullopt for other text,
+/// and if a number is too large for a ProcessorSet.
 [[nodiscard]] std::optional<ProcessorSet> parse_processors(std::string_view list);
 /// Returns the kernel's list of the processors.
 [[nodiscard]] std::string processor_list(const ProcessorSet& processors);
@@ -23,8 +24,8 @@ namespace dlrun::agent {
 /// Returns the sysfs name of a PCI device that the GPU's tool calls "00000000:C1:00.0".
 [[nodiscard]] std::string pci_device_name(std::string_view bus_id);
 
-/// Returns a sentence if the rank may run on none of the processors near the GPU. near: as the
-/// kernel lists them; the check passes if it is empty.
+/// Returns a sentence if the rank may run on none of the processors near the GPU. near: the
+/// processors that the kernel lists for the GPU. The check passes if `near` is empty.
 [[nodiscard]] std::optional<std::string> binding_problem(std::int64_t gpu, const ProcessorSet& near,
                                                          const ProcessorSet& allowed);
 

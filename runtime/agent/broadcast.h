@@ -1,7 +1,7 @@
 #pragma once
 // Sends large files to the nodes with sbcast before the ranks' agents stage them. sbcast reads a
-// file once and passes it on from node to node in a tree, so that a job with many nodes does not
-// read it from the shared file system once for each node.
+// file once and passes it on from node to node in a tree. Without sbcast each node of the job reads
+// the file from the shared file system.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,13 +15,13 @@
 
 namespace dlrun::agent {
 
-/// The number of nodes from which on files are broadcast. DLRUN_SBCAST_NODES sets another number; 0
-/// means never.
+/// Files are broadcast if the job has at least this number of nodes. DLRUN_SBCAST_NODES sets
+/// another number; 0 means never.
 inline constexpr std::int64_t kBroadcastFromNodes = 8;
 /// Smaller files are not broadcast: starting sbcast takes longer than reading them.
 inline constexpr std::int64_t kBroadcastFromBytes = 64 << 20;
 
-/// Begins the name of a broadcast file. Random hex digits follow.
+/// The beginning of a broadcast file's name. kBroadcastDigits random hex digits follow.
 inline constexpr std::string_view kBroadcastPrefix = ".dlrun-sbcast-";
 inline constexpr std::size_t kBroadcastDigits = 16;
 
@@ -33,17 +33,17 @@ struct Broadcast {
   std::int64_t bytes = 0;
 };
 
-/// Returns the files that are worth a broadcast to this number of nodes. env: lead's environment;
-/// its variables must have the same values on the other nodes, else their agents do not find the
-/// file and copy the source themselves.
+/// Returns the files that are worth a broadcast to this number of nodes; none without sbcast. env:
+/// lead's environment. If a variable has another value on another node, the agent of that node does
+/// not find the broadcast file and copies the source itself.
 [[nodiscard]] std::vector<Broadcast> planned_broadcasts(const std::vector<StageItem>& items,
                                                         const Env& env, std::int64_t nodes);
 
 struct BroadcastResult {
-  /// The copy of each item of stage on every node; it may be incomplete after a problem. Empty: the
-  /// agents copy the item themselves.
+  /// For each item of stage, the path of the broadcast copy on the nodes; empty if the item is not
+  /// broadcast. The copy is missing or incomplete after a problem.
   std::vector<std::string> copies;
-  std::vector<std::string> problems;
+  std::vector<std::string> problems;  ///< a sentence for each file whose broadcast failed
 };
 
 /// Runs sbcast for each file, one after the other. Blocks.

@@ -24,7 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 using Steady = std::chrono::steady_clock;
 
-/// File systems keep times with different precision, so that a copy may look this much older.
+/// File systems keep times with different precision, so a copy may look older than its source by
+/// less than this time.
 constexpr std::int64_t kTimePrecisionNs = 1'000'000'000;
 /// The name of a temporary copy begins with this number of hex digits, after a dot.
 constexpr std::size_t kPartDigits = 16;
@@ -180,7 +181,7 @@ class OutputCopier {
 
   Result<> replace(const TreeEntry& entry, const fs::path& target) {
     const auto part = part_of(target);
-    ::unlink(part.c_str());  // of a copy that was killed
+    ::unlink(part.c_str());  // a copy that was killed may have left it behind
     const auto source = entry.path.empty() ? from_ : from_ / entry.path;
     const auto copied =
         copy_entry(source, part, entry, /*syncs=*/true, [this] { return is_late(); });
@@ -211,7 +212,7 @@ class OutputCopier {
   CopyReport& report_;
   Steady::time_point until_;
   std::string host_ = own_host();
-  bool was_cut_ = false;     ///< the time limit is over
+  bool was_cut_ = false;     ///< true once the time limit is over
   std::set<fs::path> made_;  ///< folders of the target that exist already
 };
 

@@ -1,10 +1,10 @@
 #pragma once
-// Copies files from a node to a place that stays (the spec's key `outputs`), while the program runs
+// Copies files from a node to a lasting folder (the spec's key `outputs`), while the program runs
 // and at its end.
 //
-// A file is copied to a temporary name beside its place, synced and renamed. A file that changes
-// meanwhile keeps its older copy. A newer file in the place is never replaced, and nothing is ever
-// deleted there, except temporary files of copies that were killed.
+// A file is copied to a temporary name in the target folder, synced and renamed. A file that
+// changes meanwhile keeps its older copy. A copy that is newer than its source is never replaced.
+// No file of the target folder is ever deleted, except temporary files of copies that were killed.
 
 #include <chrono>
 #include <filesystem>
@@ -35,8 +35,8 @@ struct CollectOptions {
 /// Files younger than this are not copied while the program runs: it may still write them.
 inline constexpr std::chrono::seconds kFileSettlesIn{2};
 
-/// Copies the files of all items that are newer than their copies, and returns the report. Each
-/// item has its own time limit.
+/// Copies the files of all items that have changed since their last copy, and returns the report.
+/// Each item has its own time limit.
 [[nodiscard]] CopyReport collect_outputs(const CollectOptions& options, const Env& env);
 
 }  // namespace dlrun::agent

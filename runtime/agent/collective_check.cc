@@ -38,7 +38,8 @@ Result<std::unique_ptr<CollectiveCheck>> CollectiveCheck::start(
                   .env = std::move(env),
                   .keep = check->store_->program_end(),
                   .dies_with_us = true};
-  // The trainer has no memory of AMD GPUs, so the measured speed would be that of copies.
+  // With rccl the trainer's data are in host memory. The measured speed would be that of the copies
+  // to the GPU and back, so the figures of the site do not apply.
   if (checks.fabric && backend != "rccl") {
     const auto add = [&](const char* option, const std::optional<std::int64_t>& figure) {
       if (figure) program.argv.insert(program.argv.end(), {option, fmt::format("{}", *figure)});

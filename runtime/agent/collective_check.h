@@ -1,7 +1,7 @@
 #pragma once
-// One rank's part in the check of collectives (health.preflight: nccl or gloo). Before the program
-// starts, every rank runs `dlrun-trainer preflight`, which is installed beside the agent. Together
-// these processes try a collective.
+// One rank's part in the check of collectives (health.preflight: nccl, rccl or gloo). Before the
+// program starts, every rank runs `dlrun-trainer preflight`, which is installed beside the agent.
+// Together these processes try a collective.
 
 #include <sys/types.h>
 

@@ -10,10 +10,10 @@
 
 namespace dlrun::agent {
 
-/// Parses the command line of `lead`, whose first argument is that word. Fails with kUsage.
+/// Parses the command line of `lead`, whose first argument is "lead". Fails with kUsage.
 [[nodiscard]] Result<LeadOptions> parse_lead(const std::vector<std::string>& arguments);
 
-/// Parses the command line of `rank`, whose first argument is that word. Fails with kUsage.
+/// Parses the command line of `rank`, whose first argument is "rank". Fails with kUsage.
 [[nodiscard]] Result<RankOptions> parse_rank(const std::vector<std::string>& arguments);
 
 }  // namespace dlrun::agent

@@ -34,7 +34,8 @@ void add_missing(std::vector<std::string>& all, const std::vector<std::string>& 
   }
 }
 
-/// Adds the nodes that are suspect or lost in another component. Components may share nodes.
+/// Adds the lost nodes of another component's end to the end of the attempt, and its suspect nodes
+/// if the attempt has failed. Components may share nodes.
 void add_nodes(AttemptEnd& all, const AttemptEnd& one) {
   add_missing(all.lost_nodes, one.lost_nodes);
   all.had_grace = all.had_grace || one.had_grace;
@@ -217,9 +218,10 @@ const ComponentCourse::Component& ComponentCourse::leading() const {
 }
 
 AttemptEnd ComponentCourse::attempt_end() const {
-  // The attempt's end is that of the decider, or of the first main component if there is none. If a
-  // signal to the job ended the decider, the end is that of the first main component that the
-  // signal ended, too: a service that was about to start again does not know Slurm's cause.
+  // The attempt's end is that of the decider, or of the first main component if there is none. A
+  // signal to the job may end a service that was about to start again. This service is then the
+  // decider, but does not know Slurm's cause. The attempt's end is then that of the first main
+  // component that the signal ended.
   const auto is_signalled = [](const Component& one) {
     return one.end && one.end->reason == EndReason::kSignalled;
   };
@@ -229,7 +231,8 @@ AttemptEnd ComponentCourse::attempt_end() const {
         return one.options.role == ComponentRole::kMain && is_signalled(one);
       });
   const auto signalled_at = static_cast<std::size_t>(signalled - components_.begin());
-  // If the decider is the only main component with the signal, its name helps the user.
+  // If the decider is itself the first main component that the signal ended, and not the leading
+  // one, the message names the decider: the signal may have reached this component alone.
   const bool is_signal_to_job = decider_ && is_signalled(components_[*decider_]) &&
                                 signalled != components_.end() &&
                                 (signalled_at != *decider_ || &*signalled == &first);

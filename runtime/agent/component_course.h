@@ -15,7 +15,7 @@
 namespace dlrun::agent {
 
 enum class ComponentState {
-  kWaiting,     ///< for the components of `after`
+  kWaiting,     ///< it waits until the components of `after` are ready
   kStarting,    ///< its step is started; not all ranks have joined
   kJoined,      ///< all ranks have joined; it is not ready
   kReady,       ///< the components that wait for it may start
@@ -47,7 +47,7 @@ class ComponentCourse {
     enum class Kind { kStart, kStop };
     Kind kind = Kind::kStart;
     std::size_t at = 0;
-    std::string why{};  ///< of a stop, for the user
+    std::string why{};  ///< the reason for a stop, for the user
   };
   /// Returns what is to be done now. Each order is returned once.
   [[nodiscard]] std::vector<Order> take_orders();
@@ -65,8 +65,8 @@ class ComponentCourse {
   }
   /// Returns true once no component runs and none will start.
   [[nodiscard]] bool is_over() const;
-  /// Returns the component whose end decided the end of the attempt; nullopt if all main components
-  /// ended with 0.
+  /// Returns the component whose end decided the end of the attempt; nullopt if the end is not
+  /// decided yet, or if all main components ended with 0.
   [[nodiscard]] std::optional<std::size_t> decider() const { return decider_; }
   /// Returns the end of the whole attempt. Call it once is_over() returns true.
   [[nodiscard]] AttemptEnd attempt_end() const;

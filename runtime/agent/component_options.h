@@ -23,7 +23,7 @@ enum class ComponentRole {
 };
 [[nodiscard]] std::string_view word(ComponentRole role);
 
-/// When a component is ready, so that components that wait for it may start.
+/// The condition under which a component is ready. Components that wait for it may then start.
 struct ReadyCheck {
   enum class Kind {
     kJoined,  ///< all its ranks have joined
@@ -44,7 +44,7 @@ struct ComponentOptions {
   int retries = 0;                   ///< restarts of this component alone; 0 for main components
   std::vector<std::string> after{};  ///< components that must be ready before this one starts
   int nodes = 0, ranks = 0;
-  std::optional<int> het_group{};   ///< index of the component of a heterogeneous job
+  std::optional<int> het_group{};   ///< index of its part of a heterogeneous job
   std::optional<int> first_node{};  ///< index of its first node in SLURM_JOB_NODELIST
   int ports = 0;                    ///< number of ports that rank 0 holds for the program: 0 or 1
   bool always_reports = false;      ///< see LeadOptions
@@ -67,8 +67,9 @@ struct ComponentOptions {
 /// Fails with kUsage if an option is missing, or contradicts another one of the same component.
 [[nodiscard]] Result<> check_component(const ComponentOptions& component);
 
-/// Fails with kUsage if the components contradict each other: two names with the same variables, an
-/// unknown name in --after, components that wait for each other, or no main component.
+/// Fails with kUsage if there are more than kComponentsLimit components, or if they contradict each
+/// other: two names with the same variables, an unknown name in --after, components that wait for
+/// each other, no main component, or --het-group for only some of them.
 [[nodiscard]] Result<> check_components(const std::vector<ComponentOptions>& components);
 
 /// Returns the first main component, whose progress is the progress of the run. check_components()

@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr milliseconds kComponentsTick{500};
-constexpr seconds kReadyLimit{600};  ///< of a component whose `ready` has no timeout
+constexpr seconds kReadyLimit{600};  ///< limit for a component whose `ready` has no timeout
 /// Longest wait for srun after the ranks of a component have ended with 0.
 constexpr seconds kSrunLinger{90};
 constexpr milliseconds kLastFileLimit{1000};

@@ -49,10 +49,10 @@ class ComponentsRunner final : public GateHandler {
     std::optional<AttemptContext> context{};
     std::unique_ptr<AttemptRunner> runner{};  ///< nullptr before the first start
     std::unique_ptr<ReadyProbe> probe{};    ///< set while lead asks whether the component is ready
-    std::optional<ComponentPlace> place{};  ///< of its latest start whose ranks have all joined
+    std::optional<ComponentPlace> place{};  ///< where its ranks run, or ran in an earlier start
     Clock::time_point began{};              ///< when its present start began
-    Clock::time_point joined_at{};          ///< when its programs started: its ranks have joined
-    bool has_joined = false;
+    Clock::time_point joined_at{};          ///< when its programs were told to start
+    bool has_joined = false;                ///< the programs of its present start run
     bool is_over = false;
     std::optional<Clock::time_point> ended_at{};  ///< when its attempt was over
   };

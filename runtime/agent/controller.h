@@ -1,8 +1,9 @@
 #pragma once
-// Lead's questions to Slurm's controller: the state of nodes, the state of the job, and the request
-// to requeue the job. The functions that parse answers are pure. Each call of a Slurm command
-// blocks for at most SlurmController::kLimit. This is less than kLease, the time for which the
-// agents wait for lead before they end their programs.
+// Lead's requests to Slurm's controller: the state of nodes and of the job, a requeue of the job,
+// the dependencies of the user's pending jobs, and the cancellation of pending jobs. The functions
+// that parse answers are pure. Each call of a Slurm command blocks for at most
+// SlurmController::kLimit. This is less than kLease, the time for which the agents wait for lead
+// before they end their programs.
 
 #include <chrono>
 #include <cstdint>
@@ -51,11 +52,12 @@ struct JobMemory {
                                                   const std::vector<std::string>& bad,
                                                   const JobFacts& job);
 
-/// Parses lines of `sinfo -h -N -o "%N %T"`. Returns the nodes that jobs have lost: nodes that are
-/// down, failing, or not answering the controller.
+/// Parses lines of `sinfo -h -N -o "%N %T"`. Returns the bad nodes: nodes that are down or failing,
+/// do not answer the controller, or have the state error, unknown or future.
 [[nodiscard]] std::vector<std::string> parse_bad_nodes(std::string_view text);
 
-/// Asks Slurm's controller, slurmctld, with Slurm's commands.
+/// Asks Slurm's controller, slurmctld, with Slurm's commands. Functions fail as run_command() does,
+/// and with kUnavailable if a command ends with a code other than 0.
 class SlurmController {
  public:
   static constexpr std::chrono::milliseconds kLimit{5000};

@@ -20,23 +20,24 @@ struct StageItem {
   std::string to;    ///< $VARIABLE/PATH
   bool unpack = false;
   bool in_container = false;  ///< the ranks' agents run in a container
-  /// A copy of the file on this node that lead has broadcast (broadcast.h); empty: none.
+  /// The path of the copy on this node that lead has broadcast (broadcast.h); empty: none.
   std::string broadcast{};
 
-  /// Reads {"from": PATH, "to": "$VARIABLE/PATH", "unpack": true, "in_container": true}. Fails with
-  /// kUsage.
+  /// Reads {"from": PATH, "to": "$VARIABLE/PATH", "unpack": true, "in_container": true,
+  /// "broadcast": PATH}. Only `from` and `to` are required. Fails with kUsage.
   [[nodiscard]] static Result<StageItem> parse(std::string_view text);
   [[nodiscard]] std::string json() const;
 };
 
-/// A folder of a node whose files the first agent of the node copies to a place that stays.
+/// A folder of a node whose files the first agent of the node copies to a lasting folder.
 struct OutputItem {
   std::string from;                             ///< $VARIABLE/PATH
   std::string to;                               ///< absolute, or relative to the run's directory
   std::optional<std::chrono::seconds> every{};  ///< nullopt: only at the end
   std::chrono::seconds limit{600};              ///< the longest time for one copy
 
-  /// Reads {"from": "$VARIABLE/PATH", "to": PATH, "every_s": N, "limit_s": N}. Fails with kUsage.
+  /// Reads {"from": "$VARIABLE/PATH", "to": PATH, "every_s": N, "limit_s": N}. Only `from` and `to`
+  /// are required. Fails with kUsage.
   [[nodiscard]] static Result<OutputItem> parse(std::string_view text);
   [[nodiscard]] std::string json() const;
 };
@@ -48,8 +49,8 @@ struct NodePlace {
 };
 
 /// Expands $VARIABLE/PATH with the node's environment. TMPDIR is /tmp if it is not set. Fails with
-/// kInvalid if the text has another form, leaves the folder, or if the variable is not an existing
-/// absolute folder.
+/// kInvalid if the text has another form, if PATH leaves the folder, or if the variable is not the
+/// absolute path of an existing folder.
 [[nodiscard]] Result<NodePlace> node_place(std::string_view text, const Env& env);
 
 /// Sets TMPDIR to /tmp if a path of the items begins with $TMPDIR and the variable is not set, so

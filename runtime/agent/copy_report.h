@@ -17,7 +17,7 @@ struct HeldStage {
 };
 
 struct CopyReport {
-  std::int64_t files = 0, bytes = 0;  ///< copied now
+  std::int64_t files = 0, bytes = 0;  ///< copied by this process
   std::vector<HeldStage> held{};
   std::vector<std::string> problems{};  ///< sentences about single files or folders
   std::string error{};                  ///< why the whole copy failed; empty: it did not fail

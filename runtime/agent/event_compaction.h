@@ -12,11 +12,11 @@ namespace dlrun::agent {
 
 /// Replaces the record by a smaller one and returns the new file, open for appending. Kept lines
 /// are unchanged and in their old order. Kept are:
-/// - every event of class kDecides, but only the last `result` of an attempt, which contains the
-///   earlier ones;
+/// - every event of class kDecides, except that only the last `result` event of an attempt (and
+///   component) stays: it contains the earlier ones;
 /// - the latest events of class kRemark (warnings and signals);
 /// - `progress` and `samples` evenly spaced over the whole time, and the first, last and furthest
-///   `progress` of each attempt.
+///   `progress` of each attempt (and component).
 /// Damaged lines are dropped. Crash-safe: temporary file, fsync, rename, fsync of the folder. A
 /// reader sees either the old file or the new one. Uses bounded memory for a file of any size.
 ///

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t kLongestText = 4096;
 constexpr std::size_t kLongestList = 64U << 10U;
-/// While the queue is full, all events are dropped.
+/// The size of the queue. While it is full, all events are dropped.
 constexpr std::size_t kEventQueueLimitBytes = 16U << 20U;
 
 /// Returns the value with long texts and lists cut; a cut value ends in "...".

@@ -20,7 +20,9 @@ class BackgroundFile;
 
 class EventLog {
  public:
-  /// Opens or creates the file. Truncates a torn tail, so that appended lines can be read.
+  /// Opens or creates the file. Truncates a torn tail, so that appended lines can be read, and
+  /// compacts a file that is too large. Fails with kIo, and with kInvalid if path is not a regular
+  /// file.
   [[nodiscard]] static Result<EventLog> open(const std::filesystem::path& path);
   EventLog(EventLog&&) noexcept;
   EventLog& operator=(EventLog&&) noexcept;
@@ -38,7 +40,8 @@ class EventLog {
   void observe(Observer observer) { observer_ = std::move(observer); }
   /// Queues an event with its time and attempt. Never blocks. Events of class kDroppable are not
   /// synced to the disk, and are dropped while at least half of the queue is full. All other events
-  /// are synced. component: the component that the event is about; empty: the whole run.
+  /// are synced, and are dropped only while the whole queue is full. component: the component that
+  /// the event is about; empty: the whole run.
   void record(const RunEvent& event, const std::string& component = {});
 
   /// Returns the first failure to write, once.

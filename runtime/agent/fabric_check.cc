@@ -19,8 +19,8 @@ constexpr std::size_t kAttributeLimit = 4096;
 
 /// One port of an adapter, as sysfs describes it.
 struct InfinibandPort {
-  std::string name;   ///< mlx5_0/1
-  std::string state;  ///< ACTIVE, INIT, DOWN
+  std::string name;   ///< adapter and port, for example mlx5_0/1
+  std::string state;  ///< for example ACTIVE, INIT or DOWN
   bool has_link = false;
   std::int64_t gbps = 0;
 };

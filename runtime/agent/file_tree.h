@@ -1,6 +1,7 @@
 #pragma once
-// Lists the files below a folder, and copies single files. Neither follows a symbolic link below
-// the folder or waits for the writer of a FIFO. A copy fails if its file changes meanwhile.
+// Lists the files below a folder, and copies single files. Both operations follow no symbolic link
+// below the folder, and do not wait for the writer of a FIFO. A copy fails if its file changes
+// meanwhile.
 
 #include <sys/types.h>
 
@@ -40,14 +41,15 @@ enum class UnreadableFolder { kFail, kSkip };
 
 /// Lists a file, or a folder with everything below it. An entry that vanishes meanwhile is left
 /// out. Fails with kNotFound if top does not exist, with kInvalid if folders are nested too deeply,
-/// and with kIo if a folder cannot be read and unreadable is kFail.
+/// and with kIo if top cannot be examined, or if a folder cannot be read and unreadable is kFail.
 [[nodiscard]] Result<FileTree> list_tree(const std::filesystem::path& top,
                                          UnreadableFolder unreadable = UnreadableFolder::kFail);
 
-/// Returns a hash of all paths, sizes, times and targets of links.
+/// Returns a hash of all paths, kinds and targets of links, and of the sizes and times of files.
 [[nodiscard]] std::string digest_of(const FileTree& tree);
 
-/// Returns true if a link in the folder of `path` with this target stays inside the tree.
+/// Returns true if a link at `path`, relative to the top, with this target leads to a place inside
+/// the tree. Does not look at other links on the way.
 [[nodiscard]] bool stays_inside(std::string_view path, std::string_view target);
 
 /// Copies one file to `target`, which must not exist. The copy has the file's time and mode, except
@@ -64,13 +66,14 @@ enum class UnreadableFolder { kFail, kSkip };
 /// with kIo.
 [[nodiscard]] Result<> set_stamp(const std::filesystem::path& path, const TreeEntry& entry);
 
-/// Returns the number of bytes that this user can still write to the folder's file system.
+/// Returns the number of bytes that this user can still write to the folder's file system; 0 if it
+/// is unknown.
 [[nodiscard]] std::int64_t free_bytes(const std::filesystem::path& folder);
 
 /// Fails with kIo if the folder's file system has fewer than `bytes` left.
 [[nodiscard]] Result<> check_space(const std::filesystem::path& folder, std::int64_t bytes);
 
-/// Returns true if the folder is on a file system that other nodes share.
+/// Returns true if the folder is on a network file system of a known type, which other nodes share.
 [[nodiscard]] bool is_on_network(const std::filesystem::path& folder);
 
 }  // namespace dlrun::agent

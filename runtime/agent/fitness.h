@@ -1,7 +1,8 @@
 #pragma once
 // Lead's side of health.preflight: decides whether failed node checks are the fault of the nodes.
-// If another node passes, or fails differently, the nodes are at fault. If all nodes fail in the
-// same way, the spec or the site is at fault, and a retry would not help. No I/O, no clock.
+// If another node passes, or fails differently, the nodes are at fault. If all of several nodes
+// fail in the same way, the spec or the site is at fault, and a retry would not help. If the job
+// has one node, the node is at fault. No I/O, no clock.
 
 #include <chrono>
 #include <cstddef>

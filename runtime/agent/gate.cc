@@ -69,7 +69,7 @@ std::size_t places_of_strangers() {
 
 }  // namespace
 
-Gate::Gate(EventLoop& loop, GateHandler& handler, Listener listener, Secrets secrets)
+Gate::Gate(EventLoop& loop, GateHandler& handler, BoundPort listener, Secrets secrets)
     : loop_(loop),
       handler_(handler),
       listener_(std::move(listener)),

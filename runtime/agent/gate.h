@@ -66,7 +66,7 @@ class Gate {
   static constexpr std::size_t kBufferKeptBytes = 512;
 
   /// loop and handler must outlive the gate. secrets: see LeadHandshake.
-  Gate(EventLoop& loop, GateHandler& handler, Listener listener, Secrets secrets);
+  Gate(EventLoop& loop, GateHandler& handler, BoundPort listener, Secrets secrets);
   ~Gate();
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
@@ -74,13 +74,14 @@ class Gate {
   [[nodiscard]] std::uint16_t port() const { return listener_.port; }
   /// Replaces the secret of a component. Peers that are not proven yet must know the new one.
   void set_secret(const std::string& component, const Key& secret) { secrets_[component] = secret; }
-  /// Queues a message. Does nothing if the peer is gone.
+  /// Sends a message, and queues the bytes that the socket does not take now. Does nothing if the
+  /// peer is gone or closing. Loses a peer that has more than kHeldLimitBytes unsent.
   void send(PeerId peer, std::string_view payload);
   /// Closes the connection after all queued messages are written.
   void close(PeerId peer);
 
-  /// Closes connections that exceeded a time limit. Call it at next_deadline(), but at least once
-  /// a second.
+  /// Closes connections that exceeded a time limit. Call it at next_deadline(), and at least once a
+  /// second.
   void tick(Clock::time_point now);
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
 
@@ -139,7 +140,7 @@ class Gate {
 
   EventLoop& loop_;
   GateHandler& handler_;
-  Listener listener_;
+  BoundPort listener_;
   Secrets secrets_;
   std::optional<EventLoop::Watch> accepting_;
   Clock::time_point accept_again_{};

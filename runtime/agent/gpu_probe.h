@@ -21,15 +21,18 @@
 
 namespace dlrun::agent {
 
-/// Returns the GPUs that `visible` names, in its order. visible: the value of
-/// visible_devices(); nullopt: all GPUs.
+/// Returns the GPUs that `visible` names, in its order. visible: the value of visible_devices();
+/// nullopt: all GPUs. Leaves out names that no GPU has.
 [[nodiscard]] std::vector<GpuReading> visible_gpus(std::vector<GpuReading> all,
                                                    std::optional<std::string_view> visible);
 
-/// The GPUs that a rank reports. kOwn: its own, because Slurm bound GPUs to it or it is alone on
-/// its node. kNode: all of its node, because it is the first of several ranks that see the same
-/// GPUs. kNone: none, because it has no GPU or another rank reports them.
-enum class GpuScope { kNone, kOwn, kNode };
+/// The GPUs that a rank reports.
+enum class GpuScope {
+  kNone,  ///< the rank has no GPU, or another rank reports them
+  kOwn,   ///< the GPUs of this rank: Slurm bound GPUs to it, or it is alone on its node
+  kNode,  ///< all GPUs of the node: the rank is the first of several that see the same GPUs
+};
+/// Returns which GPUs this rank reports.
 [[nodiscard]] GpuScope gpu_scope(const Env& env, const World& world);
 
 class GpuProbe {

@@ -69,8 +69,8 @@ void store_use(GpuReading& reading, const std::string& field) {
 void store_bus(GpuReading& reading, const std::string& field) {
   reading.bus_id = field;
 }
-/// Stores the power. Versions of the tools have several columns for it, of which the others are
-/// N/A.
+/// Stores the power. Some versions of the tools have several columns for it. All but one of them
+/// are then N/A, which must not replace the value.
 void store_power(GpuReading& reading, const std::string& field) {
   if (const auto watts = watts_of(field)) reading.watts = watts;
 }

@@ -17,16 +17,18 @@ struct GpuReading {
   std::string uuid;
   std::optional<double> utilization_percent;  ///< nullopt if the device does not report it (MIG)
   std::optional<std::uint64_t> used_bytes, total_bytes;
-  std::optional<std::int64_t> uncorrected_errors{};  ///< of memory
+  std::optional<std::int64_t> uncorrected_errors{};  ///< number of uncorrected memory errors
   std::string bus_id{};                              ///< the PCI address
   std::optional<double> watts{};                     ///< power that the device draws now
 };
 
 /// A program that reports GPUs, with its arguments.
 struct GpuTool {
-  std::string program;                         ///< its path
-  std::vector<std::string> usage_arguments;    ///< for utilisation, memory and power
-  std::vector<std::string> error_arguments;    ///< for the errors of memory
+  std::string program;                       ///< its path
+  std::vector<std::string> usage_arguments;  ///< for utilisation, memory and power
+  /// For uncorrected memory errors. rocm-smi does not report them: its arguments only list the
+  /// GPUs.
+  std::vector<std::string> error_arguments;
   std::vector<std::string> address_arguments;  ///< for the PCI addresses
   bool is_amd = false;
   /// Returns the name of the program.
@@ -38,7 +40,7 @@ struct GpuTool {
   [[nodiscard]] std::vector<GpuReading> parse_addresses(std::string_view text) const;
 };
 
-/// Returns the first of nvidia-smi, amd-smi and rocm-smi that is on env's PATH.
+/// Returns the first of nvidia-smi, amd-smi and rocm-smi that is on env's PATH; nullopt if none is.
 [[nodiscard]] std::optional<GpuTool> find_gpu_tool(const Env& env);
 
 /// Returns the list of GPUs that a program may use: the value of the first of CUDA_VISIBLE_DEVICES,

@@ -2,9 +2,9 @@
 // Decides when an attempt counts as hanging:
 // - a program that has reported progress stops reporting it;
 // - with health.hang_after, a program that reports no progress prints nothing on any rank;
-// - a process has been stopped (SIGSTOP) for too long.
-// A program that never reports progress never counts as hanging without health.hang_after. No I/O,
-// no clock.
+// - a process has been stopped (SIGSTOP) for stopped_limit(), which Attempt checks.
+// Without health.hang_after, a program that never reports progress counts as hanging only if it is
+// stopped. No I/O, no clock.
 
 #include <chrono>
 #include <optional>
@@ -43,8 +43,8 @@ class HangWatch {
   /// Excludes `time`, for which this process was stopped and could hear no rank. In a suspended job
   /// the ranks are stopped as well.
   void on_asleep(Clock::duration time) { heard_ += time; }
-  /// Stops watching. Called after the program's final report, and when the program is told to save
-  /// a checkpoint because its end is near.
+  /// Stops watching. Called after the program's final report, when the time limit is near, and when
+  /// a rank receives a signal that asks for a checkpoint.
   void off() { is_on_ = false; }
 
   /// Returns a sentence that describes the hang, once the limit has passed.

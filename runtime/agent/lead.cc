@@ -64,9 +64,10 @@ UniqueFd catch_signals() {
 int end_without_step(const LeadOptions& options, const Env& env, const JobIdentity& identity,
                      const std::filesystem::path& run, const LeadOutputs& outputs) {
   auto& events = outputs.events;
-  // The end of a script says nothing about the end of an allocation that is not its own.
+  // If the script runs in an allocation of the user (is_borrowed), the allocation does not end with
+  // the script.
   const bool asks_slurm = !options.local && !options.is_borrowed;
-  const auto log = asks_slurm ? own_log() : std::string();
+  const auto log = asks_slurm ? tail_of_job_log() : std::string();
   ScriptTrap trap{.code = *options.never_started,
                   .at = printable(join(options.command, " ")),
                   .facts = {},
@@ -96,7 +97,8 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
   return outputs.close(end.code);
 }
 
-/// Returns who started this attempt after the one before it was lost.
+/// Returns the origin of this attempt, whose predecessor was lost: the next job of the chain, or a
+/// requeue by Slurm.
 RestartedBy by_whom(const ClaimedRun& run) {
   return run.chain_number.value_or(0) > 0 ? RestartedBy::kChain : RestartedBy::kSlurm;
 }
@@ -153,9 +155,9 @@ tl::expected<ClaimedRun, int> claim_or_leave(const LeadOptions& options, const E
   return std::move(*run);
 }
 
-/// Ends a run whose first job was cancelled before it started. A later job of the chain then may
-/// not start the run: the user cancelled it, or its own dependency was not fulfilled. Returns the
-/// exit code; nullopt if the run has begun.
+/// Ends a run whose first job ended before it claimed the run. A later job of the chain may not
+/// start such a run: the user cancelled the first job, or the dependency of that job was never
+/// fulfilled. Returns the exit code; nullopt if the run has begun, or if this is the first job.
 std::optional<int> end_unbegun(const ClaimedRun& run, const LeadOutputs& outputs) {
   if (run.was_claimed_before || run.chain_number.value_or(0) == 0) return std::nullopt;
   constexpr const char* kMessage =
@@ -169,14 +171,14 @@ std::optional<int> end_unbegun(const ClaimedRun& run, const LeadOutputs& outputs
   return outputs.close(1);
 }
 
-/// Reports what was wrong before the first attempt and does not keep the run from starting.
+/// Reports the problems before the first attempt that do not keep the run from starting.
 void report_start(const RunLeader& leader, EventLog& events,
                   const Result<std::unique_ptr<Notifier>>& notifier) {
   const auto warn = [&](const std::string& message) {
     leader.say(message);
     events.record(events::Warning{.message = message});
   };
-  // A run that works is worth more than its notices.
+  // The run starts even if it cannot send notices.
   if (!notifier)
     warn(fmt::format("notify, track: {}; the run sends no messages and no values to servers",
                      notifier.error().message));
@@ -217,7 +219,7 @@ int run_lead(const LeadOptions& options, const Env& env) {
   RecordedHistory read;
   if (run->was_claimed_before) {
     auto history = read_history_file(run->directory / "events.jsonl", options.always_reports);
-    // The history contains the restart budget.
+    // Without the history lead does not know how many restarts are left.
     if (!history) return refuse(history.error(), kExitRunUnwritable);
     read = std::move(*history);
   }

@@ -27,22 +27,22 @@ namespace dlrun::agent {
 
 /// Options of health.known_bad, the file of bad nodes that several runs share.
 struct KnownBadOptions {
-  std::filesystem::path file{};  ///< empty: bad nodes are not remembered
-  std::chrono::seconds time{7 * 24 * 3600};
+  std::filesystem::path file{};              ///< empty: bad nodes are not remembered
+  std::chrono::seconds time{7 * 24 * 3600};  ///< how long a node is remembered
 };
 
 /// Options of notify.
 struct NotifyOptions {
   std::vector<std::string> on{};       ///< occasions (common/notice.h); empty: no notices
-  std::string webhook{};               ///< the secret that holds the address; empty: none
+  std::string webhook{};               ///< name of the secret with the address; empty: none
   std::vector<std::string> command{};  ///< argv with placeholders; empty: none
 };
 
 /// Options of track.mlflow.
 struct MlflowOptions {
-  std::string url{};  ///< of the server; empty: no record there
+  std::string url{};  ///< address of the server; empty: the run has no record there
   std::string experiment{};
-  std::string secret{};  ///< the secret that holds the token; empty: none
+  std::string secret{};  ///< name of the secret with the token; empty: none
 };
 
 struct LeadOptions {
@@ -53,9 +53,9 @@ struct LeadOptions {
   /// the job again, and does not count a restart of that job as a restart of the run.
   bool is_borrowed = false;
   std::chrono::milliseconds join_timeout{600'000};
-  bool forwards_usr1 = false;
-  std::optional<std::chrono::seconds> hang_after;
-  std::optional<std::chrono::seconds> idle_gpu_after;
+  bool forwards_usr1 = false;                      ///< a USR1 makes the programs save a checkpoint
+  std::optional<std::chrono::seconds> hang_after;  ///< health.hang_after
+  std::optional<std::chrono::seconds> idle_gpu_after;  ///< health.idle_gpu_after
   bool ends_idle_gpus = false;  ///< idle GPUs end the run instead of only causing a warning
   RetryOptions retry;
   KnownBadOptions known_bad;

@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kWaitUsual{30'000};  ///< for a Get without wait_ms
+constexpr milliseconds kWaitUsual{30'000};  ///< wait of a Get without wait_ms
 constexpr milliseconds kWaitLimit{24 * 3600 * 1000};
 constexpr std::size_t kReportedNodesLimitBytes = 16U << 10U;
 

@@ -15,7 +15,7 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::size_t kLongestPath = 1024;  ///< of --ready-http
+constexpr std::size_t kLongestPath = 1024;  ///< longest path of --ready-http, in bytes
 
 std::vector<Option> options_of_run(LeadOptions& lead) {
   return {{"--runs", text_into("--runs", lead.runs), {}},
@@ -228,7 +228,7 @@ std::vector<Option> options_of_component(ComponentOptions& component) {
 /// The options of `rank` that lead must know.
 struct RankFacts {
   bool is_trusted = false;
-  std::string checks{};  ///< of --preflight
+  std::string checks{};  ///< the value of --preflight
   std::vector<StageItem> stage{};
 };
 

@@ -12,9 +12,9 @@ namespace dlrun::agent {
 /// A process that copies changes its file all the time.
 inline constexpr std::chrono::seconds kLeftoverAge{3600};
 
-/// Removes the files of the folder that have a name of this kind, belong to this user, were last
-/// changed at least `age` ago, and are not locked with flock. Leaves links, folders and the files
-/// of other users alone. Does nothing if the folder cannot be read.
+/// Removes each file of the folder whose name is_kind() accepts, if it belongs to this user, was
+/// last changed at least `age` ago, and is not locked with flock. Leaves links, folders and the
+/// files of other users alone. Does nothing if the folder cannot be read.
 void remove_leftovers(const std::filesystem::path& folder,
                       const std::function<bool(std::string_view)>& is_kind,
                       std::chrono::seconds age = kLeftoverAge);

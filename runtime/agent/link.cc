@@ -158,7 +158,9 @@ Result<Link> Link::connect(const std::vector<Endpoint>& endpoints, const Key& se
       return fail(Errc::kUnavailable, "lead cannot be reached within {} s: {}",
                   limit.count() / 1000, errors);
     }
-    ::poll(nullptr, 0, static_cast<int>(pause.count()));
+    // Nothing becomes ready without a socket, so this call ends with kTimeout or kInterrupted.
+    const auto paused = wait_for(-1, 0, Clock::now() + pause, should_stop);
+    if (paused.error().code == Errc::kInterrupted) return tl::unexpected<Error>(paused.error());
   }
 }
 

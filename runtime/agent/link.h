@@ -27,7 +27,7 @@ class LinkTry {
   using Clock = std::chrono::steady_clock;
 
   /// Starts to connect. limit: time from now until lead's proof must be there. source: the local
-  /// address of the connection; nullopt: the kernel chooses it. Fails with kUnavailable or kIo.
+  /// address of the connection; nullopt: the kernel chooses it. Fails as begin_connect() does.
   [[nodiscard]] static Result<LinkTry> begin(const Endpoint& endpoint, const Key& secret,
                                              const Claim& claim, std::chrono::milliseconds limit,
                                              const std::optional<std::string>& source = {});
@@ -80,8 +80,8 @@ class LinkPace {
 class Link {
  public:
   /// Tries the endpoints in order, repeatedly, until one of them proves to be lead or `limit` has
-  /// passed. Calls should_stop at least every 200 ms. Fails with kUnavailable (the message has each
-  /// endpoint's last error) or kInterrupted.
+  /// passed. Calls should_stop every 200 ms. Fails with kUnavailable (the message has each
+  /// endpoint's last error), or with kInterrupted if should_stop returns true.
   [[nodiscard]] static Result<Link> connect(const std::vector<Endpoint>& endpoints,
                                             const Key& secret, const Claim& claim,
                                             std::chrono::milliseconds limit,

@@ -1,6 +1,9 @@
-// The program dlrun-agent, which runs in the job's allocation: `lead` in the batch step, `rank`
-// around every task, `autopsy`, `stage` and `collect` beside its program, `relay` and `sshd` for
-// `dlrun forward` and `dlrun ssh-config`, `notify` beside lead.
+// The program dlrun-agent, which runs in the job's allocation. Its commands:
+//   lead                     leads the run; in the batch step
+//   notify                   sends the notices of the run; beside lead
+//   rank                     runs the program of one task; in every task
+//   autopsy, stage, collect  help `rank`; beside the program
+//   relay, sshd              serve `dlrun forward` and ssh connections; in a step of their own
 
 #include <signal.h>
 #include <unistd.h>
@@ -55,7 +58,7 @@ int main(int argc, char** argv) {
     // Outputs are copied after a signal has ended the program. The agent kills a copy that lasts
     // too long.
     ignore_signals({SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGHUP});
-    std::ignore = ::nice(10);  // the program goes first
+    std::ignore = ::nice(10);  // copying must not slow the program
     return print_report(collect_outputs(*collect, env));
   }
   if (const auto* relay = std::get_if<RelayOptions>(&*invocation))

@@ -51,7 +51,7 @@ std::optional<std::uint64_t> bytes(const Json& value) {
              : std::nullopt;
 }
 
-/// Returns the power of a GPU; nullopt if no GPU can have it, because anybody may send a message.
+/// Returns the power of a GPU in watts; nullopt if no GPU can draw it. Messages are not trusted.
 std::optional<double> plausible_watts(const Json& value) {
   constexpr double kMostWatts = 1e4;
   const auto watts = value.get<double>();

@@ -9,8 +9,8 @@
 //   of()    reads a message. A field that is missing or has the wrong type gets a default. Most
 //           numbers are clamped to their range, and the texts of failures are cut.
 //
-// Adding a message: its struct here, its place in MessageToLead or MessageToRank, the place that
-// sends it, and a handle() of the receiver (lead_messages.cc or rank.cc).
+// To add a message, write its struct here, add the struct to MessageToLead or MessageToRank, write
+// a handle() for the receiver (lead_messages.cc or rank.cc), and send it.
 
 #include <chrono>
 #include <cstdint>
@@ -233,7 +233,8 @@ struct Exit {
 
 namespace to_rank {
 
-/// All ranks have said hello.
+/// All ranks have said hello, and all nodes have their data. The agent starts the check of
+/// collectives or the program.
 struct Start {
   static constexpr std::string_view kType = "start";
   std::string addr{}, master_addr{};
@@ -254,7 +255,8 @@ struct Beat {
   [[nodiscard]] static Beat of(const Json&) { return {}; }
 };
 
-/// The reply to to_lead::Signal. After kAbort, End follows.
+/// The reply to to_lead::Signal; with kCheckpoint also an order of lead to all ranks. After kAbort,
+/// End follows.
 struct SignalAnswer {
   static constexpr std::string_view kType = "word";
   int signal = 0;
@@ -286,15 +288,16 @@ struct End {
 /// The first rank of a node copies the data of its node now.
 struct Stage {
   static constexpr std::string_view kType = "stage";
-  /// Copies of single items that lead has broadcast to the nodes; a missing or empty one: none.
+  /// For each item, the path of the copy that lead has broadcast to the nodes. A missing or empty
+  /// path means that lead has not broadcast the item.
   std::vector<std::string> broadcast{};
 
   [[nodiscard]] Json json() const;
   [[nodiscard]] static Stage of(const Json& message);
 };
 
-/// All programs of the node have ended. The agent copies their outputs and replies with
-/// to_lead::Collected.
+/// All programs of the node have ended, or have had their time to end. The agent copies their
+/// outputs and replies with to_lead::Collected.
 struct Collect {
   static constexpr std::string_view kType = "collect";
   /// Time since the order to end the programs; nullopt: all have ended by themselves.
@@ -310,7 +313,7 @@ struct Reply {
   std::uint64_t id = 0;
   bool ok = false;
   std::optional<std::string> error{};  ///< if not ok
-  std::optional<std::string> value{};  ///< in hex; absent if it is empty
+  std::optional<std::string> value{};  ///< the value in hex; absent if it is empty
 
   [[nodiscard]] Json json() const;
   [[nodiscard]] static Reply of(const Json& message);
@@ -326,7 +329,8 @@ struct TablePage {
   [[nodiscard]] static TablePage of(const Json& message) { return {message}; }
 };
 
-/// Lead has received the exit record.
+/// Lead has received the exit record, and the agent may exit. If the job has outputs, lead sends it
+/// only once all nodes have copied them.
 struct Noted {
   static constexpr std::string_view kType = "noted";
 

@@ -16,20 +16,20 @@
 
 namespace dlrun::agent {
 
-/// The lines of metrics.jsonl that the record of a run has.
+/// The part of metrics.jsonl that earlier jobs of a run have copied.
 struct CopiedMetrics {
-  std::optional<MetricsPlace> place{};
-  std::optional<std::int64_t> last_step{};
+  std::optional<MetricsPlace> place{};      ///< end of the copied lines; nullopt: no line is copied
+  std::optional<std::int64_t> last_step{};  ///< the step of the last copied line
 };
 
 class MetricsCopy {
  public:
   /// Continues where an earlier job of the run has stopped: the folder `track` of the run keeps the
-  /// place (mlflow.copied). A job that is killed cannot copy its last lines.
+  /// place (mlflow.copied). A job that is killed cannot copy its last lines, so the next one does.
   explicit MetricsCopy(const std::filesystem::path& run);
 
-  /// Copies the lines that metrics.jsonl has gained. Fails if the file cannot be read, or if the
-  /// record takes no lines. The next call continues with the line that the record did not take.
+  /// Copies the lines that metrics.jsonl has gained. Fails as MetricsReader::read_part() and
+  /// MlflowRecord::add_line() do. The next call continues with the line that could not be added.
   [[nodiscard]] Result<> copy_new(const MlflowRecord& record);
   /// Returns the step of the last line that was copied.
   [[nodiscard]] std::optional<std::int64_t> last_step() const { return last_step_; }
@@ -46,10 +46,12 @@ class MetricsCopy {
   std::optional<std::int64_t> last_step_;
 };
 
-/// Keeps a message of lead in the record: values, or the end of the run. copy: nullptr, or the
-/// source of the values; they are then copied first, and only final values of lead's messages are
-/// kept, at the step of the last line that was copied. If the copy fails, the values of lead's
-/// message are kept, too. Fails as MetricsCopy::copy_new() does, after it has kept the message.
+/// Adds a message of lead to the record: values, or the end of the run. copy: nullptr if lead's
+/// messages are the only source of values. Otherwise first copies the new lines of metrics.jsonl,
+/// and then drops the values in lead's message. Final values are not dropped: they get the step of
+/// the last copied line. If the copy fails, no values are dropped. Fails as
+/// MlflowRecord::add_line() does, and as MetricsCopy::copy_new() does after it has added the
+/// message.
 [[nodiscard]] Result<> keep_for_mlflow(const MlflowRecord& record, nlohmann::ordered_json message,
                                        MetricsCopy* copy);
 

@@ -130,7 +130,7 @@ struct MetricsFollower::Shared {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<MetricsLine> lines;  // guarded by mutex, like all members below
-  std::optional<Error> failure;   ///< of the last read
+  std::optional<Error> failure;   ///< failure of the last read
   bool is_finishing = false;
   bool is_over = false;  ///< true once the last read has come to the end, or has failed
   bool is_closing = false;

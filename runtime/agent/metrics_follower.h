@@ -55,13 +55,15 @@ class MetricsReader {
   /// Reads the lines of an attempt. The present content belongs to earlier attempts and is skipped:
   /// create the reader before the attempt's programs start.
   MetricsReader(std::filesystem::path file, int attempt);
-  /// Reads the lines of all attempts. from: the place where an earlier reader has stopped; nullopt,
-  /// or a place in another or longer file: the reader starts at the beginning.
+  /// Reads the lines of all attempts. from: the place where an earlier reader has stopped. The
+  /// reader starts at the beginning if `from` is nullopt, is a place in another file, or is beyond
+  /// the end of the file.
   MetricsReader(std::filesystem::path file, const std::optional<MetricsPlace>& from);
 
-  /// Reads the next part. A line without a newline waits until it is complete. A missing file has
-  /// no lines. Fails with kIo, and with kInvalid if the file is a link or no regular file, belongs
-  /// to another user, or has been cut or replaced. The next call tries again.
+  /// Reads the next part. A line without a newline waits until it is complete. A file that does not
+  /// exist yet has no lines. Fails with kIo, with kNotFound if the file was removed, and with
+  /// kInvalid if it is a link or no regular file, belongs to another user, or has been cut or
+  /// replaced. The next call tries again.
   [[nodiscard]] Result<MetricsPart> read_part();
   /// Returns the end of the last whole line that was read; nullopt if the file does not exist yet.
   [[nodiscard]] std::optional<MetricsPlace> place() const;
@@ -79,8 +81,8 @@ class MetricsReader {
   bool is_in_long_line_ = false;
 };
 
-/// A thread of its own reads the file, because a network file system may hang. Only one other
-/// thread may call the functions of an object.
+/// Reads the file with a MetricsReader in a thread of its own, because a network file system may
+/// hang. Only one other thread may call the functions of an object.
 class MetricsFollower {
  public:
   using Clock = std::chrono::steady_clock;

@@ -25,10 +25,9 @@ struct NodeChecks {
   bool binding = false;  ///< this rank may use CPUs near its GPUs (binding_check.h)
   bool fabric = false;   ///< the node's links have the figures of the site (fabric_check.h)
   FabricFigures figures{};
-  std::vector<std::string> own{};  ///< shell lines of the user, once on each node
+  std::vector<std::string> own{};  ///< shell lines of the user; each runs once on each node
   /// The backend with which all ranks try a collective (collective_check.h): "nccl", "rccl" or
-  /// "gloo".
-  /// Empty: none.
+  /// "gloo"; empty: none.
   std::string collective{};
 
   /// Returns true if there is a check to run before the hello.
@@ -40,10 +39,11 @@ struct NodeChecks {
   [[nodiscard]] static Result<NodeChecks> parse(std::string_view words);
 };
 
-/// Returns a sentence for each failed check, which starts with the check's name. Blocks on
-/// the GPUs' tool (at most 60 s for each check that asks it), on the file systems, and on the
-/// user's own checks. Only the first rank of a node checks the disks and links, and runs the user's
-/// checks. A rank that has GPUs to report (gpu_scope()) checks these. Does not check the clock.
+/// Returns a sentence for each failed check, which starts with the check's name. Blocks on the tool
+/// of the GPUs (at most 60 s for each check that asks it), on the file systems, and on the user's
+/// own checks. Only the first rank of a node checks the disks and links, and runs the user's
+/// checks. A rank that has GPUs to report (gpu_scope()) checks these. Does not check the clock,
+/// which lead does, nor the collective.
 [[nodiscard]] std::vector<std::string> node_problems(const NodeChecks& checks, const Env& env,
                                                      const World& world);
 

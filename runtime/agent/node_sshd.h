@@ -16,7 +16,8 @@ struct SshdOptions {
 
 /// Serves until the connection ends, or until SIGTERM, SIGINT or SIGHUP. Then ends every process
 /// that the connection has started. Fails with kNotFound if the node has no sshd, with kRefused if
-/// sshd refuses its configuration, and with kIo if a system call fails.
+/// sshd refuses its configuration, and with kIo if a system call fails. With only_checks returns as
+/// soon as it has found sshd.
 [[nodiscard]] Result<> run_sshd(const SshdOptions& options, const Env& env);
 
 }  // namespace dlrun::agent

@@ -62,7 +62,8 @@ class Notifier {
         pipe_(std::move(pipe)),
         helper_(helper) {}
 
-  /// The helper process. It is no part of the step: the end of a step must not kill it.
+  /// Returns the process id of the helper. The helper is no part of the step: the end of a step
+  /// must not kill it.
   [[nodiscard]] pid_t helper() const { return helper_; }
   /// Passes the event's notice to the helper, if it gives one. Never blocks.
   void on_event(const RunEvent& event, int attempt, const std::string& component);
@@ -70,8 +71,9 @@ class Notifier {
   /// blocks.
   void on_report(const Json& report, std::chrono::system_clock::time_point wall,
                  std::chrono::steady_clock::time_point now);
-  /// Tells the helper that there are no more notices, and waits for it, at most kFinishLimit.
-  /// Returns a sentence for the user if notices were lost. Later calls do nothing.
+  /// Tells the helper that there are no more messages, and waits for it, at most kFinishLimit.
+  /// Returns a sentence for the user if messages were lost or are still being sent. Later calls do
+  /// nothing.
   [[nodiscard]] std::optional<std::string> finish();
 
   static constexpr std::chrono::milliseconds kFinishLimit{6000};
@@ -83,7 +85,7 @@ class Notifier {
   NoticeMaker maker_;
   bool has_mlflow_;
   ReportPace pace_{std::chrono::steady_clock::now()};
-  std::int64_t step_ = 0;  ///< of the last report, also if the pace left it out
+  std::int64_t step_ = 0;  ///< step of the last report, also if the pace left the report out
   UniqueFd pipe_;
   pid_t helper_;
   int lost_ = 0;
@@ -93,7 +95,8 @@ class Notifier {
 /// nullptr otherwise. The helper's process also writes surroundings.json, like
 /// record_surroundings(), unless the script never started a step. One process does both, because
 /// the end of a step spares only one process (StepContext::bystander). Must be called before there
-/// is a second thread. Fails if the secret address is missing or no process can be created.
+/// is a second thread. Fails with kInvalid if a secret is missing or no valid address, and with kIo
+/// if a system call fails.
 [[nodiscard]] Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options,
                                                                const Env& env,
                                                                const JobIdentity& identity,

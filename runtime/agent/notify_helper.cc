@@ -41,7 +41,8 @@ constexpr std::chrono::milliseconds kChildrenLimit{3000};
 /// Pause between two requests with values, so that one request has several values.
 constexpr std::chrono::seconds kSyncEvery{5};
 
-/// Reads lines from standard input. Skips lines that are too long.
+/// Reads lines from standard input. Of a line that is too long it drops the beginning, so that the
+/// rest is not a JSON object and is ignored.
 class InputLines {
  public:
   /// Returns the next line; nullopt at the end of the input.
@@ -256,7 +257,7 @@ int run_notify_helper(const NotifyHelperOptions& options, const Env& env,
         sender.on_values();
       }
     }
-    // If lead was killed, no message says that the run has ended.
+    // A killed lead sends no message about the end of the run, which would copy the last lines.
     if (created && metrics) {
       tell_once(metrics->copy_new(record));
       sender.on_values();

@@ -1,8 +1,8 @@
 #pragma once
 // `dlrun-agent notify`: the process that sends the notices of one run for lead, and its record
-// for an MLflow server. It keeps each notice and each value in the run's folder
-// (common/notice_queue.h, common/mlflow.h) before it tries to send it, so that nothing is lost if
-// it cannot be sent. It ends soon after lead.
+// for an MLflow server. It writes each notice and each value into the run's folder
+// (common/notice_queue.h, common/mlflow.h) before it sends them, so that another process can send
+// those that it could not send. It ends soon after lead.
 
 #include <cstdint>
 #include <filesystem>
@@ -19,12 +19,13 @@ struct NotifyHelperOptions {
   std::filesystem::path run;  ///< absolute
 };
 
-/// Reads the targets and then notices from standard input, one JSON object per line, until its end.
-/// Sends them. say: prints a line for the user; any thread calls it. Returns the exit code.
+/// Reads the targets, and then notices and values, from standard input, one JSON object per line,
+/// until its end. Sends the notices and values. say: prints a line for the user; any thread calls
+/// it. Returns the exit code, always 0.
 [[nodiscard]] int run_notify_helper(const NotifyHelperOptions& options, const Env& env,
                                     const std::function<void(std::string_view)>& say);
 
-/// Returns up to three last lines that the rank printed in this attempt.
+/// Returns the last lines that the rank printed in this attempt, at most three.
 [[nodiscard]] std::vector<std::string> last_lines_of_rank(const std::filesystem::path& run,
                                                           std::int64_t attempt, std::int64_t rank);
 

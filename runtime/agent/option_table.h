@@ -24,8 +24,9 @@ struct Option {
   std::function<void()> sets;
 };
 
-/// Parses the options up to "--" and returns the arguments after it: the command. A value has the
-/// form `--name VALUE` or `--name=VALUE`. Fails with kUsage.
+/// Parses the options after arguments[0], up to "--", and returns the arguments after it: the
+/// command. A value has the form `--name VALUE` or `--name=VALUE`. Fails with kUsage for an unknown
+/// option or a bad value, and if there is no command.
 [[nodiscard]] Result<std::vector<std::string>> read_options(
     const std::vector<std::string>& arguments, const std::vector<Option>& options);
 

@@ -23,7 +23,7 @@ std::vector<int> OutputBoard::take_due(const Members& members,
     const bool is_late = copier.asked && now >= *copier.asked + copier.limit + kOutputsMargin;
     // A silent agent may come back, but the step must end.
     const bool is_silent = now >= member.heard + kLease && (copier.asked || asks_anyway);
-    // The program of this rank cannot be ended, and the step must be killed.
+    // The program of this rank has not ended in time, so the step must be killed.
     const bool is_stuck = !member.end && ends_since && now >= *ends_since + kStepKilledAfter;
     if (!member.is_connected || is_over || is_late || is_silent || is_stuck) {
       copier.is_done = true;

@@ -14,29 +14,28 @@ namespace dlrun::agent {
 struct ProfileOptions {
   std::string tool;           ///< nsys, py-spy or perf; empty: no rank is profiled
   std::vector<int> ranks{0};  ///< the ranks to profile
-  int delay_s = 0;            ///< from the start of the program to the start of the profile
-  int length_s = 0;           ///< 0: to the end of the program
+  int delay_s = 0;            ///< seconds from the start of the program to that of the profile
+  int length_s = 0;           ///< seconds of the profile; 0: to the end of the program
   [[nodiscard]] bool includes(int rank) const;
-  /// Returns true if the profiler is a process beside the program, which writes its result after
-  /// the program's end.
+  /// Returns true if the profiler is a process beside the program. Such a profiler writes its
+  /// result after the program's end.
   [[nodiscard]] bool attaches() const { return tool == "py-spy" || tool == "perf"; }
   /// Parses "0,8" into ranks. Fails with kUsage.
   [[nodiscard]] Result<> set_ranks(std::string_view text);
 };
 
-/// Returns the words that start the program under the profiler. program: path of the profiler.
-/// output: path of the result without its ending. nsys starts the program itself; its exit code is
-/// that of the program. py-spy and perf attach to the program, whose process is the one that the
-/// agent starts; their messages go to output + ".log".
+/// Returns the command line that runs argv under the profiler. program: path of the profiler.
+/// output: path of the result without its ending. nsys starts the program itself, and its exit code
+/// is that of the program. With py-spy and perf, the process that the agent starts becomes the
+/// program, and the profiler attaches to it. Their messages go to output + ".log".
 [[nodiscard]] std::vector<std::string> profiled(const ProfileOptions& options,
                                                 const std::string& program,
                                                 const std::filesystem::path& output,
                                                 const std::vector<std::string>& argv);
 
-/// Finds the profiler on env's PATH, makes the folder of the result, and returns the program's
-/// words under the profiler. folder: empty if there is no run directory. Fails with kNotFound if
-/// the job does not have the profiler or a run directory, and with kIo if the folder cannot be
-/// made.
+/// Finds the profiler on env's PATH, makes the folder of the result, and returns profiled() for the
+/// program argv. folder: empty if there is no run directory. Fails with kNotFound if the job does
+/// not have the profiler or a run directory, and with kIo if the folder cannot be made.
 [[nodiscard]] Result<std::vector<std::string>> profile_command(
     const ProfileOptions& options, const Env& env, const std::filesystem::path& folder, int rank,
     const std::vector<std::string>& argv);

@@ -34,7 +34,7 @@ void add_components(Env& env, const TemplateValues& fields) {
     const auto prefix = "DLRUN_COMPONENT_" + variable_word(place.name);
     env.set(prefix + "_ADDR", Endpoint{place.addr, static_cast<std::uint16_t>(place.port)}.text());
     const auto hosts = dlrun::join(place.hosts, ",");
-    // A longer list would keep the program from starting. It is in components.json, too.
+    // The kernel starts no program with a longer variable. The list is in components.json, too.
     if (prefix.size() + hosts.size() + sizeof "_HOSTS=" <= kVariableLimitBytes)
       env.set(prefix + "_HOSTS", hosts);
   }

@@ -11,8 +11,8 @@
 namespace dlrun::agent {
 
 /// Returns the program's environment: `own` without the variables for lead and the agents, plus
-/// DLRUN_* and the variables of the preset. Fails with kInvalid if a variable exceeds the limit of
-/// Linux (128 KiB).
+/// DLRUN_* and the variables of the preset. Fails with kInvalid if a variable of the preset exceeds
+/// the limit of Linux (128 KiB).
 [[nodiscard]] Result<Env> program_env(const Env& own, const RankOptions& options,
                                       const TemplateValues& fields);
 
@@ -21,8 +21,8 @@ namespace dlrun::agent {
 [[nodiscard]] std::vector<std::string> program_argv(const RankOptions& options,
                                                     const TemplateValues& fields);
 
-/// Returns true if a template of the options needs this rank's port, or, in a component, an
-/// argument of the program.
+/// Returns true if a template of the options needs this rank's port. In a component also returns
+/// true if an argument of the program contains `{port}`.
 [[nodiscard]] bool needs_port(const RankOptions& options, bool is_component = false);
 /// Returns true if a template of the options needs the addresses of all ranks.
 [[nodiscard]] bool needs_table(const RankOptions& options);

@@ -43,15 +43,17 @@ class ProgressRecorder {
   /// Returns true for a report that carries the result of a program whose work is complete.
   [[nodiscard]] static bool is_result(const Json& body);
 
-  /// Notes how far the program is. Returns the position, such as "step 120"; empty if the report
-  /// has none.
+  /// Notes the position in a report, and whether it is the last step. Returns the position, such as
+  /// "step 120"; empty if the report has none.
   std::string note_position(const Json& body);
-  /// Holds the report for the record, if it has a field that belongs there.
+  /// Holds the report for the record, if it has a field that belongs there. Ignores a report of a
+  /// checkpoint that has no step.
   void hold(const Json& body);
   /// Adds a final report to the result. Each `result` event holds the whole result.
   void add_result(const Json& body);
 
-  /// Returns true once the program has reported that its work is complete.
+  /// Returns true once the program has reported that its work is complete: a final report, or a
+  /// `step` that has reached `steps`.
   [[nodiscard]] bool has_reported_done() const { return has_reported_done_; }
   /// Returns the highest step (or epoch, if it reports no step) that the program reported.
   [[nodiscard]] std::optional<std::int64_t> step() const { return step_; }

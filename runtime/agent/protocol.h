@@ -45,8 +45,8 @@ using Nonce = std::array<unsigned char, kNonceBytes>;
 using Mac = std::array<unsigned char, kMacBytes>;
 using Key = std::array<unsigned char, kKeyBytes>;
 
-/// The secrets of an attempt by component. A program without components has one secret, whose name
-/// is empty.
+/// The secrets of an attempt by component. A job without components has one secret, whose name is
+/// empty.
 using Secrets = std::map<std::string, Key, std::less<>>;
 
 /// Initialises libsodium. Call it once before all other functions here. Fails with kInternal if the
@@ -57,6 +57,7 @@ using Secrets = std::map<std::string, Key, std::less<>>;
 [[nodiscard]] std::string to_text(const Key& key);
 /// Returns 16 hexadecimal digits derived from the key and purpose. They do not reveal the key.
 [[nodiscard]] std::string derived_word(const Key& key, std::string_view purpose);
+/// Returns the key; nullopt if the text is not 64 hexadecimal digits.
 [[nodiscard]] std::optional<Key> key_of_text(std::string_view hex);
 
 /// The identity that a rank claims for its connection. No part contains a space, so that the text
@@ -69,6 +70,7 @@ struct Claim {
   std::string component{};  ///< empty if the job has no components
 
   [[nodiscard]] std::string text() const;
+  /// Reads the text of a claim. Fails with kInvalid for a text that text() cannot return.
   [[nodiscard]] static Result<Claim> parse(std::string_view text);
   friend bool operator==(const Claim&, const Claim&) = default;
 };

@@ -26,7 +26,7 @@ class Pump {
 
   /// Resumes reading once the sink has room. Call it after each round of the loop.
   void tick();
-  /// Reads the bytes that are in the pipe now, without waiting.
+  /// Reads the bytes that are in the pipe now, without waiting; at most 4 MiB.
   void drain();
   /// Returns true once every writer has closed the pipe.
   [[nodiscard]] bool is_at_end() const { return !pipe_.is_open(); }

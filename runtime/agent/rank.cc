@@ -373,7 +373,7 @@ TemplateValues own_values(const RankOptions& options, const Env& env, const Worl
 /// Holds any free port. In a component that starts again, rank 0 holds its former port instead, and
 /// waits for it up to kPortWait: the kernel may not have closed the sockets of the former start
 /// yet.
-Result<Listener> hold_port_of_rank(const Env& env, int rank) {
+Result<BoundPort> hold_port_of_rank(const Env& env, int rank) {
   const auto wanted = rank == 0 ? parse_int(env.get_or("DLRUN_HELD_PORT", "0")).value_or(0) : 0;
   if (wanted < 1 || wanted > 65535) return hold_free_port();
   for (const auto until = std::chrono::steady_clock::now() + kPortWait;;) {

@@ -27,10 +27,9 @@ struct RankOptions {
   std::vector<std::string> program;
 };
 
-/// Runs the program to its end. Returns its exit code, or 128 + signal if a signal ended it.
-/// Without a lead and with a terminal on standard input, the program replaces this process instead.
-/// Blocks signals.
-/// Call it once per process.
+/// Runs the program to its end. Returns its exit code, 128 + signal if a signal ended it, or a code
+/// of exit_codes.h. Without a lead and with a terminal on standard input, the program replaces this
+/// process instead. Blocks signals. Call it once per process.
 [[nodiscard]] int run_rank(const RankOptions& options, const Env& env);
 
 }  // namespace dlrun::agent

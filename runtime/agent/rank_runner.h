@@ -72,7 +72,7 @@ class RankRunner final : public RankOutlet {
   Result<> say_hello();
   void restore_tmpdir();
   void open_log();
-  /// Handles lead's message that all ranks have joined. Without lead, run() calls it directly.
+  /// Handles lead's order to start. Without lead, start_alone() calls it.
   void on_start(const std::string& addr, const std::string& master_addr, int master_port);
   void start();
   /// Starts the program of a rank without lead.
@@ -105,10 +105,11 @@ class RankRunner final : public RankOutlet {
   void handle(const to_rank::Noted&) { state_.on_noted(); }
   void handle(const to_rank::Stage& message);
   void handle(const to_rank::Collect& message);
-  /// Returns true if this rank copies the data of its node, or its outputs.
+  /// Returns true if this rank copies the data of `stage` to its node.
   [[nodiscard]] bool stages_here() const {
     return world_.local_rank == 0 && !options_.stage.empty();
   }
+  /// Returns true if this rank copies the outputs of its node.
   [[nodiscard]] bool collects_here() const {
     return world_.local_rank == 0 && !options_.outputs.empty();
   }
@@ -117,9 +118,11 @@ class RankRunner final : public RankOutlet {
   /// broadcast: see to_rank::Stage.
   void start_staging(const std::vector<std::string>& broadcast = {});
   void on_staged(CopyReport report);
-  /// Locks the staged data, and then tells lead that this node is ready.
+  /// Locks the staged data, and then tells lead that this node is ready. Without lead starts the
+  /// program. Tries again at the next tick while another run locks the data.
   void hold_staged_data();
-  /// Fails with kNotFound if this rank does not see the data that the first rank has staged.
+  /// Checks that this rank sees the data that the first rank has staged. Fails with kNotFound if it
+  /// does not, and as node_place() does.
   Result<> find_staged_data() const;
   void begin_outputs(Clock::time_point now);
   /// Notes that the programs were ended this long ago, so that their newest files may be torn.
@@ -158,7 +161,7 @@ class RankRunner final : public RankOutlet {
   ProgramOutput output_;
   LeadConnection lead_;
   /// The port that is held for the program: on rank 0, and on each rank whose preset needs one.
-  Listener held_;
+  BoundPort held_;
   TemplateValues fields_;  ///< complete when the program starts
   std::optional<TableReader> table_;
   std::unique_ptr<CollectiveCheck> check_;  ///< set while the check of collectives runs
@@ -170,7 +173,7 @@ class RankRunner final : public RankOutlet {
 
   static constexpr std::size_t kMostOutputWarnings = 64;
   CopyProcess staging_, collecting_;
-  CopyReport staged_;                  ///< what was staged
+  CopyReport staged_;                  ///< the report of the staging
   std::vector<UniqueFd> held_stages_;  ///< locks of the staged data
   bool is_held_ = true;                ///< false from the end of the copying until all are locked
 
@@ -182,7 +185,7 @@ class RankRunner final : public RankOutlet {
     bool is_over = false;                                   ///< the last copy has ended
     Clock::time_point until{};                              ///< when the present copy is killed
     std::optional<std::chrono::milliseconds> torn_after{};  ///< see CollectOptions
-    std::set<std::string> warned{};                         ///< problems that lead knows
+    std::set<std::string> warned{};                         ///< problems that are reported
   };
   Outputs outputs_;
   /// Set after the program's own end if a profiler is attached to it: until then the profiler may

@@ -92,8 +92,8 @@ class RankState {
   void on_look(bool is_stopped);
   /// Handles a signal that the agent received. Returns false if it is a copy of an earlier one.
   bool on_signal(int signal, bool came_by_guard, Clock::time_point now);
-  /// Handles lead's reply about a signal. decision: nullopt if this version does not
-  /// know it.
+  /// Handles lead's reply about a signal, or its order to save a checkpoint. decision: nullopt if
+  /// this version does not know it.
   void on_answer(std::optional<SignalDecision> decision, Clock::time_point now);
 
   /// Handles lead's order to end. term_is_under_way: a TERM was sent to the whole step and may

@@ -36,8 +36,8 @@ class RelayDialer {
   /// Returns the owner of the other end of a connected socket; nullopt if the kernel cannot tell.
   using OwnerOf = std::optional<uid_t> (*)(int socket);
 
-  /// owner_of: the programs of this user and of root are connected, those of other users are not.
-  /// nullptr: the program of any user is connected.
+  /// owner_of: connects to programs of this user and of root only, and to programs whose owner the
+  /// kernel does not tell. nullptr: connects to programs of all users.
   RelayDialer(std::uint16_t port, std::vector<std::string> addresses, Clock::time_point now,
               OwnerOf owner_of = owner_of_tcp_peer)
       : port_(port),

@@ -13,8 +13,9 @@ class ReportPace {
   using Clock = std::chrono::steady_clock;
   explicit ReportPace(Clock::time_point start) : start_(start) {}
 
-  /// Returns true if the report is recorded: it is final, or the last recorded report is at least a
-  /// second, and at least 1/5000 of the time since the start, ago.
+  /// Returns true if the report is to be recorded, and counts it as recorded. Always returns true
+  /// for a final report. Returns true for another report if the last recorded one is old enough:
+  /// one second, or 1/5000 of the time since the start if that is longer.
   [[nodiscard]] bool takes(bool is_final, Clock::time_point now) {
     constexpr std::chrono::milliseconds kLeast{1000};
     constexpr int kParts = 5000;

@@ -11,8 +11,9 @@
 
 namespace dlrun::agent {
 
-/// Returns the numbers of a report that are values of a step, at most 64. Their names become tags
-/// of at most 64 characters from A-Z, a-z, 0-9, '_', '-', '.' and '/'.
+/// Returns the finite numbers of a report without `step`, `steps`, `epochs` and `checkpoint`; at
+/// most 64 of them. Their names become tags of at most 64 characters from A-Z, a-z, 0-9, '_', '-',
+/// '.' and '/'.
 [[nodiscard]] std::vector<Scalar> scalars_of(const Json& report);
 /// Returns the place of a report on the axis: its step, or its epoch if it has no step.
 [[nodiscard]] std::optional<std::int64_t> place_of(const Json& report);

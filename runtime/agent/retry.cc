@@ -101,8 +101,8 @@ class HistoryReader {
   }
 
   [[nodiscard]] RecordedHistory finish() {
-    // In this case lead was lost while it waited for Slurm's verdict on a silent node. Lead's own
-    // node may have failed, too.
+    // If nothing follows the end of an attempt with a silent node, lead was lost while it waited
+    // for Slurm's verdict on that node. Lead's own node may have failed, too.
     auto& last = read_.last;
     if (was_silent_ && !last.is_announced && !last.has_ended) last.cause = Cause::kNodeFailure;
     close();

@@ -67,9 +67,9 @@ class RetryHistory {
   std::set<std::string> bad_nodes_;
 };
 
-/// The end of the attempt before this start of the job, as recorded in events.jsonl.
-struct LastEnd {
-  bool has_attempt = false;   ///< there was an earlier attempt
+/// The last attempt before this start of the job, as recorded in events.jsonl.
+struct LastAttempt {
+  bool has_attempt = false;   ///< false: the record has no attempt
   bool has_ended = false;     ///< the record has the end of the run (`ended`)
   bool is_announced = false;  ///< the record has `restarting`: the restart is counted already
   bool is_requeued = false;   ///< the run had ended, and Slurm queued its job again nevertheless
@@ -82,7 +82,7 @@ struct LastEnd {
 
 struct RecordedHistory {
   RetryHistory history;
-  LastEnd last;
+  LastAttempt last;
 };
 
 /// Reads the history from the text of events.jsonl. An attempt without an end counts as lost with
@@ -90,7 +90,7 @@ struct RecordedHistory {
 /// preempted, because Slurm has started the job again. Ignores unknown events. always_reports: the
 /// program reports from its first step on.
 [[nodiscard]] RecordedHistory read_history(std::string_view events, bool always_reports = false);
-/// Reads the history from a record of any size in bounded memory.
+/// Reads the history from a record of any size in bounded memory. Fails as open_untrusted() does.
 [[nodiscard]] Result<RecordedHistory> read_history_file(const std::filesystem::path& events,
                                                         bool always_reports);
 
@@ -106,7 +106,8 @@ struct RetryDecision {
                                          Cause cause);
 
 /// Returns the memory of the next attempt after one that ran out of memory: the present memory
-/// times the factor, at most the limit. Returns nullopt if the memory may not grow any further.
+/// times the factor, at most the limit. Returns nullopt if the memory may not grow any further, or
+/// if the present memory is unknown (0).
 [[nodiscard]] std::optional<std::int64_t> grown_memory(const RetryOptions& options,
                                                        std::int64_t present_mib);
 

@@ -35,8 +35,8 @@ constexpr milliseconds kTickEvery{500};
 /// and each tick costs system calls.
 constexpr milliseconds kTickPause{5};
 /// With at least kGatherFrom ranks, lead waits for kGatherTime after a round with fewer than
-/// kFewReady heartbeats and nothing else. From ten thousand ranks a heartbeat arrives every 0.3 ms,
-/// so lead wakes up once for several heartbeats.
+/// kFewReady heartbeats and nothing else. With ten thousand ranks a heartbeat arrives every 0.3 ms.
+/// Because of the wait, lead wakes up once for several of them.
 constexpr std::size_t kGatherFrom = 1000;
 constexpr std::size_t kFewReady = 32;
 constexpr milliseconds kGatherTime{2};
@@ -57,7 +57,7 @@ constexpr std::size_t kLocalLogQueueBytes = 4U << 20U;
 constexpr milliseconds kTensorboardLimit{1000};
 constexpr milliseconds kLocalLogLimit{5000};  ///< time to write the rest of local.out
 
-/// Returns the node list of the step: the nodes that lead chose, those of its component of a
+/// Returns the node list of the step: the nodes that lead chose, or those of its part of a
 /// heterogeneous job, otherwise all nodes of the job.
 std::string nodes_of_step(const std::vector<std::string>& command, const Env& env) {
   constexpr std::string_view kChosen = "--nodelist=";
@@ -192,7 +192,7 @@ Env AttemptRunner::step_env() const {
   return env;
 }
 
-std::string AttemptRunner::too_few_files(int error) const {
+std::string AttemptRunner::too_few_files_message(int error) const {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   const auto joined = rank_of_peer_.size();
@@ -302,7 +302,7 @@ void AttemptRunner::on_limit_known(const Result<JobFacts>& facts) {
       std::min<std::int64_t>((kRequeueTakes + attempt_->longest_collecting()).count(), left / 2);
   const auto requeue_s = std::min<std::int64_t>(kRequeueTakes.count(), left / 4);
   attempt_->end_collecting_by(Clock::now() + std::chrono::seconds(left - requeue_s));
-  if (is_service()) return;  // ended when the main components have ended
+  if (is_service()) return;  // a service ends after the main components
   attempt_->on_limit_ahead(std::chrono::seconds(std::max<std::int64_t>(left - margin, 0)),
                            Clock::now());
 }

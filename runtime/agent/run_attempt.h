@@ -44,7 +44,8 @@ struct AttemptContext {
 
 /// Starts the step, or the steps of all components, and leads them until the attempt is over. After
 /// a success, also waits up to 90 s for srun to exit. The end has the code kExitRunTaken if a later
-/// attempt has superseded this one. Fails if lead cannot listen on a port.
+/// attempt has superseded this one. Fails with kIo if lead cannot listen on a port, and with kUsage
+/// if the job has too few nodes for its components.
 [[nodiscard]] Result<AttemptEnd> run_attempt(const AttemptContext& context);
 
 }  // namespace dlrun::agent

@@ -69,11 +69,11 @@ Result<std::optional<UnneededJob>> look_for_work(const std::filesystem::path& ru
   // Without a claim the first job never started, unless somebody removed this job's dependency.
   if (!holder && holder.error().code == Errc::kNotFound)
     holder = ChainHolder{"", job_in_journal(run).value_or(""), 0};
-  // Other problems are those of claim_run().
+  // claim_run() reports other problems.
   if (!holder || holder->job == own_job || !is_slurm_job_id(holder->job))
     return std::optional<UnneededJob>();
-  // If Slurm does not answer, its dependency is enough: this job starts only after the end of the
-  // job before it, and an attempt that still runs is superseded by the next one.
+  // If Slurm does not answer, the dependency of this job is enough: this job starts only after the
+  // end of the job before it, and its attempt supersedes an attempt that still runs.
   const auto facts = SlurmController(env, holder->job).job();
   if (facts && may_still_run(facts->state))
     return fail(Errc::kRefused,

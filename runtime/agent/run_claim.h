@@ -1,6 +1,7 @@
 #pragma once
 // Finds the run of this job and claims it, so that no other job works on the run. Reads and writes
-// the files `claim`, `attempt` and `origin` of the run directory.
+// the files `claim`, `claim.after-K`, `claim.repaired`, `attempt` and `origin` of the run
+// directory, and reads `submission.json`.
 
 #include <filesystem>
 #include <optional>
@@ -21,13 +22,13 @@ struct JobIdentity {
 };
 
 /// Returns the identity of this job. Fails with kUsage if the run is not local and env does not
-/// name a Slurm job.
+/// name a Slurm job. For a local run fails if the host name or /proc/self/stat cannot be read.
 [[nodiscard]] Result<JobIdentity> identify_job(const Env& env, bool is_local);
 
 struct ClaimedRun {
   std::filesystem::path directory;  ///< absolute
   int attempt = 0;
-  /// This job had claimed the run, and Slurm has requeued it; or an earlier job of the chain had.
+  /// An earlier start of this job, or an earlier job of the chain, has claimed the run.
   bool was_claimed_before = false;
   std::optional<int> chain_number{};  ///< the job's number in the run's chain; nullopt: no chain
 };
@@ -48,9 +49,10 @@ struct ClaimedRun {
 ///
 /// chain_number: this job's number in the chain of the run's jobs (retry.chain), from 0; nullopt:
 /// the run has no chain. A later job of the chain takes the run over from an earlier one, never the
-/// reverse. If several jobs try to take it over from the same job, exactly one succeeds.
+/// reverse: an earlier job fails with kRefused. If several jobs try to take the run over from the
+/// same job, exactly one succeeds.
 ///
-/// Fails with kIo if a file cannot be written.
+/// Fails with kIo if a file cannot be written, and with kInvalid if a file is damaged.
 [[nodiscard]] Result<ClaimedRun> claim_run(const std::filesystem::path& directory,
                                            const JobIdentity& identity, std::string_view name,
                                            int restart_count,
@@ -59,7 +61,7 @@ struct ClaimedRun {
 /// The job of a chain that claimed the run last.
 struct ChainHolder {
   std::string cluster, job;
-  std::optional<int> number;  ///< in the chain; nullopt: the claim names no chain
+  std::optional<int> number;  ///< its number in the chain; nullopt: the claim names no chain
 };
 /// Returns the job that took the run over last. Fails with kNotFound if no job has claimed the run,
 /// and with kInvalid if a file is damaged.
@@ -69,7 +71,8 @@ struct ChainHolder {
 /// must not write any more.
 [[nodiscard]] Result<> begin_attempt(const std::filesystem::path& directory, int attempt);
 
-/// Returns the number in the run's `attempt` file. Fails with kNotFound before the first attempt.
+/// Returns the number in the run's `attempt` file. Fails with kNotFound before the first attempt,
+/// with kInvalid if the file is damaged, and with kIo.
 [[nodiscard]] Result<int> read_attempt(const std::filesystem::path& directory);
 
 /// Returns Slurm's number of requeues of this job; 0 if SLURM_RESTART_COUNT is not set.

@@ -48,7 +48,7 @@ constexpr milliseconds kSurroundingsLimit{3000};
 /// Time for Slurm to report that a silent node is down (SlurmdTimeout: five minutes).
 constexpr seconds kVerdictLimit{330};
 constexpr seconds kAskSlurmAgain{2};
-constexpr milliseconds kSrunHelperEnd{1000};  ///< from SIGKILL to the end of srun's helper process
+constexpr milliseconds kSrunHelperEnd{1000};  ///< time for srun's helper to end after SIGKILL
 constexpr seconds kDiskFullLimit{60};         ///< time for a full disk to have room again
 constexpr milliseconds kDiskTriedEvery{500};
 /// Time to wait for Slurm's signal after Slurm refused lead's requeue. Slurm refuses it while it
@@ -73,7 +73,7 @@ std::optional<int> signal_within(int signal_fd, Clock::duration limit) {
 
 }  // namespace
 
-std::string own_log() {
+std::string tail_of_job_log() {
   std::string text;
   const UniqueFd file(::open("/proc/self/fd/2", O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info {};
@@ -156,7 +156,7 @@ int RunLeader::run() {
                                                   {"cause", word(plan.cause)},
                                                   {"end", word(end.reason)},
                                                   {"message", end.message}});
-    if (is_superseded()) return leave(kExitRunTaken);  // the later attempt owns the record
+    if (report_if_superseded()) return leave(kExitRunTaken);  // the later attempt owns the record
     remember_bad_nodes(end, plan.bad_nodes);
     if (plan.next == Next::kEnd) {
       end.is_requeued =
@@ -199,7 +199,7 @@ bool RunLeader::has_later_attempt() const {
   return read_attempt(run_.directory).value_or(run_.attempt) != run_.attempt;
 }
 
-bool RunLeader::is_superseded() const {
+bool RunLeader::report_if_superseded() const {
   const bool is_another = has_later_attempt();
   if (is_another)
     say(fmt::format("attempt {} of this run is superseded by a later one; this one ends",
@@ -464,7 +464,8 @@ bool RunLeader::requeue(AttemptEnd& end, const Plan& plan) {
   std::ignore = outputs_.wait_for_record();
   const auto asked = controller_->requeue(
       options_.retry.excludes_bad_nodes ? plan.bad_nodes : std::vector<std::string>(), plan.memory);
-  // A job that Slurm has refused more memory is cancelled, so that a signal means no other start.
+  // If Slurm refuses the new memory, the job is cancelled. A signal then does not mean that Slurm
+  // queues the job again.
   const bool is_cancelled = !asked && asked.error().code == Errc::kRefused;
   if (!asked && !is_cancelled && signal_within(outputs_.signal_fd, kSlurmWasFaster)) return true;
   if (!asked) {
@@ -478,7 +479,7 @@ bool RunLeader::requeue(AttemptEnd& end, const Plan& plan) {
 
 bool RunLeader::blame_job(AttemptEnd& end) {
   if (!controller_ || options_.is_borrowed) return false;
-  const auto log = own_log();
+  const auto log = tail_of_job_log();
   ScriptTrap trap{
       .code = end.code, .at = "", .facts = {}, .restarts = restart_count_of(env_), .log = log};
   if (auto facts = controller_->job(); facts && !facts->state.empty())
@@ -494,7 +495,7 @@ int RunLeader::leave(int code) {
   if (outputs_.notifier != nullptr || is_chain_over) std::ignore = outputs_.wait_for_record();
   if (is_chain_over) dismiss_later_jobs();
   outputs_.end_notices();
-  // The helper of the notices is also the bystander, and end_notices() has waited for it.
+  // With a notifier the bystander is its helper, and end_notices() has waited for this process.
   if (bystander_ > 0 && outputs_.notifier == nullptr)
     std::ignore = ends_within(bystander_, kSurroundingsLimit);
   return outputs_.close(code);

@@ -38,9 +38,9 @@ struct LeadOutputs {
   int close(int code) const;
 };
 
-/// Returns the last 64 KiB of the file to which this process's standard error goes; empty if
-/// standard error is not a regular file.
-[[nodiscard]] std::string own_log();
+/// Returns the last 64 KiB of the job's log, which is the file to which this process's standard
+/// error goes; empty if standard error is not a regular file.
+[[nodiscard]] std::string tail_of_job_log();
 
 /// Records the end of the run and removes its secrets.
 void record_end(EventLog& events, const std::filesystem::path& run, const AttemptEnd& end);
@@ -48,7 +48,7 @@ void record_end(EventLog& events, const std::filesystem::path& run, const Attemp
 /// Leads the attempts of a run in this start of the job, one after another.
 class RunLeader {
  public:
-  /// bystander: a child of this process that does not belong to a step; -1: none.
+  /// bystander: the child of this process that does not belong to a step; -1: none.
   RunLeader(const LeadOptions& options, const Env& env, const JobIdentity& identity, ClaimedRun run,
             const LeadOutputs& outputs, pid_t bystander, RetryHistory history)
       : options_(options),
@@ -83,7 +83,7 @@ class RunLeader {
   /// Prints a message and returns true if a later attempt has begun elsewhere while this attempt
   /// waited for Slurm. Slurm restarts the job on other nodes if lead's node is cut off from the
   /// network.
-  [[nodiscard]] bool is_superseded() const;
+  [[nodiscard]] bool report_if_superseded() const;
   [[nodiscard]] bool has_later_attempt() const;
   /// Writes the next attempt's number. Retries for one minute if the disk is full or the folder
   /// cannot be written.

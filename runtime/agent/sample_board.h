@@ -40,7 +40,8 @@ class SampleBoard {
   /// with the attempt's duration, so that the record of a month stays small.
   [[nodiscard]] bool is_record_due(Clock::time_point now) const;
 
-  /// Returns the content of ranks.json. Leaves out ranks that have not reported any value yet.
+  /// Returns the content of ranks.json, and begins the interval until the next one. Leaves out
+  /// ranks that have not reported any value yet.
   [[nodiscard]] std::string snapshot(int attempt, std::string_view time, Clock::time_point now);
   /// Returns the `samples` event; nullopt if no rank has reported since the last one.
   [[nodiscard]] std::optional<events::RankStatistics> record(Clock::time_point now);

@@ -21,7 +21,7 @@ namespace dlrun::agent {
 struct ScriptTrap {
   /// bash's $?. If a signal ended the script, it is the code of the last command, mostly 0.
   int code = 0;
-  std::string at;  ///< the command at which the script ended, printable
+  std::string at;  ///< the command at which the script ended, without control characters
   /// Slurm's present facts about the job; nullopt: no answer, or no Slurm.
   std::optional<JobFacts> facts;
   int restarts = 0;  ///< Slurm's number of restarts when this start of the job began
@@ -38,8 +38,9 @@ struct ScriptEnd {
 [[nodiscard]] ScriptEnd judge_script_end(const ScriptTrap& trap);
 
 /// Checks whether a step could not be launched because Slurm ends the job. If so, replaces the
-/// code, the reason and the cause in `end`. Returns true if no end of the run may be recorded:
-/// Slurm queues the job again, or may do so and the controller did not answer.
+/// code, the reason and the cause in `end`, and puts Slurm's reason before its message. Returns
+/// true if no end of the run may be recorded: Slurm queues the job again, or may do so and the
+/// controller did not answer.
 [[nodiscard]] bool blame_jobs_end(AttemptEnd& end, const ScriptTrap& trap);
 
 }  // namespace dlrun::agent

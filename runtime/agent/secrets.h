@@ -1,6 +1,6 @@
 #pragma once
-// Reads the program's secrets from the run's file directly into the program's environment. Lead,
-// srun and the agent never have them in their own environments.
+// Reads secrets from the run's file directly into the environment of a program. The secrets of the
+// file are never in the environments of lead, srun and the agent themselves.
 
 #include <filesystem>
 #include <string>
@@ -11,11 +11,11 @@
 
 namespace dlrun::agent {
 
-/// Sets each of `names` in env from RUN/secrets (runtime/ENVIRONMENT.md). A name that the file does
-/// not have keeps its value in env; a script that was submitted by hand has no such file. Fails
-/// with kInvalid if neither the file nor env has a name, or if the file is a link, not a regular
-/// file, too large, owned by another user, or accessible to others. Fails with kIo if the file
-/// cannot be read. No message contains a value.
+/// Sets each of `names` in env from RUN/secrets (runtime/ENVIRONMENT.md), and hides its value in
+/// the log. A name that the file does not have keeps its value in env; a script that was submitted
+/// by hand has no such file. Fails with kInvalid if neither the file nor env has a name, or if the
+/// file is a link, not a regular file, too large, owned by another user, or accessible to others.
+/// Fails with kIo if the file cannot be read. No message contains a value.
 [[nodiscard]] Result<> add_secrets(Env& env, const std::vector<std::string>& names,
                                    const std::filesystem::path& run);
 

@@ -28,7 +28,8 @@ struct StackDump {
 [[nodiscard]] StackDump dump_stacks(pid_t pid, const Env& env, const std::filesystem::path& scratch,
                                     std::chrono::milliseconds limit);
 
-/// Returns the main thread's frames in the output of `py-spy dump`.
+/// Returns the main thread's frames in the output of `py-spy dump`; those of the first thread if no
+/// thread has the name MainThread.
 [[nodiscard]] std::vector<std::string> frames_of_py_spy(std::string_view text);
 /// Returns the main thread's frames in the output of Python's faulthandler, which lists this thread
 /// last.

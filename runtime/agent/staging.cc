@@ -85,8 +85,8 @@ Result<UniqueFd> open_lock(const fs::path& path) {
 
 /// The description of staged data, which the note has as JSON.
 struct StageNote {
-  std::string source;  ///< the hash of the source's sizes and times
-  std::string copy;    ///< the same of the copy; empty: the copy is not complete
+  std::string source;  ///< digest_of() the source
+  std::string copy;    ///< digest_of() the copy; empty: the copy is not complete
 
   [[nodiscard]] std::string text() const {
     return json_read::dump(nlohmann::ordered_json{{"source", source}, {"copy", copy}}) + "\n";
@@ -293,7 +293,7 @@ void remove_lost_files(const StagePlace& place, const StageOptions& options) {
   if (!options.is_shared(beside)) remove_lost_parts(beside);
 }
 
-/// Copies a broadcast file to `part`, with the time and the mode of the source.
+/// Moves a broadcast file to `part`, or copies it there, with the time and the mode of the source.
 Result<> take_broadcast(const std::string& broadcast, const TreeEntry& source,
                         const fs::path& part) {
   DLRUN_TRY_ASSIGN(const auto here, list_tree(broadcast));
@@ -354,7 +354,7 @@ Result<> stage_anew(const StageItem& item, const fs::path& from, const FileTree&
   return remove_tree(place.old);
 }
 
-/// Waits for the turn to look at the place, and returns its lock.
+/// Waits until no other process checks the place, and returns the lock of this process's turn.
 Result<UniqueFd> take_turn(const StagePlace& place) {
   DLRUN_TRY_ASSIGN(auto turn, open_lock(place.turn));
   while (::flock(turn.get(), LOCK_EX) != 0) {
@@ -371,9 +371,9 @@ Result<std::optional<UniqueFd>> lock_to_copy(const StagePlace& place, const std:
                                              CopyReport& report) {
   DLRUN_TRY_ASSIGN(auto lock, open_lock(place.lock));
   while (true) {
-    // Only one run at a time looks. Otherwise two runs that look together would each take the lock
-    // of the other one for that of a program that uses the data, and both would give up. A run that
-    // waits for a copy does not keep its turn: if it is suspended, the others go on.
+    // Only one run at a time checks the lock. If two runs did so at the same time, each would take
+    // the other's shared lock for the lock of a program that uses the data, and both would give up.
+    // A run that waits for a copy does not keep its turn: if it is suspended, the others go on.
     DLRUN_TRY_ASSIGN(auto turn, take_turn(place));
     if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) break;
     if (::flock(lock.get(), LOCK_SH | LOCK_NB) == 0) {  // another run uses the data

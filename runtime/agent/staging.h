@@ -6,10 +6,10 @@
 //   .DIR.dlrun-note   what was staged: the sizes and times of the source and of the copy. If both
 //                     are unchanged, a later attempt uses the copy.
 //   .DIR.dlrun-lock   is locked while data are copied, and while a program uses them
-//   .DIR.dlrun-turn   is locked by the one process that looks whether it must copy, for this look
+//   .DIR.dlrun-turn   is locked by a process while it checks whether it must copy
 //   .DIR.dlrun-part   the temporary copy
 //   .DIR.dlrun-old    the older data, until the new ones are in their place
-// lead adds .dlrun-sbcast-XXXX files (broadcast.h).
+// Lead adds files .dlrun-sbcast-XXXXXXXXXXXXXXXX (broadcast.h).
 // Everything below the node's folder must belong to this user, because /tmp is open to all users.
 
 #include <chrono>
@@ -31,22 +31,24 @@ namespace dlrun::agent {
 /// The options of `dlrun-agent stage`.
 struct StageOptions {
   std::vector<StageItem> items{};
-  int nnodes = 1;  ///< nodes of the attempt; a shared file system serves only one node
+  /// Number of nodes of the attempt. With several, a place on a shared file system is refused.
+  int nnodes = 1;
   std::chrono::seconds leftover_age = kLeftoverAge;  ///< see remove_leftovers()
-  /// Returns true if other nodes share the folder's file system.
+  /// Returns true if other nodes share the folder's file system. Tests replace it.
   std::function<bool(const std::filesystem::path&)> is_shared = is_on_network;
 };
 
 /// Stages all items, one after the other, and returns the report. Also removes temporary copies and
-/// broadcast files beside the places whose processes were killed, except on a file system that
-/// other nodes share: the locks of their processes may be unknown here. Waits while another run
-/// stages into the same place. Returns after the first item that fails, with the error in the
-/// report.
+/// broadcast files beside the places, if their processes were killed. Does not remove them on a
+/// file system that other nodes share, because the locks of their processes may be unknown here.
+/// Waits while another run stages into the same place. Returns after the first item that fails,
+/// with the error in the report.
 [[nodiscard]] CopyReport stage_data(const StageOptions& options, const Env& env);
 
 /// Locks staged data against changes by other runs until the descriptor is closed. Fails with
-/// kUnavailable while another run looks at them or copies, and with kRefused if another run has
-/// changed them since the report.
+/// kUnavailable while another run checks or copies them, with kRefused if another run has changed
+/// them since the report or the lock file belongs to another user, and with kIo if the lock file
+/// cannot be opened.
 [[nodiscard]] Result<UniqueFd> hold_staged(const HeldStage& held);
 
 }  // namespace dlrun::agent

@@ -1,6 +1,6 @@
 #pragma once
-// A step starts the agents of one attempt's ranks and reports how they end: with srun, or as child
-// processes of lead for a run on this machine. One thread, on lead's event loop.
+// A step starts the agents of one attempt's ranks, and reports how they end. It starts them with
+// srun; for a run on this machine, as child processes of lead. One thread, on lead's event loop.
 
 #include <sys/types.h>
 
@@ -48,7 +48,7 @@ class Step {
   virtual ~Step() = default;
   /// Collects child processes that have ended. Call it after SIGCHLD.
   virtual void reap() = 0;
-  /// Asks the step to end, or kills it.
+  /// Asks the step to end, or kills it. Kills a local step in both cases.
   virtual void stop(bool kills) = 0;
   /// Call it after each round of the loop. It also reaps, because a SIGCHLD can be lost.
   virtual void tick() = 0;
@@ -60,21 +60,22 @@ struct StepContext {
   StepHandler& handler;
   Sink& out;
   Sink& err;
-  BackgroundFile* log = nullptr;  ///< gets a copy of out and err; may be nullptr
+  BackgroundFile* log = nullptr;  ///< gets a copy of a local step's out and err; may be nullptr
   TextMarks marks{};              ///< marks of the text that agents send through srun
   /// A child of this process that does not belong to the step and is not ended with it; -1: none.
   pid_t bystander = -1;
 };
 
 /// Starts argv (an srun command line) with env. Reads srun's standard error: removes the agents'
-/// marks, and parses the lines without marks as messages of Slurm.
+/// marks, and parses the lines without marks as messages of Slurm. Fails as start_program() does.
 [[nodiscard]] Result<std::unique_ptr<Step>> start_srun(const StepContext& context,
                                                        const std::vector<std::string>& argv,
                                                        const Env& env);
 
 /// Starts `ranks` copies of argv (a `dlrun-agent rank` command line) with env. Each copy also gets
 /// its rank and the number of ranks, in DLRUN_RANK, DLRUN_WORLD_SIZE and similar variables. Removes
-/// the variables of an outer Slurm step or MPI job from env.
+/// the variables of an outer Slurm step or MPI job from env. Fails as start_program() does; the
+/// copies that were started are then killed.
 [[nodiscard]] Result<std::unique_ptr<Step>> start_local(const StepContext& context,
                                                         const std::vector<std::string>& argv,
                                                         const Env& env, int ranks);

@@ -28,7 +28,7 @@ struct StopRule {
 /// Parses a rule such as "min:loss" or "max:accuracy". Fails with kUsage.
 [[nodiscard]] Result<StopRule> parse_stop_rule(std::string_view text);
 
-/// The best value that a point has reported up to an epoch or step.
+/// The best value of a point up to an epoch or step, among the reports that add_report() has kept.
 struct BestSoFar {
   std::int64_t at = 0;  ///< the epoch, or the step if the program reports no epoch
   double value = 0;
@@ -52,7 +52,8 @@ inline constexpr std::size_t kLeastOthers = 3;
 /// Applies the median rule (Golovin et al. 2017, Google Vizier, 3.3.2; here with the best value of
 /// each other point instead of its mean). Returns a sentence for the user if the point's best value
 /// is worse than the median of the best values that the other points had at the same epoch or step.
-/// Returns nullopt if the point continues. Ignores points that have not reached this epoch or step.
+/// Ignores points that have not reached this epoch or step. Returns nullopt if the point continues,
+/// which it always does before rule.after and if fewer than kLeastOthers other points are left.
 [[nodiscard]] std::optional<std::string> why_stop(const StopRule& rule, const Trajectory& own,
                                                   const std::vector<Trajectory>& others);
 

@@ -1,6 +1,6 @@
 #pragma once
-// The program's connection to the store (ENVIRONMENT.md, "The store"): reads one JSON object per
-// line from the program's socket and passes it on to lead.
+// The program's connection to the store (ENVIRONMENT.md, "The store"): reads requests, one JSON
+// object per line, from the program's socket, passes them on to lead, and writes lead's replies.
 
 #include <cstdint>
 #include <functional>

@@ -26,7 +26,7 @@ class StoreTable {
   /// The answer to a request of a rank.
   struct Answer {
     int rank = 0;
-    std::uint64_t id = 0;  ///< the rank's number of the request
+    std::uint64_t id = 0;  ///< the number that the rank has given to the request
     Result<std::string> value;
   };
 
@@ -34,14 +34,16 @@ class StoreTable {
   /// Limit for all keys and values together, and once more for the keys of waiting requests.
   static constexpr std::size_t kTotalLimitBytes = 256U << 20U;
 
-  /// Sets a key, whose value cannot change any more. Putting an equal value again succeeds; another
-  /// value fails with kRefused. Values are opaque text (hex on the wire). Returns the answers to
-  /// the ranks that waited for the key, then the answer to this request.
+  /// Sets a key, whose value cannot change any more. Putting an equal value again succeeds. Values
+  /// are opaque text (hex on the wire). Returns the answers to the ranks that waited for the key,
+  /// then the answer to this request: kRefused for another value and if the table is full, kInvalid
+  /// for an empty or too long key.
   [[nodiscard]] std::vector<Answer> put(int rank, std::uint64_t id, std::string_view key,
                                         std::string_view value);
 
-  /// Returns the answer at once if the key exists or wait is zero. Otherwise put() or expire()
-  /// returns it later, unless drop() removes the request.
+  /// Returns the answer at once if the key exists, if wait is zero (kNotFound), or if the key is
+  /// too long or too many requests wait (kRefused). Otherwise put() or expire() returns it later,
+  /// unless drop() removes the request.
   [[nodiscard]] std::vector<Answer> get(int rank, std::uint64_t id, std::string_view key,
                                         std::chrono::milliseconds wait, Clock::time_point now);
 

@@ -14,7 +14,7 @@ constexpr std::uint32_t kSessionStatus = 1, kSessionStart = 1;
 constexpr std::uint32_t kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5;
 
 constexpr std::array<std::uint32_t, 256> kCrcTable = [] {
-  constexpr std::uint32_t kPolynomial = 0x82f63b78U;  // reflected
+  constexpr std::uint32_t kPolynomial = 0x82f63b78U;  // CRC-32C, with its bits reversed
   std::array<std::uint32_t, 256> table{};
   for (std::uint32_t byte = 0; byte < table.size(); ++byte) {
     std::uint32_t crc = byte;

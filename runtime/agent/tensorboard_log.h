@@ -46,8 +46,9 @@ class TensorboardLog {
       ValueSource source = ValueSource::kReports);
 
   /// Writes a report, unless it follows the last one too soon: within a second, or within 1/5000 of
-  /// the time since open(). A file of a long attempt therefore stays small. Always writes a final
-  /// report. Does nothing with kMetricsFile.
+  /// the time since open(). A file of a long attempt therefore stays small. A final report never
+  /// comes too soon. Drops the report if the file is not written fast enough. Does nothing with
+  /// kMetricsFile.
   void on_report(const Json& report, std::chrono::system_clock::time_point wall,
                  Clock::time_point now);
   void on_statistics(const events::RankStatistics& statistics,
@@ -70,9 +71,9 @@ class TensorboardLog {
 
   std::unique_ptr<BackgroundFile> file_;
   std::unique_ptr<MetricsFollower> metrics_;  ///< nullptr: the values are those of the reports
-  bool is_restart_;  ///< the first values are still to remove the steps of earlier attempts
+  bool is_restart_;                           ///< a restart_record() must precede the next values
   ReportPace pace_;
-  std::optional<std::int64_t> step_;  ///< of the last values of the program
+  std::optional<std::int64_t> step_;  ///< step of the program's last values
   std::set<std::string> tags_;
 };
 

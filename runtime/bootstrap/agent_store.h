@@ -11,12 +11,15 @@
 
 namespace dlrun {
 
-/// Sends one request at a time. A get() that waits blocks the requests of other threads.
+/// Sends one request at a time. A get() that waits blocks the requests of other threads. If the
+/// agent refuses a request, put() fails with kRefused and get() with kTimeout, whatever the reason
+/// is. Both fail with kInternal if the agent's reply cannot be read.
 class AgentStore final : public Store {
  public:
   /// Takes ownership of a connected stream socket and makes it close-on-exec. Fails with kInvalid
-  /// if it is not a stream socket. `answer_within`: limit for sending a request, and for receiving
-  /// its reply. The reply to get() may take this time in addition to get()'s `wait`.
+  /// if it is not a stream socket, and with kIo if it cannot be made close-on-exec.
+  /// `answer_within`: limit for sending a request, and for receiving its reply. The reply to get()
+  /// may take this time in addition to get()'s `wait`.
   [[nodiscard]] static Result<std::unique_ptr<AgentStore>> open(
       UniqueFd socket, std::chrono::milliseconds answer_within = std::chrono::seconds(30));
 

@@ -13,7 +13,8 @@ namespace dlrun {
 /// the values of an earlier attempt.
 class FileStore final : public Store {
  public:
-  /// Creates the folder (mode 0700) if it is missing. Fails with kInvalid if the path is relative.
+  /// Creates the folder (mode 0700) if it is missing. Fails with kInvalid if the path is relative,
+  /// and with kIo if the folder cannot be created.
   [[nodiscard]] static Result<std::unique_ptr<FileStore>> open(std::filesystem::path folder);
 
   [[nodiscard]] Result<> put(std::string_view key, std::string_view value) override;

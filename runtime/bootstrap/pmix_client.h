@@ -19,11 +19,12 @@ class PmixClient {
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
 
-  /// Returns the name of the node of a rank.
+  /// Returns the name of the node of a rank; empty if the launcher's answer is not a text. Fails
+  /// with kUnavailable if the launcher reports an error.
   [[nodiscard]] virtual Result<std::string> host_of(int rank) = 0;
 
   /// Stores a value for this rank and key in the launcher. `key` has at most 500 bytes and no zero
-  /// byte.
+  /// byte. Fails with kUnavailable if the launcher reports an error.
   [[nodiscard]] virtual Result<> put(const std::string& key, std::string_view value) = 0;
 
   /// Waits until `rank` has put a value under `key`, and returns the value. Fails with kTimeout
@@ -39,9 +40,10 @@ class PmixClient {
 };
 
 struct PmixModule {
-  /// Version, and hash of the headers that program and module share.
+  /// The version of dlrun, and a hash of the headers that program and module share.
   const char* interface = nullptr;
-  /// Connects to the launcher. Fails with kUnavailable if no launcher answers.
+  /// Connects to the launcher. Fails with kUnavailable if no launcher answers, and with kInternal
+  /// if the number of ranks in its answer has another type than expected.
   Result<std::unique_ptr<PmixClient>> (*connect)() = nullptr;
 };
 

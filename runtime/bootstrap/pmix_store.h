@@ -16,18 +16,19 @@ namespace dlrun {
 /// daemon of its node may have ended, too.
 class PmixStore final : public Store {
  public:
-  /// Fails with kUnavailable if load_pmix() does or if no launcher answers, and with kInvalid if
-  /// the launcher's rank and size differ from those of world.
+  /// Fails as load_pmix() and PmixModule::connect() do, and with kInvalid if the launcher's rank or
+  /// size differs from that of `world`.
   [[nodiscard]] static Result<std::unique_ptr<PmixStore>> open(const World& world);
 
   explicit PmixStore(std::unique_ptr<PmixClient> client) : client_(std::move(client)) {}
 
-  /// Fails with kInvalid if the key belongs to another rank.
+  /// Fails as Store::put() does, and with kInvalid if the key belongs to another rank.
   [[nodiscard]] Result<> put(std::string_view key, std::string_view value) override;
   [[nodiscard]] Result<std::string> get(std::string_view key,
                                         std::chrono::milliseconds wait) override;
 
-  /// Returns the local address that this node uses to reach the first other node of the job.
+  /// Returns the local address that this node uses to reach the first other node of the job; empty
+  /// if all ranks are on one node. Fails with kUnavailable if there is no such address.
   [[nodiscard]] Result<std::string> own_address() override;
 
  private:

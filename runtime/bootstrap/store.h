@@ -1,10 +1,11 @@
 #pragma once
 // The rendezvous of an attempt's ranks: a small table of keys and values that all ranks share. Gloo
-// exchanges addresses through it, NCCL its unique id.
+// exchanges addresses through it, and NCCL exchanges its unique id.
 //
-// A key is written once: putting an equal value again succeeds, another value is refused. Keys are
-// UTF-8 text; FileStore and PmixStore limit their length. Values may contain any bytes. Every
-// function may be called from any thread.
+// The value of a key cannot change: putting an equal value again succeeds, and putting another
+// value fails. Keys are UTF-8 text. Every store but MemoryStore limits their length: AgentStore to
+// 1,024 bytes, FileStore and PmixStore to fewer. Values may contain any bytes. Every function may
+// be called from any thread.
 
 #include <chrono>
 #include <cstddef>
@@ -22,12 +23,13 @@ class Store {
  public:
   virtual ~Store() = default;
 
-  /// Sets a key. Fails with kRefused if the key has another value, with kInvalid if the key or the
-  /// value is too long, and with kUnavailable, kTimeout or kIo if the table cannot be reached.
+  /// Sets a key. Fails with kRefused if the key has another value, with kInvalid if the key is not
+  /// allowed or the value is too long, and with kUnavailable, kTimeout or kIo if the table cannot
+  /// be reached.
   [[nodiscard]] virtual Result<> put(std::string_view key, std::string_view value) = 0;
 
   /// Waits until the key exists and returns its value. Fails with kTimeout after `wait`; the
-  /// message names the key.
+  /// message names the key. Fails with kInvalid, kUnavailable or kIo as put() does.
   [[nodiscard]] virtual Result<std::string> get(std::string_view key,
                                                 std::chrono::milliseconds wait) = 0;
 
@@ -46,8 +48,8 @@ class Store {
 };
 
 /// Opens the store that DLRUN_STORE names: `fd:N` (the agent's store, on an inherited socket) or
-/// `file:DIR` (a folder that all ranks see). Fails with kInvalid for any other form, and with the
-/// store's error if it cannot be opened.
+/// `file:DIR` (a folder that all ranks see). Fails with kInvalid for any other form and if the
+/// descriptor N is not open, and with the store's error if the store cannot be opened.
 [[nodiscard]] Result<std::unique_ptr<Store>> open_store(std::string_view where);
 
 }  // namespace dlrun

@@ -380,7 +380,7 @@ TEST_CASE("the message that starts the programs has the places of components, if
 
 /// Lets the probe try until it connects to the listener, and answers with `text`. Returns the
 /// probe's request, or an empty text if `text` is empty.
-std::string answer_probe(EventLoop& loop, ReadyProbe& probe, const Listener& listener,
+std::string answer_probe(EventLoop& loop, ReadyProbe& probe, const BoundPort& listener,
                          const std::string& text) {
   UniqueFd peer;
   const auto until = ReadyProbe::Clock::now() + seconds(20);

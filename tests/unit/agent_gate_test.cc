@@ -15,6 +15,7 @@
 
 #include <doctest/doctest.h>
 
+#include "runtime/agent/address.h"
 #include "runtime/agent/gate.h"
 #include "runtime/agent/link.h"
 #include "tests/time_limit.h"
@@ -116,6 +117,18 @@ struct JoinedRank {
   Echo lead{secret};
   Result<Link> rank = connect_rank(lead.port, secret);
 };
+
+TEST_CASE("a rank that no lead answers stops to connect as soon as it is asked to") {
+  const auto held = hold_port(0);  // nothing listens on this port, so it refuses connections
+  REQUIRE(held);
+  int asked = 0;
+  const auto began = Clock::now();
+  const auto link = Link::connect({{"127.0.0.1", held->port}}, Key{}, {"job", "0", 0, 1},
+                                  seconds(30), [&] { return ++asked > 3; });
+  REQUIRE_FALSE(link);
+  CHECK(link.error().code == Errc::kInterrupted);
+  CHECK(Clock::now() - began < seconds(5));
+}
 
 TEST_CASE("a rank is admitted, and messages of any size pass both ways") {
   JoinedRank joined;

@@ -202,7 +202,7 @@ std::string collectives_help_text() {
   return "usage: dlrun-trainer collectives [OPTIONS]\n\n"
          "Measures a collective; rank 0 prints a line of JSON for each size. `dlrun bench "
          "collectives` makes a table.\n\n"
-         "  --backend auto|mpi|gloo|shm|nccl  (auto)\n"
+         "  --backend WORD                    auto|mpi|gloo|shm|nccl|rccl|single (auto)\n"
          "  --operation WORD                  all_reduce|broadcast|all_gather|reduce_scatter "
          "(all_reduce)\n"
          "  --sizes SIZE[,SIZE...]            bytes, as 8, 64K, 16M; 8..16M: each four times the "
