@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "common/log.h"
+#include "common/secret_names.h"
 #include "common/text.h"
 #include "launcher/spec/download.h"
 #include "launcher/spec/secret_words.h"
@@ -62,7 +62,7 @@ constexpr std::size_t kLongestKeyName = 256;  ///< bytes; a longer text is no na
     if (at > 0 && is_key_character(line[at - 1])) continue;
     std::size_t end = at;
     while (end < line.size() && is_key_character(line[end])) ++end;
-    if (names_secret(line.substr(at, end - at))) return true;
+    if (is_secret_name(line.substr(at, end - at))) return true;
     at = end - 1;
   }
   return false;
@@ -208,20 +208,13 @@ class KeyFollower {
 
 }  // namespace
 
-bool names_secret(std::string_view name) {
-  if (name.size() > kLongestKeyName || !looks_secret(name)) return false;
-  const std::string lower = lower_case(name);
-  return !lower.ends_with("_file") && !lower.ends_with("-file") && !lower.ends_with("_path") &&
-         !lower.ends_with("_dir");
-}
-
 bool is_secret_key(std::string_view path) {
   if (path.empty() || path.size() > kLongestKeyName) return false;
-  if (names_secret(path)) return true;
   constexpr std::array<std::string_view, 3> kPlaces{"secret", "secrets", "webhook"};
   const auto parts = split(path, '.');
   return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {
     part = part.substr(0, part.find('['));
+    if (is_secret_name(part)) return true;
     const std::string lower = lower_case(part);
     return std::any_of(kPlaces.begin(), kPlaces.end(), [&](std::string_view place) {
       return edit_distance(lower, place) <= 1;  // a misspelling

@@ -9,10 +9,6 @@
 
 namespace dlrun {
 
-/// Returns true if a key or a variable is named like a secret, such as HF_TOKEN. The name of a file
-/// that holds a secret, such as token_file, is no secret.
-[[nodiscard]] bool names_secret(std::string_view name);
-
 /// Returns true if the value of a key may be a secret: a part of the key is named like a secret, or
 /// is `webhook`. Misspellings of `secrets` and `webhook` count too.
 [[nodiscard]] bool is_secret_key(std::string_view path);

@@ -4,6 +4,7 @@
 #include <array>
 #include <string>
 
+#include "common/secret_names.h"
 #include "common/text.h"
 
 namespace dlrun {
@@ -11,23 +12,6 @@ namespace {
 
 constexpr std::string_view kTokenCharacters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.+/=:~@!%";
-
-/// Returns true if the name of an option is that of a secret: its last word is one of a few, such
-/// as "token" in --hub-token. The option --token-type is no secret.
-bool is_secret_option(std::string_view option) {
-  std::string name = lower_case(option);
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == '_' || c == '.'; }, '-');
-  constexpr std::array<std::string_view, 9> kWords{
-      "token", "secret", "password", "passwd", "passphrase", "pass", "pw", "apikey", "credentials"};
-  constexpr std::array<std::string_view, 4> kKeys{"api", "access", "secret", "auth"};
-  const auto words = split(name, '-');
-  const auto is_one = [](const auto& all, std::string_view word) {
-    return std::find(all.begin(), all.end(), word) != all.end();
-  };
-  return is_one(kWords, words.back()) ||
-         (words.size() > 1 && words.back() == "key" && is_one(kKeys, words[words.size() - 2]));
-}
 
 /// Returns true if a value may be a secret. Words such as [PAD] and 4096 are none.
 bool may_be_secret(std::string_view value) {
@@ -206,7 +190,7 @@ struct WordsBefore {
 bool is_secret_after(const WordsBefore& before, std::string_view word) {
   if (before.is_key_of_login(word)) return true;
   const auto last = before.last;
-  if (last.starts_with('-') && last.find('=') == std::string_view::npos && is_secret_option(last))
+  if (last.starts_with('-') && last.find('=') == std::string_view::npos && is_secret_name(last))
     return true;
   const std::string scheme = lower_case(last);
   return lower_case(before.second_last).ends_with("authorization:") &&
@@ -220,7 +204,7 @@ std::string_view secret_in(std::string_view word, const WordsBefore& before) {
   const auto equals = value.find('=');
   if (value.starts_with('-') && equals != std::string_view::npos) {
     const auto given = unquoted(value.substr(equals + 1));
-    if (is_secret_option(value.substr(0, equals)) && may_be_secret(given)) return given;
+    if (is_secret_name(value.substr(0, equals)) && may_be_secret(given)) return given;
   }
   return evident_secret_in(word);
 }
@@ -355,10 +339,8 @@ MaskedText without_assigned_secrets(std::string_view text, std::span<const std::
     if (is_quote(c) && (quote == '\0' || quote == c)) quote = quote == '\0' ? c : '\0';
     if (c != '=') continue;
     const auto [name, option, before] = name_left_of(text, i);
-    const bool is_secret =
-        !name.empty() &&
-        (is_secret_name(name) || std::find(names.begin(), names.end(), name) != names.end());
-    if (!is_secret) continue;
+    const bool has_secret_name = !name.empty() && is_secret_name(option);
+    if (!has_secret_name && std::find(names.begin(), names.end(), name) == names.end()) continue;
     // A list such as --export=A=1,B=2 ends each value with a comma. The shell's own value does not.
     const bool is_in_list = before == ',' || before == '=';
     const bool is_quoted_whole = quote != '\0' && before == quote;
@@ -366,7 +348,7 @@ MaskedText without_assigned_secrets(std::string_view text, std::span<const std::
                                      : end_of_value(text, i + 1, quote, is_in_list ? "," : "");
     if (end <= i + 1) continue;
     const auto value = unquoted(text.substr(i + 1, end - i - 1));
-    masked.has_secret = masked.has_secret || (is_secret_option(option) && may_be_secret(value));
+    masked.has_secret = masked.has_secret || (has_secret_name && may_be_secret(value));
     masked.text += text.substr(done, i + 1 - done);
     masked.text += "...";
     done = end;
@@ -429,24 +411,6 @@ MaskedText without_secret_words(std::string_view text) {
 }
 
 }  // namespace
-
-bool is_secret_name(std::string_view name) {
-  constexpr std::array<std::string_view, 5> kWords{"key", "apikey", "token", "secret",
-                                                   "credentials"};
-  // Names such as PGPASSWORD have no "_" before these words.
-  constexpr std::array<std::string_view, 3> kEnds{"passwd", "password", "passphrase"};
-  constexpr std::array<std::string_view, 4> kLastWords{"pass", "pw", "sshpass", "creds"};
-  const std::string lower = lower_case(name);
-  if (lower == "mysql_pwd") return true;
-  const auto words = split(lower, '_');
-  const auto is_last = [&](std::string_view word) { return word == words.back(); };
-  return std::any_of(kLastWords.begin(), kLastWords.end(), is_last) ||
-         std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-           return std::find(kWords.begin(), kWords.end(), word) != kWords.end() ||
-                  std::any_of(kEnds.begin(), kEnds.end(),
-                              [&](std::string_view end) { return word.ends_with(end); });
-         });
-}
 
 bool is_secret_variable(std::string_view name, std::string_view value) {
   const auto words = split(value, ' ');

@@ -19,10 +19,6 @@ struct MaskedText {
   bool has_secret = false;
 };
 
-/// Returns true if the name of a variable is that of a secret, such as WANDB_API_KEY or DB_PASS.
-/// PASS_THROUGH is none.
-[[nodiscard]] bool is_secret_name(std::string_view name);
-
 /// Returns true if the name of a variable is that of a secret, or if its value has a token of a
 /// known service or a password in an address.
 /// value: without the quotes of the shell; empty if it is not known.

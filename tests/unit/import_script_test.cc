@@ -237,6 +237,25 @@ TEST_CASE("ordinary values of variables and options become keys as they are") {
   CHECK(has(text, "export X=postgres://user:$PW@host/db: only the job knows the value"));
 }
 
+TEST_CASE("variables and options whose names only end like those of secrets become keys") {
+  const std::string script =
+      std::string(kHead) +
+      "#SBATCH --wckey=project-name\nexport NCCL_IB_PKEY=0x8001\n"
+      "export HF_TOKEN_PATH=/data/token\nsrun ./x --image-key pixel_values\n";
+  const JobSpec spec = spec_from(script);
+  CHECK(spec.environment.vars ==
+        NamedValues{{"NCCL_IB_PKEY", "0x8001"}, {"HF_TOKEN_PATH", "/data/token"}});
+  REQUIRE(spec.slurm.size() == 1);
+  CHECK(spec.slurm[0].name == "wckey");
+  CHECK_FALSE(has(made_from(script), "warning"));
+  // Names that the log hides are secrets here, too.
+  for (const char* line : {"export HUB_JWT=SEKRIT-9", "export SSHKEY=SEKRIT-9",
+                           "./prepare --auth SEKRIT-9 --access-creds=SEKRIT-9"}) {
+    CAPTURE(line);
+    CHECK(has(made_from(std::string(kHead) + line + "\nsrun ./x\n"), "looks like a secret"));
+  }
+}
+
 TEST_CASE("a secret among the arguments of the program is a remark with its line") {
   for (const char* argument : {"--hub-token abcdef123", "--hub_token=abcdef123",
                                "--wandb-api-key \"abcdef123\"", "hf_abcdefghijklmnopqrstuvwxyz"}) {
