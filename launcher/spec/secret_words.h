@@ -25,10 +25,11 @@ struct MaskedText {
 [[nodiscard]] bool is_secret_variable(std::string_view name, std::string_view value);
 
 /// Masks the whole values of variables (`HF_TOKEN=$(echo abc)`) and options (`--token VALUE`,
-/// `--api-key=VALUE`) whose names are those of secrets, the key of `wandb login`, the value of a
-/// header `Authorization: Bearer`, passwords in addresses (`https://user:PASSWORD@host`), and
-/// tokens that have the form of a known service's, anywhere in a word. has_secret is false if only
-/// values are masked that are short or variables. names: variables whose values are secrets, too.
+/// `--api-key=VALUE`) whose names are those of secrets, also those of csh (`setenv HF_TOKEN abc`),
+/// the key of `wandb login`, the password of `curl -u user:PASSWORD`, the value of a header
+/// `Authorization: Bearer`, passwords in addresses (`https://user:PASSWORD@host`), and tokens that
+/// have the form of a known service's, anywhere in a word. has_secret is false if only values are
+/// masked that are short or variables. names: variables whose values are secrets, too.
 [[nodiscard]] MaskedText without_secrets(std::string_view text,
                                          std::span<const std::string> names = {});
 
