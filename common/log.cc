@@ -24,6 +24,7 @@
 #include "common/blocked_sigpipe.h"
 #include "common/files.h"
 #include "common/quoting.h"
+#include "common/secret_names.h"
 #include "common/text.h"
 
 namespace dlrun {
@@ -111,14 +112,6 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
   return spdlog::level::off;
 }
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return result;
-}
-
 /// Adds a secret. The longest secrets come first: a short secret may be part of a longer one. If
 /// the short one were hidden first, the rest of the longer one would stay readable.
 void add_secret(std::vector<std::string>& secrets, std::string_view secret) {
@@ -169,14 +162,14 @@ std::string shown(const LogField& field, const std::vector<std::string>& secrets
   return std::visit(Show{secrets}, field.value);
 }
 
-/// Masks the value of an argument NAME=VALUE or a header NAME: VALUE if looks_secret(NAME). An
+/// Masks the value of an argument NAME=VALUE or a header NAME: VALUE if is_secret_name(NAME). An
 /// option may have another name before its value, as in --define=API_KEY=VALUE.
 std::string mask_assignment(const std::string& word) {
   for (std::size_t at = word.find_first_of("=:"); at != std::string::npos;
        at = word.find_first_of("=:", at + 1)) {
     const std::size_t start = word.find_last_of("=:, ", at == 0 ? 0 : at - 1);
     const std::size_t name = start == std::string::npos || start >= at ? 0 : start + 1;
-    if (looks_secret(std::string_view(word).substr(name, at - name)))
+    if (is_secret_name(std::string_view(word).substr(name, at - name)))
       return word.substr(0, at + 1) + std::string(kHidden);
   }
   return word;
@@ -281,7 +274,7 @@ void open_log_to(std::string program, LogLevel level, const Env& env, LogWriter 
     settings.logger = std::move(logger);
     settings.secrets.clear();
     for (const auto& [name, value] : env.values()) {
-      if (value.size() >= kShortestSecretBytes && looks_secret(name))
+      if (value.size() >= kShortestSecretBytes && is_secret_name(name))
         add_secret(settings.secrets, value);
     }
   });
@@ -295,25 +288,6 @@ void close_log() {
 void hide_in_log(std::string_view secret) {
   if (secret.empty() || !is_logged(LogLevel::kInfo)) return;
   replace_settings([&](Settings& settings) { add_secret(settings.secrets, secret); });
-}
-
-bool looks_secret(std::string_view name) {
-  static constexpr std::string_view kWhole[] = {"auth", "jwt", "pass"};
-  static constexpr std::string_view kEnds[] = {
-      "token",      "secret", "secrets",    "password",    "passwd",
-      "passphrase", "key",    "credential", "credentials", "authorization"};
-  const std::string text = lower(name);
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find_first_of("_-. ", at), text.size());
-    const std::string_view part = std::string_view(text).substr(at, end - at);
-    at = end + 1;
-    const auto is_part = [part](std::string_view one) { return part == one; };
-    const auto ends_part = [part](std::string_view one) { return part.ends_with(one); };
-    if (std::any_of(std::begin(kWhole), std::end(kWhole), is_part) ||
-        std::any_of(std::begin(kEnds), std::end(kEnds), ends_part))
-      return true;
-  }
-  return false;
 }
 
 std::vector<std::string> mask_arguments(std::span<const std::string> argv) {
@@ -334,7 +308,7 @@ std::vector<std::string> mask_arguments(std::span<const std::string> argv) {
     words.push_back(mask_assignment(word));
     if (i + 1 == argv.size() || !is_option) continue;
     const bool has_secret_value =
-        words.back() == word && word.find('=') == std::string::npos && looks_secret(word);
+        words.back() == word && word.find('=') == std::string::npos && is_secret_name(word);
     if (takes_values) {
       words.push_back(mask_values(argv[++i]));
     } else if (has_secret_value && !argv[i + 1].starts_with("--")) {

@@ -61,7 +61,7 @@ using LogWriter = std::function<void(std::string line)>;
 /// Opens the log of this process. `program` starts each line ("dlrun", "lead", "rank 3"). Without a
 /// file the lines go to standard error. Appends to a file, or creates it with mode 0600; each line
 /// is one write, so several processes may use one file. Also hides the values of all variables of
-/// `env` whose name looks_secret(). Fails with kIo, or with kInvalid if the file is not a regular
+/// `env` whose name is_secret_name(). Fails with kIo, or with kInvalid if the file is not a regular
 /// file of this user that no other user may access. Does nothing if the level is kOff.
 [[nodiscard]] Result<> open_log(std::string program, const LogSetting& setting, const Env& env);
 
@@ -76,11 +76,7 @@ void close_log();
 /// is off.
 void hide_in_log(std::string_view secret);
 
-/// Returns true for a name such as WANDB_API_KEY, --hf-token or Authorization, whose value may be a
-/// secret.
-[[nodiscard]] bool looks_secret(std::string_view name);
-
-/// Returns a command line for the log: values of options and variables whose name looks_secret(),
+/// Returns a command line for the log: values of options and variables whose name is_secret_name(),
 /// and all values of --env and --export, become ***.
 [[nodiscard]] std::vector<std::string> mask_arguments(std::span<const std::string> argv);
 

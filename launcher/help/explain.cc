@@ -5,6 +5,7 @@
 
 #include "common/bounded_json.h"
 #include "common/json_or_null.h"
+#include "common/secret_names.h"
 #include "common/text.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
@@ -57,7 +58,7 @@ using Json = nlohmann::ordered_json;
 void mask_secret_values(std::vector<ExplainedValue>& rows) {
   for (ExplainedValue& row : rows) {
     const auto vars = row.key.find("vars.");
-    if (vars != std::string::npos && names_secret(std::string_view(row.key).substr(vars + 5))) {
+    if (vars != std::string::npos && is_secret_name(std::string_view(row.key).substr(vars + 5))) {
       row.text = "***";
     } else {
       row.text = without_evident_secrets(row.text).text;

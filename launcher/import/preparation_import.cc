@@ -10,6 +10,7 @@
 #include "launcher/import/import_state.h"
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/secret_words.h"
+#include "launcher/spec/spec_builder.h"
 #include "launcher/spec/yaml_text.h"
 
 namespace dlrun {
@@ -134,6 +135,19 @@ void export_variable(const ShellCommand& command, const SetVariable& variable, I
   state.keys.set({"environment.vars." + name, yaml_with_variables(*value), command.line, ""});
 }
 
+/// Reads csh's `setenv NAME VALUE` of a secret. Returns false for any other command.
+bool import_setenv(const ShellCommand& command, ImportState& state) {
+  if (command.words.size() != 3 || command.words.front().literal() != "setenv") return false;
+  const std::string name = command.words[1].literal();
+  const auto value = expanded_text(command.words[2], state);
+  if (!is_variable_name(name) ||
+      !(state.has_secret(name) || is_secret_variable(name, value.value_or(""))))
+    return false;
+  state.variables.erase(name);
+  export_variable(command, {name, std::nullopt, true}, state);
+  return true;
+}
+
 /// Reads NAME=VALUE and export NAME=VALUE. Returns false for any other command.
 bool import_variables(const ShellCommand& command, ImportState& state) {
   const bool is_export = command.words.front().literal() == "export";
@@ -205,7 +219,8 @@ bool import_preparation(const ShellCommand& command, ImportState& state) {
     if (is_start) return true;  // a job of dlrun starts in the spec's folder
   }
   return import_module(command, state) || is_initialisation(command) ||
-         import_environment(command, state) || import_variables(command, state);
+         import_environment(command, state) || import_setenv(command, state) ||
+         import_variables(command, state);
 }
 
 void mark_variables_unknown(const ShellCommand& command, ImportState& state) {

@@ -70,6 +70,7 @@ namespace {
 
 /// Returns true if the source line may hold a secret.
 [[nodiscard]] bool must_hide_line(const Diagnostic& diagnostic) {
+  if (is_line_of_secret_names(diagnostic.key, diagnostic.line_text)) return false;
   return diagnostic.line_text == kLineNotShown || is_secret_key(diagnostic.key) ||
          shows_secret(diagnostic.line_text);
 }

@@ -8,6 +8,7 @@
 #include "common/text.h"
 #include "container/mounts.h"
 #include "launcher/spec/download.h"
+#include "launcher/spec/secret_lines.h"
 #include "launcher/spec/value_setter.h"
 
 namespace dlrun {
@@ -55,11 +56,12 @@ Result<SecretSource> ItemReader::secret(const YamlNode& item,
     DLRUN_TRY_ASSIGN(secret.name,
                      builder.text(layer, row, item, "a variable's name, or {name, file}"));
   }
-  // The message does not show the text, because it may be the secret's value by mistake.
-  if (!is_variable_name(secret.name))
+  // The message shows no text that may be the secret's value by mistake, and no value of ${NAME}.
+  const bool may_be_shown = item.text == secret.name && has_only_names(secret.name);
+  if (!is_variable_name(secret.name) && !may_be_shown)
     return fail(Errc::kInvalid, "this is not the name of a variable; write the name alone");
   if (const auto why = why_not_variable(secret.name); !why.empty())
-    return fail(Errc::kInvalid, "'{}' {}", secret.name, why);
+    return fail(Errc::kInvalid, "'{}' {}", printable(secret.name), why);
   for (const SecretSource& other : before) {
     if (other.name == secret.name) return fail(Errc::kInvalid, "'{}' is given twice", secret.name);
   }

@@ -248,7 +248,9 @@ void add_line_texts(Diagnostics& diagnostics, const LoadedSpec& loaded) {
 void hide_secret_lines(Diagnostics& diagnostics, const std::string& source, std::string_view text) {
   std::optional<SecretLines> lines;  // most texts have no diagnostic, and the scan is slow
   for (Diagnostic& diagnostic : diagnostics) {
-    if (diagnostic.line_text.empty() || diagnostic.where.source != source) continue;
+    if (diagnostic.line_text.empty() || diagnostic.where.source != source ||
+        is_line_of_secret_names(diagnostic.key, diagnostic.line_text))
+      continue;
     if (!lines) lines.emplace(text);
     if (lines->contains(diagnostic.where.line)) diagnostic.line_text = kLineNotShown;
   }

@@ -6,9 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "common/log.h"
+#include "common/secret_names.h"
 #include "common/text.h"
 #include "launcher/spec/download.h"
+#include "launcher/spec/key_name.h"
 #include "launcher/spec/secret_words.h"
 #include "launcher/spec/spec_builder.h"
 
@@ -62,7 +63,7 @@ constexpr std::size_t kLongestKeyName = 256;  ///< bytes; a longer text is no na
     if (at > 0 && is_key_character(line[at - 1])) continue;
     std::size_t end = at;
     while (end < line.size() && is_key_character(line[end])) ++end;
-    if (names_secret(line.substr(at, end - at))) return true;
+    if (is_secret_name(line.substr(at, end - at))) return true;
     at = end - 1;
   }
   return false;
@@ -70,6 +71,34 @@ constexpr std::size_t kLongestKeyName = 256;  ///< bytes; a longer text is no na
 
 [[nodiscard]] bool has_address(std::string_view line) {
   return line.find("://") != std::string_view::npos;
+}
+
+/// Returns the words of a YAML list in one line, without brackets, commas and quotes.
+[[nodiscard]] std::vector<std::string_view> words_of_list(std::string_view text) {
+  constexpr std::string_view kSeparators = " \t[]{},'\"";
+  std::vector<std::string_view> words;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find_first_of(kSeparators), text.size());
+    if (end > 0) words.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return words;
+}
+
+/// Returns true if a word is the name of a variable, perhaps misspelt, and no value of a secret;
+/// see has_only_names().
+[[nodiscard]] bool is_clear_name(std::string_view word) {
+  constexpr std::size_t kLongest = 40, kShortestSecret = 6, kMostDigits = 2;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (word.starts_with('$')) word.remove_prefix(1);
+  if (word.empty() || word.size() > kLongest || is_digit(word[0]) ||
+      word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") != std::string_view::npos)
+    return false;
+  const auto digits = static_cast<std::size_t>(std::count_if(word.begin(), word.end(), is_digit));
+  const bool is_misspelt = word.find_first_of("-.") != std::string_view::npos;
+  if (digits > (is_misspelt ? 0 : kMostDigits)) return false;
+  return word.size() < kShortestSecret || word.find('_') != std::string_view::npos ||
+         is_secret_name(word);
 }
 
 /// Follows the keys that enclose each line, by indentation and by brackets.
@@ -209,25 +238,38 @@ class KeyFollower {
 
 }  // namespace
 
-bool names_secret(std::string_view name) {
-  if (name.size() > kLongestKeyName || !looks_secret(name)) return false;
-  const std::string lower = lower_case(name);
-  return !lower.ends_with("_file") && !lower.ends_with("-file") && !lower.ends_with("_path") &&
-         !lower.ends_with("_dir");
-}
-
 bool is_secret_key(std::string_view path) {
   if (path.empty() || path.size() > kLongestKeyName) return false;
-  if (names_secret(path)) return true;
   constexpr std::array<std::string_view, 3> kPlaces{"secret", "secrets", "webhook"};
   const auto parts = split(path, '.');
   return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {
     part = part.substr(0, part.find('['));
+    if (is_secret_name(part)) return true;
     const std::string lower = lower_case(part);
     return std::any_of(kPlaces.begin(), kPlaces.end(), [&](std::string_view place) {
       return edit_distance(lower, place) <= 1;  // a misspelling
     });
   });
+}
+
+bool has_only_names(std::string_view text) {
+  bool has_name = false;
+  for (const std::string_view word : words_of_list(text)) {
+    if (word == "$") continue;  // ${NAME}: the braces separate words
+    if (!is_clear_name(word)) return false;
+    has_name = true;
+  }
+  return has_name && !without_evident_secrets(text).has_secret;
+}
+
+bool is_line_of_secret_names(std::string_view key, std::string_view line) {
+  if (key.substr(0, key.find('[')) != "environment.secrets"_key) return false;
+  std::string names;
+  for (const std::string_view word : words_of_list(line)) {
+    const bool is_key = word == "environment:" || word == "secrets:" || word == "name:";
+    if (!is_key && word != "-") names += fmt::format("{} ", word);
+  }
+  return has_only_names(names);
 }
 
 bool shows_secret(std::string_view line) {

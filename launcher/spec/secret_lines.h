@@ -9,10 +9,6 @@
 
 namespace dlrun {
 
-/// Returns true if a key or a variable is named like a secret, such as HF_TOKEN. The name of a file
-/// that holds a secret, such as token_file, is no secret.
-[[nodiscard]] bool names_secret(std::string_view name);
-
 /// Returns true if the value of a key may be a secret: a part of the key is named like a secret, or
 /// is `webhook`. Misspellings of `secrets` and `webhook` count too.
 [[nodiscard]] bool is_secret_key(std::string_view path);
@@ -20,6 +16,16 @@ namespace dlrun {
 /// Returns true if a line shows that it holds a secret: by a name such as HF_TOKEN, an address with
 /// a password or of a webhook, or a token of a known service.
 [[nodiscard]] bool shows_secret(std::string_view line);
+
+/// Returns true if a text has only words that are names of variables, also misspelt ones such as
+/// HF-TOKEN and $HF_TOKEN, and that cannot be the values of secrets by mistake. A word counts if it
+/// has only capitals, '_', '-' and '.', at most 40 characters, and no digit, or two digits and no
+/// '-' or '.'. Moreover it has '_', is named like a secret, or is shorter than a secret.
+[[nodiscard]] bool has_only_names(std::string_view text);
+
+/// Returns true if the line of an error may be shown although its key is environment.secrets: the
+/// line has only the keys of this list, brackets, and words that has_only_names() allows.
+[[nodiscard]] bool is_line_of_secret_names(std::string_view key, std::string_view line);
 
 /// Returns a --set argument for messages, with "..." in place of a value that may be a secret.
 [[nodiscard]] std::string shown_argument(std::string_view argument);

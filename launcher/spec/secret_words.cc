@@ -4,6 +4,7 @@
 #include <array>
 #include <string>
 
+#include "common/secret_names.h"
 #include "common/text.h"
 
 namespace dlrun {
@@ -11,23 +12,6 @@ namespace {
 
 constexpr std::string_view kTokenCharacters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.+/=:~@!%";
-
-/// Returns true if the name of an option is that of a secret: it ends with a word such as "token"
-/// in --hub-token, or with two words such as "api-key". The option --token-type is no secret.
-bool is_secret_option(std::string_view option) {
-  std::string name = lower_case(option);
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == '_' || c == '.'; }, '-');
-  constexpr std::array<std::string_view, 9> kWords{
-      "token", "secret", "password", "passwd", "passphrase", "pass", "pw", "apikey", "credentials"};
-  constexpr std::array<std::string_view, 4> kKeys{"api", "access", "secret", "auth"};
-  const auto words = split(name, '-');
-  const auto is_one = [](const auto& all, std::string_view word) {
-    return std::find(all.begin(), all.end(), word) != all.end();
-  };
-  return is_one(kWords, words.back()) ||
-         (words.size() > 1 && words.back() == "key" && is_one(kKeys, words[words.size() - 2]));
-}
 
 /// Returns true if a value may be a secret. Words such as [PAD] and 4096 are none.
 bool may_be_secret(std::string_view value) {
@@ -138,6 +122,29 @@ std::string_view quoted_password_in(std::string_view address) {
   return is_before_host ? rest.substr(0, end) : std::string_view();
 }
 
+/// Returns true if the text after the colon of an address is a port or a variable, so that the text
+/// before the colon is a host and not a user.
+bool is_port(std::string_view text) {
+  constexpr std::size_t kLongestPort = 5;
+  return text.starts_with('$') || (text.size() <= kLongestPort &&
+                                   text.find_first_not_of("0123456789") == std::string_view::npos);
+}
+
+/// Returns the part of an address that may have a user before its last '@': the part before the
+/// path, or more if a password has '/', '?' or '#', as in https://user:pass/word@host.
+std::string_view user_and_host_in(std::string_view address) {
+  const auto place = address.substr(0, address.find_first_of("/?#\"'"));
+  const auto colon = place.find(':');
+  const bool may_have_more = colon != std::string_view::npos &&
+                             place.find('@') == std::string_view::npos && !place.starts_with('[') &&
+                             !is_port(place.substr(colon + 1));
+  if (!may_have_more) return place;
+  auto whole = address.substr(0, address.find("://"));  // another address starts there
+  whole = whole.substr(0, whole.find_first_of("\"'"));
+  const auto at = whole.rfind('@');
+  return at == std::string_view::npos ? place : whole.substr(0, whole.find_first_of("/?#", at));
+}
+
 /// Returns the password of the first address such as https://user:password@host; empty if there is
 /// none. A variable is no password, and a digest such as docker://image:tag@sha256:... no host.
 std::string_view password_in(std::string_view word) {
@@ -146,7 +153,7 @@ std::string_view password_in(std::string_view word) {
     word.remove_prefix(at + kSlashes.size());
     const auto quoted = quoted_password_in(word);
     if (!quoted.empty() && !is_plain_variable(quoted)) return quoted;
-    const auto place = word.substr(0, word.find_first_of("/?#\"'"));
+    const auto place = user_and_host_in(word);
     const auto host = place.rfind('@');
     if (host == std::string_view::npos || place.substr(host + 1).starts_with("sha256:")) continue;
     const auto user = place.substr(0, host);
@@ -188,6 +195,7 @@ struct WordsBefore {
   std::string_view last, second_last;
   /// `wandb login` is among the words, and only options of it come after it.
   bool has_login = false;
+  bool has_curl = false;  ///< curl is among them
 
   /// Returns true if the word is the argument of `wandb login`, which is the key.
   [[nodiscard]] bool is_key_of_login(std::string_view word) const {
@@ -197,6 +205,7 @@ struct WordsBefore {
   void add(std::string_view word) {
     if (is_key_of_login(word)) has_login = false;
     if (word == "login" && last.ends_with("wandb")) has_login = true;
+    if (word == "curl" || word.ends_with("/curl")) has_curl = true;
     second_last = last;
     last = word;
   }
@@ -206,7 +215,7 @@ struct WordsBefore {
 bool is_secret_after(const WordsBefore& before, std::string_view word) {
   if (before.is_key_of_login(word)) return true;
   const auto last = before.last;
-  if (last.starts_with('-') && last.find('=') == std::string_view::npos && is_secret_option(last))
+  if (last.starts_with('-') && last.find('=') == std::string_view::npos && is_secret_name(last))
     return true;
   const std::string scheme = lower_case(last);
   return lower_case(before.second_last).ends_with("authorization:") &&
@@ -220,7 +229,7 @@ std::string_view secret_in(std::string_view word, const WordsBefore& before) {
   const auto equals = value.find('=');
   if (value.starts_with('-') && equals != std::string_view::npos) {
     const auto given = unquoted(value.substr(equals + 1));
-    if (is_secret_option(value.substr(0, equals)) && may_be_secret(given)) return given;
+    if (is_secret_name(value.substr(0, equals)) && may_be_secret(given)) return given;
   }
   return evident_secret_in(word);
 }
@@ -353,10 +362,8 @@ MaskedText without_assigned_secrets(std::string_view text, std::span<const std::
     if (is_quote(c) && (quote == '\0' || quote == c)) quote = quote == '\0' ? c : '\0';
     if (c != '=') continue;
     const auto [name, option, before] = name_left_of(text, i);
-    const bool is_secret =
-        !name.empty() &&
-        (is_secret_name(name) || std::find(names.begin(), names.end(), name) != names.end());
-    if (!is_secret) continue;
+    const bool has_secret_name = !name.empty() && is_secret_name(option);
+    if (!has_secret_name && std::find(names.begin(), names.end(), name) == names.end()) continue;
     // A list such as --export=A=1,B=2 ends each value with a comma. The shell's own value does not.
     const bool is_in_list = before == ',' || before == '=';
     const bool is_quoted_whole = quote != '\0' && before == quote;
@@ -364,7 +371,7 @@ MaskedText without_assigned_secrets(std::string_view text, std::span<const std::
                                      : end_of_value(text, i + 1, quote, is_in_list ? "," : "");
     if (end <= i + 1) continue;
     const auto value = unquoted(text.substr(i + 1, end - i - 1));
-    masked.has_secret = masked.has_secret || (is_secret_option(option) && may_be_secret(value));
+    masked.has_secret = masked.has_secret || (has_secret_name && may_be_secret(value));
     masked.text += text.substr(done, i + 1 - done);
     masked.text += "...";
     done = end;
@@ -389,6 +396,80 @@ std::size_t length_of_contained_text(std::string_view text) {
   return has_text ? word.size() : 0;
 }
 
+/// Returns the position after the letter of an option of curl that takes USER:PASSWORD, as in -u
+/// and -fsSLu; 0 if the word starts with no such option.
+std::size_t after_user_letter(std::string_view word) {
+  // The other letters of the word take no value.
+  constexpr std::string_view kFlags = "aBfGgIijJkLlMNnOpqRSsvVZ0123469#";
+  if (!word.starts_with('-')) return 0;
+  const auto at = word.find_first_not_of(kFlags, 1);
+  return at != std::string_view::npos && (word[at] == 'u' || word[at] == 'U') ? at + 1 : 0;
+}
+
+/// Returns the position of the text USER:PASSWORD of curl in the word at the start of a text, as in
+/// -uUSER:PASSWORD; npos if the word is no such text.
+std::size_t start_of_curl_user(const WordsBefore& before, std::string_view text) {
+  if (!before.has_curl) return std::string_view::npos;
+  const auto last = before.last;
+  if (last == "--user" || last == "--proxy-user" ||
+      (!last.empty() && after_user_letter(last) == last.size()))
+    return 0;
+  for (const std::string_view option : {"--user=", "--proxy-user="}) {
+    if (text.starts_with(option)) return option.size();
+  }
+  const auto at = after_user_letter(text);
+  return at > 0 ? at : std::string_view::npos;
+}
+
+/// Returns true if a text, which may have quotes, is a secret: it is neither a variable nor the
+/// output of a command that does not contain it.
+bool is_given_password(std::string_view text) {
+  constexpr std::string_view kQuotes = "\"'\\";
+  const auto start = text.find_first_not_of(kQuotes);
+  if (start == std::string_view::npos) return false;
+  text = text.substr(start, text.find_last_not_of(kQuotes) + 1 - start);
+  if (is_plain_variable(text)) return false;
+  const bool is_replaced =
+      text.starts_with("$(") || text.starts_with("${") || text.starts_with('`');
+  return !is_replaced || length_of_contained_text(text) > 0;
+}
+
+/// Masks the password of curl's option -u if it is the word at the start of a text. Returns the
+/// length of the word; 0 if it is not such a password.
+std::size_t mask_curl_user(const WordsBefore& before, std::string_view text, MaskedText& masked) {
+  const auto start = start_of_curl_user(before, text);
+  if (start >= text.size()) return 0;
+  // The word may have quotes of its own inside a quoted text: sh -c "curl -u \"a:b c\"".
+  const char quote = text[start] == '\\' ? '"' : '\0';
+  const auto end = end_of_value(text, start, quote, "");
+  const auto value = text.substr(start, end - start);
+  const auto colon = value.find(':');
+  if (colon == std::string_view::npos || !is_given_password(value.substr(colon + 1))) return 0;
+  masked.text += text.substr(0, start + colon + 1);
+  masked.text += "...";
+  const auto opening = value.substr(0, value.find_first_not_of("\"'\\"));
+  if (!opening.empty() && value.ends_with(opening)) masked.text += opening;
+  masked.has_secret = true;
+  return end;
+}
+
+/// Masks the value of csh's `setenv NAME VALUE` if it is the word at the start of a text, and if
+/// the name is that of a secret or one of `names`. Returns the length of the word; 0 if it is not
+/// such a value.
+std::size_t mask_setenv_value(const WordsBefore& before, std::string_view text,
+                              std::span<const std::string> names, MaskedText& masked) {
+  if (before.second_last != "setenv") return 0;
+  const bool has_secret_name = is_secret_name(before.last);
+  if (!has_secret_name && std::find(names.begin(), names.end(), before.last) == names.end())
+    return 0;
+  const auto end = end_of_value(text, 0, '\0', "");
+  if (end == 0) return 0;
+  masked.text += "...";
+  masked.has_secret =
+      masked.has_secret || (has_secret_name && may_be_secret(unquoted(text.substr(0, end))));
+  return end;
+}
+
 /// Returns the end of the word at the start of a text. A password in an address may have the
 /// characters that otherwise end a word.
 std::size_t end_of_word(std::string_view text) {
@@ -400,7 +481,7 @@ std::size_t end_of_word(std::string_view text) {
 }
 
 /// Masks the words of a text that are secrets.
-MaskedText without_secret_words(std::string_view text) {
+MaskedText without_secret_words(std::string_view text, std::span<const std::string> names) {
   MaskedText masked;
   WordsBefore before;
   while (!text.empty()) {
@@ -408,6 +489,13 @@ MaskedText without_secret_words(std::string_view text) {
       masked.text += "...";
       masked.has_secret = true;
       before = {};
+      text.remove_prefix(length);
+      continue;
+    }
+    auto length = mask_curl_user(before, text, masked);
+    if (length == 0) length = mask_setenv_value(before, text, names, masked);
+    if (length > 0) {
+      before.add("...");
       text.remove_prefix(length);
       continue;
     }
@@ -428,24 +516,6 @@ MaskedText without_secret_words(std::string_view text) {
 
 }  // namespace
 
-bool is_secret_name(std::string_view name) {
-  constexpr std::array<std::string_view, 5> kWords{"key", "apikey", "token", "secret",
-                                                   "credentials"};
-  // Names such as PGPASSWORD have no "_" before these words.
-  constexpr std::array<std::string_view, 3> kEnds{"passwd", "password", "passphrase"};
-  constexpr std::array<std::string_view, 4> kLastWords{"pass", "pw", "sshpass", "creds"};
-  const std::string lower = lower_case(name);
-  if (lower == "mysql_pwd") return true;
-  const auto words = split(lower, '_');
-  const auto is_last = [&](std::string_view word) { return word == words.back(); };
-  return std::any_of(kLastWords.begin(), kLastWords.end(), is_last) ||
-         std::any_of(words.begin(), words.end(), [&](std::string_view word) {
-           return std::find(kWords.begin(), kWords.end(), word) != kWords.end() ||
-                  std::any_of(kEnds.begin(), kEnds.end(),
-                              [&](std::string_view end) { return word.ends_with(end); });
-         });
-}
-
 bool is_secret_variable(std::string_view name, std::string_view value) {
   const auto words = split(value, ' ');
   return is_secret_name(name) || std::any_of(words.begin(), words.end(), [](std::string_view word) {
@@ -455,7 +525,7 @@ bool is_secret_variable(std::string_view name, std::string_view value) {
 
 MaskedText without_secrets(std::string_view text, std::span<const std::string> names) {
   const auto assigned = without_assigned_secrets(text, names);
-  auto masked = without_secret_words(assigned.text);
+  auto masked = without_secret_words(assigned.text, names);
   masked.has_secret = masked.has_secret || assigned.has_secret;
   return masked;
 }

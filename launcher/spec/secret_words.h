@@ -19,21 +19,17 @@ struct MaskedText {
   bool has_secret = false;
 };
 
-/// Returns true if the name of a variable is that of a secret, such as WANDB_API_KEY or DB_PASS.
-/// PASS_THROUGH is none.
-[[nodiscard]] bool is_secret_name(std::string_view name);
-
 /// Returns true if the name of a variable is that of a secret, or if its value has a token of a
 /// known service or a password in an address.
 /// value: without the quotes of the shell; empty if it is not known.
 [[nodiscard]] bool is_secret_variable(std::string_view name, std::string_view value);
 
 /// Masks the whole values of variables (`HF_TOKEN=$(echo abc)`) and options (`--token VALUE`,
-/// `--api-key=VALUE`) whose names are those of secrets, the key of `wandb login`, the value of a
-/// header `Authorization: Bearer`, passwords in addresses (`https://user:PASSWORD@host`), and
-/// tokens that have the form of a known service's, anywhere in a word. Masked values that are
-/// short, numbers or variables do not set has_secret. names: variables whose values are secrets,
-/// too.
+/// `--api-key=VALUE`) whose names are those of secrets, also those of csh (`setenv HF_TOKEN abc`),
+/// the key of `wandb login`, the password of `curl -u user:PASSWORD`, the value of a header
+/// `Authorization: Bearer`, passwords in addresses (`https://user:PASSWORD@host`), and tokens that
+/// have the form of a known service's, anywhere in a word. Masked values that are short, numbers or
+/// variables do not set has_secret. names: variables whose values are secrets, too.
 [[nodiscard]] MaskedText without_secrets(std::string_view text,
                                          std::span<const std::string> names = {});
 

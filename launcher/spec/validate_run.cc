@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 
 #include "common/curl_process.h"
+#include "common/secret_names.h"
 #include "common/text.h"
 #include "container/container.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
-#include "launcher/spec/secret_lines.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/spec_keys.h"
 #include "launcher/spec/sweep_points.h"
@@ -283,7 +283,7 @@ void Validator::warn_of_secret_variables() {
     // A number and a path are no secrets, and a field of a sweep is replaced later.
     const bool may_be_secret =
         !value.empty() && value.front() != '/' && value.front() != '{' && !parse_double(value);
-    if (!is_of_spec || !may_be_secret || !names_secret(name)) continue;
+    if (!is_of_spec || !may_be_secret || !is_secret_name(name)) continue;
     warn(key, fmt::format("{}: its value is readable in the script in the run's directory; if it "
                           "is a secret, set the variable in your shell and name it in "
                           "environment.secrets",

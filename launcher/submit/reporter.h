@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/executors/downloader.h"
+#include "launcher/download/downloader.h"
 #include "launcher/spec/diagnostic_text.h"
 
 namespace dlrun {

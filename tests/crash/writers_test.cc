@@ -15,7 +15,7 @@
 #include "common/files.h"
 #include "common/json_lines.h"
 #include "common/sha256.h"
-#include "launcher/executors/downloader.h"
+#include "launcher/download/downloader.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/journal.h"
 #include "launcher/runs/lost_end.h"

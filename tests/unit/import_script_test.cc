@@ -237,6 +237,25 @@ TEST_CASE("ordinary values of variables and options become keys as they are") {
   CHECK(has(text, "export X=postgres://user:$PW@host/db: only the job knows the value"));
 }
 
+TEST_CASE("variables and options whose names only end like those of secrets become keys") {
+  const std::string script =
+      std::string(kHead) +
+      "#SBATCH --wckey=project-name\nexport NCCL_IB_PKEY=0x8001\n"
+      "export HF_TOKEN_PATH=/data/token\nsrun ./x --image-key pixel_values\n";
+  const JobSpec spec = spec_from(script);
+  CHECK(spec.environment.vars ==
+        NamedValues{{"NCCL_IB_PKEY", "0x8001"}, {"HF_TOKEN_PATH", "/data/token"}});
+  REQUIRE(spec.slurm.size() == 1);
+  CHECK(spec.slurm[0].name == "wckey");
+  CHECK_FALSE(has(made_from(script), "warning"));
+  // Names that the log hides are secrets here, too.
+  for (const char* line : {"export HUB_JWT=SEKRIT-9", "export SSHKEY=SEKRIT-9",
+                           "./prepare --auth SEKRIT-9 --access-creds=SEKRIT-9"}) {
+    CAPTURE(line);
+    CHECK(has(made_from(std::string(kHead) + line + "\nsrun ./x\n"), "looks like a secret"));
+  }
+}
+
 TEST_CASE("a secret among the arguments of the program is a remark with its line") {
   for (const char* argument : {"--hub-token abcdef123", "--hub_token=abcdef123",
                                "--wandb-api-key \"abcdef123\"", "hf_abcdefghijklmnopqrstuvwxyz"}) {
@@ -270,6 +289,17 @@ TEST_CASE(
       {"migrate --url=postgres://me:s3cret@db/x", "migrate --url=postgres://me:...@db/x: "},
       {"prepare a=hf_abcdefghijklmnopqrstuvwxyz,b=sk-abcdefghijklmnop0123",
        "prepare a=...,b=...: "},
+      {"git clone https://user:pa/ss@h.org/x", "git clone https://user:...@h.org/x: "},
+      {"git clone 'https://user:a?b#c@d@h.org:8443/x'", "'https://user:...@h.org:8443/x': "},
+      {"fetch redis://:pa/ss@h https://h.org:8443/a@b", "redis://:...@h https://h.org:8443/a@b: "},
+      {"curl -u me:s3 https://h/x", "curl -u me:... https://h/x: "},
+      {"/usr/bin/curl -fsSLu me:s3 https://h/x", "curl -fsSLu me:... https://h/x: "},
+      {"curl -ume:s3 https://h/x", "curl -ume:... https://h/x: "},
+      {"curl --user 'me:my s3' https://h/x", "curl --user 'me:...' https://h/x: "},
+      {"curl --user=me:\"my s3\" https://h/x", "curl --user=me:... https://h/x: "},
+      {"curl -x p --proxy-user me:s3 https://h/x", "--proxy-user me:... https://h/x: "},
+      {"setenv HF_TOKEN s3cret-word", "setenv HF_TOKEN ...: its value looks like a secret"},
+      {"setenv X redis://:s3@host", "setenv X ...: its value looks like a secret"},
   };
   for (const auto& [command, shown] : cases) {
     CAPTURE(command);
@@ -277,6 +307,29 @@ TEST_CASE(
     CHECK(has(text, shown));
     CHECK(has(text, "looks like a secret"));
     CHECK_FALSE(has(text, command));
+  }
+}
+
+TEST_CASE("a secret of csh's setenv becomes a name in environment.secrets") {
+  const std::string script =
+      "#!/bin/csh\n#SBATCH --time=10\nsetenv HF_TOKEN 'SEKRIT a'\nsetenv MODE fast\n"
+      "setenv X postgres://me:SEKRIT/6@host/db\nsrun ./x --token $HF_TOKEN\n";
+  const std::string text = made_from(script);
+  CHECK(has(text, "secrets: [HF_TOKEN, X]"));
+  CHECK(has(text, "setenv MODE fast"));
+  CHECK_FALSE(has(text, "SEKRIT"));
+  CHECK(spec_from(script).launch.command ==
+        std::vector<std::string>{"bash", "-c", "exec ./x --token ${HF_TOKEN}"});
+}
+
+TEST_CASE("a quoted password of curl inside a quoted command is masked") {
+  for (const char* command :
+       {"sh -c \"curl -u \\\"me:my SEKRIT\\\" https://h\"", "sh -c 'curl -u me:SEKRIT https://h'",
+        "sh -c \"curl https://h -u 'me:my SEKRIT'\"", "curl -u me:$(echo SEKRIT) https://h"}) {
+    CAPTURE(command);
+    const std::string text = made_from(std::string(kHead) + command + "\nsrun ./x\n");
+    CHECK_FALSE(has(text, "SEKRIT"));
+    CHECK(has(text, "looks like a secret"));
   }
 }
 
@@ -300,16 +353,29 @@ TEST_CASE("a line of the spec that has a secret is not among the lines that the 
 
 TEST_CASE("ordinary words of a command that has no key are shown as they are") {
   for (const char* command :
-       {"wandb login $KEY >/dev/null 2>/tmp/wandb-errors", "wandb login && wandb sync ./wandb-runs",
-        "wandb offline --directory /scratch/project", "huggingface-cli download org/hf_model_of_x",
+       {"wandb login $KEY >/dev/null 2>/tmp/wandb-errors",
+        "wandb login && wandb sync ./wandb-runs",
+        "wandb offline --directory /scratch/project",
+        "huggingface-cli download org/hf_model_of_x",
         "cp /data/hf_finetune_llama_7b_config.yaml ./sk-learn-models-of-2024/a.txt",
         "ls /w/task-abcdefghijklmnopqrstuvwxyz /w/disk-0123456789abcdefghij",
-        "git clone git+ssh://git@github.com/a/b", "git clone https://user:$PASSWORD@h.org/x",
-        "git clone https://h.org:8443/a@b:c", "curl http://h.org?mail=a:b@c.org",
+        "git clone git+ssh://git@github.com/a/b",
+        "git clone https://user:$PASSWORD@h.org/x",
+        "git clone https://h.org:8443/a@b:c",
+        "curl http://h.org?mail=a:b@c.org",
         "pull docker://image:tag@sha256:0123456789abcdef0123456789abcdef",
         "curl -H \"Authorization: Bearer $HF_TOKEN\" https://h.org/file-of-the-model",
         "echo \"the bearer certificate\" 'token: missing'",
-        "prepare --log-dir \"/data/my logs\""}) {
+        "prepare --log-dir \"/data/my logs\"",
+        "curl -u $USER:$PW https://h.org/a:b",
+        "curl -u me https://h.org/a:b",
+        "curl -u \"me:$(cat pw)\" https://h.org",
+        "curl -o me:x https://h.org",
+        "docker run --user 1000:1000 image",
+        "curl https://localhost:8443/a@b",
+        "curl http://[::1]:8443/a@b",
+        "curl https://h.org:$PORT/a@b",
+        "setenv MODE fast-and-exact"}) {
     CAPTURE(command);
     const std::string text = made_from(std::string(kHead) + command + "\nsrun ./x\n");
     CHECK_FALSE(has(text, "looks like a secret"));

@@ -5,6 +5,7 @@
 #include "launcher/plan/plan.h"
 #include "launcher/plan/render.h"
 #include "launcher/spec/load.h"
+#include "launcher/spec/secret_lines.h"
 #include "launcher/spec/spec_builder.h"
 #include "tests/contains.h"
 
@@ -55,6 +56,36 @@ TEST_CASE("a secret that is not a variable's name is refused, and its text is no
   CHECK(has(refused(request("[{name: A}]")), "a secret from a file is {name: NAME, file: PATH}"));
   CHECK(has(refused(request("[{name: A, value: x}]")), "unknown key 'value'"));
   CHECK(has(refused(request("TOKEN")), "expected a list of variables' names, not a single value"));
+}
+
+TEST_CASE("a misspelt name of a secret is shown, unless it may be the value of one") {
+  for (const auto& [list, name] :
+       {std::pair("[HF-TOKEN]", "HF-TOKEN"), std::pair("[$HF_TOKEN]", "$HF_TOKEN"),
+        std::pair("[OTHER_KEY, 'HF TOKEN']", "HF TOKEN"), std::pair("[MY.API.KEY]", "MY.API.KEY"),
+        std::pair("[SLURM_JOB_ID]", "SLURM_JOB_ID"), std::pair("[DLRUN_TOKEN]", "DLRUN_TOKEN")}) {
+    CAPTURE(list);
+    const std::string errors = refused(request(list));
+    CHECK(has(errors, std::string("environment.secrets: '") + name + "' "));
+    CHECK(has(errors, std::string("    4 |   secrets: ") + list + "\n"));
+  }
+  for (const char* list : {"[sk-12345]", "[my-secret]", "[SEKRIT-1]", "[AKIA-ABCDEFGH]",
+                           "[A1B2C3-D]", "[pa$$word]", "[HF-TOKEN, sekrit]", "[HF_TOKEN=SEKRIT]",
+                           "[A-B-C-D-E-F-G-H-I-J-K-L-M-N-O-P-Q-R-S-T-KEY]"}) {
+    CAPTURE(list);
+    CHECK(has(refused(request(list)), "    4 | (not shown)\n"));
+  }
+  CHECK(has_only_names("MY_KEY_2 $MY_KEY"));
+  for (const char* text : {"", "$", "HUNTER", "hf_token", "MY_KEY_123", "2ND_TOKEN", "PA$$W_D",
+                           "MY_KEY: MASTER_KEY", "MY_KEY # MASTER_KEY"}) {
+    CAPTURE(text);
+    CHECK_FALSE(has_only_names(text));
+  }
+}
+
+TEST_CASE("an error shows no value of a variable in the place of a secret's name") {
+  LoadRequest made = request("[\"${ODD}\"]");
+  made.env.set("ODD", "CANARY-KEY");
+  CHECK_FALSE(has(refused(made), "CANARY"));
 }
 
 TEST_CASE(

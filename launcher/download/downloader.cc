@@ -1,6 +1,6 @@
 // A download is written to .NAME.RANDOM.part, checked, synced and renamed. flock on
 // .dlrun-downloads serialises the downloaders of a folder; VerifiedFiles remembers verified files.
-#include "launcher/executors/downloader.h"
+#include "launcher/download/downloader.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -21,8 +21,8 @@
 #include "common/log.h"
 #include "common/sha256.h"
 #include "common/text.h"
+#include "launcher/download/verified_files.h"
 #include "launcher/executors/curl_library.h"
-#include "launcher/executors/verified_files.h"
 
 namespace dlrun {
 namespace {

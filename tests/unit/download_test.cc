@@ -17,7 +17,7 @@
 
 #include "common/files.h"
 #include "common/sha256.h"
-#include "launcher/executors/downloader.h"
+#include "launcher/download/downloader.h"
 #include "tests/contains.h"
 #include "tests/file_server.h"
 

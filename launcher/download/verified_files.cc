@@ -1,4 +1,4 @@
-#include "launcher/executors/verified_files.h"
+#include "launcher/download/verified_files.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
