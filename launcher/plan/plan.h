@@ -134,10 +134,10 @@ struct LaunchPlan {
   ContainerEntry entry;  ///< how a task enters the container if srun's options cannot do it
   /// Options of the rank agent: --nproc-per-node, --roles, --word TEMPLATE, and others.
   std::vector<PlannedOption> rank_options;
-  /// Variables that the rank agent sets: those with values that the container's runtime would
-  /// change, WANDB_*, and a component's own variables.
+  /// Variables with literal values that the rank agent sets: those with values that the container's
+  /// runtime would change, WANDB_*, and a component's own variables.
   std::vector<PlannedVariable> rank_vars;
-  std::vector<PlannedVariable> rank_templates;  ///< NAME and TEMPLATE of the rank agent's --env
+  std::vector<PlannedVariable> rank_templates;  ///< variables that the rank agent sets to templates
   /// Names for the rank agent's --secret. A file in the run's directory holds the values.
   std::vector<SecretSource> secrets;
   /// Names of secrets that lead gets (--webhook, --mlflow-secret). The program does not get them.
