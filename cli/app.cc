@@ -74,7 +74,8 @@ constexpr const char* kFooter =
     "a Slurm job id, a path, or `last`.\n"
     "Exit codes: 0 ok, 1 dlrun itself failed (for example, a full disk), 2 wrong usage or invalid "
     "spec,\n"
-    "3 Slurm or dlrun refused, 4 no answer (of the Slurm controller, of the host of -H, or of a search "
+    "3 Slurm or dlrun refused, 4 no answer (of the Slurm controller, of the host of -H, or of a "
+    "search "
     "program),\n"
     "5 the run failed, 6 not found, 130 interrupted, 141 the reader of the output is gone.";
 
@@ -118,8 +119,8 @@ void add_log_options(CLI::App& app, LogOptions* log) {
          [log](const std::string& file) {
            if (log != nullptr) log->file = file;
          },
-         "Append the log to this file (0600) and not to stderr; without -v it is as detailed as "
-         "with one -v")
+         "Append the log to this file (0600) and not to stderr; this option alone logs as much as "
+         "-v")
       ->type_name("FILE");
 }
 
@@ -161,7 +162,8 @@ struct OwnOptions {
 
 /// Builds the tree of commands, as make_app() does. Parsing fills `own`, which must outlive the
 /// tree. own is nullptr if the caller only describes the tree. Without has_options, the tree of one
-/// command has only required options, because building options takes most of the time.
+/// command has only positionals and required options, because building options takes most of the
+/// time.
 std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, OwnOptions* own,
                                     bool has_options) {
   LogOptions* log = own != nullptr ? &own->log : nullptr;

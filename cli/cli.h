@@ -21,7 +21,7 @@ namespace dlrun {
 
 /// The process and its terminal. Commands pass it on as the Context of a submission.
 struct Cli : Context {
-  /// True on a terminal, unless NO_COLOR is set or TERM=dumb.
+  /// True on a terminal, unless NO_COLOR has a value, or TERM is dumb or not set.
   bool colour_out = false, colour_err = false;
   std::string commit;  ///< the result of built_commit()
 };
@@ -69,8 +69,11 @@ void add_completion(CLI::App& root, Action& action);
 void add_host(CLI::App& root, Action& action);
 void add_pull(CLI::App& root, Action& action);
 
-/// Builds the tree of commands. If `only` names a command, builds no other command. has_options =
-/// false: the command line has no options, so optional ones are not built.
+/// Builds the tree of commands. If `only` names a command, builds only this command, unless it
+/// needs the whole tree (man, completion). has_options = false: no word of the command line starts
+/// with
+/// '-'. The tree of one command then has only positionals and required options, because building
+/// options takes most of the time.
 [[nodiscard]] std::unique_ptr<CLI::App> make_app(Action& action, std::string_view only = {},
                                                  bool has_options = true);
 

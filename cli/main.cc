@@ -40,7 +40,8 @@ int main(int argc, char** argv) {
       !cli.env.get_or("NO_COLOR", "").empty() || cli.env.get_or("TERM", "dumb") == "dumb";
   cli.colour_out = !is_plain && dlrun::is_output_terminal();
   cli.colour_err = !is_plain && dlrun::is_error_terminal();
-  // A dlrun on another machine calls --remote over ssh. rsync on this machine calls --rsync-shell.
+  // A dlrun on another machine calls --remote WORD over ssh. rsync on this machine calls
+  // --rsync-shell NAME PLACE ARGV...; PLACE is not needed.
   if (argc == 3 && std::string_view(argv[1]) == "--remote")
     return dlrun::run_remote_side(cli, argv[2]);
   if (argc >= 5 && std::string_view(argv[1]) == "--rsync-shell")

@@ -38,14 +38,15 @@ Result<int> diff(Cli& cli, const DiffOptions& options) {
   DLRUN_TRY_ASSIGN(const auto changes, changes_of_script(cli, reporter, options.what));
   if (changes.kind == Kind::kNone) print_note(cli, "nothing was edited");
   if (changes.kind == Kind::kRenderedFromRecord)
-    print_note(cli,
-               "nothing was compared: dlrun rendered the script from resolved.yaml, and the script "
-               "carries no spec that would show later edits");
+    print_note(
+        cli,
+        "nothing was compared: dlrun rendered this script from resolved.yaml. The script does "
+        "not contain its spec, so dlrun cannot render it again and compare");
   if (changes.kind == Kind::kScriptsOfPoints) {
     print_note(
         cli,
-        "nothing was compared: dlrun rendered the scripts from spec.yaml, one for each point, and "
-        "they carry no spec that would show later edits");
+        "nothing was compared: dlrun rendered the scripts from spec.yaml, one for each point. The "
+        "scripts do not contain their spec, so dlrun cannot render them again and compare");
   }
   print(cli, coloured_diff(changes.difference));
   return kExitOk;

@@ -87,8 +87,10 @@ void add_init(CLI::App& root, Action& action) {
   command.option("--name", a.name, "Name of the experiment (default: hello)").type_name("NAME");
   command.option("--nodes", spec.nodes, "Number of nodes (default: 1)").type_name("N");
   command
-      .option("--gpus", spec.gpus,
-              "GPUs of each node: 4 or a100:4 (default: all GPUs of a node of the partition)")
+      .option(
+          "--gpus", spec.gpus,
+          "GPUs of each node: 4 or a100:4 (default: all GPUs of a node of the partition, or one "
+          "slice if they are sliced)")
       .type_name("N");
   command.option("--tasks", spec.tasks, "Ranks on each node (default: one per GPU, 1 without GPUs)")
       .type_name("N");

@@ -24,7 +24,8 @@ Result<std::vector<IndexEntry>> chosen_runs(const Cli& cli, const NotifyOptions&
   std::vector<IndexEntry> runs;
   for (const std::string& text : options.runs) {
     DLRUN_TRY_ASSIGN(auto run, select_run(cli, text));
-    DLRUN_TRY(require_own(run.id, run.path, "send its messages"));
+    DLRUN_TRY(
+        require_own(run.id, run.path, options.relay ? "send its messages" : "list its messages"));
     runs.push_back(std::move(run));
   }
   if (!options.runs.empty()) return runs;

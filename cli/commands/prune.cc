@@ -1,4 +1,5 @@
-// `dlrun prune`: deletes all runs that ended long ago, or only their logs, traces, profiles and stacks of hung ranks.
+// `dlrun prune`: deletes all runs that ended long ago, or only their logs, traces, profiles and
+// stacks of hung ranks.
 
 #include <memory>
 
@@ -23,7 +24,7 @@ Result<int> prune(Cli& cli, const PruneOptions& options) {
   if (!age) return within("--older-than", age.error());
   request.older_than = std::chrono::seconds(*age);
   if (!options.runs.empty()) request.folder = cli.current_dir / options.runs;
-  if (options.keeps_checkpoints) request.parts = RunParts::kLogs;
+  if (options.keeps_checkpoints) request.parts = RunParts::kDiagnostics;
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(const auto plan, plan_pruning(cli.env, inspector, request));
   bool is_unavailable = false;
@@ -48,7 +49,8 @@ void add_prune(CLI::App& root, Action& action) {
                        "Delete runs that ended longer ago than this: 30d, 12h, 2w")
       .type_name("AGE");
   command.flag("--keep-checkpoints", options->keeps_checkpoints,
-               "Delete only logs, traces, profiles and stacks of hung ranks; keep the checkpoints, the record, the code "
+               "Delete only logs, traces, profiles and stacks of hung ranks; keep the checkpoints, "
+               "the record, the code "
                "and all files that dlrun did not write");
   // `--runs "$FOLDER"` with an unset variable must not mean all runs.
   command.option("--runs", options->runs, "Delete only runs in this folder")

@@ -190,7 +190,7 @@ class Decider {
 
   /// Fails if the run repeats a point of a sweep that stays.
   Result<> check_not_needed(const IndexEntry& run, const std::set<fs::path>& leaving) {
-    if (parts_ == RunParts::kLogs) return {};
+    if (parts_ == RunParts::kDiagnostics) return {};
     const auto needed = sweep_that_needs(run);
     if (!needed || leaving.contains(needed->first)) return {};
     return fail(Errc::kUsage,
@@ -209,7 +209,7 @@ class Decider {
                   run.id, run.id.substr(0, run.id.find('/')));
     }
     DLRUN_TRY(check_not_needed(run, leaving));
-    if (parts_ == RunParts::kLogs) return {};
+    if (parts_ == RunParts::kDiagnostics) return {};
     for (const IndexEntry& other : indexed_) {
       struct stat info {};
       if (is_below(other.path, run.path) && ::lstat(other.path.c_str(), &info) == 0)

@@ -17,9 +17,12 @@ std::string size_text(const TreeSize& size) {
                      bytes_text(static_cast<double>(size.bytes)));
 }
 
-/// Returns what the plan deletes: "3 runs", or "the logs, traces, profiles and stacks of hung ranks of 3 runs".
+/// Returns what the plan deletes: "3 runs", or "the logs, traces, profiles and stacks of hung ranks
+/// of 3 runs".
 std::string planned_text(const CleanupPlan& plan) {
-  return (plan.parts == RunParts::kAll ? "" : "the logs, traces, profiles and stacks of hung ranks of ") +
+  return (plan.parts == RunParts::kAll
+              ? ""
+              : "the logs, traces, profiles and stacks of hung ranks of ") +
          runs_text(plan.runs.size());
 }
 

@@ -13,7 +13,7 @@ TableRows partition_rows(const ClusterFacts& facts) {
     return value ? format_time_limit(*value) : "no limit";
   };
   TableRows rows = {{"", "PARTITION", "NODES", "USABLE", "GPUS", "TYPES", "CPUS", "MEMORY",
-                     "LONGEST", "DEFAULT TIME"}};
+                     "TIME LIMIT", "DEFAULT TIME"}};
   for (const PartitionFacts& partition : facts.partitions) {
     rows.push_back(
         {partition.is_default ? "*" : " ", printable(partition.name),
@@ -24,7 +24,7 @@ TableRows partition_rows(const ClusterFacts& facts) {
          partition.mem_per_node_mib ? fmt::format("{}G", *partition.mem_per_node_mib / 1024) : "-",
          time(partition.max_time_seconds),
          partition.default_time_seconds ? format_time_limit(*partition.default_time_seconds)
-                                        : "the longest"});
+                                        : "the time limit"});
   }
   return rows;
 }

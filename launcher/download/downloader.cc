@@ -142,7 +142,7 @@ struct Transfer {
   const Download& download;
   const DownloadOptions& options;
   UnfinishedFile& file;
-  bool can_resume = true;   ///< false once the server has refused to send only the rest
+  bool can_resume = true;   ///< false: after a lost connection, starts from the first byte
   bool is_resumed = false;  ///< the bytes come from several responses
   Sha256 hash = {};
   std::int64_t bytes = 0;

@@ -99,7 +99,7 @@ double AccountLimit::left_minutes() const {
 
 std::optional<AccountUse> parse_sshare(std::string_view out, std::string_view account) {
   std::optional<AccountUse> use;
-  // Slurm keeps the names of accounts in lower case, and sbatch takes them in any case.
+  // Slurm keeps the names of accounts in small letters, and sbatch takes capital letters, too.
   const std::string wanted = lower_case(account);
   for (const auto line : split(out, '\n')) {
     const auto columns = split(line, '|');

@@ -30,8 +30,8 @@ class PipedProcess {
   PipedProcess& operator=(PipedProcess&&) = delete;
   ~PipedProcess();
 
-  /// The ends of this process: write to in(), read from out() and err(). -1 if not open: in() and
-  /// out() with Streams::kInherited.
+  /// Returns this process's ends of the pipes: write to in(), read from out() and err(). in() and
+  /// out() return -1 with Streams::kInherited.
   [[nodiscard]] int in() const { return in_.get(); }
   [[nodiscard]] int out() const { return out_.get(); }
   [[nodiscard]] int err() const { return err_.get(); }

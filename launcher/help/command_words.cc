@@ -68,11 +68,11 @@ std::string command_in(const std::vector<std::string>& words) {
     const std::string& word = words[at];
     const bool is_verbose = word == "--verbose" ||
                             (word.starts_with("-v") && word.find_first_not_of('v', 1) == word.npos);
-    const bool is_whole = word.starts_with("--log-file=") || word.starts_with("--host=") ||
-                          (word.starts_with("-H") && word.size() > 2);
+    const bool has_value_inside = word.starts_with("--log-file=") || word.starts_with("--host=") ||
+                                  (word.starts_with("-H") && word.size() > 2);
     if (word == "--log-file" || word == "--host" || word == "-H") {
       ++at;
-    } else if (!is_verbose && !is_whole) {
+    } else if (!is_verbose && !has_value_inside) {
       return word;
     }
   }

@@ -9,9 +9,9 @@
 
 namespace dlrun {
 
-/// Returns the command's name: the first argument that is not an option of dlrun itself, because
-/// these options may precede the name. Returns an empty text if there is no such argument. words:
-/// the command line with the program's name.
+/// Returns the first argument after -v, --log-file and -H, which may precede the command's name.
+/// The argument is the command's name, or an option such as --version or an unknown one. Returns an
+/// empty text if there is no such argument. words: the command line with the program's name.
 [[nodiscard]] std::string command_in(const std::vector<std::string>& words);
 
 /// Returns the message for a command line that the parser refused. Names the unknown command or

@@ -173,7 +173,7 @@ std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded, const Launc
   };
   for (const PlannedVariable& variable : plan.prologue.vars)
     add("environment.vars." + variable.name, variable.value, variable.key, variable.origin_kind);
-  for (const PlannedVariable& variable : plan.rank_env)
+  for (const PlannedVariable& variable : plan.rank_templates)
     add("environment.vars." + variable.name, variable.value, variable.key, variable.origin_kind);
   for (const PlannedOption& option : plan.step) {
     if (option.option == "--mpi" && option.value)

@@ -89,7 +89,7 @@ constexpr std::string_view kEnvironment[][2] = {
      "programs of a job always log to the folder debug of the run."},
     {"DLRUN_IMAGES",
      "The folder of the images that `dlrun container import` makes; the default is "
-     "~/.cache/dlrun/images."},
+     "$XDG_CACHE_HOME/dlrun/images, else ~/.cache/dlrun/images."},
     {"XDG_STATE_HOME",
      "The folder that contains the index of your runs, dlrun/runs; the default is ~/.local/state."},
     {"SBATCH_ACCOUNT, SBATCH_PARTITION, SBATCH_QOS",
@@ -113,6 +113,18 @@ constexpr std::string_view kExitStatus[][2] = {
     {"141", "the reader of the output is gone"},
 };
 
+/// Returns true if the command has an option with the same names.
+[[nodiscard]] bool has_option(const CommandHelp& command, const OptionHelp& option) {
+  return std::any_of(command.options.begin(), command.options.end(),
+                     [&option](const OptionHelp& one) { return one.names == option.names; });
+}
+
+/// Returns true if the option may also follow the name of each command.
+[[nodiscard]] bool is_of_every_command(const CommandTable& table, const OptionHelp& option) {
+  return std::all_of(table.commands.begin(), table.commands.end(),
+                     [&option](const CommandHelp& command) { return has_option(command, option); });
+}
+
 [[nodiscard]] std::string item(std::string_view term, std::string_view text) {
   return fmt::format(".TP\n.B {}\n{}\n", roff(term), roff(text));
 }
@@ -121,16 +133,19 @@ constexpr std::string_view kExitStatus[][2] = {
 
 std::string man_page(const CommandTable& table) {
   std::string text(kHead);
-  for (const OptionHelp& option : table.options) text += item(option_term(option), option.help);
+  for (const OptionHelp& option : table.options) {
+    if (is_of_every_command(table, option)) text += item(option_term(option), option.help);
+  }
+  text += ".SH OPTIONS BEFORE THE COMMAND\n";
+  for (const OptionHelp& option : table.options) {
+    if (!is_of_every_command(table, option)) text += item(option_term(option), option.help);
+  }
   text += ".SH COMMANDS\n";
   for (const CommandHelp& command : table.commands) {
     text += fmt::format(".SS {}\n{}.\n", roff(synopsis(command)), roff(command.help));
     for (const OptionHelp& option : command.options) {
-      // Every command has the options of dlrun itself. The page describes these only once.
-      const bool is_common =
-          std::any_of(table.options.begin(), table.options.end(),
-                      [&option](const OptionHelp& common) { return common.names == option.names; });
-      if (!is_common) text += item(option_term(option), option.help);
+      // The page describes the options of every command only once.
+      if (!is_of_every_command(table, option)) text += item(option_term(option), option.help);
     }
   }
   text += ".SH KEYS\nThese are the keys of a spec.\n";

@@ -265,7 +265,7 @@ bool ComponentPlanner::needs_port(std::size_t index, const LaunchPlan& plan) con
   for (const PlannedOption& option : plan.rank_options) {
     if (option.option == "--word" && has_port(option.value.value_or(""))) return true;
   }
-  return std::any_of(plan.rank_env.begin(), plan.rank_env.end(),
+  return std::any_of(plan.rank_templates.begin(), plan.rank_templates.end(),
                      [](const PlannedVariable& one) { return has_port(one.value); });
 }
 

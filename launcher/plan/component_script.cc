@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "common/quoting.h"
-#include "launcher/plan/script_arrays.h"
+#include "launcher/plan/script_bash_arrays.h"
 #include "launcher/plan/script_text.h"
 
 namespace dlrun {

@@ -85,7 +85,7 @@ std::string plain_rank_text(const LaunchPlan& plan) {
     for (const char c : variable.value) literal += std::string(c == '{' || c == '}' ? 2 : 1, c);
     task.line("export " + variable.name + "=" + shell_word(literal, nproc), variable.key);
   }
-  for (const auto& variable : plan.rank_env) {
+  for (const auto& variable : plan.rank_templates) {
     task.line("export " + variable.name + "=" + shell_word(variable.value, nproc), variable.key);
   }
   std::string last = "exec";

@@ -134,10 +134,10 @@ struct LaunchPlan {
   ContainerEntry entry;  ///< how a task enters the container if srun's options cannot do it
   /// Options of the rank agent: --nproc-per-node, --roles, --word TEMPLATE, and others.
   std::vector<PlannedOption> rank_options;
-  /// Variables that the rank agent sets: those with values that the container's runtime would
-  /// change, WANDB_*, and a component's own variables.
+  /// Variables with literal values that the rank agent sets: those with values that the container's
+  /// runtime would change, WANDB_*, and a component's own variables.
   std::vector<PlannedVariable> rank_vars;
-  std::vector<PlannedVariable> rank_env;  ///< NAME and TEMPLATE of the rank agent's --env
+  std::vector<PlannedVariable> rank_templates;  ///< variables that the rank agent sets to templates
   /// Names for the rank agent's --secret. A file in the run's directory holds the values.
   std::vector<SecretSource> secrets;
   /// Names of secrets that lead gets (--webhook, --mlflow-secret). The program does not get them.
@@ -151,7 +151,7 @@ struct LaunchPlan {
   std::int64_t local_ranks = 1;  ///< number of ranks that `dlrun run` starts: the tasks of one node
   Requested requested;
   /// The programs of a job with components, in the order of lead's command line. `step`,
-  /// `rank_options`, `rank_env` and `program` of the job itself are then empty; `container`,
+  /// `rank_options`, `rank_templates` and `program` of the job itself are then empty; `container`,
   /// `entry` and `rank_vars` are those of the component on the node of the job script.
   std::vector<PlannedComponent> components;
   /// sbatch's options for each further part of a heterogeneous job; none for other jobs.

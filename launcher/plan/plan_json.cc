@@ -94,7 +94,7 @@ using Json = nlohmann::ordered_json;
                     {"entry", entry_json(plan.entry)},
                     {"rank_vars", variables_json(plan.rank_vars)},
                     {"rank_options", options_json(plan.rank_options)},
-                    {"rank_env", variables_json(plan.rank_env)},
+                    {"rank_templates", variables_json(plan.rank_templates)},
                     {"trusted", plan.trusted},
                     {"program", program_json(plan.program)}});
   }
@@ -130,7 +130,7 @@ std::string plan_json(const LaunchPlan& plan) {
       {"entry", entry_json(plan.entry)},
       {"rank_vars", variables_json(plan.rank_vars)},
       {"rank_options", options_json(plan.rank_options)},
-      {"rank_env", variables_json(plan.rank_env)},
+      {"rank_templates", variables_json(plan.rank_templates)},
       {"secrets", secrets_json(plan.secrets)},
       {"trusted", plan.trusted},
       {"program", program_json(plan.program)},

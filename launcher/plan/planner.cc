@@ -299,7 +299,7 @@ void Planner::rank_variables() {
   for (const auto& word : preset_.words)
     plan_.rank_options.push_back({"--word", word, from_preset});
   for (const auto& [name, value] : preset_.env)
-    plan_.rank_env.push_back({name, value, from_preset});
+    plan_.rank_templates.push_back({name, value, from_preset});
   plan_.secrets = spec_.environment.secrets;
 }
 
@@ -427,7 +427,7 @@ void Planner::wandb() {
   }};
   for (const auto& [name, text] : kTemplates) {
     if (!is_own(name))
-      plan_.rank_env.push_back(
+      plan_.rank_templates.push_back(
           {name, text, "track.wandb.project"_key, false, Origin::Kind::kDefault});
   }
   const auto add = [&](const char* name, const std::optional<std::string>& value,

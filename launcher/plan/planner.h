@@ -89,7 +89,7 @@ class Planner {
   /// the PMIX_* variables do no harm there.
   [[nodiscard]] bool wants_pmix_variables() const;
   /// Refuses folders that dlrun must mount itself, but whose paths the container tool cannot mount.
-  /// Such a folder has the same path inside the container.
+  /// The folder has the same path inside the container.
   void check_own_mounts();
   /// Refuses PMI2 with enroot: a PMI2 task uses a file descriptor from srun, which enroot closes.
   void check_pmi();

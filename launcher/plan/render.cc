@@ -17,7 +17,7 @@
 #include "common/text.h"
 #include "launcher/plan/component_script.h"
 #include "launcher/plan/plain_script.h"
-#include "launcher/plan/script_arrays.h"
+#include "launcher/plan/script_bash_arrays.h"
 #include "launcher/plan/script_text.h"
 #include "launcher/spec/key_name.h"
 

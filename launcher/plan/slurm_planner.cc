@@ -335,9 +335,10 @@ ContainerStep Planner::container_step() const {
     for (const auto& [name, value] : preset_.pmix_vars) step.env_names.push_back(name);
   }
   step.job_names = step.env_names;
-  // Without the agent, a shell inside the container sets the variables of rank_env.
+  // Without the agent, a shell inside the container sets the variables of rank_templates.
   if (!plan_.agent.empty()) {
-    for (const PlannedVariable& variable : plan_.rank_env) step.env_names.push_back(variable.name);
+    for (const PlannedVariable& variable : plan_.rank_templates)
+      step.env_names.push_back(variable.name);
   }
   if (plan_.agent.empty()) {
     step.env_names.emplace_back("DLRUN_MASTER_PORT");

@@ -15,7 +15,7 @@ struct HostCall {
   std::string spec;                    ///< the spec's file; "-": standard input; empty: none
   std::string output;                  ///< -o: the file to write on this machine; empty: none
   bool needs_source_code = false;      ///< the command works on the code around the spec
-  bool submits = false;                ///< the command queues a job
+  bool submits = false;                ///< the command is submit or resubmit, and no trial
   bool watches = false;                ///< --watch
 };
 

@@ -19,8 +19,9 @@ bool uses_terminal(const HostCaller& caller, const HostCall& call) {
   return takes_terminal(call) && caller.streams.has_terminal;
 }
 
-/// Returns the request to run the command. The command starts in the copy of the code. Without code
-/// it starts in the copy of the current folder, if there may be one, else in the home directory.
+/// Returns the request to run the command. The command starts in the mirror, which is the copy of
+/// the code on the host. Without code it starts in the copy of the current folder if dlrun copies
+/// that folder (in a repository, `sync` not none), else in the home directory.
 RemoteRequest request_of(const HostCaller& caller, const HostCall& call, const HostFile& host,
                          const CodeToCopy* code) {
   RemoteRequest request;
@@ -179,8 +180,9 @@ Result<int> run_there(const HostCaller& caller, const Ssh& ssh, const HostCall& 
   const std::string program = program_on_host(context, host);
   if (code) {
     const Interrupt interrupt;
-    // The returned process is destroyed at once, which releases the lock. The command needs no
-    // lock, because it queues no job.
+    // The returned process is destroyed at once, which releases the lock. The command, which is
+    // `interactive`, runs in another ssh session, with the terminal. A later submission may change
+    // the copy while the command waits or runs.
     DLRUN_TRY(copy_under_lock(ssh, program, *code, context.bin_dir / "dlrun", interrupt));
   }
   if (uses_terminal(caller, call))

@@ -35,8 +35,8 @@ std::optional<IndexEntry> sweep_with_job(const IndexEntry& entry, std::string_vi
   return std::nullopt;
 }
 
-/// Returns true if the journal names this job, or, without a journal (a script submitted by hand),
-/// the claim does.
+/// Returns true if the journal names this job, or if the job is a later one of the run's chain.
+/// Without a journal (a script submitted by hand), returns true if the claim names the job.
 bool has_job(const std::filesystem::path& run, std::string_view job) {
   if (const auto submission = read_submission(run); submission && *submission) {
     if ((*submission)->job.id == job) return true;
@@ -101,15 +101,16 @@ Result<IndexEntry> refuse_older_run(const IndexEntry& found, const RunIndex& ind
               printable(found.name), describe(*deleted), found.id);
 }
 
-/// Explains that the text means a run that was deleted. Returns `other` if it does not.
+/// If `result` is "not found" and the text means a deleted run, returns an error that says so; else
+/// returns `result`.
 Result<IndexEntry> explain_deletion(std::string_view text, const RunIndex& index,
                                     const std::filesystem::path& current_dir,
-                                    Result<IndexEntry> other) {
-  if (other || other.error().code != Errc::kNotFound || text.empty()) return other;
+                                    Result<IndexEntry> result) {
+  if (result || result.error().code != Errc::kNotFound || text.empty()) return result;
   const bool is_path = text.find('/') != std::string_view::npos;
   const auto path = (current_dir / std::filesystem::path(text)).lexically_normal();
   const auto deleted = DeletedRuns::beside(index).find(is_path ? path.native() : text);
-  if (!deleted) return other;
+  if (!deleted) return result;
   return fail(Errc::kNotFound, "no run '{}': {}", printable(text), describe(*deleted));
 }
 

@@ -276,8 +276,8 @@ TreeDeletion delete_renamed(int parent, const std::string& name, int directory) 
   return done;
 }
 
-/// Calls visit(directory, name) for each entry of a run's directory that kLogs covers. Visits only
-/// names that dlrun gives, because a program may keep checkpoints under any other name.
+/// Calls visit(directory, name) for each entry of a run's directory that kDiagnostics covers.
+/// Visits only names that dlrun gives, because a program may keep checkpoints under any other name.
 Result<> each_output(int run, const std::function<void(int, const std::string&)>& visit) {
   return each_directory(run, [&](int directory) -> Result<> {
     DLRUN_TRY_ASSIGN(const auto names, names_in(directory));
@@ -353,7 +353,7 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
   DLRUN_TRY_ASSIGN(const auto signs, signs_of(place.run.get()));
   if (signs != settled.signs) return is_in_use(place);
   TreeDeletion done;
-  if (parts == RunParts::kLogs) {
+  if (parts == RunParts::kDiagnostics) {
     DLRUN_TRY(each_output(place.run.get(), [&](int directory, const std::string& name) {
       done += delete_entry(directory, name);
     }));

@@ -29,7 +29,7 @@ enum class RunParts {
   kAll,
   /// The output of the ranks and of the job, and what profilers and traces wrote. The checkpoints,
   /// the record, the code and files that dlrun does not know stay.
-  kLogs,
+  kDiagnostics,
 };
 
 struct ExaminedRun {

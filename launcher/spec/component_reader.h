@@ -38,7 +38,7 @@ struct ComponentReader {
   /// A component that is being read.
   struct Reading {
     ComponentSpec component;
-    SpecBuilder values;  ///< gets the values of the keys that the spec has, too
+    SpecBuilder values;  ///< gets this component's values for shared_component_keys()
     std::string title;   ///< the start of messages: "component 'server'"
     bool is_fine = true;
   };

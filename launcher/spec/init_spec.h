@@ -23,9 +23,9 @@ struct InitAnswers {
   std::vector<std::string> modules, command;
 };
 
-/// Sets missing answers: the name "hello", one node, the partition's GPUs (one slice if they are
-/// sliced), and a time of one hour, or the partition's time limit if that is shorter. Converts an
-/// image's registry name to the form that the runtime expects.
+/// Sets missing answers: the name "hello", one node, the partition's GPUs (one MIG slice if they
+/// are divided into slices), and a time of one hour, or the partition's time limit if that is
+/// shorter. Converts an image's registry name to the form that the runtime expects.
 [[nodiscard]] InitAnswers complete(InitAnswers answers, const SiteProfile& site);
 
 /// Returns the runtime for the image: the one in the answers, else the site's, which may be "none".

@@ -56,11 +56,13 @@ inline constexpr std::string_view kOptionName = R"(^[a-z][a-z0-9-]*$)";
 /// Returns the schema of a text in the row's format.
 [[nodiscard]] ValueJson formatted(const KeyRow& row);
 
-/// Returns a schema that accepts the keys that a sweep may set, and names of own parameters.
+/// Returns a schema that accepts the keys that a sweep may set, and names of parameters of the
+/// user's program.
 [[nodiscard]] ValueJson swept_name();
 
 /// Returns the schema of a section. The schema accepts the section's map, the single value of its
-/// shorthand, and null. Returns null if no key of the section is supported. The whole spec is "".
+/// shorthand, and null. Returns a JSON null if no key of the section is supported.
+/// section: "" for the whole spec.
 [[nodiscard]] ValueJson section_schema(const std::string& section);
 
 }  // namespace dlrun::schema_parts

@@ -24,9 +24,9 @@ bool may_be_secret(std::string_view value) {
 /// How the tokens of a service begin.
 struct TokenForm {
   std::string_view start;
-  /// The least length of the longest run of letters and digits after the start. Names such as
+  /// After the start comes a run of at least this many letters and digits. Names such as
   /// hf_finetune_llama_7b.py have only shorter runs.
-  std::size_t shortest_run = 16;
+  std::size_t least_run = 16;
   /// The longest run has a digit. Names such as sk-internationalization.csv have none.
   bool has_digit = false;
 };
@@ -60,7 +60,7 @@ std::string_view token_at_start(std::string_view text, const TokenForm& form) {
   if (token.size() < kShortest) return {};
   const auto run = longest_run_in(token.substr(form.start.size()));
   const bool is_token =
-      run.size() >= form.shortest_run &&
+      run.size() >= form.least_run &&
       (!form.has_digit || run.find_first_of("0123456789") != std::string_view::npos);
   return is_token ? token : std::string_view();
 }
@@ -146,7 +146,8 @@ std::string_view user_and_host_in(std::string_view address) {
 }
 
 /// Returns the password of the first address such as https://user:password@host; empty if there is
-/// none. A variable is no password, and a digest such as docker://image:tag@sha256:... no host.
+/// none. A variable does not count as a password. A digest, as in docker://image:tag@sha256:...,
+/// does not count as a host.
 std::string_view password_in(std::string_view word) {
   constexpr std::string_view kSlashes = "://";
   for (auto at = word.find(kSlashes); at != std::string_view::npos; at = word.find(kSlashes)) {
@@ -173,8 +174,8 @@ std::string_view evident_secret_in(std::string_view word) {
   return token.data() < password.data() ? token : password;
 }
 
-/// Returns the part of the text without a quote at its start and one at its end. Either of them may
-/// be missing, because a quoted text with blanks has several words.
+/// Removes a quote at the start of the word and a quote at its end, each if it is there. One of
+/// them may be missing, because a quoted text with blanks has several words.
 std::string_view unquoted(std::string_view word) {
   if (!word.empty() && is_quote(word.front())) word.remove_prefix(1);
   if (!word.empty() && is_quote(word.back())) word.remove_suffix(1);
@@ -381,9 +382,9 @@ MaskedText without_assigned_secrets(std::string_view text, std::span<const std::
   return masked;
 }
 
-/// Returns the length of a shell word that produces a text which it contains, such as $(echo abc)
-/// and ${NAME:-abc}; 0 if the text does not start with such a word.
-std::size_t length_of_contained_text(std::string_view text) {
+/// If the text starts with a substitution in which the value is written out, such as $(echo abc) or
+/// ${NAME:-abc}, returns the length of this shell word, else 0.
+std::size_t length_of_word_with_text(std::string_view text) {
   const auto word = text.substr(0, end_of_value(text, 0, '\0', ""));
   auto inside = unquoted(word);
   const bool is_command = inside.starts_with("$(") || inside.starts_with('`');
@@ -485,7 +486,7 @@ MaskedText without_secret_words(std::string_view text, std::span<const std::stri
   MaskedText masked;
   WordsBefore before;
   while (!text.empty()) {
-    if (const auto length = is_secret_after(before, "") ? length_of_contained_text(text) : 0) {
+    if (const auto length = is_secret_after(before, "") ? length_of_word_with_text(text) : 0) {
       masked.text += "...";
       masked.has_secret = true;
       before = {};

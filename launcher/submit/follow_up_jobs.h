@@ -10,7 +10,7 @@
 
 namespace dlrun {
 
-/// The follow-up jobs of a run that Slurm has.
+/// The follow-up jobs that Slurm has accepted for a run.
 struct FollowUpJobs {
   std::vector<Submission> submissions;  ///< in order
   bool is_interrupted = false;          ///< Ctrl-C arrived; the jobs after it were not submitted

@@ -197,7 +197,7 @@ Result<std::vector<std::string>> sbatch_arguments(const SbatchSettings& settings
 Env job_environment(const Context& context, const std::filesystem::path& run,
                     const std::string& token, const std::vector<SecretValue>& secrets) {
   Env env = scrubbed_for_slurm(context.env, munge_is_available());
-  hide_secrets(env, secrets);
+  unset_secrets(env, secrets);
   env.set("DLRUN_RUN", run.string());
   env.set("DLRUN_TOKEN", token);
   return env;
@@ -242,7 +242,7 @@ SubmitRequest test_request(const Context& context, const SbatchSettings& setting
   if (settings.exclude) request.options.push_back("--exclude=" + *settings.exclude);
   request.directory = settings.directory;
   request.env = scrubbed_for_slurm(context.env, munge_is_available());
-  hide_secrets(request.env, settings.secrets);
+  unset_secrets(request.env, settings.secrets);
   return request;
 }
 

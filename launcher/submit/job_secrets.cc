@@ -90,7 +90,7 @@ Result<std::vector<SecretValue>> secrets_of_script(const Context& context,
   return values;
 }
 
-void hide_secrets(Env& env, const std::vector<SecretValue>& secrets) {
+void unset_secrets(Env& env, const std::vector<SecretValue>& secrets) {
   for (const SecretValue& secret : secrets) env.unset(secret.name);
 }
 

@@ -26,6 +26,6 @@ namespace dlrun {
     const std::vector<SecretSource>& sources);
 
 /// Removes the secrets from `env`, because Slurm stores a job's environment.
-void hide_secrets(Env& env, const std::vector<SecretValue>& secrets);
+void unset_secrets(Env& env, const std::vector<SecretValue>& secrets);
 
 }  // namespace dlrun

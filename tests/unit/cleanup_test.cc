@@ -234,7 +234,7 @@ TEST_CASE_FIXTURE(CleanupFixture, "prune chooses runs by the time of their end, 
   CHECK(pruned(request).empty());
   request.folder = runs / ".";
   CHECK(pruned(request) == expected);
-  request.parts = RunParts::kLogs;
+  request.parts = RunParts::kDiagnostics;
   CHECK(pruned(request).empty());  // these runs have no output
   put(runs / "old-20261121-120000-00aa" / "slurm-42.out", "x");
   CHECK(pruned(request) == std::vector<std::string>{"old-20261121-120000-00aa"});

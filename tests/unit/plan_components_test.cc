@@ -166,9 +166,9 @@ TEST_CASE("a component's own variables and preset reach only its ranks") {
   CHECK(value(plan.prologue.vars, "C") == "(none)");
   CHECK(value(plan.components[0].plan.rank_vars, "B") == "{3}");
   CHECK(value(plan.components[0].plan.rank_vars, "C") == "4");
-  CHECK(value(plan.components[0].plan.rank_env, "MASTER_PORT") == "{master_port}");
+  CHECK(value(plan.components[0].plan.rank_templates, "MASTER_PORT") == "{master_port}");
   CHECK(plan.components[1].plan.rank_vars.empty());
-  CHECK(plan.components[1].plan.rank_env.empty());
+  CHECK(plan.components[1].plan.rank_templates.empty());
   CHECK(has(*render_script(plan), "  --env 'B={{3}}'"));
 }
 
@@ -219,7 +219,7 @@ TEST_CASE("lead gets notify and track, and the first main component gets the var
   for (const PlannedComponent& component : plan.components) {
     CAPTURE(component.name);
     CHECK_FALSE(has(words(component.options), "--notify"));
-    const auto& variables = component.plan.rank_env;
+    const auto& variables = component.plan.rank_templates;
     const bool has_wandb =
         std::any_of(variables.begin(), variables.end(),
                     [](const PlannedVariable& one) { return one.name == "WANDB_RUN_ID"; });

@@ -388,8 +388,8 @@ TEST_CASE_FIXTURE(Fixture, "the outputs of a run can be deleted without its chec
   for (const char* kept : {"ckpt/step-1/model.bin", "model.pt", "code/best.pt", "logs/best.pt",
                            "events.jsonl", "result.out"})
     put(run.path / kept, "x");
-  CHECK(examine_run(run, RunParts::kLogs)->size.files == 5);
-  const auto done = remove(run, RunParts::kLogs);
+  CHECK(examine_run(run, RunParts::kDiagnostics)->size.files == 5);
+  const auto done = remove(run, RunParts::kDiagnostics);
   REQUIRE(done.has_value());
   CHECK(done->freed.files == 5);
   for (const char* kept : {"ckpt/step-1/model.bin", "model.pt", "code/best.pt", "logs/best.pt",
@@ -399,7 +399,7 @@ TEST_CASE_FIXTURE(Fixture, "the outputs of a run can be deleted without its chec
   }
   CHECK_FALSE(fs::exists(run.path / "slurm-42.out"));
   CHECK(resolve("mnist")->path == run.path);
-  CHECK(examine_run(run, RunParts::kLogs)->size.files == 0);
+  CHECK(examine_run(run, RunParts::kDiagnostics)->size.files == 0);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a run that was deleted by hand can be taken from the index") {

@@ -89,7 +89,8 @@ TEST_CASE(
       continue;
     }
     const auto plan = planned(request("preset: " + name));
-    for (const auto& variable : plan.rank_env) CHECK_FALSE(has(variable.name, "VISIBLE_DEVICES"));
+    for (const auto& variable : plan.rank_templates)
+      CHECK_FALSE(has(variable.name, "VISIBLE_DEVICES"));
     for (const auto& variable : plan.prologue.vars)
       CHECK_FALSE(has(variable.name, "VISIBLE_DEVICES"));
   }
@@ -113,13 +114,13 @@ TEST_CASE("a user's own preset is found, and its errors are reported with file, 
       own.request_for("words: [mylauncher, \"--rank={rank}\"]\nenv: {PEERS: \"{addresses}\"}\n"));
   REQUIRE(plan.rank_options.size() == 2);
   CHECK(plan.rank_options[1].value == "--rank={rank}");
-  CHECK(plan.rank_env[0].name == "PEERS");
+  CHECK(plan.rank_templates[0].name == "PEERS");
   CHECK(has(refused(own.request_for("env:\n  A: \"{rnak}\"\n")),
             "own.yaml:2:6: error: A: there is no field '{rnak}'; did you mean '{rank}'?"));
   CHECK(has(refused(own.request_for("words: [x, \"{\"]\n")),
             "own.yaml:1:12: error: a brace without its partner"));
   CHECK(has(refused(own.request_for("tasks: two\n")), "is not one of: gpu node"));
-  CHECK(planned(own.request_for("env: {A: \"{{}}\"}\n")).rank_env[0].value == "{{}}");
+  CHECK(planned(own.request_for("env: {A: \"{{}}\"}\n")).rank_templates[0].value == "{{}}");
 }
 
 TEST_CASE("the launcher, the agent and ENVIRONMENT.md have the same template fields") {

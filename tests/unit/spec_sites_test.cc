@@ -135,7 +135,9 @@ TEST_CASE("a site's GPUs are counted and named as in its Slurm, also GPUs of AMD
             "partition 'a40' of site 'alex' has GPUs of type a40"));
 }
 
-TEST_CASE("a cluster's name is matched whole, in any case, by a name, a list or an expression") {
+TEST_CASE(
+    "a cluster's name is matched whole, in capital and small letters, by a name, a list or an "
+    "expression") {
   Sites sites;
   sites.write("one", "clusters: alpine\n");
   sites.write("two", "clusters: [birch, 'cedar[0-9]+']\n");

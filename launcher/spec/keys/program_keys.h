@@ -100,9 +100,9 @@ inline constexpr KeyRow kProgramKeys[] = {
    .example = "nvcr.io#nvidia/pytorch:24.05-py3"},
   {.path = "container.mounts", FIELD(container.mounts), .option = container("--container-mounts"),
    .help = "The container sees these folders: SOURCE:TARGET[:FLAGS], or {source, target, flags}. "
-           "An absolute SOURCE alone is also the TARGET. + separates FLAGS. enroot and pyxis know "
-           "ro, nosuid, nodev, noexec, rprivate, nofail and others; apptainer knows ro and rw; "
-           "charliecloud knows none.",
+           "An absolute SOURCE alone is also the TARGET. Several FLAGS are separated by +, as in "
+           "ro+nosuid. enroot and pyxis know ro, nosuid, nodev, noexec, rprivate, nofail and "
+           "others; apptainer knows ro and rw; charliecloud knows none.",
    .example = "[./data:/data:ro]"},
   {.path = "container.workdir", FIELD(container.workdir), .format = Format::kInside,
    .option = container("--container-workdir"),

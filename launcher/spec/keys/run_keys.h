@@ -35,7 +35,7 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "The run ends if this number of attempts in a row did not get beyond the furthest "
            "training step that any earlier attempt reached. The trainer reports its steps, and any "
            "program can report them through $DLRUN_PROGRESS. If a program never reports a step, "
-           "only attempts that ended before the program started count.",
+           "only attempts that failed, hung or ran out of memory before the program started count.",
    .fallback = "3", .example = "2"},
   {.path = "retry.grow.mem", FIELD(retry.grow_mem), .min = 1.1, .max = 16,
    .help = "After the cause oom the job is queued again with its memory (resources.mem or "
@@ -65,8 +65,8 @@ inline constexpr KeyRow kRunKeys[] = {
            "sums; dlrun names a rank that does not arrive, and its node. rccl: the same check with "
            "RCCL, for AMD GPUs. gloo: the same check with CPUs and the network only. binding: the "
            "rank may use CPUs near its GPU. fabric: InfiniBand ports, NVLink and the speed of "
-           "all-reduce have the figures of the site file. {run: LINE}: the shell line ends with 0 "
-           "on each node. `dlrun bench collectives` measures the speed of collectives.",
+           "all-reduce reach at least the figures of the site file. {run: LINE}: the shell line "
+           "ends with 0 on each node. `dlrun bench collectives` measures the speed of collectives.",
    .example = "[gpu, nccl, binding, fabric, {run: ./check.sh}]"},
   {.path = "health.hang_after", FIELD(health.hang_after), .format = Format::kDuration,
    .help = "A run hangs if it shows no progress for this long. dlrun then ends it, and restarts it "

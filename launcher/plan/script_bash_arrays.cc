@@ -1,4 +1,4 @@
-#include "launcher/plan/script_arrays.h"
+#include "launcher/plan/script_bash_arrays.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t kLongestCommandLine = 100;
 
-/// Returns a template of the rank agent that expands to value.
+/// Doubles each brace, so that the rank agent, which replaces {NAME} in the values of --env, passes
+/// on the value unchanged.
 [[nodiscard]] std::string literal_template(std::string_view value) {
   std::string text;
   for (const char c : value) text += c == '{' || c == '}' ? std::string(2, c) : std::string(1, c);
@@ -41,7 +42,7 @@ std::string rank_text(const LaunchPlan& plan, std::string_view array) {
     text.line("  --env " + shell_quote(variable.name + "=" + literal_template(variable.value)),
               variable.key);
   }
-  for (const PlannedVariable& variable : plan.rank_env) {
+  for (const PlannedVariable& variable : plan.rank_templates) {
     text.line("  --env " + shell_quote(variable.name + "=" + variable.value), variable.key);
   }
   for (const SecretSource& secret : plan.secrets)
