@@ -16,7 +16,7 @@ TEST_CASE("a registry name in enroot's or docker's form is converted to enroot's
   CHECK(uri("$oauthtoken@nvcr.io#nvidia/cuda") == "docker://$oauthtoken@nvcr.io#nvidia/cuda");
 }
 
-TEST_CASE("paths and invalid registry names have no enroot form") {
+TEST_CASE("paths, file names, URLs and invalid registry names have no enroot form") {
   for (const char* image : {"",
                             "/a.sqsh",
                             "./a",
@@ -43,7 +43,8 @@ TEST_CASE("paths and invalid registry names have no enroot form") {
 }
 
 TEST_CASE(
-    "for apptainer a registry name is converted to docker's form, and a file stays unchanged") {
+    "for apptainer a registry name is converted to docker's form, and every other image stays "
+    "unchanged") {
   CHECK(apptainer_image("ubuntu") == "docker://ubuntu");
   CHECK(apptainer_image("nvcr.io#nvidia/cuda:12") == "docker://nvcr.io/nvidia/cuda:12");
   CHECK(apptainer_image("docker://nvcr.io/nvidia/cuda:12") == "docker://nvcr.io/nvidia/cuda:12");
@@ -51,7 +52,7 @@ TEST_CASE(
     CHECK(apptainer_image(image) == image);
 }
 
-TEST_CASE("only an image that starts like a path is a file") {
+TEST_CASE("only an image that starts with /, ./, ../ or ~/ counts as a path") {
   for (const char* image : {"/a", "./a", "../a", "~/a"}) CHECK(is_image_path(image));
   for (const char* image : {"a/b.sqsh", "a", "docker://a"}) CHECK_FALSE(is_image_path(image));
 }

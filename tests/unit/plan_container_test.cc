@@ -92,7 +92,7 @@ TEST_CASE(
 
 TEST_CASE(
     "NVIDIA_DRIVER_CAPABILITIES comes from the user, the image file or a default, and the "
-    "container of a job without GPUs sees none") {
+    "container of a job without GPUs sees no GPU") {
   for (const char* runtime : {"pyxis", "enroot"}) {
     CAPTURE(runtime);
     const auto text = [&](const std::string& resources, const char* image) {
@@ -100,9 +100,9 @@ TEST_CASE(
           planned(fmt::format("launch: {{command: [x]}}\ncontainer: {{runtime: {}, image: {}}}\n{}",
                               runtime, image, resources)));
     };
-    const std::string gpus = text("", "/a.sqsh");
-    CHECK(has(gpus, "export NVIDIA_VISIBLE_DEVICES=void"));
-    CHECK_FALSE(has(gpus, "NVIDIA_DRIVER_CAPABILITIES"));
+    const std::string without_gpus = text("", "/a.sqsh");
+    CHECK(has(without_gpus, "export NVIDIA_VISIBLE_DEVICES=void"));
+    CHECK_FALSE(has(without_gpus, "NVIDIA_DRIVER_CAPABILITIES"));
   }
   LoadRequest request;
   request.file = "exp.yaml";

@@ -1,0 +1,21 @@
+#include <doctest/doctest.h>
+
+#include "launcher/executors/account_use.h"
+
+namespace dlrun {
+namespace {
+
+TEST_CASE(
+    "an account is found in sshare's lines whether its letters are capital or small, as sbatch "
+    "finds it") {
+  const auto use = parse_sshare(
+      "root||||\n proj1||gres/gpu=6000|gres/gpu=600|gres/gpu=60\n proj10||cpu=5||\n", "PROJ1");
+  REQUIRE(use);
+  CHECK(use->account == "PROJ1");
+  REQUIRE(use->limits.size() == 1);
+  CHECK(use->limits[0].left_minutes() == 5340);
+  CHECK_FALSE(parse_sshare("proj1||cpu=5||\n", "proj"));
+}
+
+}  // namespace
+}  // namespace dlrun
