@@ -15,10 +15,12 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::array kCaught{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+/// The guard passes these signals on to the agent.
+constexpr std::array kPassedOn{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-/// Runs the guard until the agent has ended. Returns the exit code of the guard.
-int guard_agent(pid_t agent, const sigset_t& caught) {
+/// Runs the guard until the agent has ended. signals: the signals that the guard waits for. Returns
+/// the exit code of the guard.
+int guard_agent(pid_t agent, const sigset_t& signals) {
   adopt_orphans();
   for (;;) {
     int status = 0;
@@ -36,7 +38,7 @@ int guard_agent(pid_t agent, const sigset_t& caught) {
       return 128 + WTERMSIG(status);
     }
     siginfo_t info{};
-    const int signal = ::sigwaitinfo(&caught, &info);
+    const int signal = ::sigwaitinfo(&signals, &info);
     if (signal > 0 && signal != SIGCHLD) {
       sigval value{};
       value.sival_int = signal;
@@ -55,20 +57,20 @@ int guard_gone_signal() {
 }
 
 std::optional<Guarded> split_off_guard(int& exit_code) {
-  sigset_t caught;
-  sigemptyset(&caught);
-  for (const int signal : kCaught) sigaddset(&caught, signal);
-  sigaddset(&caught, SIGCHLD);
-  sigset_t agents = caught;
-  sigaddset(&agents, passed_on_signal());
-  sigaddset(&agents, guard_gone_signal());
-  sigprocmask(SIG_BLOCK, &agents, nullptr);
+  sigset_t guard_signals;
+  sigemptyset(&guard_signals);
+  for (const int signal : kPassedOn) sigaddset(&guard_signals, signal);
+  sigaddset(&guard_signals, SIGCHLD);
+  sigset_t agent_signals = guard_signals;
+  sigaddset(&agent_signals, passed_on_signal());
+  sigaddset(&agent_signals, guard_gone_signal());
+  sigprocmask(SIG_BLOCK, &agent_signals, nullptr);
   // If SIGCHLD were ignored, the kernel would reap our children, and waitpid() would miss them.
   ::signal(SIGCHLD, SIG_DFL);
   const pid_t guard = ::getpid();
   const pid_t agent = ::fork();
   if (agent > 0) {
-    exit_code = guard_agent(agent, caught);
+    exit_code = guard_agent(agent, guard_signals);
     return std::nullopt;
   }
   if (agent == 0) {
@@ -79,7 +81,7 @@ std::optional<Guarded> split_off_guard(int& exit_code) {
   // If fork() failed, the agent continues without a guard. Its program will probably not start
   // either.
   return Guarded{agent == 0 ? guard : 0,
-                 UniqueFd(::signalfd(-1, &agents, SFD_CLOEXEC | SFD_NONBLOCK))};
+                 UniqueFd(::signalfd(-1, &agent_signals, SFD_CLOEXEC | SFD_NONBLOCK))};
 }
 
 }  // namespace dlrun::agent

@@ -158,7 +158,8 @@ Result<Link> Link::connect(const std::vector<Endpoint>& endpoints, const Key& se
       return fail(Errc::kUnavailable, "lead cannot be reached within {} s: {}",
                   limit.count() / 1000, errors);
     }
-    // Nothing becomes ready without a socket, so this call ends with kTimeout or kInterrupted.
+    // Without a socket there is nothing to become ready, so this call ends with kTimeout or
+    // kInterrupted.
     const auto paused = wait_for(-1, 0, Clock::now() + pause, should_stop);
     if (paused.error().code == Errc::kInterrupted) return tl::unexpected<Error>(paused.error());
   }

@@ -24,7 +24,9 @@ int recorded_code(std::int64_t recorded) {
   return static_cast<int>(std::clamp<std::int64_t>(recorded, 0, 255));
 }
 
-bool is_the_programs_own(Cause cause) {
+/// Returns true if the program may have caused the end. The other causes come from Slurm, from a
+/// node, from the container or from the user.
+bool may_come_from_program(Cause cause) {
   return cause == Cause::kFailure || cause == Cause::kOom || cause == Cause::kHang;
 }
 
@@ -46,16 +48,17 @@ Result<std::set<Cause>> parse_causes(std::string_view text) {
 }
 
 void RetryHistory::add_attempt(std::optional<std::int64_t> step, Cause cause,
-                               bool is_progress_known) {
+                               bool no_step_means_no_progress) {
   const bool is_further = step && (!best_step_ || *step > *best_step_);
   if (is_further) {
     best_step_ = step;
     fruitless_ = 0;
     return;
   }
-  // The progress of a program that never reports a step is unknown. Only retry.max limits its
-  // restarts.
-  if (best_step_ || (is_progress_known && is_the_programs_own(cause))) {
+  // Until an attempt reports a step, an attempt counts only if it certainly made no progress, and
+  // if Slurm or a node did not end it. The progress of other attempts is unknown, and only
+  // retry.max limits the restarts after them.
+  if (best_step_ || (no_step_means_no_progress && may_come_from_program(cause))) {
     ++fruitless_;
   } else {
     fruitless_ = 0;
@@ -101,8 +104,8 @@ class HistoryReader {
   }
 
   [[nodiscard]] RecordedHistory finish() {
-    // If nothing follows the end of an attempt with a silent node, lead was lost while it waited
-    // for Slurm's verdict on that node. Lead's own node may have failed, too.
+    // If the record ends with an `attempt_end` that names silent nodes, lead was lost before Slurm
+    // said whether these nodes had failed. This counts as a node failure.
     auto& last = read_.last;
     if (was_silent_ && !last.is_announced && !last.has_ended) last.cause = Cause::kNodeFailure;
     close();

@@ -17,7 +17,8 @@ namespace dlrun::agent {
 
 /// The options of `retry`, as the script passes them to lead.
 struct RetryOptions {
-  /// Largest number of restarts of the run, including requeues. 0 disables retries.
+  /// Largest number of restarts of the run, including requeues that no user asked for. 0 disables
+  /// retries.
   int max = 0;
   std::set<Cause> on{};  ///< causes after which the run is retried
   int no_progress = 3;   ///< the run ends after this many fruitless() attempts in a row
@@ -41,9 +42,12 @@ struct RetryOptions {
 class RetryHistory {
  public:
   /// Adds a finished attempt. step: the highest step that it reported; nullopt if it reported none.
-  /// is_progress_known: true if an attempt without a reported step certainly made no progress,
-  /// because no program was started or because the program reports from its first step on.
-  void add_attempt(std::optional<std::int64_t> step, Cause cause, bool is_progress_known = false);
+  /// cause: why it ended. no_step_means_no_progress: true if an attempt without a reported step
+  /// certainly made no progress, because no program was started or because the program reports from
+  /// its first step on. If no attempt has reported a step, only such attempts count as fruitless,
+  /// and only if the program may have caused the end (failure, oom or hang).
+  void add_attempt(std::optional<std::int64_t> step, Cause cause,
+                   bool no_step_means_no_progress = false);
   /// Counts one restart against the budget.
   void add_restart() { ++restarts_; }
   /// Notes that the job was preempted in an attempt of this run.
@@ -110,24 +114,5 @@ struct RetryDecision {
 /// if the present memory is unknown (0).
 [[nodiscard]] std::optional<std::int64_t> grown_memory(const RetryOptions& options,
                                                        std::int64_t present_mib);
-
-/// Parses SLURM_TASKS_PER_NODE: "2(x3),1" becomes {2, 2, 2, 1}, the tasks of each node in order.
-/// Returns nullopt for other text, and for a number beyond one million.
-[[nodiscard]] std::optional<std::vector<int>> parse_tasks_per_node(std::string_view text);
-
-/// The nodes of a job and their numbers of tasks, from Slurm's environment.
-struct JobLayout {
-  std::vector<std::string> nodes{};     ///< SLURM_JOB_NODELIST
-  std::vector<int> tasks{};             ///< SLURM_TASKS_PER_NODE, one per node; empty if unknown
-  std::optional<int> tasks_per_node{};  ///< SLURM_NTASKS_PER_NODE
-};
-
-/// Returns the srun command line argv, changed to use only the nodes in `kept`. Replaces srun's
-/// options for nodes and for the numbers of nodes and tasks, at any position. Keeps
-/// `--ntasks-per-node`, which then sets the tasks of each node. Otherwise a node gets its number in
-/// job.tasks, else job.tasks_per_node, else one task.
-[[nodiscard]] std::vector<std::string> step_on_nodes(const std::vector<std::string>& argv,
-                                                     const JobLayout& job,
-                                                     const std::vector<std::string>& kept);
 
 }  // namespace dlrun::agent

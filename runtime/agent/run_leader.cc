@@ -31,6 +31,7 @@
 #include "runtime/agent/script_end.h"
 #include "runtime/agent/secrets.h"
 #include "runtime/agent/sink.h"
+#include "runtime/agent/step_words.h"
 #include "runtime/agent/surroundings.h"
 
 namespace dlrun::agent {

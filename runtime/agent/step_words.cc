@@ -1,18 +1,13 @@
-// Parses an srun command line, and rewrites it for a step on some of the job's nodes. Implements
-// parse_tasks_per_node() and step_on_nodes() of retry.h.
+#include "runtime/agent/step_words.h"
 
 #include <algorithm>
 #include <array>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
+#include <cstdint>
 
 #include <fmt/format.h>
 
 #include "common/hostlist.h"
 #include "common/text.h"
-#include "runtime/agent/retry.h"
 
 namespace dlrun::agent {
 namespace {

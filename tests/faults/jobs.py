@@ -14,7 +14,7 @@ from typing import Any
 
 from testbed import Failure, T, Testbed, wait_for
 
-Event = dict[str, Any]  # a line of events.jsonl, or the object that `dlrun status --json` prints
+JsonObject = dict[str, Any]  # a line of events.jsonl, or an object that a command prints as JSON
 
 COMMON = """\
 name: {name}
@@ -36,22 +36,23 @@ checkpoint: {{dir: {checkpoints}, every: 10 steps, keep: 3, signal_before: 60s}}
 PROGRAM = """\
 launch:
   preset: {preset}
-  command: [{words}, {programs}/{program}, {folder}, {steps}, {step_ms}, {slow_ms}]
+  command: [{interpreter}, {programs}/{program}, {folder}, {steps}, {step_ms}, {slow_ms}]
 checkpoint: {{signal_before: 60s}}
 """
 
 
 @dataclass(frozen=True)
 class JobType:
-    """One kind of job. text: the part of its spec after COMMON. words: values for the placeholders
-    of this text. steps: the last step that rank 0 reports."""
+    """One kind of job. text: the part of its spec after COMMON. placeholders: values for the
+    placeholders of this text; Job has the values of the others. steps: the last step that rank 0
+    reports."""
 
     name: str
     text: str
     nodes: int
     per_node: int
     steps: int
-    words: dict[str, str]
+    placeholders: dict[str, str]
     hang_after: int = 6
 
     @property
@@ -74,7 +75,12 @@ TYPES = {
             2,
             2,
             80,
-            {"preset": "plain", "program": "plain.py", "words": "python3, -I, -S", "step_ms": "25"},
+            {
+                "preset": "plain",
+                "program": "plain.py",
+                "interpreter": "python3, -I, -S",
+                "step_ms": "25",
+            },
         ),
         JobType(
             "torch",
@@ -82,7 +88,12 @@ TYPES = {
             2,
             1,
             60,
-            {"preset": "torch", "program": "torch_ddp.py", "words": "python3", "step_ms": "25"},
+            {
+                "preset": "torch",
+                "program": "torch_ddp.py",
+                "interpreter": "python3",
+                "step_ms": "25",
+            },
             hang_after=60,
         ),
     )
@@ -90,8 +101,9 @@ TYPES = {
 
 
 class Job:
-    """A run of one type in a folder of its own. runs, checkpoints: folders to use for them instead
-    of folders inside the job's own."""
+    """A run of one type in a folder of its own. runs: the runs folder, by default `runs` in the
+    job's folder. checkpoints: the folder of the trainer's checkpoints, by default `ckpt` in the
+    run's directory."""
 
     def __init__(
         self,
@@ -128,7 +140,7 @@ class Job:
             folder=self.folder / "work",
             steps=kind.steps,
             slow_ms=slow_ms,
-            **kind.words,
+            **kind.placeholders,
         )
         (self.folder / "exp.yaml").write_text(text)
         self._run: pathlib.Path | None = None
@@ -170,7 +182,7 @@ class Job:
 
     # The run's record.
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[JsonObject]:
         """Returns the complete lines of events.jsonl; lead may still be writing the last one."""
         try:
             text = (self.run / "events.jsonl").read_bytes()
@@ -193,10 +205,10 @@ class Job:
     def has_ended(self) -> bool:
         return self.has_event("ended")
 
-    def status(self) -> Event:
+    def status(self) -> JsonObject:
         done = self.dlrun("status", self.id, "--json")
         try:
-            status: Event = json.loads(done.stdout)
+            status: JsonObject = json.loads(done.stdout)
         except ValueError:
             raise Failure(
                 f"dlrun status {self.id}: exit {done.returncode}: {done.stderr}"
@@ -257,7 +269,7 @@ class Job:
             for words in map(str.split, lines)
         ]
 
-    def bits(self, result: Event | None) -> dict[str, str] | None:
+    def bits(self, result: JsonObject | None) -> dict[str, str] | None:
         """Returns the run's exact results; None if it has not finished."""
         if not self.type.is_trainer:
             found = {

@@ -9,23 +9,23 @@ from collections import Counter
 from datetime import datetime
 
 import processes
-from jobs import Event, Job
+from jobs import Job, JsonObject
 from kinds import Injected, Truth
 from testbed import Testbed, wait_for
 
 
-def seconds_of(event: Event) -> float:
+def seconds_of(event: JsonObject) -> float:
     """Returns the time of an event in seconds since the epoch."""
     return datetime.fromisoformat(event["t"].replace("Z", "+00:00")).timestamp()
 
 
-def bad_ends(events: list[Event]) -> list[Event]:
+def bad_ends(events: list[JsonObject]) -> list[JsonObject]:
     return [
         event for event in events if event["event"] == "attempt_end" and event["reason"] != "ok"
     ]
 
 
-def verdict_s(events: list[Event], injected: Injected) -> float | None:
+def verdict_s(events: list[JsonObject], injected: Injected) -> float | None:
     """Returns the seconds from the fault to the first report that something has ended because of
     it; None if there is no report."""
     later = [
@@ -36,7 +36,9 @@ def verdict_s(events: list[Event], injected: Injected) -> float | None:
     return max(0.0, min(later)) if later else None
 
 
-def _untrue_blame(end: Event, injected: Injected, truth: Truth, nodes: dict[int, str]) -> list[str]:
+def _untrue_blame(
+    end: JsonObject, injected: Injected, truth: Truth, nodes: dict[int, str]
+) -> list[str]:
     first = end.get("first_failed")
     lost = end.get("lost_nodes", [])
     if lost and truth.blames == "node":
@@ -61,7 +63,11 @@ def _untrue_blame(end: Event, injected: Injected, truth: Truth, nodes: dict[int,
 
 
 def untrue(
-    status: Event, events: list[Event], injected: Injected, truth: Truth, nodes: dict[int, str]
+    status: JsonObject,
+    events: list[JsonObject],
+    injected: Injected,
+    truth: Truth,
+    nodes: dict[int, str],
 ) -> list[str]:
     """Returns the statements that are not true. nodes: the nodes of the first attempt's ranks."""
     wrong = []

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 import oracle
 import processes
 import table
-from jobs import TYPES, Event, Job
+from jobs import TYPES, Job, JsonObject
 from kinds import Injected, Kind, Scene
 from plan import Planned
 from testbed import Failure, Testbed, wait_for
@@ -114,7 +114,7 @@ def _new_job(testbed: Testbed, planned: Planned, kind: Kind, try_number: int) ->
     )
 
 
-def _is_held(status: Event) -> bool:
+def _is_held(status: JsonObject) -> bool:
     """Returns True if Slurm will not start the job by itself. A controller that has forgotten the
     start of a job starts it again, fails on the nodes where it runs, and holds it."""
     return status["state"] == "pending" and "requeued held" in (status["detail"] or "")
@@ -146,7 +146,7 @@ def _wait_for_end(job: Job, limit_s: float) -> bool:
     return False
 
 
-def _resubmit(job: Job, outcome: Outcome) -> Event | None:
+def _resubmit(job: Job, outcome: Outcome) -> JsonObject | None:
     """Resubmits a run that cannot recover by itself, as its user would. Returns the new run's
     status; None if the resubmission failed."""
     before = job.id

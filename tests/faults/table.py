@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from jobs import Event
+from jobs import JsonObject
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "bench"))
@@ -37,7 +37,7 @@ The columns mean:
 """
 
 
-def is_good(outcome: Event) -> bool:
+def is_good(outcome: JsonObject) -> bool:
     wrong = ("hung", "untrue", "wrong_starts", "leftovers", "error")
     return (
         bool(outcome["recovered"])
@@ -46,7 +46,7 @@ def is_good(outcome: Event) -> bool:
     )
 
 
-def _row(name: str, outcomes: Sequence[Event]) -> str:
+def _row(name: str, outcomes: Sequence[JsonObject]) -> str:
     resumed = [one for one in outcomes if one["resumed"]]
     verdicts = [one["verdict_s"] for one in outcomes if one["verdict_s"] is not None]
     cells = [
@@ -68,15 +68,15 @@ def commit() -> str:
     return done.stdout.strip() or "no commit"
 
 
-def rows(outcomes: Sequence[Event]) -> str:
-    kinds: dict[str, list[Event]] = {}
+def rows(outcomes: Sequence[JsonObject]) -> str:
+    kinds: dict[str, list[JsonObject]] = {}
     for one in outcomes:
         kinds.setdefault(one["kind"], []).append(one)
     all_rows = [_row(name, kinds[name]) for name in sorted(kinds)]
     return HEAD + "".join(all_rows) + _row("**all**", outcomes)
 
 
-def _what_went_wrong(outcomes: Sequence[Event]) -> str:
+def _what_went_wrong(outcomes: Sequence[JsonObject]) -> str:
     lines = []
     for one in outcomes:
         if is_good(one):
@@ -90,7 +90,7 @@ def _what_went_wrong(outcomes: Sequence[Event]) -> str:
     return "\nWhat went wrong:\n\n" + "".join(lines) if lines else ""
 
 
-def page(outcomes: Sequence[Event], seed: int, testbeds: int) -> str:
+def page(outcomes: Sequence[JsonObject], seed: int, testbeds: int) -> str:
     """Returns the whole text of faults.md."""
     commits = ", then ".join(dict.fromkeys(str(one["commit"]) for one in outcomes))
     seconds = sum(one["took_s"] for one in outcomes)

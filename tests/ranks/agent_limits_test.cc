@@ -242,8 +242,8 @@ TEST_CASE(
   REQUIRE(flood >= 0);
   if (flood == 0) {
     ::dup2(::open(report.c_str(), O_WRONLY | O_CREAT, 0600), 1);
-    // Four threads on two cores get more processor time than lead, which accepts their connections.
-    // So they reach the rate.
+    // The flood begins up to 120,000 connections a second. It has four threads, so that on two
+    // cores it gets more processor time than lead, which accepts the connections.
     ::execl(DLRUN_CONNECTION_FLOOD, DLRUN_CONNECTION_FLOOD, port.c_str(), "4", "120000", nullptr);
     ::_exit(99);
   }

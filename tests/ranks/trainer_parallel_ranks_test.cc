@@ -160,17 +160,17 @@ TEST_CASE(
 
 TEST_CASE(
     "the parts of all ranks form the whole parameters, and a sharded step equals plain descent") {
-  CHECK(EvenParts::part(10, 1) == 10);
-  CHECK(EvenParts::part(10, 4) == 3);
+  CHECK(EvenParts::part_size(10, 1) == 10);
+  CHECK(EvenParts::part_size(10, 4) == 3);
   CHECK(EvenParts::room(10, 4) == 12);
-  CHECK(EvenParts::part(10, 7) == 2);  // the last two ranks have no part
+  CHECK(EvenParts::part_size(10, 7) == 2);  // the last two ranks have no part
   for (const int size : {1, 2, 4, 7}) {
     on_ranks(size, [&](Communicator& communicator) {
       auto kernels = make_cpu_kernels<float>(1);
       const EvenParts parts(communicator, *kernels, 10);
       std::vector<float> whole(10);
       std::iota(whole.begin(), whole.end(), 1.0F);
-      std::vector<float> mine(parts.part(), -1);
+      std::vector<float> mine(parts.part_size(), -1);
       parts.copy_part(whole, mine);
       const auto gathered = parts.whole(mine);
       REQUIRE(gathered.has_value());

@@ -26,12 +26,12 @@ RetryOptions any_cause(int max, int no_progress = 3) {
 
 /// Adds attempts until decide_retry() refuses a restart. Returns the number of attempts.
 int attempts_of(const RetryOptions& options, const std::vector<std::optional<std::int64_t>>& steps,
-                Cause cause, bool is_progress_known = false) {
+                Cause cause, bool no_step_means_no_progress = false) {
   RetryHistory history;
   int attempts = 0;
   for (const auto& step : steps) {
     ++attempts;
-    history.add_attempt(step, cause, is_progress_known);
+    history.add_attempt(step, cause, no_step_means_no_progress);
     if (!decide_retry(options, history, cause).restarts) return attempts;
     history.add_restart();
   }

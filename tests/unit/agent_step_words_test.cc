@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/agent/retry.h"
+#include "runtime/agent/step_words.h"
 
 namespace dlrun::agent {
 namespace {

@@ -16,7 +16,7 @@ TEST_CASE("a registry name in enroot's or docker's form is converted to enroot's
   CHECK(uri("$oauthtoken@nvcr.io#nvidia/cuda") == "docker://$oauthtoken@nvcr.io#nvidia/cuda");
 }
 
-TEST_CASE("file names and invalid registry names have no enroot form") {
+TEST_CASE("paths, file names, URLs and invalid registry names have no enroot form") {
   for (const char* image : {"",
                             "/a.sqsh",
                             "./a",
@@ -52,7 +52,7 @@ TEST_CASE(
     CHECK(apptainer_image(image) == image);
 }
 
-TEST_CASE("only an image that starts like a path counts as a path") {
+TEST_CASE("only an image that starts with /, ./, ../ or ~/ counts as a path") {
   for (const char* image : {"/a", "./a", "../a", "~/a"}) CHECK(is_image_path(image));
   for (const char* image : {"a/b.sqsh", "a", "docker://a"}) CHECK_FALSE(is_image_path(image));
 }

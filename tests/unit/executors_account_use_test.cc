@@ -5,7 +5,9 @@
 namespace dlrun {
 namespace {
 
-TEST_CASE("an account is found in sshare's lines in capital and in small letters, as in sbatch") {
+TEST_CASE(
+    "an account is found in sshare's lines whether its letters are capital or small, as sbatch "
+    "finds it") {
   const auto use = parse_sshare(
       "root||||\n proj1||gres/gpu=6000|gres/gpu=600|gres/gpu=60\n proj10||cpu=5||\n", "PROJ1");
   REQUIRE(use);

@@ -11,12 +11,12 @@ EvenParts::EvenParts(Communicator& communicator, Kernels<float>& kernels, std::s
     : communicator_(communicator),
       kernels_(kernels),
       elements_(elements),
-      part_(part(elements, communicator.size())),
-      begin_(std::min(elements, part_ * static_cast<std::size_t>(communicator.rank()))),
-      count_(std::min(part_, elements - begin_)) {}
+      part_size_(part_size(elements, communicator.size())),
+      own_begin_(std::min(elements, part_offset())),
+      own_size_(std::min(part_size_, elements - own_begin_)) {}
 
 Result<std::vector<float>> EvenParts::whole(std::span<const float> mine) const {
-  std::vector<float> part(part_);
+  std::vector<float> part(part_size_);
   kernels_.copy_to_host(part.data(), mine.data(), mine.size_bytes());
   std::vector<float> all(room());
   if (auto gathered = communicator_.all_gather(std::span(part), std::span(all)); !gathered)
@@ -26,11 +26,11 @@ Result<std::vector<float>> EvenParts::whole(std::span<const float> mine) const {
 }
 
 void EvenParts::copy_part(const std::vector<float>& whole, std::span<float> mine) const {
-  kernels_.copy_from_host(mine.data(), whole.data() + begin_, count_ * sizeof(float));
+  kernels_.copy_from_host(mine.data(), whole.data() + own_begin_, own_size_ * sizeof(float));
 }
 
 Result<double> EvenParts::clipping_scale_of(const float* mine, double most) const {
-  const TensorPart all{0, count_};
+  const TensorPart all{0, own_size_};
   double sum = 0;
   kernels_.sums_of_squares(mine, std::span(&all, 1), &sum);
   if (auto summed = communicator_.all_reduce(std::span(&sum, 1), ReduceOp::kSum); !summed)
@@ -47,7 +47,7 @@ OptimizerState::OptimizerState(Communicator& communicator, Kernels<float>& kerne
       is_divided_(is_divided) {
   for (const StateArray& state : rule.states()) {
     arrays_.emplace_back(kernels, state.is_per_tensor ? tensors
-                                  : is_divided        ? parts_.part()
+                                  : is_divided        ? parts_.part_size()
                                                       : parameters);
     pointers_.push_back(arrays_.back().data());
   }

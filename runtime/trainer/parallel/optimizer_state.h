@@ -13,50 +13,51 @@
 
 namespace dlrun::trainer {
 
-/// Divides flat arrays of `elements` elements into one part of equal size for each rank. The last
-/// parts may extend beyond the elements, or be empty.
+/// Divides flat arrays of `elements` elements into one part for each rank. Every part has room for
+/// part_size() elements. If the division leaves a remainder, the last parts contain fewer elements,
+/// or none, and their room extends beyond the end of the elements.
 class EvenParts {
  public:
   /// The references must outlive this object.
   EvenParts(Communicator& communicator, Kernels<float>& kernels, std::size_t elements);
 
-  /// Return the number of elements of one part, and of all parts together (room).
-  [[nodiscard]] static std::size_t part(std::size_t elements, int size) {
+  /// Return the number of elements for which one part has room, and all parts together (room).
+  [[nodiscard]] static std::size_t part_size(std::size_t elements, int size) {
     const auto ranks = static_cast<std::size_t>(size);
     return (elements + ranks - 1) / ranks;
   }
   [[nodiscard]] static std::size_t room(std::size_t elements, int size) {
-    return part(elements, size) * static_cast<std::size_t>(size);
+    return part_size(elements, size) * static_cast<std::size_t>(size);
   }
 
   [[nodiscard]] std::size_t elements() const { return elements_; }
-  [[nodiscard]] std::size_t part() const { return part_; }
+  [[nodiscard]] std::size_t part_size() const { return part_size_; }
   [[nodiscard]] std::size_t room() const { return room(elements_, communicator_.size()); }
-  /// Returns the offset of this rank's part, which may be beyond the elements.
-  [[nodiscard]] std::size_t offset() const {
-    return part_ * static_cast<std::size_t>(communicator_.rank());
+  /// Returns the offset of this rank's part, which is beyond the elements if the part is empty.
+  [[nodiscard]] std::size_t part_offset() const {
+    return part_size_ * static_cast<std::size_t>(communicator_.rank());
   }
-  /// Returns the number of elements in this rank's part.
-  [[nodiscard]] std::size_t count() const { return count_; }
+  /// Returns the number of elements that this rank's part contains: part_size() or fewer.
+  [[nodiscard]] std::size_t own_size() const { return own_size_; }
 
-  /// Returns the whole array, in host memory, on every rank. mine: this rank's part of it,
-  /// [part()], in kernels' memory. A collective.
+  /// Returns the whole array, in host memory, on every rank. mine: this rank's part of it, an array
+  /// of part_size() elements in kernels' memory. A collective.
   [[nodiscard]] Result<std::vector<float>> whole(std::span<const float> mine) const;
-  /// Copies this rank's part of `whole` ([elements()], host memory) to `mine`
-  /// ([part()], kernels' memory).
+  /// Copies this rank's part of `whole`, elements() elements in host memory, to `mine`, which has
+  /// room for part_size() elements in kernels' memory.
   void copy_part(const std::vector<float>& whole, std::span<float> mine) const;
 
   /// Returns the factor that limits the global norm of the gradients to `most`; see
-  /// clipping_scale(). mine: this rank's part of the gradients, [count()]. A collective.
+  /// clipping_scale(). mine: this rank's part of the gradients, own_size() elements. A collective.
   [[nodiscard]] Result<double> clipping_scale_of(const float* mine, double most) const;
 
  private:
   Communicator& communicator_;
   Kernels<float>& kernels_;
   std::size_t elements_;
-  std::size_t part_;
-  std::size_t begin_;  // first element of this rank's part
-  std::size_t count_;
+  std::size_t part_size_;
+  std::size_t own_begin_;  // part_offset(), but at most elements_
+  std::size_t own_size_;
 };
 
 class OptimizerState {
@@ -66,7 +67,8 @@ class OptimizerState {
   OptimizerState(Communicator& communicator, Kernels<float>& kernels, const Optimizer<float>& rule,
                  std::size_t parameters, std::size_t tensors, bool is_divided);
 
-  /// Returns the arrays in the rule's order: each whole, or [parts().part()].
+  /// Returns the arrays in the rule's order. An array has one element for each parameter
+  /// (parts().part_size() elements if the state is divided) or one for each tensor.
   [[nodiscard]] std::span<float* const> pointers() const { return pointers_; }
   [[nodiscard]] std::vector<std::span<float>> spans();
   [[nodiscard]] const EvenParts& parts() const { return parts_; }

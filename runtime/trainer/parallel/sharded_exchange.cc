@@ -16,7 +16,7 @@ using Clock = std::chrono::steady_clock;
 class ShardedExchange final : public GradientExchange {
  public:
   explicit ShardedExchange(const ExchangeContext& context)
-      : context_(context), sum_(context.kernels, context.state.parts().part()) {}
+      : context_(context), sum_(context.kernels, context.state.parts().part_size()) {}
 
   [[nodiscard]] Result<> update(const StepInfo& info) override {
     const EvenParts& parts = context_.state.parts();
@@ -32,12 +32,13 @@ class ShardedExchange final : public GradientExchange {
                        parts.clipping_scale_of(sum_.data(), context_.clip_norm));
     }
     const Clock::time_point summed = Clock::now();
-    float* const mine = context_.parameters.data() + parts.offset();
+    float* const mine = context_.parameters.data() + parts.part_offset();
     context_.rule.step(context_.kernels,
-                       {mine, sum_.data(), context_.state.pointers(), parts.count(), {}}, scaled);
+                       {mine, sum_.data(), context_.state.pointers(), parts.own_size(), {}},
+                       scaled);
     const Clock::time_point stepped = Clock::now();
     DLRUN_TRY(communicator.all_gather(
-        ConstBuffer(mine, parts.part(), DataType::kFloat32),
+        ConstBuffer(mine, parts.part_size(), DataType::kFloat32),
         Buffer(context_.parameters.data(), parts.room(), DataType::kFloat32)));
     timing_.set(start, summed, stepped, Clock::now(), context_.parameters.size_bytes());
     return {};

@@ -24,8 +24,8 @@ class SharedExchange final : public GradientExchange {
   SharedExchange(const ExchangeContext& context, const SharedArrays& shared)
       : context_(context),
         shared_(shared),
-        sum_(context.kernels, context.state.parts().part()),
-        piece_(context.kernels, std::min(kPiece, context.state.parts().part())) {}
+        sum_(context.kernels, context.state.parts().part_size()),
+        piece_(context.kernels, std::min(kPiece, context.state.parts().part_size())) {}
 
   [[nodiscard]] Result<> update(const StepInfo& info) override {
     const Clock::time_point start = Clock::now();
@@ -58,9 +58,9 @@ class SharedExchange final : public GradientExchange {
     constexpr std::size_t kBlock = 2048;
     const EvenParts& parts = context_.state.parts();
     const std::vector<const float*>& of_rank = shared_.gradients();
-    for (std::size_t at = 0; at < parts.count(); at += kBlock) {
-      const std::size_t n = std::min(kBlock, parts.count() - at);
-      const std::size_t from = parts.offset() + at;
+    for (std::size_t at = 0; at < parts.own_size(); at += kBlock) {
+      const std::size_t n = std::min(kBlock, parts.own_size() - at);
+      const std::size_t from = parts.part_offset() + at;
       float* const to = sum_.data() + at;
       combine(ReduceOp::kSum, to, of_rank[0] + from, of_rank[1] + from, n);
       for (std::size_t rank = 2; rank < of_rank.size(); ++rank)
@@ -73,9 +73,9 @@ class SharedExchange final : public GradientExchange {
     const EvenParts& parts = context_.state.parts();
     const std::span<float* const> states = context_.state.pointers();
     std::vector<float*> states_of_piece(states.begin(), states.end());
-    float* const mine = context_.parameters.data() + parts.offset();
-    for (std::size_t at = 0; at < parts.count(); at += kPiece) {
-      const std::size_t n = std::min(kPiece, parts.count() - at);
+    float* const mine = context_.parameters.data() + parts.part_offset();
+    for (std::size_t at = 0; at < parts.own_size(); at += kPiece) {
+      const std::size_t n = std::min(kPiece, parts.own_size() - at);
       std::copy_n(mine + at, n, piece_.data());
       context_.rule.step(context_.kernels,
                          {piece_.data(), sum_.data() + at, states_of_piece, n, {}}, info);
