@@ -313,9 +313,8 @@ class Enroot final : public ContainerBackend {
     for (const Mount& mount : all_mounts(step)) {
       std::string text = fstab_path(mount.source) + ":" + fstab_path(mount.target);
       if (!mount.flags.empty()) text += ":x-create=auto,rbind," + join(mount.flags, ",");
-      entry.words.push_back(
-          {"--mount " + shell_quote(text),
-           mount.is_own ? "folders that dlrun mounts" : "container.mounts"});
+      entry.words.push_back({"--mount " + shell_quote(text),
+                             mount.is_own ? "folders that dlrun mounts" : "container.mounts"});
     }
     entry.words.push_back({"--", ""});
     if (!kept.empty()) {

@@ -97,8 +97,8 @@ class Pyxis final : public ContainerBackend {
     if (spec.name) options.push_back({"--container-name", *spec.name, "container.name"});
     if (const auto mounts = mount_list(step, take(user_options, "container-mounts"));
         !mounts.empty()) {
-      options.push_back({"--container-mounts", join(mounts, ","),
-                         "container.mounts, folders that dlrun mounts"});
+      options.push_back(
+          {"--container-mounts", join(mounts, ","), "container.mounts, folders that dlrun mounts"});
     }
     if (spec.workdir)
       options.push_back({"--container-workdir", *spec.workdir, "container.workdir"});
