@@ -85,8 +85,7 @@ const std::vector<Flag<Options>>& flags() {
 const std::vector<Flag<DigitsOptions>>& digits_flags() {
   using O = DigitsOptions;
   static const std::vector<Flag<O>> kFlags{
-      {"--out", path<O>("DIR", DLRUN_FIELD(out)),
-       "folder for the files; created if it is missing"},
+      {"--out", path<O>("DIR", DLRUN_FIELD(out)), "folder for the files; created if it is missing"},
       {"--train", whole<O>(DLRUN_FIELD(train_samples), 1, kMostSamples), "training images (8000)"},
       {"--test", whole<O>(DLRUN_FIELD(test_samples), 1, kMostSamples), "test images (2000)"},
       {"--partitions", whole<O>(DLRUN_FIELD(partitions), 0, 100'000),
