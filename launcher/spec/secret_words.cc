@@ -432,7 +432,7 @@ bool is_given_password(std::string_view text) {
   if (is_plain_variable(text)) return false;
   const bool is_replaced =
       text.starts_with("$(") || text.starts_with("${") || text.starts_with('`');
-  return !is_replaced || length_of_contained_text(text) > 0;
+  return !is_replaced || length_of_word_with_text(text) > 0;
 }
 
 /// Masks the password of curl's option -u if it is the word at the start of a text. Returns the
