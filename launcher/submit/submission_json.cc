@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/json_or_null.h"
+#include "launcher/executors/slurm_parse.h"
 #include "launcher/runs/log_file.h"
 #include "launcher/submit/allocation_run.h"
 #include "launcher/submit/check_report.h"
@@ -35,6 +36,11 @@ Json job_ids_json(const std::vector<Submission>& submissions) {
   return ids;
 }
 
+/// Returns the start in UTC. report: nullopt if Slurm did not answer.
+Json start_json(const std::optional<JobReport>& report) {
+  return text_or_null(report ? utc_of_slurm_time(report->start) : "");
+}
+
 Json job_json(const Env& env, const Submitted& submitted) {
   const Submission& submission = submitted.submissions.front();
   const auto report = glance(env, submission);
@@ -46,7 +52,7 @@ Json job_json(const Env& env, const Submitted& submitted) {
   RunFacts facts;
   facts.submission = submission;
   out["log"] = text_or_null(job_log(submitted.run.path, facts).value_or("").string());
-  out["start"] = text_or_null(report ? report->start : "");
+  out["start"] = start_json(report);
   set_hours(out, nullptr, submitted.job.requests.requested);
   return out;
 }
@@ -59,7 +65,7 @@ Json arrays_json(const Env& env, const Submitted& submitted) {
   out["jobs"] = jobs_of(submitted);
   out["cluster"] = text_or_null(first.job.cluster);
   const auto report = glance(env, first);
-  out["start"] = text_or_null(report ? report->start : "");
+  out["start"] = start_json(report);
   out["points"] = points.sent;
   out["max_parallel"] = value_or_null(points.max_parallel);
   out["gpu_hours"] = nullptr;
