@@ -88,6 +88,19 @@ Json ids_of_jobs(const std::vector<JobId>& jobs) {
   return ids;
 }
 
+/// Returns the exit code of the run from its record, otherwise from Slurm's answer; null if
+/// neither has it. If a signal ended the script, Slurm reports code 0 and the number of the signal,
+/// or a number of its own (125: lack of memory). For a job that it ended itself, it may report 0.
+Json code_json(const RunStatus& status) {
+  constexpr int kLastSignal = 64;  // of Linux
+  if (status.facts.record.ended) return status.facts.record.end_code;
+  const auto& report = status.facts.report;
+  if (!report) return nullptr;
+  if (report->signal > 0 && report->signal <= kLastSignal) return 128 + report->signal;
+  if (report->exit_code == 0 && status.state != RunState::kCompleted) return nullptr;
+  return value_or_null(report->exit_code);
+}
+
 }  // namespace
 
 Json status_json(const IndexEntry& run, const RunStatus& status) {
@@ -117,9 +130,7 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   json["restarts"] = restarts_json(record);
   json["progress"] = record.progress ? progress_json(*record.progress) : Json(nullptr);
   json["result"] = json_read::object_of(record.result).value_or(Json(nullptr));
-  json["code"] = record.ended
-                     ? Json(record.end_code)
-                     : (facts.report ? value_or_null(facts.report->exit_code) : Json(nullptr));
+  json["code"] = code_json(status);
   json["first_failed"] = record.first_failed ? failure_json(*record.first_failed) : Json(nullptr);
   if (!record.components.empty()) json["components"] = components_json(record);
   if (auto lines = predictions_for(run.path); !lines.empty())

@@ -1,0 +1,48 @@
+// Tests the JSON of runs, which cli/OUTPUT.md documents.
+
+#include <optional>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "launcher/view/status_json.h"
+#include "tests/temporary_directory.h"
+
+using namespace dlrun;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+const IndexEntry kRun{"x-1", "x", "/no/such/run", "2026-01-01T00:00:00.000Z"};
+
+/// Returns the code of a run without an end in its record, from Slurm's answer.
+Json code_of(const std::string& state, std::optional<int> exit_code, int signal) {
+  RunFacts facts;
+  facts.submission.emplace();
+  facts.submission->state = Submission::State::kSubmitted;
+  facts.submission->job = {"", "42"};
+  facts.has_answer = true;
+  facts.report.emplace();
+  facts.report->job = {"", "42"};
+  facts.report->phase = JobPhase::kEnded;
+  facts.report->state = state;
+  facts.report->exit_code = exit_code;
+  facts.report->signal = signal;
+  return status_json(kRun, assess(facts))["code"];
+}
+
+}  // namespace
+
+TEST_CASE("the code of a job that a signal ended is 128 and the signal") {
+  CHECK(code_of("FAILED", 0, 9) == 137);
+  CHECK(code_of("CANCELLED", 0, 15) == 143);
+  CHECK(code_of("FAILED", 3, 0) == 3);
+  CHECK(code_of("COMPLETED", 0, 0) == 0);
+}
+
+TEST_CASE("the code of a job is null if Slurm has none, although it reports 0") {
+  CHECK(code_of("NODE_FAIL", 0, 0).is_null());
+  CHECK(code_of("TIMEOUT", 0, 0).is_null());
+  CHECK(code_of("CANCELLED", std::nullopt, 0).is_null());
+  CHECK(code_of("OUT_OF_MEMORY", 0, 125).is_null());  // a number of Slurm, not a signal
+}
