@@ -22,12 +22,23 @@ void set_run(Json& json, const RunDirectory& run) {
   json["path"] = run.path.string();
 }
 
-/// Sets the hours of a job, or the sum of a sweep's points. sweep: nullptr for a job.
-void set_hours(Json& json, const SweepPlan* sweep, const Requested& requested) {
-  json["gpu_hours"] =
-      value_or_null(sweep != nullptr ? sum_of_hours(*sweep, gpu_hours) : gpu_hours(requested));
-  json["core_hours"] =
-      value_or_null(sweep != nullptr ? sum_of_hours(*sweep, core_hours) : core_hours(requested));
+/// Sets the hours of a job, or the sum of a sweep's points; null for a search, whose number of
+/// points is unknown. sweep: nullptr for a job.
+void set_hours(Json& json, const Job& job, const SweepPlan* sweep) {
+  const auto hours = [&](std::optional<double> (*of)(const Requested&)) {
+    if (job.is_search()) return Json(nullptr);
+    return value_or_null(sweep != nullptr ? sum_of_hours(*sweep, of) : of(job.requests.requested));
+  };
+  json["gpu_hours"] = hours(gpu_hours);
+  json["core_hours"] = hours(core_hours);
+}
+
+/// Sets the numbers of points and arrays; null for a job, and for a search, whose program chooses
+/// the points later. sweep: nullptr for a job.
+void set_points(Json& json, const Job& job, const SweepPlan* sweep) {
+  const bool is_known = sweep != nullptr && !job.is_search();
+  json["points"] = is_known ? Json(sweep->points.size()) : Json(nullptr);
+  json["arrays"] = is_known ? Json(sweep->arrays.size()) : Json(nullptr);
 }
 
 Json job_ids_json(const std::vector<Submission>& submissions) {
@@ -53,7 +64,7 @@ Json job_json(const Env& env, const Submitted& submitted) {
   facts.submission = submission;
   out["log"] = text_or_null(job_log(submitted.run.path, facts).value_or("").string());
   out["start"] = start_json(report);
-  set_hours(out, nullptr, submitted.job.requests.requested);
+  set_hours(out, submitted.job, nullptr);
   return out;
 }
 
@@ -70,7 +81,7 @@ Json arrays_json(const Env& env, const Submitted& submitted) {
   out["max_parallel"] = value_or_null(points.max_parallel);
   out["gpu_hours"] = nullptr;
   out["core_hours"] = nullptr;
-  if (points.plan) set_hours(out, &*points.plan, {});
+  if (points.plan) set_hours(out, submitted.job, &*points.plan);
   return out;
 }
 
@@ -108,9 +119,8 @@ Json submission_json(const DryRun& dry_run) {
   out["runs_dir"] = job.runs_dir;
   out["sbatch"] = dry_run.sbatch_options;
   out["slurmrestd"] = job.settings.server ? Json(job.settings.server->url) : Json(nullptr);
-  set_hours(out, sweep, job.requests.requested);
-  if (sweep != nullptr) out["points"] = sweep->points.size();
-  if (sweep != nullptr) out["arrays"] = sweep->arrays.size();
+  set_hours(out, job, sweep);
+  set_points(out, job, sweep);
   out["script"] = job.script;
   return out;
 }
@@ -120,7 +130,7 @@ Json submission_json(const Verdict& verdict) {
   out["run"] = nullptr;
   out["name"] = verdict.job.name;
   out["slurm"] = verdict.answer;
-  set_hours(out, nullptr, verdict.job.requests.requested);
+  set_hours(out, verdict.job, verdict.sweep ? &*verdict.sweep : nullptr);
   return out;
 }
 
@@ -144,10 +154,9 @@ Json check_json(const CheckReport& report) {
   json["warnings"] = loaded.warnings.size() + report.checked.warnings;
   json["downloads"] = report.checked.to_fetch;
   json["slurm"] = report.has_slurm ? Json(report.verdict) : Json(nullptr);
-  if (sweep != nullptr) json["points"] = sweep->points.size();
-  if (sweep != nullptr) json["arrays"] = sweep->arrays.size();
+  set_points(json, report.job, sweep);
   if (const auto lines = component_lines(loaded); !lines.empty()) json["components"] = lines;
-  set_hours(json, sweep, report.job.requests.requested);
+  set_hours(json, report.job, sweep);
   json["account"] = report.account ? account_json(*report.account) : Json(nullptr);
   return json;
 }
