@@ -1,4 +1,5 @@
-// The JSON of submissions, for `submit --json`, `resubmit --json` and `check --json`.
+// The JSON of submissions, for `submit --json`, `resubmit --json`, `check --json` and
+// `run --dry-run --json`.
 
 #include <nlohmann/json.hpp>
 
@@ -7,6 +8,7 @@
 #include "launcher/runs/log_file.h"
 #include "launcher/submit/allocation_run.h"
 #include "launcher/submit/check_report.h"
+#include "launcher/submit/local_run.h"
 #include "launcher/submit/submit_spec.h"
 #include "launcher/view/component_lines.h"
 #include "launcher/view/start_and_limits.h"
@@ -135,7 +137,11 @@ Json submission_json(const Verdict& verdict) {
 }
 
 Json submission_json(const AllocationScript& script) {
-  return {{"run", nullptr}, {"allocation", script.job}, {"script", script.script}};
+  return {{"run", nullptr}, {"allocation", text_or_null(script.job)}, {"script", script.script}};
+}
+
+Json submission_json(const LocalScript& script) {
+  return {{"run", nullptr}, {"allocation", nullptr}, {"script", script.script}};
 }
 
 Json submission_json(const AllocationStart& start) {

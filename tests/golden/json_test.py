@@ -221,6 +221,15 @@ class Fields(unittest.TestCase):
             self.compare("check", "check", f"{name}.yaml", path="/nowhere")
             self.compare("submit#dry_run", "submit", f"{name}.yaml", "--dry-run", path="/nowhere")
 
+    def test_scripts_of_runs_on_this_machine(self):
+        plain = self.compare("run", "run", "plain.yaml", "--dry-run")
+        # This test is in no allocation.
+        here = self.compare("run", "run", "plain.yaml", "--here", "--dry-run")
+        for shown in (plain, here):
+            self.assertEqual(list(shown), ["run", "allocation", "script"])
+            self.assertIsNone(shown["allocation"])
+            self.assertTrue(shown["script"].startswith("#!"))
+
     def test_sites_hosts_and_images(self):
         sites = self.path / "config" / "sites"
         sites.mkdir(parents=True)
