@@ -12,19 +12,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json progress_json(const Progress& progress) {
-  Json json;
-  json["time"] = progress.time;
-  json["epoch"] = value_or_null(progress.epoch);
-  json["epochs"] = value_or_null(progress.epochs);
-  json["step"] = value_or_null(progress.step);
-  json["steps"] = value_or_null(progress.steps);
-  json["loss"] = value_or_null(progress.loss);
-  json["accuracy"] = value_or_null(progress.accuracy);
-  json["samples_per_s"] = value_or_null(progress.samples_per_s);
-  return json;
-}
-
 Json failure_json(const RankFailure& failure) {
   Json json;
   json["rank"] = failure.rank >= 0 ? Json(failure.rank) : Json(nullptr);
@@ -128,7 +115,7 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   json["ranks"] = record.ranks > 0 ? Json(record.ranks) : Json(nullptr);
   json["attempt"] = record.has_events ? Json(record.attempt) : Json(nullptr);
   json["restarts"] = restarts_json(record);
-  json["progress"] = record.progress ? progress_json(*record.progress) : Json(nullptr);
+  json["progress"] = progress_json(record);
   json["result"] = json_read::object_of(record.result).value_or(Json(nullptr));
   json["code"] = code_json(status);
   json["first_failed"] = record.first_failed ? failure_json(*record.first_failed) : Json(nullptr);
@@ -146,6 +133,21 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   json["rank_logs"] = record.has_events
                           ? Json(rank_log(run.path, record.attempt, 0).parent_path().string())
                           : Json(nullptr);
+  return json;
+}
+
+Json progress_json(const RunRecord& record) {
+  if (!record.progress) return nullptr;
+  const Progress& progress = *record.progress;
+  Json json;
+  json["time"] = progress.time;
+  json["epoch"] = value_or_null(progress.epoch);
+  json["epochs"] = value_or_null(progress.epochs);
+  json["step"] = value_or_null(progress.step);
+  json["steps"] = value_or_null(progress.steps);
+  json["loss"] = value_or_null(progress.loss);
+  json["accuracy"] = value_or_null(progress.accuracy);
+  json["samples_per_s"] = value_or_null(progress.samples_per_s);
   return json;
 }
 

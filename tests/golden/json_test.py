@@ -180,6 +180,8 @@ class Fields(unittest.TestCase):
         point = sweep / "array-0" / "0"
         shutil.copytree(self.run_directory(
             "point", event("claimed", job="12_0", cluster="", host="n1", pid=7, again=False),
+            event("progress", step=3, steps=9, epoch=1, epochs=2, loss=0.5, accuracy=0.25,
+                  samples_per_s=100.5),
             event("result", test_accuracy=0.5),
             event("ended", state="completed", code=0, message="")), point)
         array = {"token": "", "state": "submitted", "cluster": "", "job": "12", "argv": [],
@@ -190,6 +192,20 @@ class Fields(unittest.TestCase):
             self.assertEqual(self.compare(command, command, str(sweep))["points"]["completed"], 1)
         points = self.compare("sweep", "sweep", str(sweep))
         self.assertEqual(points[0]["values"], {"train.lr": 0.1})
+        self.assertEqual(points[0]["progress"]["loss"], 0.5)
+        self.assertEqual(points[0]["result"], {"test_accuracy": 0.5})
+        self.assertEqual(points[0]["result_of"], str(point))
+        # The point is resubmitted. Until the new run has a result, the earlier result stays.
+        again = self.run_directory(
+            "again", event("claimed", job="99", cluster="", host="n1", pid=7, again=False),
+            event("progress", step=1, steps=9, loss=0.7),
+            event("ended", state="cancelled", code=143, message=""))
+        (point / "resubmitted").write_text(str(again))
+        points = self.compare("sweep", "sweep", str(sweep))
+        self.assertEqual(points[0]["path"], str(again))
+        self.assertEqual(points[0]["progress"]["loss"], 0.7)
+        self.assertEqual(points[0]["result"], {"test_accuracy": 0.5})
+        self.assertEqual(points[0]["result_of"], str(point))
 
     def test_bad_nodes_and_messages(self):
         bad = {"node": "n1", "cluster": "", "reason": "lost", "run": "r", "job": "1",
