@@ -157,11 +157,12 @@ Json check_json(const CheckReport& report) {
   Json json;
   json["name"] = report.job.name;
   json["site"] = loaded.site.name;
-  json["warnings"] = loaded.warnings.size() + report.checked.warnings;
+  json["warning_count"] = loaded.warnings.size() + report.checked.warnings;
   json["downloads"] = report.checked.to_fetch;
   json["slurm"] = report.has_slurm ? Json(report.verdict) : Json(nullptr);
   set_points(json, report.job, sweep);
-  if (const auto lines = component_lines(loaded); !lines.empty()) json["components"] = lines;
+  const auto lines = component_lines(loaded);
+  json["component_lines"] = lines.empty() ? Json(nullptr) : Json(lines);
   set_hours(json, report.job, sweep);
   json["account"] = report.account ? account_json(*report.account) : Json(nullptr);
   return json;

@@ -71,3 +71,17 @@ TEST_CASE_FIXTURE(JsonScene, "the numbers of points and arrays are null for a jo
     CHECK(json["arrays"] == 1);
   }
 }
+
+TEST_CASE_FIXTURE(JsonScene, "a check counts the warnings and describes components as texts") {
+  write_spec(kJob);
+  Json json = check();
+  CHECK(json["warning_count"].is_number_unsigned());
+  CHECK(json["component_lines"].is_null());
+  std::ofstream(folder / "x.yaml") << "name: x\nresources: {time: 1m}\n"
+                                   << "components:\n- {name: server, role: service, nodes: 1, "
+                                      "launch: {command: [sleep, \"1\"]}}\n"
+                                   << "- {name: main, nodes: 1, launch: {command: [\"true\"]}}\n";
+  json = check();
+  REQUIRE(json["component_lines"].is_array());
+  CHECK(json["component_lines"].size() == 3);
+}
