@@ -379,7 +379,7 @@ std::string describe(const SweepCounts& counts) {
     separator = ", ";
   };
   add(counts.completed, "completed");
-  add(counts.failed, "failed");
+  add(counts.unsuccessful(), "failed");
   add(counts.cancelled, "cancelled");
   add(counts.running, "running");
   add(counts.pending, "pending");
@@ -414,9 +414,13 @@ RunStatus sum_up_points(const std::vector<Result<RunStatus>>& points) {
         ++counts.completed;
         break;
       case RunState::kFailed:
-      case RunState::kTimeout:
-      case RunState::kRefused:
         ++counts.failed;
+        break;
+      case RunState::kTimeout:
+        ++counts.timeout;
+        break;
+      case RunState::kRefused:
+        ++counts.refused;
         break;
       case RunState::kCancelled:
         ++counts.cancelled;
@@ -437,7 +441,7 @@ RunStatus sum_up_points(const std::vector<Result<RunStatus>>& points) {
     status.state = RunState::kRunning;
   } else if (counts.completed == counts.points) {
     status.state = RunState::kCompleted;
-  } else if (counts.failed > 0) {
+  } else if (counts.unsuccessful() > 0) {
     status.state = RunState::kFailed;
   } else if (counts.cancelled > 0) {
     status.state = RunState::kCancelled;

@@ -70,8 +70,10 @@ struct RunFacts {
 struct SweepCounts {
   std::size_t points = 0;
   std::size_t pending = 0, running = 0, completed = 0, cancelled = 0;
-  std::size_t failed = 0;  ///< includes timeout and refused
+  std::size_t failed = 0, timeout = 0, refused = 0;
   std::size_t not_submitted = 0, unknown = 0;
+  /// Returns the number of points that failed, timed out or were refused.
+  [[nodiscard]] std::size_t unsuccessful() const { return failed + timeout + refused; }
 };
 
 /// A run's state, and the facts that it follows from.

@@ -48,7 +48,8 @@ Json restarts_json(const RunRecord& record) {
 
 Json counts_json(const SweepCounts& counts) {
   return {{"all", counts.points},      {"completed", counts.completed},
-          {"failed", counts.failed},   {"cancelled", counts.cancelled},
+          {"failed", counts.failed},   {"timeout", counts.timeout},
+          {"refused", counts.refused}, {"cancelled", counts.cancelled},
           {"running", counts.running}, {"pending", counts.pending},
           {"unknown", counts.unknown}, {"not_submitted", counts.not_submitted}};
 }
@@ -126,7 +127,7 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   json["last_words"] = last_words(run.path, status);
   json["missing_ranks"] = record.missing;
   json["ended"] = text_or_null(record.end_time);
-  if (status.sweep) json["points"] = counts_json(*status.sweep);
+  json["point_counts"] = status.sweep ? counts_json(*status.sweep) : Json(nullptr);
   json["warnings"] = warnings_json(record);
   const auto log = status.sweep ? std::nullopt : job_log(run.path, facts);
   json["log"] = log ? Json(log->string()) : Json(nullptr);

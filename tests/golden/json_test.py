@@ -189,7 +189,8 @@ class Fields(unittest.TestCase):
         (sweep / "array-0" / "submission.json").write_text(json.dumps(array))
         (point / "submission.json").write_text(json.dumps({"task": 0}))
         for command in ("status", "top"):
-            self.assertEqual(self.compare(command, command, str(sweep))["points"]["completed"], 1)
+            counts = self.compare(command, command, str(sweep))["point_counts"]
+            self.assertEqual((counts["all"], counts["completed"]), (1, 1))
         points = self.compare("sweep", "sweep", str(sweep))
         self.assertEqual(points[0]["values"], {"train.lr": 0.1})
         self.assertEqual(points[0]["progress"]["loss"], 0.5)

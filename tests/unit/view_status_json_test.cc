@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -45,4 +46,24 @@ TEST_CASE("the code of a job is null if Slurm has none, although it reports 0") 
   CHECK(code_of("TIMEOUT", 0, 0).is_null());
   CHECK(code_of("CANCELLED", std::nullopt, 0).is_null());
   CHECK(code_of("OUT_OF_MEMORY", 0, 125).is_null());  // a number of Slurm, not a signal
+}
+
+TEST_CASE("the points of a sweep are counted by their states, and failed counts failed ones only") {
+  std::vector<Result<RunStatus>> points;
+  for (const RunState state : {RunState::kFailed, RunState::kTimeout, RunState::kRefused,
+                               RunState::kTimeout, RunState::kCompleted}) {
+    RunStatus point;
+    point.state = state;
+    points.emplace_back(point);
+  }
+  const RunStatus sweep = sum_up_points(points);
+  CHECK(sweep.state == RunState::kFailed);
+  CHECK(sweep.detail == "5 points: 1 completed, 4 failed");
+  const Json counts = status_json(kRun, sweep)["point_counts"];
+  CHECK(counts["all"] == 5);
+  CHECK(counts["completed"] == 1);
+  CHECK(counts["failed"] == 1);
+  CHECK(counts["timeout"] == 2);
+  CHECK(counts["refused"] == 1);
+  CHECK(status_json(kRun, RunStatus{})["point_counts"].is_null());
 }
