@@ -103,7 +103,9 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   json["detail"] = text_or_null(status.detail);
   json["last_known"] = status.is_last_known;
   json["owner"] = facts.foreign ? Json(facts.foreign->name) : Json(nullptr);
-  json["job"] = text_or_null(status.job.id);
+  json["job"] = status.sweep ? Json(nullptr) : text_or_null(status.job.id);
+  json["jobs"] = status.sweep ? Json(status.jobs) : Json(nullptr);
+  json["allocation"] = text_or_null(allocation_of(facts));
   json["cluster"] = text_or_null(status.job.cluster);
   if (const auto chain = chain_jobs_of(facts); !chain.empty()) json["chain"] = ids_of_jobs(chain);
   json["slurm_state"] = facts.report && status.job.cluster != kLocalCluster

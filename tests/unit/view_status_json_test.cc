@@ -67,3 +67,33 @@ TEST_CASE("the points of a sweep are counted by their states, and failed counts 
   CHECK(counts["refused"] == 1);
   CHECK(status_json(kRun, RunStatus{})["point_counts"].is_null());
 }
+
+TEST_CASE("a sweep has the ids of all of its jobs in jobs, and no job of its own") {
+  std::vector<Result<RunStatus>> points;
+  for (const char* job : {"12_0", "12_1", "13_0", "40", ""}) {
+    RunStatus point;
+    point.job = {"", job};
+    points.emplace_back(point);
+  }
+  const Json sweep = status_json(kRun, sum_up_points(points));
+  CHECK(sweep["job"].is_null());
+  CHECK(sweep["jobs"] == Json{"12", "13", "40"});
+  RunStatus single;
+  single.job = {"", "42"};
+  const Json run = status_json(kRun, single);
+  CHECK(run["job"] == "42");
+  CHECK(run["jobs"].is_null());
+}
+
+TEST_CASE("a run in an allocation names the job of the allocation after lead has claimed the run") {
+  RunFacts facts;
+  facts.submission.emplace();
+  facts.submission->state = Submission::State::kSubmitted;
+  facts.submission->job = {"local", "here:12:345"};
+  CHECK(status_json(kRun, assess(facts))["allocation"].is_null());
+  facts.claim.emplace();
+  facts.claim->job = {"alpine", "42"};
+  CHECK(status_json(kRun, assess(facts))["allocation"] == "42");
+  facts.claim->job = {"local", "here:12:345"};  // `dlrun run`
+  CHECK(status_json(kRun, assess(facts))["allocation"].is_null());
+}
