@@ -254,6 +254,7 @@ class Fields(unittest.TestCase):
             {"help": "a site", "environment": {"A": "1"}, "fabric": {"infiniband_ports": 1},
              "partitions": {"gpu": {"gpus_per_node": 4, "fabric": {"gpu_link": "nvlink"}}}}))
         shown = self.compare("site#show", "site", "show", "lab")
+        self.assertEqual([one["name"] for one in shown["partitions"]], ["gpu"])
         self.assertIn(shown, self.compare("site#list", "site", "list"))
         hosts = self.path / "config" / "hosts"
         hosts.mkdir()
