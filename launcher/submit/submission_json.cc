@@ -60,7 +60,7 @@ Json job_json(const Env& env, const Submitted& submitted) {
   Json out;
   set_run(out, submitted.run);
   out["job"] = submission.job.id;
-  if (submission.chain > 0) out["follow_ups"] = job_ids_json(submitted.follow_ups);
+  out["follow_ups"] = submission.chain > 0 ? job_ids_json(submitted.follow_ups) : Json(nullptr);
   out["cluster"] = text_or_null(submission.job.cluster);
   RunFacts facts;
   facts.submission = submission;

@@ -19,11 +19,12 @@ Json failure_json(const RankFailure& failure) {
   json["code"] = failure.code;
   json["signal"] = text_or_null(failure.signal);
   json["error"] = text_or_null(failure.error);
-  if (!failure.component.empty()) json["component"] = failure.component;
+  json["component"] = text_or_null(failure.component);
   return json;
 }
 
 Json components_json(const RunRecord& record) {
+  if (record.components.empty()) return nullptr;
   Json components = Json::array();
   for (const auto& one : record.components) {
     components.push_back({{"name", one.name},
@@ -65,12 +66,15 @@ Json warnings_json(const RunRecord& record) {
 }
 
 Json predictions_json(const std::vector<std::pair<std::string, std::string>>& lines) {
-  Json json;
+  if (lines.empty()) return nullptr;
+  Json json{{"rehearsal", ""}, {"memory", nullptr}, {"gpu", nullptr}, {"time", nullptr}};
   for (const auto& [label, sentence] : lines) json[label == "GPU" ? "gpu" : label] = sentence;
   return json;
 }
 
-Json ids_of_jobs(const std::vector<JobId>& jobs) {
+Json chain_json(const RunFacts& facts) {
+  const auto jobs = chain_jobs_of(facts);
+  if (jobs.empty()) return nullptr;
   Json ids = Json::array();
   for (const JobId& job : jobs) ids.push_back(job.id);
   return ids;
@@ -107,7 +111,7 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   json["jobs"] = status.sweep ? Json(status.jobs) : Json(nullptr);
   json["allocation"] = text_or_null(allocation_of(facts));
   json["cluster"] = text_or_null(status.job.cluster);
-  if (const auto chain = chain_jobs_of(facts); !chain.empty()) json["chain"] = ids_of_jobs(chain);
+  json["chain"] = chain_json(facts);
   json["slurm_state"] = facts.report && status.job.cluster != kLocalCluster
                             ? Json(facts.report->state)
                             : Json(nullptr);
@@ -122,9 +126,8 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   json["result"] = json_read::object_of(record.result).value_or(Json(nullptr));
   json["code"] = code_json(status);
   json["first_failed"] = record.first_failed ? failure_json(*record.first_failed) : Json(nullptr);
-  if (!record.components.empty()) json["components"] = components_json(record);
-  if (auto lines = predictions_for(run.path); !lines.empty())
-    json["rehearsal"] = predictions_json(lines);
+  json["components"] = components_json(record);
+  json["rehearsal"] = predictions_json(predictions_for(run.path));
   json["autopsy"] = record.autopsy ? autopsy_json(*record.autopsy) : Json(nullptr);
   json["last_words"] = last_words(run.path, status);
   json["missing_ranks"] = record.missing;

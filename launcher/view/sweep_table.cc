@@ -5,6 +5,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "common/json_or_null.h"
 #include "common/json_read.h"
 #include "common/quoting.h"
 #include "common/text.h"
@@ -132,7 +133,7 @@ Json json_of(const IndexEntry& run, const SweepRecord& sweep, const Row& row,
   json["result_of"] = row.result.is_null()
                           ? Json(nullptr)
                           : Json((row.result_of.empty() ? path : row.result_of).string());
-  json["detail"] = row.status != nullptr ? row.status->detail : row.error;
+  json["detail"] = text_or_null(row.status != nullptr ? row.status->detail : row.error);
   json["path"] = path.string();
   return json;
 }

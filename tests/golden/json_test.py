@@ -32,12 +32,10 @@ ON_SLURM = {
 # compare them.
 LIMIT = ("resource", "user", "limit_hours", "used_hours", "reserved_hours", "left_hours")
 FIELDS_ON_SLURM = {
-    ("bench#scaling", "/left_out/*/nodes"),
     ("check", "/account/name"), ("check", "/account/limits"),
     *(("check", f"/account/limits/*/{name}") for name in LIMIT),
     *((command, field) for command in ("status", "top") for field in (
-        "/chain", "/rehearsal", "/rehearsal/rehearsal", "/rehearsal/memory", "/rehearsal/gpu",
-        "/rehearsal/time")),
+        "/rehearsal/rehearsal", "/rehearsal/memory", "/rehearsal/gpu", "/rehearsal/time")),
 }
 TIME = "2026-01-02T03:04:05.678Z"
 

@@ -97,3 +97,17 @@ TEST_CASE("a run in an allocation names the job of the allocation after lead has
   facts.claim->job = {"local", "here:12:345"};  // `dlrun run`
   CHECK(status_json(kRun, assess(facts))["allocation"].is_null());
 }
+
+TEST_CASE("keys that do not apply to a run are null") {
+  RunStatus status;
+  status.facts.record.first_failed.emplace();
+  const Json json = status_json(kRun, status);
+  for (const char* key :
+       {"jobs", "allocation", "chain", "rehearsal", "components", "point_counts"}) {
+    INFO(key);
+    REQUIRE(json.contains(key));
+    CHECK(json[key].is_null());
+  }
+  REQUIRE(json["first_failed"].contains("component"));
+  CHECK(json["first_failed"]["component"].is_null());
+}
