@@ -269,7 +269,7 @@ class Fields(unittest.TestCase):
     def test_measurements(self):
         # The backend mpi is left out, because there is no mpirun in PATH.
         self.compare("bench#collectives", "bench", "collectives", "--backends", "shm,mpi",
-                     "--workers", "2", "--sizes", "1K", path="/nowhere")
+                     "--ranks", "2", "--sizes", "1K", path="/nowhere")
         report = 'echo "{\\"final\\":true,\\"samples_per_s\\":$((100 + DLRUN_WORLD_SIZE))}"'
         self.spec("rated", name="rated", launch={"preset": "plain", "command": [
             "bash", "-c", f'[[ $DLRUN_RANK != 0 ]] || {report} >"$DLRUN_PROGRESS"; '
