@@ -49,10 +49,12 @@ void print_script(const Cli& cli, const AllocationScript& script, bool json) {
   print_note(cli, "nothing was written or started (--dry-run)");
 }
 
-/// Prints the run that has started. Prints nothing if the run is followed to its end.
-void print_start(const Cli& cli, const AllocationStart& start, const OutputOptions& output) {
-  if (output.watch) return;
-  if (output.json) return print_json(submission_json(start));
+/// Prints the run that has started. Prints no text if the run is followed to its end, and nothing
+/// if the run is in the foreground.
+void print_start(const Cli& cli, const AllocationStart& start, const AllocationCall& call) {
+  if (call.is_foreground) return;
+  if (call.output.json) return print_json(submission_json(start));
+  if (call.output.watch) return;
   const RunDirectory& run = start.run;
   print(cli, "{} {} in job {}\n", styled(Style::kGreen, "started"), styled(Style::kBold, run.id),
         start.job);
@@ -74,7 +76,7 @@ Result<int> run_in_allocation(Cli& cli, const AllocationCall& call) {
   const auto& start = std::get<AllocationStart>(result);
   const RunDirectory& run = start.run;
   DLRUN_TRY(print_or_fail(
-      [&] { print_start(cli, start, call.output); },
+      [&] { print_start(cli, start, call); },
       fmt::format("the run {} has started; `dlrun status {}` shows it", run.id, run.handle())));
   if (!call.output.watch) return kExitOk;
   return follow_to_the_end(cli, inspector, {run.id, run.name, run.path, run.created}, call);

@@ -98,7 +98,7 @@ _dlrun() {
     init) options='-h --help --site --from --name --nodes --gpus --tasks --cpus --mem --time --partition --account --image --runtime --module --conda --venv --preset -o --output --force -y --yes -v --verbose --log-file' ;;
     doctor) options='-h --help -M --cluster --site-file --json -v --verbose --log-file' ;;
     container) options='-h --help --refresh --json -v --verbose --log-file' verbs='import list' ;;
-    bench) options='-h --help --nodes --local --set --runs --backends --workers --sizes --operation --svg --json -v --verbose --log-file' verbs='collectives scaling' ;;
+    bench) options='-h --help --nodes --local --set --runs --backends --ranks --sizes --operation --svg --json -v --verbose --log-file' verbs='collectives scaling' ;;
     completion) options='-h --help --list -v --verbose --log-file' verbs='bash zsh fish' ;;
     host) options='-h --help --json -v --verbose --log-file' words=$(dlrun completion --list hosts 2>/dev/null) verbs='check forget list login' ;;
     pull) options='-h --help --to -v --verbose --log-file' runs=1 ;;

@@ -353,7 +353,7 @@ complete -c dlrun -n '__fish_seen_subcommand_from bench' -l local -x -d 'scaling
 complete -c dlrun -n '__fish_seen_subcommand_from bench' -l set -x -a '(__dlrun_set)' -d 'Override a key of the spec, for example resources.nodes=4; repeatable'
 complete -c dlrun -n '__fish_seen_subcommand_from bench' -l runs -rF -d 'scaling: folder for run directories'
 complete -c dlrun -n '__fish_seen_subcommand_from bench' -l backends -x -d 'collectives: backends to measure (default: mpi,gloo,shm,nccl); dlrun leaves out a backend that does not work here'
-complete -c dlrun -n '__fish_seen_subcommand_from bench' -l workers -x -d 'collectives: numbers of ranks, in JSON workers (default: 2,4,8)'
+complete -c dlrun -n '__fish_seen_subcommand_from bench' -l ranks -x -d 'collectives: numbers of ranks (default: 2,4,8)'
 complete -c dlrun -n '__fish_seen_subcommand_from bench' -l sizes -x -d 'collectives: sizes in bytes, such as 8,64K,16M; in a range such as 8..16M each size is four times the one before (default: 8..16M)'
 complete -c dlrun -n '__fish_seen_subcommand_from bench' -l operation -x -d 'collectives: all_reduce, broadcast, all_gather or reduce_scatter (default: all_reduce)'
 complete -c dlrun -n '__fish_seen_subcommand_from bench' -l svg -rF -d 'SVG file for a chart of the results'

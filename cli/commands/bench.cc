@@ -108,9 +108,7 @@ void add_bench(CLI::App& root, Action& action) {
               "collectives: backends to measure (default: mpi,gloo,shm,nccl); dlrun leaves out a "
               "backend that does not work here")
       .type_name("LIST");
-  command
-      .option("--workers", options->ranks,
-              "collectives: numbers of ranks, in JSON workers (default: 2,4,8)")
+  command.option("--ranks", options->ranks, "collectives: numbers of ranks (default: 2,4,8)")
       .type_name("LIST");
   command
       .option("--sizes", options->sizes,

@@ -73,6 +73,9 @@ Result<int> run_verb(Cli& cli, const HostOptions& options) {
   if (options.verb != "login" && options.verb != "check" && options.verb != "forget")
     return fail(Errc::kUsage, "host {}: expected list, check, login or forget",
                 printable(options.verb));
+  if (options.json)
+    return fail(Errc::kUsage, "--json lists hosts; it cannot be combined with `host {}`",
+                options.verb);
   const std::string name = options.name.empty() ? cli.env.get_or("DLRUN_HOST", "") : options.name;
   if (name.empty()) return fail(Errc::kUsage, "host {}: HOST is required", options.verb);
   DLRUN_TRY_ASSIGN(const auto ssh, ssh_of(cli, name));

@@ -23,6 +23,8 @@ struct NodesOptions {
 };
 
 Result<int> nodes(Cli& cli, const NodesOptions& options) {
+  if (options.json && !options.forget.empty())
+    return fail(Errc::kUsage, "--json lists nodes; it cannot be combined with --forget");
   TerminalReporter reporter(cli);
   DLRUN_TRY_ASSIGN(const auto file,
                    remembered_nodes_file(cli, reporter, options.file, options.spec));

@@ -23,6 +23,12 @@ struct RunOptions {
   std::optional<std::size_t> point;
 };
 
+void print_script(const Cli& cli, const LocalScript& planned, bool json) {
+  if (json) return print_json(submission_json(planned));
+  print_document(planned.script);
+  print_note(cli, "nothing was written or started (--dry-run)");
+}
+
 Result<int> run(Cli& cli, const RunOptions& options) {
   if (options.here) {
     return run_in_allocation(cli, {options.spec,
@@ -35,8 +41,7 @@ Result<int> run(Cli& cli, const RunOptions& options) {
                    run_on_this_machine(cli, reporter, options.spec,
                                        {options.point, options.dry_run, options.json}));
   if (const auto* planned = std::get_if<LocalScript>(&result)) {
-    print_document(planned->script);
-    print_note(cli, "nothing was written or started (--dry-run)");
+    print_script(cli, *planned, options.json);
     return kExitOk;
   }
   const auto& done = std::get<LocalRun>(result);

@@ -50,7 +50,7 @@ Result<int> show(Cli& cli, const TopOptions& options) {
   const bool is_terminal = is_output_terminal();
   const bool is_dumb = cli.env.get_or("TERM", "dumb") == "dumb";  // accepts no control sequences
   if (options.json) {
-    print_json(picture_json(picture));
+    print_json(picture_json(picture, options.ranks.value_or(0)));
   } else if (is_terminal && is_input_terminal() && !options.once && !is_over && !is_dumb) {
     const auto is_terminated = show_live(cli, std::move(picture), options.ranks.value_or(0));
     if (!is_terminated) return tl::unexpected(is_terminated.error());

@@ -103,7 +103,7 @@ Result<std::vector<int>> parse_rank_counts(const std::string& text) {
   for (const std::string_view word : split(text, ',')) {
     const auto number = parse_int(word);
     if (!number || *number < 1 || *number > kMostRanks)
-      return fail(Errc::kUsage, "--workers: '{}' is not a number from 1 to {}", printable(word),
+      return fail(Errc::kUsage, "--ranks: '{}' is not a number from 1 to {}", printable(word),
                   kMostRanks);
     ranks.push_back(static_cast<int>(*number));
   }
@@ -145,7 +145,7 @@ Json collectives_json(const std::string& operation, const MeasuredCollectives& m
   Json& results = json["results"] = Json::array();
   for (const CollectiveFigure& f : measured.figures) {
     results.push_back({{"backend", f.backend},
-                       {"workers", f.ranks},
+                       {"ranks", f.ranks},
                        {"bytes", f.bytes},
                        {"us", f.microseconds},
                        {"algbw_gb_s", f.algorithm_bandwidth},
@@ -153,7 +153,7 @@ Json collectives_json(const std::string& operation, const MeasuredCollectives& m
   }
   Json& missing = json["left_out"] = Json::array();
   for (const CollectiveLeftOut& one : measured.left_out)
-    missing.push_back({{"backend", one.backend}, {"workers", one.ranks}, {"reason", one.reason}});
+    missing.push_back({{"backend", one.backend}, {"ranks", one.ranks}, {"reason", one.reason}});
   return json;
 }
 

@@ -46,7 +46,7 @@ struct MeasuredCollectives {
   std::vector<CollectiveLeftOut> left_out;
 };
 
-/// Parses the value of --workers, such as "2,4,8". Fails with kUsage unless each number is from 1
+/// Parses the value of --ranks, such as "2,4,8". Fails with kUsage unless each number is from 1
 /// to 1024.
 [[nodiscard]] Result<std::vector<int>> parse_rank_counts(const std::string& text);
 

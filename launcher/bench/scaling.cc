@@ -268,8 +268,11 @@ Json scaling_json(const ScalingRequest& request, const MeasuredScaling& measured
                        {"run", f.run}});
   }
   Json& missing = json["left_out"] = Json::array();
-  for (const SizeLeftOut& one : measured.left_out)
-    missing.push_back({{request.is_local ? "ranks" : "nodes", one.size}, {"reason", one.reason}});
+  for (const SizeLeftOut& one : measured.left_out) {
+    missing.push_back({{"nodes", request.is_local ? Json(nullptr) : Json(one.size)},
+                       {"ranks", request.is_local ? Json(one.size) : Json(nullptr)},
+                       {"reason", one.reason}});
+  }
   Json& fits = json["models"] = Json::array();
   for (const ScalingModel& m : prediction.models)
     fits.push_back(

@@ -21,7 +21,7 @@ nlohmann::ordered_json kept_json(const KeptRun& kept) {
   json["run"] = kept.run.id;
   json["name"] = kept.run.name;
   json["path"] = kept.run.path.string();
-  json["why"] = kept.why.message;
+  json["reason"] = kept.why.message;
   return json;
 }
 

@@ -20,8 +20,8 @@ std::string_view finding_kind_text(Finding::Kind kind) {
 
 Json doctor_json(const ClusterFacts& facts, const std::optional<std::string>& site) {
   Json json;
-  json["cluster"] = facts.cluster_name();
-  json["slurm"] = facts.setting("SLURM_VERSION");
+  json["cluster"] = text_or_null(facts.cluster_name());
+  json["slurm"] = text_or_null(facts.setting("SLURM_VERSION"));
   json["site"] = site ? Json(*site) : Json(nullptr);
   Json& all = json["findings"] = Json::array();
   for (const Finding& finding : findings(facts))

@@ -33,7 +33,9 @@ struct JobReport {
   std::string nodes;  ///< compressed node list; empty while pending
   /// The node lists of a heterogeneous job's parts by their numbers; empty for other jobs.
   std::map<std::int64_t, std::string> nodes_of_parts;
-  std::string start;  ///< the start time or the expected one; empty if unknown
+  /// The start time or the expected one, local and without a zone: 2026-11-22T03:00:00. Empty if
+  /// unknown.
+  std::string start;
   std::string comment;
   std::optional<int> exit_code;  ///< the batch script's, if it has ended and the code is known
   int signal = 0;                ///< the signal that ended the script, 0: none

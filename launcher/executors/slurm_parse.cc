@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <ctime>
 #include <map>
 #include <optional>
 
@@ -53,6 +55,16 @@ std::vector<std::string> failed_dependencies(std::string_view dependency) {
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
   }
   return failed;
+}
+
+std::string utc_of_slurm_time(std::string_view local) {
+  std::tm parts{};
+  parts.tm_isdst = -1;  // mktime() finds out whether summer time applies
+  const std::string text(local);
+  const char* const rest = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  if (rest == nullptr || *rest != '\0') return {};
+  const std::time_t when = std::mktime(&parts);
+  return when < 0 ? std::string() : utc_timestamp(std::chrono::system_clock::from_time_t(when));
 }
 
 std::optional<std::int64_t> parse_cpus_of_node(std::string_view out, std::string_view node) {

@@ -171,7 +171,7 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
   if (is_slurm_job_id(text)) {
     if (const auto found = run_with_job(entries, text)) return *found;
   }
-  if (const auto run = run_at(text, current_dir)) {
+  if (auto run = run_at(text, current_dir)) {
     const auto owner = foreign_owner(run->path);
     if (owner && text.find('/') == std::string_view::npos) {
       return fail(Errc::kNotFound,
@@ -181,7 +181,12 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
     }
     if (owner) return *run;
     const auto known = first([&](const IndexEntry& e) { return e.path == run->path; });
-    return known != entries.end() ? *known : *run;
+    if (known != entries.end()) return *known;
+    // The index has no points. A point was created with its sweep.
+    const auto path = sweep_of_point(run->path);
+    const auto sweep = first([&](const IndexEntry& e) { return path && e.path == *path; });
+    if (sweep != entries.end()) run->created = sweep->created;
+    return *run;
   }
   return explain_deletion(text, index, current_dir, run_that_starts_with(entries, text));
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -270,6 +271,13 @@ std::vector<JobId> chain_jobs_of(const RunFacts& facts) {
   return jobs;
 }
 
+std::string allocation_of(const RunFacts& facts) {
+  // The script of the run is a process of this machine, and lead runs in the job.
+  const bool is_local = facts.submission && facts.submission->job.cluster == kLocalCluster;
+  return is_local && facts.claim && !parse_local_job(facts.claim->job.id) ? facts.claim->job.id
+                                                                          : std::string();
+}
+
 std::optional<JobId> job_of(const RunFacts& facts) {
   return facts.chain_job ? facts.chain_job : claiming_job_of(facts);
 }
@@ -379,7 +387,7 @@ std::string describe(const SweepCounts& counts) {
     separator = ", ";
   };
   add(counts.completed, "completed");
-  add(counts.failed, "failed");
+  add(counts.unsuccessful(), "failed");
   add(counts.cancelled, "cancelled");
   add(counts.running, "running");
   add(counts.pending, "pending");
@@ -393,13 +401,15 @@ RunStatus sum_up_points(const std::vector<Result<RunStatus>>& points) {
   SweepCounts counts;
   counts.points = points.size();
   std::string why_pending;
+  std::set<std::string> seen;
   for (const auto& point : points) {
     if (!point) {
       ++counts.unknown;
       continue;
     }
-    if (status.job.id.empty() && !point->job.id.empty())
-      status.job = {point->job.cluster, point->job.id.substr(0, point->job.id.find('_'))};
+    const std::string job = point->job.id.substr(0, point->job.id.find('_'));
+    if (status.job.id.empty() && !job.empty()) status.job = {point->job.cluster, job};
+    if (!job.empty() && seen.insert(job).second) status.jobs.push_back(job);
     if (point->is_last_known) status.is_last_known = true;
     if (is_unreachable(*point)) status.facts.unreachable = point->facts.unreachable;
     switch (point->state) {
@@ -414,9 +424,13 @@ RunStatus sum_up_points(const std::vector<Result<RunStatus>>& points) {
         ++counts.completed;
         break;
       case RunState::kFailed:
-      case RunState::kTimeout:
-      case RunState::kRefused:
         ++counts.failed;
+        break;
+      case RunState::kTimeout:
+        ++counts.timeout;
+        break;
+      case RunState::kRefused:
+        ++counts.refused;
         break;
       case RunState::kCancelled:
         ++counts.cancelled;
@@ -437,7 +451,7 @@ RunStatus sum_up_points(const std::vector<Result<RunStatus>>& points) {
     status.state = RunState::kRunning;
   } else if (counts.completed == counts.points) {
     status.state = RunState::kCompleted;
-  } else if (counts.failed > 0) {
+  } else if (counts.unsuccessful() > 0) {
     status.state = RunState::kFailed;
   } else if (counts.cancelled > 0) {
     status.state = RunState::kCancelled;

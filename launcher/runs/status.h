@@ -70,8 +70,10 @@ struct RunFacts {
 struct SweepCounts {
   std::size_t points = 0;
   std::size_t pending = 0, running = 0, completed = 0, cancelled = 0;
-  std::size_t failed = 0;  ///< includes timeout and refused
+  std::size_t failed = 0, timeout = 0, refused = 0;
   std::size_t not_submitted = 0, unknown = 0;
+  /// Returns the number of points that failed, timed out or were refused.
+  [[nodiscard]] std::size_t unsuccessful() const { return failed + timeout + refused; }
 };
 
 /// A run's state, and the facts that it follows from.
@@ -82,6 +84,9 @@ struct RunStatus {
   /// The state may be outdated, because the controller is unreachable or the run is foreign.
   bool is_last_known = false;
   JobId job;  ///< for a sweep its first array's job
+  /// Only for a sweep: the ids of its arrays' jobs, and of the jobs of points that were submitted
+  /// again. Each id is there once, in the order of the points.
+  std::vector<std::string> jobs;
   RunFacts facts;
   /// Only for a sweep; of the facts, only `unreachable` and `foreign` may then be set.
   std::optional<SweepCounts> sweep;
@@ -122,6 +127,9 @@ struct RunStatus {
 /// Returns the dependency on sbatch's command line, such as "afterok:12"; empty if there was none.
 /// A #SBATCH line of the script may still have one. For a chain of jobs, returns that of job_of().
 [[nodiscard]] std::string submitted_dependency(const RunFacts& facts);
+/// Returns the id of the job in whose allocation the run was started (`submit --in`); empty for
+/// other runs, and until lead has claimed the run.
+[[nodiscard]] std::string allocation_of(const RunFacts& facts);
 /// Returns the jobs of the run's chain that Slurm has accepted, in order; none if it has no chain.
 [[nodiscard]] std::vector<JobId> chain_jobs_of(const RunFacts& facts);
 /// Returns the token with which the run's job was started; empty if the files name none.

@@ -38,9 +38,10 @@ Json site_json(const Site& site, bool is_here) {
   json["max_gpus_per_node"] = value_or_null(profile.max_gpus_per_node);
   json["fabric"] = fabric_json(profile.fabric);
   json["environment"] = profile.environment;
-  Json partitions = Json::object();
+  Json partitions = Json::array();
   for (const auto& [name, partition] : profile.partitions) {
-    Json& one = partitions[name];
+    Json one;
+    one["name"] = name;
     one["help"] = text_or_null(partition.help);
     one["gpus_per_node"] = value_or_null(partition.gpus_per_node);
     one["gpu_types"] = partition.gpu_types;
@@ -49,6 +50,7 @@ Json site_json(const Site& site, bool is_here) {
     one["max_nodes"] = value_or_null(partition.max_nodes);
     one["max_time_seconds"] = value_or_null(partition.max_time_seconds);
     one["fabric"] = fabric_json(partition.fabric);
+    partitions.push_back(std::move(one));
   }
   json["partitions"] = std::move(partitions);
   return json;

@@ -29,7 +29,7 @@ Result<Link> plan_link(const Context& context, Reporter& reporter, const std::st
         "it with its own `#SBATCH --dependency`",
         printable(file));
   }
-  if (link.job.is_sweep() && link.job.experiment->loaded.spec.sweep.is_search())
+  if (link.job.is_search())
     return fail(Errc::kUsage,
                 "--chain: {} has sweep.ask, and a search lasts until its last point has ended; "
                 "submit it alone",

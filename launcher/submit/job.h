@@ -74,6 +74,10 @@ struct Job {
   [[nodiscard]] bool is_sweep() const {
     return source != Source::kRun && experiment && experiment->is_sweep();
   }
+  /// True for a sweep whose points a search program chooses (sweep.ask).
+  [[nodiscard]] bool is_search() const {
+    return is_sweep() && experiment->loaded.spec.sweep.is_search();
+  }
 };
 
 /// Fills a job's fields from its script, whatever the source. requests: the script's requests, from

@@ -7,6 +7,8 @@
 #include <string>
 #include <variant>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "launcher/executors/foreground.h"
 #include "launcher/runs/run_directory.h"
 #include "launcher/runs/status.h"
@@ -41,5 +43,8 @@ using LocalResult = std::variant<LocalScript, LocalRun>;
 [[nodiscard]] Result<LocalResult> run_on_this_machine(const Context& context, Reporter& reporter,
                                                       const SpecOptions& options,
                                                       const LocalWish& wish);
+
+/// Returns the JSON of `dlrun run --dry-run --json`; cli/OUTPUT.md documents it.
+[[nodiscard]] nlohmann::ordered_json submission_json(const LocalScript& script);
 
 }  // namespace dlrun

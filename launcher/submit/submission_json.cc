@@ -1,11 +1,14 @@
-// The JSON of submissions, for `submit --json`, `resubmit --json` and `check --json`.
+// The JSON of submissions, for `submit --json`, `resubmit --json`, `check --json` and
+// `run --dry-run --json`.
 
 #include <nlohmann/json.hpp>
 
 #include "common/json_or_null.h"
+#include "launcher/executors/slurm_parse.h"
 #include "launcher/runs/log_file.h"
 #include "launcher/submit/allocation_run.h"
 #include "launcher/submit/check_report.h"
+#include "launcher/submit/local_run.h"
 #include "launcher/submit/submit_spec.h"
 #include "launcher/view/component_lines.h"
 #include "launcher/view/start_and_limits.h"
@@ -21,12 +24,23 @@ void set_run(Json& json, const RunDirectory& run) {
   json["path"] = run.path.string();
 }
 
-/// Sets the hours of a job, or the sum of a sweep's points. sweep: nullptr for a job.
-void set_hours(Json& json, const SweepPlan* sweep, const Requested& requested) {
-  json["gpu_hours"] =
-      value_or_null(sweep != nullptr ? sum_of_hours(*sweep, gpu_hours) : gpu_hours(requested));
-  json["core_hours"] =
-      value_or_null(sweep != nullptr ? sum_of_hours(*sweep, core_hours) : core_hours(requested));
+/// Sets the hours of a job, or the sum of a sweep's points; null for a search, whose number of
+/// points is unknown. sweep: nullptr for a job.
+void set_hours(Json& json, const Job& job, const SweepPlan* sweep) {
+  const auto hours = [&](std::optional<double> (*of)(const Requested&)) {
+    if (job.is_search()) return Json(nullptr);
+    return value_or_null(sweep != nullptr ? sum_of_hours(*sweep, of) : of(job.requests.requested));
+  };
+  json["gpu_hours"] = hours(gpu_hours);
+  json["core_hours"] = hours(core_hours);
+}
+
+/// Sets the numbers of points and arrays; null for a job, and for a search, whose program chooses
+/// the points later. sweep: nullptr for a job.
+void set_points(Json& json, const Job& job, const SweepPlan* sweep) {
+  const bool is_known = sweep != nullptr && !job.is_search();
+  json["points"] = is_known ? Json(sweep->points.size()) : Json(nullptr);
+  json["arrays"] = is_known ? Json(sweep->arrays.size()) : Json(nullptr);
 }
 
 Json job_ids_json(const std::vector<Submission>& submissions) {
@@ -35,19 +49,24 @@ Json job_ids_json(const std::vector<Submission>& submissions) {
   return ids;
 }
 
+/// Returns the start in UTC. report: nullopt if Slurm did not answer.
+Json start_json(const std::optional<JobReport>& report) {
+  return text_or_null(report ? utc_of_slurm_time(report->start) : "");
+}
+
 Json job_json(const Env& env, const Submitted& submitted) {
   const Submission& submission = submitted.submissions.front();
   const auto report = glance(env, submission);
   Json out;
   set_run(out, submitted.run);
   out["job"] = submission.job.id;
-  if (submission.chain > 0) out["follow_ups"] = job_ids_json(submitted.follow_ups);
+  out["follow_ups"] = submission.chain > 0 ? job_ids_json(submitted.follow_ups) : Json(nullptr);
   out["cluster"] = text_or_null(submission.job.cluster);
   RunFacts facts;
   facts.submission = submission;
   out["log"] = text_or_null(job_log(submitted.run.path, facts).value_or("").string());
-  out["start"] = text_or_null(report ? report->start : "");
-  set_hours(out, nullptr, submitted.job.requests.requested);
+  out["start"] = start_json(report);
+  set_hours(out, submitted.job, nullptr);
   return out;
 }
 
@@ -59,12 +78,12 @@ Json arrays_json(const Env& env, const Submitted& submitted) {
   out["jobs"] = jobs_of(submitted);
   out["cluster"] = text_or_null(first.job.cluster);
   const auto report = glance(env, first);
-  out["start"] = text_or_null(report ? report->start : "");
+  out["start"] = start_json(report);
   out["points"] = points.sent;
   out["max_parallel"] = value_or_null(points.max_parallel);
   out["gpu_hours"] = nullptr;
   out["core_hours"] = nullptr;
-  if (points.plan) set_hours(out, &*points.plan, {});
+  if (points.plan) set_hours(out, submitted.job, &*points.plan);
   return out;
 }
 
@@ -102,9 +121,8 @@ Json submission_json(const DryRun& dry_run) {
   out["runs_dir"] = job.runs_dir;
   out["sbatch"] = dry_run.sbatch_options;
   out["slurmrestd"] = job.settings.server ? Json(job.settings.server->url) : Json(nullptr);
-  set_hours(out, sweep, job.requests.requested);
-  if (sweep != nullptr) out["points"] = sweep->points.size();
-  if (sweep != nullptr) out["arrays"] = sweep->arrays.size();
+  set_hours(out, job, sweep);
+  set_points(out, job, sweep);
   out["script"] = job.script;
   return out;
 }
@@ -114,12 +132,16 @@ Json submission_json(const Verdict& verdict) {
   out["run"] = nullptr;
   out["name"] = verdict.job.name;
   out["slurm"] = verdict.answer;
-  set_hours(out, nullptr, verdict.job.requests.requested);
+  set_hours(out, verdict.job, verdict.sweep ? &*verdict.sweep : nullptr);
   return out;
 }
 
 Json submission_json(const AllocationScript& script) {
-  return {{"run", nullptr}, {"allocation", script.job}, {"script", script.script}};
+  return {{"run", nullptr}, {"allocation", text_or_null(script.job)}, {"script", script.script}};
+}
+
+Json submission_json(const LocalScript& script) {
+  return {{"run", nullptr}, {"allocation", nullptr}, {"script", script.script}};
 }
 
 Json submission_json(const AllocationStart& start) {
@@ -135,13 +157,13 @@ Json check_json(const CheckReport& report) {
   Json json;
   json["name"] = report.job.name;
   json["site"] = loaded.site.name;
-  json["warnings"] = loaded.warnings.size() + report.checked.warnings;
+  json["warning_count"] = loaded.warnings.size() + report.checked.warnings;
   json["downloads"] = report.checked.to_fetch;
   json["slurm"] = report.has_slurm ? Json(report.verdict) : Json(nullptr);
-  if (sweep != nullptr) json["points"] = sweep->points.size();
-  if (sweep != nullptr) json["arrays"] = sweep->arrays.size();
-  if (const auto lines = component_lines(loaded); !lines.empty()) json["components"] = lines;
-  set_hours(json, sweep, report.job.requests.requested);
+  set_points(json, report.job, sweep);
+  const auto lines = component_lines(loaded);
+  json["component_lines"] = lines.empty() ? Json(nullptr) : Json(lines);
+  set_hours(json, report.job, sweep);
   json["account"] = report.account ? account_json(*report.account) : Json(nullptr);
   return json;
 }

@@ -9,11 +9,6 @@
 namespace dlrun {
 namespace {
 
-/// Returns true if a search program chooses the points of the job's sweep.
-bool is_search(const Job& job) {
-  return job.is_sweep() && job.experiment->loaded.spec.sweep.is_search();
-}
-
 CheckStage stage_of(SubmitMode mode) {
   return mode == SubmitMode::kDryRun     ? CheckStage::kDryRun
          : mode == SubmitMode::kTestOnly ? CheckStage::kTestOnly
@@ -74,7 +69,7 @@ Result<SubmitResult> submit_spec(Context& context, Reporter& reporter, RunInspec
   }
   DLRUN_TRY_ASSIGN(auto job, job_of_file(context, reporter, options));
   DLRUN_TRY_ASSIGN(auto sweep, plan_arrays(context, job, mode != SubmitMode::kDryRun));
-  if (is_search(job) && mode == SubmitMode::kSubmit) {
+  if (job.is_search() && mode == SubmitMode::kSubmit) {
     DLRUN_TRY(check_search(claim.has_value(), wish.watches));
     return search_points(context, reporter, inspector, std::move(job), wish.continued, provenance);
   }
@@ -87,7 +82,7 @@ Result<SubmitResult> submit_spec(Context& context, Reporter& reporter, RunInspec
   if (mode == SubmitMode::kDryRun) return dry_run_of(std::move(job), std::move(sweep));
   if (mode == SubmitMode::kTestOnly) {
     DLRUN_TRY_ASSIGN(auto answer, ask_slurm(context, inspector, job, job.script));
-    return Verdict{std::move(job), std::move(answer)};
+    return Verdict{std::move(job), std::move(sweep), std::move(answer)};
   }
   TokenClaim* const token = claim ? &*claim : nullptr;
   DLRUN_TRY_ASSIGN(auto submitted, arrays != nullptr

@@ -38,7 +38,8 @@ struct DryRun {
 
 /// kTestOnly: Slurm's answer.
 struct Verdict {
-  Job job;
+  Job job;                         ///< for a sweep, its first array
+  std::optional<SweepPlan> sweep;  ///< nullopt for a single job
   std::string answer;
 };
 

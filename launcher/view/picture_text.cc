@@ -134,7 +134,7 @@ LabelledLines resource_lines(const RunPicture& picture) {
 }
 
 PointsOver points_over(const SweepCounts& counts) {
-  const std::size_t over = counts.completed + counts.failed + counts.cancelled;
+  const std::size_t over = counts.completed + counts.unsuccessful() + counts.cancelled;
   return {counts.points > 0 ? static_cast<double>(over) / static_cast<double>(counts.points) : 0,
           fmt::format("{} of {} points are over", over, counts.points)};
 }

@@ -86,7 +86,7 @@ Result<RunPicture> take_picture(const Env& env, const KnownServers& servers,
   return picture;
 }
 
-Json picture_json(const RunPicture& picture) {
+Json picture_json(const RunPicture& picture, std::size_t most_ranks) {
   Json json = status_json(picture.run, picture.status);
   const auto& progress = picture.status.facts.record.progress;
   json["seconds_left"] =
@@ -96,7 +96,9 @@ Json picture_json(const RunPicture& picture) {
   json["sampled"] = picture.ranks ? text_or_null(picture.ranks->time) : Json(nullptr);
   Json ranks = Json::array();
   if (picture.ranks) {
-    for (const RankSample* row : picture.ranks->outliers_first()) {
+    auto rows = picture.ranks->outliers_first();
+    if (most_ranks > 0 && rows.size() > most_ranks) rows.resize(most_ranks);
+    for (const RankSample* row : rows) {
       ranks.push_back({{"rank", row->rank},
                        {"host", text_or_null(row->node)},
                        {"cpu", value_or_null(row->cpu)},

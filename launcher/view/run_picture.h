@@ -44,8 +44,10 @@ struct RunPicture {
 [[nodiscard]] Result<RunPicture> take_picture(const Env& env, const KnownServers& servers,
                                               const IndexEntry& run);
 
-/// Returns the picture as JSON; cli/OUTPUT.md documents it.
-[[nodiscard]] nlohmann::ordered_json picture_json(const RunPicture& picture);
+/// Returns the picture as JSON; cli/OUTPUT.md documents it. most_ranks: the largest number of rank
+/// samples; 0: all.
+[[nodiscard]] nlohmann::ordered_json picture_json(const RunPicture& picture,
+                                                  std::size_t most_ranks = 0);
 
 /// The points of a sweep at one moment.
 struct PointsPicture {

@@ -12,19 +12,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json progress_json(const Progress& progress) {
-  Json json;
-  json["time"] = progress.time;
-  json["epoch"] = value_or_null(progress.epoch);
-  json["epochs"] = value_or_null(progress.epochs);
-  json["step"] = value_or_null(progress.step);
-  json["steps"] = value_or_null(progress.steps);
-  json["loss"] = value_or_null(progress.loss);
-  json["accuracy"] = value_or_null(progress.accuracy);
-  json["samples_per_s"] = value_or_null(progress.samples_per_s);
-  return json;
-}
-
 Json failure_json(const RankFailure& failure) {
   Json json;
   json["rank"] = failure.rank >= 0 ? Json(failure.rank) : Json(nullptr);
@@ -32,11 +19,12 @@ Json failure_json(const RankFailure& failure) {
   json["code"] = failure.code;
   json["signal"] = text_or_null(failure.signal);
   json["error"] = text_or_null(failure.error);
-  if (!failure.component.empty()) json["component"] = failure.component;
+  json["component"] = text_or_null(failure.component);
   return json;
 }
 
 Json components_json(const RunRecord& record) {
+  if (record.components.empty()) return nullptr;
   Json components = Json::array();
   for (const auto& one : record.components) {
     components.push_back({{"name", one.name},
@@ -61,7 +49,8 @@ Json restarts_json(const RunRecord& record) {
 
 Json counts_json(const SweepCounts& counts) {
   return {{"all", counts.points},      {"completed", counts.completed},
-          {"failed", counts.failed},   {"cancelled", counts.cancelled},
+          {"failed", counts.failed},   {"timeout", counts.timeout},
+          {"refused", counts.refused}, {"cancelled", counts.cancelled},
           {"running", counts.running}, {"pending", counts.pending},
           {"unknown", counts.unknown}, {"not_submitted", counts.not_submitted}};
 }
@@ -77,15 +66,31 @@ Json warnings_json(const RunRecord& record) {
 }
 
 Json predictions_json(const std::vector<std::pair<std::string, std::string>>& lines) {
-  Json json;
+  if (lines.empty()) return nullptr;
+  Json json{{"rehearsal", ""}, {"memory", nullptr}, {"gpu", nullptr}, {"time", nullptr}};
   for (const auto& [label, sentence] : lines) json[label == "GPU" ? "gpu" : label] = sentence;
   return json;
 }
 
-Json ids_of_jobs(const std::vector<JobId>& jobs) {
+Json chain_json(const RunFacts& facts) {
+  const auto jobs = chain_jobs_of(facts);
+  if (jobs.empty()) return nullptr;
   Json ids = Json::array();
   for (const JobId& job : jobs) ids.push_back(job.id);
   return ids;
+}
+
+/// Returns the exit code of the run from its record, otherwise from Slurm's answer; null if
+/// neither has it. If a signal ended the script, Slurm reports code 0 and the number of the signal,
+/// or a number of its own (125: lack of memory). For a job that it ended itself, it may report 0.
+Json code_json(const RunStatus& status) {
+  constexpr int kLastSignal = 64;  // of Linux
+  if (status.facts.record.ended) return status.facts.record.end_code;
+  const auto& report = status.facts.report;
+  if (!report) return nullptr;
+  if (report->signal > 0 && report->signal <= kLastSignal) return 128 + report->signal;
+  if (report->exit_code == 0 && status.state != RunState::kCompleted) return nullptr;
+  return value_or_null(report->exit_code);
 }
 
 }  // namespace
@@ -102,9 +107,11 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   json["detail"] = text_or_null(status.detail);
   json["last_known"] = status.is_last_known;
   json["owner"] = facts.foreign ? Json(facts.foreign->name) : Json(nullptr);
-  json["job"] = text_or_null(status.job.id);
+  json["job"] = status.sweep ? Json(nullptr) : text_or_null(status.job.id);
+  json["jobs"] = status.sweep ? Json(status.jobs) : Json(nullptr);
+  json["allocation"] = text_or_null(allocation_of(facts));
   json["cluster"] = text_or_null(status.job.cluster);
-  if (const auto chain = chain_jobs_of(facts); !chain.empty()) json["chain"] = ids_of_jobs(chain);
+  json["chain"] = chain_json(facts);
   json["slurm_state"] = facts.report && status.job.cluster != kLocalCluster
                             ? Json(facts.report->state)
                             : Json(nullptr);
@@ -115,26 +122,38 @@ Json status_json(const IndexEntry& run, const RunStatus& status) {
   json["ranks"] = record.ranks > 0 ? Json(record.ranks) : Json(nullptr);
   json["attempt"] = record.has_events ? Json(record.attempt) : Json(nullptr);
   json["restarts"] = restarts_json(record);
-  json["progress"] = record.progress ? progress_json(*record.progress) : Json(nullptr);
+  json["progress"] = progress_json(record);
   json["result"] = json_read::object_of(record.result).value_or(Json(nullptr));
-  json["code"] = record.ended
-                     ? Json(record.end_code)
-                     : (facts.report ? value_or_null(facts.report->exit_code) : Json(nullptr));
+  json["code"] = code_json(status);
   json["first_failed"] = record.first_failed ? failure_json(*record.first_failed) : Json(nullptr);
-  if (!record.components.empty()) json["components"] = components_json(record);
-  if (auto lines = predictions_for(run.path); !lines.empty())
-    json["rehearsal"] = predictions_json(lines);
+  json["components"] = components_json(record);
+  json["rehearsal"] = predictions_json(predictions_for(run.path));
   json["autopsy"] = record.autopsy ? autopsy_json(*record.autopsy) : Json(nullptr);
   json["last_words"] = last_words(run.path, status);
   json["missing_ranks"] = record.missing;
   json["ended"] = text_or_null(record.end_time);
-  if (status.sweep) json["points"] = counts_json(*status.sweep);
+  json["point_counts"] = status.sweep ? counts_json(*status.sweep) : Json(nullptr);
   json["warnings"] = warnings_json(record);
   const auto log = status.sweep ? std::nullopt : job_log(run.path, facts);
   json["log"] = log ? Json(log->string()) : Json(nullptr);
   json["rank_logs"] = record.has_events
                           ? Json(rank_log(run.path, record.attempt, 0).parent_path().string())
                           : Json(nullptr);
+  return json;
+}
+
+Json progress_json(const RunRecord& record) {
+  if (!record.progress) return nullptr;
+  const Progress& progress = *record.progress;
+  Json json;
+  json["time"] = progress.time;
+  json["epoch"] = value_or_null(progress.epoch);
+  json["epochs"] = value_or_null(progress.epochs);
+  json["step"] = value_or_null(progress.step);
+  json["steps"] = value_or_null(progress.steps);
+  json["loss"] = value_or_null(progress.loss);
+  json["accuracy"] = value_or_null(progress.accuracy);
+  json["samples_per_s"] = value_or_null(progress.samples_per_s);
   return json;
 }
 

@@ -11,6 +11,10 @@ namespace dlrun {
 /// Returns the JSON of `dlrun status --json`. Reads the last lines of the failed rank's log.
 [[nodiscard]] nlohmann::ordered_json status_json(const IndexEntry& run, const RunStatus& status);
 
+/// Returns the latest progress of a run as {"time","epoch","epochs","step","steps","loss",
+/// "accuracy","samples_per_s"}, or null.
+[[nodiscard]] nlohmann::ordered_json progress_json(const RunRecord& record);
+
 /// Returns {"attempt","ranks","odd","groups":[{"ranks","hosts","count","frames"}]}.
 [[nodiscard]] nlohmann::ordered_json autopsy_json(const Autopsy& autopsy);
 

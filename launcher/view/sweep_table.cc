@@ -5,12 +5,14 @@
 #include <iterator>
 #include <string_view>
 
+#include "common/json_or_null.h"
 #include "common/json_read.h"
 #include "common/quoting.h"
 #include "common/text.h"
 #include "launcher/runs/sweep_record.h"
 #include "launcher/spec/typed_value.h"
 #include "launcher/view/run_text.h"
+#include "launcher/view/status_json.h"
 
 namespace dlrun {
 namespace {
@@ -22,10 +24,13 @@ struct Row {
   const SweepRecord::Point* point = nullptr;
   const RunStatus* status = nullptr;  ///< nullptr if the status cannot be read
   std::string error;
-  Json result;
-  /// The earlier run of the point that `result` is from; empty if it is from the current run.
+  Json result;  ///< the final result of the current run or of an earlier run of the point, or null
+  /// The earlier run that `result` is from; empty if it is from the current run.
   std::filesystem::path result_of;
-  std::optional<double> key;  ///< the value that the rows are sorted by
+  /// The values in the table: of the current run, also while it runs, or else `result`.
+  Json shown;
+  bool shows_earlier_run = false;  ///< `shown` is from an earlier run
+  std::optional<double> key;       ///< the value that the rows are sorted by
 };
 
 /// Returns the name of the value by which rows are sorted if the user names none: the first of
@@ -33,28 +38,27 @@ struct Row {
 std::string default_sort_name(const std::vector<Row>& rows) {
   for (const std::string_view name : kComparedResults) {
     const bool has = std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
-      return row.result.is_object() && row.result.contains(name);
+      return row.shown.is_object() && row.shown.contains(name);
     });
     if (has) return std::string(name);
   }
   return "point";
 }
 
-/// Returns the run's result, or its latest progress while it has none.
-Json result_of(const RunStatus& status) {
-  auto result = json_read::object_of(status.facts.record.result);
-  if (result) return std::move(*result);
+/// Returns the latest loss and accuracy of the run, or null.
+Json latest_values(const RunRecord& record) {
   Json json;
-  if (const auto& progress = status.facts.record.progress) {
+  if (const auto& progress = record.progress) {
     if (progress->loss) json["loss"] = *progress->loss;
     if (progress->accuracy) json["accuracy"] = *progress->accuracy;
   }
   return json.is_null() ? Json(nullptr) : json;
 }
 
-/// If the current run has no result, sets the row's result to the result of the latest earlier run
-/// that has one.
-void take_earlier_result(Row& row, const std::vector<std::filesystem::path>& runs) {
+/// Sets the result of a row: that of the current run, or else that of the latest earlier run that
+/// has one. runs: the runs of the point, oldest first.
+void take_result(Row& row, const std::vector<std::filesystem::path>& runs) {
+  row.result = json_read::object_of(row.status->facts.record.result).value_or(Json(nullptr));
   for (auto run = std::next(runs.rbegin()); run != runs.rend() && row.result.is_null(); ++run) {
     const auto record = read_events(*run);
     auto result = record ? json_read::object_of(record->result) : std::nullopt;
@@ -64,6 +68,15 @@ void take_earlier_result(Row& row, const std::vector<std::filesystem::path>& run
   }
 }
 
+/// Sets the values of a row in the table.
+void take_shown(Row& row) {
+  const bool is_current = row.result_of.empty() && !row.result.is_null();
+  row.shown = is_current ? row.result : latest_values(row.status->facts.record);
+  if (!row.shown.is_null() || row.result.is_null()) return;
+  row.shown = row.result;
+  row.shows_earlier_run = true;
+}
+
 std::optional<double> number_of(const Row& row, const SweepRecord& sweep, const std::string& name) {
   if (name == "point") return static_cast<double>(row.number);
   const auto key = std::find(sweep.keys.begin(), sweep.keys.end(), name);
@@ -71,7 +84,7 @@ std::optional<double> number_of(const Row& row, const SweepRecord& sweep, const 
     const auto& value = row.point->values[static_cast<std::size_t>(key - sweep.keys.begin())];
     return value ? parse_double(*value) : std::nullopt;
   }
-  return row.result.is_object() ? json_read::number(row.result, name.c_str()) : std::nullopt;
+  return row.shown.is_object() ? json_read::number(row.shown, name.c_str()) : std::nullopt;
 }
 
 std::string state_of(const Row& row) {
@@ -84,13 +97,13 @@ std::string state_of(const Row& row) {
 std::string remark_of(const Row& row, const std::string& shown) {
   if (row.status == nullptr) return printable(row.error);
   const RunRecord& record = row.status->facts.record;
-  if (row.status->state == RunState::kCompleted || !row.result_of.empty()) {
-    Json rest = row.result;
+  if (row.status->state == RunState::kCompleted || row.shows_earlier_run) {
+    Json rest = row.shown;
     if (rest.is_object()) rest.erase(shown);
     std::string text = rest.is_object() ? result_text(json_read::dump(rest)) : "";
     if (record.attempt_reason == EndReason::kStoppedEarly)
       text = printable(record.end_message) + (text.empty() ? "" : "; ") + text;
-    if (row.result_of.empty()) return text;
+    if (!row.shows_earlier_run) return text;
     return text + (text.empty() ? "" : "; ") + "from an earlier run";
   }
   if (is_inactive(row.status->state))
@@ -114,11 +127,13 @@ Json json_of(const IndexEntry& run, const SweepRecord& sweep, const Row& row,
   json["last_known"] = row.status != nullptr && row.status->is_last_known;
   json["job"] = row.status != nullptr && !row.status->job.id.empty() ? Json(row.status->job.id)
                                                                      : Json(nullptr);
+  json["progress"] =
+      row.status != nullptr ? progress_json(row.status->facts.record) : Json(nullptr);
   json["result"] = row.result;
   json["result_of"] = row.result.is_null()
                           ? Json(nullptr)
                           : Json((row.result_of.empty() ? path : row.result_of).string());
-  json["detail"] = row.status != nullptr ? row.status->detail : row.error;
+  json["detail"] = text_or_null(row.status != nullptr ? row.status->detail : row.error);
   json["path"] = path.string();
   return json;
 }
@@ -143,8 +158,8 @@ std::vector<Row> rows_of(const SweepRecord& sweep, const States& states,
     row.point = &sweep.points[i];
     if (states[i]) {
       row.status = &*states[i];
-      row.result = result_of(*states[i]);
-      take_earlier_result(row, runs[i]);
+      take_result(row, runs[i]);
+      take_shown(row);
     } else {
       row.error = states[i].error().message;
     }
@@ -169,7 +184,7 @@ bool lacks_results(const std::vector<Row>& rows) {
     return row.status != nullptr && row.status->facts.record.has_events;
   };
   return std::all_of(rows.begin(), rows.end(),
-                     [](const Row& row) { return row.result.is_null(); }) &&
+                     [](const Row& row) { return row.shown.is_null(); }) &&
          std::any_of(rows.begin(), rows.end(), has_begun);
 }
 

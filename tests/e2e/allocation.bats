@@ -57,6 +57,7 @@ is_running() { [[ $(job_state "$1") == RUNNING ]]; }
     wait_until 30 works
     [ "$(steps_of "$job")" -eq 1 ]
     is_state running
+    [ "$(key .allocation)" = "$job" ]
     dl cancel last
     wait_until 30 is_state cancelled
     wait_until 30 has_no_steps "$job"

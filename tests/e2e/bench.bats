@@ -12,10 +12,10 @@ has_job() { [[ $(squeue -h -n "$1" -o %T) == "$2" ]]; }
 has_no_job() { [[ -z $(squeue -h -n "$1") ]]; }
 
 @test "bench collectives measures MPI, Gloo and shared memory, and says which backend is missing" {
-    run --separate-stderr dl bench collectives --workers 2 --sizes 8,64K --svg out.svg --json
+    run --separate-stderr dl bench collectives --ranks 2 --sizes 8,64K --svg out.svg --json
     echo "$output$stderr"
     [ "$status" -eq 0 ]
-    [ "$(jq -c '[.results[] | [.backend, .workers, .bytes]] | sort' <<<"$output")" = \
+    [ "$(jq -c '[.results[] | [.backend, .ranks, .bytes]] | sort' <<<"$output")" = \
         '[["gloo",2,8],["gloo",2,65536],["mpi",2,8],["mpi",2,65536],["shm",2,8],["shm",2,65536]]' ]
     # With two ranks the bus bandwidth equals the algorithm's bandwidth, which is size / time.
     jq -e '[.results[] | (.algbw_gb_s == .busbw_gb_s) and .us > 0 and
@@ -27,7 +27,7 @@ has_no_job() { [[ -z $(squeue -h -n "$1") ]]; }
 }
 
 @test "bench collectives prints a table and bars for people, and ends its ranks" {
-    run --separate-stderr dl bench collectives --backends shm --workers 2,4 --sizes 1K \
+    run --separate-stderr dl bench collectives --backends shm --ranks 2,4 --sizes 1K \
         --operation all_gather
     echo "$output$stderr"
     [ "$status" -eq 0 ]
@@ -37,15 +37,15 @@ has_no_job() { [[ -z $(squeue -h -n "$1") ]]; }
 }
 
 @test "bench collectives refuses an unknown backend, an invalid size and an invalid number of ranks" {
-    run dl bench collectives --backends pigeon --workers 2
+    run dl bench collectives --backends pigeon --ranks 2
     [ "$status" -eq 2 ]
     [[ $output == *"no collective backend is called 'pigeon'"* ]]
     run dl bench collectives --backends shm --sizes tiny
     [ "$status" -eq 2 ]
     [[ $output == *"'tiny' is no size"* ]]
-    run dl bench collectives --workers 0
+    run dl bench collectives --ranks 0
     [ "$status" -eq 2 ]
-    [[ $output == *"--workers: '0' is not a number from 1 to 1024"* ]]
+    [[ $output == *"--ranks: '0' is not a number from 1 to 1024"* ]]
 }
 
 @test "bench scaling runs a spec at every size and labels figures that it did not measure" {

@@ -61,6 +61,12 @@ YAML
     dl submit hello.yaml --in "$job" --dry-run --json | fields submit#allocation_dry_run
     dl submit hello.yaml --in "$job" --json | fields submit#allocation
     dl wait last --json | fields wait
+    # The state of the run at its end follows the object of the run, as without --in.
+    dl submit hello.yaml --in "$job" --watch --json >"$BATS_TEST_TMPDIR/out"
+    [ "$(jq -s length "$BATS_TEST_TMPDIR/out")" -eq 2 ]
+    jq -s '.[0]' "$BATS_TEST_TMPDIR/out" | fields submit#allocation
+    jq -s '.[1]' "$BATS_TEST_TMPDIR/out" | fields status
+    jq -s -e '.[0].run == .[1].run' "$BATS_TEST_TMPDIR/out"
 }
 
 @test "the cluster and a measurement of several sizes have the documented fields" {

@@ -54,8 +54,8 @@ readme_commands() {
     [ "$status" -eq 0 ]
     [ "$(jq -c '[.here, .valid, .clusters[0], .mpi, .default_partition, .max_gpus_per_node]' \
         <<<"$output")" = '[true,true,"alpine","pmix","batch",4]' ]
-    [ "$(jq -c '.partitions.batch | [.gpus_per_node, .gpu_types[0], .cpus_per_node,
-        .mem_per_node_mib, .max_time_seconds]' \
+    [ "$(jq -c '.partitions[] | select(.name == "batch") |
+        [.gpus_per_node, .gpu_types[0], .cpus_per_node, .mem_per_node_mib, .max_time_seconds]' \
         <<<"$output")" = '[4,"pretend",64,256000,86400]' ]
     dl init --yes -o exp.yaml
     run dl check exp.yaml --set resources.gpus_per_node=8

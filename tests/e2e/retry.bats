@@ -98,12 +98,12 @@ sweep: {parameters: {environment.vars.POINT: [a, b]}}
 YAML
         submit "$tracker"
         wait_until 30 test -e "$dir/starts-a" -a -e "$dir/starts-b"
-        as_user scancel --batch -s USR1 "$(json "${id[$tracker]}" | jq -r '.job | split("_")[0]')_0"
+        as_user scancel --batch -s USR1 "$(json "${id[$tracker]}" | jq -r '.jobs[0]')_0"
         save_dir_of "$tracker"
     done
     for tracker in cgroup linuxproc; do
         return_to "$tracker"
-        job=$(json "${id[$tracker]}" | jq -r '.job | split("_")[0]')
+        job=$(json "${id[$tracker]}" | jq -r '.jobs[0]')
         wait_until 60 is_state completed "${id[$tracker]}/0"
         [ "$(restarts "${id[$tracker]}/0")" = timeout ]
         [ "$(sort "$dir/starts-a" | uniq -c | xargs)" = "2 ${job}_0" ]

@@ -61,7 +61,7 @@ YAML
     echo "$output"
     [[ $status == 0 && $output == *"beside: "*" no no" && $output != *map_cpu:63* ]]
     start=$(in_hostile_shell submit hello.yaml --set resources.begin=now+1hour --json | jq -r .start)
-    [[ $start == 20??-??-??T??:??:?? ]]
+    [[ $start == 20??-??-??T??:??:??.000Z ]]
     run in_hostile_shell check hello.yaml
     echo "$output"
     [ "$status" -eq 0 ]

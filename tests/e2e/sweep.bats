@@ -101,7 +101,7 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
         --set sweep.max_parallel=1 \
         --set 'launch.command=[bash, -c, "touch began; until [[ -e go ]]; do sleep 0.1; done"]'
     run json status last
-    [[ $(jq -r .points.all <<<"$output") == 10 ]]
+    [[ $(jq -r .point_counts.all <<<"$output") == 10 ]]
     parent=$(jq -r .path <<<"$output")
     first=$(jq -r .job "$parent/array-0/submission.json")
     second=$(jq -r .job "$parent/array-1/submission.json")
@@ -132,7 +132,7 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     dl submit sweep.yaml --set 'sweep.parameters={environment.vars.LR: [a, b]}' \
         --set 'resources.partition=preempt-now' \
         --set "launch.command=[bash, -c, \"$program\"]"
-    job=$(json status last | jq -r .job)
+    job=$(json status last | jq -r '.jobs[0]')
     wait_until 60 test -e "$dir/began-a" -a -e "$dir/began-b"
     path=$(json status last/1 | jq -r .path)
     scontrol update "jobid=${job}_1" requeue=1

@@ -51,7 +51,7 @@ YAML
     dl submit packed.yaml
     wait_until 90 is_state last failed # Point 2 fails. The others do not end because of it.
     [[ $(points .state | xargs) == "completed completed failed completed completed" ]]
-    job=$(json status last | jq -r .job)
+    job=$(json status last | jq -r '.jobs | join(" ")')
     [[ $(points .job | xargs) == "${job}_0 ${job}_0 ${job}_0 ${job}_0 ${job}_1" ]]
     [[ $(points .result.loss | xargs) == "0.1 0.2 0.3 0.4 0.5" ]]
     for n in 0 1 2 3 4; do

@@ -32,12 +32,10 @@ ON_SLURM = {
 # compare them.
 LIMIT = ("resource", "user", "limit_hours", "used_hours", "reserved_hours", "left_hours")
 FIELDS_ON_SLURM = {
-    ("bench#scaling", "/left_out/*/nodes"),
     ("check", "/account/name"), ("check", "/account/limits"),
     *(("check", f"/account/limits/*/{name}") for name in LIMIT),
     *((command, field) for command in ("status", "top") for field in (
-        "/chain", "/rehearsal", "/rehearsal/rehearsal", "/rehearsal/memory", "/rehearsal/gpu",
-        "/rehearsal/time")),
+        "/rehearsal/rehearsal", "/rehearsal/memory", "/rehearsal/gpu", "/rehearsal/time")),
 }
 TIME = "2026-01-02T03:04:05.678Z"
 
@@ -180,6 +178,8 @@ class Fields(unittest.TestCase):
         point = sweep / "array-0" / "0"
         shutil.copytree(self.run_directory(
             "point", event("claimed", job="12_0", cluster="", host="n1", pid=7, again=False),
+            event("progress", step=3, steps=9, epoch=1, epochs=2, loss=0.5, accuracy=0.25,
+                  samples_per_s=100.5),
             event("result", test_accuracy=0.5),
             event("ended", state="completed", code=0, message="")), point)
         array = {"token": "", "state": "submitted", "cluster": "", "job": "12", "argv": [],
@@ -187,9 +187,24 @@ class Fields(unittest.TestCase):
         (sweep / "array-0" / "submission.json").write_text(json.dumps(array))
         (point / "submission.json").write_text(json.dumps({"task": 0}))
         for command in ("status", "top"):
-            self.assertEqual(self.compare(command, command, str(sweep))["points"]["completed"], 1)
+            counts = self.compare(command, command, str(sweep))["point_counts"]
+            self.assertEqual((counts["all"], counts["completed"]), (1, 1))
         points = self.compare("sweep", "sweep", str(sweep))
         self.assertEqual(points[0]["values"], {"train.lr": 0.1})
+        self.assertEqual(points[0]["progress"]["loss"], 0.5)
+        self.assertEqual(points[0]["result"], {"test_accuracy": 0.5})
+        self.assertEqual(points[0]["result_of"], str(point))
+        # The point is resubmitted. Until the new run has a result, the earlier result stays.
+        again = self.run_directory(
+            "again", event("claimed", job="99", cluster="", host="n1", pid=7, again=False),
+            event("progress", step=1, steps=9, loss=0.7),
+            event("ended", state="cancelled", code=143, message=""))
+        (point / "resubmitted").write_text(str(again))
+        points = self.compare("sweep", "sweep", str(sweep))
+        self.assertEqual(points[0]["path"], str(again))
+        self.assertEqual(points[0]["progress"]["loss"], 0.7)
+        self.assertEqual(points[0]["result"], {"test_accuracy": 0.5})
+        self.assertEqual(points[0]["result_of"], str(point))
 
     def test_bad_nodes_and_messages(self):
         bad = {"node": "n1", "cluster": "", "reason": "lost", "run": "r", "job": "1",
@@ -221,6 +236,15 @@ class Fields(unittest.TestCase):
             self.compare("check", "check", f"{name}.yaml", path="/nowhere")
             self.compare("submit#dry_run", "submit", f"{name}.yaml", "--dry-run", path="/nowhere")
 
+    def test_scripts_of_runs_on_this_machine(self):
+        plain = self.compare("run", "run", "plain.yaml", "--dry-run")
+        # This test is in no allocation.
+        here = self.compare("run", "run", "plain.yaml", "--here", "--dry-run")
+        for shown in (plain, here):
+            self.assertEqual(list(shown), ["run", "allocation", "script"])
+            self.assertIsNone(shown["allocation"])
+            self.assertTrue(shown["script"].startswith("#!"))
+
     def test_sites_hosts_and_images(self):
         sites = self.path / "config" / "sites"
         sites.mkdir(parents=True)
@@ -228,6 +252,7 @@ class Fields(unittest.TestCase):
             {"help": "a site", "environment": {"A": "1"}, "fabric": {"infiniband_ports": 1},
              "partitions": {"gpu": {"gpus_per_node": 4, "fabric": {"gpu_link": "nvlink"}}}}))
         shown = self.compare("site#show", "site", "show", "lab")
+        self.assertEqual([one["name"] for one in shown["partitions"]], ["gpu"])
         self.assertIn(shown, self.compare("site#list", "site", "list"))
         hosts = self.path / "config" / "hosts"
         hosts.mkdir()
@@ -244,7 +269,7 @@ class Fields(unittest.TestCase):
     def test_measurements(self):
         # The backend mpi is left out, because there is no mpirun in PATH.
         self.compare("bench#collectives", "bench", "collectives", "--backends", "shm,mpi",
-                     "--workers", "2", "--sizes", "1K", path="/nowhere")
+                     "--ranks", "2", "--sizes", "1K", path="/nowhere")
         report = 'echo "{\\"final\\":true,\\"samples_per_s\\":$((100 + DLRUN_WORLD_SIZE))}"'
         self.spec("rated", name="rated", launch={"preset": "plain", "command": [
             "bash", "-c", f'[[ $DLRUN_RANK != 0 ]] || {report} >"$DLRUN_PROGRESS"; '

@@ -496,6 +496,8 @@ TEST_CASE_FIXTURE(CliFixture, "a host without a file is an error that explains t
   CHECK(text.find("there is no host 'nera'") != std::string::npos);
   CHECK(text.find("hosts/NAME.yaml") != std::string::npos);
   CHECK(call({"host", "dance", "near"}) == 2);
+  for (const char* verb : {"check", "login", "forget"})
+    CHECK(call({"host", verb, "near", "--json"}) == 2);
 }
 
 TEST_CASE_FIXTURE(CliFixture, "pull without a host is a wrong command line") {

@@ -39,6 +39,15 @@ TEST_CASE_FIXTURE(NodesFixture,
   CHECK(has(code_and_stderr({"nodes"}), "no node is remembered as bad"));
 }
 
+TEST_CASE_FIXTURE(NodesFixture, "nodes --forget refuses --json and forgets no node") {
+  const auto list = folder / "runs/known-bad.jsonl";
+  remember(list);
+  const auto before = read("runs/known-bad.jsonl");
+  CHECK(code_and_stderr({"nodes", "--forget", "n1", "--json"}) ==
+        "2\ndlrun: error: --json lists nodes; it cannot be combined with --forget\n");
+  CHECK(read("runs/known-bad.jsonl") == before);
+}
+
 TEST_CASE_FIXTURE(NodesFixture, "nodes refuses a runs folder that is no folder") {
   std::ofstream(folder / "file") << "text";
   const auto result = code_and_stderr({"nodes", "--runs", "file"});

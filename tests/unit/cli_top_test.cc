@@ -100,6 +100,15 @@ TEST_CASE(
   CHECK_FALSE(has(lines_of(running(4), {100, 40, 0}, false), "q quits"));
 }
 
+TEST_CASE("the JSON of top has at most as many ranks as -n says, conspicuous ranks first") {
+  const RunPicture picture = running(8);
+  CHECK(picture_json(picture)["rank_samples"].size() == 8);
+  const auto samples = picture_json(picture, 3)["rank_samples"];
+  REQUIRE(samples.size() == 3);
+  CHECK(samples[0]["rank"] == 7);
+  CHECK(picture_json(picture, 9)["rank_samples"].size() == 8);
+}
+
 TEST_CASE("the head and the table of top show the same step of rank 0") {
   RunPicture picture = running(2);
   picture.ranks->rows[0].step = 31;  // the samples are newer than the last progress report

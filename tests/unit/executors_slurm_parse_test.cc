@@ -1,3 +1,7 @@
+#include <cstdlib>
+#include <ctime>
+#include <string>
+
 #include <doctest/doctest.h>
 
 #include "launcher/executors/classify.h"
@@ -146,6 +150,24 @@ TEST_CASE("a job's CPUs on a node are counted, also in lines for several nodes a
   CHECK_FALSE(parse_cpus_of_node(out, "n3").has_value());
   CHECK_FALSE(parse_cpus_of_node("  Nodes=n1 CPU_IDs=x Mem=0\n", "n1").has_value());
   CHECK_FALSE(parse_cpus_of_node("slurm_load_jobs error", "n1").has_value());
+}
+
+TEST_CASE("times of Slurm, which are local, are converted to UTC with regard to summer time") {
+  const char* const zone = std::getenv("TZ");
+  const std::string before = zone != nullptr ? zone : "";
+  ::setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3", 1);
+  ::tzset();
+  CHECK(utc_of_slurm_time("2026-01-22T03:00:00") == "2026-01-22T02:00:00.000Z");
+  CHECK(utc_of_slurm_time("2026-07-22T03:00:00") == "2026-07-22T01:00:00.000Z");
+  CHECK(utc_of_slurm_time("").empty());
+  CHECK(utc_of_slurm_time("N/A").empty());
+  CHECK(utc_of_slurm_time("2026-01-22T03:00:00 or later").empty());
+  if (zone != nullptr) {
+    ::setenv("TZ", before.c_str(), 1);
+  } else {
+    ::unsetenv("TZ");
+  }
+  ::tzset();
 }
 
 TEST_CASE("the long options of sbatch's help are read") {

@@ -137,6 +137,16 @@ TEST_CASE("a point is found by its number, its job and its path, and a sweep by 
   CHECK(f.id("no/1").find("no run 'no'") != std::string::npos);
 }
 
+TEST_CASE("a point has the time of its sweep, also if its path names it") {
+  const Fixture f;
+  for (const std::string& text : {f.sweep.id + "/1", f.point(1).string()}) {
+    const auto found = resolve_run(text, f.index, f.folder.path());
+    REQUIRE(found.has_value());
+    CHECK(found->id == f.sweep.id + "/1");
+    CHECK(found->created == f.sweep.created);
+  }
+}
+
 TEST_CASE("the current run of a point is the last one with which it was resubmitted") {
   const Fixture f;
   CHECK(current_run_of(f.point(0)) == f.point(0));

@@ -1,0 +1,87 @@
+// Tests the JSON of submissions and checks, which cli/OUTPUT.md documents.
+
+#include <fstream>
+#include <string>
+#include <variant>
+
+#include <doctest/doctest.h>
+
+#include "launcher/submit/submit_spec.h"
+#include "tests/unit/submit_cluster.h"
+
+using namespace dlrun;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+/// A cluster with the spec x.yaml, whose jobs ask for one GPU for one hour.
+struct JsonScene : Cluster {
+  void write_spec(const std::string& more) const {
+    std::ofstream(folder / "x.yaml") << "name: x\n"
+                                     << "resources: {gpus_per_node: 1, cpus_per_task: 2, "
+                                        "tasks_per_node: 1, time: 1h}\n"
+                                     << "launch: {agent: false, command: [\"true\", \"{lr}\"]}\n"
+                                     << more;
+  }
+  Json check() {
+    RunInspector inspector(context.env, known_servers(context));
+    const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
+    REQUIRE(report.has_value());
+    return check_json(*report);
+  }
+  /// Returns the JSON of a submission that submits nothing.
+  Json json_of(SubmitMode mode) {
+    Provenance provenance(folder.path(), context.env, {"test"}, "hash");
+    RunInspector inspector(context.env, known_servers(context));
+    const auto result = submit_spec(context, reporter, inspector, {"x.yaml", {}, {}},
+                                    {mode, false, ""}, provenance);
+    REQUIRE(result.has_value());
+    if (mode == SubmitMode::kDryRun) return submission_json(std::get<DryRun>(*result));
+    return submission_json(std::get<Verdict>(*result));
+  }
+};
+
+const std::string kJob, kSearch = "sweep: {parameters: {lr: {min: 1, max: 9}}, ask: [search]}\n";
+const std::string kThreePoints = "sweep: {parameters: {lr: [1, 2, 3]}}\n";
+
+}  // namespace
+
+TEST_CASE_FIXTURE(JsonScene, "--test-only has the hours of all points of a sweep") {
+  write_spec(kJob);
+  CHECK(json_of(SubmitMode::kTestOnly)["gpu_hours"] == 1);
+  write_spec(kThreePoints);
+  const Json tested = json_of(SubmitMode::kTestOnly);
+  CHECK(tested["gpu_hours"] == 3);
+  CHECK(tested["core_hours"] == 6);
+  CHECK(json_of(SubmitMode::kDryRun)["gpu_hours"] == 3);
+}
+
+TEST_CASE_FIXTURE(JsonScene, "the numbers of points and arrays are null for a job and a search") {
+  for (const std::string& more : {kJob, kSearch}) {
+    write_spec(more);
+    for (const Json& json : {check(), json_of(SubmitMode::kDryRun)}) {
+      CHECK(json["points"].is_null());
+      CHECK(json["arrays"].is_null());
+      CHECK(json["gpu_hours"].is_null() == (more == kSearch));
+    }
+  }
+  write_spec(kThreePoints);
+  for (const Json& json : {check(), json_of(SubmitMode::kDryRun)}) {
+    CHECK(json["points"] == 3);
+    CHECK(json["arrays"] == 1);
+  }
+}
+
+TEST_CASE_FIXTURE(JsonScene, "a check counts the warnings and describes components as texts") {
+  write_spec(kJob);
+  Json json = check();
+  CHECK(json["warning_count"].is_number_unsigned());
+  CHECK(json["component_lines"].is_null());
+  std::ofstream(folder / "x.yaml") << "name: x\nresources: {time: 1m}\n"
+                                   << "components:\n- {name: server, role: service, nodes: 1, "
+                                      "launch: {command: [sleep, \"1\"]}}\n"
+                                   << "- {name: main, nodes: 1, launch: {command: [\"true\"]}}\n";
+  json = check();
+  REQUIRE(json["component_lines"].is_array());
+  CHECK(json["component_lines"].size() == 3);
+}

@@ -1,0 +1,113 @@
+// Tests the JSON of runs, which cli/OUTPUT.md documents.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "launcher/view/status_json.h"
+#include "tests/temporary_directory.h"
+
+using namespace dlrun;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+const IndexEntry kRun{"x-1", "x", "/no/such/run", "2026-01-01T00:00:00.000Z"};
+
+/// Returns the code of a run without an end in its record, from Slurm's answer.
+Json code_of(const std::string& state, std::optional<int> exit_code, int signal) {
+  RunFacts facts;
+  facts.submission.emplace();
+  facts.submission->state = Submission::State::kSubmitted;
+  facts.submission->job = {"", "42"};
+  facts.has_answer = true;
+  facts.report.emplace();
+  facts.report->job = {"", "42"};
+  facts.report->phase = JobPhase::kEnded;
+  facts.report->state = state;
+  facts.report->exit_code = exit_code;
+  facts.report->signal = signal;
+  return status_json(kRun, assess(facts))["code"];
+}
+
+}  // namespace
+
+TEST_CASE("the code of a job that a signal ended is 128 and the signal") {
+  CHECK(code_of("FAILED", 0, 9) == 137);
+  CHECK(code_of("CANCELLED", 0, 15) == 143);
+  CHECK(code_of("FAILED", 3, 0) == 3);
+  CHECK(code_of("COMPLETED", 0, 0) == 0);
+}
+
+TEST_CASE("the code of a job is null if Slurm has none, although it reports 0") {
+  CHECK(code_of("NODE_FAIL", 0, 0).is_null());
+  CHECK(code_of("TIMEOUT", 0, 0).is_null());
+  CHECK(code_of("CANCELLED", std::nullopt, 0).is_null());
+  CHECK(code_of("OUT_OF_MEMORY", 0, 125).is_null());  // a number of Slurm, not a signal
+}
+
+TEST_CASE("the points of a sweep are counted by their states, and failed counts failed ones only") {
+  std::vector<Result<RunStatus>> points;
+  for (const RunState state : {RunState::kFailed, RunState::kTimeout, RunState::kRefused,
+                               RunState::kTimeout, RunState::kCompleted}) {
+    RunStatus point;
+    point.state = state;
+    points.emplace_back(point);
+  }
+  const RunStatus sweep = sum_up_points(points);
+  CHECK(sweep.state == RunState::kFailed);
+  CHECK(sweep.detail == "5 points: 1 completed, 4 failed");
+  const Json counts = status_json(kRun, sweep)["point_counts"];
+  CHECK(counts["all"] == 5);
+  CHECK(counts["completed"] == 1);
+  CHECK(counts["failed"] == 1);
+  CHECK(counts["timeout"] == 2);
+  CHECK(counts["refused"] == 1);
+  CHECK(status_json(kRun, RunStatus{})["point_counts"].is_null());
+}
+
+TEST_CASE("a sweep has the ids of all of its jobs in jobs, and no job of its own") {
+  std::vector<Result<RunStatus>> points;
+  for (const char* job : {"12_0", "12_1", "13_0", "40", ""}) {
+    RunStatus point;
+    point.job = {"", job};
+    points.emplace_back(point);
+  }
+  const Json sweep = status_json(kRun, sum_up_points(points));
+  CHECK(sweep["job"].is_null());
+  CHECK(sweep["jobs"] == Json{"12", "13", "40"});
+  RunStatus single;
+  single.job = {"", "42"};
+  const Json run = status_json(kRun, single);
+  CHECK(run["job"] == "42");
+  CHECK(run["jobs"].is_null());
+}
+
+TEST_CASE("a run in an allocation names the job of the allocation after lead has claimed the run") {
+  RunFacts facts;
+  facts.submission.emplace();
+  facts.submission->state = Submission::State::kSubmitted;
+  facts.submission->job = {"local", "here:12:345"};
+  CHECK(status_json(kRun, assess(facts))["allocation"].is_null());
+  facts.claim.emplace();
+  facts.claim->job = {"alpine", "42"};
+  CHECK(status_json(kRun, assess(facts))["allocation"] == "42");
+  facts.claim->job = {"local", "here:12:345"};  // `dlrun run`
+  CHECK(status_json(kRun, assess(facts))["allocation"].is_null());
+}
+
+TEST_CASE("keys that do not apply to a run are null") {
+  RunStatus status;
+  status.facts.record.first_failed.emplace();
+  const Json json = status_json(kRun, status);
+  for (const char* key :
+       {"jobs", "allocation", "chain", "rehearsal", "components", "point_counts"}) {
+    INFO(key);
+    REQUIRE(json.contains(key));
+    CHECK(json[key].is_null());
+  }
+  REQUIRE(json["first_failed"].contains("component"));
+  CHECK(json["first_failed"]["component"].is_null());
+}
