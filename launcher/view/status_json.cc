@@ -82,12 +82,13 @@ Json chain_json(const RunFacts& facts) {
 
 /// Returns the exit code of the run from its record, otherwise from Slurm's answer; null if
 /// neither has it. If a signal ended the script, Slurm reports code 0 and the number of the signal,
-/// or a number of its own (125: lack of memory). For a job that it ended itself, it may report 0.
+/// or a number of its own (125: lack of memory, 53: the job's output file could not be opened). For
+/// a job that it ended itself, it may report 0.
 Json code_json(const RunStatus& status) {
-  constexpr int kLastSignal = 64;  // of Linux
+  constexpr int kLastSignal = 31;  // higher numbers may be Slurm's own, such as 53
   if (status.facts.record.ended) return status.facts.record.end_code;
   const auto& report = status.facts.report;
-  if (!report) return nullptr;
+  if (!report || report->phase != JobPhase::kEnded) return nullptr;
   if (report->signal > 0 && report->signal <= kLastSignal) return 128 + report->signal;
   if (report->exit_code == 0 && status.state != RunState::kCompleted) return nullptr;
   return value_or_null(report->exit_code);

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "launcher/executors/slurm_parse.h"
 #include "launcher/view/status_json.h"
 #include "tests/temporary_directory.h"
 
@@ -16,8 +17,8 @@ namespace {
 
 const IndexEntry kRun{"x-1", "x", "/no/such/run", "2026-01-01T00:00:00.000Z"};
 
-/// Returns the code of a run without an end in its record, from Slurm's answer.
-Json code_of(const std::string& state, std::optional<int> exit_code, int signal) {
+/// Returns the facts of a run without an end in its record, of which Slurm has answered.
+RunFacts facts_of(const std::string& state, std::optional<int> exit_code, int signal) {
   RunFacts facts;
   facts.submission.emplace();
   facts.submission->state = Submission::State::kSubmitted;
@@ -29,7 +30,12 @@ Json code_of(const std::string& state, std::optional<int> exit_code, int signal)
   facts.report->state = state;
   facts.report->exit_code = exit_code;
   facts.report->signal = signal;
-  return status_json(kRun, assess(facts))["code"];
+  return facts;
+}
+
+/// Returns the code of a run without an end in its record, from Slurm's answer.
+Json code_of(const std::string& state, std::optional<int> exit_code, int signal) {
+  return status_json(kRun, assess(facts_of(state, exit_code, signal)))["code"];
 }
 
 }  // namespace
@@ -37,6 +43,7 @@ Json code_of(const std::string& state, std::optional<int> exit_code, int signal)
 TEST_CASE("the code of a job that a signal ended is 128 and the signal") {
   CHECK(code_of("FAILED", 0, 9) == 137);
   CHECK(code_of("CANCELLED", 0, 15) == 143);
+  CHECK(code_of("FAILED", 0, 31) == 159);
   CHECK(code_of("FAILED", 3, 0) == 3);
   CHECK(code_of("COMPLETED", 0, 0) == 0);
 }
@@ -45,7 +52,28 @@ TEST_CASE("the code of a job is null if Slurm has none, although it reports 0") 
   CHECK(code_of("NODE_FAIL", 0, 0).is_null());
   CHECK(code_of("TIMEOUT", 0, 0).is_null());
   CHECK(code_of("CANCELLED", std::nullopt, 0).is_null());
-  CHECK(code_of("OUT_OF_MEMORY", 0, 125).is_null());  // a number of Slurm, not a signal
+  for (const int number : {34, 53, 125}) {  // numbers of Slurm, not signals
+    CAPTURE(number);
+    CHECK(code_of("FAILED", 0, number).is_null());
+  }
+}
+
+TEST_CASE("the code in a run's record takes precedence over Slurm's") {
+  RunFacts facts = facts_of("FAILED", 0, 9);
+  facts.record.has_events = true;
+  facts.record.ended = true;
+  facts.record.end_state = EndState::kFailed;
+  facts.record.end_code = 3;
+  CHECK(status_json(kRun, assess(facts))["code"] == 3);
+}
+
+TEST_CASE("a run that has not ended has no code, also if an earlier start of its job has one") {
+  for (const char* state : {"RUNNING", "PENDING"}) {
+    CAPTURE(state);
+    RunFacts facts = facts_of(state, 1, 9);
+    facts.report->phase = phase_of(state);
+    CHECK(status_json(kRun, assess(facts))["code"].is_null());
+  }
 }
 
 TEST_CASE("the points of a sweep are counted by their states, and failed counts failed ones only") {
@@ -68,7 +96,7 @@ TEST_CASE("the points of a sweep are counted by their states, and failed counts 
   CHECK(status_json(kRun, RunStatus{})["point_counts"].is_null());
 }
 
-TEST_CASE("a sweep has the ids of all of its jobs in jobs, and no job of its own") {
+TEST_CASE("a sweep has the jobs of the latest runs of its points in jobs, and no job of its own") {
   std::vector<Result<RunStatus>> points;
   for (const char* job : {"12_0", "12_1", "13_0", "40", ""}) {
     RunStatus point;
@@ -78,6 +106,10 @@ TEST_CASE("a sweep has the ids of all of its jobs in jobs, and no job of its own
   const Json sweep = status_json(kRun, sum_up_points(points));
   CHECK(sweep["job"].is_null());
   CHECK(sweep["jobs"] == Json{"12", "13", "40"});
+  // The first point of job 12 and the only point of job 13 were submitted again.
+  points[0]->job.id = "50";
+  points[2]->job.id = "51";
+  CHECK(status_json(kRun, sum_up_points(points))["jobs"] == Json{"50", "12", "51", "40"});
   RunStatus single;
   single.job = {"", "42"};
   const Json run = status_json(kRun, single);
