@@ -222,6 +222,7 @@ tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request,
                                                 const SweepLimits& limits) {
   SweepPlan sweep;
   sweep.max_parallel = loaded.spec.sweep.max_parallel;
+  sweep.is_search = loaded.spec.sweep.is_search() && loaded.spec.sweep.points.empty();
   SweepPlanner planner(request, loaded, inputs);
   sweep.pack = static_cast<std::size_t>(loaded.spec.sweep.pack.value_or(1));
   Arrays arrays(limits.max_array_size, sweep.pack);

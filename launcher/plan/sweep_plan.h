@@ -38,6 +38,8 @@ struct SweepPlan {
   std::vector<PlannedArray> arrays;
   std::optional<std::int64_t> max_parallel;
   std::size_t pack = 1;  ///< number of points that one task runs
+  /// A program will choose the points (sweep.ask); `points` then has one example.
+  bool is_search = false;
 };
 
 struct SweepLimits {

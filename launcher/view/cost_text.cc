@@ -1,8 +1,19 @@
 #include "launcher/view/cost_text.h"
 
+#include <algorithm>
+
 #include "common/text.h"
 
 namespace dlrun {
+namespace {
+
+/// Returns true if a point sets a key of `resources`, so that the costs of the points differ.
+bool chooses_resources(const SweepPlan& sweep) {
+  return std::any_of(sweep.keys.begin(), sweep.keys.end(),
+                     [](const std::string& key) { return key.starts_with("resources."); });
+}
+
+}  // namespace
 
 std::string cost_text(const Requested& requested) {
   std::vector<std::string> parts;
@@ -14,15 +25,18 @@ std::string cost_text(const Requested& requested) {
 }
 
 std::string points_and_cost_text(const SweepPlan& sweep) {
-  std::string text =
-      fmt::format("{} point{}", sweep.points.size(), sweep.points.size() == 1 ? "" : "s");
+  const std::size_t count = sweep.points.size();
+  std::string text = sweep.is_search ? "the program chooses the points"
+                                     : fmt::format("{} point{}", count, count == 1 ? "" : "s");
   if (sweep.max_parallel) text += fmt::format(", {} at once", *sweep.max_parallel);
+  if (sweep.is_search && chooses_resources(sweep)) return text;
   if (sweep.arrays.size() > 1) text += fmt::format(", in {} arrays", sweep.arrays.size());
   const auto gpus = sum_of_hours(sweep, gpu_hours), cores = sum_of_hours(sweep, core_hours);
   if (gpus && *gpus > 0) text += fmt::format("; at most {:.1f} GPU-hours", *gpus);
   if (cores)
     text += fmt::format("{}{:.1f} core-hours", gpus && *gpus > 0 ? ", " : "; at most ", *cores);
-  return text + ((gpus && *gpus > 0) || cores ? " altogether" : "");
+  if (!(gpus && *gpus > 0) && !cores) return text;
+  return text + (sweep.is_search ? " each" : " altogether");
 }
 
 }  // namespace dlrun

@@ -11,7 +11,8 @@ namespace dlrun {
 /// the cost.
 [[nodiscard]] std::string cost_text(const Requested& requested);
 
-/// Returns "6 points, 2 at once; at most 2.7 GPU-hours altogether".
+/// Returns "6 points, 2 at once; at most 2.7 GPU-hours altogether"; for a search "the program
+/// chooses the points; at most 2.7 GPU-hours each", without the hours if it chooses resources, too.
 [[nodiscard]] std::string points_and_cost_text(const SweepPlan& sweep);
 
 }  // namespace dlrun

@@ -64,12 +64,30 @@ TEST_CASE_FIXTURE(JsonScene, "the numbers of points and arrays are null for a jo
       CHECK(json["arrays"].is_null());
       CHECK(json["gpu_hours"].is_null() == (more == kSearch));
     }
+    const Json tested = json_of(SubmitMode::kTestOnly);
+    CHECK(tested["gpu_hours"].is_null() == (more == kSearch));
+    CHECK(tested["core_hours"].is_null() == (more == kSearch));
   }
   write_spec(kThreePoints);
   for (const Json& json : {check(), json_of(SubmitMode::kDryRun)}) {
     CHECK(json["points"] == 3);
     CHECK(json["arrays"] == 1);
   }
+}
+
+TEST_CASE_FIXTURE(JsonScene, "the text of a check has the cost of each point of a search") {
+  const auto line = [this] {
+    RunInspector inspector(context.env, known_servers(context));
+    const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
+    REQUIRE(report.has_value());
+    for (const LabelledLine& one : check_lines(*report))
+      if (one.label == "sweep") return one.value;
+    return std::string();
+  };
+  write_spec(kThreePoints);
+  CHECK(line() == "3 points; at most 3.0 GPU-hours, 6.0 core-hours altogether");
+  write_spec(kSearch);
+  CHECK(line() == "the program chooses the points; at most 1.0 GPU-hours, 2.0 core-hours each");
 }
 
 TEST_CASE_FIXTURE(JsonScene, "a check counts the warnings and describes components as texts") {

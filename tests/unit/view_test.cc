@@ -312,6 +312,25 @@ TEST_CASE("the cost of a job is shown if the spec determines it") {
   CHECK(cost_text(requested) == "at most 26.7 core-hours");
 }
 
+TEST_CASE("the cost of a search is that of each point, and is not shown if points set resources") {
+  SweepPlan sweep;
+  sweep.points.resize(2);
+  for (PlannedPoint& point : sweep.points) {
+    point.requested.gpus = 8;
+    point.requested.cpus = 80;
+    point.requested.time_seconds = 1200;
+  }
+  CHECK(points_and_cost_text(sweep) ==
+        "2 points; at most 5.3 GPU-hours, 53.3 core-hours altogether");
+  sweep.points.resize(1);
+  sweep.is_search = true;
+  sweep.max_parallel = 4;
+  CHECK(points_and_cost_text(sweep) ==
+        "the program chooses the points, 4 at once; at most 2.7 GPU-hours, 26.7 core-hours each");
+  sweep.keys = {"train.lr", "resources.nodes"};
+  CHECK(points_and_cost_text(sweep) == "the program chooses the points, 4 at once");
+}
+
 TEST_CASE("--attempt and --component need ranks, and a list of ranks or `all` is parsed") {
   const auto message = [](const std::string& list, std::optional<std::int64_t> attempt,
                           const std::string& component) {
