@@ -63,8 +63,13 @@ std::string utc_of_slurm_time(std::string_view local) {
   const std::string text(local);
   const char* const rest = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
   if (rest == nullptr || *rest != '\0') return {};
+  const std::tm given = parts;
   const std::time_t when = std::mktime(&parts);
-  return when < 0 ? std::string() : utc_timestamp(std::chrono::system_clock::from_time_t(when));
+  // mktime() replaces February 30 by a day of March, and a time that summer time skips by another.
+  const bool is_valid = parts.tm_mon == given.tm_mon && parts.tm_mday == given.tm_mday &&
+                        parts.tm_hour == given.tm_hour && parts.tm_min == given.tm_min;
+  return when < 0 || !is_valid ? std::string()
+                               : utc_timestamp(std::chrono::system_clock::from_time_t(when));
 }
 
 std::optional<std::int64_t> parse_cpus_of_node(std::string_view out, std::string_view node) {

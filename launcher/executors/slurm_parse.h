@@ -32,7 +32,8 @@ inline constexpr std::string_view kSacctFormat =
 [[nodiscard]] std::vector<JobReport> parse_sacct(std::string_view out, const std::string& cluster);
 
 /// Converts a time of Slurm's commands, such as JobReport::start: 2026-11-22T03:00:00 in the time
-/// zone of this process. Returns UTC such as 2026-11-22T02:00:00.000Z; "" if the text is no time.
+/// zone of this process. Returns UTC such as 2026-11-22T02:00:00.000Z; "" if the text is no time,
+/// and for a time that summer time skips. A time that exists twice may become either of the two.
 [[nodiscard]] std::string utc_of_slurm_time(std::string_view local);
 
 /// Returns the number of CPUs that a job has on a node, from the output of `scontrol --details show

@@ -1,5 +1,6 @@
 #include <cstdlib>
 #include <ctime>
+#include <optional>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -9,6 +10,33 @@
 #include "launcher/executors/slurm_parse.h"
 
 using namespace dlrun;
+
+namespace {
+
+/// Sets the time zone of this process for the time of a test.
+class TimeZone {
+ public:
+  explicit TimeZone(const char* zone) {
+    if (const char* const before = std::getenv("TZ"); before != nullptr) before_ = before;
+    ::setenv("TZ", zone, 1);
+    ::tzset();
+  }
+  ~TimeZone() {
+    if (before_) {
+      ::setenv("TZ", before_->c_str(), 1);
+    } else {
+      ::unsetenv("TZ");
+    }
+    ::tzset();
+  }
+  TimeZone(const TimeZone&) = delete;
+  TimeZone& operator=(const TimeZone&) = delete;
+
+ private:
+  std::optional<std::string> before_;
+};
+
+}  // namespace
 
 TEST_CASE("sbatch's job id is found with and without a cluster, and after messages of a plugin") {
   CHECK(parse_sbatch("42\n")->id == "42");
@@ -153,21 +181,24 @@ TEST_CASE("a job's CPUs on a node are counted, also in lines for several nodes a
 }
 
 TEST_CASE("times of Slurm, which are local, are converted to UTC with regard to summer time") {
-  const char* const zone = std::getenv("TZ");
-  const std::string before = zone != nullptr ? zone : "";
-  ::setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3", 1);
-  ::tzset();
+  const TimeZone zone("CET-1CEST,M3.5.0,M10.5.0/3");
   CHECK(utc_of_slurm_time("2026-01-22T03:00:00") == "2026-01-22T02:00:00.000Z");
   CHECK(utc_of_slurm_time("2026-07-22T03:00:00") == "2026-07-22T01:00:00.000Z");
   CHECK(utc_of_slurm_time("").empty());
   CHECK(utc_of_slurm_time("N/A").empty());
   CHECK(utc_of_slurm_time("2026-01-22T03:00:00 or later").empty());
-  if (zone != nullptr) {
-    ::setenv("TZ", before.c_str(), 1);
-  } else {
-    ::unsetenv("TZ");
-  }
-  ::tzset();
+  CHECK(utc_of_slurm_time("2026-02-30T00:00:00").empty());
+  CHECK(utc_of_slurm_time("2026-04-31T12:00:00").empty());
+}
+
+TEST_CASE(
+    "a time that summer time skips has no UTC, and one that exists twice has one of the two") {
+  const TimeZone zone("EST5EDT,M3.2.0,M11.1.0");  // America/New_York, also without zone files
+  CHECK(utc_of_slurm_time("2026-03-08T01:59:59") == "2026-03-08T06:59:59.000Z");
+  CHECK(utc_of_slurm_time("2026-03-08T02:30:00").empty());
+  CHECK(utc_of_slurm_time("2026-03-08T03:00:00") == "2026-03-08T07:00:00.000Z");
+  const std::string twice = utc_of_slurm_time("2026-11-01T01:30:00");
+  CHECK((twice == "2026-11-01T05:30:00.000Z" || twice == "2026-11-01T06:30:00.000Z"));
 }
 
 TEST_CASE("the long options of sbatch's help are read") {
