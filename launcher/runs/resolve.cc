@@ -184,7 +184,13 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
     if (known != entries.end()) return *known;
     // The index has no points. A point was created with its sweep.
     const auto path = sweep_of_point(run->path);
-    const auto sweep = first([&](const IndexEntry& e) { return path && e.path == *path; });
+    if (!path) return *run;
+    auto sweep = first([&](const IndexEntry& e) { return e.path == *path; });
+    if (sweep == entries.end()) {  // the index may have a path with a link
+      std::error_code ignored;
+      sweep = first(
+          [&](const IndexEntry& e) { return std::filesystem::equivalent(e.path, *path, ignored); });
+    }
     if (sweep != entries.end()) run->created = sweep->created;
     return *run;
   }

@@ -147,6 +147,18 @@ TEST_CASE("a point has the time of its sweep, also if its path names it") {
   }
 }
 
+TEST_CASE("a point has the time of its sweep, also if the sweep's path in the index has a link") {
+  const Fixture f;
+  fs::create_directory_symlink(f.runs, f.folder.path() / "link");
+  const RunIndex index(f.folder.path() / "other-state");
+  IndexEntry sweep = f.sweep;
+  sweep.path = f.folder.path() / "link" / f.sweep.id;
+  REQUIRE(index.add(sweep).has_value());
+  const auto found = resolve_run(f.point(1).string(), index, f.folder.path());
+  REQUIRE(found.has_value());
+  CHECK(found->created == f.sweep.created);
+}
+
 TEST_CASE("the current run of a point is the last one with which it was resubmitted") {
   const Fixture f;
   CHECK(current_run_of(f.point(0)) == f.point(0));
