@@ -127,7 +127,8 @@ class Fields(unittest.TestCase):
             event("ended", 1, state="failed", code=137, message="rank 1 failed"),
             ranks_json=json.dumps({"time": TIME, "attempt": 1, "ranks": 2, "nodes": ["n1"],
                                    "columns": samples,
-                                   "rows": [[0, 0, 1.5, 1024, 50, 10, 20, 3, 2.5, 1, True, 2]]}))
+                                   "rows": [[0, 0, 1.5, 1024, 50, 10, 20, 3, 2.5, 1, True, 2],
+                                            [1, 0, 1.5, 1024, 50, 10, 20, 3, 2.5, 0, False, 2]]}))
 
     def test_states_of_real_runs(self):
         run = self.compare("run", "run", "plain.yaml", code=5)
@@ -169,6 +170,11 @@ class Fields(unittest.TestCase):
             found = self.compare(command, command, str(run))
             self.assertEqual(found["first_failed"]["component"], "trainer")
         self.assertEqual(found["rank_samples"][0]["mark"], "slow")
+        ranks = [row["rank"] for row in found["rank_samples"]]
+        self.assertEqual(ranks, [0, 1])
+        for most, shown in (("0", ranks), ("1", ranks[:1])):
+            limited = self.compare("top", "top", str(run), "-n", most)
+            self.assertEqual([row["rank"] for row in limited["rank_samples"]], shown)
 
     def test_points_of_a_sweep(self):
         sweep = self.run_directory("swept", sweep_json=json.dumps(

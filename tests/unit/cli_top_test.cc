@@ -107,6 +107,7 @@ TEST_CASE("the JSON of top has at most as many ranks as -n says, conspicuous ran
   REQUIRE(samples.size() == 3);
   CHECK(samples[0]["rank"] == 7);
   CHECK(picture_json(picture, 9)["rank_samples"].size() == 8);
+  CHECK(picture_json(picture, 0)["rank_samples"].size() == 8);  // -n 0
 }
 
 TEST_CASE("the head and the table of top show the same step of rank 0") {
