@@ -218,16 +218,22 @@ SendReport NoticeQueue::send(const Env& env, SendBy by,
     }
   }
   report.waiting = names_with(kWebhookEnding).size() + names_with(kCommandEnding).size();
-  if (names_with(kWebhookEnding).empty()) remove_address();
+  if (!needs_address()) remove_address();
   return report;
+}
+
+bool NoticeQueue::needs_address() const {
+  // Another sender turns a waiting notice into a claimed one before it reads the address. The
+  // opposite order of the two looks could miss such a notice.
+  return !names_with(kWebhookEnding).empty() ||
+         !names_with(std::string(kWebhookEnding) + std::string(kClaimedEnding)).empty();
 }
 
 void NoticeQueue::remove_address() const {
   const auto address = read_own(kAddressFile);
   if (!address || ::unlink((folder_ / kAddressFile).c_str()) != 0) return;
   // put() may have added a notice meanwhile, and have found the address still here.
-  if (!names_with(kWebhookEnding).empty())
-    std::ignore = write_file_atomic(folder_ / kAddressFile, *address, 0600);
+  if (needs_address()) std::ignore = write_file_atomic(folder_ / kAddressFile, *address, 0600);
 }
 
 bool NoticeQueue::has_waiting(SendBy by) const {

@@ -74,7 +74,9 @@ class NoticeQueue {
   /// refused.
   [[nodiscard]] std::vector<std::string> names_with(std::string_view ending) const;
   [[nodiscard]] Result<std::string> read_own(const std::string& name) const;
-  /// Removes the kept address unless a notice for the webhook waits.
+  /// Returns true if a notice for the webhook waits, or is being sent by this or another sender.
+  [[nodiscard]] bool needs_address() const;
+  /// Removes the kept address, and puts it back if a notice came that needs it.
   void remove_address() const;
 
   std::filesystem::path folder_;

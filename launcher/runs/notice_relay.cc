@@ -8,6 +8,7 @@
 
 #include <spawn.h>
 
+#include "common/json_or_null.h"
 #include "common/log.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/sweep_record.h"
@@ -85,8 +86,8 @@ nlohmann::ordered_json notices_json(const std::vector<ListedNotice>& notices) {
     list.push_back({{"run", one.run},
                     {"way", one.queued.way},
                     {"state", one.queued.state},
-                    {"event", one.queued.notice.occasion},
-                    {"time", one.queued.notice.time},
+                    {"event", text_or_null(one.queued.notice.occasion)},
+                    {"time", text_or_null(one.queued.notice.time)},
                     {"message", one.queued.notice.message}});
   }
   return list;

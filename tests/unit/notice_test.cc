@@ -269,6 +269,18 @@ TEST_CASE_FIXTURE(QueueOfRun, "many senders at once send each notice once") {
   CHECK(calls() == kNotices);
 }
 
+TEST_CASE_FIXTURE(QueueOfRun, "the address stays while another sender has claimed a notice") {
+  put();
+  const auto queue_folder = run / "notify";
+  for (const auto& entry : fs::directory_iterator(queue_folder)) {
+    if (entry.path().extension() != ".webhook") continue;
+    fs::rename(entry.path(), entry.path().string() + ".claimed");
+    break;
+  }
+  CHECK(send().sent == 0);
+  CHECK(fs::exists(queue_folder / "address"));
+}
+
 TEST_CASE_FIXTURE(QueueOfRun, "a notice that is put while others are sent finds its address") {
   put();
   fs::remove(run / "notify" / "address");
