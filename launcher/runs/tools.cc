@@ -172,7 +172,7 @@ Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::p
         return fail(Errc::kNotFound,
                     "{} is not installed, and this job needs it; install the package dlrun-trainer "
                     "of the same version, or unpack all of the archive",
-                    from.string());
+                    printable(from.string()));
     }
     DLRUN_TRY(copy_verified(from, to, file.sha256));
   }

@@ -135,7 +135,7 @@ TEST_CASE("portable: a download that fails says the server's status, and leaves 
   CHECK(has(missing.error().message, "the server answers 404 (not found)"));
   const auto foreign = scene.fetch("to-file/f");
   REQUIRE_FALSE(foreign.has_value());
-  CHECK(has(foreign.error().message, "which is not followed"));
+  CHECK(has(foreign.error().message, "dlrun does not follow it"));
   CHECK_FALSE(fs::exists(scene.folder / "f"));
 }
 
