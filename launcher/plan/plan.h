@@ -144,7 +144,10 @@ struct LaunchPlan {
   std::vector<std::string> lead_secrets;
   bool trusted = false;  ///< the program is dlrun's own and may use the agent's store
   std::vector<PlannedArguments> program;  ///< the command line of the ranks' program
-  bool forward_usr1 = false;              ///< checkpoint.signal_before is set
+  /// The job runs dlrun-trainer, as its program or for a check of health.preflight. For a job with
+  /// components, see uses_trainer().
+  bool needs_trainer = false;
+  bool forward_usr1 = false;  ///< checkpoint.signal_before is set
   /// Options of lead, such as --retry and --hang-after.
   std::vector<PlannedOption> lead_options;
   std::optional<KnownBad> known_bad;
@@ -159,6 +162,8 @@ struct LaunchPlan {
 
   /// Returns all arguments of `program`, in order.
   [[nodiscard]] std::vector<std::string> program_argv() const;
+  /// Returns true if the job or one of its components needs dlrun-trainer.
+  [[nodiscard]] bool uses_trainer() const;
 };
 
 /// One program of a job with components.

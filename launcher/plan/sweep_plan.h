@@ -19,6 +19,7 @@ struct PlannedPoint {
   std::string resolved;    ///< the point's resolved spec, without the sweep
   std::string parameters;  ///< its parameters.json; empty: it needs none
   Requested requested;
+  bool uses_trainer = false;
   std::size_t array = 0;  ///< the array that runs the point
   std::size_t place = 0;  ///< the number of the point in its array; see SweepRecord::task_of()
 };
@@ -38,6 +39,9 @@ struct SweepPlan {
   std::vector<PlannedArray> arrays;
   std::optional<std::int64_t> max_parallel;
   std::size_t pack = 1;  ///< number of points that one task runs
+
+  /// Returns true if a point needs dlrun-trainer.
+  [[nodiscard]] bool uses_trainer() const;
 };
 
 struct SweepLimits {

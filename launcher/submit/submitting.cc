@@ -54,7 +54,8 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
     DLRUN_TRY(build_environments(context, reporter, *job.experiment));
   }
   const bool is_agentless = plan != nullptr && plan->agent.empty();
-  if (!is_agentless) DLRUN_TRY(place_tools(context, reporter, job.runs_dir));
+  const bool uses_trainer = plan != nullptr && plan->uses_trainer();
+  if (!is_agentless) DLRUN_TRY(place_tools(context, reporter, job.runs_dir, uses_trainer));
   for (const LogFolders& logs : checked.logs) DLRUN_TRY(make_log_folders(logs));
   const bool is_recorded = claim != nullptr && !claim->run().empty();
   DLRUN_TRY_ASSIGN(auto run, run_of_job(context, reporter, job, claim));

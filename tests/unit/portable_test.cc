@@ -1,0 +1,238 @@
+// Tests the files that the portable dlrun has instead of members of the libraries. This program is
+// linked with them, so downloads and requests to slurmrestd go through the program curl.
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include <doctest/doctest.h>
+
+#include "common/accounts.h"
+#include "common/files.h"
+#include "common/sha256.h"
+#include "launcher/executors/curl_child.h"
+#include "launcher/executors/downloader.h"
+#include "launcher/executors/http_client.h"
+#include "tests/contains.h"
+#include "tests/file_server.h"
+
+namespace dlrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder of programs that stands first in PATH until the end of the test.
+class OwnPrograms {
+ public:
+  explicit OwnPrograms(bool is_only = false) : before_(std::getenv("PATH")) {
+    const std::string path = folder_.path().string() + (is_only ? "" : ":" + before_);
+    ::setenv("PATH", path.c_str(), 1);
+  }
+  OwnPrograms(const OwnPrograms&) = delete;
+  OwnPrograms& operator=(const OwnPrograms&) = delete;
+  ~OwnPrograms() { ::setenv("PATH", before_.c_str(), 1); }
+
+  void add(const std::string& name, const std::string& script) const {
+    REQUIRE(write_file_atomic(folder_ / name, "#!/bin/sh\n" + script, 0755).has_value());
+  }
+
+ private:
+  TemporaryDirectory folder_;
+  std::string before_;
+};
+
+constexpr uid_t kForeign = 3'999'999'998;  // no file of accounts has this number
+
+/// The scene of a download of one file.
+struct Download38 {
+  FileServer server;
+  TemporaryDirectory folder;
+  const std::string text = "some bytes that a model is trained on\n";
+
+  Download38() { server.serve("f", text); }
+
+  [[nodiscard]] Result<std::int64_t> fetch(const std::string& path,
+                                           DownloadOptions options = {}) const {
+    auto downloader = Downloader::in(folder.path(), std::move(options));
+    REQUIRE(downloader.has_value());
+    return downloader->fetch({server.url(path), sha256_of_text(text), "f", {}});
+  }
+
+  [[nodiscard]] std::string content() const {
+    std::ifstream file(folder / "f", std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+};
+
+/// Returns the server's address for an HttpClient.
+RestAddress address_of(const FileServer& server) {
+  std::string base = server.url("");
+  base.pop_back();
+  return {base, ""};
+}
+
+}  // namespace
+
+TEST_CASE("portable: the account of root comes from /etc/passwd, without any program") {
+  const OwnPrograms none(true);
+  const auto root = account_of(0);
+  REQUIRE(root.has_value());
+  CHECK(root->name == "root");
+  CHECK(root->group == 0);
+  CHECK(account_group(0)->name == "root");
+}
+
+TEST_CASE("portable: getent gives the account that only a directory service knows") {
+  const OwnPrograms programs;
+  programs.add(
+      "getent",
+      "echo \"other:x:17:17::/:\"\n[ $1 = passwd ] && echo \"ann:x:$2:513:Ann:/home:/sh\"\n"
+      "[ $1 = group ] && echo \"team:x:$2:ann,bob\"\n");
+  const auto account = account_of(kForeign);
+  REQUIRE(account.has_value());
+  CHECK(account->name == "ann");
+  CHECK(account->group == 513);
+  const auto group = account_group(kForeign);
+  REQUIRE(group.has_value());
+  CHECK(group->name == "team");
+  CHECK(group->members == std::vector<std::string>{"ann", "bob"});
+}
+
+TEST_CASE("portable: id gives the name where getent knows nothing or does not exist") {
+  const OwnPrograms programs(true);
+  CHECK_FALSE(account_of(kForeign).has_value());
+  programs.add("getent", "echo \"wrong:x:12:12::/:\"\n");  // another user
+  CHECK_FALSE(account_of(kForeign).has_value());
+  programs.add("id", "[ $1 = -un ] && echo eve || echo 77\n");
+  const auto account = account_of(kForeign);
+  REQUIRE(account.has_value());
+  CHECK(account->name == "eve");
+  CHECK(account->group == 77);
+  CHECK_FALSE(account_group(kForeign).has_value());
+}
+
+TEST_CASE("portable: a download arrives whole, and a lost connection is resumed") {
+  const Download38 scene;
+  const auto fetched = scene.fetch("f");
+  REQUIRE_MESSAGE(fetched.has_value(), fetched.error().message);
+  CHECK(*fetched == 38);
+  CHECK(scene.content() == scene.text);
+  fs::remove(scene.folder / "f");
+  const auto resumed = scene.fetch("cut/f");
+  REQUIRE_MESSAGE(resumed.has_value(), resumed.error().message);
+  CHECK(scene.content() == scene.text);
+  CHECK(scene.server.requests().back() == "/cut/f from 19");
+}
+
+TEST_CASE("portable: a download that fails says the server's status, and leaves nothing") {
+  const Download38 scene;
+  const auto missing = scene.fetch("nothing");
+  REQUIRE_FALSE(missing.has_value());
+  CHECK(missing.error().code == Errc::kNotFound);
+  CHECK(has(missing.error().message, "the server answers 404 (not found)"));
+  const auto foreign = scene.fetch("to-file/f");
+  REQUIRE_FALSE(foreign.has_value());
+  CHECK(has(foreign.error().message, "dlrun does not follow it"));
+  CHECK_FALSE(fs::exists(scene.folder / "f"));
+}
+
+TEST_CASE("portable: a download stops when the caller wants it, and curl ends with it") {
+  const Download38 scene;
+  DownloadOptions options;
+  options.go_on = [](const DownloadProgress&) { return false; };
+  const auto stopped = scene.fetch("stall/f", options);
+  REQUIRE_FALSE(stopped.has_value());
+  CHECK(stopped.error().code == Errc::kInterrupted);
+}
+
+TEST_CASE("portable: without the program curl, the error names it") {
+  const Download38 scene;
+  const OwnPrograms none(true);
+  const auto fetched = scene.fetch("f");
+  REQUIRE_FALSE(fetched.has_value());
+  CHECK(fetched.error().code == Errc::kNotFound);
+  CHECK(
+      has(fetched.error().message, "downloads go through the program curl, which is not in PATH"));
+}
+
+TEST_CASE("portable: a request's body of a megabyte arrives unchanged, and so does the response") {
+  const FileServer server;
+  auto client = HttpClient::to(address_of(server));
+  REQUIRE(client.has_value());
+  HttpRequest request;
+  request.method = "POST";
+  request.path = "/job";
+  request.headers = {"X-SLURM-USER-TOKEN: quoted \"and\" \\ back"};
+  for (int i = 0; i < 100'000; ++i) request.body += "{\"line\":\n\t" + std::to_string(i) + "}\r\n";
+  const auto response = client->send(request);
+  REQUIRE_MESSAGE(response.has_value(), response.error().message);
+  CHECK(response->status == 201);
+  CHECK(response->body == request.body);
+}
+
+TEST_CASE("portable: a server of another user gets no request") {
+  const FileServer server;
+  server.serve("f", "secret");
+  int checks = 0;
+  auto client = HttpClient::to(address_of(server), [&](int socket) -> Result<> {
+    ++checks;
+    struct stat info {};
+    CHECK(::fstat(socket, &info) == 0);
+    CHECK(S_ISSOCK(info.st_mode));
+    return fail(Errc::kRefused, "somebody else listens there");
+  });
+  REQUIRE(client.has_value());
+  HttpRequest request;
+  request.path = "/f";
+  const auto refused = client->send(request);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == Errc::kRefused);
+  CHECK(refused.error().message == "somebody else listens there");
+  CHECK(checks == 1);
+  CHECK(server.requests().empty());
+}
+
+TEST_CASE("portable: a response beyond the limit ends the request") {
+  const FileServer server;
+  server.serve("f", std::string(300'000, 'y'));
+  auto client = HttpClient::to(address_of(server));
+  REQUIRE(client.has_value());
+  HttpRequest request;
+  request.path = "/f";
+  request.largest_response = 100'000;
+  const auto response = client->send(request);
+  REQUIRE_FALSE(response.has_value());
+  CHECK(has(response.error().message, "dlrun has stopped reading"));
+}
+
+TEST_CASE("portable: no argument of curl shows the address or the token") {
+  const TemporaryDirectory folder;
+  const OwnPrograms programs;
+  programs.add("curl", "echo \"$@\" >" + (folder / "arguments").string() + "\ncat >" +
+                           (folder / "settings").string() + "\nprintf '200 0 000'\n");
+  auto client = HttpClient::to({"http://127.0.0.1:9", ""});
+  REQUIRE(client.has_value());
+  HttpRequest request;
+  request.path = "/slurm";
+  request.headers = {"X-SLURM-USER-TOKEN: s3cret"};
+  CHECK(client->send(request)->status == 200);
+  CHECK(*read_file(folder / "arguments", 4096) == "-q --config -\n");
+  const auto settings = *read_file(folder / "settings", 4096);
+  CHECK(has(settings, "header = \"X-SLURM-USER-TOKEN: s3cret\"\n"));
+  CHECK(has(settings, "noproxy = \"*\"\n"));
+  CHECK_FALSE(has(settings, "\nlocation\n"));  // a redirect would carry the token elsewhere
+}
+
+TEST_CASE("portable: a curl that hangs is killed with its owner") {
+  const OwnPrograms programs;
+  programs.add("curl", "exec sleep 600\n");
+  CurlChild child;
+  REQUIRE(child.start("", ""));
+  const auto end = child.read_to_end([](char*, std::size_t) { return true; }, [] { return false; });
+  CHECK(end == CurlChild::End::kStopped);
+}  // the destructor returns, although the program would run for ten minutes
+
+}  // namespace dlrun
