@@ -2,7 +2,8 @@
 // Looks up users and groups of this machine. There are two implementations. accounts.cc asks the C
 // library, whose modules (SSSD, LDAP) the linker loads. A static program cannot load them: they end
 // a program that has another version of the C library. The portable dlrun is linked with
-// accounts_portable.cc, which reads /etc/passwd and then asks `getent` and `id`.
+// accounts_portable.cc. It reads users from /etc/passwd and then asks `getent` and `id`, and it
+// asks `getent` for groups, or reads /etc/group where there is no getent.
 
 #include <sys/types.h>
 
@@ -22,7 +23,8 @@ struct AccountGroup {
   std::vector<std::string> members;  ///< without the users whose first group it is
 };
 
-/// Returns the account of a user; nullopt if the machine has none of this number.
+/// Returns the account of a user; nullopt if the machine has none of this number. Thread-safe. The
+/// portable dlrun keeps each answer until the process ends.
 [[nodiscard]] std::optional<Account> account_of(uid_t uid);
 
 /// Returns a group; nullopt if the machine has none of this number.

@@ -28,11 +28,19 @@ UniqueFd memory_file(std::string_view text) {
   return file;
 }
 
-/// Starts curl with the descriptors as 0, 1, 2 ... Returns 0 if it cannot be started.
+/// Starts curl with the descriptors as 0, 1, 2 ..., in a process group of its own: Ctrl-C then
+/// reaches dlrun alone, which ends curl and reports the interruption. Returns 0 if curl cannot be
+/// started.
 pid_t spawn_curl(const std::vector<UniqueFd>& descriptors) {
   posix_spawn_file_actions_t actions;
   if (::posix_spawn_file_actions_init(&actions) != 0) return 0;
-  int error = 0;
+  posix_spawnattr_t attributes;
+  if (::posix_spawnattr_init(&attributes) != 0) {
+    ::posix_spawn_file_actions_destroy(&actions);
+    return 0;
+  }
+  int error = ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  if (error == 0) error = ::posix_spawnattr_setpgroup(&attributes, 0);
   for (std::size_t target = 0; target < descriptors.size() && error == 0; ++target)
     error = ::posix_spawn_file_actions_adddup2(&actions, descriptors[target].get(),
                                                static_cast<int>(target));
@@ -41,7 +49,8 @@ pid_t spawn_curl(const std::vector<UniqueFd>& descriptors) {
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   pid_t pid = 0;
-  if (error == 0) error = ::posix_spawnp(&pid, "curl", &actions, nullptr, argv.data(), environ);
+  if (error == 0) error = ::posix_spawnp(&pid, "curl", &actions, &attributes, argv.data(), environ);
+  ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   return error == 0 ? pid : 0;
 }
@@ -58,7 +67,7 @@ bool CurlChild::Pipe::open() {
 
 CurlChild::~CurlChild() {
   if (pid_ <= 0) return;
-  ::kill(pid_, SIGKILL);
+  ::kill(-pid_, SIGKILL);  // a `curl` that is a script may have started processes
   std::ignore = wait();
 }
 

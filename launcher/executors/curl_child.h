@@ -18,7 +18,8 @@ namespace dlrun {
 /// takes the body of the response.
 inline constexpr int kCurlBodyFd = 3, kCurlResponseFd = 4;
 
-/// One transfer. The destructor ends curl. Not thread-safe.
+/// One transfer. The destructor ends curl. If dlrun is killed, curl ends at its next write, because
+/// nobody reads its pipes, or at the time limit in its settings. Not thread-safe.
 class CurlChild {
  public:
   CurlChild() = default;

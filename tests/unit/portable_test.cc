@@ -2,19 +2,24 @@
 // linked with them, so downloads and requests to slurmrestd go through the program curl.
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <thread>
+#include <tuple>
 
 #include <doctest/doctest.h>
 
 #include "common/accounts.h"
 #include "common/files.h"
 #include "common/sha256.h"
+#include "common/text.h"
+#include "launcher/download/downloader.h"
 #include "launcher/executors/curl_child.h"
-#include "launcher/executors/downloader.h"
 #include "launcher/executors/http_client.h"
 #include "tests/contains.h"
 #include "tests/file_server.h"
@@ -44,7 +49,9 @@ class OwnPrograms {
   std::string before_;
 };
 
-constexpr uid_t kForeign = 3'999'999'998;  // no file of accounts has this number
+// No file of accounts has these numbers. Each test of account_of() has its own, because the process
+// remembers the answers.
+constexpr uid_t kForeign = 3'999'999'998, kOfId = 3'999'999'990, kCounted = 3'999'999'980;
 
 /// The scene of a download of one file.
 struct Download38 {
@@ -66,6 +73,19 @@ struct Download38 {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 };
+
+/// Waits until the process has ended, at most ten seconds. A zombie has ended: its parent may be a
+/// process that collects it late.
+bool has_ended(pid_t pid) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const std::string file = "/proc/" + std::to_string(pid) + "/stat";
+  while (std::chrono::steady_clock::now() < limit) {
+    const auto stat = read_file(file, 4096);
+    if (!stat || has(*stat, ") Z ")) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
 
 /// Returns the server's address for an HttpClient.
 RestAddress address_of(const FileServer& server) {
@@ -103,15 +123,39 @@ TEST_CASE("portable: getent gives the account that only a directory service know
 
 TEST_CASE("portable: id gives the name where getent knows nothing or does not exist") {
   const OwnPrograms programs(true);
-  CHECK_FALSE(account_of(kForeign).has_value());
+  CHECK_FALSE(account_of(kOfId).has_value());
   programs.add("getent", "echo \"wrong:x:12:12::/:\"\n");  // another user
-  CHECK_FALSE(account_of(kForeign).has_value());
+  CHECK_FALSE(account_of(kOfId + 1).has_value());
   programs.add("id", "[ $1 = -un ] && echo eve || echo 77\n");
-  const auto account = account_of(kForeign);
+  const auto account = account_of(kOfId + 2);
   REQUIRE(account.has_value());
   CHECK(account->name == "eve");
   CHECK(account->group == 77);
   CHECK_FALSE(account_group(kForeign).has_value());
+}
+
+TEST_CASE("portable: getent's answer about a group replaces that of /etc/group") {
+  const OwnPrograms programs(true);
+  CHECK(account_group(0)->name == "root");
+  programs.add("getent", "echo \"root:x:$2:ann,bob\"\n");
+  const auto merged = account_group(0);
+  REQUIRE(merged.has_value());
+  CHECK(merged->members == std::vector<std::string>{"ann", "bob"});
+  programs.add("getent", "exit 2\n");  // no such group
+  CHECK_FALSE(account_group(0).has_value());
+}
+
+TEST_CASE("portable: programs are asked once for each user, and id only once if it knows no name") {
+  const TemporaryDirectory folder;
+  const OwnPrograms programs;
+  const std::string note = "echo \"$0 $1\" | sed 's|.*/||' >>" + (folder / "asked").string() + "\n";
+  programs.add("getent", note + "[ $2 = " + std::to_string(kCounted) + " ] && echo a:x:$2:5::/:\n");
+  programs.add("id", note + "exit 1\n");
+  for (int i = 0; i < 3; ++i) {
+    CHECK(account_of(kCounted)->name == "a");
+    CHECK_FALSE(account_of(kCounted + 1).has_value());
+  }
+  CHECK(*read_file(folder / "asked", 4096) == "getent passwd\ngetent passwd\nid -un\n");
 }
 
 TEST_CASE("portable: a download arrives whole, and a lost connection is resumed") {
@@ -234,5 +278,58 @@ TEST_CASE("portable: a curl that hangs is killed with its owner") {
   const auto end = child.read_to_end([](char*, std::size_t) { return true; }, [] { return false; });
   CHECK(end == CurlChild::End::kStopped);
 }  // the destructor returns, although the program would run for ten minutes
+
+TEST_CASE("portable: curl has a process group of its own, so Ctrl-C reaches dlrun alone") {
+  const OwnPrograms programs;
+  programs.add("curl",
+               "read -r pid name state parent group rest </proc/$$/stat\n"
+               "echo \"$pid $group\"\n");
+  CurlChild child;
+  REQUIRE(child.start("", ""));
+  const auto end = child.read_to_end([](char*, std::size_t) { return true; }, [] { return true; });
+  CHECK(end == CurlChild::End::kAll);
+  CHECK(child.wait() == 0);
+  const auto numbers = split(trim(child.words()), ' ');
+  REQUIRE(numbers.size() == 2);
+  CHECK(numbers[0] == numbers[1]);
+  CHECK(parse_int(numbers[1]) != static_cast<std::int64_t>(::getpgrp()));
+}
+
+TEST_CASE("portable: the destructor also ends the processes that curl has started") {
+  const OwnPrograms programs;
+  programs.add("curl", "sleep 600 &\necho $!\nwait\n");
+  pid_t started = 0;
+  {
+    CurlChild child;
+    REQUIRE(child.start("", ""));
+    const auto end =
+        child.read_to_end([](char*, std::size_t) { return true; },
+                          [&] { return child.words().find('\n') == std::string::npos; });
+    CHECK(end == CurlChild::End::kStopped);
+    started = static_cast<pid_t>(parse_int(trim(child.words())).value_or(0));
+  }
+  REQUIRE(started > 0);
+  CHECK(has_ended(started));
+}
+
+TEST_CASE("portable: curl ends at its next write when its owner is killed") {
+  const TemporaryDirectory folder;
+  const OwnPrograms programs;
+  programs.add("curl", "echo $$ >" + (folder / "pid").string() + "\nexec yes >/proc/self/fd/" +
+                           std::to_string(kCurlResponseFd) + "\n");
+  const pid_t owner = ::fork();
+  REQUIRE(owner >= 0);
+  if (owner == 0) {
+    CurlChild child;
+    if (child.start("", ""))
+      std::ignore =
+          child.read_to_end([](char*, std::size_t) { return false; }, [] { return true; });
+    ::_exit(0);  // no destructor runs, as after SIGKILL
+  }
+  REQUIRE(::waitpid(owner, nullptr, 0) == owner);
+  const auto pid = read_file(folder / "pid", 64);
+  REQUIRE(pid.has_value());
+  CHECK(has_ended(static_cast<pid_t>(parse_int(trim(*pid)).value_or(0))));
+}
 
 }  // namespace dlrun
