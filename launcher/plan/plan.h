@@ -191,8 +191,8 @@ struct PlanInputs {
                                                                           const PlanInputs& inputs);
 
 /// Returns the run's plan.json: one JSON object with the plan's fields, ended by a newline. Leaves
-/// out Prologue::made_folders, which follow from container.save and outputs, and lead_secrets,
-/// whose names are in lead_options.
+/// out Prologue::made_folders, which follow from container.save and outputs, lead_secrets, whose
+/// names are in lead_options, and needs_trainer, which follows from program and rank_options.
 [[nodiscard]] std::string plan_json(const LaunchPlan& plan);
 
 /// Returns the runs folder: --runs, else $DLRUN_RUNS, else the site's folder, else

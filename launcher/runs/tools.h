@@ -50,6 +50,9 @@ struct ToolSet {
 /// Whether a job runs dlrun-trainer, which is a package of its own and may not be installed.
 enum class TrainerUse { kNone, kNeeded };
 
+/// Returns the error for a trainer that is not installed. user: "this job", or what else needs it.
+[[nodiscard]] Error trainer_missing(const std::filesystem::path& trainer, std::string_view user);
+
 /// Copies missing tools from below root into tools_directory(): temporary name, verified while
 /// copying, fsync, rename. Costs a few system calls if nothing is missing. Skips a module (lib/)
 /// that is not installed, and a trainer that is neither installed nor needed by the job. Fails with
