@@ -6,6 +6,10 @@ shopt -s inherit_errexit nullglob
 export LC_ALL=C.UTF-8
 
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# shellcheck source=../../scripts/packages.bash
+source "$source_dir/scripts/packages.bash"
+# The PATH of an ordinary user may lack the folders of dpkg's and rpm's helpers.
+export PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 work=$(mktemp -d "${TMPDIR:-/tmp}/dlrun-packages.XXXXXX")
 chmod 755 "$work"
 trap 'rm -rf --one-file-system "$work"' EXIT
@@ -30,20 +34,28 @@ make_packages() {
     local build=$1 kind=$2 folder=$3
     shift 3
     mkdir -p "$folder"
-    if ! cpack --config "$build/CPackConfig.cmake" -G "$kind" -B "$folder" "$@" \
-        >"$folder/cpack.log" 2>&1; then
+    if ! pack "$build" "$kind" "$folder" "$@" >"$folder/cpack.log" 2>&1; then
         cat "$folder/cpack.log" >&2
         fail "cpack -G $kind failed"
     fi
     ! grep -E 'CMake (Error|Warning)|CPack Error|CPackRPM:Warning' "$folder/cpack.log" >&2 ||
         fail "cpack -G $kind has warnings"
-    rm -rf "$folder/_CPack_Packages"
 }
 
 # the_file PATTERN...: prints the one file that the patterns match.
 the_file() {
     [[ $# == 1 && -f ${1-} ]] || fail "expected one file, found: $*"
     echo "$1"
+}
+
+# can_be_root: succeeds if as_root works here. Some systems forbid user namespaces.
+can_be_root() { ((EUID == 0)) || unshare --user --map-root-user true 2>/dev/null; }
+
+# need_root: ends the test as skipped unless as_root works here.
+need_root() {
+    can_be_root && return
+    echo "skipped: needs root, or a system that allows unshare --user"
+    exit 77 # CMakeLists.txt: SKIP_RETURN_CODE
 }
 
 # as_root COMMAND...: runs a package manager, which gives files to root, also for other users.
