@@ -5,7 +5,7 @@ An HTTP(S) server on loopback. The path of a request names the fault of its repl
 
 Serves the files of FOLDER on a free port, and writes the port to PORT-FILE when it listens.
 PORT-FILE.log has a line for each request, with the byte at which the requested range starts.
-The values of FAULT in a path /FAULT/FILE:
+A POST gets its body back, with the status 201. The values of FAULT in a path /FAULT/FILE:
 
   cut        the first reply ends in the middle of the file; the client can request the rest
   cut-old    like cut, but the server ignores ranges: each reply starts with the first byte
@@ -105,6 +105,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if fault == "stall":
             self.wait()
         self.close_connection = fault != ""
+
+    def do_POST(self):
+        self.answer(201, self.rfile.read(int(self.headers.get("Content-Length", "0"))))
 
     def do_CONNECT(self):
         self.answer(403, b"not through here")

@@ -43,13 +43,15 @@ Result<int> bench_collectives(const Cli& cli, const BenchOptions& options) {
   CollectivesRequest request{options.operation, options.sizes, {}, std::move(ranks)};
   for (const std::string_view word : split(options.backends, ','))
     request.backends.emplace_back(word);
+  const auto trainer = cli.bin_dir / "dlrun-trainer";
+  if (::access(trainer.c_str(), F_OK) != 0)
+    return tl::unexpected(trainer_missing(trainer, "this command"));
   DLRUN_TRY_ASSIGN(
       const auto measured,
-      measure_collectives(
-          cli.env, cli.bin_dir / "dlrun-trainer", request, [&cli](const CollectiveLeftOut& one) {
-            print_warning(cli, fmt::format("{} with {} ranks is left out: {}",
-                                           printable(one.backend), one.ranks, one.reason));
-          }));
+      measure_collectives(cli.env, trainer, request, [&cli](const CollectiveLeftOut& one) {
+        print_warning(cli, fmt::format("{} with {} ranks is left out: {}", printable(one.backend),
+                                       one.ranks, one.reason));
+      }));
   const CollectiveFigures& figures = measured.figures;
   if (options.json) {
     print_json(collectives_json(options.operation, measured));

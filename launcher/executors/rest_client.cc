@@ -1,12 +1,12 @@
 #include "launcher/executors/rest_client.h"
 
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "common/accounts.h"
 #include "common/tcp_owner.h"
 #include "common/text.h"
 #include "launcher/executors/classify.h"
@@ -29,9 +29,9 @@ constexpr std::size_t kLargestQueue = 256U << 20U;
 
 Result<> check_server_owner(const RestServer& server, std::optional<uid_t> owner) {
   if (!owner || *owner == 0 || *owner == ::geteuid()) return {};
-  const struct passwd* account = ::getpwuid(*owner);
+  const auto account = account_of(*owner);
   const std::string uid = std::to_string(*owner);
-  const std::string name = account != nullptr ? account->pw_name : uid;
+  const std::string name = account ? account->name : uid;
   if (name == "slurm" || name == "slurmrestd" || name == server.user || uid == server.user)
     return {};
   // SlurmUser may have a number in parentheses behind the name.
@@ -132,9 +132,8 @@ Result<HttpResponse> RestClient::send_to_server(HttpRequest request) {
   }
   if (!server_.token_file.empty()) {
     DLRUN_TRY_ASSIGN(const auto token, read_token(server_.token_file));
-    const struct passwd* user = ::getpwuid(::geteuid());
-    request.headers.push_back(
-        fmt::format("X-SLURM-USER-NAME: {}", user != nullptr ? user->pw_name : ""));
+    const auto user = account_of(::geteuid());
+    request.headers.push_back(fmt::format("X-SLURM-USER-NAME: {}", user ? user->name : ""));
     request.headers.push_back("X-SLURM-USER-TOKEN: " + token);
   }
   if (!client_) {

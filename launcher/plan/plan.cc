@@ -1,6 +1,8 @@
 // Implements make_plan(), and the functions of plan.h that compute hours and paths.
 #include "launcher/plan/plan.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "common/job_id.h"
@@ -32,6 +34,12 @@ std::vector<std::string> LaunchPlan::program_argv() const {
   for (const PlannedArguments& group : program)
     argv.insert(argv.end(), group.arguments.begin(), group.arguments.end());
   return argv;
+}
+
+bool LaunchPlan::uses_trainer() const {
+  return needs_trainer ||
+         std::any_of(components.begin(), components.end(),
+                     [](const PlannedComponent& one) { return one.plan.needs_trainer; });
 }
 
 tl::expected<LaunchPlan, std::vector<Diagnostic>> make_plan(const LoadedSpec& loaded,

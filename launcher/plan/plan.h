@@ -144,7 +144,10 @@ struct LaunchPlan {
   std::vector<std::string> lead_secrets;
   bool trusted = false;  ///< the program is dlrun's own and may use the agent's store
   std::vector<PlannedArguments> program;  ///< the command line of the ranks' program
-  bool forward_usr1 = false;              ///< checkpoint.signal_before is set
+  /// The job runs dlrun-trainer, as its program or for a check of health.preflight. For a job with
+  /// components, see uses_trainer().
+  bool needs_trainer = false;
+  bool forward_usr1 = false;  ///< checkpoint.signal_before is set
   /// Options of lead, such as --retry and --hang-after.
   std::vector<PlannedOption> lead_options;
   std::optional<KnownBad> known_bad;
@@ -159,6 +162,8 @@ struct LaunchPlan {
 
   /// Returns all arguments of `program`, in order.
   [[nodiscard]] std::vector<std::string> program_argv() const;
+  /// Returns true if the job or one of its components needs dlrun-trainer.
+  [[nodiscard]] bool uses_trainer() const;
 };
 
 /// One program of a job with components.
@@ -186,8 +191,8 @@ struct PlanInputs {
                                                                           const PlanInputs& inputs);
 
 /// Returns the run's plan.json: one JSON object with the plan's fields, ended by a newline. Leaves
-/// out Prologue::made_folders, which follow from container.save and outputs, and lead_secrets,
-/// whose names are in lead_options.
+/// out Prologue::made_folders, which follow from container.save and outputs, lead_secrets, whose
+/// names are in lead_options, and needs_trainer, which follows from program and rank_options.
 [[nodiscard]] std::string plan_json(const LaunchPlan& plan);
 
 /// Returns the runs folder: --runs, else $DLRUN_RUNS, else the site's folder, else

@@ -254,6 +254,9 @@ void Planner::preflight() {
   plan_.rank_options.push_back({"--preflight", join(names, ","), kKey});
   for (const PreflightCheck& check : spec_.health.preflight) {
     if (!check.line.empty()) plan_.rank_options.push_back({"--preflight-run", check.line, kKey});
+    // The trainer measures the collectives of these checks (runtime/agent/collective_check.h).
+    if (check.name == "nccl" || check.name == "rccl" || check.name == "gloo")
+      plan_.needs_trainer = true;
   }
   if (std::find(names.begin(), names.end(), "fabric") == names.end()) return;
   const SiteFabric& fabric = site_fabric(spec_, site_);
@@ -325,6 +328,7 @@ void Planner::program() {
     return;
   }
   plan_.program.push_back({{inputs_.trainer_path}, "launch.preset: trainer"});
+  plan_.needs_trainer = true;
   for (const KeyRow& row : spec_keys()) {
     if (row.option.target != KeyTarget::kTrainer) continue;
     auto value = option_text(row, spec_);

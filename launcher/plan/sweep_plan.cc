@@ -253,6 +253,7 @@ tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request,
     point.resolved = resolved_yaml(*point_spec);
     point.parameters = parameters_json(*point_spec);
     point.requested = plan->requested;
+    point.uses_trainer = plan->uses_trainer();
     if (inputs.target != Target::kSlurm) continue;
     if (sweep.pack == 1) {
       arrays.place(point, *plan, {});
@@ -272,6 +273,11 @@ tl::expected<SweepPlan, Diagnostics> plan_sweep(const LoadRequest& request,
         Diagnostics{{Diagnostic::Severity::kError, Origin{}, rendered.error().message, ""}});
   sweep.arrays = std::move(*rendered);
   return sweep;
+}
+
+bool SweepPlan::uses_trainer() const {
+  return std::any_of(points.begin(), points.end(),
+                     [](const PlannedPoint& point) { return point.uses_trainer; });
 }
 
 std::optional<double> sum_of_hours(const SweepPlan& sweep,

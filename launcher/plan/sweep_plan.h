@@ -19,6 +19,7 @@ struct PlannedPoint {
   std::string resolved;    ///< the point's resolved spec, without the sweep
   std::string parameters;  ///< its parameters.json; empty: it needs none
   Requested requested;
+  bool uses_trainer = false;
   std::size_t array = 0;  ///< the array that runs the point
   std::size_t place = 0;  ///< the number of the point in its array; see SweepRecord::task_of()
 };
@@ -40,6 +41,9 @@ struct SweepPlan {
   std::size_t pack = 1;  ///< number of points that one task runs
   /// A program will choose the points (sweep.ask); `points` then has one example.
   bool is_search = false;
+
+  /// Returns true if a point needs dlrun-trainer.
+  [[nodiscard]] bool uses_trainer() const;
 };
 
 struct SweepLimits {

@@ -3,14 +3,13 @@
 
 #include "launcher/remote/host_file.h"
 
-#include <grp.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 
+#include "common/accounts.h"
 #include "common/text.h"
 #include "launcher/spec/config_reader.h"
 #include "launcher/spec/map_reader.h"
@@ -145,15 +144,12 @@ HostFile read_keys(const ConfigFile& file, std::string_view name,
 /// Returns true if the group is the user's private group: the user's first group, with the user's
 /// name and without other members. Many systems give every user such a group and the umask 002.
 bool is_private_group(gid_t gid) {
-  const struct passwd* user = ::getpwuid(::geteuid());
-  if (user == nullptr || user->pw_gid != gid) return false;
-  const std::string name = user->pw_name;
-  const struct group* group = ::getgrgid(gid);
-  if (group == nullptr || name != group->gr_name) return false;
-  for (char** member = group->gr_mem; *member != nullptr; ++member) {
-    if (name != *member) return false;
-  }
-  return true;
+  const auto user = account_of(::geteuid());
+  if (!user || user->group != gid) return false;
+  const auto group = account_group(gid);
+  if (!group || group->name != user->name) return false;
+  return std::all_of(group->members.begin(), group->members.end(),
+                     [&](const std::string& member) { return member == user->name; });
 }
 
 /// Fails if somebody other than the user and root owns the file or folder, or can write to it.

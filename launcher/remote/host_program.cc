@@ -47,18 +47,24 @@ int add_build_id(struct dl_phdr_info* info, std::size_t, void* to) {
   return 1;  // the first one is the program itself
 }
 
-/// Returns a hash of this dlrun and its tools.
+/// Returns a hash of this dlrun and its tools. The hash changes if a missing tool, such as the
+/// trainer, is installed later, so that the host gets this tool too.
 std::string hash_of(const Context& context) {
   constexpr std::size_t kDigits = 16;
   std::string build;
+  std::error_code error;
   ::dl_iterate_phdr(add_build_id, &build);
   if (build.empty()) {  // linked without a build id
-    std::error_code error;
     const auto file = context.bin_dir / "dlrun";
     const auto changed = std::filesystem::last_write_time(file, error).time_since_epoch().count();
     build = fmt::format("{} {}", std::filesystem::file_size(file, error), changed);
   }
-  return sha256_of_text(build + context.tools.hash).substr(0, kDigits);
+  build += context.tools.hash;
+  for (const auto& file : context.tools.files) {
+    if (!std::filesystem::exists(context.bin_dir.parent_path() / file.place, error))
+      build += "\nwithout " + file.place;
+  }
+  return sha256_of_text(build).substr(0, kDigits);
 }
 
 }  // namespace

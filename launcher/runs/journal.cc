@@ -3,7 +3,6 @@
 #include "launcher/runs/journal.h"
 
 #include <fcntl.h>
-#include <pwd.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,7 +1,6 @@
 #include "launcher/runs/log_file.h"
 
 #include <fcntl.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "common/accounts.h"
 #include "common/quoting.h"
 #include "common/text.h"
 #include "common/units.h"
@@ -73,8 +73,8 @@ std::optional<JobId> job_with_log(const RunFacts& facts) {
 }
 
 std::string login_name() {
-  const struct passwd* user = ::getpwuid(::getuid());
-  return user != nullptr ? user->pw_name : "";
+  const auto user = account_of(::getuid());
+  return user ? user->name : "";
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "launcher/runs/ownership.h"
 
 #include <fcntl.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/accounts.h"
 #include "common/files.h"
 #include "common/text.h"
 
@@ -89,12 +89,8 @@ std::optional<Owner> foreign_link(const std::filesystem::path& path) {
 }  // namespace
 
 Owner owner_of(uid_t uid) {
-  std::array<char, 4096> buffer{};
-  struct passwd entry {};
-  struct passwd* found = nullptr;
-  if (::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr)
-    return {uid, found->pw_name};
-  return {uid, std::to_string(uid)};
+  const auto account = account_of(uid);
+  return {uid, account ? account->name : std::to_string(uid)};
 }
 
 std::optional<Owner> foreign_folder(const std::filesystem::path& run) {

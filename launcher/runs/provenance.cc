@@ -1,6 +1,5 @@
 #include "launcher/runs/provenance.h"
 
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "common/accounts.h"
 #include "common/files.h"
 #include "common/json_read.h"
 #include "common/text.h"
@@ -28,13 +28,8 @@ bool is_in_repository(std::filesystem::path folder) {
 }
 
 std::string user_name() {
-  std::array<char, 4096> buffer{};
-  struct passwd entry {};
-  struct passwd* found = nullptr;
-  if (::getpwuid_r(::getuid(), &entry, buffer.data(), buffer.size(), &found) == 0 &&
-      found != nullptr)
-    return found->pw_name;
-  return std::to_string(::getuid());
+  const auto account = account_of(::getuid());
+  return account ? account->name : std::to_string(::getuid());
 }
 
 nlohmann::ordered_json describe_image(const std::string& image) {

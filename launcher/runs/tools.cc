@@ -146,8 +146,15 @@ std::optional<std::string> warning_about_place(const std::filesystem::path& runs
   return std::nullopt;
 }
 
+Error trainer_missing(const std::filesystem::path& trainer, std::string_view user) {
+  return {Errc::kNotFound,
+          fmt::format("{} is not installed, and {} needs it; install the package dlrun-trainer of "
+                      "the same version, or unpack all of the archive",
+                      printable(trainer.string()), user)};
+}
+
 Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::path& runs_dir,
-                     const ToolSet& tools) {
+                     const ToolSet& tools, TrainerUse use) {
   const auto folder = tools_directory(runs_dir, tools);
   for (const auto& made : {folder.parent_path(), folder}) {
     DLRUN_TRY(make_private_directories(made));
@@ -165,7 +172,11 @@ Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::p
     const auto from = root / file.place;
     const auto to = folder / from.filename();
     if (is_staged(to)) continue;
-    if (file.place.starts_with("lib/") && ::access(from.c_str(), F_OK) != 0) continue;
+    if (::access(from.c_str(), F_OK) != 0) {
+      const bool is_trainer = from.filename() == "dlrun-trainer";
+      if (file.place.starts_with("lib/") || (is_trainer && use == TrainerUse::kNone)) continue;
+      if (is_trainer) return tl::unexpected(trainer_missing(from, "this job"));
+    }
     DLRUN_TRY(copy_verified(from, to, file.sha256));
   }
   return {};

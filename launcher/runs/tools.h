@@ -47,12 +47,19 @@ struct ToolSet {
 /// neither the caller nor root. Returns nullopt if all folders are safe.
 [[nodiscard]] std::optional<std::string> warning_about_place(const std::filesystem::path& runs_dir);
 
+/// Whether a job runs dlrun-trainer, which is a package of its own and may not be installed.
+enum class TrainerUse { kNone, kNeeded };
+
+/// Returns the error for a trainer that is not installed. user: "this job", or what else needs it.
+[[nodiscard]] Error trainer_missing(const std::filesystem::path& trainer, std::string_view user);
+
 /// Copies missing tools from below root into tools_directory(): temporary name, verified while
 /// copying, fsync, rename. Costs a few system calls if nothing is missing. Skips a module (lib/)
-/// that is not installed. Fails with kInvalid if a file belongs to another build of dlrun, with
-/// kNotFound if a program is missing, and with kIo if runs_dir cannot execute programs (noexec) or
-/// cannot be written.
+/// that is not installed, and a trainer that is neither installed nor needed by the job. Fails with
+/// kInvalid if a file belongs to another build of dlrun, with kNotFound if a program is missing,
+/// and with kIo if runs_dir cannot execute programs (noexec) or cannot be written.
 [[nodiscard]] Result<> stage_tools(const std::filesystem::path& root,
-                                   const std::filesystem::path& runs_dir, const ToolSet& tools);
+                                   const std::filesystem::path& runs_dir, const ToolSet& tools,
+                                   TrainerUse use = TrainerUse::kNeeded);
 
 }  // namespace dlrun

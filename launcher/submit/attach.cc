@@ -144,7 +144,7 @@ std::filesystem::path runs_folder_of(const std::filesystem::path& run) {
 
 Result<std::filesystem::path> stage_agent(const Context& context,
                                           const std::filesystem::path& runs_dir) {
-  DLRUN_TRY(stage_tools(context.bin_dir.parent_path(), runs_dir, context.tools));
+  DLRUN_TRY(stage_tools(context.bin_dir.parent_path(), runs_dir, context.tools, TrainerUse::kNone));
   return tools_directory(runs_dir, context.tools) / "dlrun-agent";
 }
 

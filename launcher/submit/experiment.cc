@@ -222,10 +222,12 @@ std::vector<Diagnostic> check_files_here(const Context& context, const LoadedSpe
   return found;
 }
 
-Result<> place_tools(const Context& context, Reporter& reporter, const std::string& runs_dir) {
+Result<> place_tools(const Context& context, Reporter& reporter, const std::string& runs_dir,
+                     bool uses_trainer) {
   DLRUN_TRY(check_runs_place(runs_dir));
   if (const auto warning = warning_about_place(runs_dir)) reporter.warning(*warning);
-  return stage_tools(context.bin_dir.parent_path(), runs_dir, context.tools);
+  return stage_tools(context.bin_dir.parent_path(), runs_dir, context.tools,
+                     uses_trainer ? TrainerUse::kNeeded : TrainerUse::kNone);
 }
 
 }  // namespace dlrun

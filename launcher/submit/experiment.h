@@ -67,8 +67,9 @@ struct Experiment {
                                                        const LoadedSpec& loaded);
 
 /// Copies the agent, the trainer and the modules next to the runs if they are missing there. Warns
-/// if other users could replace them. Fails as check_runs_place() and stage_tools() do.
+/// if other users could replace them. uses_trainer: the job cannot run without the trainer. Fails
+/// as check_runs_place() and stage_tools() do.
 [[nodiscard]] Result<> place_tools(const Context& context, Reporter& reporter,
-                                   const std::string& runs_dir);
+                                   const std::string& runs_dir, bool uses_trainer);
 
 }  // namespace dlrun

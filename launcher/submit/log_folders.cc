@@ -1,6 +1,5 @@
 #include "launcher/submit/log_folders.h"
 
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 #include <cerrno>
 #include <optional>
 
+#include "common/accounts.h"
 #include "common/files.h"
 #include "common/quoting.h"
 #include "common/text.h"
@@ -46,15 +46,15 @@ Place place_of(const LogScript& script, const std::string& key, std::string_view
 
 /// Replaces %u by the user's name.
 std::string with_user(std::string_view pattern) {
-  const struct passwd* user = ::getpwuid(::getuid());
+  const auto user = account_of(::getuid());
   std::string filled;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     filled += pattern[i];
     if (pattern[i] != '%' || i + 1 == pattern.size()) continue;
     filled += pattern[++i];
-    if (pattern[i] != 'u' || user == nullptr) continue;
+    if (pattern[i] != 'u' || !user) continue;
     filled.resize(filled.size() - 2);
-    filled += escape_pattern(user->pw_name);
+    filled += escape_pattern(user->name);
   }
   return filled;
 }

@@ -20,6 +20,7 @@
 #include "launcher/executors/slurm_conf.h"
 #include "launcher/runs/sweep_record.h"
 #include "launcher/spec/sweep_points.h"
+#include "launcher/submit/experiment.h"
 #include "launcher/submit/search_program.h"
 #include "launcher/submit/sweep_settings.h"
 
@@ -210,6 +211,9 @@ class Search {
   /// Slurm does not accept points that the sweep has recorded, wait_for_end() tries again.
   Result<> submit(std::vector<SweepPoint> batch) {
     DLRUN_TRY_ASSIGN(auto planned, plan(batch));
+    // Only a later point may need the trainer.
+    if (run_ && planned.uses_trainer())
+      DLRUN_TRY(place_tools(context_, reporter_, job_.runs_dir, true));
     const std::size_t before = arrays_;
     arrays_ += planned.arrays.size();
     std::vector<std::pair<std::size_t, std::size_t>> places;

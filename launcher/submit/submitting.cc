@@ -3,8 +3,12 @@
 
 #include "launcher/submit/submitting.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <utility>
 
+#include "common/text.h"
 #include "launcher/submit/downloads.h"
 #include "launcher/submit/environments.h"
 #include "launcher/submit/follow_up_jobs.h"
@@ -25,6 +29,37 @@ Result<RunDirectory> run_of_job(const Context& context, Reporter& reporter, Job&
   DLRUN_TRY_ASSIGN(const auto journal, read_submission(path));
   if (journal && !journal->chdir.empty()) job.settings.chdir = journal->chdir;
   return RunDirectory{id, name_of_id(id), path, ""};
+}
+
+/// Returns the absolute paths of dlrun-trainer in the lines of a script that are no comments. A
+/// path ends at its quote or, without quotes, at a space.
+std::vector<std::string> trainers_in(std::string_view script) {
+  constexpr std::string_view kName = "/dlrun-trainer", kEnds = " \t'\"";
+  std::vector<std::string> paths;
+  for (const std::string_view line : split(script, '\n')) {
+    if (trim(line).starts_with('#')) continue;
+    for (auto at = line.find(kName); at != line.npos; at = line.find(kName, at + 1)) {
+      const auto end = at + kName.size();
+      const char after = end < line.size() ? line[end] : ' ';
+      if (kEnds.find(after) == kEnds.npos) continue;
+      const bool is_quoted = after == '\'' || after == '"';
+      const auto before = is_quoted ? line.rfind(after, at) : line.find_last_of(kEnds, at);
+      const auto start = before == line.npos ? 0 : before + 1;
+      if (line[start] == '/') paths.emplace_back(line.substr(start, end - start));
+    }
+  }
+  return paths;
+}
+
+/// Returns true if the job cannot run without the installed trainer. A script that was given may
+/// name the copy of an earlier version, which needs no installation as long as it exists.
+bool needs_trainer(const Job& job) {
+  const bool is_planned = job.experiment && job.experiment->plan.uses_trainer();
+  if (!job.has_given_script()) return is_planned;
+  const auto named = trainers_in(job.script);
+  if (named.empty()) return is_planned;
+  return std::any_of(named.begin(), named.end(),
+                     [](const std::string& path) { return ::access(path.c_str(), F_OK) != 0; });
 }
 
 }  // namespace
@@ -54,7 +89,7 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
     DLRUN_TRY(build_environments(context, reporter, *job.experiment));
   }
   const bool is_agentless = plan != nullptr && plan->agent.empty();
-  if (!is_agentless) DLRUN_TRY(place_tools(context, reporter, job.runs_dir));
+  if (!is_agentless) DLRUN_TRY(place_tools(context, reporter, job.runs_dir, needs_trainer(job)));
   for (const LogFolders& logs : checked.logs) DLRUN_TRY(make_log_folders(logs));
   const bool is_recorded = claim != nullptr && !claim->run().empty();
   DLRUN_TRY_ASSIGN(auto run, run_of_job(context, reporter, job, claim));

@@ -241,7 +241,8 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
                            arrays, job.settings, executor));
   DLRUN_TRY(fetch_downloads(reporter, experiment.loaded));
   DLRUN_TRY(build_environments(context, reporter, experiment));
-  if (!plan.agent.empty()) DLRUN_TRY(place_tools(context, reporter, plan.runs_dir));
+  if (!plan.agent.empty())
+    DLRUN_TRY(place_tools(context, reporter, plan.runs_dir, sweep.uses_trainer()));
   for (const LogFolders& folders : checked.logs) DLRUN_TRY(make_log_folders(folders));
   DLRUN_TRY_ASSIGN(auto run,
                    record_sweep(context, reporter, experiment, sweep, job.settings.secrets, claim));

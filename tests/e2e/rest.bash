@@ -19,6 +19,9 @@
 #   state, is_state       the state of a run
 #   jobs_in_queue         prints the number of the user's jobs
 #   is_running JOB        succeeds if the job runs
+#   portable ARGUMENTS... runs the portable dlrun, which uses the program curl, in $dir
+#   put_portable          puts the portable dlrun and its tools into $dir/portable; skips the test
+#                         if the build has none
 #   refused CODE TEXT ARGUMENTS...
 #                         submits with these arguments and checks the exit code and the message, and
 #                         that nothing is recorded or queued
@@ -61,7 +64,7 @@ launch: {preset: plain, command: [bash, -c, 'until [[ -e go ]]; do sleep 0.1; do
 environment: {vars: {PATH: "$commands"}}
 submit: {url: "unix:$DLRUN_TESTBED_REST_SOCKET"}
 YAML
-    rm -rf "$dir"/{go,runs,proxy,token} # A failed test may have left these files.
+    rm -rf "$dir"/{go,runs,proxy,token,portable} # A failed test may have left these files.
     wanted_version=${DLRUN_TEST_REST_VERSION-}
     list_servers
 }
@@ -107,6 +110,15 @@ new_token() {
     as_user bash -c 'umask 077 && rm -f "$1/token" && scontrol token lifespan="$2" >"$1/token"' \
         - "$dir" "$1"
 }
+put_portable() {
+    local program=$DLRUN_BUILD_DIR/portable/bin/dlrun
+    [[ -e $program ]] || skip "a build with sanitizers has no portable dlrun"
+    mkdir -p "$dir/portable/bin"
+    cp "$program" "$DLRUN_TESTBED_PREFIX"/bin/dlrun-{agent,trainer} "$dir/portable/bin/"
+    chmod -R a+rX "$dir/portable"
+}
+portable() { as_user env --chdir="$dir" "$dir/portable/bin/dlrun" "$@"; }
+
 by_token() {
     echo "--set submit.via=slurmrestd --set submit.url=$DLRUN_TESTBED_REST_URL" \
         "--set submit.token_file=$dir/token"

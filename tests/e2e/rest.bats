@@ -149,6 +149,24 @@ YAML
     wait_until 60 cancelled
 }
 
+@test "the portable dlrun submits, asks and cancels through slurmrestd with the program curl" {
+    local job options
+    put_portable
+    new_token 600
+    for options in "--set $(via slurmrestd)" "$(by_token)"; do
+        # shellcheck disable=SC2086 # These are several words.
+        job=$(portable submit job.yaml --json $options | jq -r .job)
+        [[ $job =~ ^[0-9]+$ ]]
+        wait_until 30 is_running "$job"
+        [[ $(portable status "$job" --json | jq -r .state) == running ]]
+        portable cancel "$job"
+        wait_until 30 no_jobs
+    done
+    # The token is in no record of a run.
+    run grep -rlF "$(sed 's/SLURM_JWT=//' "$dir/token")" "$dir/runs"
+    [ "$status" -eq 1 ]
+}
+
 @test "a rendered script is submitted through slurmrestd if its spec says so" {
     dl render job.yaml --set "$(via slurmrestd)" -o "$dir/job.sh"
     run dl submit job.sh --json

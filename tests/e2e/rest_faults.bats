@@ -76,6 +76,13 @@ load rest
     wait_until 10 bash -c ": </dev/tcp/127.0.0.1/$port"
     refused 3 "user daemon (uid 1) listens there" --set "$(via slurmrestd)" \
         --set "submit.url=http://127.0.0.1:$port" --set "submit.token_file=$dir/token"
+    if [[ -e $DLRUN_BUILD_DIR/portable/bin/dlrun ]]; then
+        put_portable
+        run portable submit job.yaml --set "$(via slurmrestd)" \
+            --set "submit.url=http://127.0.0.1:$port" --set "submit.token_file=$dir/token"
+        [ "$status" -eq 3 ]
+        [[ $output == *"user daemon (uid 1) listens there"* ]]
+    fi
     kill "$stranger"
     [[ $(grep -c GET "$BATS_TEST_TMPDIR/requests") == 0 ]]
 }

@@ -21,6 +21,7 @@
 #include "launcher/runs/carried_spec.h"
 #include "launcher/spec/key_reference.h"
 #include "launcher/spec/schema.h"
+#include "tests/contains.h"
 #include "tests/unit/cli_fixture.h"
 
 using namespace dlrun;
@@ -403,6 +404,14 @@ TEST_CASE_FIXTURE(CliFixture, "bench scaling ends with 130 after each signal tha
                               fmt::format("#!/bin/sh\nkill -{} {}\n", signal, ::getpid()), 0700));
     CHECK(code_and_stderr({"bench", "scaling", "x.yaml", "--nodes", "1"}).starts_with("130\n"));
   }
+}
+
+TEST_CASE_FIXTURE(CliFixture, "bench collectives names the package of a missing trainer") {
+  const auto said = code_and_stderr({"bench", "collectives", "--ranks", "2"});
+  CHECK(said.starts_with("6\n"));
+  CHECK(has(said,
+            "dlrun-trainer is not installed, and this command needs it; install the package "
+            "dlrun-trainer of the same version"));
 }
 
 TEST_CASE("each of these kinds of failure has its documented exit code") {

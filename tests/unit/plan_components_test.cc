@@ -55,6 +55,16 @@ std::string words(const std::vector<PlannedOption>& options) {
   return text;
 }
 
+TEST_CASE("a job with components uses the trainer if one component does") {
+  CHECK_FALSE(planned(kThree).uses_trainer());
+  CHECK(planned("resources: {time: 1h, tasks_per_node: 1}\nlaunch: {preset: trainer}\n"
+                "train: {data: {dataset: digits}}\n"
+                "components:\n"
+                "  - {name: learner}\n"
+                "  - {name: server, launch: {preset: plain, command: [serve]}}\n")
+            .uses_trainer());
+}
+
 TEST_CASE("one allocation requests for every node what its most demanding node needs") {
   const LaunchPlan plan = planned(kThree);
   const std::string all = words(plan.directives);

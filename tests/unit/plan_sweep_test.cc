@@ -96,6 +96,16 @@ TEST_CASE("a point renders to the same script as a spec with its values and with
   }
 }
 
+TEST_CASE("a sweep uses the trainer if one of its points does") {
+  const std::string job =
+      "resources: {nodes: 2, tasks_per_node: 1, time: 1m}\nlaunch: {command: [x]}\n"
+      "sweep:\n  points:\n    - {health.preflight: [disk]}\n";
+  CHECK_FALSE(planned(job + "    - {health.preflight: [clock]}\n").uses_trainer());
+  const SweepPlan sweep = planned(job + "    - {health.preflight: [gloo]}\n");
+  CHECK(sweep.uses_trainer());
+  CHECK_FALSE(sweep.points[0].uses_trainer);
+}
+
 TEST_CASE("a sweep above MaxArraySize is several arrays") {
   const SweepPlan sweep =
       planned(kJob + "sweep: {parameters: {train.seed: " + list_of(25) + "}}", 10);

@@ -59,6 +59,20 @@ std::string program_flag(const LaunchPlan& plan, std::string_view flag) {
 constexpr const char* kTrainer =
     "resources: {nodes: 2, tasks_per_node: 2, time: 1m}\ntrain: {data: {dataset: digits}}\n";
 
+TEST_CASE("a plan knows whether the job runs the trainer, also for a check of collectives") {
+  CHECK(planned(kTrainer).uses_trainer());
+  const auto with = [](std::string_view checks) {
+    return planned("resources: {nodes: 2, tasks_per_node: 1, time: 1m}\nlaunch: {command: [x]}\n" +
+                   std::string(checks));
+  };
+  CHECK_FALSE(with("").uses_trainer());
+  CHECK_FALSE(with("health: {preflight: [disk, clock]}\n").uses_trainer());
+  CHECK(with("health: {preflight: [disk, gloo]}\n").uses_trainer());
+  CHECK(planned("resources: {nodes: 2, tasks_per_node: 1, gpus_per_node: 1, time: 1m}\n"
+                "launch: {command: [x]}\nhealth: {preflight: [rccl]}\n")
+            .uses_trainer());
+}
+
 TEST_CASE("the requested resources are counted, and values that Slurm decides stay open") {
   const auto requested_by = [](std::string_view resources) {
     return planned("resources: {time: 1h, " + std::string(resources) + "}\nlaunch: {command: [x]}")

@@ -44,6 +44,18 @@ struct HostFolder {
 
 }  // namespace
 
+TEST_CASE("a host gets dlrun again after the trainer was installed here") {
+  const TemporaryDirectory root;
+  Context context;
+  context.bin_dir = root.path() / "bin";
+  context.tools = {"abc", {{"bin/dlrun-agent", ""}, {"bin/dlrun-trainer", ""}}};
+  write(context.bin_dir / "dlrun-agent", "agent");
+  const std::string without = program_on_host(context, {});
+  CHECK(program_on_host(context, {}) == without);
+  write(context.bin_dir / "dlrun-trainer", "trainer");
+  CHECK(program_on_host(context, {}) != without);
+}
+
 TEST_CASE(
     "a request becomes one word of letters, digits, - and _, and can be read back unchanged") {
   RemoteRequest request;

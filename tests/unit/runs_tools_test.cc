@@ -165,6 +165,27 @@ TEST_CASE_FIXTURE(Fixture,
   REQUIRE_FALSE(staged.has_value());
   CHECK(staged.error().code == Errc::kNotFound);
   CHECK(staged.error().message.find("dlrun-trainer") != std::string::npos);
+  CHECK(staged.error().message.find("install the package") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "a job that does not use the trainer starts where the trainer is not installed, "
+                  "and the trainer is added when a later job needs it") {
+  const auto trainer = root / "bin/dlrun-trainer";
+  std::filesystem::rename(trainer, root / "away");
+  REQUIRE(stage_tools(root, runs, tools, TrainerUse::kNone).has_value());
+  CHECK(std::filesystem::exists(tools_directory(runs, tools) / "dlrun-agent"));
+  CHECK_FALSE(std::filesystem::exists(tools_directory(runs, tools) / "dlrun-trainer"));
+  CHECK(stage_tools(root, runs, tools, TrainerUse::kNeeded).error().code == Errc::kNotFound);
+  std::filesystem::rename(root / "away", trainer);
+  REQUIRE(stage_tools(root, runs, tools, TrainerUse::kNeeded).has_value());
+  CHECK(std::filesystem::exists(tools_directory(runs, tools) / "dlrun-trainer"));
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "a missing agent is an error even for a job that does not use the trainer") {
+  std::filesystem::remove(root / "bin/dlrun-agent");
+  CHECK(stage_tools(root, runs, tools, TrainerUse::kNone).error().code == Errc::kNotFound);
 }
 
 TEST_CASE("a growing log is read further, and a truncated log is read again from its start") {

@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include "common/sha256.h"
 #include "common/text.h"
 #include "launcher/runs/log_file.h"
 #include "launcher/runs/sweep_record.h"
@@ -249,4 +250,34 @@ TEST_CASE_FIXTURE(Cluster,
   CHECK(has(interrupted.error().message, "Whether Slurm took the job is not known"));
   CHECK(interrupted.error().code == Errc::kInterrupted);
   CHECK(kept_secrets() == 2);
+}
+
+TEST_CASE_FIXTURE(Cluster,
+                  "a script that names a trainer which does not exist is refused where the trainer "
+                  "is not installed, and so is the repeated run") {
+  fs::create_directory(folder / "bin");
+  REQUIRE(write_file_atomic(folder / "bin" / "dlrun-agent", "agent", 0755).has_value());
+  context.tools.files = {{"bin/dlrun-agent", sha256_of_text("agent")},
+                         {"bin/dlrun-trainer", sha256_of_text("trainer")}};
+  const auto earlier = folder / "earlier copy" / "dlrun-trainer";
+  const std::string needs = "dlrun-trainer is not installed, and this job needs it";
+  std::ofstream(folder / "x.sh") << "#!/bin/bash\n#SBATCH --time=1\nsrun \\\n  '"
+                                 << earlier.string() << "' \\\n  --epochs 1\n";
+  const auto refused = submit("x.sh");
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == Errc::kNotFound);
+  CHECK(has(refused.error().message, needs));
+  // Comments start nothing, and only the job knows its variables.
+  std::ofstream(folder / "y.sh")
+      << "#!/bin/bash\n#SBATCH --time=1\n# /x/dlrun-trainer\n$D/dlrun-trainer\n";
+  CHECK(submit("y.sh").has_value());
+  // The copy that an earlier version made is enough.
+  fs::create_directory(earlier.parent_path());
+  REQUIRE(write_file_atomic(earlier, "earlier trainer", 0755).has_value());
+  const auto submitted = submit("x.sh");
+  REQUIRE_MESSAGE(submitted.has_value(), submitted.error().message);
+  fs::remove(earlier);
+  const auto again = submit_again(submitted->run.id);
+  REQUIRE_FALSE(again.has_value());
+  CHECK(has(again.error().message, needs));
 }

@@ -1,0 +1,53 @@
+// Accounts as the C library knows them, with the modules that /etc/nsswitch.conf names.
+#include "common/accounts.h"
+
+#include <grp.h>
+#include <pwd.h>
+
+#include <cerrno>
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kFirstBuffer = 4096;
+constexpr std::size_t kLargestBuffer = 4U << 20U;  ///< a group may have ten thousands of members
+
+/// Calls look_up(buffer, size) with larger and larger buffers until the entry fits.
+template <typename F>
+void with_buffer(const F& look_up) {
+  for (std::vector<char> buffer(kFirstBuffer); buffer.size() <= kLargestBuffer;
+       buffer.resize(buffer.size() * 4)) {
+    if (look_up(buffer.data(), buffer.size()) != ERANGE) return;
+  }
+}
+
+}  // namespace
+
+std::optional<Account> account_of(uid_t uid) {
+  std::optional<Account> account;
+  with_buffer([&](char* buffer, std::size_t size) {
+    struct passwd entry {};
+    struct passwd* found = nullptr;
+    const int code = ::getpwuid_r(uid, &entry, buffer, size, &found);
+    if (code == 0 && found != nullptr) account = Account{found->pw_name, found->pw_gid};
+    return code;
+  });
+  return account;
+}
+
+std::optional<AccountGroup> account_group(gid_t gid) {
+  std::optional<AccountGroup> group;
+  with_buffer([&](char* buffer, std::size_t size) {
+    struct group entry {};
+    struct group* found = nullptr;
+    const int code = ::getgrgid_r(gid, &entry, buffer, size, &found);
+    if (code != 0 || found == nullptr) return code;
+    group = AccountGroup{found->gr_name, {}};
+    for (char** member = found->gr_mem; *member != nullptr; ++member)
+      group->members.emplace_back(*member);
+    return code;
+  });
+  return group;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,97 @@
+// Accounts without the C library's modules. Programs of the machine can load its modules, so they
+// know the accounts that no file has.
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <string_view>
+
+#include "common/accounts.h"
+#include "common/env.h"
+#include "common/files.h"
+#include "common/subprocess.h"
+#include "common/text.h"
+
+namespace dlrun {
+namespace {
+
+constexpr std::size_t kLargestFile = 64U << 20U;  ///< bytes, of /etc/passwd or /etc/group
+constexpr std::chrono::seconds kLimit{20};        ///< a directory service may be slow
+
+/// Returns the output of a program; an empty text if it fails or does not exist.
+std::string output_of(std::vector<std::string> argv) {
+  Command command;
+  command.argv = std::move(argv);
+  command.env = Env::of_process();
+  command.timeout = kLimit;
+  const auto finished = run_command(command);
+  return finished && finished->exit_code == 0 ? finished->out : std::string();
+}
+
+/// Returns the fields of the first line "NAME:x:NUMBER:..." with this number; empty if there is
+/// none.
+std::vector<std::string_view> fields_of(std::string_view text, std::uint64_t number) {
+  for (const std::string_view line : split(text, '\n')) {
+    auto fields = split(line, ':');
+    if (fields.size() < 4 || fields[0].empty()) continue;
+    if (const auto value = parse_int(fields[2]);
+        value && *value >= 0 && static_cast<std::uint64_t>(*value) == number)
+      return {fields.begin(), fields.end()};
+  }
+  return {};
+}
+
+/// Returns the account that a text of passwd lines has; nullopt if it has none of this number.
+std::optional<Account> account_in(std::string_view text, uid_t uid) {
+  const auto fields = fields_of(text, uid);
+  if (fields.empty()) return std::nullopt;
+  return Account{std::string(fields[0]), static_cast<gid_t>(parse_int(fields[3]).value_or(uid))};
+}
+
+/// Looks up an account in /etc/passwd, then with getent, then with id, which a system without
+/// getent may have.
+std::optional<Account> look_up_account(uid_t uid) {
+  if (const auto text = read_file("/etc/passwd", kLargestFile)) {
+    if (auto account = account_in(*text, uid)) return account;
+  }
+  const std::string number = std::to_string(uid);
+  if (auto account = account_in(output_of({"getent", "passwd", number}), uid)) return account;
+  const std::string answer = output_of({"id", "-un", number});
+  const std::string_view name = trim(answer);
+  if (name.empty()) return std::nullopt;
+  const auto group = parse_int(trim(output_of({"id", "-g", number})));
+  if (!group) return std::nullopt;
+  return Account{std::string(name), static_cast<gid_t>(*group)};
+}
+
+}  // namespace
+
+std::optional<Account> account_of(uid_t uid) {
+  // A list of runs asks for the same users again and again, and each answer costs processes. Other
+  // threads wait for the answer instead of asking too.
+  static std::mutex mutex;
+  static std::map<uid_t, std::optional<Account>> known;
+  const std::scoped_lock lock(mutex);
+  const auto found = known.find(uid);
+  if (found != known.end()) return found->second;
+  return known.emplace(uid, look_up_account(uid)).first->second;
+}
+
+std::optional<AccountGroup> account_group(gid_t gid) {
+  // /etc/nsswitch.conf may merge the members from several sources, so /etc/group alone may lack
+  // some of them.
+  std::string text;
+  if (find_program("getent", Env::of_process())) {
+    text = output_of({"getent", "group", std::to_string(gid)});
+  } else if (auto file = read_file("/etc/group", kLargestFile)) {
+    text = std::move(*file);
+  }
+  const auto fields = fields_of(text, gid);
+  if (fields.empty()) return std::nullopt;
+  AccountGroup group{std::string(fields[0]), {}};
+  for (const std::string_view member : split(fields[3], ',')) {
+    if (!member.empty()) group.members.emplace_back(member);
+  }
+  return group;
+}
+
+}  // namespace dlrun

@@ -1,0 +1,65 @@
+#pragma once
+// A running program `curl`, which does the transfers of the portable dlrun. Only
+// curl_library_portable.cc and tests use it.
+
+#include <sys/types.h>
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/files.h"
+
+namespace dlrun {
+
+/// The numbers of descriptors in curl, for its settings: the body of the request, and the pipe that
+/// takes the body of the response.
+inline constexpr int kCurlBodyFd = 3, kCurlResponseFd = 4;
+
+/// One transfer. The destructor ends curl. If dlrun is killed, curl ends at its next write, because
+/// nobody reads its pipes, or at the time limit in its settings. Not thread-safe.
+class CurlChild {
+ public:
+  CurlChild() = default;
+  CurlChild(const CurlChild&) = delete;
+  CurlChild& operator=(const CurlChild&) = delete;
+  ~CurlChild();
+
+  /// Starts curl. settings: the text that curl reads from its standard input. Returns false if
+  /// there is no curl in PATH, or no memory or descriptor.
+  [[nodiscard]] bool start(std::string_view settings, std::string_view body);
+
+  enum class End {
+    kAll,      ///< curl has closed its outputs
+    kRefused,  ///< take() returned false
+    kStopped,  ///< go_on() returned false, or the outputs cannot be read
+  };
+  /// Reads curl's outputs to their end. Calls take() for each piece of the response, and go_on() at
+  /// least ten times a second.
+  [[nodiscard]] End read_to_end(const std::function<bool(char* bytes, std::size_t size)>& take,
+                                const std::function<bool()>& go_on);
+
+  /// Waits for the end of curl. Returns its exit code; nullopt if a signal has ended it.
+  [[nodiscard]] std::optional<int> wait();
+
+  /// Standard output and standard error of curl, each up to 64 KiB.
+  [[nodiscard]] const std::string& words() const { return words_; }
+  [[nodiscard]] const std::string& errors() const { return errors_; }
+
+ private:
+  struct Pipe {
+    UniqueFd read_end{}, write_end{};
+    [[nodiscard]] bool open();
+  };
+  /// Appends what curl wrote. Reads on without keeping it if it is too much.
+  void collect(UniqueFd& from, std::string& into);
+
+  pid_t pid_ = 0;
+  Pipe response_pipe_, words_pipe_, errors_pipe_;
+  std::string words_, errors_;
+  std::array<char, 64U << 10U> block_{};
+};
+
+}  // namespace dlrun

@@ -1,0 +1,73 @@
+# shellcheck shell=bash
+# Bare Debian roots: a root directory that debootstrap makes, and programs that run in it in
+# namespaces of their own. tests/fresh_debian and tests/packages source this file. Needs root,
+# debootstrap and the package mirror of this machine.
+
+# mirror_of_this_machine: prints the address of Debian's packages that apt uses here.
+mirror_of_this_machine() {
+    local mirror
+    mirror=$(sed -n '/^URIs:/{s/^URIs: *\([^ ]*\).*/\1/p;q}' \
+        /etc/apt/sources.list.d/debian.sources 2>/dev/null) || true
+    echo "${mirror:-http://deb.debian.org/debian}"
+}
+
+# make_bare_root ROOT SUITE PACKAGES: makes the root unless it exists. PACKAGES: a list with commas.
+# The root gets apt's configuration, the certificates and the name servers of this machine.
+make_bare_root() {
+    local root=$1 suite=$2 packages=$3 mirror here
+    mirror=$(mirror_of_this_machine)
+    here=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+    if [[ ! -e $root/etc/debian_version ]]; then
+        echo "==> debootstrap $suite $mirror"
+        if ! debootstrap --variant=minbase --include="$packages" "$suite" "$root" "$mirror" \
+            >"$root.log" 2>&1; then
+            tail -n 20 "$root.log" >&2
+            rm -f "$root.log"
+            return 1
+        fi
+        rm -f "$root.log"
+        # The sources of this machine name its own release.
+        if [[ $suite == "$here" && -e /etc/apt/sources.list.d/debian.sources ]]; then
+            rm -f "$root/etc/apt/sources.list"
+            cp /etc/apt/sources.list.d/debian.sources "$root/etc/apt/sources.list.d/"
+        fi
+        cp -rL /etc/apt/{apt.conf.d,auth.conf.d,keyrings,trusted.gpg.d} "$root/etc/apt/" \
+            2>/dev/null || true
+        rm -f "$root"/etc/apt/apt.conf.d/*{packagekit,appstream,docker}* # for absent services
+    fi
+    cp -L /etc/resolv.conf /etc/hosts "$root/etc/" 2>/dev/null || true
+    cp -rL /usr/local/share/ca-certificates "$root/usr/local/share/" 2>/dev/null || true
+    mkdir -p "$root/etc/ssl/certs"
+    cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
+}
+
+# mount_bare_root ROOT: mounts what programs in the root expect, in the mount namespace of the
+# caller, which must be its own: `unshare --mount --propagation private --pid --fork`.
+mount_bare_root() {
+    local root=$1
+    mount --bind "$root" "$root"
+    mount -t proc proc "$root/proc"
+    mount --rbind /sys "$root/sys"
+    mount --rbind /dev "$root/dev"
+    mount -t tmpfs -o mode=1777,nosuid,nodev tmpfs "$root/dev/shm"
+    mount -t tmpfs -o mode=755,nosuid,nodev,noexec tmpfs "$root/run" # the options of Debian
+}
+
+# in_bare_root ROOT UID:GID COMMAND...: runs the command in the root. Its processes end with it.
+# HOME is the folder of the user in $BARE_ROOT_HOME, by default /root.
+in_bare_root() {
+    local root=$1 ids=$2 self
+    shift 2
+    self=$(realpath "${BASH_SOURCE[0]}")
+    # shellcheck disable=SC2016 # The variables belong to the new shells.
+    unshare --mount --propagation private --pid --fork --kill-child \
+        env BARE_ROOT_FILE="$self" BARE_ROOT_HOME="${BARE_ROOT_HOME:-/root}" bash -euc '
+        source "$BARE_ROOT_FILE"
+        root=$1 ids=$2
+        shift 2
+        mount_bare_root "$root"
+        exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+            HOME="$BARE_ROOT_HOME" LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+            chroot --userspec="$ids" --groups="" "$root" \
+            /bin/sh -c '\''cd "$HOME" && exec "$@"'\'' sh "$@"' bash "$root" "$ids" "$@"
+}

@@ -1,0 +1,10 @@
+# usage: tclsh load_module.tcl MODULEFILE
+#
+# Prints the commands that a modulefile gives to Environment Modules or Lmod, one in a line.
+foreach command {conflict prepend-path append-path module-whatis setenv} {
+    proc $command {args} "puts \"$command \[join \$args { }\]\""
+}
+set ModulesCurrentModulefile [lindex $argv 0]
+source $ModulesCurrentModulefile
+# The help must be a procedure that prints on standard error.
+ModulesHelp

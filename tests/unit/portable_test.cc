@@ -1,0 +1,335 @@
+// Tests the files that the portable dlrun has instead of members of the libraries. This program is
+// linked with them, so downloads and requests to slurmrestd go through the program curl.
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <thread>
+#include <tuple>
+
+#include <doctest/doctest.h>
+
+#include "common/accounts.h"
+#include "common/files.h"
+#include "common/sha256.h"
+#include "common/text.h"
+#include "launcher/download/downloader.h"
+#include "launcher/executors/curl_child.h"
+#include "launcher/executors/http_client.h"
+#include "tests/contains.h"
+#include "tests/file_server.h"
+
+namespace dlrun {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder of programs that stands first in PATH until the end of the test.
+class OwnPrograms {
+ public:
+  explicit OwnPrograms(bool is_only = false) : before_(std::getenv("PATH")) {
+    const std::string path = folder_.path().string() + (is_only ? "" : ":" + before_);
+    ::setenv("PATH", path.c_str(), 1);
+  }
+  OwnPrograms(const OwnPrograms&) = delete;
+  OwnPrograms& operator=(const OwnPrograms&) = delete;
+  ~OwnPrograms() { ::setenv("PATH", before_.c_str(), 1); }
+
+  void add(const std::string& name, const std::string& script) const {
+    REQUIRE(write_file_atomic(folder_ / name, "#!/bin/sh\n" + script, 0755).has_value());
+  }
+
+ private:
+  TemporaryDirectory folder_;
+  std::string before_;
+};
+
+// No file of accounts has these numbers. Each test of account_of() has its own, because the process
+// remembers the answers.
+constexpr uid_t kForeign = 3'999'999'998, kOfId = 3'999'999'990, kCounted = 3'999'999'980;
+
+/// The scene of a download of one file.
+struct Download38 {
+  FileServer server;
+  TemporaryDirectory folder;
+  const std::string text = "some bytes that a model is trained on\n";
+
+  Download38() { server.serve("f", text); }
+
+  [[nodiscard]] Result<std::int64_t> fetch(const std::string& path,
+                                           DownloadOptions options = {}) const {
+    auto downloader = Downloader::in(folder.path(), std::move(options));
+    REQUIRE(downloader.has_value());
+    return downloader->fetch({server.url(path), sha256_of_text(text), "f", {}});
+  }
+
+  [[nodiscard]] std::string content() const {
+    std::ifstream file(folder / "f", std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+};
+
+/// Waits until the process has ended, at most ten seconds. A zombie has ended: its parent may be a
+/// process that collects it late.
+bool has_ended(pid_t pid) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const std::string file = "/proc/" + std::to_string(pid) + "/stat";
+  while (std::chrono::steady_clock::now() < limit) {
+    const auto stat = read_file(file, 4096);
+    if (!stat || has(*stat, ") Z ")) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+/// Returns the server's address for an HttpClient.
+RestAddress address_of(const FileServer& server) {
+  std::string base = server.url("");
+  base.pop_back();
+  return {base, ""};
+}
+
+}  // namespace
+
+TEST_CASE("portable: the account of root comes from /etc/passwd, without any program") {
+  const OwnPrograms none(true);
+  const auto root = account_of(0);
+  REQUIRE(root.has_value());
+  CHECK(root->name == "root");
+  CHECK(root->group == 0);
+  CHECK(account_group(0)->name == "root");
+}
+
+TEST_CASE("portable: getent gives the account that only a directory service knows") {
+  const OwnPrograms programs;
+  programs.add(
+      "getent",
+      "echo \"other:x:17:17::/:\"\n[ $1 = passwd ] && echo \"ann:x:$2:513:Ann:/home:/sh\"\n"
+      "[ $1 = group ] && echo \"team:x:$2:ann,bob\"\n");
+  const auto account = account_of(kForeign);
+  REQUIRE(account.has_value());
+  CHECK(account->name == "ann");
+  CHECK(account->group == 513);
+  const auto group = account_group(kForeign);
+  REQUIRE(group.has_value());
+  CHECK(group->name == "team");
+  CHECK(group->members == std::vector<std::string>{"ann", "bob"});
+}
+
+TEST_CASE("portable: id gives the name where getent knows nothing or does not exist") {
+  const OwnPrograms programs(true);
+  CHECK_FALSE(account_of(kOfId).has_value());
+  programs.add("getent", "echo \"wrong:x:12:12::/:\"\n");  // another user
+  CHECK_FALSE(account_of(kOfId + 1).has_value());
+  programs.add("id", "[ $1 = -un ] && echo eve || echo 77\n");
+  const auto account = account_of(kOfId + 2);
+  REQUIRE(account.has_value());
+  CHECK(account->name == "eve");
+  CHECK(account->group == 77);
+  CHECK_FALSE(account_group(kForeign).has_value());
+}
+
+TEST_CASE("portable: getent's answer about a group replaces that of /etc/group") {
+  const OwnPrograms programs(true);
+  CHECK(account_group(0)->name == "root");
+  programs.add("getent", "echo \"root:x:$2:ann,bob\"\n");
+  const auto merged = account_group(0);
+  REQUIRE(merged.has_value());
+  CHECK(merged->members == std::vector<std::string>{"ann", "bob"});
+  programs.add("getent", "exit 2\n");  // no such group
+  CHECK_FALSE(account_group(0).has_value());
+}
+
+TEST_CASE("portable: programs are asked once for each user, and id only once if it knows no name") {
+  const TemporaryDirectory folder;
+  const OwnPrograms programs;
+  const std::string note = "echo \"$0 $1\" | sed 's|.*/||' >>" + (folder / "asked").string() + "\n";
+  programs.add("getent", note + "[ $2 = " + std::to_string(kCounted) + " ] && echo a:x:$2:5::/:\n");
+  programs.add("id", note + "exit 1\n");
+  for (int i = 0; i < 3; ++i) {
+    CHECK(account_of(kCounted)->name == "a");
+    CHECK_FALSE(account_of(kCounted + 1).has_value());
+  }
+  CHECK(*read_file(folder / "asked", 4096) == "getent passwd\ngetent passwd\nid -un\n");
+}
+
+TEST_CASE("portable: a download arrives whole, and a lost connection is resumed") {
+  const Download38 scene;
+  const auto fetched = scene.fetch("f");
+  REQUIRE_MESSAGE(fetched.has_value(), fetched.error().message);
+  CHECK(*fetched == 38);
+  CHECK(scene.content() == scene.text);
+  fs::remove(scene.folder / "f");
+  const auto resumed = scene.fetch("cut/f");
+  REQUIRE_MESSAGE(resumed.has_value(), resumed.error().message);
+  CHECK(scene.content() == scene.text);
+  CHECK(scene.server.requests().back() == "/cut/f from 19");
+}
+
+TEST_CASE("portable: a download that fails says the server's status, and leaves nothing") {
+  const Download38 scene;
+  const auto missing = scene.fetch("nothing");
+  REQUIRE_FALSE(missing.has_value());
+  CHECK(missing.error().code == Errc::kNotFound);
+  CHECK(has(missing.error().message, "the server answers 404 (not found)"));
+  const auto foreign = scene.fetch("to-file/f");
+  REQUIRE_FALSE(foreign.has_value());
+  CHECK(has(foreign.error().message, "dlrun does not follow it"));
+  CHECK_FALSE(fs::exists(scene.folder / "f"));
+}
+
+TEST_CASE("portable: a download stops when the caller wants it, and curl ends with it") {
+  const Download38 scene;
+  DownloadOptions options;
+  options.go_on = [](const DownloadProgress&) { return false; };
+  const auto stopped = scene.fetch("stall/f", options);
+  REQUIRE_FALSE(stopped.has_value());
+  CHECK(stopped.error().code == Errc::kInterrupted);
+}
+
+TEST_CASE("portable: without the program curl, the error names it") {
+  const Download38 scene;
+  const OwnPrograms none(true);
+  const auto fetched = scene.fetch("f");
+  REQUIRE_FALSE(fetched.has_value());
+  CHECK(fetched.error().code == Errc::kNotFound);
+  CHECK(
+      has(fetched.error().message, "downloads go through the program curl, which is not in PATH"));
+}
+
+TEST_CASE("portable: a request's body of a megabyte arrives unchanged, and so does the response") {
+  const FileServer server;
+  auto client = HttpClient::to(address_of(server));
+  REQUIRE(client.has_value());
+  HttpRequest request;
+  request.method = "POST";
+  request.path = "/job";
+  request.headers = {"X-SLURM-USER-TOKEN: quoted \"and\" \\ back"};
+  for (int i = 0; i < 100'000; ++i) request.body += "{\"line\":\n\t" + std::to_string(i) + "}\r\n";
+  const auto response = client->send(request);
+  REQUIRE_MESSAGE(response.has_value(), response.error().message);
+  CHECK(response->status == 201);
+  CHECK(response->body == request.body);
+}
+
+TEST_CASE("portable: a server of another user gets no request") {
+  const FileServer server;
+  server.serve("f", "secret");
+  int checks = 0;
+  auto client = HttpClient::to(address_of(server), [&](int socket) -> Result<> {
+    ++checks;
+    struct stat info {};
+    CHECK(::fstat(socket, &info) == 0);
+    CHECK(S_ISSOCK(info.st_mode));
+    return fail(Errc::kRefused, "somebody else listens there");
+  });
+  REQUIRE(client.has_value());
+  HttpRequest request;
+  request.path = "/f";
+  const auto refused = client->send(request);
+  REQUIRE_FALSE(refused.has_value());
+  CHECK(refused.error().code == Errc::kRefused);
+  CHECK(refused.error().message == "somebody else listens there");
+  CHECK(checks == 1);
+  CHECK(server.requests().empty());
+}
+
+TEST_CASE("portable: a response beyond the limit ends the request") {
+  const FileServer server;
+  server.serve("f", std::string(300'000, 'y'));
+  auto client = HttpClient::to(address_of(server));
+  REQUIRE(client.has_value());
+  HttpRequest request;
+  request.path = "/f";
+  request.largest_response = 100'000;
+  const auto response = client->send(request);
+  REQUIRE_FALSE(response.has_value());
+  CHECK(has(response.error().message, "dlrun has stopped reading"));
+}
+
+TEST_CASE("portable: no argument of curl shows the address or the token") {
+  const TemporaryDirectory folder;
+  const OwnPrograms programs;
+  programs.add("curl", "echo \"$@\" >" + (folder / "arguments").string() + "\ncat >" +
+                           (folder / "settings").string() + "\nprintf '200 0 000'\n");
+  auto client = HttpClient::to({"http://127.0.0.1:9", ""});
+  REQUIRE(client.has_value());
+  HttpRequest request;
+  request.path = "/slurm";
+  request.headers = {"X-SLURM-USER-TOKEN: s3cret"};
+  CHECK(client->send(request)->status == 200);
+  CHECK(*read_file(folder / "arguments", 4096) == "-q --config -\n");
+  const auto settings = *read_file(folder / "settings", 4096);
+  CHECK(has(settings, "header = \"X-SLURM-USER-TOKEN: s3cret\"\n"));
+  CHECK(has(settings, "noproxy = \"*\"\n"));
+  CHECK_FALSE(has(settings, "\nlocation\n"));  // a redirect would carry the token elsewhere
+}
+
+TEST_CASE("portable: a curl that hangs is killed with its owner") {
+  const OwnPrograms programs;
+  programs.add("curl", "exec sleep 600\n");
+  CurlChild child;
+  REQUIRE(child.start("", ""));
+  const auto end = child.read_to_end([](char*, std::size_t) { return true; }, [] { return false; });
+  CHECK(end == CurlChild::End::kStopped);
+}  // the destructor returns, although the program would run for ten minutes
+
+TEST_CASE("portable: curl has a process group of its own, so Ctrl-C reaches dlrun alone") {
+  const OwnPrograms programs;
+  programs.add("curl",
+               "read -r pid name state parent group rest </proc/$$/stat\n"
+               "echo \"$pid $group\"\n");
+  CurlChild child;
+  REQUIRE(child.start("", ""));
+  const auto end = child.read_to_end([](char*, std::size_t) { return true; }, [] { return true; });
+  CHECK(end == CurlChild::End::kAll);
+  CHECK(child.wait() == 0);
+  const auto numbers = split(trim(child.words()), ' ');
+  REQUIRE(numbers.size() == 2);
+  CHECK(numbers[0] == numbers[1]);
+  CHECK(parse_int(numbers[1]) != static_cast<std::int64_t>(::getpgrp()));
+}
+
+TEST_CASE("portable: the destructor also ends the processes that curl has started") {
+  const OwnPrograms programs;
+  programs.add("curl", "sleep 600 &\necho $!\nwait\n");
+  pid_t started = 0;
+  {
+    CurlChild child;
+    REQUIRE(child.start("", ""));
+    const auto end =
+        child.read_to_end([](char*, std::size_t) { return true; },
+                          [&] { return child.words().find('\n') == std::string::npos; });
+    CHECK(end == CurlChild::End::kStopped);
+    started = static_cast<pid_t>(parse_int(trim(child.words())).value_or(0));
+  }
+  REQUIRE(started > 0);
+  CHECK(has_ended(started));
+}
+
+TEST_CASE("portable: curl ends at its next write when its owner is killed") {
+  const TemporaryDirectory folder;
+  const OwnPrograms programs;
+  programs.add("curl", "echo $$ >" + (folder / "pid").string() + "\nexec yes >/proc/self/fd/" +
+                           std::to_string(kCurlResponseFd) + "\n");
+  const pid_t owner = ::fork();
+  REQUIRE(owner >= 0);
+  if (owner == 0) {
+    CurlChild child;
+    if (child.start("", ""))
+      std::ignore =
+          child.read_to_end([](char*, std::size_t) { return false; }, [] { return true; });
+    ::_exit(0);  // no destructor runs, as after SIGKILL
+  }
+  REQUIRE(::waitpid(owner, nullptr, 0) == owner);
+  const auto pid = read_file(folder / "pid", 64);
+  REQUIRE(pid.has_value());
+  CHECK(has_ended(static_cast<pid_t>(parse_int(trim(*pid)).value_or(0))));
+}
+
+}  // namespace dlrun
