@@ -89,8 +89,8 @@ bool has_text(const Error& error) {
   return !error.message.empty() || !error.diagnostics.empty();
 }
 
-/// Returns the exit code for the result of a command. If standard output did not accept everything
-/// and the command did not fail with a message, returns kExitReaderLeft, or prints an error and
+/// Returns the exit code for the result of a command. If output was lost and the command has no
+/// message of its own, returns kExitReaderLeft if the reader is gone; otherwise prints an error and
 /// returns kExitFault.
 int final_exit_code(const Cli& cli, const Result<int>& code) {
   const bool has_message = !code && has_text(code.error());
@@ -153,7 +153,7 @@ void add_host_option(CLI::App& app, std::optional<std::string>* host) {
       ->type_name("HOST");
 }
 
-/// The options that stand before the command's name.
+/// The options of dlrun itself, which belong to no command.
 struct OwnOptions {
   std::string version;  ///< the text of --version
   LogOptions log;
@@ -174,7 +174,7 @@ std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, OwnOp
       std::find_if(std::begin(kCommands), std::end(kCommands),
                    [only](const CommandEntry& command) { return command.name == only; });
   if (called != std::end(kCommands) && !called->needs_whole_tree && !has_options) {
-    app->set_help_flag();  // tells the command that the command line has no options
+    app->set_help_flag();  // removes --help; Subcommand adds no options to a tree without --help
     called->add(*app, action);
     return app;
   }
@@ -188,8 +188,8 @@ std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, OwnOp
   }
   add_log_options(*app, log);
   add_host_option(*app, own != nullptr ? &own->host : nullptr);
-  // `dlrun --version` and `dlrun --help` call no command, and start faster without the commands'
-  // options of the log.
+  // `dlrun --version` and `dlrun --help` call no command, and start faster without the log options
+  // of each command.
   if (log != nullptr && called == std::end(kCommands)) return app;
   for (CLI::App* command : app->get_subcommands(nullptr)) add_log_options(*command, log);
   return app;
@@ -202,7 +202,8 @@ std::string value_of(const CLI::App& command, const std::string& name) {
 }
 
 /// Returns the call for the host in -H or DLRUN_HOST. Returns nullopt if no host is named, or if
-/// the command runs on this machine in any case. -H overrides DLRUN_HOST.
+/// the command runs on this machine in any case. -H overrides DLRUN_HOST: its value replaces
+/// DLRUN_HOST in cli.env.
 std::optional<HostCall> host_call(Cli& cli, const CLI::App& app, const OwnOptions& own,
                                   const std::vector<std::string>& words) {
   if (own.host) cli.env.set("DLRUN_HOST", *own.host);
@@ -245,7 +246,8 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
     print_document(own.version + "\n");
     return final_exit_code(cli, kExitOk);
   }
-  // Building the parsers of all commands takes a millisecond, most of the time of a short command.
+  // A command line without options needs no parser for them. Building the parsers of all commands
+  // takes a millisecond, most of the time of a short command.
   const bool has_options =
       std::any_of(argv, argv + argc, [](const char* word) { return word[0] == '-'; });
   const auto app = make_tree(action, command_in({argv, argv + argc}), &own, has_options);

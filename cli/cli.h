@@ -1,6 +1,6 @@
 #pragma once
-// Declares the process as it was when dlrun started (every command receives it), the functions that
-// add the commands to the command line, and run_cli(), which runs one command.
+// Declares the environment, folder and terminal of dlrun, which every command receives, the
+// functions that add the commands to the command line, and run_cli(), which runs one command.
 
 #include <functional>
 #include <memory>
@@ -19,7 +19,8 @@ class App;
 
 namespace dlrun {
 
-/// The process and its terminal. Commands pass it on as the Context of a submission.
+/// The process and its terminal. Its environment has the host of -H as DLRUN_HOST. Commands pass it
+/// on as the Context of a submission.
 struct Cli : Context {
   /// True on a terminal, unless NO_COLOR has a value, or TERM is dumb or not set.
   bool colour_out = false, colour_err = false;
@@ -71,9 +72,8 @@ void add_pull(CLI::App& root, Action& action);
 
 /// Builds the tree of commands. If `only` names a command, builds only this command, unless it
 /// needs the whole tree (man, completion). has_options = false: no word of the command line starts
-/// with
-/// '-'. The tree of one command then has only positionals and required options, because building
-/// options takes most of the time.
+/// with '-'. The tree of one command then has only positionals and required options, because
+/// building options takes most of the time.
 [[nodiscard]] std::unique_ptr<CLI::App> make_app(Action& action, std::string_view only = {},
                                                  bool has_options = true);
 

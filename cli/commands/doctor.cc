@@ -59,7 +59,7 @@ Result<int> doctor(Cli& cli, const DoctorOptions& options) {
     return fail(Errc::kUsage, "--site-file prints YAML; it cannot be combined with --json");
   DLRUN_TRY_ASSIGN(auto facts, ask_cluster(cli.env, options.cluster));
   if (options.site_file) {
-    for (const std::string& open : facts.unanswered) print_warning(cli, open);
+    for (const std::string& problem : facts.unanswered) print_warning(cli, problem);
     print_document(site_draft(facts));
     return kExitOk;
   }

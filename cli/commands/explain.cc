@@ -75,7 +75,7 @@ Result<int> explain(Cli& cli, const ExplainOptions& options) {
 void add_explain(CLI::App& root, Action& action) {
   auto options = std::make_shared<ExplainOptions>();
   Subcommand command(root, "explain",
-                     "Describe a key, or list every value of a spec and its source");
+                     "Describe a key, or list every value of a spec and its origin");
   command.option("KEY|SPEC", options->spec.file,
                  "A key such as resources.nodes, a section, or a spec file (default: all keys)");
   add_set_option(command, options->spec);

@@ -73,7 +73,9 @@ void add_top(CLI::App& root, Action& action) {
       root, "top",
       "Watch a run: progress, throughput, loss, resource use of every rank, slow ranks");
   command.option("RUN", options->run, kOptionalRunHelp);
-  command.option("-n,--ranks", options->ranks, "Show at most N ranks, the most unusual ones first")
+  command
+      .option("-n,--ranks", options->ranks,
+              "Show at most N ranks (0 means no limit), the most unusual ones first")
       .type_name("N")
       .non_negative();
   command.flag("--once", options->once,

@@ -1,5 +1,6 @@
 #pragma once
-// Asks Slurm for what is left of an account, and for the names that a job may ask for.
+// Asks Slurm for what is left of an account, and for the names of the partitions, accounts and QOSs
+// that a job may ask for.
 
 #include <chrono>
 #include <optional>
@@ -15,7 +16,8 @@ namespace dlrun {
 /// resource: two GPUs for an hour are 120.
 struct AccountLimit {
   std::string resource;  ///< Slurm's name: cpu, gres/gpu, node, billing
-  std::string holder;    ///< the user whose share the limit is; empty: the whole account
+  /// The user whose use the limit bounds; empty: it bounds the whole account.
+  std::string holder;
   double limit_minutes = 0, used_minutes = 0;
   double reserved_minutes = 0;  ///< what the running jobs may still use up to their time limits
   [[nodiscard]] double left_minutes() const;
@@ -47,9 +49,9 @@ struct SlurmQuery {
 
 /// Returns the partitions that sinfo shows, each once; empty without an answer.
 [[nodiscard]] std::vector<std::string> partition_names(const SlurmQuery& query);
-/// Returns the accounts of the user and the QOSs that the user may ask for, each once; empty
-/// without an answer.
+/// Returns the accounts of the user, each once; empty without an answer.
 [[nodiscard]] std::vector<std::string> account_names(const SlurmQuery& query);
+/// Returns the QOSs that the user may ask for, each once; empty without an answer.
 [[nodiscard]] std::vector<std::string> qos_names(const SlurmQuery& query);
 
 }  // namespace dlrun

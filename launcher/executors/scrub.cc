@@ -14,8 +14,10 @@ const std::vector<std::string_view>& denied() {
       // user's time format, which could be relative ("12:30") and so be ambiguous at midnight.
       "SLURM_*", "SBATCH_*", "SALLOC_*", "SRUN_*", "SQUEUE_*", "SACCT_*", "SINFO_*",
       // Variables with which an outer job's ranks find each other.
-      "PMI*", "OMPI_*", "PYXIS_*", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-      "NODE_RANK", "MASTER_*", "HOROVOD_*",
+      "PMI*", "OMPI_*", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK",
+      "MASTER_*", "HOROVOD_*",
+      // Options of pyxis, such as the image of an outer container.
+      "PYXIS_*",
       // Variables of an outer dlrun job. DLRUN_RUNS, DLRUN_SITE and DLRUN_SBCAST_NODES
       // stay: the user sets them.
       "DLRUN_RUN", "DLRUN_TOKEN", "DLRUN_CHAIN", "DLRUN_JOB", "DLRUN_ATTEMPT", "DLRUN_LEAD",

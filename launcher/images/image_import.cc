@@ -14,7 +14,8 @@ struct RegistryAnswer {
   /// The current digest of the name; empty if this version of enroot cannot query digests, or if
   /// the registry does not answer.
   std::string digest;
-  std::string unreachable;  ///< curl's error if the registry did not answer; empty if it answered
+  std::string unreachable;  ///< curl's error if enroot reports that the registry did not answer;
+                            ///< otherwise empty
 };
 
 /// Returns curl's error in the output of enroot if the host was not found or did not answer;

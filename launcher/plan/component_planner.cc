@@ -103,7 +103,7 @@ LoadedSpec ComponentPlanner::request() const {
   request.spec.origins = loaded_.spec.origins;
   if (layout_.is_hetjob) return request;
   Resources& r = request.spec.resources;
-  const NodeShare& widest = layout_.widest;
+  const NodeRequest& widest = layout_.widest;
   r.nodes = NodeRange{layout_.nodes, layout_.nodes};
   r.tasks_per_node = 1;
   r.cpus_per_task = widest.cpus;

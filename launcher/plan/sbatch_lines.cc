@@ -9,7 +9,7 @@
 
 namespace dlrun {
 
-std::vector<std::string> sbatch_arguments(std::string_view rest) {
+std::vector<std::string> words_of_line(std::string_view rest) {
   std::vector<std::string> words;
   std::string word;
   bool is_open = false;
@@ -53,8 +53,7 @@ std::vector<SbatchLine> numbered_lines(std::string_view script, std::string_view
     const auto trimmed = trim(line);
     if (!trimmed.empty() && !trimmed.starts_with('#'))
       break;  // sbatch stops reading at the first command
-    if (line.starts_with(mark))
-      lines.push_back({number, sbatch_arguments(line.substr(mark.size()))});
+    if (line.starts_with(mark)) lines.push_back({number, words_of_line(line.substr(mark.size()))});
   }
   return lines;
 }

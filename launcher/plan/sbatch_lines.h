@@ -21,8 +21,8 @@ struct SbatchLine {
 /// Returns what sbatch_lines() returns, with the numbers of the lines.
 [[nodiscard]] std::vector<SbatchLine> numbered_sbatch_lines(std::string_view script);
 
-/// Returns the arguments in the text after "#SBATCH" in one line.
-[[nodiscard]] std::vector<std::string> sbatch_arguments(std::string_view rest);
+/// Returns the words of a line of text, as sbatch splits the text after "#SBATCH".
+[[nodiscard]] std::vector<std::string> words_of_line(std::string_view rest);
 
 /// Returns the value of an option in the #SBATCH lines before the script's first command; the last
 /// value if the script sets the option several times; nullopt if the script does not set it.

@@ -43,9 +43,9 @@ std::vector<std::string> adapted_arguments(const HostCall& call, const std::stri
   for (std::size_t at = 0; at < arguments.size() && arguments[at] != "--"; ++at) {
     std::string& argument = arguments[at];
     const auto output = position_of('o', argument);
-    const bool is_next = argument == "--output" ||
-                         (output != std::string_view::npos && output + 1 == argument.size());
-    if (!call.output.empty() && is_next) {
+    const bool value_is_next = argument == "--output" ||
+                               (output != std::string_view::npos && output + 1 == argument.size());
+    if (!call.output.empty() && value_is_next) {
       if (at + 1 < arguments.size()) arguments[++at] = "-";
     } else if (!call.output.empty() && argument.starts_with("--output=")) {
       argument = "--output=-";

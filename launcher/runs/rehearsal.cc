@@ -24,8 +24,10 @@ std::string state_of_rehearsal(const RunRecord& record) {
   return "failed: " + record.end_message;
 }
 
-/// Returns the seconds for one step between the second report with a step and the last one. The
-/// first steps are slower, because the program loads data and compiles.
+/// Returns the mean seconds of a step from the second report with a new step to the last one;
+/// nullopt if there are fewer than three such reports. The first steps are slower, because the
+/// program loads data and compiles. Evaluations and checkpoints between these reports count as time
+/// of steps.
 std::optional<double> step_seconds(const std::vector<ProgressPoint>& progress) {
   std::vector<const ProgressPoint*> reports;
   for (const ProgressPoint& point : progress) {
@@ -57,7 +59,7 @@ std::string memory_sentence(const RehearsalNote& note, double rss_bytes) {
 
 std::string time_sentence(const RehearsalNote& note, const RehearsalFigures& figures) {
   if (!figures.seconds_per_step)
-    return "unknown: the program reported fewer than three steps (docs/restarts.md)";
+    return "unknown: the program made fewer than three reports with a new step (docs/restarts.md)";
   std::string text = fmt::format("{} for a step", step_time_text(*figures.seconds_per_step));
   if (!figures.steps) return text + "; the program does not report how many steps it will do";
   const double all = *figures.seconds_per_step * static_cast<double>(*figures.steps);

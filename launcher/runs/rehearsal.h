@@ -39,7 +39,7 @@ struct RehearsalFigures {
   std::optional<double> rss_bytes;  ///< the largest memory of a rank
   /// The largest memory that a rank used on its GPUs, and the memory of these GPUs.
   std::optional<double> gpu_used_bytes, gpu_total_bytes;
-  std::optional<double> seconds_per_step;  ///< without the first steps
+  std::optional<double> seconds_per_step;  ///< mean, from the second report on
   std::optional<std::int64_t> steps;       ///< all steps of the run, as the program reported
 };
 

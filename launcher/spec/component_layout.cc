@@ -12,7 +12,7 @@
 namespace dlrun {
 namespace {
 
-void add_share(NodeShare& sum, const NodeShare& one) {
+void add_request(NodeRequest& sum, const NodeRequest& one) {
   sum.ranks += one.ranks;
   sum.cpus += one.cpus;
   sum.gpus.count += one.gpus.count;
@@ -62,19 +62,20 @@ void add_share(NodeShare& sum, const NodeShare& one) {
   return "";
 }
 
-/// Returns the request that is enough for every group.
-[[nodiscard]] NodeShare widest_of(const std::vector<NodeGroup>& groups) {
-  NodeShare widest;
+/// Returns the request that is enough for every group. The memory of groups that name none does not
+/// count.
+[[nodiscard]] NodeRequest widest_of(const std::vector<NodeGroup>& groups) {
+  NodeRequest widest;
   bool is_memory_known = false;
   for (const NodeGroup& group : groups) {
-    const NodeShare& share = group.share;
-    widest.ranks = std::max(widest.ranks, share.ranks);
-    widest.cpus = std::max(widest.cpus, share.cpus);
-    widest.gpus.count = std::max(widest.gpus.count, share.gpus.count);
-    if (widest.gpus.type.empty()) widest.gpus.type = share.gpus.type;
-    if (!share.mem_mib) continue;
+    const NodeRequest& request = group.request;
+    widest.ranks = std::max(widest.ranks, request.ranks);
+    widest.cpus = std::max(widest.cpus, request.cpus);
+    widest.gpus.count = std::max(widest.gpus.count, request.gpus.count);
+    if (widest.gpus.type.empty()) widest.gpus.type = request.gpus.type;
+    if (!request.mem_mib) continue;
     is_memory_known = true;
-    widest.mem_mib = std::max(*widest.mem_mib, *share.mem_mib);
+    widest.mem_mib = std::max(*widest.mem_mib, *request.mem_mib);
   }
   if (!is_memory_known) widest.mem_mib.reset();
   return widest;
@@ -109,7 +110,7 @@ ComponentLayout layout_of(const JobSpec& spec, const std::vector<LoadedSpec>& jo
       if (other != i && owner_of(spec, other) == i) group.components.push_back(other);
     }
     for (const std::size_t member : group.components)
-      add_share(group.share, share_of(jobs[member].spec));
+      add_request(group.request, request_of(jobs[member].spec));
     group.nodes = nodes_of(jobs[i].spec);
     group.first_node = layout.nodes;
     layout.nodes += group.nodes;
@@ -123,17 +124,17 @@ ComponentLayout layout_of(const JobSpec& spec, const std::vector<LoadedSpec>& jo
   return layout;
 }
 
-NodeShare share_of(const JobSpec& job) {
+NodeRequest request_of(const JobSpec& job) {
   const Resources& r = job.resources;
-  NodeShare share;
-  share.ranks = ranks_per_node(job).value_or(1);
-  share.cpus = share.ranks * r.cpus_per_task.value_or(1);
-  if (r.gpus_per_node) share.gpus = *r.gpus_per_node;
-  if (share.gpus.count == 0) share.gpus.type.clear();
-  share.mem_mib = r.mem ? memory_mib(*r.mem) : std::nullopt;
+  NodeRequest request;
+  request.ranks = ranks_per_node(job).value_or(1);
+  request.cpus = request.ranks * r.cpus_per_task.value_or(1);
+  if (r.gpus_per_node) request.gpus = *r.gpus_per_node;
+  if (request.gpus.count == 0) request.gpus.type.clear();
+  request.mem_mib = r.mem ? memory_mib(*r.mem) : std::nullopt;
   if (const auto per_cpu = memory_mib(r.mem_per_cpu.value_or("0")); per_cpu && !r.mem)
-    share.mem_mib = *per_cpu * share.cpus;
-  return share;
+    request.mem_mib = *per_cpu * request.cpus;
+  return request;
 }
 
 std::int64_t nodes_of(const JobSpec& job) {

@@ -13,11 +13,12 @@
 
 namespace dlrun {
 
-/// The resources that components use on each of their nodes.
-struct NodeShare {
+/// The resources that components request on each of their nodes.
+struct NodeRequest {
   std::int64_t ranks = 0, cpus = 0;
   Gpus gpus;
-  /// nullopt: a component does not say how much memory it needs.
+  /// nullopt: a component does not say how much memory it needs. In ComponentLayout::widest: no
+  /// group says it.
   std::optional<std::int64_t> mem_mib = 0;
 };
 
@@ -25,7 +26,7 @@ struct NodeShare {
 struct NodeGroup {
   std::vector<std::size_t> components;  ///< indices; the first one owns the nodes
   std::int64_t first_node = 0, nodes = 1;
-  NodeShare share;  ///< the sum of the components
+  NodeRequest request;  ///< the sum of the components' requests
 };
 
 struct ComponentLayout {
@@ -36,8 +37,8 @@ struct ComponentLayout {
   std::vector<NodeGroup> groups;
   std::int64_t nodes = 0;  ///< of all groups
   /// The request for each node of a single allocation: for every resource the largest number that
-  /// a group needs.
-  NodeShare widest;
+  /// a group needs. The memory of groups that name none does not count.
+  NodeRequest widest;
   /// The components' indices in the order of the parts of a heterogeneous job. The first one is a
   /// main component, because the job script runs on its first node.
   std::vector<std::size_t> parts;
@@ -50,8 +51,8 @@ struct ComponentLayout {
 /// no other component gets nodes of its own.
 [[nodiscard]] ComponentLayout layout_of(const JobSpec& spec, const std::vector<LoadedSpec>& jobs);
 
-/// Returns the resources of one component on each of its nodes.
-[[nodiscard]] NodeShare share_of(const JobSpec& job);
+/// Returns the resources that one component requests on each of its nodes.
+[[nodiscard]] NodeRequest request_of(const JobSpec& job);
 
 /// Returns the number of nodes of a component: 1 if the spec gives none, and the largest number of
 /// a range.

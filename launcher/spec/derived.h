@@ -36,8 +36,8 @@ inline constexpr std::int64_t kDefaultRetryMax = 3;
 /// checkpoint.signal_before is set.
 [[nodiscard]] std::vector<std::string> retry_causes(const JobSpec& spec);
 
-/// Returns the speeds of the links that the site file gives for the job's partition, or those of
-/// the whole site if the partition has none.
+/// Returns the figures of the fabric (ports, links, speeds) that the site file gives for the job's
+/// partition, or those of the whole site if the partition has none.
 [[nodiscard]] const SiteFabric& site_fabric(const JobSpec& spec, const SiteProfile& site);
 
 /// Returns the number of GPUs of each node; 0 if the spec requests none, nullopt if it counts GPUs

@@ -22,7 +22,8 @@ struct KeyHelp {
 /// Describes one key.
 [[nodiscard]] KeyHelp describe_key(const KeyRow& row);
 
-/// Returns the keys of a section and of the sections below it; all keys for "".
+/// Returns the key with this path, or the keys of the section with this path and of the sections
+/// below it. Returns all keys for "".
 [[nodiscard]] std::vector<const KeyRow*> keys_below(std::string_view section);
 
 /// Returns the key that an unknown name may mean: a key with a similar spelling, else a key whose

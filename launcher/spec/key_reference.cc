@@ -32,10 +32,10 @@ support yet, and never ignores it.
   those of the base. The base may have a base of its own.
 - `--set KEY=VALUE` overrides any key; `--set environment.vars.NAME=VALUE` overrides one entry of a
   map.
-- The sources of a value, strongest first, are: the point of a sweep, `--set`, the spec, its base,
+- The origins of a value, strongest first, are: the point of a sweep, `--set`, the spec, its base,
   your environment (`SBATCH_ACCOUNT`, `SBATCH_PARTITION`, `SBATCH_QOS`; not inside a Slurm job), the
   site's defaults for the partition, the site's other defaults. `dlrun explain exp.yaml` lists every
-  effective value and its source.
+  effective value and its origin.
 )";
 
 /// Returns the heading above row, the first row of a section. section: empty for a key without a

@@ -27,7 +27,7 @@ constexpr std::size_t kLongestKeyName = 256;  ///< bytes; a longer text is no na
   return c == ' ' || c == '\t';
 }
 
-[[nodiscard]] SecretPlace secret_place_of(std::string_view name) {
+[[nodiscard]] HidingRule rule_of_name(std::string_view name) {
   return {is_secret_key(name), name == "notify" || name.starts_with("notify.")};
 }
 
@@ -46,15 +46,15 @@ constexpr std::size_t kLongestKeyName = 256;  ///< bytes; a longer text is no na
          (at > 0 && (line[at - 1] == '"' || line[at - 1] == '\''));
 }
 
-/// Returns the place of a line, according to the names of keys and variables in the line.
-[[nodiscard]] SecretPlace place_of_names(std::string_view line) {
-  SecretPlace place;
+/// Returns the rule of a line, from the names of keys and variables in the line.
+[[nodiscard]] HidingRule rule_of_line(std::string_view line) {
+  HidingRule rule;
   for (std::size_t at = line.find_first_of(":="); at != std::string_view::npos;
        at = line.find_first_of(":=", at + 1)) {
     if (line[at] == '=' || ends_name(line, at))
-      place = place.with(secret_place_of(key_before(line, at)));
+      rule = rule.with(rule_of_name(key_before(line, at)));
   }
-  return place;
+  return rule;
 }
 
 /// Returns true if the line has an option that is named like a secret, such as --api-key.
@@ -104,8 +104,8 @@ constexpr std::size_t kLongestKeyName = 256;  ///< bytes; a longer text is no na
 /// Follows the keys that enclose each line, by indentation and by brackets.
 class KeyFollower {
  public:
-  /// Returns the place in which the next line starts.
-  [[nodiscard]] SecretPlace next(std::string_view line) {
+  /// Returns the rule for the next line, from the keys that enclose it.
+  [[nodiscard]] HidingRule next(std::string_view line) {
     const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
     const bool is_empty = line.find_first_not_of(" \t") == std::string_view::npos;
     if (is_empty || (block_text_ && indent > *block_text_)) return here();
@@ -115,27 +115,27 @@ class KeyFollower {
     if (is_block) enter(line, indent, keys_);
     // A text whose quote or bracket is never closed must not hide the keys after it.
     enter(line, indent, all_keys_);
-    const SecretPlace place = here().with(place_below(all_keys_));
+    const HidingRule rule = here().with(rule_below(all_keys_));
     read(line, indent);
-    return place;
+    return rule;
   }
 
  private:
   struct Key {
     std::size_t indent;
-    SecretPlace place;
+    HidingRule rule;
   };
   struct Bracket {
-    SecretPlace place;
-    SecretPlace value{};  ///< the place of the value after the last key in the brackets
+    HidingRule rule;
+    HidingRule value{};  ///< the rule for the value after the last key in the brackets
   };
 
-  [[nodiscard]] static SecretPlace place_below(const std::vector<Key>& keys) {
-    return keys.empty() ? SecretPlace{} : keys.back().place;
+  [[nodiscard]] static HidingRule rule_below(const std::vector<Key>& keys) {
+    return keys.empty() ? HidingRule{} : keys.back().rule;
   }
-  [[nodiscard]] SecretPlace here() const {
-    if (!brackets_.empty()) return brackets_.back().place.with(brackets_.back().value);
-    return place_below(keys_);
+  [[nodiscard]] HidingRule here() const {
+    if (!brackets_.empty()) return brackets_.back().rule.with(brackets_.back().value);
+    return rule_below(keys_);
   }
 
   /// Returns the position of the ':' after the key that starts here; nullopt if no key does.
@@ -179,7 +179,7 @@ class KeyFollower {
     if (!colon && !is_key) return;
     const auto name = key_before(line, colon.value_or(line.size()));
     const std::size_t column = is_key ? indent : at;
-    keys.push_back({column, place_below(keys).with(secret_place_of(name))});
+    keys.push_back({column, rule_below(keys).with(rule_of_name(name))});
   }
 
   /// Reads the brackets, quotes and keys of a line.
@@ -225,7 +225,7 @@ class KeyFollower {
     } else if (c == ',') {
       brackets_.back().value = {};
     } else if (c == ':' && ends_name(line, at)) {
-      brackets_.back().value = secret_place_of(key_before(line, at));
+      brackets_.back().value = rule_of_name(key_before(line, at));
     }
   }
 
@@ -273,8 +273,8 @@ bool is_line_of_secret_names(std::string_view key, std::string_view line) {
 }
 
 bool shows_secret(std::string_view line) {
-  const SecretPlace place = place_of_names(line);
-  return place.is_secret || (place.is_notify && has_address(line)) || has_secret_option(line) ||
+  const HidingRule rule = rule_of_line(line);
+  return rule.hides_all || (rule.hides_addresses && has_address(line)) || has_secret_option(line) ||
          shows_password(line) || without_secrets(line).has_secret ||
          without_evident_secrets(line).has_secret;
 }
@@ -292,17 +292,17 @@ SecretLines::SecretLines(std::string_view text) : text_(text) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    places_.push_back(follower.next(line));
+    rules_.push_back(follower.next(line));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
 }
 
 bool SecretLines::contains(int line) const {
-  if (line < 1 || static_cast<std::size_t>(line) > places_.size()) return false;
-  const SecretPlace& place = places_[static_cast<std::size_t>(line) - 1];
-  if (place.is_secret) return true;
+  if (line < 1 || static_cast<std::size_t>(line) > rules_.size()) return false;
+  const HidingRule& rule = rules_[static_cast<std::size_t>(line) - 1];
+  if (rule.hides_all) return true;
   const std::string shown = line_of(text_, line);
-  return (place.is_notify && has_address(shown)) || shows_secret(shown);
+  return (rule.hides_addresses && has_address(shown)) || shows_secret(shown);
 }
 
 std::string shown_line(std::string_view text, int line) {

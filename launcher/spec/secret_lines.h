@@ -18,9 +18,11 @@ namespace dlrun {
 [[nodiscard]] bool shows_secret(std::string_view line);
 
 /// Returns true if a text has only words that are names of variables, also misspelt ones such as
-/// HF-TOKEN and $HF_TOKEN, and that cannot be the values of secrets by mistake. A word counts if it
-/// has only capitals, '_', '-' and '.', at most 40 characters, and no digit, or two digits and no
-/// '-' or '.'. Moreover it has '_', is named like a secret, or is shorter than a secret.
+/// HF-TOKEN and $HF_TOKEN, and that cannot be the values of secrets by mistake. A '$' at the
+/// start of a word is ignored. A word counts if it has only capitals, digits, '_', '-' and '.',
+/// does not start with a digit, and has at most 40 characters. It may have two digits, but none if
+/// it has
+/// '-' or '.'. It must also contain '_', be named like a secret, or have fewer than six characters.
 [[nodiscard]] bool has_only_names(std::string_view text);
 
 /// Returns true if the line of an error may be shown although its key is environment.secrets: the
@@ -30,13 +32,14 @@ namespace dlrun {
 /// Returns a --set argument for messages, with "..." in place of a value that may be a secret.
 [[nodiscard]] std::string shown_argument(std::string_view argument);
 
-/// Tells which lines in a place of the text must not be shown.
-struct SecretPlace {
-  bool is_secret = false;  ///< no line is shown
-  bool is_notify = false;  ///< no line with an address is shown
+/// Tells when a line must not be shown, because of the keys in it or around it.
+struct HidingRule {
+  bool hides_all = false;        ///< the whole line is hidden
+  bool hides_addresses = false;  ///< the line is hidden if it has an address
 
-  [[nodiscard]] SecretPlace with(const SecretPlace& other) const {
-    return {is_secret || other.is_secret, is_notify || other.is_notify};
+  /// Returns the rule that hides all that this rule or the other one hides.
+  [[nodiscard]] HidingRule with(const HidingRule& other) const {
+    return {hides_all || other.hides_all, hides_addresses || other.hides_addresses};
   }
 };
 
@@ -51,7 +54,7 @@ class SecretLines {
 
  private:
   std::string_view text_;
-  std::vector<SecretPlace> places_;  ///< where each line starts
+  std::vector<HidingRule> rules_;  ///< the rule for each line, from the keys that enclose it
 };
 
 /// Returns a line of a YAML text (counted from 1) for a message, or kLineNotShown.

@@ -10,7 +10,8 @@
 
 namespace dlrun {
 
-/// The speed of the links of a node, for health.preflight: fabric. An absent figure is not checked.
+/// The figures of the fabric (ports, links, speeds), for health.preflight: fabric. An absent figure
+/// is not checked.
 struct SiteFabric {
   std::optional<std::int64_t> infiniband_ports;  ///< active ports of a node
   std::optional<std::int64_t> infiniband_gbps;   ///< of each port, in Gb/s

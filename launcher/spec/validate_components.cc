@@ -298,7 +298,7 @@ void Validator::check_shared_nodes(const std::vector<LoadedSpec>& jobs, const No
   if (group.components.size() < 2) return;
   const std::string names = names_of(spec_, group.components);
   for (const std::size_t member : group.components) {
-    if (!share_of(jobs[member].spec).mem_mib)
+    if (!request_of(jobs[member].spec).mem_mib)
       refuse_component(member, "mem",
                        fmt::format("mem is missing: {} share nodes, and a component without mem "
                                    "would take all of a node's memory",
@@ -309,21 +309,21 @@ void Validator::check_shared_nodes(const std::vector<LoadedSpec>& jobs, const No
   const auto found = site_.partitions.find(first.partition.value_or(site_.default_partition));
   const PartitionProfile partition =
       found == site_.partitions.end() ? PartitionProfile{} : found->second;
-  const NodeShare& share = group.share;
+  const NodeRequest& request = group.request;
   const auto most_gpus =
       site_.max_gpus_per_node ? site_.max_gpus_per_node : partition.gpus_per_node;
-  if (most_gpus && share.gpus.count > *most_gpus)
+  if (most_gpus && request.gpus.count > *most_gpus)
     refuse_component(last, "shares",
                      fmt::format("shares: {} need {} GPUs on a node, but site '{}' has at most {}",
-                                 names, share.gpus.count, site_.name, *most_gpus));
-  if (partition.cpus_per_node && share.cpus > *partition.cpus_per_node)
+                                 names, request.gpus.count, site_.name, *most_gpus));
+  if (partition.cpus_per_node && request.cpus > *partition.cpus_per_node)
     refuse_component(last, "shares",
                      fmt::format("shares: {} need {} CPUs on a node, but its partition has {}",
-                                 names, share.cpus, *partition.cpus_per_node));
-  if (partition.mem_per_node_mib && share.mem_mib.value_or(0) > *partition.mem_per_node_mib)
+                                 names, request.cpus, *partition.cpus_per_node));
+  if (partition.mem_per_node_mib && request.mem_mib.value_or(0) > *partition.mem_per_node_mib)
     refuse_component(last, "shares",
                      fmt::format("shares: {} need {} MiB on a node, but its partition has {}",
-                                 names, *share.mem_mib, *partition.mem_per_node_mib));
+                                 names, *request.mem_mib, *partition.mem_per_node_mib));
 }
 
 void Validator::check_each_component(const std::vector<LoadedSpec>& jobs) {

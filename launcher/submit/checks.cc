@@ -198,8 +198,9 @@ Result<> check_session_parts(Work& work) {
               work.job.experiment->loaded.file);
 }
 
-/// Asks Slurm about a heterogeneous job before the job is queued. sbatch accepts a part that no
-/// node can run; the job would then wait forever, and could block the jobs after it in the queue.
+/// Asks Slurm about a heterogeneous job before the job is queued. `sbatch --test-only` refuses a
+/// part that no node can run. Without this option sbatch would accept the job, and the job would
+/// wait forever and could block the jobs after it in the queue.
 Result<> ask_about_parts(Work& work) {
   const Job& job = work.job;
   if (work.sweep != nullptr || job.settings.server || !het_line(job.script)) return {};

@@ -26,8 +26,9 @@ struct ChainPlace {
   [[nodiscard]] bool is_follow_up() const { return number > 0; }
 };
 
-/// The settings that sbatch gets besides the script. All arrays of a sweep share them, and
-/// submit.json stores them.
+/// How a script is submitted, besides its text. submit.json stores the settings that all jobs of a
+/// sweep or a chain share. These are all fields except chain, is_array, is_packed, array_tasks and
+/// secrets.
 struct SbatchSettings {
   std::optional<RestServer> server;     ///< the slurmrestd to submit through; sbatch if empty
   std::optional<std::string> clusters;  ///< --clusters (-M)
@@ -124,8 +125,8 @@ struct Job {
                                   const std::string& token,
                                   const std::vector<SecretValue>& secrets);
 
-/// Returns the request for the executor. The script is the run's job.sh; text is the same script
-/// for the checks that come before the file exists.
+/// Returns the request for the executor. The script is the run's job.sh. text: the content of the
+/// script, for check() and test(), which come before job.sh is written; otherwise empty.
 [[nodiscard]] Result<SubmitRequest> submit_request(const Context& context,
                                                    const SbatchSettings& settings,
                                                    const std::filesystem::path& run,

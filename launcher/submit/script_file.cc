@@ -45,7 +45,7 @@ bool starts_components(std::string_view text) {
 std::string runs_of(std::string_view text) {
   for (const auto line : split(text, '\n')) {
     if (!starts_lead(line)) continue;
-    const auto words = sbatch_arguments(line);
+    const auto words = words_of_line(line);
     const auto at = std::find(words.begin(), words.end(), "--runs");
     if (at != words.end() && at + 1 != words.end() && (at + 1)->starts_with('/')) return *(at + 1);
   }

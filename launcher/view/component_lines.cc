@@ -14,15 +14,15 @@ namespace {
 }
 
 [[nodiscard]] std::string line_of_component(const ComponentSpec& component, const JobSpec& job) {
-  const NodeShare share = share_of(job);
+  const NodeRequest request = request_of(job);
   std::string line = fmt::format("{}: {}, {} with {} each, {} per rank", component.name,
                                  component.is_service ? "service" : "main",
-                                 counted(nodes_of(job), "node"), counted(share.ranks, "rank"),
+                                 counted(nodes_of(job), "node"), counted(request.ranks, "rank"),
                                  counted(job.resources.cpus_per_task.value_or(1), "CPU"));
-  const std::string& type = share.gpus.type;
-  if (share.gpus.count > 0)
+  const std::string& type = request.gpus.type;
+  if (request.gpus.count > 0)
     line += fmt::format(", {} per node",
-                        counted(share.gpus.count, type.empty() ? "GPU" : type + " GPU"));
+                        counted(request.gpus.count, type.empty() ? "GPU" : type + " GPU"));
   if (!component.shares.empty()) line += fmt::format(", on the nodes of {}", component.shares);
   if (!component.after.empty()) line += fmt::format(", after {}", join(component.after, ", "));
   return line;

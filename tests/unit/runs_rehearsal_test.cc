@@ -79,7 +79,8 @@ TEST_CASE("a prediction compares memory and time with the requests of the run") 
   figures.steps.reset();
   CHECK(has(predictions({"x", 4, {}, {}}, figures)[3].second, "does not report how many steps"));
   figures.seconds_per_step.reset();
-  CHECK(has(predictions({"x", 4, {}, {}}, figures)[3].second, "fewer than three steps"));
+  CHECK(has(predictions({"x", 4, {}, {}}, figures)[3].second,
+            "fewer than three reports with a new step"));
 }
 
 TEST_CASE("a failed rehearsal is named with its reason, and one without a record has not started") {

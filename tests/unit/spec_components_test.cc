@@ -103,7 +103,7 @@ TEST_CASE("a service has one task per node, and a main component one for each GP
       "gpus_per_node: 4, launch: {preset: torchrun}}, {name: two, role: service, tasks_per_node: "
       "2}"));
   const auto ranks = [&](std::size_t index) {
-    return share_of(job_of_component(spec, index).spec).ranks;
+    return request_of(job_of_component(spec, index).spec).ranks;
   };
   CHECK(ranks(0) == 1);
   CHECK(ranks(1) == 4);
@@ -122,9 +122,9 @@ TEST_CASE("components get nodes of their own in their order, and those that shar
   CHECK(found.group_of(0).first_node == 0);
   CHECK(found.group_of(1).first_node == 2);
   CHECK(&found.group_of(2) == &found.group_of(0));
-  CHECK(found.groups[0].share.gpus.count == 3);
-  CHECK(found.groups[0].share.cpus == 2 * 2 + 5);
-  CHECK(found.groups[0].share.mem_mib == 4096 + 512);
+  CHECK(found.groups[0].request.gpus.count == 3);
+  CHECK(found.groups[0].request.cpus == 2 * 2 + 5);
+  CHECK(found.groups[0].request.mem_mib == 4096 + 512);
   CHECK(found.widest.gpus.count == 3);
   CHECK(found.widest.cpus == 9);
   CHECK(found.widest.mem_mib == 4608);

@@ -35,7 +35,8 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "The run ends if this number of attempts in a row did not get beyond the furthest "
            "training step that any earlier attempt reached. The trainer reports its steps, and any "
            "program can report them through $DLRUN_PROGRESS. If a program never reports a step, "
-           "only attempts that failed, hung or ran out of memory before the program started count.",
+           "an attempt counts only if it failed, hung or ran out of memory before the program "
+           "started.",
    .fallback = "3", .example = "2"},
   {.path = "retry.grow.mem", FIELD(retry.grow_mem), .min = 1.1, .max = 16,
    .help = "After the cause oom the job is queued again with its memory (resources.mem or "
@@ -59,8 +60,8 @@ inline constexpr KeyRow kRunKeys[] = {
            "fails; its failure counts as node_failure in retry.on. If the job has several nodes "
            "and all fail for the same reason, the run ends with code 80 and does not restart. gpu: "
            "nvidia-smi, amd-smi or rocm-smi lists every GPU that the rank sees, and none has "
-           "uncorrected memory errors. disk: the run's folder, $TMPDIR and /dev/shm accept a file. "
-           "clock: the clock is within five seconds of the first node's clock. nccl: all ranks, "
+           "uncorrected memory errors (rocm-smi does not report them). disk: the run's folder, "
+           "$TMPDIR and /dev/shm accept a file. clock: the clock is within five seconds of the first node's clock. nccl: all ranks, "
            "each on its GPU, do an all-reduce of four MiB over NCCL within a minute with correct "
            "sums; dlrun names a rank that does not arrive, and its node. rccl: the same check with "
            "RCCL, for AMD GPUs. gloo: the same check with CPUs and the network only. binding: the "
@@ -237,7 +238,7 @@ inline constexpr KeyRow kRunKeys[] = {
    .fallback = "until the search program ends the search", .example = "50"},
   {.path = "sweep.stop_early.metric", FIELD(sweep.stop_metric),
    .help = "A point ends early if this number in its reports (DLRUN_PROGRESS) is worse than in "
-           "those of the other points. A smaller number is better if the name contains loss, "
+           "the reports of the other points. A smaller number is better if the name contains loss, "
            "error, perplexity or seconds; otherwise a larger number is better.",
    .example = "loss"},
   {.path = "sweep.stop_early.rule", FIELD(sweep.stop_rule), .format = Format::kChoice,
