@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/terminal/status_text.h"
 #include "cli/terminal/top_view.h"
 #include "common/json_lines.h"
 #include "common/text.h"
@@ -79,10 +78,6 @@ std::string text_of(const RunPicture& picture, const TopSize& size = {120, 0, 0}
   return join(lines_of(picture, size, colour), "\n");
 }
 
-std::string shown(const IndexEntry& run, const RunStatus& status) {
-  return status_text(run, status).plain();
-}
-
 }  // namespace
 
 TEST_CASE(
@@ -100,14 +95,14 @@ TEST_CASE(
   CHECK_FALSE(has(lines_of(running(4), {100, 40, 0}, false), "q quits"));
 }
 
-TEST_CASE("the JSON of top has at most as many ranks as -n says, conspicuous ranks first") {
+TEST_CASE("the JSON of top has N ranks with -n N, conspicuous ones first, and all with -n 0") {
   const RunPicture picture = running(8);
   CHECK(picture_json(picture)["rank_samples"].size() == 8);
   const auto samples = picture_json(picture, 3)["rank_samples"];
   REQUIRE(samples.size() == 3);
   CHECK(samples[0]["rank"] == 7);
   CHECK(picture_json(picture, 9)["rank_samples"].size() == 8);
-  CHECK(picture_json(picture, 0)["rank_samples"].size() == 8);  // -n 0
+  CHECK(picture_json(picture, 0)["rank_samples"].size() == 8);
 }
 
 TEST_CASE("the head and the table of top show the same step of rank 0") {
@@ -123,16 +118,6 @@ TEST_CASE("the head and the table of top show the same step of rank 0") {
   picture.ranks->attempt = 1;  // another attempt than that of the record
   picture.ranks->rows[0].step = 99;
   CHECK(newest_step(picture) == 20);
-}
-
-TEST_CASE("status shows no log for a run on this machine whose log does not exist") {
-  RunStatus status;
-  status.job = {std::string(kLocalCluster), "host:1:2"};
-  status.facts.submission.emplace().job = status.job;
-  const IndexEntry run{"x-1", "x", "/no/such/run", ""};
-  CHECK(shown(run, status).find("local.out") == std::string::npos);
-  status.job = status.facts.submission->job = {"", "42"};
-  CHECK(shown(run, status).find("slurm-42.out") != std::string::npos);  // Slurm will create it
 }
 
 TEST_CASE(
@@ -177,19 +162,6 @@ TEST_CASE(
   CHECK(has(all, "  0  train.lr=0   completed    test_accuracy 0.5"));
   CHECK(has(all, " 39  train.lr=39  pending      Resources"));
   CHECK_FALSE(has(all, "more points"));
-}
-
-TEST_CASE("between two attempts status shows the number of the next attempt") {
-  RunStatus status;
-  status.state = RunState::kPending;
-  RunRecord& record = status.facts.record;
-  record.has_events = true;
-  record.restarts = {{0, "node_failure", 2}};
-  const IndexEntry run{"x-1", "x", "/x", ""};
-  CHECK(shown(run, status).find("1 is next, after node_failure; at most 2 restarts left") !=
-        std::string::npos);
-  record.attempt = 1;
-  CHECK(shown(run, status).find("attempt   1, after node_failure; at most 2") != std::string::npos);
 }
 
 TEST_CASE("top shows state, progress, time left, throughput, loss and the ranks") {
