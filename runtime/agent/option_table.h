@@ -13,9 +13,6 @@
 
 namespace dlrun::agent {
 
-/// The largest number of ranks that one agent may start on its node.
-inline constexpr int kLocalRanksLimit = 4096;
-
 /// One option. `takes` parses and stores its value. An option without `takes` is a flag; `sets`
 /// sets the flag.
 struct Option {
