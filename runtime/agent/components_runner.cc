@@ -25,8 +25,8 @@ constexpr milliseconds kComponentsTick{500};
 constexpr seconds kReadyLimit{600};  ///< limit for a component whose `ready` has no timeout
 /// Longest wait for srun after the ranks of a component have ended with 0.
 constexpr seconds kSrunLinger{90};
-constexpr milliseconds kFinalWriteLimit{
-    1000};  ///< longest wait until the last components.json is written
+/// Longest wait until the last components.json is written.
+constexpr milliseconds kFinalWriteLimit{1000};
 /// Time for a signal to the job to reach lead and the ranks of all components.
 constexpr milliseconds kSignalSpread{500};
 
