@@ -1,8 +1,9 @@
-// Measures the limits of one core, for bench/trainer. Prints the rate of the core's fused
-// multiply-adds in GF/s, and the rate in GB/s at which the core reads four arrays and writes three
-// of them back, as Adam does.
+// Measures the highest rates of one core. bench/trainer computes from them the least time of a
+// training step. Prints the rate of the core's fused multiply-adds in GF/s, and the rate in GB/s at
+// which the core reads four arrays and writes three of them back, as Adam does. The arrays are as
+// long as the model has parameters.
 //
-// usage: bench_floor PARAMETERS
+// usage: bench_floor NUMBER_OF_PARAMETERS
 
 #include <algorithm>
 #include <array>
@@ -89,7 +90,7 @@ double shortest_seconds(int runs, const Work& work) {
 int main(int argc, char** argv) {
   const std::size_t count = argc == 2 ? std::strtoull(argv[1], nullptr, 10) : 0;
   if (count == 0) {
-    std::fputs("usage: bench_floor PARAMETERS\n", stderr);
+    std::fputs("usage: bench_floor NUMBER_OF_PARAMETERS\n", stderr);
     return 2;
   }
   constexpr std::size_t kTimes = 200'000;

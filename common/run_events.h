@@ -38,10 +38,12 @@ struct RecordParts {
 };
 [[nodiscard]] RecordParts parts_to_read(off_t size);
 
+/// The importance of an event: which events remain when lead rewrites the file with fewer of them.
+/// EventLog::record() says which events are dropped while the disk is slow.
 enum class EventClass {
-  kDecides,    ///< attempts, restarts, ends, failures, the last result: never dropped
-  kRemark,     ///< warnings and signals: the latest ones are kept
-  kDroppable,  ///< progress and samples: some of them may be dropped
+  kDecides,    ///< attempts, restarts, ends, failures, the last result: all remain
+  kRemark,     ///< warnings and signals: the latest ones remain
+  kDroppable,  ///< progress and samples: some of them remain
 };
 
 namespace events {

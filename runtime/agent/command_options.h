@@ -10,6 +10,9 @@
 
 namespace dlrun::agent {
 
+/// The largest value of --local and of --nproc-per-node.
+inline constexpr int kLargestCountOnNode = 4096;
+
 /// Parses the command line of `lead`, whose first argument is "lead". Fails with kUsage.
 [[nodiscard]] Result<LeadOptions> parse_lead(const std::vector<std::string>& arguments);
 

@@ -87,9 +87,9 @@ class ComponentCourse {
   [[nodiscard]] bool may_start(const Component& one) const;
   [[nodiscard]] bool may_restart(const Component& one, const AttemptEnd& end) const;
   [[nodiscard]] bool mains_are_done() const;
-  /// Returns true if the attempt ends because a main component ended after a warning of the time
-  /// limit or of a preemption, and others still save their checkpoints. Their programs or Slurm end
-  /// them soon.
+  /// Returns true if the attempt ends because a main component ended after its programs were told
+  /// that the time limit or a preemption is near, and other main components still save their
+  /// checkpoints. Their programs or Slurm end them soon.
   [[nodiscard]] bool mains_still_save() const;
   /// Returns why the components that still run must end; nullopt if the attempt goes on.
   [[nodiscard]] std::optional<std::string> reason_to_stop() const;

@@ -25,7 +25,8 @@ constexpr milliseconds kComponentsTick{500};
 constexpr seconds kReadyLimit{600};  ///< limit for a component whose `ready` has no timeout
 /// Longest wait for srun after the ranks of a component have ended with 0.
 constexpr seconds kSrunLinger{90};
-constexpr milliseconds kLastFileLimit{1000};
+/// Longest wait until the last components.json is written.
+constexpr milliseconds kFinalWriteLimit{1000};
 /// Time for a signal to the job to reach lead and the ranks of all components.
 constexpr milliseconds kSignalSpread{500};
 
@@ -101,12 +102,13 @@ Result<AttemptEnd> ComponentsRunner::run() {
   const auto time = std::chrono::duration_cast<milliseconds>(Clock::now() - began_);
   record(recorded_end(end, static_cast<double>(time.count()) / 1000.0),
          decider ? slots_[*decider].options.name : std::string());
-  // The user has not been told yet that a service failed by ending with 0.
+  // A service that ends by itself has failed, even with code 0. Its own attempt reported no
+  // failure, so this line tells the user.
   if (decider && end.code != 0 && slots_[*decider].runner->attempt().end().code == 0)
     context_.err.push(fmt::format("dlrun: {}\n", end.message));
   write_components_file();
   wait_for_steps(end);
-  std::ignore = file_.drain(kLastFileLimit);
+  std::ignore = file_.drain(kFinalWriteLimit);
   for (auto& slot : slots_) slot.runner.reset();
   if (signals) context_.loop.unwatch(*signals);
   return end;
@@ -218,8 +220,8 @@ void ComponentsRunner::look_at(std::size_t at, Clock::time_point now) {
   const auto& attempt = slot.runner->attempt();
   look_at_join(at, now);
   if (slot.probe) look_at_probe(at, now);
-  // After a warning, other main components may still save their checkpoints. Then on_over()
-  // decides.
+  // If the programs were told that the time limit or a preemption is near, other main components
+  // may still be saving their checkpoints. In this case on_over() decides when this one is over.
   if (!attempt.goes_on() && !attempt.is_over() && !attempt.is_warned())
     course_.on_failing(at, attempt.end());
   if (!attempt.is_over()) return;

@@ -120,7 +120,7 @@ constexpr std::array<AmdColumn, 18> kAmdColumns{{
 }  // namespace
 
 std::vector<GpuReading> GpuTool::parse(std::string_view text) const {
-  return is_amd ? parse_amd_csv(text) : parse_gpu_csv(text);
+  return is_amd ? parse_amd_csv(text) : parse_nvidia_csv(text);
 }
 
 std::vector<GpuReading> GpuTool::parse_errors(std::string_view text) const {
@@ -165,7 +165,7 @@ std::optional<std::string_view> visible_devices(const Env& env) {
   return std::nullopt;
 }
 
-std::vector<GpuReading> parse_gpu_csv(std::string_view text) {
+std::vector<GpuReading> parse_nvidia_csv(std::string_view text) {
   std::vector<GpuReading> readings;
   for (const auto line : split(text, '\n')) {
     const auto fields = split(line, ',');

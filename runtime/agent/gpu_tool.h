@@ -50,7 +50,7 @@ struct GpuTool {
 /// Parses lines of `index, uuid, utilization.gpu, memory.used, memory.total, power.draw` as
 /// nvidia-smi prints them with csv,noheader,nounits. The last field may be missing. Skips other
 /// lines.
-[[nodiscard]] std::vector<GpuReading> parse_gpu_csv(std::string_view text);
+[[nodiscard]] std::vector<GpuReading> parse_nvidia_csv(std::string_view text);
 
 /// Parses the CSV of amd-smi and rocm-smi. The header names the columns; unknown columns are
 /// skipped. Lines before the header, such as warnings, are skipped, too.

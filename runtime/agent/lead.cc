@@ -145,7 +145,7 @@ tl::expected<ClaimedRun, int> claim_or_leave(const LeadOptions& options, const E
   };
   const auto number = chain_number_of(options, env);
   if (number.value_or(0) > 0) {
-    const auto unneeded = look_for_work(directory, options, env, identity.job);
+    const auto unneeded = why_unneeded(directory, options, env, identity.job);
     if (!unneeded) return tl::unexpected(refuse(unneeded.error(), code_of(unneeded.error())));
     if (*unneeded)
       return tl::unexpected(refuse({Errc::kRefused, (*unneeded)->message}, (*unneeded)->code));

@@ -23,9 +23,9 @@ std::vector<Option> options_of_run(LeadOptions& lead) {
           {"--local",
            [&lead](std::string_view value) -> Result<> {
              const auto ranks = parse_int(value);
-             if (!ranks || *ranks < 1 || *ranks > kLocalRanksLimit) {
+             if (!ranks || *ranks < 1 || *ranks > kLargestCountOnNode) {
                return fail(Errc::kUsage, "--local '{}' is not a number of ranks from 1 to {}",
-                           printable(value), kLocalRanksLimit);
+                           printable(value), kLargestCountOnNode);
              }
              lead.local = static_cast<int>(*ranks);
              return {};

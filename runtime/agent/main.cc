@@ -1,5 +1,5 @@
 // The program dlrun-agent, which runs in the job's allocation. Its commands:
-//   lead                     leads the run; in the batch step
+//   lead                     leads the run; in the batch step, or where dlrun was called
 //   notify                   sends the notices of the run; beside lead
 //   rank                     runs the program of one task; in every task
 //   autopsy, stage, collect  help `rank`; beside the program

@@ -19,7 +19,9 @@ namespace dlrun::agent {
 
 /// The checks to run.
 struct NodeChecks {
-  bool gpu = false;      ///< this rank's GPUs answer and have no uncorrected memory errors
+  /// This rank's GPUs answer and have no uncorrected memory errors. rocm-smi does not report such
+  /// errors.
+  bool gpu = false;
   bool disk = false;     ///< a file can be written in the run's directory, $TMPDIR and /dev/shm
   bool clock = false;    ///< the node's clock agrees with lead's; see clock_problem()
   bool binding = false;  ///< this rank may use CPUs near its GPUs (binding_check.h)

@@ -13,11 +13,8 @@
 
 namespace dlrun::agent {
 
-/// The largest number of ranks that one agent may start on its node.
-inline constexpr int kLocalRanksLimit = 4096;
-
-/// One option. `takes` parses and stores its value. An option without `takes` is a flag; `sets`
-/// sets the flag.
+/// One option. `takes` parses and stores its value. An option without `takes` is a flag; its
+/// `sets` stores that the flag was given.
 struct Option {
   std::string_view name;
   std::function<Result<>(std::string_view)> takes;

@@ -71,9 +71,9 @@ std::vector<Option> options_of_rank(RankOptions& rank) {
           {"--nproc-per-node",
            [&rank](std::string_view value) -> Result<> {
              const auto count = parse_int(value);
-             if (!count || *count < 1 || *count > kLocalRanksLimit) {
+             if (!count || *count < 1 || *count > kLargestCountOnNode) {
                return fail(Errc::kUsage, "--nproc-per-node '{}' is not a number from 1 to {}",
-                           printable(value), kLocalRanksLimit);
+                           printable(value), kLargestCountOnNode);
              }
              rank.nproc_per_node = static_cast<int>(*count);
              return {};

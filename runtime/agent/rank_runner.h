@@ -122,7 +122,7 @@ class RankRunner final : public RankOutlet {
   /// program. Tries again at the next tick while another run locks the data.
   void hold_staged_data();
   /// Checks that this rank sees the data that the first rank has staged. Fails with kNotFound if it
-  /// does not, and as node_place() does.
+  /// does not. Other failures are those of node_place().
   Result<> find_staged_data() const;
   void begin_outputs(Clock::time_point now);
   /// Notes that the programs were ended this long ago, so that their newest files may be torn.

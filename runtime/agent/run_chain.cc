@@ -47,9 +47,9 @@ bool may_still_run(std::string_view state) {
   return std::find(kAlive.begin(), kAlive.end(), state) != kAlive.end();
 }
 
-Result<std::optional<UnneededJob>> look_for_work(const std::filesystem::path& run,
-                                                 const LeadOptions& options, const Env& env,
-                                                 const std::string& own_job) {
+Result<std::optional<UnneededJob>> why_unneeded(const std::filesystem::path& run,
+                                                const LeadOptions& options, const Env& env,
+                                                const std::string& own_job) {
   std::error_code error;
   // A folder that cannot be examined, on a broken file system for example, may still exist.
   if (std::filesystem::status(run, error).type() == std::filesystem::file_type::not_found) {
@@ -82,30 +82,31 @@ Result<std::optional<UnneededJob>> look_for_work(const std::filesystem::path& ru
   return std::optional<UnneededJob>();
 }
 
-std::vector<std::string> later_jobs(const std::filesystem::path& run, int number, int jobs) {
+std::vector<std::string> later_jobs(const std::filesystem::path& run, int number, int job_count) {
   std::vector<std::string> later;
-  for (int next = number + 1; next < jobs; ++next) {
+  for (int next = number + 1; next < job_count; ++next) {
     if (auto job = job_in_journal(run / fmt::format("chain-{}", next)))
       later.push_back(std::move(*job));
   }
   return later;
 }
 
-std::optional<std::string> first_waiting(const std::vector<std::string>& jobs, const Env& env) {
+std::optional<std::string> first_that_may_run(const std::vector<std::string>& jobs,
+                                              const Env& env) {
   constexpr std::string_view kUnknownJob = "Invalid job id";
   for (const auto& job : jobs) {
     const auto facts = SlurmController(env, job).job();
-    const bool waits = facts ? may_still_run(facts->state)
-                             : facts.error().message.find(kUnknownJob) == std::string::npos;
-    if (waits) return job;
+    const bool may_run = facts ? may_still_run(facts->state)
+                               : facts.error().message.find(kUnknownJob) == std::string::npos;
+    if (may_run) return job;
   }
   return std::nullopt;
 }
 
-std::vector<std::string> unneeded_jobs(const std::vector<std::string>& later,
-                                       std::string_view dependencies) {
-  auto unneeded = later;
-  if (later.empty()) return unneeded;
+std::vector<std::string> jobs_to_cancel(const std::vector<std::string>& later,
+                                        std::string_view dependencies) {
+  auto chosen = later;
+  if (later.empty()) return chosen;
   const std::string& last = later.back();
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   for (auto at = dependencies.find(last); at != std::string_view::npos;
@@ -114,10 +115,10 @@ std::vector<std::string> unneeded_jobs(const std::vector<std::string>& later,
     const bool is_whole = (at == 0 || !is_digit(dependencies[at - 1])) &&
                           (end == dependencies.size() || !is_digit(dependencies[end]));
     if (!is_whole) continue;
-    unneeded.pop_back();
+    chosen.pop_back();
     break;
   }
-  return unneeded;
+  return chosen;
 }
 
 }  // namespace dlrun::agent

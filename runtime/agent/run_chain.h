@@ -17,8 +17,8 @@
 namespace dlrun::agent {
 
 /// Returns this job's number in the chain of the run's jobs, from 0 ($DLRUN_CHAIN). Returns nullopt
-/// if the run has no chain, is local, or borrows its allocation, and if the script was submitted by
-/// hand and so has no other jobs.
+/// in each of these cases: the run has no chain, is local, borrows its allocation, or its script
+/// was submitted by hand, so that there are no other jobs.
 [[nodiscard]] std::optional<int> chain_number_of(const LeadOptions& options, const Env& env);
 
 /// A job of a chain that ends at once, because the run does not need it.
@@ -27,20 +27,20 @@ struct UnneededJob {
   int code = 0;  ///< 0 if the run has completed, so that jobs that wait for the chain may start
 };
 
-/// Decides whether a job after the first one of a chain ends at once, because the run is over or
-/// its folder is gone. Returns nullopt if the job may take the run over. Asks Slurm once whether
-/// the job that claimed the run last has ended; if no job has claimed it, asks about the first job.
-/// Fails with kRefused if that job has not ended, and as read_history_file() does, except that a
-/// missing record is no failure.
-[[nodiscard]] Result<std::optional<UnneededJob>> look_for_work(const std::filesystem::path& run,
-                                                               const LeadOptions& options,
-                                                               const Env& env,
-                                                               const std::string& own_job);
+/// Returns why this job, which is not the first one of its chain, must end at once: the run is over
+/// or its folder is gone. Returns nullopt if the job may take the run over. Asks Slurm once about
+/// the job that claimed the run last; without a claim, about the first job. Fails with kRefused if
+/// that job runs, or may still run; if Slurm does not answer, that job counts as ended. Other
+/// failures are those of read_history_file(); a missing record is no failure.
+[[nodiscard]] Result<std::optional<UnneededJob>> why_unneeded(const std::filesystem::path& run,
+                                                              const LeadOptions& options,
+                                                              const Env& env,
+                                                              const std::string& own_job);
 
-/// Returns the ids of the jobs after the job `number` of a chain of `jobs` jobs, in order. Leaves
-/// out jobs whose journal names no job of Slurm, cannot be read or belongs to another user.
+/// Returns the ids of the jobs `number` + 1 to `job_count` - 1 of the chain, in order. Leaves out
+/// jobs whose journal names no job of Slurm, cannot be read or belongs to another user.
 [[nodiscard]] std::vector<std::string> later_jobs(const std::filesystem::path& run, int number,
-                                                  int jobs);
+                                                  int job_count);
 
 /// Returns true if a job in this state of `scontrol show job` runs, or may still run.
 [[nodiscard]] bool may_still_run(std::string_view state);
@@ -48,12 +48,12 @@ struct UnneededJob {
 /// Returns the first of the jobs that may still run; nullopt if there is none. If Slurm does not
 /// answer, the job may still run; if Slurm does not know the job, it has ended. env: the
 /// environment of Slurm's commands.
-[[nodiscard]] std::optional<std::string> first_waiting(const std::vector<std::string>& jobs,
-                                                       const Env& env);
+[[nodiscard]] std::optional<std::string> first_that_may_run(const std::vector<std::string>& jobs,
+                                                            const Env& env);
 
 /// Returns those of the later jobs that can be cancelled once the run is over: all of them, but not
 /// the last one if another job waits for it. dependencies: the output of `squeue --format=%E`.
-[[nodiscard]] std::vector<std::string> unneeded_jobs(const std::vector<std::string>& later,
-                                                     std::string_view dependencies);
+[[nodiscard]] std::vector<std::string> jobs_to_cancel(const std::vector<std::string>& later,
+                                                      std::string_view dependencies);
 
 }  // namespace dlrun::agent

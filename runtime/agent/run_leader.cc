@@ -388,7 +388,8 @@ RunLeader::Next RunLeader::where_to(Cause cause, const std::vector<std::string>&
 }
 
 std::optional<std::string> RunLeader::next_in_chain() const {
-  return first_waiting(later_jobs(run_.directory, *run_.chain_number, options_.retry.chain), env_);
+  return first_that_may_run(later_jobs(run_.directory, *run_.chain_number, options_.retry.chain),
+                            env_);
 }
 
 std::string_view RunLeader::why_no_place(Cause cause) const {
@@ -402,7 +403,7 @@ void RunLeader::dismiss_later_jobs() const {
   if (later.empty() || !controller_) return;
   const auto dependencies = controller_->dependencies();
   if (!dependencies) return;
-  if (auto done = controller_->cancel_pending(unneeded_jobs(later, *dependencies)); !done)
+  if (auto done = controller_->cancel_pending(jobs_to_cancel(later, *dependencies)); !done)
     log_info("later jobs of the chain stay queued", {{"message", done.error().message}});
 }
 

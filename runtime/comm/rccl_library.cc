@@ -1,12 +1,14 @@
-// The table below has one row for each function: nccl.cc's name, the library's name, the result,
-// the parameters, and the arguments. It makes a member of Functions, a line that looks the function
-// up, and a function that calls it.
+// Defines the functions of CUDA and NCCL that nccl.cc calls. Each one calls its counterpart in HIP
+// or RCCL, which is looked up at run time. The table below has one row for each function: the name
+// that nccl.cc uses, the name in the library, the type of the result, the parameters, and the
+// arguments. Each row becomes a member of Functions, a line that looks the function up, and a
+// function that calls it.
 
 #include "runtime/comm/rccl_library.h"
 
 #include <dlfcn.h>
 
-// A build with ROCm compares the declarations of rccl_library.h with ROCm's own.
+// A build with ROCm compares the constants of rccl_library.h with ROCm's own.
 #ifdef DLRUN_RCCL_HEADER
 #include <hip/hip_runtime_api.h>
 #include <rccl/rccl.h>

@@ -1,4 +1,4 @@
-// Tests what ranks receive and leave behind: world, output, store, record. Runs the real
+// Tests what ranks receive and leave behind: numbers, output, store, record. Runs the real
 // dlrun-agent on this machine; agent_ends_test.cc tests how ranks end.
 #include <fcntl.h>
 #include <signal.h>
@@ -35,8 +35,8 @@ namespace dlrun::agent {
 namespace {
 
 TEST_CASE(
-    "every rank gets its world, and its output arrives in its log, in local.out and on lead's "
-    "output") {
+    "every rank learns its number, the number of ranks and the address of rank 0, and its output "
+    "arrives in its log, in local.out and on lead's output") {
   Run run;
   run.start(4, "echo out $RANK of $WORLD at $M; echo err $DLRUN_RANK >&2", {},
             {"--env", "RANK={rank}", "--env", "WORLD={world_size}", "--env", "M={master_addr}"});
@@ -231,7 +231,7 @@ TEST_CASE("another job that finds the run claimed exits at once with 75 and chan
   CHECK(run.wait() == 0);
   const auto claim = run.file("claim");
   run.start(1, "touch $DLRUN_RUN/second");
-  CHECK(run.wait() == 75);  // another process means another job
+  CHECK(run.wait() == 75);  // without Slurm, each lead process is a job of its own
   CHECK(run.err().find("holds this run") != std::string::npos);
   CHECK_FALSE(fs::exists(run.directory / "second"));
   CHECK(run.file("claim") == claim);

@@ -292,7 +292,7 @@ TEST_CASE("the loss of another component's node is the cause of a failure") {
   CHECK(end.lost_nodes == std::vector<std::string>{"n3"});
 }
 
-TEST_CASE("after a warning of the time limit, the other main components may save and end") {
+TEST_CASE("if the time limit is near, the other main components may save and end") {
   const auto components = three_components();
   ComponentCourse course(components);
   start_all(course, components);
@@ -308,7 +308,7 @@ TEST_CASE("after a warning of the time limit, the other main components may save
   CHECK(course.attempt_end().cause == Cause::kTimeout);
 }
 
-TEST_CASE("nothing starts after a main component has ended because of a warning") {
+TEST_CASE("nothing starts after a main component has ended because the time limit is near") {
   const auto components = three_components();
   ComponentCourse course(components);
   CHECK(orders_of(course, components) == Orders{"start server", "start evaluator"});

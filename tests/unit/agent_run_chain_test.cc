@@ -46,7 +46,7 @@ struct ChainFixture {
     REQUIRE(write_file_atomic(folder.path() / "events.jsonl", text));
   }
   [[nodiscard]] Result<std::optional<UnneededJob>> look() const {
-    return look_for_work(folder.path(), options_of_chain(3), env, "43");
+    return why_unneeded(folder.path(), options_of_chain(3), env, "43");
   }
   void journal(int number, const std::string& text) {
     const auto path = folder.path() / ("chain-" + std::to_string(number));
@@ -151,10 +151,10 @@ TEST_CASE_FIXTURE(ChainFixture, "the later jobs are those that Slurm has accepte
 
 TEST_CASE_FIXTURE(ChainFixture, "the next job is the first one that Slurm has not ended") {
   answer("PENDING");
-  CHECK(first_waiting({"43", "44"}, env) == "43");
+  CHECK(first_that_may_run({"43", "44"}, env) == "43");
   answer("CANCELLED");
-  CHECK_FALSE(first_waiting({"43", "44"}, env));
-  CHECK_FALSE(first_waiting({}, env));
+  CHECK_FALSE(first_that_may_run({"43", "44"}, env));
+  CHECK_FALSE(first_that_may_run({}, env));
 }
 
 TEST_CASE_FIXTURE(
@@ -166,17 +166,17 @@ TEST_CASE_FIXTURE(
   env.set("PATH", folder.path().string() + ":/usr/bin:/bin");
   const auto dependencies = SlurmController(env, "42").dependencies();
   REQUIRE(dependencies);
-  CHECK(unneeded_jobs({"43", "44"}, *dependencies) == Jobs{"43"});
+  CHECK(jobs_to_cancel({"43", "44"}, *dependencies) == Jobs{"43"});
 }
 
 TEST_CASE("the last job of a chain stays if another job waits for it") {
   const Jobs later{"43", "44"};
-  CHECK(unneeded_jobs(later, "") == later);
-  CHECK(unneeded_jobs(later, "afterany:43(unfulfilled)\n") == later);
-  CHECK(unneeded_jobs(later, "afterany:43(unfulfilled)\nafterok:44(unfulfilled)\n") == Jobs{"43"});
-  CHECK(unneeded_jobs(later, "afterok:144,afterok:441") == later);
-  CHECK(unneeded_jobs(later, "afterok:441,afterok:44") == Jobs{"43"});
-  CHECK(unneeded_jobs({}, "afterok:44").empty());
+  CHECK(jobs_to_cancel(later, "") == later);
+  CHECK(jobs_to_cancel(later, "afterany:43(unfulfilled)\n") == later);
+  CHECK(jobs_to_cancel(later, "afterany:43(unfulfilled)\nafterok:44(unfulfilled)\n") == Jobs{"43"});
+  CHECK(jobs_to_cancel(later, "afterok:144,afterok:441") == later);
+  CHECK(jobs_to_cancel(later, "afterok:441,afterok:44") == Jobs{"43"});
+  CHECK(jobs_to_cancel({}, "afterok:44").empty());
 }
 
 }  // namespace

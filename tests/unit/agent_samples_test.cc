@@ -248,7 +248,7 @@ TEST_CASE("samples are recorded less often the longer an attempt lasts") {
 }
 
 TEST_CASE("GPU lines of nvidia-smi are parsed, and other lines are ignored") {
-  const auto gpus = parse_gpu_csv(
+  const auto gpus = parse_nvidia_csv(
       "0, GPU-aa, 93, 40000, 81559, 412.35\n1, GPU-bb, [N/A], [Not Supported], 81559\nNo devices "
       "were "
       "found\n");
@@ -306,7 +306,7 @@ TEST_CASE("GPUs are read with nvidia-smi, else with amd-smi, else with rocm-smi"
 }
 
 TEST_CASE("CUDA_VISIBLE_DEVICES selects GPUs by index or UUID, in its own order") {
-  const auto all = parse_gpu_csv("0, GPU-aa, 1, 1, 1\n1, GPU-bb, 2, 2, 2\n2, GPU-cc, 3, 3, 3\n");
+  const auto all = parse_nvidia_csv("0, GPU-aa, 1, 1, 1\n1, GPU-bb, 2, 2, 2\n2, GPU-cc, 3, 3, 3\n");
   CHECK(visible_gpus(all, std::nullopt).size() == 3);
   CHECK(visible_gpus(all, "").empty());
   CHECK(visible_gpus(all, "NoDevFiles").empty());

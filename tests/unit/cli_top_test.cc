@@ -95,7 +95,7 @@ TEST_CASE(
   CHECK_FALSE(has(lines_of(running(4), {100, 40, 0}, false), "q quits"));
 }
 
-TEST_CASE("the JSON of top has at most as many ranks as -n says, conspicuous ranks first") {
+TEST_CASE("the JSON of top has N ranks with -n N, conspicuous ones first, and all with -n 0") {
   const RunPicture picture = running(8);
   CHECK(picture_json(picture)["rank_samples"].size() == 8);
   const auto samples = picture_json(picture, 3)["rank_samples"];

@@ -134,7 +134,7 @@ TEST_CASE("a .dlrun-downloads that other users could have written is not trusted
   CHECK_FALSE(are_verified(scene.folder.path(), std::vector{other}));
 }
 
-TEST_CASE("the next download makes a .dlrun-downloads that others could write private again") {
+TEST_CASE("if others can write .dlrun-downloads, the next download takes this permission away") {
   const Scene scene;
   const Download f = scene.of("f");
   REQUIRE(scene.fetch(f).has_value());
@@ -273,7 +273,9 @@ TEST_CASE("the proxy in the environment is used") {
   CHECK(scene.server.requests() == std::vector<std::string>{"http://nowhere.invalid/f from 0"});
 }
 
-TEST_CASE("a proxy that refuses is reported as a proxy, and its password is never shown") {
+TEST_CASE(
+    "an error of a proxy is not reported as an answer of the server, and the proxy's password is "
+    "never shown") {
   const Scene scene;
   const auto through = [&](const std::string& proxy, const std::string& url) {
     Download far = scene.of("f");
@@ -416,7 +418,7 @@ TEST_CASE("the error for a full disk has the file and the number of bytes so far
   CHECK(has(message, " of 1048576 bytes: File too large (EFBIG)"));
 }
 
-TEST_CASE("a second process that downloads into the same folder waits, and finds the file") {
+TEST_CASE("a second downloader in the same folder waits, and finds the file") {
   Scene scene;
   const Download f = scene.of("f");
   auto first = Downloader::in(scene.folder.path(), {});
@@ -488,8 +490,8 @@ TEST_CASE("in a shared folder the lock also works for users who cannot write the
   const fs::path lock = scene.folder / ".dlrun-downloads";
   auto first = Downloader::in(scene.folder.path(), {});
   REQUIRE(first.has_value());
-  auto of_read = Downloader::in(scene.folder / "read", {});
-  REQUIRE(of_read.has_value());
+  // Creates a second folder with a lock file, which others can only read.
+  REQUIRE(Downloader::in(scene.folder / "read", {}).has_value());
   fs::permissions(scene.folder / "read/.dlrun-downloads",
                   fs::perms::owner_read | fs::perms::others_read);
   fs::permissions(scene.folder.path(), fs::perms::all);
@@ -506,13 +508,14 @@ TEST_CASE("in a shared folder the lock also works for users who cannot write the
     return waits < 9;
   };
   const auto fetched = scene.fetch(scene.of("f"));
-  const bool reader_is_in = Downloader::in(scene.folder / "read", scene.options).has_value();
+  const bool can_lock_without_write =
+      Downloader::in(scene.folder / "read", scene.options).has_value();
   if (is_root) REQUIRE(::seteuid(0) == 0);
   // The owner needs these permissions to remove the folder.
   fs::permissions(scene.folder / "read", fs::perms::owner_all);
   CHECK(must(fetched) == 38);
   CHECK(waits == 1);
-  CHECK(reader_is_in);
+  CHECK(can_lock_without_write);
 }
 
 }  // namespace

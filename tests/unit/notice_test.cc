@@ -155,7 +155,7 @@ TEST_CASE("the output of a program cannot mention people in a chat") {
   CHECK(mattermost.ends_with("```"));
 }
 
-TEST_CASE("the fields of the notice replace the placeholders of a command once") {
+TEST_CASE("a placeholder inside a field of the notice is not replaced in a command") {
   auto notice = failure();
   notice.run = "{job}";
   CHECK(notice_command({"mail", "-s", "{subject}!", "{event}", "{other}", "{"}, notice) ==
@@ -311,8 +311,9 @@ TEST_CASE_FIXTURE(QueueOfRun, "a queue refuses more notices than its limit") {
   CHECK(full.error().code == Errc::kRefused);
 }
 
-TEST_CASE_FIXTURE(QueueOfRun,
-                  "a queue that others can enter, or that is a link, is neither read nor written") {
+TEST_CASE_FIXTURE(
+    QueueOfRun,
+    "a queue on which others have a permission, or that is a link, is neither read nor written") {
   put();
   fs::permissions(run / "notify", fs::perms::owner_all | fs::perms::others_read);
   CHECK_FALSE(queue.has_waiting());

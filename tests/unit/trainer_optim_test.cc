@@ -31,8 +31,8 @@ double gradient(std::size_t i, int t) {
          std::pow(10.0, static_cast<double>(i % 4) - 2);
 }
 
-/// Steps `copies` copies of the reference's eight parameters (a weight of six and a bias of two)
-/// ten times. Returns the parameters.
+/// Lets the optimizer do ten steps on an array with `copies` copies of the reference's eight
+/// parameters: each copy is a weight with six elements and a bias with two. Returns the parameters.
 template <typename T>
 std::vector<T> stepped(const Case& reference, std::size_t copies, int threads) {
   OptimizerOptions options;
@@ -103,7 +103,9 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("make_optimizer() accepts every name of optimizer_names(), and lists them for another") {
+TEST_CASE(
+    "make_optimizer() accepts every name of optimizer_names(), and lists them for an unknown "
+    "name") {
   std::string names;
   for (const auto part : split(optimizer_names(), '|')) {
     OptimizerOptions options;

@@ -134,8 +134,8 @@ using Layers = std::vector<std::unique_ptr<Layer<T>>>;
 /// - kGlorot: variance 2 / (fan-in + fan-out) (Glorot & Bengio 2010, eq. 16).
 enum class Initialisation { kHe, kGlorot };
 
-/// Draws `weights` weights by the scheme and fills the rest of `parameters`
-/// with zeros. Host memory.
+/// Draws the first elements of `parameters` by the scheme, and fills the rest with zeros. weights:
+/// the number of elements to draw. Host memory.
 template <typename T>
 void draw_weights(std::span<T> parameters, std::size_t weights, std::size_t fan_in,
                   std::size_t fan_out, Initialisation scheme, Random& random);

@@ -92,7 +92,7 @@ class DistributedOptimizer {
 
   /// Does one step in place. parameters, gradients: [count]; float32, host memory. The gradients
   /// are the mean over this rank's samples; step() overwrites them. Fails with kShape if the sizes
-  /// differ, and as all_reduce does.
+  /// differ. Other failures are those of all_reduce().
   [[nodiscard]] Result<> step(std::span<float> parameters, std::span<float> gradients,
                               double learning_rate);
 

@@ -120,9 +120,10 @@ class GradientExchange {
 [[nodiscard]] std::unique_ptr<GradientExchange> make_shared_exchange(const ExchangeContext& context,
                                                                      const SharedArrays& shared);
 
-/// Makes the exchange of post-local SGD: after `after` epochs of ordinary steps the ranks step
-/// alone, and average after every `steps` steps (> 0) and at the end of an epoch. Each rank must
-/// have the whole state.
+/// Makes the exchange of post-local SGD. In the first `after` epochs (may be a fraction) the ranks
+/// do ordinary steps together. Later each rank steps alone, and the ranks average their states
+/// after every `steps` (> 0) such steps and at the end of an epoch. Each rank must have the whole
+/// state.
 [[nodiscard]] std::unique_ptr<GradientExchange> make_local_exchange(
     const ExchangeContext& context, Network<float>& network,
     const GradientReducer::Options& buckets, std::size_t steps, double after);

@@ -21,8 +21,11 @@ namespace dlrun::trainer {
 ///
 /// With compression, a bucket is rounded to 16 bits, summed in 16 bits in the backend's order, and
 /// widened again. Half the bytes are sent. The sum over N ranks has a relative error of up to
-/// N*2^-9 (bf16) or N*2^-12 (fp16; below 2^-14 an absolute error of N*2^-25). The network's extra
-/// elements are not compressed; they have their own bucket.
+/// N*2^-9 (bf16) or N*2^-12 (fp16; below 2^-14 an absolute error of N*2^-25).
+///
+/// The network has further elements behind the gradients (Network::gradients_and_extra()), which
+/// are sent in the first bucket. With compression the first bucket has only these elements, and it
+/// is not compressed.
 ///
 /// The caller must divide each rank's loss by the number of samples of all ranks, so that the sum
 /// is the gradient of the mean loss.
@@ -37,8 +40,7 @@ class GradientReducer {
     Compression compression = Compression::kNone;  ///< works in host memory only, so not with nccl
   };
 
-  /// communicator, kernels and network must outlive the reducer. The extra elements behind the
-  /// network's gradients are sent in the first bucket.
+  /// communicator, kernels and network must outlive the reducer.
   GradientReducer(Communicator& communicator, Kernels<float>& kernels, Network<float>& network,
                   const Options& options);
 
@@ -52,8 +54,8 @@ class GradientReducer {
 
   [[nodiscard]] std::size_t buckets() const { return buckets_.size(); }
 
-  /// The size of a bucket, the time at which its last all-reduce was started, and the time at which
-  /// wait() saw the end.
+  /// The size of a bucket, the time at which its most recent all-reduce was started, and the time
+  /// at which wait() saw the end of it.
   struct Timing {
     std::size_t bytes = 0;
     std::chrono::steady_clock::time_point begin, end;
