@@ -29,7 +29,7 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
                           output of a program that reports nothing
   --rehearse SECONDS      end the run as completed after its programs have run for this time
   --stop-early GOAL:NAME  end this point of a sweep if the number NAME in its reports is worse than
-                          in those of the other points; GOAL is min or max
+                          in the reports of the other points; GOAL is min or max
   --stop-after N          do not end the point before this epoch, or before this step if it reports
                           no epoch (1)
   --idle-gpu-after SECS   warn about GPUs that have not worked for this time
