@@ -110,7 +110,7 @@ TEST_CASE("portable: getent gives the account that only a directory service know
   programs.add(
       "getent",
       "echo \"other:x:17:17::/:\"\n[ $1 = passwd ] && echo \"ann:x:$2:513:Ann:/home:/sh\"\n"
-      "[ $1 = group ] && echo \"team:x:$2:ann,bob\"\n");
+      "[ $1 = group ] && echo \"team:x:$2:ann,bob\"\nexit 0\n");
   const auto account = account_of(kForeign);
   REQUIRE(account.has_value());
   CHECK(account->name == "ann");
