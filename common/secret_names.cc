@@ -40,13 +40,7 @@ template <std::size_t N>
 
 /// Returns the words of a name in lower case, without the numbers at its end.
 [[nodiscard]] std::vector<std::string_view> words_of_name(std::string_view lower) {
-  constexpr std::string_view kSeparators = "_-.: ";
-  std::vector<std::string_view> words;
-  while (!lower.empty()) {
-    const std::size_t end = std::min(lower.find_first_of(kSeparators), lower.size());
-    if (end > 0) words.push_back(lower.substr(0, end));
-    lower.remove_prefix(std::min(end + 1, lower.size()));
-  }
+  auto words = split_words(lower, "_-.: ");
   while (words.size() > 1 && words.back().find_first_not_of("0123456789") == std::string_view::npos)
     words.pop_back();
   return words;

@@ -22,6 +22,9 @@ template <typename Text>
 requires std::same_as<Text, std::string> std::vector<std::string_view> split(Text&& text,
                                                                              char separator)
 = delete;
+/// Splits text at each of the separators, and leaves out empty parts.
+[[nodiscard]] std::vector<std::string_view> split_words(std::string_view text,
+                                                        std::string_view separators);
 
 /// Returns the text without leading and trailing white space.
 [[nodiscard]] std::string_view trim(std::string_view text);

@@ -75,14 +75,7 @@ constexpr std::size_t kLongestKeyName = 256;  ///< bytes; a longer text is no na
 
 /// Returns the words of a YAML list in one line, without brackets, commas and quotes.
 [[nodiscard]] std::vector<std::string_view> words_of_list(std::string_view text) {
-  constexpr std::string_view kSeparators = " \t[]{},'\"";
-  std::vector<std::string_view> words;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find_first_of(kSeparators), text.size());
-    if (end > 0) words.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return words;
+  return split_words(text, " \t[]{},'\"");
 }
 
 /// Returns true if a word is the name of a variable, perhaps misspelt, and no value of a secret;

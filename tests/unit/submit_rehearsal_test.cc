@@ -13,7 +13,7 @@
 #include "launcher/submit/places.h"
 #include "launcher/submit/rehearsal_submission.h"
 #include "tests/contains.h"
-#include "tests/temporary_directory.h"
+#include "tests/unit/submit_cluster.h"
 
 using namespace dlrun;
 
@@ -21,40 +21,13 @@ namespace {
 
 using Changes = std::vector<std::string>;
 
-/// Receives messages and drops them.
-class SilentReporter final : public Reporter {
- public:
-  void diagnostics(const std::vector<Diagnostic>&) override {}
-  void warning(std::string_view) override {}
-  void note(std::string_view) override {}
-  void progress(const std::filesystem::path&, const std::string&,
-                const DownloadProgress&) override {}
-  void progress_ended() override {}
-  void downloaded(const std::filesystem::path&, std::size_t, std::int64_t) override {}
-};
-
-/// A simulated cluster whose sbatch gives the ids 7, 8, ...
-struct RehearsalCluster {
-  TemporaryDirectory folder;
-  Context context;
-  SilentReporter reporter;
+/// A simulated cluster whose sbatch gives the ids 7, 8, ..., and whose job 7 is pending.
+struct RehearsalCluster : Cluster {
   RehearsalCluster() {
-    std::filesystem::create_directory(folder / "slurm");
     const std::string calls = (folder / "called").string();
     program("sbatch", "case \"$*\" in *--help*) exit 1;; esac\necho \"$*\" >>" + calls +
                           "\necho $((6 + $(wc -l <" + calls + ")))");
     program("squeue", "case \"$*\" in *'-j 7'*) echo '7|PENDING|None||||';; esac");
-    program("sacct", "exit 0");
-    context.env.set("HOME", folder.path().string());
-    context.env.set("PATH", (folder / "slurm").string() + ":/usr/bin:/bin");
-    context.current_dir = folder.path();
-    context.bin_dir = folder / "bin";
-    context.tools = {"hash", {}};
-  }
-  void program(const std::string& name, const std::string& body) {
-    const auto file = folder / "slurm" / name;
-    std::ofstream(file) << "#!/bin/sh\n" << body << "\n";
-    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
   }
   SpecOptions options_of(const std::string& spec) {
     std::ofstream(folder / "x.yaml") << spec;

@@ -7,6 +7,14 @@
 
 namespace dlrun {
 
+TEST_CASE("a text is split at each of several separators, and empty parts are left out") {
+  using Words = std::vector<std::string_view>;
+  CHECK(split_words("a, [b]", " ,[]") == Words{"a", "b"});
+  CHECK(split_words("--a", "-") == Words{"a"});
+  CHECK(split_words(", ,", " ,").empty());
+  CHECK(split_words("", " ").empty());
+}
+
 TEST_CASE("split keeps empty parts") {
   CHECK(split("a,,b", ',') == std::vector<std::string_view>{"a", "", "b"});
   CHECK(split("", ',') == std::vector<std::string_view>{""});

@@ -61,10 +61,11 @@ inline constexpr KeyRow kRunKeys[] = {
            "and all fail for the same reason, the run ends with code 80 and does not restart. gpu: "
            "nvidia-smi, amd-smi or rocm-smi lists every GPU that the rank sees, and none has "
            "uncorrected memory errors (rocm-smi does not report them). disk: the run's folder, "
-           "$TMPDIR and /dev/shm accept a file. clock: the clock is within five seconds of the first node's clock. nccl: all ranks, "
-           "each on its GPU, do an all-reduce of four MiB over NCCL within a minute with correct "
-           "sums; dlrun names a rank that does not arrive, and its node. rccl: the same check with "
-           "RCCL, for AMD GPUs. gloo: the same check with CPUs and the network only. binding: the "
+           "$TMPDIR and /dev/shm accept a file. clock: the clock is within five seconds of the "
+           "first node's clock. nccl: all ranks, each on its GPU, do an all-reduce of four MiB "
+           "over NCCL within a minute with correct sums; dlrun names a rank that does not arrive, "
+           "and its node. rccl: the same check with RCCL, for AMD GPUs. gloo: the same check with "
+           "CPUs and the network only. binding: the "
            "rank may use CPUs near its GPU. fabric: InfiniBand ports, NVLink and the speed of "
            "all-reduce reach at least the figures of the site file. {run: LINE}: the shell line "
            "ends with 0 on each node. `dlrun bench collectives` measures the speed of collectives.",
@@ -172,8 +173,8 @@ inline constexpr KeyRow kRunKeys[] = {
    .example = "my-team"},
   {.path = "track.wandb.mode", FIELD(track.wandb_mode), .format = Format::kChoice,
    .choices = "online offline",
-   .help = "The program finds this value in WANDB_MODE. `offline` is for nodes without access to the "
-           "internet: `wandb sync` uploads the files in wandb/ of the run's directory later.",
+   .help = "The program finds this value in WANDB_MODE. `offline` is for nodes without access to "
+           "the internet: `wandb sync` uploads the files in wandb/ of the run's directory later.",
    .fallback = "the mode that wandb chooses", .example = "offline"},
 
   {.path = "after.ok", FIELD(after.ok),
