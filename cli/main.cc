@@ -2,6 +2,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
@@ -22,6 +24,13 @@ void keep_standard_descriptors() {
   }
 }
 
+/// Gives standard output a buffer of this program's own. Without it, the C library asks the system
+/// for the size of a buffer, and allocates one.
+void buffer_output() {
+  static std::array<char, 8192> buffer;
+  std::setvbuf(stdout, buffer.data(), _IOFBF, buffer.size());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -38,7 +47,9 @@ int main(int argc, char** argv) {
   cli.commit = dlrun::built_commit();
   const bool is_plain =
       !cli.env.get_or("NO_COLOR", "").empty() || cli.env.get_or("TERM", "dumb") == "dumb";
-  cli.colour_out = !is_plain && dlrun::is_output_terminal();
+  const bool is_terminal = dlrun::is_output_terminal();
+  if (!is_terminal) buffer_output();
+  cli.colour_out = !is_plain && is_terminal;
   cli.colour_err = !is_plain && dlrun::is_error_terminal();
   // A dlrun on another machine calls --remote WORD over ssh. rsync on this machine calls
   // --rsync-shell NAME PLACE ARGV...; PLACE is not needed.

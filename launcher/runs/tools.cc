@@ -68,7 +68,7 @@ bool is_staged(const std::filesystem::path& file) {
          (info.st_mode & 0122U) == 0100U;
 }
 
-/// Removes the temporary files that killed processes have left.
+/// Removes temporary files that are older than an hour: the processes that wrote them were killed.
 void remove_leftovers(const std::filesystem::path& folder) {
   constexpr auto kOld = std::chrono::hours(1);
   std::error_code error;
@@ -122,8 +122,9 @@ std::optional<std::string> warning_about_place(const std::filesystem::path& runs
   // The owner of "/" controls the whole system. Within a user namespace that is not always user 0.
   struct stat root {};
   if (::stat("/", &root) != 0) root.st_uid = 0;
-  for (auto folder = std::filesystem::weakly_canonical(runs_dir, error); !folder.empty();
-       folder = folder.parent_path()) {
+  auto folder = std::filesystem::canonical(runs_dir, error);
+  if (error) folder = std::filesystem::weakly_canonical(runs_dir, error);
+  for (; !folder.empty(); folder = folder.parent_path()) {
     struct stat info {};
     if (::stat(folder.c_str(), &info) == 0) {
       // The sticky bit does not restrict the owner of the folder.
@@ -167,7 +168,7 @@ Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::p
                 "choose another runs directory with --runs or DLRUN_RUNS",
                 printable(runs_dir.string()));
   }
-  remove_leftovers(folder);
+  bool has_cleaned = false;
   for (const auto& file : tools.files) {
     const auto from = root / file.place;
     const auto to = folder / from.filename();
@@ -177,6 +178,8 @@ Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::p
       if (file.place.starts_with("lib/") || (is_trainer && use == TrainerUse::kNone)) continue;
       if (is_trainer) return tl::unexpected(trainer_missing(from, "this job"));
     }
+    // A folder without missing files is not listed, because that takes time at each start.
+    if (!std::exchange(has_cleaned, true)) remove_leftovers(folder);
     DLRUN_TRY(copy_verified(from, to, file.sha256));
   }
   return {};

@@ -49,6 +49,12 @@ int search_error(const std::filesystem::path& dir, std::string_view folder) {
   return ::access(inside.c_str(), X_OK) == 0 || errno == ENOENT ? 0 : errno;
 }
 
+/// Returns true if the error of reading a file in DIR/FOLDER means that the search goes on in the
+/// next directory: the file is missing, or its folder cannot be searched.
+bool is_skipped(const Error& error, const std::filesystem::path& dir, std::string_view folder) {
+  return error.code == Errc::kNotFound || search_error(dir, folder) != 0;
+}
+
 }  // namespace
 
 std::vector<Diagnostic> unsearchable_folders(std::string_view folder,
@@ -81,10 +87,9 @@ std::optional<ConfigFile> find_config(std::string_view folder, std::string_view 
   const std::string relative = fmt::format("{}/{}.yaml", folder, name);
   bool is_found = false;
   for (const auto& dir : dirs) {
-    if (search_error(dir, folder) != 0) continue;
     const auto path = dir / relative;
     auto text = read_file(path, kLargestConfig);
-    if (!text && text.error().code == Errc::kNotFound) continue;
+    if (!text && is_skipped(text.error(), dir, folder)) continue;
     file.source = path.string();
     if (!text) return fail_with(0, 0, text.error().message);
     file.text = std::move(*text);
@@ -116,9 +121,8 @@ std::optional<std::string_view> built_in_config(std::string_view folder, std::st
                                 [&](const auto& file) { return file.name == relative; });
   if (own == files.end()) return std::nullopt;
   for (const auto& dir : dirs) {
-    if (search_error(dir, folder) != 0) continue;
     const auto text = read_file(dir / relative, kLargestConfig);
-    if (!text && text.error().code == Errc::kNotFound) continue;
+    if (!text && is_skipped(text.error(), dir, folder)) continue;
     if (!text || *text != own->text) return std::nullopt;
     break;
   }
