@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <charconv>
+#include <cstdint>
 
 #include "common/text.h"
 #include "launcher/runs/tab_lines.h"
@@ -24,21 +26,25 @@ std::filesystem::path file_in(const std::filesystem::path& directory) {
 EntryCache::EntryCache(const std::filesystem::path& directory) : file_(file_in(directory)) {
   text_ = read_own_cache(file_, kIndexHead);
   each_line(text_, kIndexHead,
-            [&](std::string_view name, std::string_view line) { known_[name] = line; });
+            [&](std::string_view name, std::string_view line) { known_[name] = {line}; });
 }
 
 std::optional<IndexEntry> EntryCache::find(std::string_view name, ino_t inode) {
   const auto found = known_.find(name);
   if (found == known_.end()) return std::nullopt;
-  std::string_view line = found->second;
-  if (take_field(line) != fmt::format("{}", inode)) return std::nullopt;
+  std::string_view line = found->second.fields;
+  std::uint64_t number = 0;
+  const auto field = take_field(line);
+  const auto parsed = std::from_chars(field.data(), field.data() + field.size(), number);
+  if (parsed.ec != std::errc() || parsed.ptr != field.data() + field.size() || number != inode)
+    return std::nullopt;
   IndexEntry entry;
   entry.id = name;
   entry.created = take_field(line);
   entry.name = take_field(line);
   entry.path = line;
   if (!entry.path.is_absolute()) return std::nullopt;
-  used_.append(name).append(1, '\t').append(found->second).append(1, '\n');
+  found->second.is_used = true;
   return entry;
 }
 
@@ -53,8 +59,11 @@ void EntryCache::add(const IndexEntry& entry, ino_t inode) {
 
 void EntryCache::save() const {
   if (added_count_ <= kFew) return;
-  const std::string text = std::string(kIndexHead) + used_ + added_;
-  write_own_cache(file_, text);
+  std::string text(kIndexHead);
+  for (const auto& [name, line] : known_) {
+    if (line.is_used) text.append(name).append(1, '\t').append(line.fields).append(1, '\n');
+  }
+  write_own_cache(file_, text + added_);
 }
 
 void EntryCache::forget(const std::filesystem::path& directory) {

@@ -10,7 +10,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <vector>
 
 #include "launcher/runs/index.h"
 
@@ -38,9 +37,11 @@ class EntryCache {
  private:
   std::filesystem::path file_;
   std::string text_;  ///< the text of the file
-  /// Maps a name to the rest of its line, which starts with the inode.
-  std::unordered_map<std::string_view, std::string_view> known_;
-  std::string used_;   ///< the lines of the entries that find() has returned
+  struct Line {
+    std::string_view fields;  ///< the line after the name; starts with the inode
+    bool is_used = false;     ///< find() has returned its entry
+  };
+  std::unordered_map<std::string_view, Line> known_;  ///< by name
   std::string added_;  ///< the lines of the entries that add() has received
   std::size_t added_count_ = 0;
 };

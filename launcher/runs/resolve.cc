@@ -114,6 +114,23 @@ Result<IndexEntry> explain_deletion(std::string_view text, const RunIndex& index
   return fail(Errc::kNotFound, "no run '{}': {}", printable(text), describe(*deleted));
 }
 
+/// Returns the index's entry of the run; without an entry, returns the run. A point of a sweep, of
+/// which the index has no entry, gets the time at which its sweep was created. Does not list the
+/// index, which may have ten thousand entries.
+IndexEntry with_entry(IndexEntry run, const RunIndex& index) {
+  const auto sweep = sweep_of_point(run.path);
+  const auto& folder = sweep ? *sweep : run.path;
+  const auto entry = index.find(folder.filename().string());
+  if (!entry) return run;
+  std::error_code ignored;  // the entry's path may contain a link
+  if (entry->path != folder &&
+      !(sweep && std::filesystem::equivalent(entry->path, folder, ignored)))
+    return run;
+  if (!sweep) return *entry;
+  run.created = entry->created;
+  return run;
+}
+
 }  // namespace
 
 std::optional<IndexEntry> run_at(std::string_view text, const std::filesystem::path& current_dir) {
@@ -137,6 +154,10 @@ std::optional<IndexEntry> run_at(std::string_view text, const std::filesystem::p
 
 Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
                                const std::filesystem::path& current_dir) {
+  if (text.find('/') != std::string_view::npos) {
+    if (auto run = run_at(text, current_dir))
+      return foreign_owner(run->path) ? *run : with_entry(std::move(*run), index);
+  }
   DLRUN_TRY_ASSIGN(auto listing, index.list());
   const auto& entries = listing.entries;
   const auto first = [&](auto&& fits) {
@@ -161,7 +182,7 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
   const auto slash = text.rfind('/');
   const auto number =
       slash == std::string_view::npos ? std::nullopt : parse_int(text.substr(slash + 1));
-  if (number && *number >= 0 && !run_at(text, current_dir)) {
+  if (number && *number >= 0) {
     const auto sweep = resolve_run(text.substr(0, slash), index, current_dir);
     if (!sweep) return sweep;
     if (!is_sweep(sweep->path))
@@ -172,27 +193,13 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
     if (const auto found = run_with_job(entries, text)) return *found;
   }
   if (auto run = run_at(text, current_dir)) {
-    const auto owner = foreign_owner(run->path);
-    if (owner && text.find('/') == std::string_view::npos) {
+    if (const auto owner = foreign_owner(run->path)) {
       return fail(Errc::kNotFound,
                   "no run '{0}' of yours; the folder ./{0} is a run of user {1}; give its path to "
                   "use it",
                   printable(text), printable(owner->name));
     }
-    if (owner) return *run;
-    const auto known = first([&](const IndexEntry& e) { return e.path == run->path; });
-    if (known != entries.end()) return *known;
-    // The index has no points. A point was created with its sweep.
-    const auto path = sweep_of_point(run->path);
-    if (!path) return *run;
-    auto sweep = first([&](const IndexEntry& e) { return e.path == *path; });
-    if (sweep == entries.end()) {  // the index may have a path with a link
-      std::error_code ignored;
-      sweep = first(
-          [&](const IndexEntry& e) { return std::filesystem::equivalent(e.path, *path, ignored); });
-    }
-    if (sweep != entries.end()) run->created = sweep->created;
-    return *run;
+    return with_entry(std::move(*run), index);
   }
   return explain_deletion(text, index, current_dir, run_that_starts_with(entries, text));
 }

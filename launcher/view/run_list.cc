@@ -13,6 +13,7 @@
 
 #include "common/columns.h"
 #include "common/text.h"
+#include "launcher/runs/existing_folders.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/status.h"
 #include "launcher/runs/summaries.h"
@@ -123,18 +124,19 @@ class ListMaker {
 /// row needs no query, and its files are not read. JSON needs the files, so it uses no cached row.
 void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<IndexEntry>& foreign) {
   const uid_t caller = ::geteuid();
+  ExistingFolders folders;
   for (const IndexEntry& entry : own) {
-    const auto events = stat_of(entry.path.native() + "/events.jsonl");
-    if (!events && !stat_of(entry.path.native())) continue;  // the run's directory was deleted
     if (!filters_.fit(entry)) continue;
     std::error_code error;
     if (!request_.folder.empty() &&
         std::filesystem::weakly_canonical(entry.path.parent_path(), error) != request_.folder)
       continue;
     if (is_full()) {
-      ++hidden_;
+      if (folders.has(entry.path)) ++hidden_;
       continue;
     }
+    const auto events = stat_of(entry.path.native() + "/events.jsonl");
+    if (!events && !stat_of(entry.path.native())) continue;  // the run's directory was deleted
     // If the caller owns the file and its row is cached, skip the check of the folder, which takes
     // time.
     std::optional<RunSummaries::Row> row;

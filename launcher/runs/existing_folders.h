@@ -1,0 +1,26 @@
+#pragma once
+// Tells which of many run directories still exist.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace dlrun {
+
+/// Lists each parent folder once and remembers the names in it. For ten thousand runs in one folder
+/// that takes less time than ten thousand system calls.
+class ExistingFolders {
+ public:
+  /// Returns true if the absolute path exists. Does not notice changes of a parent folder after the
+  /// first call for it.
+  [[nodiscard]] bool has(const std::filesystem::path& folder);
+
+ private:
+  /// The names in a folder; nullopt if the folder cannot be listed.
+  using Names = std::optional<std::unordered_set<std::string>>;
+  std::unordered_map<std::string, Names> names_;
+};
+
+}  // namespace dlrun
