@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "common/files.h"
+#include "launcher/runs/existing_folders.h"
 #include "launcher/runs/index.h"
 #include "launcher/runs/resolve.h"
 #include "launcher/runs/run_directory.h"
@@ -77,6 +78,31 @@ TEST_CASE_FIXTURE(
   CHECK(resolve("runs/cifar-20261121-110000-00cc")->id == "cifar-20261121-110000-00cc");
   CHECK(resolve((runs / "cifar-20261121-110000-00cc/").string())->id ==
         "cifar-20261121-110000-00cc");
+}
+
+TEST_CASE_FIXTURE(Fixture,
+                  "a run that is named by its path is found without a listing of the index") {
+  const auto path = runs / "mnist-20261121-120000-00aa";
+  CHECK(resolve(path.string())->created == "2026-11-21T12:00:00.000Z");
+  std::filesystem::remove_all(index.directory());
+  REQUIRE(write_file_atomic(index.directory(), "no folder, so it cannot be listed").has_value());
+  REQUIRE_FALSE(index.list().has_value());
+  const auto run = resolve(path.string());
+  REQUIRE(run.has_value());
+  CHECK(run->id == "mnist-20261121-120000-00aa");
+  CHECK(run->path == path);
+  CHECK_FALSE(resolve("mnist").has_value());
+}
+
+TEST_CASE("folders exist if their parent lists them, also where no parent can be listed") {
+  const TemporaryDirectory folder;
+  std::filesystem::create_directories(folder / "runs" / "a");
+  ExistingFolders folders;
+  CHECK(folders.has(folder / "runs" / "a"));
+  CHECK_FALSE(folders.has(folder / "runs" / "b"));
+  CHECK_FALSE(folders.has(folder / "missing" / "a"));
+  CHECK(folders.has("/tmp"));
+  CHECK(folders.has(folder.path()));
 }
 
 TEST_CASE_FIXTURE(Fixture, "a prefix that fits several runs is refused with a list of them") {

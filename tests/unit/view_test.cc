@@ -199,6 +199,11 @@ TEST_CASE_FIXTURE(User,
   REQUIRE(newest.has_value());
   CHECK(newest->rows.size() == 1);
   CHECK(newest->hidden == 1);
+  const auto deleted = newest->rows[0].id == "a-1" ? "a-2" : "a-1";
+  const auto kept = add_ended("b-1", "completed", "");  // now the newest
+  CHECK(list_runs(env, {}, request)->hidden == 2);
+  std::filesystem::remove_all(kept.path.parent_path() / deleted);
+  CHECK(list_runs(env, {}, request)->hidden == 1);
   request.wants_json = true;
   const auto json = list_runs(env, {}, request);
   REQUIRE(json.has_value());
