@@ -74,8 +74,7 @@ constexpr const char* kFooter =
     "a Slurm job id, a path, or `last`.\n"
     "Exit codes: 0 ok, 1 dlrun itself failed (for example, a full disk), 2 wrong usage or invalid "
     "spec,\n"
-    "3 Slurm or dlrun refused, 4 no answer (of the Slurm controller, of the host of -H, or of a "
-    "search "
+    "3 Slurm or dlrun refused, 4 no answer (of Slurm's controller, a host, a registry or a search "
     "program),\n"
     "5 the run failed, 6 not found, 130 interrupted, 141 the reader of the output is gone.";
 

@@ -106,7 +106,7 @@ constexpr std::string_view kExitStatus[][2] = {
     {"1", "dlrun itself failed (for example, a full disk)"},
     {"2", "wrong usage, or an invalid spec"},
     {"3", "Slurm or dlrun refused"},
-    {"4", "the Slurm controller, the host of -H or a search program did not answer"},
+    {"4", "the Slurm controller, the host of -H, a registry or a search program did not answer"},
     {"5", "the run failed"},
     {"6", "not found"},
     {"130", "interrupted, or you answered no to a question"},

@@ -13,7 +13,7 @@ enum ExitCode : int {
   kExitFault = 1,        ///< dlrun itself failed: a full disk, an I/O error, a bug
   kExitUsage = 2,        ///< wrong usage, or an invalid spec
   kExitRefused = 3,      ///< Slurm, or a check of dlrun's own, refused
-  kExitUnavailable = 4,  ///< the controller or the host did not answer
+  kExitUnavailable = 4,  ///< Slurm, a host, a registry or a search program did not answer
   kExitRunFailed = 5,    ///< the run failed
   kExitNotFound = 6,     ///< no such file, run, job or program
   kExitInterrupted = 130,
