@@ -84,9 +84,9 @@ inline constexpr KeyRow kRunKeys[] = {
    .fallback = "30 minutes for programs that report progress, 1 minute for stopped processes",
    .example = "15m"},
   {.path = "health.idle_gpu_after", FIELD(health.idle_gpu_after), .format = Format::kDuration,
-   .help = "A GPU that has not worked for this long is idle, and dlrun names its node. The "
-           "shortest time is 10s. The agents ask nvidia-smi, amd-smi or rocm-smi every five "
-           "seconds.",
+   .help = "A GPU whose utilisation has stayed below 1 % for this long is idle, and dlrun names "
+           "its node. The shortest time is 10s. The agents ask nvidia-smi, amd-smi or rocm-smi "
+           "every five seconds.",
    .fallback = "no check", .example = "30m"},
   {.path = "health.idle_gpu", FIELD(health.idle_gpu), .format = Format::kChoice,
    .choices = "warn end",
