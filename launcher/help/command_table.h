@@ -11,8 +11,8 @@ namespace dlrun {
 
 struct OptionHelp {
   std::vector<std::string> names;  ///< "-f", "--follow"
-  std::string help;
-  std::string value;  ///< the name of the value in help, such as "DIR"; empty: a flag
+  std::string help;                ///< without a full stop at the end
+  std::string value;               ///< the name of the value in help, such as "DIR"; empty: a flag
 };
 
 struct PositionalHelp {
@@ -22,7 +22,7 @@ struct PositionalHelp {
 };
 
 struct CommandHelp {
-  std::string name, help;
+  std::string name, help;  ///< help: without a full stop at the end
   std::vector<OptionHelp> options;
   std::vector<PositionalHelp> positionals;
 

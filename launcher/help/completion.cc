@@ -24,7 +24,7 @@ std::vector<std::string> first_argument_choices(const CommandHelp& command) {
   if (command.name == "bench") return {"collectives", "scaling"};
   if (command.name == "track") return {"sync"};
   if (command.name == "host") return {"check", "forget", "list", "login"};
-  return {"import", "list"};
+  return {"import", "list"};  // container
 }
 
 bool has_file_positional(const CommandHelp& command) {

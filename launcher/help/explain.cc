@@ -27,8 +27,8 @@ using Json = nlohmann::ordered_json;
   json["default"] = text_or_null(row.fallback);
   json["range"] = text_or_null(help.range);
   json["makes"] = text_or_null(help.makes);
-  json["value"] = text_or_null(row.example);
-  json["example"] = text_or_null(help.example);
+  json["value"] = text_or_null(row.example);     // the value alone
+  json["example"] = text_or_null(help.example);  // the value below its key
   return json;
 }
 

@@ -79,10 +79,12 @@ job id, a path, or
 constexpr std::string_view kEnvironment[][2] = {
     {"DLRUN_HOST", "The host that runs the commands over ssh, if -H is not given."},
     {"DLRUN_SITE", "The name of the site, if the spec names none."},
-    {"DLRUN_RUNS", "The folder for run directories, if --runs is not given."},
+    {"DLRUN_RUNS",
+     "The folder for run directories, if --runs is not given; the default is the folder of the "
+     "site, else ./runs."},
     {"DLRUN_CONFIG",
      "A folder with your own sites/, presets/ and hosts/. dlrun prefers it to "
-     "$XDG_CONFIG_HOME/dlrun."},
+     "$XDG_CONFIG_HOME/dlrun, else ~/.config/dlrun."},
     {"DLRUN_LOG",
      "The log of dlrun and of the job's programs: off, info (as -v), debug (as -vv), or a level "
      "and a file, as in debug:/tmp/dlrun.log. Without a file dlrun logs to standard error. The "

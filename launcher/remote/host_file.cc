@@ -41,9 +41,9 @@ constexpr std::array<HostKey, 7> kKeys{{
      "How long a shared connection stays open without use, such as `30m` or `4h`."},
     {"login_shell", "false", "`true` where Slurm's commands are found only after `/etc/profile`."},
     {"sync", "",
-     "The files that are copied to the host: `from: git` (the files that git lists) or "
-     "`none`; `also`: files and folders that git ignores; `exclude`: patterns of files "
-     "that are not copied; `max`: the largest total size (200M)."},
+     "The files that are copied to the host: `from: git` (the files that git lists, the "
+     "default) or `none`; `also`: files and folders that git ignores; `exclude`: patterns of "
+     "files that are not copied; `max`: the largest total size (200M)."},
 }};
 
 bool is_among(char c, std::string_view others) {

@@ -42,8 +42,9 @@ inline constexpr KeyRow kJobKeys[] = {
   {.path = "resources.spare_nodes", FIELD(resources.spare_nodes), .min = 1, .max = 1e6,
    .help = "The job allocates this number of nodes beyond resources.nodes. A spare node is idle "
            "until a node is lost. The next attempt then runs on the spare node, with the same "
-           "number of ranks. This key needs node_failure in retry.on. The cost of the job includes "
-           "spare nodes.",
+           "number of ranks. This key needs node_failure in retry.on, and one number in "
+           "resources.nodes. It cannot be combined with resources.ntasks or resources.gpus. The "
+           "cost of the job includes spare nodes.",
    .fallback = "none", .example = "1"},
   {.path = "resources.ntasks", FIELD(resources.ntasks), .min = 1, .max = kMany,
    .option = sbatch("--ntasks"),
@@ -94,7 +95,8 @@ inline constexpr KeyRow kJobKeys[] = {
   {.path = "resources.time", FIELD(resources.time), .format = Format::kTime,
    .option = sbatch("--time"),
    .help = "Slurm ends the job after this time: 00:10:00, 1-12:00:00, 10m, 1h30m, 2d. A number "
-           "without a unit is in minutes.",
+           "without a unit is in minutes. Without this key the default limit of the partition "
+           "applies.",
    .example = "1h30m"},
   {.path = "resources.begin", FIELD(resources.begin), .option = sbatch("--begin"),
    .help = "The job does not start before this time, which has one of Slurm's forms.",
@@ -121,7 +123,8 @@ inline constexpr KeyRow kJobKeys[] = {
    .example = "foo:2"},
   {.path = "resources.hint", FIELD(resources.hint), .format = Format::kChoice,
    .choices = "compute_bound memory_bound multithread nomultithread", .option = sbatch("--hint"),
-   .help = "Slurm binds ranks to CPUs according to this hint.",
+   .help = "Slurm binds ranks to CPUs according to this hint. This key cannot be combined with "
+           "launch.cpu_bind.",
    .example = "nomultithread"},
   {.path = "resources.threads_per_core", FIELD(resources.threads_per_core), .min = 1, .max = 1024,
    .option = sbatch("--threads-per-core"),
@@ -141,8 +144,8 @@ inline constexpr KeyRow kJobKeys[] = {
    .help = "Slurm writes the job's standard error separately, to this file.",
    .example = "logs/%j.err"},
   {.path = "resources.signal", FIELD(resources.signal), .option = sbatch("--signal"),
-   .help = "Slurm sends this signal before the time limit. The form is Slurm's. See also "
-           "checkpoint.signal_before.",
+   .help = "Slurm sends this signal before the time limit. The form is Slurm's. This key cannot be "
+           "combined with checkpoint.signal_before.",
    .example = "B:USR1@120"},
   {.path = "slurm", FIELD(slurm), .option = sbatch(),
    .help = "Other options of sbatch, by their long names: {mail-type: ALL}.",

@@ -30,45 +30,55 @@ inline constexpr KeyRow kProgramKeys[] = {
    .help = "The job loads these modules, in this order.",
    .example = "[GCC/8.3.0, CUDA]"},
   {.path = "environment.conda.module", FIELD(environment.conda_module),
-   .help = "This module provides conda.",
+   .help = "This module provides conda. This key needs environment.conda.name.",
    .example = "anaconda3/2021.05"},
   {.path = "environment.conda.name", FIELD(environment.conda_name), .format = Format::kMaybePath,
-   .help = "The job activates this conda environment: a name or a prefix.",
+   .help = "The job activates this conda environment: a name or a prefix. This key cannot be "
+           "combined with venv, uv, pixi, spack or eessi.",
    .example = "custom-env"},
   {.path = "environment.venv", FIELD(environment.venv), .format = Format::kPath,
-   .help = "The job activates this Python virtual environment.",
+   .help = "The job activates this Python virtual environment. This key cannot be combined with "
+           "conda, uv or pixi.",
    .example = "./venv"},
   {.path = "environment.uv.project", FIELD(environment.uv_project), .format = Format::kPath,
    .help = "The job activates the environment of this uv project, a folder with pyproject.toml. "
            "`dlrun submit` builds the environment from uv.lock before it queues the job, once for "
-           "each uv.lock. `uv: .` is short for this key.",
+           "each uv.lock. `uv: .` is short for this key. This key cannot be combined with conda, "
+           "venv, pixi or container.image.",
    .example = "."},
   {.path = "environment.pixi.project", FIELD(environment.pixi_project), .format = Format::kPath,
    .help = "The job activates an environment of this pixi project, a folder with pixi.toml or "
            "pyproject.toml. `dlrun submit` installs the environment from pixi.lock before it "
-           "queues the job. `pixi: .` is short for this key.",
+           "queues the job. `pixi: .` is short for this key. This key cannot be combined with "
+           "conda, venv, uv, spack, eessi or container.image.",
    .example = "."},
   {.path = "environment.pixi.environment", FIELD(environment.pixi_environment),
    .format = Format::kSlug,
-   .help = "The job activates this environment of the pixi project.",
+   .help = "The job activates this environment of the pixi project. This key needs "
+           "environment.pixi.project.",
    .fallback = "default", .example = "cuda"},
   {.path = "environment.spack", FIELD(environment.spack), .format = Format::kMaybePath,
    .help = "The job activates this Spack environment: a name or a folder. `dlrun submit` "
-           "concretizes and installs the environment before it queues the job.",
+           "concretizes and installs the environment before it queues the job. This key cannot be "
+           "combined with conda, pixi, eessi or container.image.",
    .example = "training"},
   {.path = "environment.uenv.images", FIELD(environment.uenv_images), .option = sbatch("--uenv"),
    .help = "Slurm's uenv plugin mounts these images on every node. `dlrun submit` pulls missing "
-           "images before it queues the job. `uenv: [...]` is short for this key.",
+           "images before it queues the job. `uenv: [...]` is short for this key. This key cannot "
+           "be combined with eessi or container.image.",
    .example = "[\"prgenv-gnu/24.11:v1\"]"},
   {.path = "environment.uenv.views", FIELD(environment.uenv_views), .option = sbatch("--view"),
-   .help = "The job activates these views of the uenv images.",
+   .help = "The job activates these views of the uenv images. This key needs "
+           "environment.uenv.images.",
    .example = "[default]"},
   {.path = "environment.eessi", FIELD(environment.eessi), .format = Format::kSlug,
    .help = "The job uses this version of EESSI, the software in /cvmfs/software.eessi.io. "
-           "environment.modules.load can then name modules of EESSI.",
+           "environment.modules.load can then name modules of EESSI. This key cannot be combined "
+           "with conda, pixi, spack, uenv or container.image.",
    .example = "\"2023.06\""},
   {.path = "environment.vars", FIELD(environment.vars), .format = Format::kLines,
-   .help = "The job has these variables. Every value arrives unchanged, byte for byte.",
+   .help = "The job has these variables. dlrun replaces ${NAME} in a value at submission. "
+           "Otherwise every value arrives unchanged, byte for byte.",
    .example = "{OMP_NUM_THREADS: 4}"},
   {.path = "environment.secrets", FIELD(environment.secrets),
    .help = "Only the program sees these variables. NAME takes its value from your environment at "
@@ -160,7 +170,7 @@ inline constexpr KeyRow kProgramKeys[] = {
    .help = "srun uses this MPI plugin: for example pmix, pmi2 or none.",
    .fallback = "the site's plugin, else pmix, if the preset needs MPI", .example = "pmix"},
   {.path = "launch.cpu_bind", FIELD(launch.cpu_bind), .option = srun("--cpu-bind"),
-   .help = "srun binds ranks to CPUs in this way.",
+   .help = "srun binds ranks to CPUs in this way. This key cannot be combined with resources.hint.",
    .example = "cores"},
   {.path = "launch.gpu_bind", FIELD(launch.gpu_bind), .option = srun("--gpu-bind"),
    .help = "srun binds ranks to GPUs in this way.",

@@ -21,11 +21,11 @@ inline constexpr KeyRow kRunKeys[] = {
    .example = "3"},
   {.path = "retry.on", FIELD(retry.on), .format = Format::kChoice,
    .choices = kJoined<kRetryCauses>,
-   .help = "The run restarts after these causes. timeout: the program saves a checkpoint shortly "
-           "before the time limit, and the job is queued again (checkpoint.signal_before). The job "
-           "is queued again even if the program exits with 0, unless the program has reported "
-           "through $DLRUN_PROGRESS that it is done. failure: a rank failed, or was killed, for "
-           "any other reason.",
+   .help = "The run restarts after these causes. timeout needs checkpoint.signal_before: the "
+           "program saves a checkpoint shortly before the time limit, and the job is queued again. "
+           "The job is queued again even if the program exits with 0, unless the program has "
+           "reported through $DLRUN_PROGRESS that it is done. failure: a rank failed, or was "
+           "killed, for any other reason.",
    .fallback = "all causes; timeout only with checkpoint.signal_before",
    .example = "[preemption, node_failure, hang]"},
   {.path = "retry.exclude_bad_nodes", FIELD(retry.exclude_bad_nodes),
@@ -40,19 +40,22 @@ inline constexpr KeyRow kRunKeys[] = {
    .fallback = "3", .example = "2"},
   {.path = "retry.grow.mem", FIELD(retry.grow_mem), .min = 1.1, .max = 16,
    .help = "After the cause oom the job is queued again with its memory (resources.mem or "
-           "mem_per_cpu) times this factor. Other causes do not change the memory.",
+           "mem_per_cpu) times this factor. Other causes do not change the memory. This key needs "
+           "retry.grow.max, and oom in retry.on.",
    .fallback = "the memory stays the same", .example = "1.5"},
   {.path = "retry.grow.max", FIELD(retry.grow_max), .format = Format::kMemory,
    .help = "The memory grows at most to this size: per node if the spec has resources.mem, per CPU "
-           "if it has mem_per_cpu. A job that runs out of this memory ends.",
+           "if it has mem_per_cpu. A job that runs out of this memory ends. This key needs "
+           "retry.grow.mem.",
    .example = "500G"},
   {.path = "retry.chain", FIELD(retry.chain), .min = kFewestChainJobs, .max = kMostChainJobs,
    .help = "The run gets up to this number of jobs, which dlrun queues together when it submits "
-           "the run. Each one waits for the end of the one before it. After the causes timeout "
-           "and preemption the next job continues the run from its checkpoint, and no job is "
-           "queued again. A job that starts after the end of the run ends at once. Use this key "
-           "where a job that is queued again loses its place in the queue. `dlrun submit --chain` "
-           "is different: it submits several specs.",
+           "the run. Each one waits for the end of the one before it. After the causes timeout and "
+           "preemption the next job continues the run from its checkpoint, and no job is queued "
+           "again. A job that starts after the end of the run ends at once. Use this key where a "
+           "job that is queued again loses its place in the queue. `dlrun submit --chain` is "
+           "different: it submits several specs. This key needs timeout or preemption in retry.on, "
+           "and cannot be combined with a sweep.",
    .fallback = "one job, which is queued again", .example = "4"},
   {.path = "health.preflight", FIELD(health.preflight), .format = Format::kChoice,
    .choices = "gpu nccl rccl gloo disk clock binding fabric",
@@ -65,10 +68,11 @@ inline constexpr KeyRow kRunKeys[] = {
            "first node's clock. nccl: all ranks, each on its GPU, do an all-reduce of four MiB "
            "over NCCL within a minute with correct sums; dlrun names a rank that does not arrive, "
            "and its node. rccl: the same check with RCCL, for AMD GPUs. gloo: the same check with "
-           "CPUs and the network only. binding: the "
-           "rank may use CPUs near its GPU. fabric: InfiniBand ports, NVLink and the speed of "
-           "all-reduce reach at least the figures of the site file. {run: LINE}: the shell line "
-           "ends with 0 on each node. `dlrun bench collectives` measures the speed of collectives.",
+           "CPUs and the network only. Give at most one of nccl, rccl and gloo. binding: the rank "
+           "may use CPUs near its GPU. fabric: InfiniBand ports, NVLink and the speed of "
+           "all-reduce reach at least the figures of the site file; it measures the speed only "
+           "together with nccl or gloo. {run: LINE}: the shell line ends with 0 on each node. "
+           "`dlrun bench collectives` measures the speed of collectives.",
    .example = "[gpu, nccl, binding, fabric, {run: ./check.sh}]"},
   {.path = "health.hang_after", FIELD(health.hang_after), .format = Format::kDuration,
    .help = "A run hangs if it shows no progress for this long. dlrun then ends it, and restarts it "
@@ -80,13 +84,15 @@ inline constexpr KeyRow kRunKeys[] = {
    .fallback = "30 minutes for programs that report progress, 1 minute for stopped processes",
    .example = "15m"},
   {.path = "health.idle_gpu_after", FIELD(health.idle_gpu_after), .format = Format::kDuration,
-   .help = "A GPU that has not worked for this long is idle, and dlrun names its node. The agents "
-           "ask nvidia-smi, amd-smi or rocm-smi every five seconds.",
+   .help = "A GPU whose utilisation has stayed below 1 % for this long is idle, and dlrun names "
+           "its node. The shortest time is 10s. The agents ask nvidia-smi, amd-smi or rocm-smi "
+           "every five seconds.",
    .fallback = "no check", .example = "30m"},
   {.path = "health.idle_gpu", FIELD(health.idle_gpu), .format = Format::kChoice,
    .choices = "warn end",
    .help = "dlrun warns about an idle GPU (idle_gpu_after) in the output of the job and in `dlrun "
-           "status`. With `end`, the run ends with code 81 and does not restart.",
+           "status`. With `end`, the run ends with code 81 and does not restart. This key needs "
+           "idle_gpu_after.",
    .fallback = "warn", .example = "end"},
   {.path = "health.known_bad.file", FIELD(health.known_bad_file), .format = Format::kPath,
    .help = "This file contains the list of bad nodes. All runs that name the same file share the "
@@ -102,8 +108,8 @@ inline constexpr KeyRow kRunKeys[] = {
   {.path = "profile.tool", FIELD(profile.tool), .format = Format::kChoice,
    .choices = "nsys py-spy perf",
    .help = "The programs of profile.ranks run under this profiler, which the job must have on its "
-           "PATH. The result is in profile/ of the run's directory. `profile: nsys` is short for "
-           "this key.",
+           "PATH. The result is in profile/ of the run's directory. nsys cannot be combined with "
+           "checkpoint.signal_before. `profile: nsys` is short for this key.",
    .example = "nsys"},
   {.path = "profile.ranks", FIELD(profile.ranks),
    .help = "These ranks are profiled.",
@@ -119,9 +125,10 @@ inline constexpr KeyRow kRunKeys[] = {
   {.path = "notify.on", FIELD(notify.on), .format = Format::kChoice,
    .choices = kJoined<kNoticeOccasions>,
    .help = "dlrun sends a message on each of these occasions. failed: the run has failed or "
-           "reached its time limit. restarted: another attempt follows. hang: an attempt has "
-           "hung, whatever follows. started: all ranks of the first attempt run. The message "
-           "names the run, the cause, the rank with its node and last output, and the progress.",
+           "reached its time limit. restarted: another attempt follows. hang: an attempt has hung, "
+           "whatever follows. started: all ranks of the first attempt run. The message names the "
+           "run, the cause, the rank with its node and last output, and the progress. This key "
+           "needs notify.webhook or notify.command.",
    .fallback = "[failed, hang, completed] if another key of notify is given",
    .example = "[failed, restarted, hang, completed]"},
   {.path = "notify.webhook.secret", FIELD(notify.webhook_secret),
@@ -133,7 +140,8 @@ inline constexpr KeyRow kRunKeys[] = {
    .example = "SLACK_URL"},
   {.path = "notify.webhook.url", FIELD(notify.webhook_url),
    .help = "Messages go to this address. A spec is a file that you may share, and the run keeps a "
-           "copy of it: use notify.webhook.secret for an address that grants access.",
+           "copy of it: use notify.webhook.secret for an address that grants access. This key "
+           "cannot be combined with notify.webhook.secret.",
    .example = "https://ntfy.example.org/my-runs"},
   {.path = "notify.command", FIELD(notify.command), .format = Format::kLines,
    .help = "dlrun runs this command for each message, on the first node, with the text on its "
@@ -260,7 +268,8 @@ inline constexpr KeyRow kRunKeys[] = {
    .fallback = "sbatch", .example = "sbatch"},
   {.path = "submit.url", FIELD(submit.url),
    .help = "slurmrestd listens at this address: unix:/PATH, http://127.0.0.1:PORT or "
-           "https://HOST[:PORT].",
+           "https://HOST[:PORT]. submit.via: slurmrestd needs this key, and a site file must list "
+           "the server.",
    .example = "unix:/run/slurmrestd/socket"},
   {.path = "submit.token_file", FIELD(submit.token_file), .format = Format::kPath,
    .help = "This file of mode 0600 contains the token that `scontrol token` prints. A socket needs "

@@ -19,7 +19,8 @@ inline constexpr KeyRow kTrainKeys[] = {
    .fallback = "digits", .example = "mnist"},
   {.path = "train.data.path", FIELD(train.data_path), .format = Format::kPath,
    .option = trainer("--data"),
-   .help = "This folder contains the data.",
+   .help = "This folder contains the data. Every dataset except digits and patches needs this key; "
+           "patches does not accept it.",
    .example = "./data"},
   {.path = "train.data.download", FIELD(train.downloads),
    .help = "dlrun fetches these files over https or http into train.data.path before the job is "
@@ -54,16 +55,17 @@ inline constexpr KeyRow kTrainKeys[] = {
    .help = "The hidden layers of mlp have these widths: 512, or [512, 256].",
    .fallback = "512", .example = "[512, 256]"},
   {.path = "train.layers", FIELD(train.layers), .option = trainer("--layers"),
-   .help = "These layers define a network of your own, instead of train.model: dense N; conv2d "
-           "CHANNELS SIZE [stride S] [same] [nobias]; depthwise SIZE [stride S] [same] [nobias]; "
-           "maxpool SIZE [stride S] [same]; avgpool SIZE [stride S]; avgpool all; relu, tanh, "
-           "sigmoid, silu; squeeze-excite N; dropout RATE; flatten; batchnorm [sync]; 'residual: "
-           "LAYER; LAYER [; shortcut; LAYER]'.",
+   .help = "These layers define a network of your own, instead of train.model and train.hidden: "
+           "dense N; conv2d CHANNELS SIZE [stride S] [same] [nobias]; depthwise SIZE [stride S] "
+           "[same] [nobias]; maxpool SIZE [stride S] [same]; avgpool SIZE [stride S]; avgpool all; "
+           "relu, tanh, sigmoid, silu; squeeze-excite N; dropout RATE; flatten; batchnorm [sync]; "
+           "'residual: LAYER; LAYER [; shortcut; LAYER]'.",
    .example = "[conv2d 16 5 stride 2, relu, maxpool 2, dropout 0.5, dense 10]"},
   {.path = "train.loss", FIELD(train.loss), .format = Format::kChoice,
    .choices = "softmax sigmoid", .option = trainer("--loss"),
    .help = "softmax: each sample belongs to one class. sigmoid: each sample belongs to any number "
-           "of classes, with a label of 0 or 1 for each class.",
+           "of classes, with a label of 0 or 1 for each class; it needs train.data.dataset: arrays "
+           "or patches.",
    .fallback = "softmax", .example = "softmax"},
   {.path = "train.optimizer.name", FIELD(train.optimizer), .format = Format::kChoice,
    .choices = "adam adamw sgd nesterov rmsprop lars lamb novograd lion",
@@ -139,7 +141,7 @@ inline constexpr KeyRow kTrainKeys[] = {
   {.path = "train.lr_decay", FIELD(train.lr_decay), .format = Format::kChoice,
    .choices = "constant linear cosine step polynomial", .option = trainer("--lr-decay"),
    .help = "The learning rate falls to 0 over the run (linear, cosine, polynomial), falls at "
-           "lr_steps (step), or stays equal (constant).",
+           "lr_steps (step, which needs lr_steps), or stays equal (constant).",
    .fallback = "linear", .example = "cosine"},
   {.path = "train.lr_steps", FIELD(train.lr_steps), .format = Format::kCount,
    .option = trainer("--lr-steps"),
@@ -193,7 +195,8 @@ inline constexpr KeyRow kTrainKeys[] = {
   {.path = "train.backend", FIELD(train.backend), .format = Format::kChoice,
    .choices = "auto mpi gloo shm nccl single", .option = trainer("--backend"),
    .help = "The ranks communicate through this backend. shm is shared memory, for ranks on one "
-           "node; single is one rank without communication.",
+           "node; single is one rank without communication. mpi uses the MPI library of the host, "
+           "so it does not work in a container.",
    .fallback = "auto: shm on one node, mpi if srun starts MPI, else gloo", .example = "gloo"},
   {.path = "train.device", FIELD(train.device), .format = Format::kChoice, .choices = "cpu cuda",
    .option = trainer("--device"),
