@@ -188,7 +188,7 @@ CURLcode get_info(CURL* handle, CURLINFO what, ...) {
   } else if (what == CURLINFO_HTTP_CONNECTCODE) {
     *va_arg(arguments, long*) = from.connect_status;
   } else if (what == CURLINFO_CONTENT_LENGTH_DOWNLOAD_T) {
-    *va_arg(arguments, curl_off_t*) = -1;  // curl tells it only at the end
+    *va_arg(arguments, curl_off_t*) = -1;  // curl reports the length only at the end
   } else {
     code = CURLE_UNKNOWN_OPTION;
   }

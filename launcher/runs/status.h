@@ -109,8 +109,8 @@ struct RunStatus {
 [[nodiscard]] std::string describe(const SweepCounts& counts);
 
 /// Returns the state of a sweep, by the first rule that fits: pending if all points are; running if
-/// a point is running or pending; completed if all points are; failed if a point has failed;
-/// cancelled if a point was; unknown if a point is; otherwise not_submitted.
+/// a point is running or pending; completed if all points are; failed if a point has failed, timed
+/// out or was refused; cancelled if a point was; unknown if a point is; otherwise not_submitted.
 [[nodiscard]] RunStatus sum_up_points(const std::vector<Result<RunStatus>>& points);
 
 /// Returns the state that follows from the facts.

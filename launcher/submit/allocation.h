@@ -15,7 +15,8 @@
 
 namespace dlrun {
 
-/// The allocation of a job. A number that Slurm does not tell is absent.
+/// The allocation of a job. The CPUs, GPUs and memory are those of all its nodes together. A number
+/// that Slurm does not tell is absent.
 struct Allocation {
   std::string job;        ///< Slurm's number of the job
   std::string node_list;  ///< compressed
