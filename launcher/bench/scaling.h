@@ -32,7 +32,7 @@ struct ScalingRequest {
 
 /// A size without a rate.
 struct SizeLeftOut {
-  int size = 0;
+  int size = 0;  ///< a number of ranks or of nodes, as in ScalingRequest::sizes
   std::string reason;
 };
 

@@ -37,7 +37,8 @@ struct RecordedComponent {
 
 /// The latest values that the program has reported.
 struct Progress {
-  std::string time;
+  std::string time;  ///< of the latest report, UTC
+  /// epochs, steps: the totals of the whole run.
   std::optional<std::int64_t> epoch, epochs, step, steps;
   std::optional<double> loss, accuracy, samples_per_s;
 };
@@ -59,9 +60,9 @@ struct Restart {
 /// The summary of a run's events.
 struct RunRecord {
   bool has_events = false;
-  std::int64_t attempt = 0;
-  std::string claimed_at;  ///< time of the first claim, UTC
-  std::string claimed_by;  ///< id of the job that claimed the run last
+  std::int64_t attempt = 0;  ///< the latest attempt, from 0
+  std::string claimed_at;    ///< time of the first claim, UTC
+  std::string claimed_by;    ///< id of the job that claimed the run last
   std::string lead_host;
   std::int64_t ranks = 0;  ///< 0: not known yet
   std::string hosts;       ///< compressed node list of the ranks that joined
