@@ -146,9 +146,10 @@ class RunInspector {
   explicit RunInspector(const Env& env, KnownServers servers = {});
 
   /// Reads the run's files, finds out the outcome of an interrupted submission, and queries the
-  /// executor unless the files show that the run is over. An executor that does not answer is
-  /// reported in the result, not as an error. Reads only the files of a foreign run. For the
-  /// user's own run, also writes the end that a killed lead could not write, and removes the
+  /// executor unless the files show that the run is over. Fails with kNotFound if the directory is
+  /// gone or is no run, and with kInvalid if one of its files is damaged. An executor that does not
+  /// answer is reported in the result, not as an error. Reads only the files of a foreign run. For
+  /// the user's own run, also writes the end that a killed lead could not write, and removes the
   /// secrets of a run that is over. max_age: accepts an answer that another process of the user got
   /// at most this long ago.
   [[nodiscard]] Result<RunStatus> inspect(const std::filesystem::path& run,
@@ -159,7 +160,7 @@ class RunInspector {
   [[nodiscard]] std::vector<Result<RunStatus>> inspect_all(
       std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age = {});
 
-  /// Reads the run's files. Starts no process and uses no network.
+  /// Reads the run's files. Starts no process and uses no network. Fails as inspect() does.
   [[nodiscard]] static Result<RunFacts> read_facts(const std::filesystem::path& run);
 
   /// Returns the executor through which the run was submitted; for a foreign run, an executor
