@@ -91,7 +91,8 @@ CURLcode set_long(Transfer& to, CURLoption option, long value) {
     case kRedirProtocols:
       to.redirect_protocols = value;
       return CURLE_OK;
-    // Each transfer has a process of its own, so these hold in any case.
+    // These options are always in effect: settings_of() allows http and https only, and each
+    // transfer has a process and a connection of its own.
     case kProtocols:
     case CURLOPT_NOSIGNAL:
     case CURLOPT_NOPROGRESS:
