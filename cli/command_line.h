@@ -30,6 +30,7 @@ class CommandOption {
   /// Sets the name that help shows for the value, such as "DIR" or "N". Completion offers paths for
   /// DIR and FILE.
   CommandOption& type_name(const char* name);
+  /// Refuses a value that is not 0 or a positive whole number.
   CommandOption& non_negative();
   /// Refuses an empty value.
   CommandOption& not_empty();
@@ -48,7 +49,8 @@ class Subcommand {
  public:
   Subcommand(CLI::App& root, const char* name, const char* help);
 
-  /// names: "-f,--follow", or "RUN" for a positional.
+  /// names: "-f,--follow", or "RUN" for a positional. `to` keeps its value, the default, if the
+  /// command line does not have the option.
   CommandOption option(const char* names, std::string& to, const char* help);
   CommandOption option(const char* names, std::vector<std::string>& to, const char* help);
   CommandOption option(const char* names, std::optional<std::string>& to, const char* help);

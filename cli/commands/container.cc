@@ -37,7 +37,7 @@ Result<int> import_named(Cli& cli, const ContainerOptions& options) {
     return kExitOk;
   }
   print(cli, "{}\n", image.file.string());
-  print_note(cli, fmt::format("{} {}, {}; give it as container.image",
+  print_note(cli, fmt::format("{} {}, {}; give this file as container.image",
                               imported.is_new ? "imported" : "already here:", image.image,
                               bytes_text(static_cast<double>(image.bytes))));
   return kExitOk;

@@ -131,7 +131,7 @@ void add_logs(CLI::App& root, Action& action) {
       .type_name("NAME");
   command
       .option("--attempt", options->attempt,
-              "With --rank: number of the attempt (default: the latest)")
+              "With --rank: number of the attempt, counted from 0 (default: the latest)")
       .type_name("K")
       .non_negative();
   command.flag("--raw", options->is_raw,

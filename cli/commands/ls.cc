@@ -32,7 +32,8 @@ Result<int> list(Cli& cli, const LsOptions& options) {
   request.older_than = options.older_than;
   DLRUN_TRY_ASSIGN(const auto list, list_runs(cli.env, known_servers(cli), request));
   if (list.added > 0)
-    print_note(cli, fmt::format("{} runs of {} were added to the index", list.added, options.runs));
+    print_note(cli, fmt::format("{} run{} of {} added to the index", list.added,
+                                list.added == 1 ? "" : "s", options.runs));
   for (const std::string& sentence : list.unreadable) print_warning(cli, sentence);
   if (options.json) {
     print_json(list.json);
@@ -45,7 +46,8 @@ Result<int> list(Cli& cli, const LsOptions& options) {
     print(cli, table(rows));
   }
   if (list.hidden > 0)
-    print_note(cli, fmt::format("{} older runs are not shown; --all shows them", list.hidden));
+    print_note(cli, fmt::format("{} older run{} not shown; --all shows all runs", list.hidden,
+                                list.hidden == 1 ? " is" : "s are"));
   relay_in_background(cli.env, list.runs);
   if (list.unreachable.empty()) return kExitOk;
   print_error(cli, fmt::format("states with '?' are only the last known ones; the reason: {}",

@@ -183,8 +183,9 @@ void add_submit(CLI::App& root, Action& action) {
                "retry.chain is for several jobs of one run)");
   command
       .option("--rehearse", options->rehearsal,
-              "First run the program this long on two ranks, in the site's shortest partition or "
-              "in PARTITION; the run itself starts only if this succeeds")
+              "First run the program this long on two ranks, in PARTITION (default: the suitable "
+              "partition with the shortest time limit); the run itself starts only if this "
+              "succeeds")
       .type_name("TIME[@PARTITION]");
   command.flag("--watch", options->output.watch,
                "Follow the output until the job ends; exit with 0, or with 5 if the run failed");

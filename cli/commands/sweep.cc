@@ -19,7 +19,9 @@ struct SweepOptions {
 /// Prints the table, the numbers of points in each state, and the next step for the user.
 void print_table(const Cli& cli, const IndexEntry& run, const SweepTable& sweep) {
   print(cli, table(sweep_rows(sweep)));
-  if (sweep.hidden > 0) print_note(cli, fmt::format("{} more points are not shown", sweep.hidden));
+  if (sweep.hidden > 0)
+    print_note(cli, fmt::format("{} more point{} not shown", sweep.hidden,
+                                sweep.hidden == 1 ? " is" : "s are"));
   if (sweep.lacks_results) {
     print_note(
         cli,

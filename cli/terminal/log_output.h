@@ -10,7 +10,7 @@ namespace dlrun {
 ///
 /// - Colours stay: SGR sequences without "conceal". They are dropped if `colour` is false.
 /// - A carriage return clears the line and starts it again, so that progress bars look as intended.
-///   It becomes a newline if `colour` is false.
+///   It becomes a newline if `colour` is false. A carriage return before a newline is dropped.
 /// - Sequences that clear a line are dropped.
 /// - Newlines, tabs and the variation selectors of emoji stay. All other characters are escaped
 ///   as by printable().

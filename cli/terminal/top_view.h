@@ -14,7 +14,9 @@ namespace dlrun {
 struct TopSize {
   std::size_t columns = 80;
   std::size_t rows = 24;  ///< 0: no limit
-  std::size_t ranks = 0;  ///< the most ranks or points to show; 0: as many as fit
+  /// The most ranks to show, and without a limit of rows also the most points. 0: as many as fit;
+  /// 20 without a limit of rows.
+  std::size_t ranks = 0;
 };
 
 /// Returns at most size.rows lines of at most size.columns columns.

@@ -36,7 +36,7 @@ struct CollectiveLeftOut {
 
 struct CollectivesRequest {
   std::string operation;              ///< all_reduce, broadcast, all_gather or reduce_scatter
-  std::string sizes;                  ///< "8..16M", in the trainer's form
+  std::string sizes;                  ///< bytes: "8,64K,16M", or "8..16M" in factors of 4
   std::vector<std::string> backends;  ///< mpi, gloo, shm, nccl
   std::vector<int> ranks;             ///< numbers of ranks
 };

@@ -32,7 +32,7 @@ struct ScalingRequest {
 
 /// A size without a rate.
 struct SizeLeftOut {
-  int size = 0;
+  int size = 0;  ///< a number of ranks or of nodes, as in ScalingRequest::sizes
   std::string reason;
 };
 
@@ -52,10 +52,10 @@ struct ScalingMessages {
 /// kUsage unless each number is from 1 to 10,000; the message names `option`.
 [[nodiscard]] Result<std::vector<int>> parse_sizes(const std::string& text, const char* option);
 
-/// Tests every size with sbatch before the first is submitted. Otherwise a size that Slurm
-/// never starts would be noticed only after the smaller sizes have run. Returns
-/// the exit code of the first size that was refused, 0 if none was. Fails with kUsage if the spec
-/// is invalid at a size, and with kInterrupted after a signal.
+/// Calls `dlrun submit --test-only` for every size before the first one is submitted. Otherwise a
+/// size that Slurm never starts would be noticed only after the smaller sizes have run. Reports
+/// each refusal as an error. Returns the exit code of the first size that was refused, 0 if none
+/// was. Fails with kUsage if the spec is invalid at a size, and with kInterrupted after a signal.
 [[nodiscard]] Result<int> try_sizes(const ScalingRequest& request, const Interrupt& interrupt,
                                     const ScalingMessages& messages);
 

@@ -9,10 +9,10 @@ namespace dlrun {
 
 /// The measurement of one run.
 struct ScalingFigure {
-  int nodes = 0;
+  int nodes = 0;  ///< 1 for a run on this machine
   int ranks = 0;
-  double samples_per_s = 0;
-  std::string run;
+  double samples_per_s = 0;  ///< of all ranks together
+  std::string run;           ///< the run's id
 };
 
 /// Models the seconds of a step in which n ranks take one batch each: compute + 2(n-1) latency +

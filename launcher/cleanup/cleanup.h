@@ -33,8 +33,8 @@ struct KeptRun {
 };
 
 struct CleanupPlan {
-  /// The planned deletions, the oldest run first: a sweep precedes its repetitions. With rm, the
-  /// runs that are gone are first.
+  /// The planned deletions, the oldest run first. A sweep therefore precedes its repetitions: the
+  /// runs as which its points were submitted again. With rm, the runs that are gone are first.
   std::vector<PlannedDeletion> runs;
   std::vector<KeptRun> kept;
   RunParts parts = RunParts::kAll;

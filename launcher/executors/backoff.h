@@ -16,8 +16,9 @@ class Backoff {
   /// Returns true if the next query is due.
   bool is_due() const { return Clock::now() >= next_; }
   /// Returns the largest age of a shared, cached answer that may still be used. This age is shorter
-  /// than the pause since this watcher's own last query. Many watchers of one user therefore send
-  /// at most one query in 30 s together, and a single watcher always gets a fresh answer.
+  /// than the pause since this watcher's own last query. A single watcher therefore always gets a
+  /// fresh answer. Many watchers of one user whose pauses have grown to 40 s send at most one query
+  /// in 30 s together.
   std::chrono::milliseconds max_age() const { return max_age_; }
   /// Call it after each query. Doubles the pause until the next query, up to about 40 s.
   void note_query() {

@@ -20,7 +20,7 @@ constexpr int kPollMs = 100;
 constexpr std::size_t kMostWords = 64U << 10U;  ///< bytes
 
 /// Returns a file in memory with this text, open at its start; not open if there is no memory. A
-/// file, unlike a pipe, needs nobody who writes while curl reads.
+/// pipe would need a process that writes while curl reads.
 UniqueFd memory_file(std::string_view text) {
   UniqueFd file(::memfd_create("dlrun-request", MFD_CLOEXEC));
   if (file.is_open() && (!write_all(file.get(), text) || ::lseek(file.get(), 0, SEEK_SET) != 0))
@@ -76,8 +76,8 @@ bool CurlChild::start(std::string_view settings, std::string_view body) {
   if (!settings_file.is_open() || !body_file.is_open() || !response_pipe_.open() ||
       !words_pipe_.open() || !errors_pipe_.open())
     return false;
-  // Copies with numbers above those that curl gets, so that no dup2() replaces one that it still
-  // needs.
+  // Copies with numbers above those that curl gets. Otherwise a dup2() of spawn_curl() could
+  // replace a descriptor that a later dup2() copies.
   std::vector<UniqueFd> descriptors;
   for (const int fd :
        {settings_file.get(), words_pipe_.write_end.get(), errors_pipe_.write_end.get(),

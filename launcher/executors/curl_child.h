@@ -27,8 +27,9 @@ class CurlChild {
   CurlChild& operator=(const CurlChild&) = delete;
   ~CurlChild();
 
-  /// Starts curl. settings: the text that curl reads from its standard input. Returns false if
-  /// there is no curl in PATH, or no memory or descriptor.
+  /// Starts curl. settings: the text that curl reads from its standard input. body: the body of the
+  /// request, which the settings name if there is one. Returns false if there is no curl in PATH,
+  /// or no memory or descriptor.
   [[nodiscard]] bool start(std::string_view settings, std::string_view body);
 
   enum class End {
@@ -53,7 +54,7 @@ class CurlChild {
     UniqueFd read_end{}, write_end{};
     [[nodiscard]] bool open();
   };
-  /// Appends what curl wrote. Reads on without keeping it if it is too much.
+  /// Appends curl's output to `into`. Reads and discards the output beyond 64 KiB.
   void collect(UniqueFd& from, std::string& into);
 
   pid_t pid_ = 0;

@@ -91,7 +91,8 @@ CURLcode set_long(Transfer& to, CURLoption option, long value) {
     case kRedirProtocols:
       to.redirect_protocols = value;
       return CURLE_OK;
-    // Each transfer has a process of its own, so these hold in any case.
+    // These options are always in effect: settings_of() allows http and https only, and each
+    // transfer has a process and a connection of its own.
     case kProtocols:
     case CURLOPT_NOSIGNAL:
     case CURLOPT_NOPROGRESS:
@@ -188,7 +189,7 @@ CURLcode get_info(CURL* handle, CURLINFO what, ...) {
   } else if (what == CURLINFO_HTTP_CONNECTCODE) {
     *va_arg(arguments, long*) = from.connect_status;
   } else if (what == CURLINFO_CONTENT_LENGTH_DOWNLOAD_T) {
-    *va_arg(arguments, curl_off_t*) = -1;  // curl tells it only at the end
+    *va_arg(arguments, curl_off_t*) = -1;  // curl reports the length only at the end
   } else {
     code = CURLE_UNKNOWN_OPTION;
   }

@@ -19,7 +19,8 @@ namespace dlrun {
 class DetachedProcess {
  public:
   /// Starts the program. Its standard input is /dev/null. Its outputs are appended to `log`, which
-  /// is created with mode 0600. Fails with kNotFound if argv[0] is not in PATH, and with kIo if the
+  /// is created with mode 0600. env: its whole environment. directory: its working directory;
+  /// empty: the caller's. Fails with kNotFound if argv[0] is not in PATH, and with kIo if the
   /// program cannot be started.
   [[nodiscard]] static Result<DetachedProcess> start(const std::vector<std::string>& argv,
                                                      const Env& env,

@@ -36,7 +36,7 @@ struct JobReport {
   /// The start time or the expected one, local and without a zone: 2026-11-22T03:00:00. Empty if
   /// unknown.
   std::string start;
-  std::string comment;
+  std::string comment;           ///< Slurm's comment on the job, which has dlrun's token
   std::optional<int> exit_code;  ///< the batch script's, if it has ended and the code is known
   int signal = 0;                ///< the signal that ended the script, 0: none
 };

@@ -35,8 +35,9 @@ struct ForegroundEnd {
 /// was never released. The destructor ends (SIGTERM) and reaps a child that still lives.
 class ForegroundProcess {
  public:
-  /// Starts the child. Fails with kNotFound if argv[0] is not in PATH, and with kIo if the child
-  /// cannot be started.
+  /// Starts the child. env: its whole environment. directory: its working directory; empty: the
+  /// caller's. Fails with kNotFound if argv[0] is not in PATH, and with kIo if the child cannot be
+  /// started.
   [[nodiscard]] static Result<ForegroundProcess> start(const std::vector<std::string>& argv,
                                                        const Env& env,
                                                        const std::filesystem::path& directory,

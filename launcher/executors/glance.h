@@ -21,7 +21,7 @@ namespace dlrun {
 struct QueuePlace {
   std::string partitions;   ///< as the job asks for them: "gpu", or "gpu,long"
   std::size_t pending = 0;  ///< pending jobs that squeue shows, the job itself included
-  std::size_t ahead = 0;    ///< jobs before it: with a higher priority, or older
+  std::size_t ahead = 0;    ///< jobs before it: higher priority, or same and older
 };
 
 /// Reads the place from squeue's answers. own: the job's line "PARTITIONS|PRIORITY|JOB". queue: a

@@ -1,6 +1,6 @@
 // Jobs on this machine, without Slurm. `dlrun run` starts lead in the foreground (foreground.h),
-// and `dlrun run --here` in the background (detached.h). Other processes identify the job by host,
-// pid and start time.
+// and `dlrun run --here` and `dlrun submit --in` start the job's script in the background
+// (detached.h). Other processes identify the job by host, pid and start time.
 
 #include <fcntl.h>
 #include <signal.h>

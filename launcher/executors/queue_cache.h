@@ -29,8 +29,8 @@ class QueueCache {
 
   /// Returns a cached answer to `question` that is at most max_age old and that `suffices` accepts;
   /// otherwise calls ask() and stores its answer with the time of the call. While one process asks,
-  /// others wait for its answer, for a bounded time. Also stores the error kUnavailable, so that
-  /// not every process asks an unreachable controller.
+  /// others wait for its answer, at most 35 s; after that each of them calls ask() itself. Also
+  /// stores the error kUnavailable, so that not every process asks an unreachable controller.
   [[nodiscard]] Result<std::string> get(const std::string& question,
                                         std::chrono::milliseconds max_age, const Suffices& suffices,
                                         const Ask& ask);

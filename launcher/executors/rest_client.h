@@ -39,8 +39,8 @@ class RestClient {
   [[nodiscard]] Result<std::vector<std::string>> served_versions();
 
   /// Returns the configured version, or else the newest that the server and dlrun support. Asks the
-  /// server only once. Fails with kRefused if the server does not have it; the message names the
-  /// versions of both.
+  /// server only once, and again after get() met an unknown path. Fails with kRefused if the server
+  /// does not have it; the message names the versions of both.
   [[nodiscard]] Result<RestVersion> version();
 
   /// Checks that slurmrestd reaches a controller, and that the controller accepts the caller.
@@ -49,8 +49,9 @@ class RestClient {
 
   enum class AcceptUnknownJob { kNo, kYes };
   /// Sends a GET for a path below the version's path ("jobs", "job/42"). Fails unless the response
-  /// has status 200 and is a complete JSON object. kYes: also returns a response that says that
-  /// Slurm does not know the job.
+  /// has status 200 and is a complete JSON object. If the server does not know the path, because it
+  /// may have been upgraded, asks for its versions and sends the request again, once. kYes: also
+  /// returns a response that says that Slurm does not know the job.
   [[nodiscard]] Result<HttpResponse> get(std::string_view path,
                                          AcceptUnknownJob accept = AcceptUnknownJob::kNo);
 

@@ -23,7 +23,7 @@ namespace dlrun {
 
 /// Returns MaxArraySize; task ids are smaller than it. Asks the controller (scontrol show config).
 /// Without an answer, reads this machine's slurm.conf; if that does not have it, returns Slurm's
-/// default. `cluster`: -M; empty for the default cluster.
+/// default, 1001. `cluster`: -M; empty for the default cluster.
 [[nodiscard]] std::size_t max_array_size(const Env& env, const std::string& cluster);
 
 /// Returns MaxArraySize from this machine's slurm.conf, else Slurm's default. Used for rendering.

@@ -152,7 +152,7 @@ Result<JobId> parse_sbatch(std::string_view out) {
     }
   }
   if (!job) {
-    return fail(Errc::kInternal, "sbatch succeeded, but no job id is in what it printed: '{}'",
+    return fail(Errc::kInternal, "sbatch succeeded, but printed no job id: '{}'",
                 printable(out.substr(0, 200)));
   }
   return *job;

@@ -66,8 +66,8 @@ class Slurmrestd final : public Executor {
     DLRUN_TRY_ASSIGN(const auto body, body_of(request, request.script_text, version));
     DLRUN_TRY_ASSIGN(const auto release, client_.ready());
     return fmt::format(
-        "slurmrestd of Slurm {} at {} answers in {} and can express every option; whether and when "
-        "the job would start only sbatch --test-only can tell",
+        "slurmrestd of Slurm {} at {} answers in {} and can express every option; only sbatch "
+        "--test-only can tell whether and when the job would start",
         release, client_.server().url, rest_version_text(version));
   }
 

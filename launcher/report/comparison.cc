@@ -125,7 +125,7 @@ struct KnownSum {
   }
   /// Returns the figure. Adds the number of runs that have it if not all runs have it.
   [[nodiscard]] std::string with_base(const std::string& figure, std::size_t all) const {
-    return runs == all ? figure : fmt::format("{} (known of {} of them)", figure, runs);
+    return runs == all ? figure : fmt::format("{} (known for {} of them)", figure, runs);
   }
 };
 
@@ -206,7 +206,7 @@ std::vector<Column> columns_of_runs(const std::vector<RunReport>& reports,
   if (parts.has_gpu_hours) columns.push_back({"GPU-hours", "n"});
   if (parts.energy != EnergyKind::kNone)
     columns.push_back(
-        {parts.energy == EnergyKind::kGpus ? "energy of the GPUs" : "energy, as Slurm has it",
+        {parts.energy == EnergyKind::kGpus ? "energy of the GPUs" : "energy, according to Slurm",
          "n"});
   return columns;
 }

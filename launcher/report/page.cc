@@ -154,8 +154,8 @@ std::string events_table(const RunReport& report) {
 std::string slow_ranks(const RunReport& report) {
   const std::size_t samples = report.history.samples().size();
   std::vector<const SlowRank*> slow;
-  // Leave out a rank that was slow once, or in less than a tenth of the samples: that may be
-  // chance.
+  // Leaves out a rank that was slow once, or in less than a tenth of the samples, because that may
+  // be chance.
   for (const auto& [rank, one] : report.history.slow()) {
     if (one.times >= 2 && one.times * 10 >= samples) slow.push_back(&one);
   }
@@ -291,7 +291,7 @@ std::string cost_tiles(const RunReport& report) {
   }
   if (use.gpu_joules) page += tile("energy of the GPUs", energy_text(*use.gpu_joules));
   if (report.slurm_joules)
-    page += tile("energy, as Slurm has it", energy_text(*report.slurm_joules));
+    page += tile("energy, according to Slurm", energy_text(*report.slurm_joules));
   return page;
 }
 

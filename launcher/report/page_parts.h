@@ -29,7 +29,8 @@ using Pairs = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] std::string head(std::string_view title);
 /// Returns the end of a page, with dlrun's version. `made`: the present time, in UTC.
 [[nodiscard]] std::string foot(const std::string& made);
-/// Returns a tile; an empty text if value is empty.
+/// Returns a tile: a box that shows a value above its name. Returns an empty text if `value` is
+/// empty.
 [[nodiscard]] std::string tile(std::string_view name, std::string_view value);
 /// Returns a list of names and values.
 [[nodiscard]] std::string list_html(const Pairs& pairs);

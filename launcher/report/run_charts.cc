@@ -137,7 +137,8 @@ std::string RunCharts::sampled(std::string title, std::string unit, ChartUnit y_
   Chart chart;
   chart.title = std::move(title);
   chart.unit = (unit.empty() ? "" : std::move(unit) + "; ") +
-               (is_one_ ? "mean of the ranks, from the least to the most" : "mean of the ranks");
+               (is_one_ ? "mean of the ranks, and a band from the least to the greatest"
+                        : "mean of the ranks");
   chart.y_unit = y_unit;
   chart.begins_at_zero = chart.x_is_time = true;
   for (std::size_t at = 0; at < reports_.size(); ++at)

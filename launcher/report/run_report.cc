@@ -179,10 +179,11 @@ RunReport read_report(IndexEntry run, RunStatus status) {
         fmt::format("events.jsonl is too large to be read whole: {} MiB in its middle are left out",
                     bytes >> 20U));
   if (report.history.torn_bytes() > 0)
-    report.problems.push_back(fmt::format(
-        "events.jsonl ends in {} bytes that are no whole event: its writer was killed, or writes "
-        "just now; they are left out",
-        report.history.torn_bytes()));
+    report.problems.push_back(
+        fmt::format("events.jsonl ends in {} bytes that are no whole event, because its writer was "
+                    "killed or is "
+                    "writing now; these bytes are left out",
+                    report.history.torn_bytes()));
   if (auto metrics = read_metrics(report.run.path)) {
     report.metrics = std::move(*metrics);
   } else {

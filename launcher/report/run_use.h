@@ -39,8 +39,9 @@ struct ResourceRow {
 
 /// The use of all attempts of a run together.
 struct RunUse {
-  double seconds = 0;      ///< time of all attempts
-  std::size_t starts = 0;  ///< starts of the run's jobs; an attempt may begin without one
+  double seconds = 0;  ///< time of all attempts
+  /// The starts of the run's jobs. An attempt that lead starts in the same allocation adds none.
+  std::size_t starts = 0;
   /// Time from a start of a job to the end of its last attempt, for the longest one. It counts
   /// against the job's time limit.
   double longest_seconds = 0;

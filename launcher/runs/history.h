@@ -34,7 +34,7 @@ struct ProgressPoint {
 /// One `samples` event (events::RankStatistics). cpu: busy cores. gpu: 0 to 100. work_ms:
 /// milliseconds of a rank's own work on a step.
 struct SamplesPoint {
-  double t = 0;
+  double t = 0;  ///< seconds since 1970
   std::int64_t attempt = 0, ranks = 0, slow_ranks = 0;
   std::optional<Spread> cpu, rss_bytes, gpu, gpu_used_bytes, step, work_ms;
   std::optional<double> gpu_watts;  ///< the power of all GPUs together
@@ -44,32 +44,34 @@ struct SamplesPoint {
 struct SlowRank {
   std::int64_t rank = 0;
   std::string host;
-  std::size_t times = 0;
-  double work_ms = 0;    ///< milliseconds, the largest value seen
-  std::int64_t lag = 0;  ///< steps behind, the largest value seen
+  std::size_t times = 0;  ///< number of `samples` events that list the rank as slow
+  double work_ms = 0;     ///< milliseconds, the largest value seen
+  std::int64_t lag = 0;   ///< steps behind, the largest value seen
 };
 
 /// An event to display: any event except `progress` and `samples`.
 struct ShownEvent {
-  double t = 0;
+  double t = 0;  ///< seconds since 1970
   std::int64_t attempt = 0;
-  std::string kind, text;
-  bool is_bad = false;
+  std::string kind;     ///< the event's name in events.jsonl, such as "rank_failed"
+  std::string text;     ///< a description for people; any user may have written its parts
+  bool is_bad = false;  ///< shown as a failure
 };
 
 /// One attempt. Times are in seconds since 1970.
 struct AttemptHistory {
-  std::int64_t number = 0;
-  double claimed = 0;
-  std::optional<double> joined, ended;
-  std::int64_t ranks = 0;
-  std::string job;
+  std::int64_t number = 0;       ///< from 0
+  double claimed = 0;            ///< the time of the attempt's first event
+  std::optional<double> joined;  ///< all ranks had joined
+  std::optional<double> ended;
+  std::int64_t ranks = 0;  ///< number of ranks
+  std::string job;         ///< id of the job; empty if lead restarted the ranks within the job
   std::string host;        ///< the host of lead
   std::string hosts;       ///< the node list of the ranks
   Word<EndReason> reason;  ///< empty while the attempt runs
-  Word<Cause> cause;
-  std::optional<std::int64_t> code;
-  bool is_followed = false;  ///< another attempt was announced or has begun
+  Word<Cause> cause;       ///< the cause of its end, on which the restart depends
+  std::optional<std::int64_t> code;  ///< the exit code of the attempt
+  bool is_followed = false;          ///< another attempt was announced or has begun
   /// Returns true if the attempt ended for an ordinary reason of a cluster (the time limit, or
   /// nodes taken for another job) and the job was queued again. Such an end is not a failure.
   [[nodiscard]] bool was_queued_again() const {
@@ -135,7 +137,7 @@ class RunHistory {
 
 /// One line of metrics.jsonl.
 struct MetricsPoint {
-  double t = 0;
+  double t = 0;  ///< seconds since 1970
   std::int64_t attempt = 0;
   std::optional<std::int64_t> epoch, step;
   std::optional<double> loss, accuracy, samples_per_s, test_loss, test_accuracy;

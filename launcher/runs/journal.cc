@@ -133,7 +133,9 @@ Result<std::optional<Submission>> submission_of_task(const std::filesystem::path
   auto array = read_submission(run.parent_path());
   if (!array) return array;
   if (*array && (*array)->task)
-    return fail(Errc::kInvalid, "{}: is damaged: an array is no task", printable(run.string()));
+    return fail(Errc::kInvalid,
+                "{}: is damaged: the journal above it is that of a task, not of an array",
+                printable(run.string()));
   // An array that was not submitted counts as an intent without a token.
   Submission submission = *array ? std::move(**array) : Submission{};
   submission.task = task;

@@ -60,11 +60,11 @@ struct Submission {
 /// that the submission is in progress.
 class SubmissionLock {
  public:
-  /// Takes the lock. Returns a lock without effect if the file system has no locks or another
-  /// process holds it.
+  /// Takes the lock. Returns a lock without effect if the file system has no locks, if another
+  /// process holds the lock, or if the file cannot be created.
   [[nodiscard]] static SubmissionLock hold(const std::filesystem::path& run);
   /// Takes the lock. Fails with kRefused if another process holds it, and with kIo if its file
-  /// cannot be created.
+  /// cannot be created. On a file system without locks, returns a lock without effect.
   [[nodiscard]] static Result<SubmissionLock> take(const std::filesystem::path& run);
   SubmissionLock(SubmissionLock&&) = default;
   SubmissionLock& operator=(SubmissionLock&&) = delete;

@@ -25,8 +25,8 @@ enum class RankMark {
 [[nodiscard]] std::string_view word(RankMark mark);
 
 /// One rank. cpu: busy cores. gpu_percent: 0 to 100. work_ms: milliseconds of the rank's own work
-/// on a step. lag: steps behind half of the ranks. age_s: seconds since its agent's last heartbeat.
-/// Absent values are unknown.
+/// on a step. lag: steps behind the step that half of the ranks had reached 6 to 12 s earlier.
+/// age_s: seconds since its agent's last heartbeat. Absent values are unknown.
 struct RankSample {
   std::int64_t rank = 0;
   std::string node;

@@ -96,9 +96,11 @@ Result<IndexEntry> run_that_starts_with(const std::vector<IndexEntry>& entries,
 Result<IndexEntry> refuse_older_run(const IndexEntry& found, const RunIndex& index) {
   const auto deleted = DeletedRuns::beside(index).newest_of_name(found.name);
   if (!deleted || deleted->run.created <= found.created) return found;
-  return fail(Errc::kNotFound,
-              "no run '{}': the newest run of this name, {}. An older one is {}; name it by its id",
-              printable(found.name), describe(*deleted), found.id);
+  return fail(
+      Errc::kNotFound,
+      "no run '{}': the newest run of this name is gone: {}. An older one is {}; name it by "
+      "its id",
+      printable(found.name), describe(*deleted), found.id);
 }
 
 /// If `result` is "not found" and the text means a deleted run, returns an error that says so; else

@@ -17,10 +17,11 @@ namespace dlrun {
 [[nodiscard]] std::optional<IndexEntry> run_at(std::string_view text,
                                                const std::filesystem::path& current_dir);
 
-/// Returns the run to which text refers; tries the forms in the order above. If several runs have
-/// the name or the job id, returns the newest. Fails with kNotFound if there is none, and with
-/// kUsage if text is the start of several ids; the message lists them. Fails with kNotFound, too,
-/// if text is the name of a run that `dlrun rm` deleted and that was newer than the others.
+/// Returns the run to which text refers. Tries a text with a '/' as a path first, and then the
+/// forms in the order above. If several runs have the name or the job id, returns the newest. Fails
+/// with kNotFound if there is none, and with kUsage if text is the start of several ids; the
+/// message lists them. Fails with kNotFound, too, if text is the name of a run that `dlrun rm` or
+/// `dlrun prune` deleted and that was newer than the others.
 [[nodiscard]] Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
                                              const std::filesystem::path& current_dir);
 

@@ -362,7 +362,9 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
   DLRUN_TRY_ASSIGN(const auto renamed, set_aside(place, settled));
   const auto taken = take_from_index(index, run, word(settled.state));
   done = delete_renamed(place.parent.get(), renamed, place.run.get());
-  if (!taken) return within("the run is deleted, but not its record", taken.error());
+  if (!taken)
+    return within("the files are deleted, but the list of runs could not be changed",
+                  taken.error());
   return done;
 }
 

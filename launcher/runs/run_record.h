@@ -37,7 +37,8 @@ struct RecordedComponent {
 
 /// The latest values that the program has reported.
 struct Progress {
-  std::string time;
+  std::string time;  ///< of the latest report, UTC
+  /// epochs, steps: the totals of the whole run.
   std::optional<std::int64_t> epoch, epochs, step, steps;
   std::optional<double> loss, accuracy, samples_per_s;
 };
@@ -51,7 +52,7 @@ struct RunWarning {
 /// A restart of the run after `attempt` ended.
 struct Restart {
   std::int64_t attempt = 0;
-  std::string cause;              ///< one of the values of retry.on
+  std::string cause;              ///< a value of retry.on, or "requeue"
   std::int64_t left = 0;          ///< restarts that are left afterwards
   bool is_left_to_chain = false;  ///< the next job of the run's chain starts the run again
 };
@@ -59,9 +60,9 @@ struct Restart {
 /// The summary of a run's events.
 struct RunRecord {
   bool has_events = false;
-  std::int64_t attempt = 0;
-  std::string claimed_at;  ///< time of the first claim, UTC
-  std::string claimed_by;  ///< id of the job that claimed the run last
+  std::int64_t attempt = 0;  ///< the latest attempt, from 0
+  std::string claimed_at;    ///< time of the first claim, UTC
+  std::string claimed_by;    ///< id of the job that claimed the run last
   std::string lead_host;
   std::int64_t ranks = 0;  ///< 0: not known yet
   std::string hosts;       ///< compressed node list of the ranks that joined
@@ -70,7 +71,7 @@ struct RunRecord {
   std::int64_t staging_nodes = 0;   ///< nodes that copy data before the programs start; 0: none
   /// The checks of health.preflight in the latest attempt, such as "gpu,nccl"; empty: none.
   std::string checks;
-  std::vector<std::int64_t> missing;  ///< ranks that did not report in time
+  std::vector<std::int64_t> missing;  ///< ranks that did not join in time
   std::optional<Progress> progress;
   std::string result;                       ///< a JSON object; empty if the program reported none
   std::optional<RankFailure> first_failed;  ///< in the latest attempt
@@ -87,9 +88,10 @@ struct RunRecord {
   Word<EndState> end_state;
   std::string end_message, end_time;
   std::int64_t end_code = 0;
-  std::string last_time;          ///< time of the last event
-  std::size_t damaged_lines = 0;  ///< lines with a wrong checksum; they are ignored
-  bool has_torn_tail = false;
+  std::string last_time;  ///< time of the last event
+  /// Ignored lines that are too long, have a wrong checksum or are no JSON object.
+  std::size_t damaged_lines = 0;
+  bool has_torn_tail = false;  ///< the last line is incomplete or damaged
   /// Bytes in the middle that were not read, because the file is larger than any that lead
   /// writes.
   std::int64_t left_out_bytes = 0;

@@ -37,7 +37,8 @@ Result<SecretValue> read_secret(const SecretSource& source, const Env& env) {
   if (secret.value.size() > kLongestSecret)
     return fail(Errc::kInvalid, "secret {} is larger than {} bytes", source.name, kLongestSecret);
   if (secret.value.find('\0') != std::string::npos)
-    return fail(Errc::kInvalid, "secret {} holds a NUL byte, which no variable can", source.name);
+    return fail(Errc::kInvalid, "secret {} holds a NUL byte, which no variable can hold",
+                source.name);
   return secret;
 }
 

@@ -13,8 +13,8 @@ namespace dlrun {
 struct Snapshot {
   /// The folder in the copy that corresponds to source_dir: the job starts there.
   std::filesystem::path folder;
-  std::size_t files = 0;
-  std::size_t bytes = 0;
+  std::size_t files = 0;  ///< number of copied files and links
+  std::size_t bytes = 0;  ///< size of the copied files
 };
 
 /// Copies the tree around source_dir to RUN/code. In a git repository it copies the tracked

@@ -109,8 +109,8 @@ struct RunStatus {
 [[nodiscard]] std::string describe(const SweepCounts& counts);
 
 /// Returns the state of a sweep, by the first rule that fits: pending if all points are; running if
-/// a point is running or pending; completed if all points are; failed if a point has failed;
-/// cancelled if a point was; unknown if a point is; otherwise not_submitted.
+/// a point is running or pending; completed if all points are; failed if a point has failed, timed
+/// out or was refused; cancelled if a point was; unknown if a point is; otherwise not_submitted.
 [[nodiscard]] RunStatus sum_up_points(const std::vector<Result<RunStatus>>& points);
 
 /// Returns the state that follows from the facts.
@@ -146,9 +146,10 @@ class RunInspector {
   explicit RunInspector(const Env& env, KnownServers servers = {});
 
   /// Reads the run's files, finds out the outcome of an interrupted submission, and queries the
-  /// executor unless the files show that the run is over. An executor that does not answer is
-  /// reported in the result, not as an error. Reads only the files of a foreign run. For the
-  /// user's own run, also writes the end that a killed lead could not write, and removes the
+  /// executor unless the files show that the run is over. Fails with kNotFound if the directory is
+  /// gone or is no run, and with kInvalid if one of its files is damaged. An executor that does not
+  /// answer is reported in the result, not as an error. Reads only the files of a foreign run. For
+  /// the user's own run, also writes the end that a killed lead could not write, and removes the
   /// secrets of a run that is over. max_age: accepts an answer that another process of the user got
   /// at most this long ago.
   [[nodiscard]] Result<RunStatus> inspect(const std::filesystem::path& run,
@@ -159,7 +160,7 @@ class RunInspector {
   [[nodiscard]] std::vector<Result<RunStatus>> inspect_all(
       std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age = {});
 
-  /// Reads the run's files. Starts no process and uses no network.
+  /// Reads the run's files. Starts no process and uses no network. Fails as inspect() does.
   [[nodiscard]] static Result<RunFacts> read_facts(const std::filesystem::path& run);
 
   /// Returns the executor through which the run was submitted; for a foreign run, an executor

@@ -25,16 +25,16 @@ namespace dlrun {
 /// The contents of sweep.json.
 struct SweepRecord {
   struct Point {
-    std::size_t array = 0;
+    std::size_t array = 0;  ///< the number of its array, from 0
     std::size_t place = 0;  ///< the number of the point in its array; see task_of()
     /// The values of `keys`, in that order; nullopt for a key that the point does not set.
     std::vector<std::optional<std::string>> values;
   };
-  std::vector<std::string> keys;
+  std::vector<std::string> keys;  ///< the swept keys and the sweep's own parameters
   std::vector<Point> points;
-  std::size_t arrays = 0;
-  std::optional<std::int64_t> max_parallel;
-  std::size_t pack = 1;  ///< number of points that one task of an array runs
+  std::size_t arrays = 0;                    ///< number of arrays
+  std::optional<std::int64_t> max_parallel;  ///< the most points that run at once; nullopt: any
+  std::size_t pack = 1;                      ///< number of points that one task of an array runs
 
   /// Returns Slurm's number of the task that runs the point.
   [[nodiscard]] std::size_t task_of(const Point& point) const { return point.place / pack; }

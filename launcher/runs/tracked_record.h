@@ -20,10 +20,10 @@ struct TrackedRun {
 };
 
 /// Sends the record of the run; for a sweep, those of all its points. Skips points without a
-/// record. If lead was killed before it recorded the end, adds the end first. Fails with kInvalid
-/// if the run has no record, if it may not have ended, or if the token is not set, and with
-/// kUnavailable if Slurm does not answer. If this concerns a point of a sweep, the point's report
-/// has the reason, and the others are sent.
+/// record. If lead was killed before it recorded the end, adds the end first. Fails with kUsage for
+/// another user's run, with kInvalid if the run has no record, if it may not have ended, or if the
+/// token is not set, and with kUnavailable if Slurm does not answer. If this concerns a point of a
+/// sweep, the point's report has the reason, and the others are sent.
 [[nodiscard]] Result<std::vector<TrackedRun>> sync_records(const Env& env, RunInspector& inspector,
                                                            const IndexEntry& run);
 

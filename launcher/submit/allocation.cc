@@ -137,8 +137,9 @@ std::vector<Diagnostic> misfits(const Experiment& experiment, const Allocation& 
   };
   const std::int64_t nodes = r.nodes ? r.nodes->min + r.spare_nodes.value_or(0) : 1;
   if (nodes > allocation.nodes)
-    refuse("resources.nodes"_key, fmt::format("the run needs {} nodes, but {} is all of job", nodes,
-                                              allocation.node_list));
+    refuse("resources.nodes"_key,
+           fmt::format("the run needs {} nodes, but there are {} ({}) in job", nodes,
+                       allocation.nodes, allocation.node_list));
   const std::int64_t cpus = wanted.cpus.value_or(wanted.tasks.value_or(1));
   if (cpus > allocation.cpus)
     refuse(r.cpus_per_task ? "resources.cpus_per_task"_key : "resources.tasks_per_node"_key,

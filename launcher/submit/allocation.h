@@ -15,7 +15,8 @@
 
 namespace dlrun {
 
-/// The allocation of a job. A number that Slurm does not tell is absent.
+/// The allocation of a job. The CPUs, GPUs and memory are those of all its nodes together. A number
+/// that Slurm does not tell is absent.
 struct Allocation {
   std::string job;        ///< Slurm's number of the job
   std::string node_list;  ///< compressed
@@ -23,7 +24,7 @@ struct Allocation {
   std::string end;  ///< when the job ends, as squeue prints it
   std::int64_t nodes = 0, cpus = 0;
   std::optional<std::int64_t> gpus, memory_mib;
-  int restarts = 0;
+  int restarts = 0;  ///< how often Slurm has requeued the job
 };
 
 /// The format of squeue that parse_allocation() reads. No field has text of a user.

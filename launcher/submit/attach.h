@@ -17,8 +17,9 @@
 
 namespace dlrun {
 
-/// Returns the run that `text` names, for a command that enters its job. Fails with kUsage for
-/// another user's run, and for a sweep. advice: what the user can do with a point of a sweep.
+/// Returns the run that `text` names, for a command that enters its job. Fails as find_run() does,
+/// and with kUsage for another user's run and for a sweep. advice: what the user can do with a
+/// point of a sweep.
 [[nodiscard]] Result<IndexEntry> find_run_to_enter(const Context& context, const std::string& text,
                                                    std::string_view advice = "name one point");
 

@@ -26,7 +26,8 @@ struct CheckReport {
 };
 
 /// Makes the checks of a submission, and asks Slurm whether it would accept the job. Records and
-/// submits nothing.
+/// submits nothing. Fails with kUsage for a job script, and with the reason of the first check that
+/// refuses the job.
 [[nodiscard]] Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
                                                    RunInspector& inspector,
                                                    const SpecOptions& options);

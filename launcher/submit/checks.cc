@@ -172,8 +172,8 @@ Result<> note_copy_of_code(Work& work) {
   std::error_code error;
   if (!is_run_directory(run) || !std::filesystem::is_directory(run / "code", error)) return {};
   work.reporter.note(
-      fmt::format("code.snapshot: a new copy of {} as it is now; `dlrun resubmit {}` runs the copy "
-                  "that this run has",
+      fmt::format("code.snapshot: the job runs a new copy of {} as it is now; `dlrun resubmit {}` "
+                  "runs the copy in that run's directory",
                   printable(job.source_dir.string()), printable(run.filename().string())));
   return {};
 }

@@ -61,7 +61,8 @@ std::optional<std::string> warning_about_image(const Context& context, const Loa
   const auto stored = store->find(*uri);
   if (!stored) return std::nullopt;
   return fmt::format(
-      "container.image: pyxis fetches '{}' again for every job; it was imported once: give {}",
+      "container.image: pyxis fetches '{}' again for every job; `dlrun container import` has "
+      "stored it: give {}",
       printable(image), stored->file.string());
 }
 
@@ -110,13 +111,11 @@ Result<> check_is_spec(const std::string& file, std::string_view text, bool has_
   if (file.ends_with(".sh") || !sbatch_lines(text).empty()) {
     return fail(
         Errc::kInvalid,
-        "{}:1: {}: a job script's first line says what runs it, such as #!/bin/bash; put it there",
+        "{}:1: {}: the first line of a job script names its interpreter, such as #!/bin/bash",
         printable(file), trim(text).empty() ? "is empty" : "the line with '#!' is missing");
   }
   if (is_empty && !has_sets)
-    return fail(Errc::kInvalid,
-                "{}: is empty: it has no keys; `dlrun init` writes a spec to begin with",
-                printable(file));
+    return fail(Errc::kInvalid, "{}: is empty; `dlrun init` writes a first spec", printable(file));
   return {};
 }
 

@@ -114,8 +114,8 @@ class Search {
     std::sort(wanted.begin(), wanted.end());
     if (keys != wanted || record.pack != pack_)
       return fail(Errc::kInvalid,
-                  "--continue: the points of {} set {} (sweep.pack: {}), and those of this spec {} "
-                  "({}); they must be equal",
+                  "--continue: the points of {} set {} with sweep.pack {}, and the points of this "
+                  "spec set {} with sweep.pack {}; both must be equal",
                   earlier.id, join(keys, ", "), record.pack, join(wanted, ", "), pack_);
     DLRUN_TRY_ASSIGN(auto settings, read_sbatch_settings(earlier.path));
     settings.secrets = std::move(job_.settings.secrets);

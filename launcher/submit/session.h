@@ -39,8 +39,8 @@ using SessionResult = std::variant<PlannedSession, ForegroundEnd>;
 /// Fails with kUsage if the session would be a shell without a terminal.
 [[nodiscard]] Result<> refuse_shell_without_terminal(const SessionWish& wish);
 
-/// Returns dlrun's exit code after a session: 130 if a signal ended it, 0 after a shell, else the
-/// exit code of the command.
+/// Returns dlrun's exit code after a session: 130 if dlrun got a signal during the session, 0 after
+/// a shell, else the exit code of the command.
 [[nodiscard]] int exit_code_of_session(const SessionWish& wish, const ForegroundEnd& end);
 
 }  // namespace dlrun

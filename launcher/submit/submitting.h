@@ -70,13 +70,17 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
                                    const SweepPlan& more);
 
 /// Submits the points of a recorded sweep that Slurm does not have, because they were never sent or
-/// were refused. Fails with kUsage if there are none.
+/// were refused. Fails with kUsage if there are none, with kRefused if another dlrun is submitting
+/// them, and with kUnavailable if it is unknown whether Slurm has one.
 [[nodiscard]] Result<Submitted> submit_missing(const Context& context, Reporter& reporter,
                                                RunInspector& inspector, const IndexEntry& run);
 
 /// Submits the script of a run again as a new run, or the missing points of a sweep. text: the run
-/// as the user named it. force: submits the run even if it has not ended. claim: the token of
-/// another machine, for which an earlier call may have submitted already; nullptr: there is none.
+/// as the user named it. force: submits the run even if it has not ended; otherwise fails with
+/// kUsage for a run that is pending or running, and with kUnavailable if it is unknown whether
+/// Slurm has its job. Fails with kUsage, too, for a run on this machine, and with kRefused if
+/// another dlrun is submitting it. claim: the token of another machine, for which an earlier call
+/// may have submitted already; nullptr: there is none.
 [[nodiscard]] Result<Submitted> resubmit(const Context& context, Reporter& reporter,
                                          RunInspector& inspector, const std::string& text,
                                          bool force, TokenClaim* claim = nullptr);

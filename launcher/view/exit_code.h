@@ -14,7 +14,7 @@ enum ExitCode : int {
   kExitUsage = 2,        ///< wrong usage, or an invalid spec
   kExitRefused = 3,      ///< Slurm, or a check of dlrun's own, refused
   kExitUnavailable = 4,  ///< Slurm, a host, a registry or a search program did not answer
-  kExitRunFailed = 5,    ///< the run failed
+  kExitRunFailed = 5,    ///< the run failed, or a search program ended too early
   kExitNotFound = 6,     ///< no such file, run, job or program
   kExitInterrupted = 130,
   /// The reader of standard output is gone. Shells report an end by SIGPIPE with this code.

@@ -37,7 +37,7 @@ struct ListedRun {
 
 struct RunList {
   std::vector<ListedRun> rows;
-  std::vector<IndexEntry> runs;                                   ///< the user's runs in the list
+  std::vector<IndexEntry> runs;  ///< the user's own runs in the list that have events.jsonl
   nlohmann::ordered_json json = nlohmann::ordered_json::array();  ///< as in `dlrun status --json`
   std::size_t added = 0;   ///< runs that were added to the index
   std::size_t hidden = 0;  ///< older runs beyond the limit

@@ -40,7 +40,8 @@ struct RunPicture {
   double now = 0;  ///< seconds since 1970
 };
 
-/// Returns the run's current state: reads its files and asks the executor once.
+/// Returns the run's current state: reads its files and asks the executor once. Fails as
+/// RunInspector::inspect() does, and for a sweep as read_sweep() does.
 [[nodiscard]] Result<RunPicture> take_picture(const Env& env, const KnownServers& servers,
                                               const IndexEntry& run);
 

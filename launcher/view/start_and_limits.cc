@@ -66,7 +66,7 @@ std::string cannot_start_text(const JobReport& report) {
     return "";
   return fmt::format(
       "Slurm has accepted the job, but with its present request it cannot start ({}); "
-      "`dlrun check` explains why",
+      "`dlrun status` explains why",
       printable(report.reason));
 }
 

@@ -80,7 +80,7 @@ is_running() { [[ $(job_state "$1") == RUNNING ]]; }
     hold 2
     run dl submit exp.yaml --in "$job" --set resources.nodes=3
     [ "$status" -eq 2 ]
-    [[ $output == *"resources.nodes: the run needs 3 nodes, but "*" is all of job $job"* ]]
+    [[ $output == *"resources.nodes: the run needs 3 nodes, but there are 2 ("*") in job $job"* ]]
     run dl submit exp.yaml --in "$job" --set resources.cpus_per_task=64
     [ "$status" -eq 2 ]
     [[ $output == *"the ranks need 256 CPUs"* ]]

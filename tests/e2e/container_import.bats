@@ -150,7 +150,7 @@ digest_of_tiny() {
     file=$(dl container import "$name" 2>/dev/null)
     run dl check job.yaml --set container.runtime=pyxis --set "container.image=$name"
     echo "$output"
-    [[ $output == *"it was imported once: give $file"* ]]
+    [[ $output == *"has stored it: give $file"* ]]
     run dl check job.yaml --set "container.image=$name"
     [ "$status" -eq 2 ]
     [[ $output == *"dlrun container import $name"* ]]

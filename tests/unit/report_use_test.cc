@@ -320,7 +320,7 @@ TEST_CASE("a comparison has the hours and the energy of each run, and of all run
   CHECK(page.find("<td class=\"n\">2.00</td><td class=\"n\">2 kWh</td>") != std::string::npos);
   reports[1].use.gpu_joules.reset();
   CHECK(comparison_page(reports, "two", "now")
-            .find("which took 3.50 GPU-hours and 1 kWh (known of 1 of them)</p>") !=
+            .find("which took 3.50 GPU-hours and 1 kWh (known for 1 of them)</p>") !=
         std::string::npos);
 }
 
@@ -401,7 +401,7 @@ TEST_CASE("a job that several points of a sweep share adds its energy to none of
     std::ofstream(run / "sweep.json") << sweep_json(sweep);
     const auto page = make_run_page(env, {}, folder.path(), {run.string()}, [](const auto&) {});
     REQUIRE_MESSAGE(page.has_value(), (page ? std::string() : page.error().message));
-    CHECK((page->html.find("energy, as Slurm has it") != std::string::npos) == (pack == 1));
+    CHECK((page->html.find("energy, according to Slurm") != std::string::npos) == (pack == 1));
   }
 }
 

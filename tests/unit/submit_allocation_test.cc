@@ -83,7 +83,8 @@ TEST_CASE("each request that does not fit is an error with its place, and the ot
       misfits(experiment_of("nodes: 3, tasks_per_node: 3, cpus_per_task: 1, gpus_per_node: 3, mem: "
                             "8G, nodelist: n7"),
               allocation));
-  CHECK(has(text, "error: resources.nodes: the run needs 3 nodes, but n[1-2] is all of job 42"));
+  CHECK(has(text,
+            "error: resources.nodes: the run needs 3 nodes, but there are 2 (n[1-2]) in job 42"));
   CHECK(text.starts_with("exp.yaml:1:"));
   CHECK(has(text, "error: resources.cpus_per_task: the ranks need 9 CPUs, but there are 8 in job"));
   CHECK(has(text, "error: resources.gpus_per_node: the run needs 9 GPUs, but there are 4 in job"));
