@@ -134,7 +134,11 @@ class Attempt {
   void on_exit(int rank, RankEnd end, Clock::time_point now);
   /// Handles a closed connection of an agent. A rank without an exit record has failed.
   void on_lost(int rank, std::string_view why, Clock::time_point now);
+  /// Handles a signal that reached the agent of a rank: the programs save a checkpoint, the attempt
+  /// ends, or the signal has no effect. Sends the decision to the agent, which waits for it.
   void on_rank_signal(int rank, int signal, Clock::time_point now);
+  /// Handles a signal that reached lead: USR1 asks for a checkpoint, every other signal ends the
+  /// attempt. A signal that comes while the attempt ends cancels the job.
   void on_own_signal(int signal, Clock::time_point now);
   void on_warning(int rank, std::string_view message);
   /// Sends the rank the page of the address table that begins with rank `from`. Does nothing unless

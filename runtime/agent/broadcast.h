@@ -46,7 +46,8 @@ struct BroadcastResult {
   std::vector<std::string> problems;  ///< a sentence for each file whose broadcast failed
 };
 
-/// Runs sbcast for each file, one after the other. Blocks.
+/// Runs sbcast for each file, one after the other. items: the number of items of stage. Blocks, for
+/// each file at most one minute and a second for each 10 MiB.
 [[nodiscard]] BroadcastResult broadcast_files(const std::vector<Broadcast>& files,
                                               std::size_t items, const Env& env);
 

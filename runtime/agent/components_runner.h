@@ -1,7 +1,7 @@
 #pragma once
 // Leads one attempt of a job with components: one listening socket and one event loop, and an
 // AttemptRunner with its own step, secret and store for each start of a component. ComponentCourse
-// makes the decisions. Private to run_attempt.cc.
+// makes the decisions. Only run_attempt.cc uses this header.
 
 #include <chrono>
 #include <cstddef>

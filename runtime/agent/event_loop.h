@@ -22,6 +22,7 @@ class EventLoop {
   /// cannot reach the callback of a new one with the same number.
   using Watch = std::uint64_t;
 
+  /// Fails with kIo.
   [[nodiscard]] static Result<EventLoop> create();
 
   /// Watches fd, which the caller must keep open until unwatch(). Returns nullopt if fd cannot be

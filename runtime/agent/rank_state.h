@@ -23,7 +23,7 @@ class RankOutlet {
   using Clock = std::chrono::steady_clock;
 
   virtual ~RankOutlet() = default;
-  /// Does nothing if the connection to lead is closed or was never made.
+  /// Sends a message to lead. Does nothing if the connection is closed or was never made.
   virtual void send(const MessageToLead& message) = 0;
   /// Sends the heartbeat, with the new measurements of the program.
   virtual void send_beat(Clock::time_point now) = 0;

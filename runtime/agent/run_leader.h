@@ -137,6 +137,8 @@ class RunLeader {
     agent::record_end(events_, run_.directory, end);
     is_over_ = true;
   }
+  /// Finishes what must be done before lead exits: the record, the later jobs of the chain, the
+  /// notices and the outputs. Returns code.
   int leave(int code);
 
   const LeadOptions& options_;
