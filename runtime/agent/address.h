@@ -54,6 +54,7 @@ struct BoundPort {
 /// Returns the local address of a connected socket. Returns an IPv4-mapped IPv6 address
 /// (::ffff:10.0.0.1) as IPv4. Fails with kIo.
 [[nodiscard]] Result<std::string> local_address(int socket);
+/// Returns true for ::1 and for the IPv4 addresses that begin with 127.
 [[nodiscard]] bool is_loopback(std::string_view ip);
 
 /// Binds a free port on all interfaces with SO_REUSEADDR, but does not listen. While the socket is

@@ -76,8 +76,10 @@ class BackgroundFile {
 
   /// Returns an eventfd that is readable after a write or a failure, until acknowledge().
   [[nodiscard]] int event_fd() const;
+  /// Makes event_fd() unreadable until the next write or failure.
   void acknowledge();
 
+  /// Returns true if the whole queue is written or lost.
   [[nodiscard]] bool is_drained() const;
   /// Waits until the whole queue is written or lost. Returns false after limit.
   [[nodiscard]] bool drain(std::chrono::milliseconds limit);

@@ -65,6 +65,7 @@ class SlurmController {
   /// job: Slurm's job id; for an array task ARRAYJOB_TASK, because a bare id means all tasks.
   SlurmController(Env env, std::string job);
 
+  /// Returns the facts about the job.
   [[nodiscard]] Result<JobFacts> job() const;
   /// Returns the bad nodes of a node list.
   [[nodiscard]] Result<std::vector<std::string>> bad_nodes(const std::string& nodes) const;

@@ -30,6 +30,7 @@ class HangWatch {
   /// limit: health.hang_after.
   explicit HangWatch(std::optional<std::chrono::seconds> limit) : limit_(limit) {}
 
+  /// Begins to watch: the programs start now.
   void on_start(Clock::time_point now);
   /// Notes a progress report. where: the reported position, such as "step 120"; may be empty.
   void on_progress(Clock::time_point now, std::string where);

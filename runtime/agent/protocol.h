@@ -55,6 +55,7 @@ using Secrets = std::map<std::string, Key, std::less<>>;
 [[nodiscard]] Result<> init_crypto();
 
 [[nodiscard]] Key random_key();
+/// Returns the key as 64 hexadecimal digits, the form of DLRUN_SECRET.
 [[nodiscard]] std::string to_text(const Key& key);
 /// Returns 16 hexadecimal digits derived from the key and purpose. They do not reveal the key.
 [[nodiscard]] std::string derived_word(const Key& key, std::string_view purpose);

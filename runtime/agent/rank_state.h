@@ -114,6 +114,8 @@ class RankState {
   /// Handles the result of RankOutlet::kill_processes(). found_any: a living process was found.
   void on_killed(bool found_any, bool has_children, Clock::time_point now);
 
+  /// Does what is due by now. Call it at next_deadline(), and at least every 500 ms, because
+  /// heartbeats and looks at the program have no deadline there.
   void tick(Clock::time_point now);
   /// Returns when tick() is to be called next, if nothing else happens; nullopt: no deadline.
   [[nodiscard]] std::optional<Clock::time_point> next_deadline(Clock::time_point now) const;

@@ -59,8 +59,11 @@ class SampleBoard {
     bool is_slow = false;
   };
 
+  /// Sets the lag of each rank, and finds the slow ranks.
   void judge(Clock::time_point now);
   [[nodiscard]] static GpuUse sum_of(std::span<const GpuUse> gpus);
+  /// Returns the use of the rank's GPUs: its own report, or its part of its node's report. Returns
+  /// nullopt if there is no report.
   [[nodiscard]] std::optional<GpuUse> gpus_of(const Rank& rank) const;
   /// Returns the power of all GPUs that ranks have reported, each GPU once; nullopt if it is
   /// unknown.
