@@ -404,7 +404,7 @@ void AttemptRunner::look_at_files() {
   }
   if (!local_log_) return;
   if (auto failure = local_log_->take_failure()) {
-    say(fmt::format("{}; the run goes on without it", failure->message));
+    say(fmt::format("{}; the run goes on, but this file lacks output", failure->message));
     record(events::Warning{.message = failure->message});
   }
 }
