@@ -24,8 +24,9 @@ class CollectiveCheck {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Time after which the check is killed. The check itself gives up after one minute. If it still
-  /// runs after kLimit, it hangs while it opens its device, or while it ends.
+  /// Time after which the check is killed. The check itself gives the ranks one minute to arrive,
+  /// and one minute for each collective, which needs far less. If the check still runs after
+  /// kLimit, it most likely hangs: while it opens its device, in a collective, or while it ends.
   static constexpr std::chrono::seconds kLimit{75};
   static constexpr std::chrono::seconds kStoppedLimit{5};  ///< see tick()
 

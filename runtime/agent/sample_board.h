@@ -55,7 +55,9 @@ class SampleBoard {
     std::optional<GpuUse> gpus;
     bool has_reported = false;     ///< the rank has reported a value, not only an empty heartbeat
     Clock::time_point heard_at{};  ///< time of the last heartbeat
-    std::int64_t lag = 0;  ///< steps behind the step that half of the ranks had 6 to 12 s ago
+    /// Steps behind the step that half of the ranks had 6 to 12 s ago, or up to 20 s ago with many
+    /// ranks: judge() then runs more rarely.
+    std::int64_t lag = 0;
     bool is_slow = false;
   };
 
