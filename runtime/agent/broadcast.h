@@ -33,9 +33,10 @@ struct Broadcast {
   std::int64_t bytes = 0;
 };
 
-/// Returns the files that are worth a broadcast to this number of nodes; none without sbcast. env:
-/// lead's environment. If a variable has another value on another node, the agent of that node does
-/// not find the broadcast file and copies the source itself.
+/// Returns the files that are worth a broadcast to this number of nodes; none without sbcast.
+/// Leaves out folders, files for places in containers, and files for places on network file
+/// systems. env: lead's environment. If a variable has another value on another node, the agent of
+/// that node does not find the broadcast file and copies the source itself.
 [[nodiscard]] std::vector<Broadcast> planned_broadcasts(const std::vector<StageItem>& items,
                                                         const Env& env, std::int64_t nodes);
 
