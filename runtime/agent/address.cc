@@ -20,6 +20,7 @@
 namespace dlrun::agent {
 namespace {
 
+/// Connections that wait in the kernel until lead accepts them: thousands of ranks connect at once.
 constexpr int kBacklog = 4096;
 
 struct SocketAddress {

@@ -36,11 +36,12 @@ struct BoundPort {
 
 /// Returns this machine's addresses, best first: those of network interfaces before those of
 /// container bridges, and in both groups IPv4 before IPv6. Leaves out loopback addresses and
-/// link-local IPv6 addresses.
+/// link-local IPv6 addresses. Returns an empty list if the interfaces cannot be read.
 [[nodiscard]] std::vector<std::string> own_addresses();
 
 /// Returns the addresses over which ranks can reach lead on this machine, best first: at least one
-/// and at most 8. is_local: all ranks run on this machine.
+/// and at most 8. is_local: all ranks run on this machine, so that the only address is 127.0.0.1.
+/// This address is also the only one if the machine has no other address.
 [[nodiscard]] std::vector<std::string> lead_addresses(bool is_local);
 
 /// Starts a TCP connection. The returned socket is non-blocking. It becomes writable once the
@@ -53,6 +54,7 @@ struct BoundPort {
 /// Returns the local address of a connected socket. Returns an IPv4-mapped IPv6 address
 /// (::ffff:10.0.0.1) as IPv4. Fails with kIo.
 [[nodiscard]] Result<std::string> local_address(int socket);
+/// Returns true for ::1 and for the IPv4 addresses that begin with 127.
 [[nodiscard]] bool is_loopback(std::string_view ip);
 
 /// Binds a free port on all interfaces with SO_REUSEADDR, but does not listen. While the socket is

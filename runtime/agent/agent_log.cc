@@ -33,7 +33,8 @@ Result<> AgentLog::open(const Env& env, const std::filesystem::path& run, std::s
   DLRUN_TRY_ASSIGN(const auto setting, log_setting_of_job(env, run, file_name));
   if (setting.level == LogLevel::kOff || setting.file.empty())
     return open_log(std::move(program), setting, env);
-  // The rank's other processes append to the same file.
+  // Other processes may append to the same file: the autopsy of this rank, and all processes of the
+  // run if DLRUN_LOG names a file.
   auto file =
       BackgroundFile::open(setting.file, kLogQueueLimitBytes, BackgroundFile::Content::kSharedText);
   if (!file) return tl::unexpected(file.error());

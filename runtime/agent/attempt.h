@@ -43,6 +43,7 @@ namespace dlrun::agent {
 class AttemptOutlet {
  public:
   virtual ~AttemptOutlet() = default;
+  /// Sends a message. Does nothing if the rank is not connected.
   virtual void send(int rank, const MessageToRank& message) = 0;
   /// Sends a message that is already serialized.
   virtual void send_text(int rank, std::string_view payload) = 0;
@@ -131,15 +132,23 @@ class Attempt {
   [[nodiscard]] std::chrono::seconds longest_collecting() const { return outputs_.longest(); }
   /// Stops waiting for outputs at this time: the time limit of the job is near.
   void end_collecting_by(Clock::time_point when) { outputs_.end_by(when); }
+  /// Handles the exit record of a rank, and confirms it to the agent once the outputs are copied.
   void on_exit(int rank, RankEnd end, Clock::time_point now);
   /// Handles a closed connection of an agent. A rank without an exit record has failed.
   void on_lost(int rank, std::string_view why, Clock::time_point now);
+  /// Handles a signal that reached the agent of a rank: the programs save a checkpoint, the attempt
+  /// ends, or the signal has no effect. Sends the decision to the agent, which waits for it.
   void on_rank_signal(int rank, int signal, Clock::time_point now);
+  /// Handles a signal that reached lead: USR1 asks for a checkpoint, every other signal ends the
+  /// attempt. A signal that comes while the attempt ends cancels the job.
   void on_own_signal(int signal, Clock::time_point now);
+  /// Prints and records a warning of a rank's agent.
   void on_warning(int rank, std::string_view message);
   /// Sends the rank the page of the address table that begins with rank `from`. Does nothing unless
   /// all ranks have joined.
   void on_table(int rank, std::int64_t from);
+  /// Handles a progress report. Ignores those of ranks other than 0. body: an empty object only
+  /// shows that the program is alive.
   void on_progress(int rank, const Json& body, Clock::time_point now);
   /// Handles the step's report of a task's end: a line of srun, or the wait status of a local child
   /// process.
@@ -197,7 +206,9 @@ class Attempt {
   /// Ends the attempt for a reason outside of it, such as a later attempt that superseded it.
   void give_up(int code, std::string_view message, Clock::time_point now);
 
+  /// Does what is due by now. Call it at next_deadline() at the latest.
   void tick(Clock::time_point now);
+  /// Returns when tick() is to be called next, if nothing else happens; nullopt: no deadline.
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
 
   /// Returns true once the step has ended. A successful attempt may be over earlier, while srun

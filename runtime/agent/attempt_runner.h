@@ -88,6 +88,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void tick_in_time();
   /// Ends the attempt because a later one has begun elsewhere.
   void supersede(Clock::time_point now);
+  /// Returns the time for which the event loop may wait before tick_in_time() is called again.
   [[nodiscard]] std::chrono::milliseconds next_wait() const;
   /// Writes the last samples and the rest of the event file for TensorBoard. Waits at most one
   /// second for the event file. Call it once the attempt is over; do not call tick() afterwards.

@@ -19,13 +19,13 @@ namespace dlrun::agent {
 struct AutopsyOptions {
   std::filesystem::path file{};  ///< output file; its folder is created
   int rank = 0;
-  bool asks_ras = false;      ///< this rank asks NCCL's RAS for its whole node
+  bool asks_ras = false;      ///< this rank asks NCCL's RAS for its whole node (nccl_reports.h)
   std::vector<pid_t> pids{};  ///< the rank's processes
 };
 
 /// Writes the file and prints one line of JSON on standard output: {"frames":[...],"pid":N}. The
-/// frames are the main thread's stack of the rank's largest process. Returns the exit code: 1 if
-/// the file could not be written, else 0.
+/// frames are the main thread's stack of the rank's largest process (by resident memory). Returns
+/// the exit code: 1 if the file could not be written, else 0.
 [[nodiscard]] int run_autopsy(const AutopsyOptions& options, const Env& env);
 
 inline constexpr std::size_t kFramesLimit = 16;

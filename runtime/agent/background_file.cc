@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 namespace dlrun::agent {
@@ -58,7 +59,8 @@ struct BackgroundFile::Shared {
 
   [[nodiscard]] bool is_drained() const { return queue.empty() && !is_writing; }
   Renew renew;
-  off_t renew_beyond = 0;
+  off_t least_renew_beyond = 0;  // the limit of BackgroundFile::renew_beyond()
+  off_t renew_beyond = 0;        // the size beyond which the next call comes
 
   void notify() {
     const std::uint64_t one = 1;
@@ -121,9 +123,9 @@ struct BackgroundFile::Shared {
   /// Calls renew() if the file is too large. Runs in the writer thread; does not hold the mutex
   /// during the call.
   Result<> renew_if_large() {
-    const auto [call, limit] = [&] {
+    const auto [call, limit, least] = [&] {
       const std::lock_guard lock(mutex);
-      return std::pair(renew, renew_beyond);
+      return std::tuple(renew, renew_beyond, least_renew_beyond);
     }();
     struct stat info {};
     if (!call || ::fstat(file.get(), &info) != 0 || info.st_size <= limit) return {};
@@ -131,7 +133,7 @@ struct BackgroundFile::Shared {
     off_t next = 2 * info.st_size;
     if (renewed) {
       file = std::move(renewed->file);
-      if (::fstat(file.get(), &info) == 0) next = std::max(limit, 2 * info.st_size);
+      if (::fstat(file.get(), &info) == 0) next = std::max(least, 2 * info.st_size);
     }
     const std::lock_guard lock(mutex);
     renew_beyond = next;
@@ -177,7 +179,7 @@ BackgroundFile::BackgroundFile(UniqueFd file, std::string name, std::size_t limi
 
 void BackgroundFile::renew_beyond(std::size_t limit_bytes, Renew renew) {
   const std::lock_guard lock(shared_->mutex);
-  shared_->renew_beyond = static_cast<off_t>(limit_bytes);
+  shared_->least_renew_beyond = shared_->renew_beyond = static_cast<off_t>(limit_bytes);
   shared_->renew = std::move(renew);
 }
 

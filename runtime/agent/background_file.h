@@ -28,7 +28,8 @@ class BackgroundFile {
     kSharedText,  ///< like kText, but the file has other writers, so it is never truncated
   };
 
-  /// Queues at most limit_bytes that are not written yet. name: the file's name for messages.
+  /// Queues at most limit_bytes that are not written yet. An empty queue accepts a record of any
+  /// size. name: the file's name for messages.
   BackgroundFile(UniqueFd file, std::string name, std::size_t limit_bytes,
                  Content content = Content::kRecords);
   /// Does not wait. The writer thread writes the rest of the queue; it may hang in the kernel.
@@ -75,8 +76,10 @@ class BackgroundFile {
 
   /// Returns an eventfd that is readable after a write or a failure, until acknowledge().
   [[nodiscard]] int event_fd() const;
+  /// Makes event_fd() unreadable until the next write or failure.
   void acknowledge();
 
+  /// Returns true if the whole queue is written or lost.
   [[nodiscard]] bool is_drained() const;
   /// Waits until the whole queue is written or lost. Returns false after limit.
   [[nodiscard]] bool drain(std::chrono::milliseconds limit);

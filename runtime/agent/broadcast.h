@@ -33,9 +33,10 @@ struct Broadcast {
   std::int64_t bytes = 0;
 };
 
-/// Returns the files that are worth a broadcast to this number of nodes; none without sbcast. env:
-/// lead's environment. If a variable has another value on another node, the agent of that node does
-/// not find the broadcast file and copies the source itself.
+/// Returns the files that are worth a broadcast to this number of nodes; none without sbcast.
+/// Leaves out folders, files for places in containers, and files for places on network file
+/// systems. env: lead's environment. If a variable has another value on another node, the agent of
+/// that node does not find the broadcast file and copies the source itself.
 [[nodiscard]] std::vector<Broadcast> planned_broadcasts(const std::vector<StageItem>& items,
                                                         const Env& env, std::int64_t nodes);
 
@@ -46,7 +47,8 @@ struct BroadcastResult {
   std::vector<std::string> problems;  ///< a sentence for each file whose broadcast failed
 };
 
-/// Runs sbcast for each file, one after the other. Blocks.
+/// Runs sbcast for each file, one after the other. items: the number of items of stage. Blocks, for
+/// each file at most one minute and a second for each 10 MiB.
 [[nodiscard]] BroadcastResult broadcast_files(const std::vector<Broadcast>& files,
                                               std::size_t items, const Env& env);
 

@@ -24,10 +24,11 @@ class CollectiveCheck {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Time after which the check is killed. The check itself gives up after one minute. If it still
-  /// runs after kLimit, it hangs while it opens its device, or while it ends.
+  /// Time after which the check is killed. The check itself gives the ranks one minute to arrive,
+  /// and one minute for each collective, which needs far less. If the check still runs after
+  /// kLimit, it most likely hangs: while it opens its device, in a collective, or while it ends.
   static constexpr std::chrono::seconds kLimit{75};
-  static constexpr std::chrono::seconds kStoppedLimit{5};
+  static constexpr std::chrono::seconds kStoppedLimit{5};  ///< see tick()
 
   /// Starts the process of checks.collective with env and a connection to lead's store. to_lead
   /// gets the process's requests to the store, and the message Checking. finish() returns the
@@ -40,7 +41,8 @@ class CollectiveCheck {
   void on_reply(const to_rank::Reply& message) { store_->on_reply(message); }
   /// Kills the check after kLimit, or if it has been stopped (SIGSTOP) for kStoppedLimit.
   void tick(Clock::time_point now);
-  /// Returns the failure after the process has ended; nullopt if the check has passed.
+  /// Returns the failure after the process has ended; nullopt if the check has passed. status: from
+  /// waitpid().
   [[nodiscard]] std::optional<to_lead::CheckFailed> finish(int status) const;
   /// Returns the message about a failed check, or about a check that could not start. words: the
   /// reason. is_own: see to_lead::CheckFailed.

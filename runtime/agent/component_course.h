@@ -24,6 +24,7 @@ enum class ComponentState {
   kEnded,       ///< a main component that ended with 0
   kFailed,
 };
+/// Returns the name of the state in components.json, such as "waiting".
 [[nodiscard]] std::string_view word(ComponentState state);
 
 class ComponentCourse {
@@ -84,7 +85,10 @@ class ComponentCourse {
     return one.state == ComponentState::kStarting || one.state == ComponentState::kJoined ||
            one.state == ComponentState::kReady;
   }
+  /// Returns true if the component is about to start again, or waits and all components of its
+  /// `after` are ready or have ended with 0.
   [[nodiscard]] bool may_start(const Component& one) const;
+  /// Returns true if the component has a restart left and another start could help after this end.
   [[nodiscard]] bool may_restart(const Component& one, const AttemptEnd& end) const;
   [[nodiscard]] bool mains_are_done() const;
   /// Returns true if the attempt ends because a main component ended after its programs were told
@@ -93,6 +97,7 @@ class ComponentCourse {
   [[nodiscard]] bool mains_still_save() const;
   /// Returns why the components that still run must end; nullopt if the attempt goes on.
   [[nodiscard]] std::optional<std::string> reason_to_stop() const;
+  /// Returns the first main component, whose progress is the progress of the run.
   [[nodiscard]] const Component& leading() const;
   /// Lets the signal end the component, which was about to start again.
   void end_by_signal(std::size_t at);

@@ -21,6 +21,7 @@ enum class ComponentRole {
   kMain,     ///< the job ends when all main components have ended
   kService,  ///< ended when all main components have ended
 };
+/// Returns the role as --role takes it: "main" or "service".
 [[nodiscard]] std::string_view word(ComponentRole role);
 
 /// The condition under which a component is ready. Components that wait for it may then start.

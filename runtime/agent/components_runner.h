@@ -1,7 +1,7 @@
 #pragma once
 // Leads one attempt of a job with components: one listening socket and one event loop, and an
 // AttemptRunner with its own step, secret and store for each start of a component. ComponentCourse
-// makes the decisions. Private to run_attempt.cc.
+// makes the decisions. Only run_attempt.cc uses this header.
 
 #include <chrono>
 #include <cstddef>
@@ -80,7 +80,10 @@ class ComponentsRunner final : public GateHandler {
   /// After a success, waits for sruns that have not ended although all their ranks have. See
   /// AttemptRunner::wait_for_step().
   void wait_for_steps(const AttemptEnd& end);
+  /// Returns the slot of the peer's component; nullptr if the present start of the component is
+  /// over.
   [[nodiscard]] Slot* slot_of(PeerId peer);
+  /// Closes the connections of the component's agents.
   void drop_peers(std::size_t at);
   [[nodiscard]] std::vector<ComponentPlace> places() const;
   /// Writes components.json if something in it has changed.

@@ -106,6 +106,7 @@ bool requeues_preempted(std::string_view config, std::string_view partition) {
   const auto year = parse_int(version[0]);
   const auto month = version.size() > 1 ? parse_int(version[1]) : std::nullopt;
   if (!year || !month || *year < 24 || (*year == 24 && *month < 5)) return false;
+  // With preempt/partition_prio a partition may have a mode of its own.
   auto mode = setting("PreemptType").ends_with("partition_prio")
                   ? value_of(partition, "PreemptMode")
                   : std::string();
@@ -130,6 +131,7 @@ std::vector<std::string> lost_nodes(std::string_view nodes, const std::vector<st
 
 SlurmController::SlurmController(Env env, std::string job)
     : env_(std::move(env)), job_(std::move(job)) {
+  // The user's variables must not change the form of the answers.
   env_.set("SLURM_TIME_FORMAT", "standard");
   env_.remove_matching({"SINFO_*", "SQUEUE_*", "SCANCEL_*"}, {});
 }

@@ -65,6 +65,7 @@ class SlurmController {
   /// job: Slurm's job id; for an array task ARRAYJOB_TASK, because a bare id means all tasks.
   SlurmController(Env env, std::string job);
 
+  /// Returns the facts about the job.
   [[nodiscard]] Result<JobFacts> job() const;
   /// Returns the bad nodes of a node list.
   [[nodiscard]] Result<std::vector<std::string>> bad_nodes(const std::string& nodes) const;
@@ -74,9 +75,10 @@ class SlurmController {
   /// not answer. was_preempted: the job was preempted in an earlier start; Slurm remembers that
   /// across requeues.
   [[nodiscard]] bool requeues_by_itself(bool was_preempted = false) const;
-  /// Requeues the job. Slurm then ends the running job. excluded: nodes that the job must not get.
-  /// memory: the job's new memory; nullopt: it stays. If Slurm refuses the new memory, cancels the
-  /// job, which would run out of its memory again, and fails with kRefused.
+  /// Requeues the job. Slurm then ends the running job. excluded: nodes that the job must not
+  /// get, in addition to those that it excludes already. memory: the job's new memory; nullopt: it
+  /// stays. If Slurm refuses the new memory, cancels the job, which would run out of its memory
+  /// again, and fails with kRefused.
   [[nodiscard]] Result<> requeue(const std::vector<std::string>& excluded,
                                  const std::optional<JobMemory>& memory) const;
   /// Returns what the user's pending jobs wait for: the output of `squeue --format=%E`.

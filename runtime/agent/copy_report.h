@@ -22,7 +22,8 @@ struct CopyReport {
   std::vector<std::string> problems{};  ///< sentences about single files or folders
   std::string error{};                  ///< why the whole copy failed; empty: it did not fail
 
-  /// Returns the report as one line.
+  /// Returns the report as one line of JSON, with the first 8 problems and the number of the
+  /// others. Cuts each problem to 1,024 bytes, and the error to 4,096.
   [[nodiscard]] std::string line() const;
   /// Reads a line. A line that is not a report gives a report with an error.
   [[nodiscard]] static CopyReport of_line(std::string_view line);

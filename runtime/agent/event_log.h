@@ -32,6 +32,7 @@ class EventLog {
   /// Returns the number of bytes of the torn tail that open() cut off.
   [[nodiscard]] std::size_t cut_bytes() const { return cut_bytes_; }
 
+  /// Sets the attempt of the events that are recorded later.
   void set_attempt(int attempt) { attempt_ = attempt; }
   /// Calls `observer` with every event that is recorded later, its attempt, and the component that
   /// the event is about (see record()).

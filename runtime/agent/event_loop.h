@@ -22,11 +22,13 @@ class EventLoop {
   /// cannot reach the callback of a new one with the same number.
   using Watch = std::uint64_t;
 
+  /// Fails with kIo.
   [[nodiscard]] static Result<EventLoop> create();
 
   /// Watches fd, which the caller must keep open until unwatch(). Returns nullopt if fd cannot be
   /// watched. A regular file cannot, because it is always ready.
   [[nodiscard]] std::optional<Watch> watch(int fd, std::uint32_t events, Callback callback);
+  /// Replaces the EPOLL* flags to wait for. Does nothing after unwatch().
   void change(Watch watch, std::uint32_t events);
   /// Stops watching. May be called from any callback, including the descriptor's own.
   void unwatch(Watch watch);

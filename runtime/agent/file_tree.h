@@ -45,7 +45,8 @@ enum class UnreadableFolder { kFail, kSkip };
 [[nodiscard]] Result<FileTree> list_tree(const std::filesystem::path& top,
                                          UnreadableFolder unreadable = UnreadableFolder::kFail);
 
-/// Returns a hash of all paths, kinds and targets of links, and of the sizes and times of files.
+/// Returns a hash (SHA-256 in hex) of all paths, kinds and targets of links, and of the sizes and
+/// times of files.
 [[nodiscard]] std::string digest_of(const FileTree& tree);
 
 /// Returns true if a link at `path`, relative to the top, with this target leads to a place inside
@@ -53,24 +54,25 @@ enum class UnreadableFolder { kFail, kSkip };
 [[nodiscard]] bool stays_inside(std::string_view path, std::string_view target);
 
 /// Copies one file to `target`, which must not exist. The copy has the file's time and mode, except
-/// that only the owner can write it. syncs: the copy survives a power loss. is_late: called before
-/// each piece; if it returns true, the copy stops. Fails with kRefused if the file is no longer the
-/// one of the entry, with kInterrupted if it is late, with kNotFound if the file has vanished, with
-/// kInvalid if it cannot be read, and with kIo if the target cannot be written. After a failure
-/// there is no copy.
+/// that its owner can write it and nobody else can. syncs: the copy survives a power loss. is_late:
+/// called before each piece; if it returns true, the copy stops. Fails with kRefused if the file is
+/// no longer the one of the entry, with kInterrupted if it is late, with kNotFound if the file has
+/// vanished, with kInvalid if it cannot be read, and with kIo if the target cannot be written.
+/// After a failure there is no copy.
 [[nodiscard]] Result<> copy_entry(const std::filesystem::path& source,
                                   const std::filesystem::path& target, const TreeEntry& entry,
                                   bool syncs, const std::function<bool()>& is_late);
 
-/// Gives a file the time and the mode of the entry, except that only the owner can write it. Fails
-/// with kIo.
+/// Gives a file the time and the mode of the entry, except that its owner can write it and nobody
+/// else can. Fails with kIo.
 [[nodiscard]] Result<> set_stamp(const std::filesystem::path& path, const TreeEntry& entry);
 
 /// Returns the number of bytes that this user can still write to the folder's file system; 0 if it
 /// is unknown.
 [[nodiscard]] std::int64_t free_bytes(const std::filesystem::path& folder);
 
-/// Fails with kIo if the folder's file system has fewer than `bytes` left.
+/// Fails with kIo if the folder's file system has fewer than `bytes` left, or if free_bytes() does
+/// not know how many are left.
 [[nodiscard]] Result<> check_space(const std::filesystem::path& folder, std::int64_t bytes);
 
 /// Returns true if the folder is on a network file system of a known type, which other nodes share.

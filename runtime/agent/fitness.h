@@ -32,7 +32,8 @@ class Fitness {
   [[nodiscard]] bool has_complaint() const { return first_.has_value(); }
   /// Returns the verdict; kOpen if no check has failed. nodes: number of nodes in the world.
   [[nodiscard]] Verdict verdict(int nodes, Clock::time_point now) const;
-  /// Returns when the verdict is due even if no further rank says hello.
+  /// Returns when the verdict is due even if no further result arrives; nullopt if no check has
+  /// failed.
   [[nodiscard]] std::optional<Clock::time_point> deadline() const;
 
   struct Complaint {
@@ -45,7 +46,7 @@ class Fitness {
 
  private:
   struct Node {
-    int awaited = 0;  ///< ranks that have not said hello yet
+    int awaited = 0;  ///< ranks whose result has not arrived yet
     std::string complaint;
 
     [[nodiscard]] bool is_fit() const { return complaint.empty() && awaited <= 0; }

@@ -132,9 +132,12 @@ class Gate {
   void read_from(PeerId id);
   /// Handles the bytes received from the peer. Returns false if the peer is gone or is closing.
   bool take_bytes(PeerId id);
+  /// Continues the handshake with the bytes received so far. Returns false if the peer is gone.
   bool prove(PeerId id);
   void write_to(PeerId id);
+  /// Closes a connection that has broken or must not stay. Reports an accepted peer to the handler.
   void lose(PeerId id, std::string_view why);
+  /// Closes a connection without a report.
   void forget(PeerId id);
   [[nodiscard]] Peer* find(PeerId id);
 

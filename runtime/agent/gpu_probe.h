@@ -45,7 +45,7 @@ class GpuProbe {
   GpuProbe(const GpuProbe&) = delete;
   GpuProbe& operator=(const GpuProbe&) = delete;
 
-  /// Starts the tool when it is due and kills one that takes too long. Gives up after five
+  /// Starts the tool every 5 s, and kills one that runs longer than 20 s. Gives up after five
   /// failures in a row.
   void tick(Clock::time_point now);
   /// Handles the end of a child. Returns true if it was the tool.

@@ -30,6 +30,7 @@ class HangWatch {
   /// limit: health.hang_after.
   explicit HangWatch(std::optional<std::chrono::seconds> limit) : limit_(limit) {}
 
+  /// Begins to watch: the programs start now.
   void on_start(Clock::time_point now);
   /// Notes a progress report. where: the reported position, such as "step 120"; may be empty.
   void on_progress(Clock::time_point now, std::string where);
@@ -43,8 +44,8 @@ class HangWatch {
   /// Excludes `time`, for which this process was stopped and could hear no rank. In a suspended job
   /// the ranks are stopped as well.
   void on_asleep(Clock::duration time) { heard_ += time; }
-  /// Stops watching. Called after the program's final report, when the time limit is near, and when
-  /// a rank receives a signal that asks for a checkpoint.
+  /// Stops watching. Called after the program's final report, when the attempt is about to end
+  /// before the time limit, and when a signal that reached a rank asks for a checkpoint.
   void off() { is_on_ = false; }
 
   /// Returns a sentence that describes the hang, once the limit has passed.

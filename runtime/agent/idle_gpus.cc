@@ -10,7 +10,7 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr double kBusyPercent = 1;
+constexpr double kBusyPercent = 1;  ///< least utilisation of a busy GPU
 /// A GPU about which nothing was reported for this long does not count as idle.
 constexpr std::chrono::seconds kFreshFor{120};
 
@@ -62,8 +62,9 @@ std::optional<std::string> IdleGpus::take_message(Clock::time_point now) {
     if (idle == gpus.size() && !has_worked) {
       unused.push_back(host);
     } else {
-      clauses.push_back(fmt::format("{} of the {} GPUs of {} have not worked for {}", idle,
-                                    gpus.size(), host, time_text(*limit_)));
+      clauses.push_back(fmt::format("{} of the {} GPUs of {} {} not worked for {}", idle,
+                                    gpus.size(), host, idle == 1 ? "has" : "have",
+                                    time_text(*limit_)));
     }
   }
   if (!unused.empty())

@@ -50,7 +50,7 @@ struct LeadOptions {
   std::string name = "run";
   std::optional<int> local;  ///< number of ranks to start on this machine, without Slurm
   /// The job's allocation belongs to another script or shell. Lead then never asks Slurm to queue
-  /// the job again, and does not count a restart of that job as a restart of the run.
+  /// the job again. The run ends if only another allocation could continue it.
   bool is_borrowed = false;
   std::chrono::milliseconds join_timeout{600'000};
   bool forwards_usr1 = false;                      ///< a USR1 makes the programs save a checkpoint

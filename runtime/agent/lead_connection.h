@@ -27,6 +27,8 @@ class LeadConnection {
   /// Link::connect() does, and with kInvalid if the environment names no lead or no secret.
   [[nodiscard]] Result<> connect(const Env& env, int rank,
                                  const std::function<bool()>& should_stop);
+  /// Sends a message, and queues the bytes that the socket does not take now. Does nothing if the
+  /// connection is not open.
   void send(const MessageToLead& message);
   /// Handles the messages that have arrived, without waiting.
   void receive();

@@ -97,7 +97,9 @@ class Link {
 
   [[nodiscard]] int socket() const { return socket_.get(); }
   [[nodiscard]] bool is_open() const { return socket_.is_open(); }
+  /// Returns true while queued bytes wait for flush().
   [[nodiscard]] bool holds_bytes() const { return !out_.empty(); }
+  /// Returns why the link is closed; empty while it is open.
   [[nodiscard]] const std::string& why_closed() const { return why_closed_; }
   /// Returns the local address; empty if it is unknown.
   [[nodiscard]] std::string address() const { return local_address(socket_.get()).value_or(""); }

@@ -1,6 +1,7 @@
 #pragma once
-// Asks NCCL and torch about a hang, if the program has enabled that. NCCL's RAS subsystem answers
-// on a port of the node. torch's flight recorder writes a file after a write to its named pipe.
+// Asks NCCL and torch about a hang, if the program has enabled that. NCCL's RAS subsystem
+// (reliability, availability, serviceability) knows the state of all communicators, and answers on
+// a port of the node. torch's flight recorder writes a file after a write to its named pipe.
 //
 // Sources: NCCL user guide, "RAS"; torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp,
 // TORCH_NCCL_DEBUG_INFO_PIPE_FILE.
@@ -15,7 +16,7 @@
 
 namespace dlrun::agent {
 
-inline constexpr std::uint16_t kRasPort = 28028;
+inline constexpr std::uint16_t kRasPort = 28028;  ///< NCCL's default
 
 /// Asks NCCL's RAS on this node for its verbose status. Returns nullopt if there is no answer
 /// within limit. The answer has about one MiB at most. Any process may listen on the port, so the

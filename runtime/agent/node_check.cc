@@ -129,7 +129,11 @@ Result<NodeChecks> NodeChecks::parse(std::string_view words) {
       checks.fabric = true;
     } else if (word == "run") {
       // The option --preflight-run has the command. The name is for the record of the run.
-    } else if ((word == "nccl" || word == "rccl" || word == "gloo") && checks.collective.empty()) {
+    } else if (word == "nccl" || word == "rccl" || word == "gloo") {
+      if (!checks.collective.empty())
+        return fail(Errc::kUsage,
+                    "--preflight has '{}' and '{}', but takes only one of nccl, rccl and gloo",
+                    checks.collective, word);
       checks.collective = word;
     } else {
       return fail(Errc::kUsage,

@@ -36,16 +36,17 @@ struct NodeChecks {
   [[nodiscard]] bool has_check_before_hello() const {
     return gpu || disk || clock || binding || fabric || !own.empty();
   }
-  /// Parses "gpu,disk,clock,nccl" in any order. Fails with kUsage for an unknown check, and if more
-  /// than one of nccl, rccl and gloo is given.
+  /// Parses the names of checks, such as "gpu,disk,clock,nccl", in any order. Ignores `run`: it
+  /// only announces `own`, the lines of --preflight-run. Fails with kUsage for an unknown check,
+  /// and if more than one of nccl, rccl and gloo is given.
   [[nodiscard]] static Result<NodeChecks> parse(std::string_view words);
 };
 
 /// Returns a sentence for each failed check, which starts with the check's name. Blocks on the tool
 /// of the GPUs (at most 60 s for each check that asks it), on the file systems, and on the user's
-/// own checks. Only the first rank of a node checks the disks and links, and runs the user's
-/// checks. A rank that has GPUs to report (gpu_scope()) checks these. Does not check the clock,
-/// which lead does, nor the collective.
+/// own checks (at most two minutes for each). Only the first rank of a node checks the disks and
+/// links, and runs the user's checks. A rank that has GPUs to report (gpu_scope()) checks these.
+/// Does not check the clock, which lead does, nor the collective.
 [[nodiscard]] std::vector<std::string> node_problems(const NodeChecks& checks, const Env& env,
                                                      const World& world);
 

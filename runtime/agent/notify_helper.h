@@ -19,13 +19,15 @@ struct NotifyHelperOptions {
   std::filesystem::path run;  ///< absolute
 };
 
-/// Reads the targets, and then notices and values, from standard input, one JSON object per line,
-/// until its end. Sends the notices and values. say: prints a line for the user; any thread calls
-/// it. Returns the exit code, always 0.
+/// Reads the targets (the webhook, the command and the MLflow server), and then notices and values,
+/// from standard input, one JSON object per line, until its end. Lead (notifier.h) writes them.
+/// Sends the notices and values. say: prints a line for the user; any thread calls it. Returns the
+/// exit code, always 0.
 [[nodiscard]] int run_notify_helper(const NotifyHelperOptions& options, const Env& env,
                                     const std::function<void(std::string_view)>& say);
 
-/// Returns the last lines that the rank printed in this attempt, at most three.
+/// Returns the last lines that the rank printed in this attempt, at most three. Reads the log
+/// RUN/logs/attempt-K/rank-NNNN.log, which a job with components does not have.
 [[nodiscard]] std::vector<std::string> last_lines_of_rank(const std::filesystem::path& run,
                                                           std::int64_t attempt, std::int64_t rank);
 

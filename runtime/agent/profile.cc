@@ -13,7 +13,7 @@
 namespace dlrun::agent {
 namespace {
 
-/// The process of a program is a shell at first, which py-spy cannot profile.
+/// Seconds. The process of a program is a shell at first, which py-spy cannot profile.
 constexpr int kShortestDelayOfAttached = 1;
 
 std::vector<std::string> nsys_words(const ProfileOptions& options, const std::string& program,

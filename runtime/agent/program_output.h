@@ -30,7 +30,7 @@ class ProgramOutput {
   /// Writes a log at path from now on. Creates its folder if necessary.
   void open_log(const std::filesystem::path& path);
 
-  /// Creates the pipes that become the program's standard output and error.
+  /// Creates the pipes that become the program's standard output and error. Fails with kIo.
   [[nodiscard]] Result<> open_pipes();
   [[nodiscard]] int program_out() const { return out_pipe_.write_end.get(); }
   [[nodiscard]] int program_err() const { return err_pipe_.write_end.get(); }

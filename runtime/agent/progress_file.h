@@ -22,9 +22,9 @@ class ProgressFile {
 
   /// Returns the path that processes of the same user on this node open to write.
   [[nodiscard]] std::string path() const;
-  /// Returns the content if it has changed: a JSON object of at most 64 KiB. Drops members that are
-  /// null and numbers that are not finite (a loss of NaN). Returns an empty object for any other
-  /// content, such as half an object. An empty object only shows that the program is alive.
+  /// Returns the content if it has changed: a JSON object of less than 64 KiB. Drops members that
+  /// are null and numbers that are not finite (a loss of NaN). Returns an empty object for any
+  /// other content, such as half an object. An empty object only shows that the program is alive.
   [[nodiscard]] std::optional<nlohmann::ordered_json> take_news();
   /// Returns, once, the problem with the content that take_news() read last. The program may be in
   /// the middle of a write. A problem therefore counts only in one of three cases: the content has

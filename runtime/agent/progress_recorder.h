@@ -27,6 +27,7 @@ class HeldEvent {
     last_ = now;
     return take();
   }
+  /// Returns the held event, due or not.
   [[nodiscard]] std::optional<Event> take() { return std::exchange(held_, std::nullopt); }
   void drop() { held_.reset(); }
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const {

@@ -10,9 +10,10 @@
 // Then frames in both directions: u32 length, mac[32], payload[length]. Integers are little-endian,
 // length is at most 1 MiB, the payload is JSON.
 //
-// Every MAC is BLAKE2b-256. The key of the handshake's MACs is the attempt's secret. If the job has
-// components, each of them has a secret of its own, which is valid only for a claim with its name.
-// Lead finds the secret by trying all of them, so that it need not parse the claim first.
+// Every MAC (message authentication code) is BLAKE2b-256. The key of the handshake's MACs is the
+// attempt's secret. If the job has components, each of them has a secret of its own, which is valid
+// only for a claim with its name. Lead finds the secret by trying all of them, so that it need not
+// parse the claim first.
 //
 // The key of the frames' MACs differs for each connection and direction; it is derived from the
 // secret, both nonces and the claim. The MAC of a frame covers a counter. Therefore the receiver
@@ -54,6 +55,7 @@ using Secrets = std::map<std::string, Key, std::less<>>;
 [[nodiscard]] Result<> init_crypto();
 
 [[nodiscard]] Key random_key();
+/// Returns the key as 64 hexadecimal digits, the form of DLRUN_SECRET.
 [[nodiscard]] std::string to_text(const Key& key);
 /// Returns 16 hexadecimal digits derived from the key and purpose. They do not reveal the key.
 [[nodiscard]] std::string derived_word(const Key& key, std::string_view purpose);

@@ -47,6 +47,7 @@ struct Pipe {
   UniqueFd read_end;  ///< non-blocking
   UniqueFd write_end;
 };
+/// Creates a pipe with close-on-exec ends. Fails with kIo.
 [[nodiscard]] Result<Pipe> make_output_pipe();
 
 }  // namespace dlrun::agent

@@ -13,18 +13,18 @@
 namespace dlrun::agent {
 
 struct RankOptions {
-  std::vector<EnvTemplate> templates;
-  std::vector<std::string> secrets;  ///< names of secrets; see secrets.h
-  std::vector<Template> words;       ///< arguments before the program's argv
-  Roles roles;
-  int nproc_per_node = 1;
-  NodeChecks checks;  ///< checks before the program starts
-  ProfileOptions profile{};
-  std::string tmpdir{};               ///< TMPDIR of the spec; empty: keep the current one
-  bool is_trusted = false;            ///< the program is dlrun's own and gets the store
-  std::vector<StageItem> stage{};     ///< data to copy to the node before the program starts
-  std::vector<OutputItem> outputs{};  ///< folders to copy from the node
-  std::vector<std::string> program;
+  std::vector<EnvTemplate> templates;  ///< variables for the program
+  std::vector<std::string> secrets;    ///< names of secrets; see secrets.h
+  std::vector<Template> words;         ///< arguments before the program's argv
+  Roles roles;                         ///< the numbers of ranks that are not workers
+  int nproc_per_node = 1;              ///< value of the field {nproc_per_node}
+  NodeChecks checks;                   ///< checks before the program starts
+  ProfileOptions profile{};            ///< whether this rank runs under a profiler
+  std::string tmpdir{};                ///< TMPDIR of the spec; empty: keep the current one
+  bool is_trusted = false;             ///< the program is dlrun's own and gets the store
+  std::vector<StageItem> stage{};      ///< data to copy to the node before the program starts
+  std::vector<OutputItem> outputs{};   ///< folders to copy from the node
+  std::vector<std::string> program;    ///< the program's argv
 };
 
 /// Runs the program to its end. Returns its exit code, 128 + signal if a signal ended it, or a code

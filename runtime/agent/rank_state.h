@@ -23,7 +23,7 @@ class RankOutlet {
   using Clock = std::chrono::steady_clock;
 
   virtual ~RankOutlet() = default;
-  /// Does nothing if the connection to lead is closed or was never made.
+  /// Sends a message to lead. Does nothing if the connection is closed or was never made.
   virtual void send(const MessageToLead& message) = 0;
   /// Sends the heartbeat, with the new measurements of the program.
   virtual void send_beat(Clock::time_point now) = 0;
@@ -114,6 +114,8 @@ class RankState {
   /// Handles the result of RankOutlet::kill_processes(). found_any: a living process was found.
   void on_killed(bool found_any, bool has_children, Clock::time_point now);
 
+  /// Does what is due by now. Call it at next_deadline(), and at least every 500 ms, because
+  /// heartbeats and looks at the program have no deadline there.
   void tick(Clock::time_point now);
   /// Returns when tick() is to be called next, if nothing else happens; nullopt: no deadline.
   [[nodiscard]] std::optional<Clock::time_point> next_deadline(Clock::time_point now) const;

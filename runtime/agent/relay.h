@@ -11,8 +11,8 @@ struct RelayOptions {
 };
 
 /// Serves until standard input ends, or until SIGTERM, SIGINT or SIGHUP. Fails with kInvalid if the
-/// other end breaks the protocol, with kUnavailable if it sends nothing for kRelaySilence, and with
-/// kIo if a system call fails.
+/// other end breaks the protocol, with kUnavailable if it sends nothing for kRelaySilence (20 s),
+/// and with kIo if a system call fails.
 [[nodiscard]] Result<> run_relay(const RelayOptions& options);
 
 /// Makes a terminal pass every byte as it is; does nothing to other files. srun --unbuffered gives

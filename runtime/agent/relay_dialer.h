@@ -52,6 +52,7 @@ class RelayDialer {
   [[nodiscard]] int fd() const { return socket_.get(); }
   /// Returns the time at which try_now() must be called again, even if fd() is not ready.
   [[nodiscard]] Clock::time_point next_try() const { return fd() < 0 ? next_try_ : end_; }
+  /// Returns the connected socket. Call it once try_now() has returned kConnected.
   [[nodiscard]] UniqueFd take() { return std::move(socket_); }
   [[nodiscard]] std::uint16_t port() const { return port_; }
   /// Returns the other user whose program has accepted; nullopt if there is none.

@@ -47,10 +47,11 @@ constexpr milliseconds kAsleep{2000};
 constexpr std::chrono::seconds kSignalComesEarly{90};
 /// Time before the limit that is reserved for ending the ranks and requeuing the job.
 constexpr std::chrono::seconds kRequeueTakes{15};
-constexpr milliseconds kLastSnapshotLimit{1000};
-constexpr std::chrono::seconds kStepLinger{90};  ///< longest wait for srun after a success
+constexpr milliseconds kLastSnapshotLimit{1000};  ///< time to write the last ranks.json
+constexpr std::chrono::seconds kStepLinger{90};   ///< longest wait for srun after a success
+/// Pause before lead asks the controller again if it has not answered about failed nodes.
 constexpr milliseconds kAskAgain{2000};
-constexpr std::size_t kOwnFiles = 64;
+constexpr std::size_t kOwnFiles = 64;  ///< open files of lead besides the connections of ranks
 constexpr std::size_t kLocalLogQueueBytes = 4U << 20U;
 /// Time to read the rest of metrics.jsonl and to write the rest of the event file at the end of an
 /// attempt.
@@ -403,7 +404,7 @@ void AttemptRunner::look_at_files() {
   }
   if (!local_log_) return;
   if (auto failure = local_log_->take_failure()) {
-    say(fmt::format("{}; the run goes on without it", failure->message));
+    say(fmt::format("{}; the run goes on, but this file lacks output", failure->message));
     record(events::Warning{.message = failure->message});
   }
 }

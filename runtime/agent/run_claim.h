@@ -33,7 +33,8 @@ struct ClaimedRun {
   std::optional<int> chain_number{};  ///< the job's number in the run's chain; nullopt: no chain
 };
 
-/// Returns the absolute path of the run directory: $DLRUN_RUN, otherwise RUNS/NAME-JOB.
+/// Returns the absolute path of the run directory: $DLRUN_RUN, otherwise RUNS/NAME-JOB. Each
+/// ':' and '/' of JOB becomes '-'.
 [[nodiscard]] std::filesystem::path run_directory_of(const Env& env, const JobIdentity& identity,
                                                      const std::filesystem::path& runs,
                                                      std::string_view name);
@@ -68,7 +69,7 @@ struct ChainHolder {
 [[nodiscard]] Result<ChainHolder> chain_holder(const std::filesystem::path& directory);
 
 /// Makes attempt the run's current one. Its number is a fencing token: writers of earlier attempts
-/// must not write any more.
+/// must not write any more. Fails as write_file_atomic() does.
 [[nodiscard]] Result<> begin_attempt(const std::filesystem::path& directory, int attempt);
 
 /// Returns the number in the run's `attempt` file. Fails with kNotFound before the first attempt,

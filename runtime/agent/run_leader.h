@@ -104,6 +104,8 @@ class RunLeader {
   /// Returns true, and adds the reason to the end, if only another allocation could continue the
   /// run, and the allocation is borrowed.
   [[nodiscard]] bool ends_with_allocation(const Plan& plan, AttemptEnd& end) const;
+  /// Returns where the run continues after this cause. If the remaining nodes of the allocation are
+  /// enough, changes the command to run on them.
   [[nodiscard]] Next where_to(Cause cause, const std::vector<std::string>& bad_nodes);
   /// Returns the next job of the run's chain (retry.chain); nullopt if no further one waits.
   [[nodiscard]] std::optional<std::string> next_in_chain() const;
@@ -137,6 +139,8 @@ class RunLeader {
     agent::record_end(events_, run_.directory, end);
     is_over_ = true;
   }
+  /// Finishes what must be done before lead exits: the record, the later jobs of the chain, the
+  /// notices and the outputs. Returns code.
   int leave(int code);
 
   const LeadOptions& options_;

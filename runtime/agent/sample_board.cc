@@ -18,8 +18,8 @@ constexpr seconds kLongestRecordPause{60};
 /// The interval of ranks.json is one second for each of this number of ranks, within the limits
 /// above. With 10,000 ranks lead writes about 600 KiB every 20 s.
 constexpr std::size_t kRanksPerSecond = 500;
-constexpr int kRecordsPerLife = 100;  ///< the interval is 1/100 of the attempt's duration so far
-constexpr std::size_t kSlowNamed = 5;
+constexpr int kRecordsPerLife = 100;   ///< the interval is 1/100 of the attempt's duration so far
+constexpr std::size_t kSlowNamed = 5;  ///< number of slow ranks that an event names
 /// A rank is slow if its own work on a step takes 1.3 times the median, and 1 ms more than the
 /// median. Other ranks then wait for it.
 constexpr double kSlowFactor = 1.3;

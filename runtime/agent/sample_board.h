@@ -55,12 +55,17 @@ class SampleBoard {
     std::optional<GpuUse> gpus;
     bool has_reported = false;     ///< the rank has reported a value, not only an empty heartbeat
     Clock::time_point heard_at{};  ///< time of the last heartbeat
-    std::int64_t lag = 0;  ///< steps behind the step that half of the ranks had 6 to 12 s ago
+    /// Steps behind the step that half of the ranks had 6 to 12 s ago, or up to 20 s ago with many
+    /// ranks: judge() then runs more rarely.
+    std::int64_t lag = 0;
     bool is_slow = false;
   };
 
+  /// Sets the lag of each rank, and finds the slow ranks.
   void judge(Clock::time_point now);
   [[nodiscard]] static GpuUse sum_of(std::span<const GpuUse> gpus);
+  /// Returns the use of the rank's GPUs: its own report, or its part of its node's report. Returns
+  /// nullopt if there is no report.
   [[nodiscard]] std::optional<GpuUse> gpus_of(const Rank& rank) const;
   /// Returns the power of all GPUs that ranks have reported, each GPU once; nullopt if it is
   /// unknown.

@@ -14,8 +14,9 @@ namespace dlrun::agent {
 /// Sets each of `names` in env from RUN/secrets (runtime/ENVIRONMENT.md), and hides its value in
 /// the log. A name that the file does not have keeps its value in env; a script that was submitted
 /// by hand has no such file. Fails with kInvalid if neither the file nor env has a name, or if the
-/// file is a link, not a regular file, too large, owned by another user, or accessible to others.
-/// Fails with kIo if the file cannot be read. No message contains a value.
+/// file cannot be opened, is a link or no regular file, is larger than 8 MiB, belongs to another
+/// user, or is accessible to others. Fails with kIo if the file cannot be read. No message contains
+/// a value.
 [[nodiscard]] Result<> add_secrets(Env& env, const std::vector<std::string>& names,
                                    const std::filesystem::path& run);
 

@@ -29,7 +29,9 @@ class Sink {
   /// (EPIPE). A regular file is written by another thread, which holds at most kFileHoldsBytes;
   /// bytes beyond that are dropped, and a line in the file reports their number.
   void push(std::string_view bytes);
+  /// Returns the number of bytes that are not written yet.
   [[nodiscard]] std::size_t held_bytes() const;
+  /// Returns true once a write has shown that the reader is gone.
   [[nodiscard]] bool is_gone() const { return is_gone_; }
 
  private:

@@ -38,8 +38,9 @@ class StepHandler {
   virtual void on_unmarked_line(std::string_view line) = 0;
   /// Called when a signal that stop() did not send ended srun.
   virtual void on_srun_killed(int signal) = 0;
-  /// Called once srun has ended, or once no process of a local step is left. words: messages of
-  /// srun.
+  /// Called once srun has ended, or once no process of a local step is left. code: srun's exit
+  /// code, or that of the first agent of a local step that failed. words: the last messages of
+  /// srun, separated by "; "; empty for a local step.
   virtual void on_step_end(int code, std::string_view words) = 0;
 };
 

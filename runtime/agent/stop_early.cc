@@ -49,7 +49,7 @@ constexpr milliseconds kLastWriteLimit{1000};
   return json_read::dump(Json{{"at", report.at}, {"value", report.value}}) + "\n";
 }
 
-/// Returns the folders of the sweep's other points.
+/// Returns the folders of the sweep's other points. Each of them is SWEEP/array-K/T.
 [[nodiscard]] std::vector<std::filesystem::path> other_points(const std::filesystem::path& run) {
   std::vector<std::filesystem::path> points;
   std::error_code error;

@@ -21,6 +21,7 @@ namespace dlrun::agent {
 class StoreRelay {
  public:
   /// to_lead gets the messages for lead: Put, Get and Progress. The loop must outlive the relay.
+  /// Fails with kIo.
   [[nodiscard]] static Result<std::unique_ptr<StoreRelay>> create(
       EventLoop& loop, std::function<void(const MessageToLead&)> to_lead);
   ~StoreRelay();

@@ -50,6 +50,7 @@ class StoreTable {
   /// Returns kTimeout answers for the requests whose waiting time has expired. The message contains
   /// the key and the waiting time.
   [[nodiscard]] std::vector<Answer> expire(Clock::time_point now);
+  /// Returns when expire() is to be called next; nullopt if no request waits.
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
 
   /// Removes the waiting requests of a rank that is gone.

@@ -21,11 +21,11 @@ struct TemplateValues {
   std::string master_addr;  ///< {master_addr}: rank 0's IP
   int master_port = 0;      ///< {master_port}; {master} is IP and port, IPv6 in brackets
   int port = 0;             ///< {port}: the port held for this rank's program
-  std::string run{};        ///< {run}: the run directory
-  int attempt = 0;
-  std::string job{};
-  int nproc_per_node = 1;  ///< {nproc_per_node}: processes that the program starts on its node
-  Roles roles{};           ///< {role}, {role_index}
+  std::string run{};        ///< {run}: the run directory; {run_id} is derived from it
+  int attempt = 0;          ///< {attempt}
+  std::string job{};        ///< {job}: DLRUN_JOB, or without it Slurm's job id
+  int nproc_per_node = 1;   ///< {nproc_per_node}: processes that the program starts on its node
+  Roles roles{};            ///< {role}, {role_index}
   /// {addresses}, {tf_config}: addresses of all ranks. Filled only if a template needs it.
   std::vector<Endpoint> table{};
   std::string component{};  ///< the component of this rank; empty: the job has one program

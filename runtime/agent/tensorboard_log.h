@@ -51,6 +51,8 @@ class TensorboardLog {
   /// kMetricsFile.
   void on_report(const Json& report, std::chrono::system_clock::time_point wall,
                  Clock::time_point now);
+  /// Writes the means of the ranks' statistics, at the step of the program's last values. Does
+  /// nothing before the first values.
   void on_statistics(const events::RankStatistics& statistics,
                      std::chrono::system_clock::time_point wall);
   /// Writes the lines of metrics.jsonl that have been read. Call it at intervals.

@@ -13,7 +13,7 @@ namespace dlrun {
 /// PMIx has no common table, but one table for each rank. So each key belongs to one rank, which
 /// alone may put it: the rank whose number is at the end of the key ("gloo/world/3"), or rank 0 if
 /// there is no number ("nccl/world/id"). Values of a rank that has ended may be lost, because the
-/// daemon of its node may have ended, too.
+/// launcher's daemon on its node, which holds them, may have ended, too.
 class PmixStore final : public Store {
  public:
   /// Fails as load_pmix() and PmixModule::connect() do, and with kInvalid if the launcher's rank or

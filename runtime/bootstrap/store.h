@@ -34,11 +34,14 @@ class Store {
                                                 std::chrono::milliseconds wait) = 0;
 
   /// Reports the program's progress for the run's record. json_object: the fields of the `progress`
-  /// request in ENVIRONMENT.md. Succeeds and does nothing if this store has no record.
+  /// request in ENVIRONMENT.md. Succeeds and does nothing if this store has no record. Fails with
+  /// kInvalid if the text is no JSON object, and with kUnavailable or kTimeout if the agent does
+  /// not take it.
   [[nodiscard]] virtual Result<> report_progress(std::string_view json_object);
 
   /// Returns the IP address at which other nodes reach this rank. Returns an empty string if all
-  /// ranks are on one node, or if the store does not know the address.
+  /// ranks are on one node, or if the store does not know the address. Fails as
+  /// PmixStore::own_address() does.
   [[nodiscard]] virtual Result<std::string> own_address();
 
  protected:

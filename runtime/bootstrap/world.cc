@@ -133,6 +133,7 @@ Result<World> of_pmi(const Env& env) {
   DLRUN_ASSIGN(world.size, number(env, "PMI_SIZE", 1));
   DLRUN_ASSIGN(world.local_rank, number_or(env, "MPI_LOCALRANKID", 0, world.rank));
   DLRUN_ASSIGN(world.local_size, number_or(env, "MPI_LOCALNRANKS", 1, world.size));
+  // PMI does not number nodes either; see of_open_mpi().
   world.nnodes = (world.size + world.local_size - 1) / world.local_size;
   world.node_rank = world.rank / world.local_size;
   return checked(world);

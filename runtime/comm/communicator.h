@@ -10,10 +10,10 @@
 // destroys its communicator at the same point of the program. The wait is bounded, except with mpi.
 // A rank whose program has failed calls abandon() first.
 //
-// Error codes: kPeer (another rank failed, or called another operation), kTimeout, kShape (a count
-// or type does not fit), kInternal. The message names the operation, this rank and, where the
-// backend knows it, the failed rank. After kPeer or kTimeout the communicator cannot be used any
-// more, and the attempt must end.
+// Error codes: kPeer (another rank failed, or called another operation), kTimeout, kShape (a count,
+// type or root does not fit), kInternal. The message names the operation, this rank and, where the
+// backend knows it, the failed rank. After any error the communicator cannot be used any more, and
+// the attempt must end.
 
 #include <concepts>
 #include <cstddef>

@@ -1,6 +1,7 @@
 #pragma once
 // A wrapper around every backend: it checks arguments, adds the call and the rank to error
-// messages, and detects ranks that call different operations.
+// messages, and detects ranks that call different operations. If a call has failed in the backend
+// or has a wrong argument, the wrapper abandons the backend.
 //
 // Before each of the first checked_calls calls, an all-reduce of the backend compares the ranks'
 // 64-bit fingerprints of (operation, reduction, type, count, root). If these differ, the ranks

@@ -101,9 +101,13 @@ class ShmSegment {
 
   ShmSegment(const CommunicatorOptions& options, UniqueFd memory);
 
+  /// Creates the memory. Only rank 0 calls it.
   [[nodiscard]] static Result<UniqueFd> make_memory(const CommunicatorOptions& options);
+  /// Waits for the memory of rank 0. All other ranks call it.
   [[nodiscard]] static Result<UniqueFd> ask_for_memory(const CommunicatorOptions& options);
+  /// Maps the memory, allocates this rank's slot, and locks the byte that shows that it is alive.
   [[nodiscard]] Result<> map();
+  /// Passes the memory on to the other ranks. Only rank 0 calls it.
   [[nodiscard]] Result<> hand_out(const CommunicatorOptions& options);
   [[nodiscard]] Result<> meet();
   [[nodiscard]] Line& line(int rank) const;
@@ -111,7 +115,9 @@ class ShmSegment {
   [[nodiscard]] Result<> await_rank(int rank);
   [[nodiscard]] Result<> compare_calls() const;
   [[nodiscard]] bool is_alive(int rank) const;
+  /// Fails with kPeer and the name of the lost rank. Succeeds if no rank is lost.
   [[nodiscard]] Result<> lost_error() const;
+  /// Returns the error that names the ranks that have not published this rank's step.
   [[nodiscard]] Result<> timeout_error() const;
   /// Stores `lost` in Head::lost unless a rank is already lost there, and wakes all ranks.
   void declare_lost(std::uint32_t lost);

@@ -293,6 +293,31 @@ TEST_CASE("after a full disk, the log says how many bytes are missing as soon as
                              ": File too large (EFBIG)\nthree\n");
 }
 
+TEST_CASE("after a file could not be made smaller once, its first limit applies again") {
+  const Folder folder;
+  const auto path = (folder.path / "record").string();
+  auto file = BackgroundFile::open(path, 1U << 20U);
+  REQUIRE(file);
+  int calls = 0;
+  (*file)->renew_beyond(100, [&]() -> Result<BackgroundFile::Renewed> {
+    if (++calls == 1) return fail(Errc::kIo, "no room");
+    return BackgroundFile::Renewed{
+        UniqueFd(::open(path.c_str(), O_WRONLY | O_APPEND | O_TRUNC | O_CLOEXEC)), std::nullopt};
+  });
+  const auto write = [&](std::size_t bytes) {
+    REQUIRE((*file)->push(std::string(bytes, 'x')));
+    REQUIRE((*file)->drain(milliseconds(5000)));
+  };
+  write(150);  // this call fails, so the next one comes beyond 300 bytes
+  CHECK(calls == 1);
+  write(100);
+  CHECK(calls == 1);
+  write(100);  // this call empties the file
+  CHECK(calls == 2);
+  write(150);
+  CHECK(calls == 3);
+}
+
 TEST_CASE("the first job claims the run, in private files") {
   const Folder folder;
   const auto directory = folder.path / "runs" / "x-42";

@@ -48,11 +48,11 @@ TEST_CASE(
   CHECK_FALSE(report_use(80, 50, 3));
   CHECK_FALSE(report_use(169, 50, 0));
   CHECK(report_use(170, 50, 0) ==
-        "1 of the 2 GPUs of n1 have not worked for 90 s (health.idle_gpu_after)");
+        "1 of the 2 GPUs of n1 has not worked for 90 s (health.idle_gpu_after)");
   CHECK_FALSE(report_use(180, 50, 0));
   CHECK_FALSE(report_use(190, 50, 20));
   CHECK(report_use(280, 50, 0) ==
-        "1 of the 2 GPUs of n1 have not worked for 90 s (health.idle_gpu_after)");
+        "1 of the 2 GPUs of n1 has not worked for 90 s (health.idle_gpu_after)");
 }
 
 TEST_CASE(

@@ -31,7 +31,8 @@ TEST_CASE(
   CHECK((checks->disk && checks->gpu && !checks->clock));
   CHECK(NodeChecks::parse("gpus").error().message.find("gpu, disk, clock") != std::string::npos);
   CHECK(NodeChecks::parse("nccl,disk")->collective == "nccl");
-  CHECK_FALSE(NodeChecks::parse("nccl,gloo"));
+  CHECK(NodeChecks::parse("nccl,gloo").error().message ==
+        "--preflight has 'nccl' and 'gloo', but takes only one of nccl, rccl and gloo");
   CHECK(NodeChecks::parse("rccl,gpu")->collective == "rccl");
   CHECK_FALSE(NodeChecks::parse("nccl,rccl"));
 }
