@@ -69,8 +69,8 @@ struct TrainOptions {
   std::size_t checkpoint_every = 0;
   std::size_t checkpoint_keep = 3;  ///< 0: no checkpoints
   std::size_t trace_steps = 0;  ///< number of steps to record in a timeline: loop/trace.h; 0: none
-  std::filesystem::path trace_prefix;
-  bool resume = false;  ///< start from the newest valid checkpoint, if there is one
+  std::filesystem::path trace_prefix;  ///< Trace::Options::prefix
+  bool resume = false;                 ///< start from the newest valid checkpoint, if there is one
 };
 
 /// Objects that a Trainer uses. They must outlive the Trainer, and the same thread must use them.
