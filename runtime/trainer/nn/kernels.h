@@ -187,8 +187,9 @@ class Array {
   std::size_t count_ = 0;
 };
 
-/// Creates the CPU's kernels: oneDNN's matrix product for float, plain loops for double. `threads` must
-/// be above 0.
+/// Creates the CPU's kernels: oneDNN's matrix product for float, plain loops for double. `threads`
+/// must be above 0. Has two effects on the calling thread: its later OpenMP loops use `threads`
+/// threads, and for float, the processor treats denormal numbers as zero.
 template <typename T>
 [[nodiscard]] std::unique_ptr<Kernels<T>> make_cpu_kernels(int threads);
 
