@@ -21,17 +21,17 @@ struct SimulationOptions {
   /// Time between the moment at which all ranks know rank 0's address and the measurement of lead's
   /// processor time.
   std::chrono::seconds settle{4};
-  std::chrono::seconds watch{30};  ///< time for which lead's processor time is measured
-  std::filesystem::path results{};
+  std::chrono::seconds watch{30};   ///< time for which lead's processor time is measured
+  std::filesystem::path results{};  ///< file to which the measurements are written
 };
 
 /// The address of the simulated job's lead, and the means to prove that a rank belongs to it.
 struct LeadAccess {
   Endpoint endpoint;
   Key secret{};
-  std::string job, step;
+  std::string job, step;  ///< ids, which each rank repeats to lead
   int attempt = 0;
-  pid_t pid = 0;
+  pid_t pid = 0;  ///< lead's process, whose processor time and memory are measured
 };
 
 /// Connects all ranks to lead, lets them send heartbeats, lets one of them disappear, and returns

@@ -1,4 +1,5 @@
-# Writes the header OUTPUT with the place and the SHA-256 of each of FILES, and one hash of all of
+# cmake "-DFILES=a;b" -DPREFIX=DIR -DOUTPUT=x.h -P tools_hash.cmake: writes the header OUTPUT, which
+# cli/tools.cc includes, with the place and the SHA-256 of each of FILES, and one hash of all of
 # them. A place is a path relative to PREFIX, the root of the build tree.
 set(rows "")
 set(all "")

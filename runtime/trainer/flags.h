@@ -50,6 +50,7 @@ struct FlagChoice {
     return options.path;       \
   }
 
+/// Parses a whole number in [low, high]. Fails with kUsage.
 [[nodiscard]] inline Result<std::int64_t> whole_number(std::string_view value, std::int64_t low,
                                                        std::int64_t high) {
   const auto number = parse_int(value);
@@ -153,7 +154,9 @@ template <typename O, typename Field>
           {}};
 }
 
-/// Sets the options from args: "--name value" or "--name=value".
+/// Sets the options from args: "--name value" or "--name=value"; -h means --help. Fails with kUsage
+/// if a flag is unknown (the message suggests the nearest one), lacks its value or has a wrong
+/// value.
 template <typename O>
 [[nodiscard]] Result<> parse_into(O& options, std::span<const std::string> args,
                                   const std::vector<Flag<O>>& table) {

@@ -8,7 +8,7 @@
 
 namespace dlrun::trainer {
 
-/// Largest numbers of samples and of epochs that flags accept.
+/// Largest numbers of samples and of epochs that flags accept. A sample's index has 32 bits.
 constexpr std::int64_t kMostSamples = 0xffff'ffff;
 constexpr std::int64_t kMostEpochs = 1'000'000;
 

@@ -45,15 +45,15 @@ std::vector<Flag<Options>> make_flags() {
           return {};
         },
         {}},
-       "folder of the files: idx: train-images-idx3-ubyte[.gz] and three more; cifar10: "
-       "data_batch_1.bin and five more; arrays: test.safetensors and train.safetensors, whole or "
-       "in partitions"},
+       "folder of the files: idx, mnist, digits: train-images-idx3-ubyte[.gz] and three more; "
+       "cifar10: data_batch_1.bin and five more; arrays: test.safetensors and train.safetensors, "
+       "whole or in partitions"},
       {"--patch-size", whole<O>(DLRUN_FIELD(data.patch_size), 8, 1024),
        "height and width of generated patches in pixels (120)"},
       {"--train-samples", whole<O>(DLRUN_FIELD(data.train_samples), 0, kMostSamples),
-       "train on the first N samples only; 0: all (0)"},
+       "train on the first N samples; 0: on all, or on 8000 generated digits or 2000 patches (0)"},
       {"--test-samples", whole<O>(DLRUN_FIELD(data.test_samples), 0, kMostSamples),
-       "test on the first N samples only; 0: all (0)"},
+       "test on the first N samples; 0: on all, or on 2000 generated digits or 500 patches (0)"},
   };
   for (const Flag<TrainOptions>& flag : train_flags()) flags.push_back(of_options(flag));
   const Flag<O> others[] = {

@@ -13,15 +13,16 @@
 
 namespace dlrun::trainer {
 
+/// The values of all flags of training. help_text() describes each flag.
 struct Options {
   DataOptions data;
   TrainOptions train;
-  std::string backend = "auto";
-  std::string device = "cpu";
+  std::string backend = "auto";  ///< for make_communicator()
+  std::string device = "cpu";    ///< "cpu" or "cuda"
   Precision precision = Precision::kFloat32;
   bool has_cuda_graphs = false;
-  int threads = 1;
-  std::optional<std::filesystem::path> metrics;
+  int threads = 1;                               ///< CPU threads of each rank
+  std::optional<std::filesystem::path> metrics;  ///< metrics.jsonl; nothing: no metrics are written
   bool wants_help = false;
 };
 
@@ -31,14 +32,13 @@ struct DigitsOptions {
   std::size_t train_samples = 8000;
   std::size_t test_samples = 2000;
   std::uint64_t seed = 1;
-  std::size_t partitions = 0;
+  std::size_t partitions = 0;  ///< number of files of training data; 0: IDX files instead
   bool wants_help = false;
 };
 
 /// Parses the arguments, without the program's name. Two variables of the environment set defaults:
 /// DLRUN_RUN sets the directory of checkpoints, metrics and traces, and with DLRUN_ATTEMPT > 0
-/// training resumes. Fails with kUsage for an unknown flag (suggests the nearest one) or a missing
-/// or invalid value.
+/// training resumes. Fails with kUsage as parse_into() does, and for flags that exclude each other.
 [[nodiscard]] Result<Options> parse_options(std::span<const std::string> args, const Env& env);
 [[nodiscard]] Result<DigitsOptions> parse_digits_options(std::span<const std::string> args);
 

@@ -13,11 +13,12 @@
 
 namespace dlrun::trainer {
 
-/// Runs `body` with each rank's communicator on `size` threads. Fails the test if a rank
-/// cannot connect.
+/// Runs `body` with each rank's communicator on `size` threads. A single rank uses the backend
+/// "single". Fails the test if a rank cannot connect.
 void on_ranks(int size, const std::function<void(Communicator&)>& body,
               std::string_view backend = "gloo");
 
+/// The result of one rank. After an error, `parameters` is empty.
 struct Trained {
   Result<Outcome> outcome = fail(Errc::kInternal, "did not run");
   std::vector<float> parameters;
@@ -29,6 +30,7 @@ struct Trained {
 
 /// Returns generated digits: `samples` to train and 50 to test.
 [[nodiscard]] Split drawn_data(std::size_t samples = 300);
+/// Returns drawn_data(), which is drawn only once.
 [[nodiscard]] const Split& small_data();
 
 /// Trains on `size` ranks and returns every rank's result. change: modifies one rank's options
@@ -51,6 +53,8 @@ void check_that_ranks_train_as_one(TrainOptions options, double tolerance,
 /// Returns the number of complete checkpoints below `folder`.
 [[nodiscard]] std::size_t committed_checkpoints(const std::filesystem::path& folder);
 
+/// Returns the largest absolute difference of two elements with the same index.
 [[nodiscard]] double largest_difference(const std::vector<float>& a, const std::vector<float>& b);
+/// Returns the message of the rank's error, or "succeeded".
 [[nodiscard]] std::string message_of(const Trained& trained);
 }  // namespace dlrun::trainer

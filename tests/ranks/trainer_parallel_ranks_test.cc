@@ -56,9 +56,9 @@ TEST_CASE(
         REQUIRE(reducer.wait().has_value());
         for (const float sum : network.extra()) CHECK(sum == 100'003.0F * static_cast<float>(size));
         // Each of up to `size` roundings has an error of half a unit in the sum's last place.
-        const double unit = compression == Compression::kFloat16 ? 0x1p-11 : 0x1p-8;
+        const double half_unit = compression == Compression::kFloat16 ? 0x1p-11 : 0x1p-8;
         for (const float gradient : network.gradients()) {
-          CHECK(gradient == doctest::Approx(size / 3.0).epsilon(size * unit));
+          CHECK(gradient == doctest::Approx(size / 3.0).epsilon(size * half_unit));
           CHECK(double{gradient} != size / 3.0);
           CHECK(gradient == network.gradients()[0]);
         }

@@ -43,7 +43,7 @@ Words on_mpi(int size) {
 }
 #endif
 
-/// Returns the word after "KEY " in the last line that starts with it.
+/// Returns the word after "KEY " in the last line that starts with it; "" if no line does.
 std::string value_of(const std::string& text, const std::string& key) {
   const std::size_t at = text.rfind("\n" + key + " ");
   if (at == std::string::npos) return "";
@@ -67,6 +67,7 @@ std::vector<float> arrays_of(const fs::path& path) {
   return values;
 }
 
+/// Two epochs of ten steps, with batches of 32 by default.
 const Words kSmall{"--train-samples", "300", "--test-samples", "100", "--hidden", "32",
                    "--epochs",        "2",   "--optimizer",    "sgd", "--lr",     "0.05"};
 
@@ -260,6 +261,7 @@ TEST_CASE("the digits command writes files that training can read") {
   CHECK(value_of(from_files.out, "parameters") == value_of(from_memory.out, "parameters"));
 }
 
+// DLRUN_TEST_MNIST names the folder of MNIST's four IDX files. Without it, the test is skipped.
 TEST_CASE("real MNIST: four epochs of the mlp reach 0.978 on one rank" *
           doctest::skip(std::getenv("DLRUN_TEST_MNIST") == nullptr)) {
   const TemporaryDirectory folder;

@@ -65,8 +65,9 @@ struct TrainingState {
 
 /// Checks that this process may still write checkpoints. The file `attempt` of a run names the
 /// attempt that owns them; an older attempt, for example on a node that was unreachable, must not
-/// write any more. Fails with kRefused and both numbers, or if the file cannot be read. Succeeds
-/// outside a run.
+/// write any more. Fails with kRefused and both numbers if another attempt owns the run, and as
+/// read_file() does if the file cannot be read. Succeeds outside a run: without DLRUN_RUN or
+/// DLRUN_ATTEMPT.
 [[nodiscard]] Result<> check_attempt(const Env& env);
 
 class CheckpointFolder {

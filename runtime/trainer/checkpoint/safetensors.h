@@ -56,8 +56,8 @@ struct ParsedTensors {
     const std::map<std::string, std::string, std::less<>>& metadata);
 
 /// Parses a file from an untrusted source: checks every length, type, shape and offset before use.
-/// The arrays must cover the data without gap or overlap. Fails with kInvalid; the message starts
-/// with `name`. The result points into `bytes`.
+/// The arrays must cover the data without gap or overlap, and the header must have at most 64 MiB.
+/// Fails with kInvalid; the message starts with `name`. The result points into `bytes`.
 [[nodiscard]] Result<ParsedTensors> parse_safetensors(std::string_view name,
                                                       std::span<const std::uint8_t> bytes);
 

@@ -3,7 +3,7 @@
 //
 //   images   U8 [n, height, width], [n, height, width, channels] or [n, features]
 //   labels   U8, I32 or I64 [n]: the class, 0 to 255;
-//            or U8 or BOOL [n, classes]: 0 or 1 for each class, for --loss sigmoid
+//            or U8 or BOOL [n, classes]: 0 or 1 for each of 2 to 256 classes, for --loss sigmoid
 //
 // A directory contains test.safetensors, and either train.safetensors or its partitions
 // train-00000-of-00008.safetensors and so on.

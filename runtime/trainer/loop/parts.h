@@ -23,8 +23,9 @@ using Clock = std::chrono::steady_clock;
 
 /// Indices of the step's sums, which are stored after the gradients (Network::extra): the sum of
 /// the losses, the number of right answers, and the number of ranks that ask for a checkpoint. The
-/// usual exchange sums them over all ranks in the all-reduce of the gradients. Decision 24 lists
-/// the exchanges that do not.
+/// usual exchange sums them over all ranks in the all-reduce of the gradients. Decision 24
+/// (docs/decisions/0024-facts-of-a-step-travel-with-the-gradients.md) lists the exchanges that do
+/// not.
 enum StepSum : std::size_t { kLossSum, kCorrect, kSaveRequests, kStepSums };
 
 inline constexpr float kPixelScale = 1.0F / 255;

@@ -27,12 +27,12 @@ class Trace {
   struct Options {
     std::size_t steps = 0;         ///< number of steps to record
     std::filesystem::path prefix;  ///< prefix of the files' paths; directories are created
-    std::string host;
-    std::size_t buckets = 0;
+    std::string host;              ///< host name of this rank
+    std::size_t buckets = 0;       ///< number of tracks for buckets
   };
 
-  /// Starts recording. A collective. `communicator` must outlive the trace. Fails
-  /// as its barrier does.
+  /// Starts recording. A collective. `communicator` must outlive the trace. Fails as the
+  /// communicator's barrier does.
   [[nodiscard]] static Result<Trace> start(Communicator& communicator, Options options);
 
   /// Records the time from its construction to its destruction on the first track, with `amount`
@@ -64,8 +64,8 @@ class Trace {
   [[nodiscard]] bool end_step();
   [[nodiscard]] bool is_recording() const { return steps_left_ > 0; }
 
-  /// Stops recording and writes the files. A collective. Fails with this rank's kIo, or
-  /// as a broadcast does.
+  /// Stops recording and writes the files. A collective. Fails with kIo if this rank cannot write a
+  /// file, or as a broadcast does.
   [[nodiscard]] Result<> write();
 
  private:

@@ -69,8 +69,8 @@ struct TrainOptions {
   std::size_t checkpoint_every = 0;
   std::size_t checkpoint_keep = 3;  ///< 0: no checkpoints
   std::size_t trace_steps = 0;  ///< number of steps to record in a timeline: loop/trace.h; 0: none
-  std::filesystem::path trace_prefix;
-  bool resume = false;  ///< start from the newest valid checkpoint, if there is one
+  std::filesystem::path trace_prefix;  ///< Trace::Options::prefix
+  bool resume = false;                 ///< start from the newest valid checkpoint, if there is one
 };
 
 /// Objects that a Trainer uses. They must outlive the Trainer, and the same thread must use them.
@@ -115,6 +115,9 @@ class Trainer {
   struct Parts;
   struct Totals;
 
+  // All ranks call these functions in the same order, unless a comment says that only rank 0 does.
+
+  /// Checks options, data and ranks, creates parts_, and prints the description.
   [[nodiscard]] Result<> build();
   /// Sets classes_ and train_samples_, and rank_samples_ if each rank reads its own files. A
   /// collective in that case.
@@ -139,6 +142,7 @@ class Trainer {
   /// answers to totals, [2]. If gradient is not nullptr, writes the derivative times scale into
   /// gradient, [n x classes].
   void loss(std::size_t n, float scale, float* gradient, float* totals);
+  /// Gives all ranks rank 0's initial values, or the state of its newest checkpoint.
   [[nodiscard]] Result<> start_or_resume();
   /// Returns the newest valid checkpoint, or nothing. Only rank 0 calls this function. Fails if the
   /// run cannot continue from that checkpoint.
@@ -147,6 +151,7 @@ class Trainer {
   /// function.
   [[nodiscard]] Result<> check_that_folder_is_new() const;
   [[nodiscard]] std::uint64_t epoch_ranks() const;  ///< see TrainingState
+  /// Does one step of training, and saves a checkpoint if one is due within the epoch.
   [[nodiscard]] Result<> step();
   /// Prepares the step's sums (StepSum). Sets them to zero if all ranks had equal parameters before
   /// the step. In a common step, adds a save that the signal handler has requested. Sets the
@@ -160,9 +165,12 @@ class Trainer {
   /// Adds a finished step to the epoch's sums, and reports it. sums: the step's sums (StepSum).
   void count_step(const Batch& batch, const StepScope& scope, std::span<const float> sums,
                   std::chrono::steady_clock::time_point start);
+  /// Saves a checkpoint on rank 0. Does nothing if checkpoint_keep is 0.
   [[nodiscard]] Result<> save();
   [[nodiscard]] Result<> write_trace();
+  /// Saves a checkpoint if one is due, evaluates, and reports the epoch.
   [[nodiscard]] Result<> end_epoch();
+  /// Returns the sums over the test samples, which the ranks share evenly.
   [[nodiscard]] Result<Totals> evaluate();
 
   const TrainOptions options_;

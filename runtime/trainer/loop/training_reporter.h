@@ -37,8 +37,8 @@ struct StepReport {
 };
 
 struct EpochReport {
-  std::size_t epoch = 0;  ///< the epoch that has ended, from 1
-  std::uint64_t step = 0;
+  std::size_t epoch = 0;   ///< the epoch that has ended, from 1
+  std::uint64_t step = 0;  ///< steps done since the start of training
   /// Mean over the epoch's training samples, each with the parameters at that time.
   double loss = 0;
   double accuracy = 0;
@@ -55,27 +55,27 @@ struct FinalReport {
   std::string parameters;  ///< hash, equal on all ranks
   int ranks = 1;
   std::uint64_t steps = 0;
-  double seconds = 0;
-  double samples_per_s = 0;
+  double seconds = 0;        ///< time of this process's steps, without tests and checkpoints
+  double samples_per_s = 0;  ///< of all ranks, over these seconds
   std::optional<LabelScores> labels{};  ///< as in EpochReport
 };
 
 class TrainingReporter {
  public:
   struct Options {
-    bool is_silent = false;    ///< true on all ranks except 0
+    bool is_silent = false;    ///< true on all ranks except 0: no output and no metrics
     bool is_terminal = false;  ///< stdout is a terminal, where a line can be rewritten
     std::optional<std::filesystem::path> metrics;  ///< metrics.jsonl, opened for appending
     Store* store = nullptr;                        ///< for the run's record; may be nullptr
-    int attempt = 0;
-    std::size_t epochs = 1;
+    int attempt = 0;                         ///< number of this attempt of the run, for the metrics
+    std::size_t epochs = 1;                  ///< epochs that each rank runs in the whole training
     std::string_view precision = "float32";  ///< of matrix products; must outlive the reporter
   };
 
   /// Opens the metrics file. Fails with kIo.
   [[nodiscard]] static Result<TrainingReporter> open(const Options& options);
 
-  void note(const std::string& line);   ///< prints a line on stdout
+  void note(const std::string& line);   ///< prints a line on stdout unless is_silent
   void step(const StepReport& report);  ///< call after every step; shows only some steps
   void epoch(const EpochReport& report);
   /// Reports that the checkpoint of this step is written.

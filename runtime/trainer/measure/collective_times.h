@@ -64,7 +64,10 @@ struct CollectivesOptions {
 
 /// Starts the ranks if requested, and measures. Rank 0 prints one JSON object per line and size:
 /// {"backend","operation","ranks","nodes","bytes","us","algbw","busbw"}; bandwidths are in 1e9
-/// bytes per second. If this process started the ranks, it kills the other ranks after one fails.
+/// bytes per second. The arrays are in GPU memory for the backend nccl, and in host memory for all
+/// other backends, also for rccl. If this process started the ranks, it kills the other ranks after
+/// one fails. Fails with kUsage for backend "mpi" with `ranks`, with kUnavailable if a library or a
+/// GPU is missing, with kPeer or kTimeout if a rank is lost, and as time_collective() does.
 [[nodiscard]] Result<> run_collectives(const CollectivesOptions& options, const Env& env);
 
 }  // namespace dlrun::trainer

@@ -205,8 +205,8 @@ std::string collectives_help_text() {
          "  --backend WORD                    auto|mpi|gloo|shm|nccl|rccl|single (auto)\n"
          "  --operation WORD                  all_reduce|broadcast|all_gather|reduce_scatter "
          "(all_reduce)\n"
-         "  --sizes SIZE[,SIZE...]            bytes, as 8, 64K, 16M; 8..16M: each four times the "
-         "last (8..16M)\n"
+         "  --sizes SIZE[,SIZE...]            bytes up to 4G, as 8, 64K (65536) or 16M; 8..16M: "
+         "each four times the last (8..16M)\n"
          "  --ranks N                         start N ranks on this machine; else this is one of "
          "the launcher's ranks\n";
 }

@@ -13,7 +13,7 @@
 namespace dlrun::trainer {
 
 struct PreflightOptions {
-  std::string backend = "nccl";
+  std::string backend = "nccl";      ///< for make_communicator()
   std::chrono::seconds timeout{60};  ///< for all ranks to arrive, and for each collective
   /// The least bus bandwidth of all-reduce in GB/s among all ranks, and among the ranks of a node;
   /// 0: not measured.

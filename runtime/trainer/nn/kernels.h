@@ -82,8 +82,8 @@ class Kernels {
   virtual void begin_step(std::size_t /*kind*/) {}
   [[nodiscard]] virtual bool records_steps() const { return false; }
 
-  /// Waits for all queued operations. Fails with kInternal and names the
-  /// operation that failed first.
+  /// Waits for all queued operations. Fails with kInternal and names the operation that failed
+  /// first.
   [[nodiscard]] virtual Result<> synchronise() = 0;
 
   /// Returns the stream of operations (a cudaStream_t); nullptr on the CPU.
@@ -187,14 +187,16 @@ class Array {
   std::size_t count_ = 0;
 };
 
-/// Creates the CPU's kernels: oneDNN's matrix product for float, plain loops for
-/// double. threads > 0.
+/// Creates the CPU's kernels: oneDNN's matrix product for float, plain loops for double. `threads`
+/// must be above 0. Has two effects on the calling thread: its later OpenMP loops use `threads`
+/// threads, and for float, the processor treats denormal numbers as zero.
 template <typename T>
 [[nodiscard]] std::unique_ptr<Kernels<T>> make_cpu_kernels(int threads);
 
 /// Creates the kernels of this rank's GPU. The first call loads lib/dlrun/dlrun-trainer-cuda.so,
 /// which needs CUDA's libraries. Fails with kUnavailable if dlrun was built without CUDA, a library
-/// is missing (the message names it), or there is no usable GPU.
+/// is missing (the message names it), the module is from another build, or there is no usable GPU.
+/// Fails with kInternal if a call of CUDA fails.
 [[nodiscard]] Result<std::unique_ptr<Kernels<float>>> make_cuda_kernels(
     int local_rank, const GpuOptions& options = {});
 

@@ -1,6 +1,6 @@
 #pragma once
-// The interface of a layer: a function of its input and its parameters, and the
-// derivative of that function.
+// The interface of a layer: a function of its input and its parameters, and the derivative of that
+// function.
 //
 // A layer owns no memory. The network provides its part of the flat parameter and gradient
 // arrays, its input and output arrays, and a workspace whose content is kept between forward and

@@ -29,7 +29,7 @@ struct OptimizerOptions {
   std::optional<double> beta2 = {};    ///< for adam, adamw, lamb, novograd, lion
   std::optional<double> epsilon = {};  ///< for adam, adamw, lamb, novograd, rmsprop
   double alpha = 0.99;                 ///< for rmsprop: factor of the old mean square
-  double trust = 0.001;                ///< for lars: trust coefficient
+  double trust = 0.001;                ///< for lars: trust coefficient (optim/lars.h)
 
   friend bool operator==(const OptimizerOptions&, const OptimizerOptions&) = default;
 };

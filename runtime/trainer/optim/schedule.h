@@ -16,10 +16,10 @@ enum class LrScaling {
 /// The decay of the learning rate after the warmup.
 enum class LrDecay {
   kConstant,
-  kLinear,  ///< to 0 at the last step
-  kCosine,  ///< half a cosine to 0 at the last step (Loshchilov & Hutter 2017, without restarts)
-  kStep,    ///< times step_factor at each epoch of steps (Goyal et al. 2017, section 5.1)
-  kPolynomial,  ///< times (1 - t)^power, to 0 at the last step (You et al. 2017, section 5)
+  kLinear,      ///< to 0 at the end of the run
+  kCosine,      ///< half a cosine to 0 at the end (Loshchilov & Hutter 2017, without restarts)
+  kStep,        ///< times step_factor at each epoch of steps (Goyal et al. 2017, section 5.1)
+  kPolynomial,  ///< times (1 - t)^power, to 0 at the end (You et al. 2017, section 5)
 };
 
 struct Schedule {

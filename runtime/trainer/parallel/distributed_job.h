@@ -50,17 +50,18 @@ class DistributedJob {
   [[nodiscard]] const std::string& host() const { return host_; }
 
   /// Returns the index of this rank's GPU, for cudaSetDevice, if the process sees `visible` GPUs.
-  /// The local rank chooses the GPU; the index is 0 if Slurm has bound a single GPU.
+  /// The local rank chooses the GPU; the index is 0 if Slurm has bound a single GPU, or if
+  /// `visible` is 0.
   [[nodiscard]] int gpu(int visible) const { return visible > 0 ? world_.local_rank % visible : 0; }
 
   /// Returns the learning rate for size() ranks, where `learning_rate` is the rate for one rank.
   [[nodiscard]] double scaled(double learning_rate, LrScaling scaling = LrScaling::kLinear) const;
 
-  /// Copies rank 0's values to every rank, in place.
+  /// Copies rank 0's values to every rank, in place. Fails as Communicator::broadcast() does.
   [[nodiscard]] Result<> broadcast(std::span<float> values) {
     return communicator_->broadcast(values, 0);
   }
-  /// Replaces each value by its mean over all ranks.
+  /// Replaces each value by its mean over all ranks. Fails as Communicator::all_reduce() does.
   [[nodiscard]] Result<> average(std::span<double> values);
 
   /// Runs `work` on rank 0 only. Every rank returns the result of `work`; an error also names rank
@@ -84,7 +85,9 @@ class DistributedJob {
 class DistributedOptimizer {
  public:
   /// Creates an optimizer for `count` parameters, divided into `tensors`. If `tensors` is empty,
-  /// all parameters count as one weight. Fails with kUsage as resolve() does.
+  /// all parameters count as one weight. The OpenMP loops of the calling thread use one thread
+  /// afterwards, and denormal numbers count as zero (make_cpu_kernels()). Fails with kUsage as
+  /// resolve() does.
   [[nodiscard]] static Result<DistributedOptimizer> create(DistributedJob& job,
                                                            const OptimizerOptions& options,
                                                            std::size_t count,
@@ -92,7 +95,8 @@ class DistributedOptimizer {
 
   /// Does one step in place. parameters, gradients: [count]; float32, host memory. The gradients
   /// are the mean over this rank's samples; step() overwrites them. Fails with kShape if the sizes
-  /// differ. Other failures are those of all_reduce().
+  /// differ. Other failures are those of all_reduce(). learning_rate: that of this step, already
+  /// scheduled.
   [[nodiscard]] Result<> step(std::span<float> parameters, std::span<float> gradients,
                               double learning_rate);
 

@@ -20,8 +20,9 @@ namespace dlrun::trainer {
 /// memory.
 ///
 /// With compression, a bucket is rounded to 16 bits, summed in 16 bits in the backend's order, and
-/// widened again. Half the bytes are sent. The sum over N ranks has a relative error of up to
-/// N*2^-9 (bf16) or N*2^-12 (fp16; below 2^-14 an absolute error of N*2^-25).
+/// widened again. Half the bytes are sent. The sum over N ranks has an error of up to N*2^-8 (bf16)
+/// or N*2^-11 (fp16) times the sum of the absolute values. In fp16, a sum below 2^-14 has an error
+/// of up to N*2^-25.
 ///
 /// The network has further elements behind the gradients (Network::gradients_and_extra()), which
 /// are sent in the first bucket. With compression the first bucket has only these elements, and it

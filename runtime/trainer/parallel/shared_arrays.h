@@ -1,6 +1,6 @@
 #pragma once
-// A network's flat arrays in memory shared by the ranks of one node: the parameters once for
-// all ranks, and each rank's gradients readable by the others. The shared exchange
+// A network's flat arrays in memory shared by the ranks of one node: the parameters once for all
+// ranks, and each rank's gradients readable by the others. The shared exchange
 // (gradient_exchange.h) then copies nothing between ranks.
 
 #include <cstddef>
@@ -19,9 +19,9 @@ class SharedArrays {
   SharedArrays(Communicator& communicator, Kernels<float>& kernels)
       : communicator_(communicator), kernels_(kernels) {}
 
-  /// Allocates the arrays for a Network. Call once, on all ranks with the same
-  /// sizes. If the communicator has no shared memory, or after a failure (see status()), returns
-  /// memory of the kernels, and is_shared() is false.
+  /// Allocates the arrays for a Network. Call once, on all ranks with the same sizes. If the
+  /// communicator has no shared memory, or after a failure (see status()), returns memory of the
+  /// kernels, and is_shared() is false.
   [[nodiscard]] FlatMemory allocate(std::size_t parameter_bytes, std::size_t gradient_bytes);
 
   [[nodiscard]] bool is_shared() const { return !gradients_.empty(); }
