@@ -61,7 +61,8 @@ using LogWriter = std::function<void(std::string line)>;
 /// Opens the log of this process. `program` starts each line ("dlrun", "lead", "rank 3"). Without a
 /// file the lines go to standard error. Appends to a file, or creates it with mode 0600; each line
 /// is one write, so several processes may use one file. Also hides the values of all variables of
-/// `env` whose name is_secret_name(). Fails with kIo, or with kInvalid if the file is not a regular
+/// `env` whose name is_secret_name(), except values of less than four bytes: hiding them would hide
+/// parts of other words. Fails with kIo, or with kInvalid if the file is not a regular
 /// file of this user that no other user may access. Does nothing if the level is kOff.
 [[nodiscard]] Result<> open_log(std::string program, const LogSetting& setting, const Env& env);
 

@@ -45,7 +45,7 @@ struct ClusterFacts {
   /// Container tools of the login node and their versions, in the order of preference.
   std::vector<std::pair<std::string, std::string>> container_tools;
   bool has_modules = false, has_slurmrestd = false, has_munge = false;
-  /// SCRATCH, WORK ...: the first variable that names a writable folder; empty: none.
+  /// The first of SCRATCH, WORK, PSCRATCH and SCRATCHDIR that names a writable folder; empty: none.
   std::string scratch_variable;
   /// Interfaces of the login node with the names of fast networks: ib0, hsn0.
   std::vector<std::string> fast_networks;

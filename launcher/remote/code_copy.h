@@ -25,8 +25,8 @@ struct CodeToCopy {
 };
 
 /// Finds the repository around a spec ("-": around the current folder), lists its files, and checks
-/// the spec's paths. Contacts no host. Fails with kInvalid if there is no repository,
-/// and as check_spec_paths() and list_code() do.
+/// the spec's paths. Contacts no host. Fails with kInvalid if there is no repository, and as
+/// check_spec_paths() and list_code() do.
 [[nodiscard]] Result<CodeToCopy> prepare_code(const HostFile& host,
                                               const std::filesystem::path& current_dir,
                                               const std::string& spec, const Env& env);
@@ -40,7 +40,8 @@ struct LockedCopy {
 /// Locks the mirror on the host and copies the code to it. Starts no rsync if the host has all
 /// files already. program: dlrun on the host. own_program: this dlrun. Fails with kUnavailable if
 /// the connection fails or another submission holds the lock, with kInvalid if the host lacks a
-/// path of the spec, with kIo if rsync fails, and with kInterrupted after a signal.
+/// path of the spec, with kTimeout if it does not answer within two minutes, with kIo if rsync
+/// fails, and with kInterrupted after a signal.
 [[nodiscard]] Result<LockedCopy> copy_under_lock(const Ssh& ssh, const std::string& program,
                                                  const CodeToCopy& code,
                                                  const std::filesystem::path& own_program,

@@ -227,7 +227,7 @@ Result<HostAnswer> ask_host(const Context& context, const Ssh& ssh, std::vector<
 
 Result<int> run_as_rsync_shell(const Context& context, HostOutput& output, const std::string& host,
                                std::vector<std::string> argv) {
-  // rsync owns the terminal.
+  // ssh must not ask questions here, because rsync uses the terminal.
   DLRUN_TRY_ASSIGN(const auto ssh, ssh_of(context, host, false));
   DLRUN_TRY(ssh.open());
   RemoteRequest request;

@@ -25,7 +25,8 @@ struct PullRequest {
 [[nodiscard]] std::vector<std::string> pull_argv(const PullRequest& request);
 
 /// Copies the files, and returns those that were new or changed, relative to `to`. Fails with kIo
-/// and rsync's message, and with kInvalid if `from` is not absolute.
+/// and rsync's message, with kNotFound if rsync is missing, and with kInvalid if `from` is not
+/// absolute.
 [[nodiscard]] Result<std::vector<std::string>> pull(const PullRequest& request, const Env& env);
 
 /// A run on a host.

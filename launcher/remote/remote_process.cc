@@ -153,7 +153,7 @@ Error RemoteProcess::error_of(std::string_view err) const {
   constexpr std::string_view kStart = "dlrun: error: ";
   std::string_view message = trim(err);
   if (message.starts_with(kStart)) message.remove_prefix(kStart.size());
-  switch (exit_code_of_status(status_)) {
+  switch (exit_code_of_status(status_)) {  // dlrun's exit codes, see docs/exit-codes.md
     case 2:
       return {Errc::kInvalid, std::string(message)};
     case 3:

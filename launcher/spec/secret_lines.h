@@ -21,8 +21,8 @@ namespace dlrun {
 /// HF-TOKEN and $HF_TOKEN, and that cannot be the values of secrets by mistake. A '$' at the
 /// start of a word is ignored. A word counts if it has only capitals, digits, '_', '-' and '.',
 /// does not start with a digit, and has at most 40 characters. It may have two digits, but none if
-/// it has
-/// '-' or '.'. It must also contain '_', be named like a secret, or have fewer than six characters.
+/// it has '-' or '.'. It must also contain '_', be named like a secret, or have fewer than six
+/// characters.
 [[nodiscard]] bool has_only_names(std::string_view text);
 
 /// Returns true if the line of an error may be shown although its key is environment.secrets: the

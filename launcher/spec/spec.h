@@ -106,7 +106,7 @@ struct OutputCopy {
   std::string from;                     ///< $VARIABLE/PATH: the node expands the variable
   std::string to;                       ///< absolute, or relative to the run's directory
   std::optional<std::int64_t> every_s;  ///< nullopt: copies only when an attempt ends
-  std::optional<std::int64_t> limit_s;  ///< the longest time for one copy
+  std::optional<std::int64_t> limit_s;  ///< the longest time for one copy; nullopt: 600 s
 };
 
 /// Files that any program needs; a login node fetches them.
