@@ -37,7 +37,7 @@ struct ByteScale {
 [[nodiscard]] std::string age_text(std::int64_t seconds);
 
 /// Formats a rate as a whole number, from 10,000 on with one decimal: "812", "84.3k", "1.2M".
-[[nodiscard]] std::string count_text(double value);
+[[nodiscard]] std::string whole_rate_text(double value);
 /// Formats a value with four significant digits, from 10,000 on with a suffix: "0.1234", "84.3k",
 /// "1.23M".
 [[nodiscard]] std::string value_text(double value);
