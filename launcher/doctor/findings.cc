@@ -278,7 +278,7 @@ std::string site_draft(const ClusterFacts& facts) {
        has_gpu_options(facts) ? "--gpus-per-node" : "--gres=gpu:N");
   line("container_runtime", container_runtime(facts));
   line("mpi", facts.has_mpi("pmix") ? "pmix" : "default",
-       "of: " + printable(join(facts.mpi_plugins, " ")));
+       "srun --mpi=list: " + printable(join(facts.mpi_plugins, " ")));
   if (facts.scratch_variable.empty()) {
     line("# runs_dir", "/scratch/${USER}/dlrun", "where runs are created; default: ./runs");
   } else {
