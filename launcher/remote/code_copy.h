@@ -33,7 +33,7 @@ struct CodeToCopy {
 
 /// The connection to the host after copy_under_lock().
 struct LockedCopy {
-  RemoteProcess process;  ///< holds the mirror's lock and waits for Frame::kGo
+  RemoteProcess process;  ///< holds the mirror's lock and waits for the frame kGo
   std::string files;      ///< for RemoteRequest::files in that frame; may be empty
 };
 

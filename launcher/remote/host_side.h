@@ -34,7 +34,7 @@ struct HostRole {
 /// parent when the command has ended. The parent ends the group when the input ends: with SIGTERM,
 /// and with SIGKILL ten seconds later.
 ///
-/// For kMirror, first locks the mirror, answers, and waits for Frame::kGo. For kPipe, the other
+/// For kMirror, first locks the mirror, answers, and waits for the frame kGo. For kPipe, the other
 /// program replaces this process. For kTerminal, returns at once without a marker and a fork.
 [[nodiscard]] Result<HostRole> fork_for_request(std::string_view word, const Env& env,
                                                 const HostStreams& streams);

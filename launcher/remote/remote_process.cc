@@ -197,8 +197,8 @@ void RemoteProcess::read_input() {
   if (input_ == Input::kRaw) {
     send(bytes);
   } else {
-    send(input_ended_ ? Frame{Frame::Kind::kInputEnd, ""}
-                      : Frame{Frame::Kind::kInput, std::string(bytes)});
+    send(input_ended_ ? RemoteFrame{RemoteFrame::Kind::kInputEnd, ""}
+                      : RemoteFrame{RemoteFrame::Kind::kInput, std::string(bytes)});
   }
 }
 
@@ -277,7 +277,7 @@ Result<RemoteOutcome> RemoteProcess::finish(const Sink& out, const Sink& err,
   for (;;) {
     if (!signalled_at && interrupt.requested()) {
       end.first_signal = interrupt.signal();
-      send(Frame{Frame::Kind::kSignal, std::to_string(end.first_signal)});
+      send(RemoteFrame{RemoteFrame::Kind::kSignal, std::to_string(end.first_signal)});
       signalled_at = std::chrono::steady_clock::now();
     }
     if (signalled_at && std::chrono::steady_clock::now() - *signalled_at > kSignalGrace) {
