@@ -2,8 +2,8 @@
 // The log of dlrun, dlrun-agent and dlrun-trainer: one line for each command, each HTTP request,
 // each wait for a lock, each file that is read and each decision of lead.
 //
-// People read the log to find the cause of a problem. It is off by default; a call then costs one
-// comparison. Results, errors and warnings on stdout and stderr do not use the log.
+// People read the log to find the cause of a problem. The log is off by default; a call then costs
+// one comparison. Results, errors and warnings on stdout and stderr do not use the log.
 //
 // A process has one log. Its state is global, because low-level functions such as run_command()
 // also write to it. All functions may be called from any thread. Only log.cc includes spdlog.

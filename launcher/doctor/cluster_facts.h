@@ -68,7 +68,7 @@ struct ClusterFacts {
 /// Asks each server for the versions of the API that it serves. Each query times out after 30 s.
 [[nodiscard]] std::vector<RestServerFacts> ask_rest_servers(const std::vector<RestServer>& servers);
 
-// Parsers of the answers. They skip unknown fields and lines, because these differ between the
+// Parsers of the answers. The parsers skip unknown fields and lines, which differ between the
 // versions of Slurm.
 
 /// Parses the "NAME = value" lines of scontrol show config.

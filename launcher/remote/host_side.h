@@ -42,8 +42,8 @@ struct HostRole {
 /// Gives this process the folder, the variables and the arguments of the role's command.
 void take_role(const HostRole& role, Context& context);
 
-/// Replaces ~ and $NAME in a root by the values of env, the host's environment. Fails with kInvalid
-/// if a variable is not set, and if the result is not an absolute path.
+/// Replaces ~, $NAME and ${NAME} in a root by the values of env, the host's environment. Fails with
+/// kInvalid if a variable is not set, and if the result is not an absolute path.
 [[nodiscard]] Result<std::filesystem::path> expand_root(std::string_view root, const Env& env);
 
 }  // namespace dlrun

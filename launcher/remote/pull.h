@@ -20,8 +20,8 @@ struct PullRequest {
   std::filesystem::path program;  ///< this dlrun, which rsync calls as its remote shell
 };
 
-/// Returns the argument vector of rsync. It copies regular files and folders only: without links,
-/// no path of the host can lead out of `to`. It deletes nothing.
+/// Returns the argument vector of rsync. rsync copies regular files and folders only: without
+/// links, no path of the host can lead out of `to`. rsync deletes nothing.
 [[nodiscard]] std::vector<std::string> pull_argv(const PullRequest& request);
 
 /// Copies the files, and returns those that were new or changed, relative to `to`. Fails with kIo

@@ -64,7 +64,7 @@ struct SocketPair {
   UniqueFd ours, theirs;
 };
 
-/// Makes a pair of connected sockets. They replace a pipe, because send() can avoid SIGPIPE.
+/// Makes a pair of connected sockets. The sockets replace a pipe, because send() can avoid SIGPIPE.
 Result<SocketPair> make_socket_pair() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)

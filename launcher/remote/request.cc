@@ -1,5 +1,5 @@
-// A request is a list of NAME=VALUE texts, an empty text, and the command's arguments. They are
-// joined by NUL and encoded as base64url.
+// A request is a list of NAME=VALUE texts, an empty text, and the command's arguments. The parts
+// are joined by NUL and encoded as base64url.
 
 #include "launcher/remote/request.h"
 
