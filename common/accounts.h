@@ -2,8 +2,8 @@
 // Looks up users and groups of this machine. There are two implementations. accounts.cc asks the C
 // library, whose modules (SSSD, LDAP) the linker loads. A static program cannot load them: they end
 // a program that has another version of the C library. The portable dlrun is linked with
-// accounts_portable.cc. It reads users from /etc/passwd and then asks `getent` and `id`, and it
-// asks `getent` for groups, or reads /etc/group where there is no getent.
+// accounts_portable.cc. This implementation reads users from /etc/passwd and then asks `getent` and
+// `id`, and it asks `getent` for groups, or reads /etc/group where there is no getent.
 
 #include <sys/types.h>
 

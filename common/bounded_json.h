@@ -1,8 +1,8 @@
 #pragma once
-// The only JSON parser for text from untrusted sources. It checks depth and size before
-// parsing, because nlohmann's library parses without limits, and copies, prints and compares
-// values by recursion: 100,000 nested brackets would crash the process, and an object with a
-// million names would take hours.
+// The only JSON parser for text from untrusted sources. The parser checks depth and size before
+// parsing, because nlohmann's library parses without limits, and copies, prints and compares values
+// by recursion: 100,000 nested brackets would crash the process, and an object with a million names
+// would take hours.
 
 #include <cstddef>
 #include <limits>

@@ -1,6 +1,7 @@
 #pragma once
-// The forms of job ids and cluster names, defined in one place. Both come from files that others
-// may have written, and are then used in command lines, in URLs and as targets of signals.
+// The forms of job ids and cluster names, defined in one place. Job ids and names come from files
+// that others may have written, and are then used in command lines, in URLs and as targets of
+// signals.
 
 #include <sys/types.h>
 

@@ -2,8 +2,8 @@
 // The log of dlrun, dlrun-agent and dlrun-trainer: one line for each command, each HTTP request,
 // each wait for a lock, each file that is read and each decision of lead.
 //
-// People read the log to find the cause of a problem. It is off by default; a call then costs one
-// comparison. Results, errors and warnings on stdout and stderr do not use the log.
+// People read the log to find the cause of a problem. The log is off by default; a call then costs
+// one comparison. Results, errors and warnings on stdout and stderr do not use the log.
 //
 // A process has one log. Its state is global, because low-level functions such as run_command()
 // also write to it. All functions may be called from any thread. Only log.cc includes spdlog.
@@ -61,7 +61,8 @@ using LogWriter = std::function<void(std::string line)>;
 /// Opens the log of this process. `program` starts each line ("dlrun", "lead", "rank 3"). Without a
 /// file the lines go to standard error. Appends to a file, or creates it with mode 0600; each line
 /// is one write, so several processes may use one file. Also hides the values of all variables of
-/// `env` whose name is_secret_name(). Fails with kIo, or with kInvalid if the file is not a regular
+/// `env` whose name is_secret_name(), except values of less than four bytes: hiding them would hide
+/// parts of other words. Fails with kIo, or with kInvalid if the file is not a regular
 /// file of this user that no other user may access. Does nothing if the level is kOff.
 [[nodiscard]] Result<> open_log(std::string program, const LogSetting& setting, const Env& env);
 

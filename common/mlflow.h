@@ -8,6 +8,7 @@
 //   mlflow.state   {"run_id", "sent": bytes of mlflow.jsonl that the server has, "has_params"}
 //   mlflow.copied  {"inode", "offset", "step"}: the lines of metrics.jsonl that mlflow.jsonl has;
 //                  only with dlrun's trainer (runtime/agent/metrics_copy.h)
+//   mlflow.lock    locked by the process that sends
 //
 // Every request can be repeated: the server knows a run by its tag `dlrun.run`, and ignores a value
 // that it has already. A lost reply therefore makes neither a second run nor a second value.
@@ -88,6 +89,7 @@ class MlflowRecord {
                                 const std::function<bool()>& may_continue,
                                 const std::optional<MissingEnd>& missing_end = {}) const;
 
+  /// add_line() fails if mlflow.jsonl is larger.
   static constexpr std::size_t kLargestBytes = 256U << 20U;
 
  private:

@@ -4,8 +4,9 @@
 //
 // A sender claims a file by renaming it to NAME.claimed, so that only one process sends it. Then it
 // removes the file, gives it back (the notice certainly did not arrive), or renames it to
-// NAME.refused (the receiver refuses it) or NAME.unconfirmed (it may have arrived, and a second
-// attempt could send it twice). A file stays claimed if its sender was killed.
+// NAME.refused (the receiver refuses it, or the notice is damaged or too old) or NAME.unconfirmed
+// (it may have arrived, and a second attempt could send it twice). A file stays claimed if its
+// sender was killed.
 
 #include <chrono>
 #include <cstddef>
@@ -65,6 +66,7 @@ class NoticeQueue {
   /// Returns all notices in the queue, the oldest first.
   [[nodiscard]] std::vector<QueuedNotice> list() const;
 
+  /// The queue is full if this many notices wait.
   static constexpr std::size_t kMostWaiting = 100;
 
  private:

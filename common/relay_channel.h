@@ -2,7 +2,7 @@
 // The state of one connection at one end of a relay: how many bytes this end may send, and the
 // received bytes that it still holds. No I/O.
 //
-// Flow control: each end may send kRelayWindow bytes. It may send more when the other end has
+// Flow control: each end may send kRelayWindow bytes. An end may send more when the other end has
 // written bytes to its socket and gives credit for them. An end therefore holds at most one window
 // for a slow reader, and the other connections continue.
 

@@ -56,8 +56,8 @@ class RelayMux {
   /// The end that opens connections waits for the greeting; the other end sends it.
   enum class End { kOpens, kAccepts };
 
-  /// in, out: the trunk; the caller owns both descriptors. They become non-blocking. SIGPIPE must
-  /// be blocked or ignored while run_once() writes to the trunk.
+  /// in, out: the trunk; the caller owns both descriptors. The descriptors become non-blocking.
+  /// SIGPIPE must be blocked or ignored while run_once() writes to the trunk.
   RelayMux(End end, int in, int out, RelayEvents& events);
 
   /// Adds a connection, and asks the other end to connect to the port there. Returns its channel.

@@ -34,7 +34,7 @@ enum class Errc {
 struct Error {
   Errc code = Errc::kInternal;
   std::string message{};
-  /// Problems with their places. They are printed before the message, which may then be empty.
+  /// Problems with their places. Problems are printed before the message, which may then be empty.
   DiagnosticList diagnostics{};
 };
 
@@ -76,7 +76,7 @@ template <typename... Args>
 ///   DLRUN_TRY_ASSIGN(const auto run, find_run(name));  // a new variable
 ///   DLRUN_TRY_ASSIGN(job.script, read_file(path));     // an existing one
 ///
-/// It is several statements, so it needs braces as the body of an `if` or a loop.
+/// The macro is several statements, so it needs braces as the body of an `if` or a loop.
 #define DLRUN_TRY_ASSIGN(target, ...) DLRUN_TRY_ASSIGN_TO(target, __COUNTER__, __VA_ARGS__)
 #define DLRUN_TRY_ASSIGN_TO(target, number, ...) DLRUN_TRY_ASSIGN_AS(target, number, __VA_ARGS__)
 #define DLRUN_TRY_ASSIGN_AS(target, number, ...)                         \

@@ -26,8 +26,8 @@ namespace dlrun {
 
 /// Size in bytes above which lead rewrites the file with fewer events (EventClass).
 inline constexpr std::size_t kCompactAtBytes = 32U << 20U;
-/// Size in bytes of the largest file that lead writes. Readers read only the beginning and the end
-/// of a larger one.
+/// Size in bytes of the largest file that lead writes. Readers read only the first and the last 16
+/// MiB of a larger one.
 inline constexpr std::size_t kLargestRecordBytes = 64U << 20U;
 
 /// The parts of a file that readers read, as offsets in bytes: [0, head_end) and, if the file is
@@ -218,13 +218,13 @@ struct SlowRank {
 struct RankStatistics {
   static constexpr std::string_view kKind = "samples";
   static constexpr EventClass kClass = EventClass::kDroppable;
-  std::int64_t ranks = 0;  ///< ranks that have reported something
-  std::optional<Spread<double>> cpu{};
+  std::int64_t ranks = 0;               ///< ranks that have reported something
+  std::optional<Spread<double>> cpu{};  ///< busy cores of each rank's processes
   std::optional<Spread<std::int64_t>> rss_bytes{};
-  std::optional<Spread<double>> gpu{};
+  std::optional<Spread<double>> gpu{};  ///< utilisation of its GPUs in percent
   std::optional<Spread<std::int64_t>> gpu_used_bytes{}, step{};
-  std::optional<Spread<double>> work_ms{};
-  std::optional<double> gpu_watts{};  ///< power of all GPUs of the ranks together
+  std::optional<Spread<double>> work_ms{};  ///< a rank's own work on a step
+  std::optional<double> gpu_watts{};        ///< power of all GPUs of the ranks together
   std::int64_t slow_ranks = 0;
   std::vector<SlowRank> slow{};  ///< the slowest of the slow ranks
 
@@ -284,7 +284,8 @@ struct Autopsy {
   };
   std::int64_t ranks = 0;
   std::vector<Group> groups{};
-  std::int64_t outliers = 0;  ///< ranks in the first group if it differs from the rest, else 0
+  /// The number of ranks in the first group if it differs from the rest, else 0. Recorded as `odd`.
+  std::int64_t outliers = 0;
 
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static Autopsy of(const Json& fields);

@@ -67,12 +67,14 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 /// Parses hex digits, two per byte. Returns nullopt for other text.
 [[nodiscard]] std::optional<std::vector<std::uint8_t>> from_hex(std::string_view hex);
 
-/// Returns random bytes from the kernel as lower-case hex digits, two per byte.
+/// Returns random bytes from the kernel as lower-case hex digits, two per byte. Throws if the
+/// system has no source of random bytes.
 [[nodiscard]] std::string random_hex(std::size_t bytes);
 
 /// Formats a time like 2026-11-21T12:30:00.123Z.
 [[nodiscard]] std::string utc_timestamp(std::chrono::system_clock::time_point when);
-/// Parses such a time. Returns seconds since 1970; nullopt if the text is not a time.
+/// Parses a time as utc_timestamp() formats it, also without milliseconds. Returns seconds since
+/// 1970; nullopt if the text does not begin with a time.
 [[nodiscard]] std::optional<double> seconds_of_utc(std::string_view utc);
 
 /// Makes text safe to print on a terminal: control, invisible and bidirectional characters and

@@ -93,7 +93,7 @@ std::string age_text(std::int64_t seconds) {
   return fmt::format("{} d", seconds / kDay);
 }
 
-std::string count_text(double value) {
+std::string whole_rate_text(double value) {
   if (std::abs(value) >= kNoSuffix) return fmt::format("{:.4g}", value);
   if (value >= 1e6) return fmt::format("{:.1f}M", value / 1e6);
   if (value >= 1e4) return fmt::format("{:.1f}k", value / 1e3);

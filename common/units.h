@@ -9,9 +9,10 @@
 
 namespace dlrun {
 
-/// Formats the size of a file in KiB or a larger unit: "0.5 KiB", "9.2 MiB", "1.5 GiB".
+/// Formats the size of a file in KiB, MiB or GiB: "0.5 KiB", "9.2 MiB", "1.5 GiB".
 [[nodiscard]] std::string bytes_text(double bytes);
-/// Formats a size in the largest unit in which it is a whole number: "8 B", "1028 B", "64 KiB".
+/// Formats a size in MiB, KiB or B: the first of these in which it is a whole number. "64 KiB",
+/// "1028 B".
 [[nodiscard]] std::string exact_bytes_text(std::uint64_t bytes);
 /// Formats memory in use: "512 B", "35 MiB"; with one decimal below 10: "3.4 GiB".
 [[nodiscard]] std::string memory_text(double bytes);
@@ -36,7 +37,7 @@ struct ByteScale {
 [[nodiscard]] std::string age_text(std::int64_t seconds);
 
 /// Formats a rate as a whole number, from 10,000 on with one decimal: "812", "84.3k", "1.2M".
-[[nodiscard]] std::string count_text(double value);
+[[nodiscard]] std::string whole_rate_text(double value);
 /// Formats a value with four significant digits, from 10,000 on with a suffix: "0.1234", "84.3k",
 /// "1.23M".
 [[nodiscard]] std::string value_text(double value);

@@ -123,8 +123,8 @@ class ContainerBackend {
   }
   /// Returns script text that enters the container. Empty if the backend uses only step_options().
   [[nodiscard]] virtual ContainerEntry entry(const ContainerStep&) const { return {}; }
-  /// Returns true if a variable's value reaches the container byte for byte. Otherwise
-  /// the rank agent sets it.
+  /// Returns true if this value of a variable reaches the container byte for byte. Otherwise the
+  /// rank agent sets the variable inside the container.
   [[nodiscard]] virtual bool carries(std::string_view) const { return true; }
 };
 

@@ -2,7 +2,7 @@
 // until the job ends. Every task enters it with `enroot start`, which passes on only the variables
 // that its options name.
 //
-// enroot reads mounts as lines of an fstab, and variables as lines of a file. It would change a
+// enroot reads mounts as lines of an fstab, and variables as lines of a file. enroot would change a
 // variable's value that contains a newline or begins with a quote, so the rank agent sets such a
 // variable (carries()).
 
@@ -63,8 +63,8 @@ constexpr std::string_view kTell = R"sh(tell_failure() { # MESSAGES-FILE
 }
 )sh";
 
-/// The program of a holder. A holder is one process on each node of the job. It creates the job's
-/// container on its node, and removes it when the job ends.
+/// The program of a holder. A holder is one process on each node of the job. A holder creates the
+/// job's container on its node, and removes it when the job ends.
 constexpr std::string_view kHold = R"sh(hold_container() { # IMAGE
   local name=@NAME@ jobs old dlrun_messages
   # scontrol lists process -1 for a step without processes. The first grep removes that line, because kill would signal all processes.

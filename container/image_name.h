@@ -8,8 +8,8 @@
 
 namespace dlrun {
 
-/// Returns true if the image is a path. pyxis and enroot read everything else as
-/// a name in a registry.
+/// Returns true if the image is a path: it starts with /, ./, ../ or ~/. pyxis and enroot read
+/// everything else as a name in a registry.
 [[nodiscard]] bool is_image_path(std::string_view image);
 
 /// Returns enroot's form: docker://[USER@][REGISTRY#]IMAGE[:TAG]. Also accepts docker's form, where

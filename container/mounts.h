@@ -11,8 +11,8 @@
 
 namespace dlrun {
 
-/// Escapes a path for a line of an fstab, where white space separates fields. enroot reads
-/// mounts in this form.
+/// Replaces each blank of a path by \040, because blanks separate the fields of an fstab. enroot
+/// reads mounts as lines of an fstab. The path has no other white space.
 [[nodiscard]] std::string fstab_path(std::string_view path);
 
 /// Returns the allowed flags of a mount. enroot silently ignores any other flag.

@@ -45,7 +45,7 @@ struct ClusterFacts {
   /// Container tools of the login node and their versions, in the order of preference.
   std::vector<std::pair<std::string, std::string>> container_tools;
   bool has_modules = false, has_slurmrestd = false, has_munge = false;
-  /// SCRATCH, WORK ...: the first variable that names a writable folder; empty: none.
+  /// The first of SCRATCH, WORK, PSCRATCH and SCRATCHDIR that names a writable folder; empty: none.
   std::string scratch_variable;
   /// Interfaces of the login node with the names of fast networks: ib0, hsn0.
   std::vector<std::string> fast_networks;
@@ -68,7 +68,7 @@ struct ClusterFacts {
 /// Asks each server for the versions of the API that it serves. Each query times out after 30 s.
 [[nodiscard]] std::vector<RestServerFacts> ask_rest_servers(const std::vector<RestServer>& servers);
 
-// Parsers of the answers. They skip unknown fields and lines, because these differ between the
+// Parsers of the answers. The parsers skip unknown fields and lines, which differ between the
 // versions of Slurm.
 
 /// Parses the "NAME = value" lines of scontrol show config.

@@ -81,7 +81,7 @@ void add_mpi(const ClusterFacts& facts, Findings& found) {
     found.add(Kind::kFine, "MPI",
               "srun --mpi=pmix" +
                   (facts.pmix_versions.empty() ? "" : " (" + join(facts.pmix_versions, " ") + ")"),
-              "presets for MPI programs use it; the bundled trainer uses mpi");
+              "presets for MPI programs use it, and so does the bundled trainer on several nodes");
   } else if (facts.mpi_plugins.empty()) {
     found.add(Kind::kNote, "MPI", "srun --mpi=list prints nothing",
               "presets for MPI programs rely on srun's own default");
@@ -163,7 +163,8 @@ void add_jobs(const ClusterFacts& facts, Findings& found) {
     found.add(Kind::kNote, "requeue", "JobRequeue=0", "Slurm requeues only jobs that request it");
   const std::string array = facts.setting("MaxArraySize");
   if (!array.empty())
-    found.add(Kind::kFine, "arrays", "MaxArraySize=" + array, "a job array must have fewer tasks");
+    found.add(Kind::kFine, "arrays", "MaxArraySize=" + array,
+              "a job array has at most this many tasks");
 }
 
 /// Adds the versions of the API that a configured slurmrestd and dlrun share.
@@ -221,8 +222,9 @@ void add_surroundings(const ClusterFacts& facts, Findings& found) {
   if (facts.has_modules)
     found.add(Kind::kFine, "modules", "module is set up here", "environment.modules");
   found.add(facts.scratch_variable.empty() ? Kind::kNote : Kind::kFine, "scratch",
-            facts.scratch_variable.empty() ? "neither $SCRATCH nor $WORK names a folder"
-                                           : "$" + facts.scratch_variable,
+            facts.scratch_variable.empty()
+                ? "none of $SCRATCH, $WORK, $PSCRATCH and $SCRATCHDIR names a writable folder"
+                : "$" + facts.scratch_variable,
             facts.scratch_variable.empty()
                 ? "runs are created in ./runs: submit from a file system that the nodes share"
                 : "use this folder for runs_dir");
@@ -276,7 +278,7 @@ std::string site_draft(const ClusterFacts& facts) {
        has_gpu_options(facts) ? "--gpus-per-node" : "--gres=gpu:N");
   line("container_runtime", container_runtime(facts));
   line("mpi", facts.has_mpi("pmix") ? "pmix" : "default",
-       "of: " + printable(join(facts.mpi_plugins, " ")));
+       "srun --mpi=list: " + printable(join(facts.mpi_plugins, " ")));
   if (facts.scratch_variable.empty()) {
     line("# runs_dir", "/scratch/${USER}/dlrun", "where runs are created; default: ./runs");
   } else {

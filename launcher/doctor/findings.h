@@ -17,7 +17,8 @@ struct Finding {
   std::string means;  ///< the consequence for dlrun
 };
 
-/// Returns the findings in a fixed order: MPI, GPUs, containers, jobs, slurmrestd, the login node.
+/// Returns the findings in a fixed order: MPI, GPUs, containers, jobs, slurmrestd, the login node,
+/// queries without an answer.
 [[nodiscard]] std::vector<Finding> findings(const ClusterFacts& facts);
 
 /// Returns the draft's name: at most 64 characters of the cluster's name, with '-' in place of each

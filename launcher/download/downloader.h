@@ -38,17 +38,19 @@ struct DownloadProgress {
 };
 
 struct DownloadOptions {
-  /// A server that sends almost nothing for this long has stalled.
+  /// A server that sends less than 100 bytes a second for this long has stalled: the download
+  /// fails.
   std::chrono::seconds stall{60};
   /// Called about every 100 ms. Returns false to stop the download.
   std::function<bool(const DownloadProgress&)> go_on = [](const DownloadProgress&) { return true; };
 };
 
 /// Downloads files into one folder. Holds the folder's lock, so that other downloaders of the
-/// folder wait, on any node. There is no lock if the file system has no locks, or if NFS refuses
-/// the lock to users who cannot write .dlrun-downloads. Two downloaders may then fetch the same
-/// file, which only costs time: files get their names by rename, and each unfinished file has a
-/// separate lock, which shows that it is still being written.
+/// folder wait, on any node. There is no lock if the file system has no locks, if this user may
+/// only read the folder, or if NFS refuses the lock to users who cannot write .dlrun-downloads. Two
+/// downloaders may then fetch the same file, which only costs time: files get their names by
+/// rename, and each unfinished file has a separate lock, which shows that it is still being
+/// written.
 class Downloader {
  public:
   /// Creates the folder and waits for its lock. Fails with kInterrupted if go_on returns false, and

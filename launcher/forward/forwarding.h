@@ -64,9 +64,10 @@ struct Forwarded {
                                                       const Forwarded& end);
 
 /// Starts argv with the standard input and output of this process, and waits for its end. After
-/// SIGINT, SIGTERM or SIGHUP the program has two seconds to end by itself; then it gets SIGTERM.
-/// on_message: called for each line of the program's standard error. Fails with kNotFound if there
-/// is no such program, and with kIo if a system call fails.
+/// SIGINT, SIGTERM or SIGHUP, or after it has closed its standard error, the program has two
+/// seconds to end by itself; then it gets SIGTERM, and three seconds later SIGKILL. on_message:
+/// called for each line of the program's standard error. Fails with kNotFound if there is no such
+/// program, and with kIo if a system call fails.
 [[nodiscard]] Result<Forwarded> run_with_own_streams(
     const std::vector<std::string>& argv, const Env& env,
     const std::function<void(std::string_view)>& on_message);

@@ -16,7 +16,7 @@
 
 namespace dlrun {
 
-/// A listening socket. It accepts clients from the moment it exists.
+/// A listening socket. The socket accepts clients from the moment it exists.
 struct LocalListener {
   UniqueFd socket;
   std::uint16_t port = 0;   ///< the program's port on the node
@@ -54,8 +54,8 @@ struct Listeners {
 };
 
 /// Listens for all ports. Users who logged in by ssh have their browser on another machine, and
-/// share this machine with other users. They therefore get unix sockets, except for a port with
-/// LOCAL, for which `warn` gets a warning. only_sockets: every user gets unix sockets.
+/// share this machine with other users. Such users therefore get unix sockets, except for a port
+/// with LOCAL, for which `warn` gets a warning. only_sockets: every user gets unix sockets.
 [[nodiscard]] Result<Listeners> listen_for(const Env& env, const std::vector<ForwardedPort>& ports,
                                            bool only_sockets,
                                            const std::function<void(const std::string&)>& warn);

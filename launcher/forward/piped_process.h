@@ -38,7 +38,8 @@ class PipedProcess {
 
   /// Closes the child's standard input and waits for its end. Sends SIGTERM after two seconds, or
   /// immediately if `at_once`, and SIGKILL three seconds later. Returns its exit code; 128 + signal
-  /// if a signal ended it. Reads standard error meanwhile and appends it to `messages`.
+  /// if a signal ended it. Meanwhile reads standard error and appends it to `messages`, and reads
+  /// and discards standard output, so that the child does not wait for a reader.
   int end(bool at_once, std::string& messages);
 
  private:

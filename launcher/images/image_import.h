@@ -13,11 +13,13 @@ struct ImportedImage {
   bool is_new = false;  ///< true if it was fetched, false if it was in the store
 };
 
-/// Returns the image from the user's store, or fetches it into the store. uri: as enroot_uri()
-/// returns it. refresh: fetches the image even if the store has it. enroot's own messages go to the
-/// standard streams. Fails with kNotFound if enroot or the image does not exist, with kUnavailable
-/// if the registry cannot be reached, and with kInterrupted after a signal. A failure keeps no part
-/// of the image.
+/// Returns the image from the user's store, or fetches it into the store. Asks the registry for the
+/// digest of the name, and fetches the image again if the store has another one under this name;
+/// without an answer, the stored image counts as current. uri: as enroot_uri() returns it. refresh:
+/// fetches the image even if the store has it. enroot's own messages go to the standard streams.
+/// Fails with kNotFound if there is no enroot or if enroot cannot import the image, with
+/// kUnavailable if the registry cannot be reached, with kInterrupted after a signal, and with kIo
+/// if the store cannot be written. A failure keeps no part of the image.
 [[nodiscard]] Result<ImportedImage> import_image(const Env& env, const std::string& uri,
                                                  bool refresh);
 

@@ -111,7 +111,8 @@ const KeyRow* key_of_option(KeyTarget target, std::string_view option) {
   return nullptr;
 }
 
-/// Returns pyxis's key of an option such as --no-container-mount-home, which switches it off.
+/// Returns the key that an option of pyxis such as --no-container-mount-home switches off; nullptr
+/// for other options.
 const KeyRow* key_of_negation(std::string_view option) {
   constexpr std::string_view kNo = "--no-";
   if (option == "--container-readonly") return find_key("container.writable"_key);

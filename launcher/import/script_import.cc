@@ -59,12 +59,14 @@ std::string reason_of(const ShellCommand& command, bool is_after_launch) {
   const std::string first = command.words.empty() ? "" : command.words.front().literal();
   if (command.is_nested) return "it is part of a condition, a loop or a function";
   if (first == "module" || first == "ml")
-    return "environment.modules has purge, use and load, each in the order of a fresh job";
+    return "environment.modules runs purge, use and load in this order, once, at the start of the "
+           "job";
   if (first == "cd") return "the job starts in the spec's folder; slurm.chdir names another one";
   if (first == "set" || first == "exit" || first == "wait")
     return "the script that dlrun writes ends at its first error, and waits for the ranks";
-  if (is_after_launch) return "dlrun runs nothing after the ranks; a second job with after.ok can";
-  return "lines in environment.setup run once, on the first node, before the ranks";
+  if (is_after_launch)
+    return "dlrun runs nothing after the ranks; a second job with after.ok can run it";
+  return "environment.setup can run it once, on the first node, before the ranks";
 }
 
 /// Returns the launcher that the command calls, after words of the shell such as `then`.

@@ -105,7 +105,8 @@ class FileCheck {
     found_.push_back({severity, where, key + ": " + message, line_under(loaded_, where)});
   }
 
-  /// Warns if an absolute path does not exist. what: the path's role, for the message.
+  /// Reports an absolute path that does not exist; other paths are names and are not checked. what:
+  /// the path's role, for the message.
   void check(const std::string& key, const std::string& path, std::string_view what,
              Diagnostic::Severity severity = Diagnostic::Severity::kWarning) {
     std::error_code error;

@@ -48,7 +48,7 @@ template <std::size_t kSize>
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// Returns a memory size in the largest of Slurm's units that divides it.
+/// Returns a memory size as Slurm takes it: in GiB if it is a whole number of them, else in MiB.
 [[nodiscard]] std::string memory_text(std::int64_t mib) {
   return mib % 1024 == 0 ? fmt::format("{}G", mib / 1024) : fmt::format("{}M", mib);
 }
@@ -228,7 +228,8 @@ std::vector<PlannedOption> ComponentPlanner::step_options(std::size_t index) con
                        std::string_view key) {
     options.push_back({std::string(option), std::move(value), std::string(key)});
   };
-  if (!layout_.is_hetjob) add("--exact", std::nullopt, "it leaves the rest of its nodes to others");
+  if (!layout_.is_hetjob)
+    add("--exact", std::nullopt, "the step leaves the rest of its nodes to others");
   const std::int64_t nodes = nodes_of(jobs_[index].spec);
   const std::int64_t ranks = ranks_per_node(jobs_[index].spec).value_or(1);
   add("--nodes", fmt::format("{}", nodes), source_of(index, "resources.nodes"_key));

@@ -192,7 +192,8 @@ struct PlanInputs {
 
 /// Returns the run's plan.json: one JSON object with the plan's fields, ended by a newline. Leaves
 /// out Prologue::made_folders, which follow from container.save and outputs, lead_secrets, whose
-/// names are in lead_options, and needs_trainer, which follows from program and rank_options.
+/// names are in lead_options, needs_trainer, which follows from program and rank_options, and facts
+/// that only the planner and the renderer use, such as PlannedVariable::is_about_gpus.
 [[nodiscard]] std::string plan_json(const LaunchPlan& plan);
 
 /// Returns the runs folder: --runs, else $DLRUN_RUNS, else the site's folder, else

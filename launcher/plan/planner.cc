@@ -207,9 +207,9 @@ void Planner::environment() {
     return std::any_of(p.vars.begin(), p.vars.end(),
                        [&](const auto& variable) { return variable.name == name; });
   };
-  const bool may_have_gpus = gpus_per_node(spec_).value_or(1) > 0;
+  const bool wants_gpus = gpus_per_node(spec_).value_or(1) > 0;
   const GpuDriver driver = find_container_backend(runtime_)->gpu_driver();
-  if (runtime_ != "none" && may_have_gpus && driver != GpuDriver::kInImage) {
+  if (runtime_ != "none" && wants_gpus && driver != GpuDriver::kInImage) {
     // Images without NVIDIA's own variables would see no GPU.
     add_gpu_variable("NVIDIA_VISIBLE_DEVICES", "all");
     if (driver == GpuDriver::kByOption) {

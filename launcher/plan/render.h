@@ -55,8 +55,10 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 
 /// An interactive session: the command that starts it, and its script.
 struct PlannedSession {
-  std::vector<std::string> argv;  ///< salloc ... srun --overlap --pty ... bash SCRIPT
-  std::string script;             ///< the text of the file script_path, which the nodes must read
+  /// The command: salloc ... srun --overlap --pty ... bash SCRIPT. A session in a running job starts
+  /// with srun, without salloc.
+  std::vector<std::string> argv;
+  std::string script;  ///< the text of the file script_path, which the nodes must read
 };
 
 /// Renders a shell (or `command`, if it is not empty) on the first node of a new allocation, inside

@@ -175,7 +175,7 @@ constexpr std::array kExceptions{
     FieldException{
         "--gpus-per-task", RestVersion::k40, RestVersion::k40, {kGpusPerTaskOf23, "tres_per_task"}},
     FieldException{"--distribution", RestVersion::k40, RestVersion::k40, kNoDistribution},
-    // These versions misspell the name of one of the two flags.
+    // These versions of the API misspell the flag of one of the two values.
     FieldException{"--gres-flags", RestVersion::k40, RestVersion::k41, kNoField},
 };
 

@@ -36,7 +36,7 @@ struct PlannedArray {
 struct SweepPlan {
   std::vector<std::string> keys;     ///< all keys that points set, in the order of the spec
   std::vector<PlannedPoint> points;  ///< in the sweep's order
-  std::vector<PlannedArray> arrays;
+  std::vector<PlannedArray> arrays;  ///< none for Target::kLocal
   std::optional<std::int64_t> max_parallel;
   std::size_t pack = 1;  ///< number of points that one task runs
   /// A program will choose the points (sweep.ask); `points` then has one example.
@@ -52,7 +52,9 @@ struct SweepLimits {
 
 /// Plans every point. `loaded` is the spec of `request`; load_spec has accepted its sweep. The
 /// errors of a point name the point, and an error that several points share is returned once.
-/// Planning stops after 20 errors.
+/// Planning stops after 20 errors. Two points with the same script are an error, except in a
+/// search, whose program may propose a point again. Fewer random points than sweep.random asks for
+/// are an error, too.
 [[nodiscard]] tl::expected<SweepPlan, std::vector<Diagnostic>> plan_sweep(
     const LoadRequest& request, const LoadedSpec& loaded, const PlanInputs& inputs,
     const SweepLimits& limits);

@@ -25,22 +25,23 @@ struct CodeToCopy {
 };
 
 /// Finds the repository around a spec ("-": around the current folder), lists its files, and checks
-/// the spec's paths. Contacts no host. Fails with kInvalid if there is no repository,
-/// and as check_spec_paths() and list_code() do.
+/// the spec's paths. Contacts no host. Fails with kInvalid if there is no repository, and as
+/// check_spec_paths() and list_code() do.
 [[nodiscard]] Result<CodeToCopy> prepare_code(const HostFile& host,
                                               const std::filesystem::path& current_dir,
                                               const std::string& spec, const Env& env);
 
 /// The connection to the host after copy_under_lock().
 struct LockedCopy {
-  RemoteProcess process;  ///< holds the mirror's lock and waits for Frame::kGo
+  RemoteProcess process;  ///< holds the mirror's lock and waits for the frame kGo
   std::string files;      ///< for RemoteRequest::files in that frame; may be empty
 };
 
 /// Locks the mirror on the host and copies the code to it. Starts no rsync if the host has all
 /// files already. program: dlrun on the host. own_program: this dlrun. Fails with kUnavailable if
 /// the connection fails or another submission holds the lock, with kInvalid if the host lacks a
-/// path of the spec, with kIo if rsync fails, and with kInterrupted after a signal.
+/// path of the spec, with kTimeout if it does not answer within two minutes, with kIo if rsync
+/// fails, and with kInterrupted after a signal.
 [[nodiscard]] Result<LockedCopy> copy_under_lock(const Ssh& ssh, const std::string& program,
                                                  const CodeToCopy& code,
                                                  const std::filesystem::path& own_program,

@@ -11,9 +11,9 @@
 
 namespace dlrun {
 
-/// Returns the hash of the files below `top`: of their names, types, sizes, times of change in
-/// seconds, modes and links' targets, and of the modes of their folders. A missing file changes the
-/// hash, too. names: relative to `top`, sorted.
+/// Returns the hash of the files below `top`: of their names, types, sizes, times of modification
+/// in whole seconds, modes and links' targets, and of the modes of their folders. A missing file
+/// changes the hash, too. names: relative to `top`, sorted.
 [[nodiscard]] std::string state_of_files(const std::filesystem::path& top,
                                          const std::vector<std::string>& names);
 

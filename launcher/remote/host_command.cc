@@ -142,7 +142,7 @@ Result<int> run_with_code(const HostCaller& caller, const Ssh& ssh, const HostCa
   DLRUN_TRY_ASSIGN(auto locked, copy_under_lock(ssh, program_on_host(context, ssh.host()), code,
                                                 context.bin_dir / "dlrun", interrupt));
   request.files = std::move(locked.files);
-  locked.process.send(Frame{Frame::Kind::kGo, word_of(request)});
+  locked.process.send(RemoteFrame{RemoteFrame::Kind::kGo, word_of(request)});
   if (request.has_input) locked.process.forward_input(RemoteProcess::Input::kFramed);
   return follow_command(caller, ssh, call, locked.process, interrupt, {});
 }
@@ -227,7 +227,7 @@ Result<HostAnswer> ask_host(const Context& context, const Ssh& ssh, std::vector<
 
 Result<int> run_as_rsync_shell(const Context& context, HostOutput& output, const std::string& host,
                                std::vector<std::string> argv) {
-  // rsync owns the terminal.
+  // ssh must not ask questions here, because rsync uses the terminal.
   DLRUN_TRY_ASSIGN(const auto ssh, ssh_of(context, host, false));
   DLRUN_TRY(ssh.open());
   RemoteRequest request;

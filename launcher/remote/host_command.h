@@ -77,8 +77,8 @@ struct HostAnswer {
   std::string out, err;
 };
 
-/// Runs a short command on the host and returns its answer. Fails with an empty message after a
-/// signal, and as check_end() does.
+/// Runs a short command on the host and returns its answer. Fails with kInterrupted and an empty
+/// message after a signal, and as check_end() does.
 [[nodiscard]] Result<HostAnswer> ask_host(const Context& context, const Ssh& ssh,
                                           std::vector<std::string> argv);
 
@@ -93,8 +93,9 @@ struct HostAnswer {
 /// it.
 [[nodiscard]] Sink into_answer(std::string& text);
 
-/// Fails with the reason if the command did not start on the host, or if the connection was lost. A
-/// lost connection is not noticed for a command for which returns_users_exit_code() is true.
+/// Fails with kUnavailable if ssh could not connect or lost the connection, and with kNotFound if
+/// dlrun did not start on the host. A lost connection is not noticed for a command for which
+/// returns_users_exit_code() is true.
 [[nodiscard]] Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteOutcome& end);
 
 /// Reads the host's file and returns the ssh for this host. can_ask: a person at the terminal can

@@ -59,10 +59,11 @@ bool holds_only(std::string_view text, std::string_view others) {
 /// Refuses a name that ssh would take as an option, or that a shell would change.
 Result<> check_alias(const std::string& alias) {
   if (!alias.starts_with('-') && holds_only(alias, "._-@:")) return {};
-  return fail(Errc::kInvalid,
-              "'{}' is not the name of a host: expected letters, digits, '.', '_', '-' and '@'; "
-              "other settings belong in ~/.ssh/config",
-              printable(alias));
+  return fail(
+      Errc::kInvalid,
+      "'{}' is not the name of a host: expected letters, digits, '.', '_', '-', '@' and ':'; "
+      "other settings belong in ~/.ssh/config",
+      printable(alias));
 }
 
 /// Refuses a path that different shells would read differently.
@@ -70,10 +71,11 @@ Result<> check_program(const std::string& path) {
   if (path == "auto") return {};
   const bool is_path = path.starts_with('/') || path.starts_with("~/") || path.starts_with("$");
   if (is_path && holds_only(path, "/._-+~$")) return {};
-  return fail(Errc::kInvalid,
-              "'{}': expected auto, or the absolute path of dlrun on the host, of letters, digits "
-              "and / . _ - + $",
-              printable(path));
+  return fail(
+      Errc::kInvalid,
+      "'{}': expected auto, or the path of dlrun on the host, which starts with /, ~/ or $NAME "
+      "and has only letters, digits and / . _ - + ~ $",
+      printable(path));
 }
 
 Result<> check_root(const std::string& root) {

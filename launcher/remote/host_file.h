@@ -30,7 +30,7 @@ struct HostFile {
   std::string source;            ///< the file's path
   std::string ssh;               ///< a Host of ~/.ssh/config, or USER@HOST
   std::string root = "~/dlrun";  ///< the folder of the mirrors; the host expands ~ and $NAME
-  std::string program = "auto";  ///< the path of dlrun there
+  std::string program = "auto";  ///< the path of dlrun there; "auto": dlrun copies itself there
   MasterUse master = MasterUse::kAuto;
   std::string persist = "4h";  ///< how long an unused connection stays open
   bool login_shell = false;    ///< commands start through `bash -l`

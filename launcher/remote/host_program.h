@@ -33,7 +33,8 @@ namespace dlrun {
                                             bool checks_again);
 
 /// Returns true if the host has this machine's name, according to ssh's configuration. Returns
-/// false without calling ssh if this machine has no sbatch, because a host has Slurm.
+/// false if ssh reaches the host through another machine (ProxyJump, ProxyCommand), and without
+/// calling ssh if this machine has no sbatch, because a host has Slurm.
 [[nodiscard]] bool is_this_machine(const Ssh& ssh);
 
 }  // namespace dlrun

@@ -104,12 +104,12 @@ class Waiter {
       const auto frame = frames_.next();
       if (!frame) return end_command();
       if (!*frame) return;
-      if ((*frame)->kind == Frame::Kind::kInput && to_child_.is_open()) {
+      if ((*frame)->kind == RemoteFrame::Kind::kInput && to_child_.is_open()) {
         to_write_ += (*frame)->bytes;
-      } else if ((*frame)->kind == Frame::Kind::kInputEnd) {
+      } else if ((*frame)->kind == RemoteFrame::Kind::kInputEnd) {
         has_input_end_ = true;
         if (to_write_.empty()) to_child_.reset();
-      } else if ((*frame)->kind == Frame::Kind::kSignal) {
+      } else if ((*frame)->kind == RemoteFrame::Kind::kSignal) {
         const auto signal = parse_int((*frame)->bytes);
         const bool is_known =
             signal && (*signal == SIGINT || *signal == SIGTERM || *signal == SIGHUP);
@@ -212,7 +212,7 @@ Result<HostRole> serve_mirror(const RemoteRequest& request, const Env& env,
   FrameReader frames;
   for (;;) {
     DLRUN_TRY_ASSIGN(const auto frame, frames.next());
-    if (frame && frame->kind == Frame::Kind::kGo) {
+    if (frame && frame->kind == RemoteFrame::Kind::kGo) {
       DLRUN_TRY_ASSIGN(auto next, parse_request(frame->bytes));
       DLRUN_TRY_ASSIGN(auto git_state, write_git_state(root, request.mirror, next.git_state));
       // Without the list, the next copy only takes longer.

@@ -34,7 +34,7 @@ struct HostRole {
 /// parent when the command has ended. The parent ends the group when the input ends: with SIGTERM,
 /// and with SIGKILL ten seconds later.
 ///
-/// For kMirror, first locks the mirror, answers, and waits for Frame::kGo. For kPipe, the other
+/// For kMirror, first locks the mirror, answers, and waits for the frame kGo. For kPipe, the other
 /// program replaces this process. For kTerminal, returns at once without a marker and a fork.
 [[nodiscard]] Result<HostRole> fork_for_request(std::string_view word, const Env& env,
                                                 const HostStreams& streams);
@@ -42,8 +42,8 @@ struct HostRole {
 /// Gives this process the folder, the variables and the arguments of the role's command.
 void take_role(const HostRole& role, Context& context);
 
-/// Replaces ~ and $NAME in a root by the values of env, the host's environment. Fails with kInvalid
-/// if a variable is not set, and if the result is not an absolute path.
+/// Replaces ~, $NAME and ${NAME} in a root by the values of env, the host's environment. Fails with
+/// kInvalid if a variable is not set, and if the result is not an absolute path.
 [[nodiscard]] Result<std::filesystem::path> expand_root(std::string_view root, const Env& env);
 
 }  // namespace dlrun

@@ -154,11 +154,11 @@ class HostSubmission {
       is_sent = true;
       if (git_state_.valid()) request_.git_state = git_state_.get();
       request_.files = std::move(locked.files);
-      process.send(Frame{Frame::Kind::kGo, word_of(request_)});
+      process.send(RemoteFrame{RemoteFrame::Kind::kGo, word_of(request_)});
     }
     if (request_.has_input) {
-      process.send(Frame{Frame::Kind::kInput, input_});
-      process.send(Frame{Frame::Kind::kInputEnd, ""});
+      process.send(RemoteFrame{RemoteFrame::Kind::kInput, input_});
+      process.send(RemoteFrame{RemoteFrame::Kind::kInputEnd, ""});
     }
     Answer answer;
     DLRUN_TRY_ASSIGN(answer.end,

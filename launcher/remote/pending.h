@@ -1,6 +1,6 @@
 #pragma once
-// Submissions that were sent to a host and have no answer yet. Each has a file with its token, so
-// that dlrun can ask again.
+// Submissions that were sent to a host and have no answer yet. Each submission has a file with its
+// token, so that dlrun can ask again.
 
 #include <filesystem>
 #include <optional>

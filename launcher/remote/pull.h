@@ -20,12 +20,13 @@ struct PullRequest {
   std::filesystem::path program;  ///< this dlrun, which rsync calls as its remote shell
 };
 
-/// Returns the argument vector of rsync. It copies regular files and folders only: without links,
-/// no path of the host can lead out of `to`. It deletes nothing.
+/// Returns the argument vector of rsync. rsync copies regular files and folders only: without
+/// links, no path of the host can lead out of `to`. rsync deletes nothing.
 [[nodiscard]] std::vector<std::string> pull_argv(const PullRequest& request);
 
 /// Copies the files, and returns those that were new or changed, relative to `to`. Fails with kIo
-/// and rsync's message, and with kInvalid if `from` is not absolute.
+/// and rsync's message, with kNotFound if rsync is missing, and with kInvalid if `from` is not
+/// absolute.
 [[nodiscard]] Result<std::vector<std::string>> pull(const PullRequest& request, const Env& env);
 
 /// A run on a host.

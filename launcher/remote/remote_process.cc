@@ -64,7 +64,7 @@ struct SocketPair {
   UniqueFd ours, theirs;
 };
 
-/// Makes a pair of connected sockets. They replace a pipe, because send() can avoid SIGPIPE.
+/// Makes a pair of connected sockets. The sockets replace a pipe, because send() can avoid SIGPIPE.
 Result<SocketPair> make_socket_pair() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
@@ -153,7 +153,7 @@ Error RemoteProcess::error_of(std::string_view err) const {
   constexpr std::string_view kStart = "dlrun: error: ";
   std::string_view message = trim(err);
   if (message.starts_with(kStart)) message.remove_prefix(kStart.size());
-  switch (exit_code_of_status(status_)) {
+  switch (exit_code_of_status(status_)) {  // dlrun's exit codes, see docs/exit-codes.md
     case 2:
       return {Errc::kInvalid, std::string(message)};
     case 3:
@@ -197,8 +197,8 @@ void RemoteProcess::read_input() {
   if (input_ == Input::kRaw) {
     send(bytes);
   } else {
-    send(input_ended_ ? Frame{Frame::Kind::kInputEnd, ""}
-                      : Frame{Frame::Kind::kInput, std::string(bytes)});
+    send(input_ended_ ? RemoteFrame{RemoteFrame::Kind::kInputEnd, ""}
+                      : RemoteFrame{RemoteFrame::Kind::kInput, std::string(bytes)});
   }
 }
 
@@ -277,7 +277,7 @@ Result<RemoteOutcome> RemoteProcess::finish(const Sink& out, const Sink& err,
   for (;;) {
     if (!signalled_at && interrupt.requested()) {
       end.first_signal = interrupt.signal();
-      send(Frame{Frame::Kind::kSignal, std::to_string(end.first_signal)});
+      send(RemoteFrame{RemoteFrame::Kind::kSignal, std::to_string(end.first_signal)});
       signalled_at = std::chrono::steady_clock::now();
     }
     if (signalled_at && std::chrono::steady_clock::now() - *signalled_at > kSignalGrace) {

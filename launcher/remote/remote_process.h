@@ -60,7 +60,7 @@ class RemoteProcess {
 
   /// Queues bytes for the host. read_line() and finish() send them.
   void send(std::string_view bytes) { to_send_ += bytes; }
-  void send(const Frame& frame) { to_send_ += encode(frame); }
+  void send(const RemoteFrame& frame) { to_send_ += encode(frame); }
   /// Closes ssh's standard input when all bytes are sent. The command on the host then reads the
   /// end of its input. Sends no frame about the end.
   void end_input() { input_ = Input::kRaw, input_ended_ = true; }

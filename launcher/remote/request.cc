@@ -1,5 +1,5 @@
-// A request is a list of NAME=VALUE texts, an empty text, and the command's arguments. They are
-// joined by NUL and encoded as base64url.
+// A request is a list of NAME=VALUE texts, an empty text, and the command's arguments. The parts
+// are joined by NUL and encoded as base64url.
 
 #include "launcher/remote/request.h"
 
@@ -166,15 +166,15 @@ Result<std::string> MarkerFilter::pass(std::string_view bytes) {
   return std::string();
 }
 
-std::string encode(const Frame& frame) {
+std::string encode(const RemoteFrame& frame) {
   const auto size = static_cast<std::uint32_t>(frame.bytes.size());
   std::string text(1, static_cast<char>(frame.kind));
   for (int shift = 24; shift >= 0; shift -= 8) text += static_cast<char>((size >> shift) & 255U);
   return text + frame.bytes;
 }
 
-Result<std::optional<Frame>> FrameReader::next() {
-  if (waiting_.size() < kFrameHead) return std::optional<Frame>();
+Result<std::optional<RemoteFrame>> FrameReader::next() {
+  if (waiting_.size() < kFrameHead) return std::optional<RemoteFrame>();
   if (std::string_view("iesg").find(waiting_[0]) == std::string_view::npos)
     return fail(Errc::kInvalid, "--remote: standard input holds no frames");
   std::uint32_t size = 0;
@@ -183,8 +183,8 @@ Result<std::optional<Frame>> FrameReader::next() {
   if (size > kFrameLimit)
     return fail(Errc::kInvalid, "--remote: a frame has {} bytes, at most {} are allowed", size,
                 kFrameLimit);
-  if (waiting_.size() < kFrameHead + size) return std::optional<Frame>();
-  Frame frame{static_cast<Frame::Kind>(waiting_[0]), waiting_.substr(kFrameHead, size)};
+  if (waiting_.size() < kFrameHead + size) return std::optional<RemoteFrame>();
+  RemoteFrame frame{static_cast<RemoteFrame::Kind>(waiting_[0]), waiting_.substr(kFrameHead, size)};
   waiting_.erase(0, kFrameHead + size);
   return std::optional(std::move(frame));
 }

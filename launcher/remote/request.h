@@ -69,7 +69,7 @@ class MarkerFilter {
 };
 
 /// A message to dlrun on the host, before or while a command runs there.
-struct Frame {
+struct RemoteFrame {
   enum class Kind : char {
     kInput = 'i',     ///< bytes for the command's standard input
     kInputEnd = 'e',  ///< the standard input ends
@@ -80,7 +80,7 @@ struct Frame {
   std::string bytes;
 };
 /// Returns the bytes of a frame, which FrameReader reads back.
-[[nodiscard]] std::string encode(const Frame& frame);
+[[nodiscard]] std::string encode(const RemoteFrame& frame);
 
 /// Takes frames out of a stream of bytes.
 class FrameReader {
@@ -88,7 +88,7 @@ class FrameReader {
   void add(std::string_view bytes) { waiting_ += bytes; }
   /// Returns the next whole frame; nullopt if it has not come yet. Fails with kInvalid for an
   /// unknown kind and for a frame of more than 16 MiB.
-  [[nodiscard]] Result<std::optional<Frame>> next();
+  [[nodiscard]] Result<std::optional<RemoteFrame>> next();
 
  private:
   std::string waiting_;

@@ -49,9 +49,9 @@ class Ssh {
   /// the descriptor frees the session. Waits up to `patience` for a free one, and then fails with
   /// kUnavailable. Returns a closed descriptor if the host's file says `master: none`.
   ///
-  /// is_rsync: takes one of two more sessions that only rsync's remote shell uses. They are
-  /// separate, because the submission that waits for rsync holds a session already. sshd allows ten
-  /// sessions in all (MaxSessions).
+  /// is_rsync: takes one of two more sessions that only rsync's remote shell uses. These sessions
+  /// are separate, because the submission that waits for rsync holds a session already. sshd allows
+  /// ten sessions in all (MaxSessions).
   [[nodiscard]] Result<UniqueFd> take_session(
       bool is_rsync, std::chrono::seconds patience = std::chrono::seconds(20)) const;
 

@@ -25,7 +25,7 @@ void add_request(NodeRequest& sum, const NodeRequest& one) {
 }
 
 /// Returns the component whose nodes `start` uses, found by following `shares`. If `shares` forms a
-/// circle, which validate() refuses, returns `start`.
+/// cycle, which validate() refuses, returns `start`.
 [[nodiscard]] std::size_t owner_of(const JobSpec& spec, std::size_t start) {
   std::size_t owner = start;
   for (std::size_t step = 0; step < spec.components.size(); ++step) {
@@ -158,11 +158,11 @@ std::string variable_part(std::string_view component) {
   return text;
 }
 
-std::vector<std::string> circle_of_after(const JobSpec& spec) {
-  // 0: not visited, 1: on the current path, 2: visited and in no circle.
+std::vector<std::string> cycle_of_after(const JobSpec& spec) {
+  // 0: not visited, 1: on the current path, 2: visited and in no cycle.
   std::vector<int> state(spec.components.size(), 0);
   std::vector<std::size_t> path;
-  std::vector<std::string> circle;
+  std::vector<std::string> cycle;
   const auto visit = [&](const auto& self, std::size_t at) -> bool {
     if (state[at] == 2) return false;
     path.push_back(at);
@@ -179,10 +179,10 @@ std::vector<std::string> circle_of_after(const JobSpec& spec) {
   for (std::size_t start = 0; start < spec.components.size(); ++start) {
     if (!visit(visit, start)) continue;
     const auto first = std::find(path.begin(), path.end(), path.back());
-    for (auto at = first; at != path.end(); ++at) circle.push_back(spec.components[*at].name);
-    return circle;
+    for (auto at = first; at != path.end(); ++at) cycle.push_back(spec.components[*at].name);
+    return cycle;
   }
-  return circle;
+  return cycle;
 }
 
 }  // namespace dlrun

@@ -64,8 +64,8 @@ struct ComponentLayout {
 /// Returns a component's name as it stands in names of variables: "my-server" -> MY_SERVER.
 [[nodiscard]] std::string variable_part(std::string_view component);
 
-/// Returns the names of a circle in which each component waits for the next, the first name again
+/// Returns the names of a cycle in which each component waits for the next, the first name again
 /// at the end; empty if there is none.
-[[nodiscard]] std::vector<std::string> circle_of_after(const JobSpec& spec);
+[[nodiscard]] std::vector<std::string> cycle_of_after(const JobSpec& spec);
 
 }  // namespace dlrun

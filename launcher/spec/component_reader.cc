@@ -222,7 +222,9 @@ void ComponentReader::read_ready(Reading& reading, const YamlNode& value) const 
                               kind_name(value)));
   }
   if (ready.http && ready.tcp)
-    refuse(reading, value, "ready: http and tcp exclude each other; http includes the other check");
+    refuse(reading, value,
+           "ready: http and tcp exclude each other; http also checks that the port accepts "
+           "connections");
   reading.component.ready = std::move(ready);
 }
 

@@ -1,6 +1,8 @@
 #pragma once
-// Finds and reads the YAML files of site profiles and presets. A user's file replaces the built-in
-// file of the same name. Private to the loading of specs.
+// Finds and parses the YAML files in the folders sites, presets and hosts of a configuration, and
+// reads presets. A user's site or preset replaces the built-in one of the same name; no host is
+// built in. `folder` is the folder's name; `dirs` are the configuration's directories, the first
+// one wins.
 
 #include <filesystem>
 #include <optional>
@@ -14,7 +16,7 @@
 
 namespace dlrun {
 
-/// A site or preset file that was found and parsed.
+/// A file of such a folder that was found and parsed.
 struct ConfigFile {
   Origin::Kind kind = Origin::Kind::kSite;
   std::string source;  ///< the file's path, or "built-in sites/generic.yaml"

@@ -15,9 +15,10 @@ namespace dlrun {
 /// runtime for a spec with an image or a container name, and "none" for other specs.
 [[nodiscard]] std::string container_runtime(const JobSpec& spec, const SiteProfile& site);
 
-/// Returns the number of ranks on each node: tasks_per_node, else ntasks divided by the nodes, else
-/// gpus_per_node, else 1. Returns nullopt if only ntasks is given, and the number of nodes is not
-/// fixed or does not divide ntasks evenly.
+/// Returns the number of ranks on each node: resources.tasks_per_node, else resources.ntasks
+/// divided by the nodes, else resources.gpus_per_node, else 1. GPUs that another key requests, such
+/// as resources.gres, do not count. Returns nullopt if only ntasks is given, and the number of
+/// nodes is not fixed or does not divide ntasks evenly.
 [[nodiscard]] std::optional<std::int64_t> ranks_per_node(const JobSpec& spec);
 
 /// Returns the number of processes that a preset's own launcher starts on each node:
@@ -40,8 +41,9 @@ inline constexpr std::int64_t kDefaultRetryMax = 3;
 /// partition, or those of the whole site if the partition has none.
 [[nodiscard]] const SiteFabric& site_fabric(const JobSpec& spec, const SiteProfile& site);
 
-/// Returns the number of GPUs of each node; 0 if the spec requests none, nullopt if it counts GPUs
-/// in another way (resources.gpus, resources.gpus_per_task).
+/// Returns the number of GPUs of each node, from resources.gpus_per_node or resources.gres; 0 if
+/// the spec requests none, nullopt if it counts GPUs in another way (resources.gpus,
+/// resources.gpus_per_task).
 [[nodiscard]] std::optional<std::int64_t> gpus_per_node(const JobSpec& spec);
 /// Returns true if the job may get GPUs: a key or an option of Slurm requests them, or the job has
 /// whole nodes (resources.exclusive) and no key says 0 GPUs. Slurm hides the GPUs of a node from

@@ -13,10 +13,11 @@ namespace {
 
 using MaybeQuestion = std::optional<InitQuestion>;
 
-/// Returns a question whose answer may be any text.
-InitQuestion any_text(std::string text, std::string fallback, std::optional<std::string>& into) {
-  return {std::move(text), std::move(fallback), {}, [&into](const std::string& answer) -> Result<> {
-            into = answer;
+/// Returns a question whose answer may be any text. The answer "none" leaves the value absent, as
+/// an empty answer does.
+InitQuestion text_or_none(std::string text, std::optional<std::string>& into) {
+  return {std::move(text), "none", {}, [&into](const std::string& answer) -> Result<> {
+            if (answer != "none") into = answer;
             return {};
           }};
 }
@@ -101,12 +102,12 @@ MaybeQuestion ask_time(InitAnswers& answers, const SiteProfile& site) {
 
 MaybeQuestion ask_account(InitAnswers& answers, const SiteProfile&) {
   if (answers.account) return std::nullopt;
-  return any_text("Account, if the cluster requires one", "none", answers.account);
+  return text_or_none("Account, if the cluster requires one", answers.account);
 }
 
 MaybeQuestion ask_image(InitAnswers& answers, const SiteProfile& site) {
   if (answers.image || runtime_of(answers, site) == "none") return std::nullopt;
-  return any_text("Container image", "none", answers.image);
+  return text_or_none("Container image", answers.image);
 }
 
 MaybeQuestion ask_command(InitAnswers& answers, const SiteProfile&) {

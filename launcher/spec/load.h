@@ -25,7 +25,7 @@ struct LoadRequest {
   /// quote, '[' or '{' is YAML; any other value is plain text. An empty value, `null` and `~`
   /// remove the value of the key.
   std::vector<std::string> sets;
-  Env env;  ///< for ${VAR}, DLRUN_SITE and the SBATCH_* defaults
+  Env env;  ///< for ${VAR}, DLRUN_SITE and the defaults from SBATCH_* (see load_spec())
   /// The absolute folder from which `file`, and relative paths in --set, start.
   std::filesystem::path current_dir;
   /// Folders that are searched for sites/NAME.yaml and presets/NAME.yaml before the built-in ones.
@@ -63,10 +63,13 @@ struct LoadedSpec {
 
 /// Reads, merges and checks a spec. A layer is a source of values. The layers, strongest first: the
 /// sweep's point (the first one if the request names none), --set, the file, its bases (`base`),
-/// SBATCH_*, the site. Maps merge; any other value replaces the value of a weaker layer. Reads only
-/// the spec, site and preset files, and queries no cluster. Fails if all files together exceed 1
-/// MiB, 64 levels or 100,000 nodes (an alias counts as all the nodes that it repeats); time and
-/// memory are bounded. The error holds all problems, warnings included, sorted by position.
+/// the environment (SBATCH_ACCOUNT, SBATCH_PARTITION and SBATCH_QOS, but not inside a job), the
+/// site, the preset (one task per node, if it starts the ranks of a node itself). Maps merge; any
+/// other value replaces the value of a weaker layer. Reads only the spec, site and preset files,
+/// and queries no cluster. Fails if a file is nested deeper than 64 levels, or if the spec and its
+/// bases are more than 32 files, or together exceed 1 MiB or 100,000 nodes (an alias counts as all
+/// the nodes that it repeats); time and memory are bounded. The error holds all problems, warnings
+/// included, sorted by position.
 [[nodiscard]] tl::expected<LoadedSpec, std::vector<Diagnostic>> load_spec(
     const LoadRequest& request);
 

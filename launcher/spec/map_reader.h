@@ -1,5 +1,6 @@
 #pragma once
-// Reads a site's or preset's map into members, key by key. Private to the loading of specs.
+// Reads the map of a site, a preset or a host (launcher/remote/host_file.cc) into members, key by
+// key.
 
 #include <algorithm>
 #include <cstdint>
@@ -21,8 +22,9 @@
 
 namespace dlrun {
 
-/// Passes each value of a map to the reader of its key. Reports unknown and repeated keys and wrong
-/// types as errors.
+/// Passes each value of a map to the reader of its key. A reader is a function that checks a value
+/// and stores it in the member `into`, which must outlive the reader. Reports unknown and repeated
+/// keys, and values that a reader refuses, as errors; the member then keeps its value.
 class MapReader {
  public:
   MapReader(const ConfigFile& file, std::vector<Diagnostic>& diagnostics)
@@ -68,7 +70,7 @@ class MapReader {
       if (node.kind != YamlNode::Kind::kScalar)
         return error(node, fmt::format("expected text, not {}", kind_name(node)));
       if (std::any_of(node.text.begin(), node.text.end(), is_control))
-        return error(node, "control characters cannot stand here");
+        return error(node, "control characters are not allowed here");
       into = node.text;
     };
   }
@@ -85,8 +87,9 @@ class MapReader {
   [[nodiscard]] Reader number(std::optional<std::int64_t>& into) {
     return [this, &into](YamlId id) {
       const YamlNode& node = file_.document.at(id);
-      into = parse_int(node.text);
-      if (!into || *into < 0) error(node, "expected a whole number, 0 or more");
+      const auto number = parse_int(node.text);
+      if (!number || *number < 0) return error(node, "expected a whole number, 0 or more");
+      into = number;
     };
   }
   /// Returns a reader for text that `check` must accept; its error message is reported.

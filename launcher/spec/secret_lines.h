@@ -20,9 +20,9 @@ namespace dlrun {
 /// Returns true if a text has only words that are names of variables, also misspelt ones such as
 /// HF-TOKEN and $HF_TOKEN, and that cannot be the values of secrets by mistake. A '$' at the
 /// start of a word is ignored. A word counts if it has only capitals, digits, '_', '-' and '.',
-/// does not start with a digit, and has at most 40 characters. It may have two digits, but none if
-/// it has
-/// '-' or '.'. It must also contain '_', be named like a secret, or have fewer than six characters.
+/// does not start with a digit, and has at most 40 characters. The word may have two digits, but
+/// none if it has '-' or '.'. The word must also contain '_', be named like a secret, or have fewer
+/// than six characters.
 [[nodiscard]] bool has_only_names(std::string_view text);
 
 /// Returns true if the line of an error may be shown although its key is environment.secrets: the

@@ -8,7 +8,7 @@
 
 namespace dlrun {
 
-/// The advice about a secret in a script. It follows a text that names the place.
+/// The advice about a secret in a script. The advice follows a text that names the place.
 inline constexpr std::string_view kSecretWordAdvice =
     "a word of it looks like a secret: move it to a variable of your shell, name the variable in "
     "environment.secrets, and use $NAME here";
@@ -28,8 +28,9 @@ struct MaskedText {
 /// `--api-key=VALUE`) whose names are those of secrets, also those of csh (`setenv HF_TOKEN abc`),
 /// the key of `wandb login`, the password of `curl -u user:PASSWORD`, the value of a header
 /// `Authorization: Bearer`, passwords in addresses (`https://user:PASSWORD@host`), and tokens that
-/// have the form of a known service's, anywhere in a word. Masked values that are short, numbers or
-/// variables do not set has_secret. names: variables whose values are secrets, too.
+/// have the form of a known service's, anywhere in a word. Masked values that have less than six
+/// characters, or are numbers or variables, do not set has_secret. names: variables whose values
+/// are secrets, too.
 [[nodiscard]] MaskedText without_secrets(std::string_view text,
                                          std::span<const std::string> names = {});
 

@@ -53,15 +53,16 @@ struct Site {
 /// Reads a site's file from any folder. The site's name is the file's name without .yaml.
 [[nodiscard]] Site read_site_file(std::string source, std::string text);
 
-/// Returns the slurmrestd servers that a site's file lists: under `slurmrestd`, and as url and
-/// token_file of its defaults. Only entries under `slurmrestd` can have a version and a user. `env`
-/// is for ~ and ${VAR}. Ignores the file's problems, which the commands that show or use the site
-/// report.
+/// Returns the slurmrestd servers that a site's file lists: under `slurmrestd`, and as submit.url
+/// and submit.token_file in its defaults and those of its partitions. Only entries under
+/// `slurmrestd` can have a version and a user. `env` is for ~ and ${VAR}. Ignores the file's
+/// problems, which the commands that show or use the site report.
 [[nodiscard]] std::vector<RestServer> servers_of_site(
     std::string_view name, const std::vector<std::filesystem::path>& dirs, const Env& env);
 
 /// Returns the first site with a `clusters` entry that matches cluster_name; nullopt if there is
-/// none. Skips files that cannot be read, and adds a warning to problems.
+/// none, or if cluster_name is empty. Adds to `problems`, as warnings, the problems of the user's
+/// site files that were read before the site was found. Skips files that cannot be read.
 [[nodiscard]] std::optional<std::string> match_site(std::string_view cluster_name,
                                                     const std::vector<std::filesystem::path>& dirs,
                                                     std::vector<Diagnostic>& problems);

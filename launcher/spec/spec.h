@@ -42,6 +42,9 @@ struct SlurmOption {
   std::optional<std::string> value;
 };
 
+/// The texts are values of sbatch's options. `time` is as format_time_limit() writes it, or
+/// UNLIMITED. Memory sizes are as they were given, such as 64G; without a unit they are in MiB.
+/// `exclusive` is "true" for the option without a value.
 struct Resources {
   std::optional<NodeRange> nodes;
   /// Nodes to allocate beyond `nodes`, used after a node is lost.
@@ -106,7 +109,7 @@ struct OutputCopy {
   std::string from;                     ///< $VARIABLE/PATH: the node expands the variable
   std::string to;                       ///< absolute, or relative to the run's directory
   std::optional<std::int64_t> every_s;  ///< nullopt: copies only when an attempt ends
-  std::optional<std::int64_t> limit_s;  ///< the longest time for one copy
+  std::optional<std::int64_t> limit_s;  ///< the longest time for one copy; nullopt: 600 s
 };
 
 /// Files that any program needs; a login node fetches them.
@@ -226,8 +229,10 @@ using SweepPoint = std::vector<SweptValue>;
 struct SweepSpec {
   std::vector<SweptKey> parameters;
   std::vector<SweepPoint> points;
-  std::optional<std::int64_t> random, seed, max_parallel;
-  std::optional<std::int64_t> pack;                   ///< points that one job runs side by side
+  std::optional<std::int64_t> random;        ///< the number of points to draw
+  std::optional<std::int64_t> seed;          ///< of the draws; nullopt: 1
+  std::optional<std::int64_t> max_parallel;  ///< the largest number of points that run at once
+  std::optional<std::int64_t> pack;          ///< points that one job runs side by side
   std::optional<std::string> stop_metric, stop_rule;  ///< stop_early.metric, stop_early.rule
   std::optional<std::int64_t> stop_after;             ///< stop_early.after: an epoch or a step
   std::vector<std::string> ask;            ///< the search program that chooses the points

@@ -294,8 +294,8 @@ void Validator::check_stop_early() {
   if (!has("sweep.stop_early.metric"_key)) {
     for (const char* key : {"sweep.stop_early.rule"_key, "sweep.stop_early.after"_key}) {
       if (has(key))
-        error(key, fmt::format("{}: sweep.stop_early.metric is missing: which number of the "
-                               "program's reports?",
+        error(key, fmt::format("{}: sweep.stop_early.metric is missing; set it to a number that "
+                               "the program reports",
                                key));
     }
     return;
@@ -310,7 +310,9 @@ void Validator::check_ask() {
   if (spec_.sweep.is_search()) return;
   for (const char* key : {"sweep.ask_timeout"_key, "sweep.max_points"_key}) {
     if (has(key) && !refused_.contains("sweep.ask"_key))
-      error(key, fmt::format("{}: sweep.ask is missing: which program chooses the points?", key));
+      error(key,
+            fmt::format("{}: sweep.ask is missing; set it to the program that chooses the points",
+                        key));
   }
 }
 

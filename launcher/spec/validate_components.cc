@@ -212,13 +212,13 @@ void Validator::check_after_names() {
     for (const std::string& name : spec_.components[i].after)
       check_known_component(i, "after", name);
   }
-  const auto circle = circle_of_after(spec_);
-  if (circle.empty()) return;
-  const auto first = find_component(spec_, circle.front());
+  const auto cycle = cycle_of_after(spec_);
+  if (cycle.empty()) return;
+  const auto first = find_component(spec_, cycle.front());
   refuse_component(first.value_or(0), "after",
                    fmt::format("after: the components wait for each other, so that none would "
                                "start: {}",
-                               join(circle, " -> ")));
+                               join(cycle, " -> ")));
 }
 
 void Validator::check_shares(const std::vector<LoadedSpec>& jobs) {
@@ -247,8 +247,8 @@ void Validator::check_hetjob(const ComponentLayout& layout) {
   if (!layout.is_hetjob) {
     if (layout.differing_key.empty()) return;
     error("hetjob"_key,
-          fmt::format("hetjob is false, but the components differ in {}, and the nodes of one "
-                      "allocation cannot; remove hetjob",
+          fmt::format("hetjob is false, but the components differ in {}, in which the nodes of one "
+                      "allocation cannot differ; remove hetjob",
                       layout.differing_key));
     return;
   }

@@ -47,7 +47,8 @@ void Validator::check_container() {
                     printable(runtime)));
   }
   if (!c.image && !c.name && !refused_.contains("container.image"_key))
-    error("container.runtime"_key, "container.image is missing");
+    error("container.runtime"_key,
+          "container.runtime is given, but container.image is missing; set it to the image");
   if (backend->gpu_driver() == GpuDriver::kInImage && gpus_per_node(spec_).value_or(0) > 0) {
     warn("container.runtime"_key,
          fmt::format("container.runtime: {} does not bring NVIDIA's driver; the image must "
@@ -315,7 +316,8 @@ void Validator::check_track() {
   constexpr const char* kProject = "track.wandb.project"_key;
   if (!spec_.launch.agent.value_or(true) &&
       (t.tensorboard.value_or(false) || has(kUrl) || has(kProject)))
-    error("launch.agent"_key, "launch.agent: false: only the agent knows the run (track)");
+    error("launch.agent"_key,
+          "launch.agent: false: only the agent can record the run for other tools (track)");
   if (!has(kProject)) {
     for (const char* key : {"track.wandb.entity"_key, "track.wandb.mode"_key}) {
       if (has(key)) error(key, fmt::format("{} needs {}", key, kProject));

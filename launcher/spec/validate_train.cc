@@ -58,9 +58,9 @@ void Validator::check_preset() {
   } else if (tasks && *tasks < others) {
     error(key, fmt::format("launch.roles asks for {} ranks, but the job has {}", others, *tasks));
   } else if (tasks && *tasks == others && l.chief.value_or(0) == 0) {
-    error(key,
-          fmt::format("launch.roles: all {} ranks have another role, so that no rank is a worker",
-                      *tasks));
+    error(key, fmt::format(
+                   "launch.roles: ps and evaluator take all {} ranks, so that no rank is a worker",
+                   *tasks));
   }
 }
 
@@ -131,7 +131,9 @@ void Validator::check_optimization() {
   }
   if (spec_.train.optimizer_state == "sharded" && spec_.train.local_steps) {
     error("train.local_steps"_key,
-          "train.local_steps: ranks average whole arrays; train.optimizer.state is sharded");
+          "train.local_steps: each rank updates all parameters by itself, but with "
+          "train.optimizer.state: sharded it updates only a part of them; remove one of the two "
+          "keys");
   }
   if (spec_.train.local_after && !spec_.train.local_steps) {
     error("train.local_after"_key,

@@ -41,6 +41,8 @@ class Validator {
   }
 
   // validate.cc: resources, sweep, submit, and keys that exclude each other
+  /// Refuses keys that exclude each other, a secret that environment.vars sets, too, and
+  /// environment.conda.module without environment.conda.name.
   void check_exclusive_keys();
   void check_counts();
   /// Checks nodelist and exclude. If nodelist has more nodes than the job, Slurm ignores some of
@@ -69,12 +71,16 @@ class Validator {
   /// Checks the role of a component, and keys that depend on it (ready, retry) or that no component
   /// can have (launch.agent, a range of nodes).
   void check_roles(std::size_t index, const LoadedSpec& job);
+  /// Checks the use of {port}, the port that dlrun reserves for a service, in the command, and
+  /// refuses the argument that separates components.
   void check_port(std::size_t index, const LoadedSpec& job);
   /// Refuses a second trainer: train and checkpoint are keys of the whole spec, so that both would
   /// use one checkpoint folder.
   void check_trainers(const std::vector<LoadedSpec>& jobs);
+  /// Refuses options of srun that dlrun sets for each component.
   void check_step_options(std::size_t index, const LoadedSpec& job);
   void check_after_names();
+  /// Checks which component's nodes a component shares, and that there are enough of them.
   void check_shares(const std::vector<LoadedSpec>& jobs);
   /// Refuses a name of a component that no component has.
   void check_known_component(std::size_t index, std::string_view key, const std::string& name);

@@ -4,8 +4,8 @@
 //
 // yaml-cpp checks neither the encoding nor control characters, supports only the line breaks \n and
 // \r\n, and reads a '?' inside a word in brackets ("[a?b]") as an indicator. YamlSource refuses
-// wrong encodings and control characters. It passes a text to yaml-cpp that has the same lines and
-// columns and that yaml-cpp reads correctly.
+// wrong encodings and control characters. YamlSource passes a text to yaml-cpp that has the same
+// lines and columns and that yaml-cpp reads correctly.
 
 #include <cstddef>
 #include <optional>
@@ -57,7 +57,8 @@ class YamlSource {
   [[nodiscard]] bool is_document_start(const At& at) const;
 
   /// Returns the first tab in the margin of at's line, if the tab is before at. The margin is the
-  /// white space before the first word. It includes a '-' or '?' that starts an item or a key.
+  /// white space before the first word. The margin includes a '-' or '?' that starts an item or a
+  /// key.
   [[nodiscard]] std::optional<At> tab_before(const At& at);
   /// Returns true if only the margin precedes at on its line.
   [[nodiscard]] bool is_first_on_line(const At& at);

@@ -148,6 +148,44 @@ TEST_CASE("no two headers have the same name") {
   }
 }
 
+/// Returns the types that a header defines outside functions and classes, as NAMESPACE::NAME.
+std::vector<std::string> types_of(const fs::path& header) {
+  static const std::regex kType(R"(^(?:enum class|struct|class) (\w+)(?: final)?(?: : .*)? \{.*)");
+  std::vector<std::string> types, namespaces;
+  std::ifstream source(header);
+  for (std::string line; std::getline(source, line);) {
+    std::smatch match;
+    if (line.starts_with("namespace ") && line.ends_with("{")) {
+      namespaces.push_back(line.substr(10, line.find(' ', 10) - 10));
+    } else if (line.starts_with("}  // namespace") && !namespaces.empty()) {
+      namespaces.pop_back();
+    } else if (std::regex_match(line, match, kType)) {
+      std::string name;
+      for (const std::string& one : namespaces) name += one + "::";
+      types.push_back(name + match[1].str());
+    }
+  }
+  return types;
+}
+
+// Two types of one name make one program ill-formed, even if no file includes both headers: the
+// linker then keeps a single copy of functions such as a destructor, for both types.
+TEST_CASE("no two headers define a type of the same name in the same namespace") {
+  std::map<std::string, std::string> headers;
+  for (std::string_view folder : kTopFolders) {
+    for (const auto& entry :
+         fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / folder)) {
+      if (entry.path().extension() != ".h") continue;
+      const std::string path = entry.path().generic_string();
+      for (const std::string& type : types_of(entry.path())) {
+        CAPTURE(type);
+        CHECK(headers.emplace(type, path).first->second == path);
+      }
+    }
+  }
+  CHECK(headers.count("dlrun::RemoteFrame") == 1);
+}
+
 TEST_CASE("SVG elements are written only in launcher/drawing/svg.cc") {
   bool is_found = false;
   for (std::string_view folder : kTopFolders) {

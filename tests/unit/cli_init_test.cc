@@ -139,6 +139,15 @@ TEST_CASE(
   CHECK(free.partition == "2");
 }
 
+TEST_CASE("the answer none to init's question about an account leaves the account out") {
+  InitAnswers answers;
+  std::istringstream in("lab\n\n\n\n\nnone\n\n");
+  std::ostringstream out;
+  REQUIRE(ask_questions(answers, SiteProfile{}, in, into(out)).has_value());
+  CHECK(out.str().find("Account, if the cluster requires one [none]") != std::string::npos);
+  CHECK_FALSE(answers.account.has_value());
+}
+
 TEST_CASE("input that ends before the last answer is an interruption") {
   InitAnswers answers;
   std::istringstream in("lab\n");

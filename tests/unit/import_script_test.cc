@@ -346,7 +346,7 @@ TEST_CASE("a line of the spec that has a secret is not among the lines that the 
   REQUIRE(two.has_value());
   CHECK(has(two->spec,
             "# Lines of job.sh that this spec does not have, or has in another form:\n"
-            "# dlrun runs nothing after the ranks; a second job with after.ok can:\n"
+            "# dlrun runs nothing after the ranks; a second job with after.ok can run it:\n"
             "#   4: rm -r d\n"));
   CHECK(two->remarks.size() == 2);
 }

@@ -141,9 +141,9 @@ TEST_CASE("more than a mebibyte before the marker is an error") {
 
 TEST_CASE("frames are read whole from pieces of any size, and a wrong or a huge frame is refused") {
   std::string stream;
-  stream += encode({Frame::Kind::kInput, "some\nbytes"});
-  stream += encode({Frame::Kind::kSignal, "2"});
-  stream += encode({Frame::Kind::kInputEnd, ""});
+  stream += encode({RemoteFrame::Kind::kInput, "some\nbytes"});
+  stream += encode({RemoteFrame::Kind::kSignal, "2"});
+  stream += encode({RemoteFrame::Kind::kInputEnd, ""});
   for (std::size_t piece = 1; piece < stream.size(); ++piece) {
     FrameReader reader;
     std::string kinds, bytes;

@@ -214,6 +214,15 @@ TEST_CASE("errors in a site file are reported with line, column and a caret") {
   CHECK(has(format_diagnostics(site->problems), "cpus_per_tsk"));
 }
 
+TEST_CASE("a number in a site file that is refused counts as unknown") {
+  const Site site =
+      read_site_file("x.yaml", "partitions: {gpu: {max_nodes: -3, cpus_per_node: 64}}\n");
+  CHECK(has(format_diagnostics(site.problems), "expected a whole number, 0 or more"));
+  const PartitionProfile& gpu = site.profile.partitions.at("gpu");
+  CHECK_FALSE(gpu.max_nodes.has_value());
+  CHECK(gpu.cpus_per_node == 64);
+}
+
 TEST_CASE("a user's site file that cannot be read is skipped with a warning") {
   Sites sites;
   sites.write("a", "clusters: [unclosed\n");

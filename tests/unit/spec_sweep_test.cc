@@ -231,8 +231,9 @@ TEST_CASE("sweep.ask excludes random and seed, and needs parameters") {
       errors_of(kProgram + "sweep: {" + parameters + ", ask: [python, s.py], random: 3, seed: 1}");
   CHECK(has(text, "sweep.ask and sweep.random exclude each other"));
   CHECK(has(text, "sweep.ask and sweep.seed exclude each other"));
-  CHECK(has(errors_of(kProgram + "sweep: {parameters: {lr: [1]}, ask_timeout: 5s, max_points: 2}"),
-            "sweep.max_points: sweep.ask is missing: which program chooses the points?"));
+  CHECK(
+      has(errors_of(kProgram + "sweep: {parameters: {lr: [1]}, ask_timeout: 5s, max_points: 2}"),
+          "sweep.max_points: sweep.ask is missing; set it to the program that chooses the points"));
   CHECK(has(errors_of("launch: {command: [a]}\nsweep: {ask: [python, s.py]}"),
             "sweep.ask: sweep.parameters is missing"));
 }

@@ -89,7 +89,7 @@ TEST_CASE("a record that cannot be made is refused, and the error names the line
     auto agentless = with_track(track);
     agentless.sets = {"launch.agent=false"};
     CAPTURE(track);
-    CHECK(has(refused(agentless), "only the agent knows the run (track)"));
+    CHECK(has(refused(agentless), "only the agent can record the run for other tools (track)"));
   }
 }
 

@@ -47,9 +47,9 @@ TEST_CASE("an age is printed in one unit, and is never negative") {
 }
 
 TEST_CASE("numbers are shortened, with the precision that each use needs") {
-  CHECK(count_text(84'321) == "84.3k");
-  CHECK(count_text(1.2e6) == "1.2M");
-  CHECK(count_text(812.4) == "812");
+  CHECK(whole_rate_text(84'321) == "84.3k");
+  CHECK(whole_rate_text(1.2e6) == "1.2M");
+  CHECK(whole_rate_text(812.4) == "812");
   CHECK(value_text(0.12345) == "0.1235");
   CHECK(value_text(1.234e6) == "1.23M");
   CHECK(short_number(84'321) == "84.3k");
@@ -78,8 +78,8 @@ TEST_CASE("a number of any size is printed in few characters") {
   CHECK(whole_percent_text(75.4) == "75 %");
   for (const auto& format :
        {bytes_text, memory_text, memory_figure, duration_text, fine_duration_text, step_time_text,
-        count_text, value_text, short_number, rate_text, measurement_text, cores_text, power_text,
-        energy_text, percent_text, whole_percent_text}) {
+        whole_rate_text, value_text, short_number, rate_text, measurement_text, cores_text,
+        power_text, energy_text, percent_text, whole_percent_text}) {
     for (const double value : {1e308, -1e308}) {
       const std::string text = format(value);
       CHECK_MESSAGE(text.size() < 24, text);

@@ -42,7 +42,7 @@ dlrun_component_store=(
 dlrun_step_store=(
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
-  --exact                                 # it leaves the rest of its nodes to others
+  --exact                                 # the step leaves the rest of its nodes to others
   --nodes=1                               # store: nodes
   --ntasks=1
   --ntasks-per-node=1                     # resources.tasks_per_node
@@ -68,7 +68,7 @@ dlrun_component_work=(
 dlrun_step_work=(
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
-  --exact                                 # it leaves the rest of its nodes to others
+  --exact                                 # the step leaves the rest of its nodes to others
   --nodes=2                               # resources.nodes
   --ntasks=8
   --ntasks-per-node=4                     # work: tasks_per_node

@@ -49,7 +49,7 @@ dlrun_component_server=(
 dlrun_step_server=(
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
-  --exact                                 # it leaves the rest of its nodes to others
+  --exact                                 # the step leaves the rest of its nodes to others
   --nodes=1                               # resources.nodes
   --ntasks=1
   --ntasks-per-node=1                     # resources.tasks_per_node
@@ -82,7 +82,7 @@ dlrun_component_trainer=(
 dlrun_step_trainer=(
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
-  --exact                                 # it leaves the rest of its nodes to others
+  --exact                                 # the step leaves the rest of its nodes to others
   --nodes=2                               # trainer: nodes
   --ntasks=8
   --ntasks-per-node=4                     # resources.tasks_per_node
@@ -116,7 +116,7 @@ dlrun_component_evaluator=(
 dlrun_step_evaluator=(
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
-  --exact                                 # it leaves the rest of its nodes to others
+  --exact                                 # the step leaves the rest of its nodes to others
   --nodes=1                               # resources.nodes
   --ntasks=1
   --ntasks-per-node=1                     # resources.tasks_per_node

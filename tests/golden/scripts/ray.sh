@@ -46,7 +46,7 @@ dlrun_component_head=(
 dlrun_step_head=(
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
-  --exact                                 # it leaves the rest of its nodes to others
+  --exact                                 # the step leaves the rest of its nodes to others
   --nodes=1                               # resources.nodes
   --ntasks=1
   --ntasks-per-node=1                     # resources.tasks_per_node
@@ -80,7 +80,7 @@ dlrun_component_worker=(
 dlrun_step_worker=(
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
-  --exact                                 # it leaves the rest of its nodes to others
+  --exact                                 # the step leaves the rest of its nodes to others
   --nodes=2                               # worker: nodes
   --ntasks=2
   --ntasks-per-node=1                     # resources.tasks_per_node
@@ -114,7 +114,7 @@ dlrun_component_driver=(
 dlrun_step_driver=(
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
-  --exact                                 # it leaves the rest of its nodes to others
+  --exact                                 # the step leaves the rest of its nodes to others
   --nodes=1                               # resources.nodes
   --ntasks=1
   --ntasks-per-node=1                     # resources.tasks_per_node

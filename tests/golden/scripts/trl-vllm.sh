@@ -45,7 +45,7 @@ dlrun_component_server=(
 dlrun_step_server=(
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
-  --exact                                 # it leaves the rest of its nodes to others
+  --exact                                 # the step leaves the rest of its nodes to others
   --nodes=1                               # resources.nodes
   --ntasks=1
   --ntasks-per-node=1                     # resources.tasks_per_node
@@ -72,7 +72,7 @@ dlrun_component_trainer=(
 dlrun_step_trainer=(
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
-  --exact                                 # it leaves the rest of its nodes to others
+  --exact                                 # the step leaves the rest of its nodes to others
   --nodes=1                               # resources.nodes
   --ntasks=4
   --ntasks-per-node=4                     # resources.tasks_per_node
