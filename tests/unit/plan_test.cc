@@ -167,9 +167,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "srun gets --mpi for a trainer that may use MPI, also on one node, because an edited script "
-    "may "
-    "have more nodes") {
+    "srun gets --mpi for a trainer that may use MPI, also on one node, because an edited "
+    "script may have more nodes") {
   CHECK(word_of(planned(kTrainer).step, "--mpi") == "--mpi=pmix");
   CHECK(word_of(planned("resources: {nodes: 1, time: 1m}\ntrain: {data: {dataset: digits}}").step,
                 "--mpi") == "--mpi=pmix");
@@ -359,9 +358,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "with health.known_bad, bad nodes are remembered in the runs folder for a week, unless it "
-    "names "
-    "another file or time") {
+    "with health.known_bad, bad nodes are remembered in the runs folder for a week, unless "
+    "it names another file or time") {
   const std::string spec = "launch: {preset: plain, command: [x]}\n";
   CHECK_FALSE(planned(spec).known_bad);
   const LaunchPlan plan = planned(spec + "health: {known_bad: 2d}\n");
