@@ -5,7 +5,8 @@ and of the pages below docs, in the order of the page.
 usage: page_commands.py run DLRUN [PAGE...]      runs the pages that need no Slurm
        page_commands.py slurm                    prints the pages that need Slurm
        page_commands.py prepare PAGE FOLDER      writes the files and commands.sh of a page
-       page_commands.py marks                    checks the marks, and prints what is not run
+       page_commands.py marks                    checks the marks, and prints the commands that
+                                                 are not run, with the reasons
 
 Each page runs in a folder of its own, which is also the home directory. The folder contains the
 files of tests/docs/files, such as exp.yaml, and the files that the page shows: a block whose first
@@ -20,7 +21,8 @@ everything else. A mark stands on a line of its own before the block that it con
     <!-- page needs Slurm -->       anywhere: tests/e2e/pages.bats runs the page on the testbed
 
 commands.sh prints one line for each command: `ok PAGE:LINE COMMAND`, or `not ok ...` and the output
-of the command. It exits with 1 if a command failed.
+of the command. It exits with 1 if a command failed. `run` gives a page 2 minutes, and exits with 1
+if a command of a page failed or a mark is wrong.
 """
 
 import os
@@ -36,7 +38,7 @@ from dataclasses import dataclass, field
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FILES = pathlib.Path(__file__).resolve().parent / "files"
-LIMIT_S = 120
+LIMIT_S = 120  # for all commands of a page
 FILE_NAME = re.compile(r"# ((?:~/)?[\w.][\w./-]*\.(?:yaml|py|sh|sbatch|toml))(?: .*)?")
 MARK = re.compile(r"<!-- (.*?) -->")
 MARK_LINE = re.compile(r"(<!-- .*? -->)+")

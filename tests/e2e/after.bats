@@ -218,8 +218,8 @@ dependency() {
 }
 
 @test "environment.setup_node runs once per node before the ranks, and its failure ends the job" {
-    # On each node setup_node gets the smallest number of CPUs that the job has on any node. Here it
-    # has 4 CPUs on one node and 2 on the other.
+    # On each node setup_node gets the smallest number of CPUs that the job has on any node. Here
+    # the job has 4 CPUs on one node and 2 on the other.
     dl submit first.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=null \
         --set resources.ntasks=3 \
         --set resources.cpus_per_task=2 \

@@ -12,7 +12,7 @@ setup() {
     echo "# $(as_user apptainer --version)" >&3
 }
 
-@test "every rank is in the image, with the job's variables and mounts and nothing else" {
+@test "every rank is in the image, with the job's variables and mounts, without the home" {
     local lines=(
         'cat /etc/os-release; echo "rank $DLRUN_RANK of $DLRUN_WORLD_SIZE is $SLURM_PROCID";'
         'printf "<%s>\n" "$IN_BOTH" "$ONLY_IMAGE" "$LINES_OF_TEXT" "$QUOTED" "$LD_LIBRARY_PATH";'

@@ -25,14 +25,14 @@ state() { dl status "${1:-last}" --json | jq -r .state; }
 is_state() { [[ $(state) == "$1" ]]; }
 key() { dl status last --json | jq -r "$1"; }
 
-@test "submit --watch prints the ranks' output, and exits with 0 if they all do" {
+@test "submit --watch prints the ranks' output, and exits with 0 if all ranks do" {
     run dl submit hello.yaml --watch
     [ "$status" -eq 0 ]
     for rank in 0 1 2 3; do [[ $output == *"rank $rank of 4 on n"* ]]; done
     [[ $output == *"completed"* ]]
 }
 
-@test "submit prints the job, and status, logs and ls find it by each of its names" {
+@test "submit prints the job, status finds it by each name, and only terminals get colours" {
     run dl submit hello.yaml --json
     [ "$status" -eq 0 ]
     job=$(jq -r .job <<<"$output") id=$(jq -r .run <<<"$output") path=$(jq -r .path <<<"$output")
@@ -108,7 +108,7 @@ key() { dl status last --json | jq -r "$1"; }
     }' "$found"
 }
 
-@test "--watch, wait and status name a killed rank with host and signal, and exit with 5" {
+@test "--watch, wait and status name a killed rank, host and signal, the first two with code 5" {
     # shellcheck disable=SC2016 # not expanded by the test
     local program='[[ $DLRUN_RANK != 3 ]] || kill -9 $$; trap : TERM; while :; do sleep 1; done'
     run dl submit hello.yaml --watch --set "launch.command=[bash, -c, \"$program\"]"
@@ -224,7 +224,7 @@ YAML
     [ ! -e "$dir/runs" ]
 }
 
-@test "an invalid spec is refused with file, line and column, exit code 2, and nothing is written" {
+@test "an invalid value and an unknown key of --set are refused with 2, and nothing is written" {
     run dl submit hello.yaml --set resources.nodes=many --set resorces.time=1
     [ "$status" -eq 2 ]
     [[ $output == *resources.nodes* && $output == *resorces* ]]

@@ -69,7 +69,9 @@ job_ended_with() {
 # has written into pid-COMPONENT-RANK.
 process_of() { cat "$dir/pid-$1-$2"; }
 
-# A server for HTTP on the held port. It serves $dir/www.
+# Prints the command line of a server for HTTP, which serves $dir/www on the port that lead holds
+# for the component ({port}). Each start of the server adds a line with this port and the GPUs that
+# the server sees to the file server-starts.
 server_program() {
     # shellcheck disable=SC2016 # expanded on the node
     echo 'echo $$ >"$0/pid-$DLRUN_COMPONENT-$DLRUN_RANK"

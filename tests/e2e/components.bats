@@ -11,7 +11,7 @@ json() { dl "$@" --json 2>/dev/null; }
 is_state() { [[ $(json status last | jq -r .state) == "$1" ]]; }
 write() { as_user tee "$dir/$1" >/dev/null; }
 
-@test "a service shares its node with one component, serves another, and ends after them" {
+@test "a service shares its node with two components, serves a third one, and ends after them" {
     write three.yaml <<'YAML'
 name: three
 resources: {time: 5m, cpus_per_task: 1, mem: 100M}
@@ -61,7 +61,7 @@ YAML
     [[ $(<"$dir/plain") == "gpus " ]]
 }
 
-@test "components that differ in their constraint are the parts of one heterogeneous job" {
+@test "hetjob: true makes components the parts of one job, and attach reaches a node of any part" {
     write parts.yaml <<'YAML'
 name: parts
 resources: {time: 5m, cpus_per_task: 1, mem: 100M}

@@ -5,7 +5,7 @@
 load helpers
 load components
 
-# A trainer whose ranks write their pids and wait.
+# The program of a component. Each rank writes its process id to a file and waits.
 # shellcheck disable=SC2016 # expanded on the node
 waiting_program='echo $$ >"$0/pid-$DLRUN_COMPONENT-$DLRUN_RANK"; exec sleep 300'
 

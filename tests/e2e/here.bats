@@ -208,7 +208,8 @@ shows() { tmux -S "$socket" capture-pane -p | grep -q "$1"; }
     wait_until 30 shows 'set up on n1'
     type_line 'echo "$(hostname): $GREETING" $(stty size)'
     wait_until 10 shows "^n1: it's; \$(id) \"here\" 40 120"
-    # The test waits for the output of this line, because Ctrl-C could arrive before the program.
+    # The test waits for the output of this line. Otherwise Ctrl-C could arrive before the program
+    # has started.
     type_line 'bash -c "echo \$((6 * 7)) up; exec sleep 1000"'
     wait_until 10 shows '^42 up'
     tmux -S "$socket" send-keys C-c

@@ -18,7 +18,8 @@ setup() {
 teardown() {
     kill "$(victim)" || true
     end_test
-    rm -rf "$dir" # Other tests read all files of the home directory. These have gigabytes of holes.
+    # Other tests read all files of the home directory. The hostile files have gigabytes of holes.
+    rm -rf "$dir"
 }
 
 victim() { pgrep -n -u "$DLRUN_TESTBED_USER" -fx 'sleep 1200'; }
@@ -53,13 +54,13 @@ check_runs() {
     [ "$status" -eq 0 ]
 }
 
-@test "another user's hostile run: bounded time and memory, no control characters, no index entry" {
+@test "another user's hostile runs cost bounded time and memory, do no harm, and enter no index" {
     make_runs foreign nobody
     check_runs foreign
     [ -z "$(as_user grep -rlF "$dir/foreign" "$(as_user sh -c "echo \$HOME")/.local/state/dlrun/runs")" ]
 }
 
-@test "a user's own run with hostile files does no harm, either" {
+@test "a user's own runs with hostile files cost bounded time and memory, and do no harm" {
     make_runs own "$DLRUN_TESTBED_USER:"
     check_runs own --own
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Creates malicious run directories, and checks how each command of dlrun handles them.
 
-  hostile_runs.py make FOLDER --private FILE --process HOST:PID:START
-      makes one run of each kind in FOLDER
+  hostile_runs.py make FOLDER --private FILE --process HOST:PID:START [--suffix TEXT]
+      makes one run of each kind in FOLDER, with the name KIND-TEXT
   hostile_runs.py check FOLDER... --private FILE [--own] [--only KIND]
-      calls every command on each run, and prints the faults
+      calls every command on each run, prints the faults, and exits with 1 if there are any
 
 `make` needs no privileges; the caller may change the owner of the runs afterwards. `check` runs as
 the attacked user.
@@ -48,6 +48,8 @@ def with_checksum(event):
 
 
 def events(text=NASTY, progress=None, result=None, ended=True):
+    """Returns an events.jsonl in which every text is `text`. progress, result: the fields of these
+    events. ended: False leaves out the events at the end."""
     t = "2026-01-02T03:04:05.678Z"
     lines = [
         {"t": t, "event": "claimed", "attempt": 0, "job": text, "cluster": text, "host": text,
@@ -125,6 +127,7 @@ FILES = ["submission.json", "claim", "attempt", "events.jsonl", "job.sh", "spec.
 
 
 def ranks(node):
+    """Returns the content of ranks.json: two ranks on this node."""
     return {"time": "2026-01-02T03:04:05.678Z", "attempt": 0, "ranks": 2, "nodes": [node, node],
             "columns": ["rank", "node", "cpu", "rss_bytes", "step", "work_ms", "lag", "slow",
                         "age_s"], "rows": [[0, 0, 1.0, 1 << 20, 3, 5, 0, False, 1],

@@ -27,6 +27,7 @@ byte:
     job behind the real srun and the agent, and on this machine by `dlrun run`.
 
 The strings try to create a file whose name starts with "canary"; no such file may exist at the end.
+Prints the first 60 failures and their number. Exits with 1 if there is any.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# GPUs that a job holds and does not use (health.idle_gpu_after). The nodes here have no GPU, so
-# this file replaces nvidia-smi; everything else is as on a cluster.
+# GPUs that a job holds and does not use (health.idle_gpu_after). The GPUs of the testbed are
+# simulated, so this file replaces nvidia-smi; everything else is as on a cluster.
 # timeout: 120
 
 load helpers

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# track.mlflow: all attempts are one run on a real HTTP server; and `dlrun track sync`.
+# track.mlflow and `dlrun track sync`: all attempts are one run of an MLflow server. A small HTTP
+# server (tests/mlflow_server.py) takes the place of MLflow.
 # timeout: 180
 
 load helpers
@@ -63,7 +64,7 @@ only_run() { # only_run FILTER: applies the filter to the server's only run
     [ -z "$output" ]
 }
 
-@test "what the nodes could not send is sent by track sync" {
+@test "track sync sends the values that the nodes could not send" {
     as_user touch "$dir/served/down"
     as_user tee "$dir/report" >/dev/null <<'SH'
 #!/bin/bash

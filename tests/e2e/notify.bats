@@ -91,7 +91,7 @@ has_requests() { (($(requests) == $1)); }
     [ "$(jq -r .body.event "$dir/log")" = failed ]
 }
 
-@test "an endpoint that never answers delays the end of the run by seconds and changes nothing" {
+@test "an endpoint that never answers delays the end of a run by less than 30 s" {
     start=$SECONDS
     with_hook silent/x run n.yaml --set 'launch.command=[true]'
     ((SECONDS - start < 30))

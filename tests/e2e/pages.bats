@@ -28,22 +28,22 @@ read_page() {
     for page in $output; do grep -q "read_page $page\$" "$BATS_TEST_FILENAME"; done
 }
 
-@test "README.md" {
+@test "the commands of README.md exit as the page says" {
     read_page README.md
 }
 
-@test "the tutorial of the first job" {
+@test "the commands of the tutorial of the first job exit as the page says" {
     read_page docs/tutorial/first-job.md
 }
 
-@test "specs from job scripts" {
+@test "the commands of the page about job scripts exit as the page says" {
     read_page docs/job-scripts.md
 }
 
-@test "MPI and mpi4py" {
+@test "the commands of the page about MPI and mpi4py exit as the page says" {
     read_page docs/mpi.md
 }
 
-@test "PyTorch, Lightning and Accelerate" {
+@test "the commands of the page about PyTorch exit as the page says" {
     read_page docs/pytorch.md
 }

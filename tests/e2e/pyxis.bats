@@ -94,7 +94,7 @@ setup() { boxed_job pyxis 1 1; }
     [[ $output == *ID=dlrun-test*job* ]]
 }
 
-@test "the trainer runs in an image that has its libraries but not the trainer" {
+@test "the trainer runs in an image that has the trainer's libraries but not the trainer" {
     cp -a "$BATS_FILE_TMPDIR/root" "$BATS_TEST_TMPDIR/root"
     for file in "$DLRUN_TESTBED_PREFIX"/{bin/dlrun-trainer,lib/dlrun/*gloo*.so}; do
         copy_program "$file" "$BATS_TEST_TMPDIR/root"

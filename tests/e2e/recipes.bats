@@ -64,7 +64,7 @@ small=(--set resources.nodes=2 --set resources.gpus_per_node=2 --set resources.c
     [[ $(cat "$dir/megatron/arguments") == "-u pretrain_gpt.py --tensor-model-parallel-size=4 "* ]]
 }
 
-@test "torchrun: one torchrun on each node gets the number of processes and the first address" {
+@test "torchrun: each node's torchrun gets its number of processes and the first node's address" {
     recipe torchrun torchrun "${small[@]}"
     dl wait torchrun || { dl logs torchrun && false; }
     run as_user python3 "$dir/verify_preset.py" all "$dir/torchrun" torchrun 2
@@ -73,7 +73,7 @@ small=(--set resources.nodes=2 --set resources.gpus_per_node=2 --set resources.c
     [[ $(cat "$dir/torchrun/arguments") == *"--nproc_per_node=2"*"python -u train.py --epochs 12" ]]
 }
 
-@test "mpi4py: the sum over 8 ranks of 2 nodes" {
+@test "mpi4py: all 8 ranks of the recipe compute the sum over all ranks" {
     as_user tee "$dir/sum.py" >/dev/null <<'PY'
 from mpi4py import MPI
 
@@ -103,7 +103,7 @@ SH
     [[ $output == *"4 ranks on 1 nodes agree" ]]
 }
 
-@test "Ray: two workers join the head, and the driver reaches it" {
+@test "Ray: the driver starts after the head and two workers, and reaches the head" {
     as_user cp "$DLRUN_TESTBED_PREFIX/share/dlrun/examples/ray.yaml" "$dir"
     as_user mkdir -p "$dir/venv/bin"
     as_user tee "$dir/venv/bin/activate" >/dev/null <<<"PATH=$dir/bin:\$PATH"

@@ -163,7 +163,7 @@ dl_trusting() {
 ANSWERS
 }
 
-@test "after an unusable reply, dlrun looks for the job and sends it once more" {
+@test "after an unusable reply, dlrun looks for the job, sends it once more, then fails with 4" {
     while IFS='|' read -r text body <&4; do
         start_proxy submission 200 "$body" "$DLRUN_TESTBED_REST_SOCKET"
         # shellcheck disable=SC2046 # splits the words

@@ -11,7 +11,7 @@ or TLS before a real slurmrestd on loopback (tls). Listens on the unix socket SO
   swallow  A submission reaches slurmrestd, but its reply is lost. Other requests pass.
   hold     A submission reaches slurmrestd, but its reply never arrives; the file SOCKET.held then
            exists. Other requests pass.
-  reset    The first two requests of each kind, and the first submission, are not forwarded; their
+  reset    The first two requests to each path, and the first submission, are not forwarded; their
            connections just end. The file SOCKET.log has a line for each request.
   answer   Every request gets STATUS and BODY. If BODY is "100MB", the reply is 100 MB of spaces.
   submission

@@ -6,7 +6,8 @@ load helpers
 
 setup() { dir=$(fresh_dir); }
 
-# spec MORE: writes exp.yaml. The program ends after a USR1 in attempt 0, and completes later.
+# spec MORE: writes exp.yaml. In attempt 0 the program ends with code 3 after a USR1; in later
+# attempts it completes.
 spec() {
     as_user tee "$dir/exp.yaml" >/dev/null <<YAML
 name: long
@@ -62,7 +63,7 @@ is_gone() { [[ ! $(job_state "$1" 2>/dev/null) =~ PENDING|RUNNING|COMPLETING ]];
     wait_until 20 no_jobs
 }
 
-@test "a run that waits for a chain starts after the whole run, and its last job stays for it" {
+@test "a run that waits for a chain starts after the whole run, for which the last job stays" {
     spec ''
     dl submit exp.yaml
     local first third

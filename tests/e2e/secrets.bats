@@ -50,7 +50,7 @@ ranks_printed_digest() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -
     [ -z "$(holders "$DLRUN_TESTBED_HOME" "$DLRUN_TESTBED_DIR/log")" ]
 }
 
-@test "dlrun run gives secrets to its ranks in the same way" {
+@test "dlrun run gives secrets to its ranks, and no file keeps a secret" {
     as_user touch "$dir/go"
     dl run secret.yaml --set resources.nodes=1 --set resources.tasks_per_node=4
     ranks_printed_digest

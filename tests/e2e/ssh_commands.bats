@@ -68,7 +68,7 @@ PY
     host_file near
 }
 
-@test "on the host itself dlrun starts no ssh" {
+@test "on the host itself dlrun opens no ssh connection" {
     as_user bash -c "printf 'Host here\n    HostName %s\n    ProxyCommand none\n' \$(hostname) \
         >>~/.ssh/config"
     host_file here

@@ -14,7 +14,8 @@ setup() { dir=$(fresh_dir); }
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *"n2"*"$job 1 it's; \$(id) \"here\""* ]]
-    # sshd gives a terminal to the group tty. An ordinary user's sshd needs devpts to do this.
+    # sshd gives a terminal to the group tty (gid 5). An ordinary user's sshd can do this only if
+    # devpts is mounted with gid=5.
     if grep -q 'devpts.*gid=5' /proc/mounts; then [[ $(ssh_to -tt tty) == /dev/pts/* ]]; fi
     run ssh_to exit 7
     [ "$status" -eq 7 ]

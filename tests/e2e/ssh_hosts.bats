@@ -6,7 +6,7 @@
 load helpers
 load ssh
 
-@test "an error names a host that is unknown, unreachable, changed, or asks for a password" {
+@test "an error says if a host is unknown, unreachable, has another key, or asks for a password" {
     make_code
     refused 6 "there is no host 'nera'; did you mean 'near'?" -H nera ls
     refused 4 'Connection refused' -H lost ls

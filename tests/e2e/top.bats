@@ -30,7 +30,7 @@ shows_power() { [[ $(dl top last) == *"GPU power   400 W"* ]]; }
 shows() { tmux -S "$socket" capture-pane -p | grep -qE "$1"; }
 type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys Enter; }
 
-@test "top shows one core for a busy rank, none for an idle one, and nvidia-smi's GPU values" {
+@test "top shows the CPU use of a busy and of an idle rank, and nvidia-smi's GPU values" {
     mkdir "$dir/bin"
     printf '#!/bin/sh\necho "0, GPU-a, 93, 40000, 81559, 350.5"\n%s\n' \
         'echo "1, GPU-b, 7, 100, 81559, 49.5"' \

@@ -29,7 +29,8 @@ trained() {
 }
 
 @test "torchrun starts 2 ranks on each of 2 nodes, with a user's file for the preset" {
-    # torch 1.13 under Python 3.11 cannot parse its own defaults of these two options, and exits.
+    # torchrun of torch 1.13 under Python 3.11 cannot parse its own defaults of --redirects and
+    # --tee, and exits. This preset therefore sets both.
     as_user mkdir -p "$dir/config/presets"
     as_user tee "$dir/config/presets/torchrun.yaml" >/dev/null < <(
         cat "$DLRUN_TESTBED_PREFIX/share/dlrun/presets/torchrun.yaml"

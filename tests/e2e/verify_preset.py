@@ -3,11 +3,13 @@
 reports of all ranks.
 
 usage: verify_preset.py rank FOLDER PRESET
+       verify_preset.py rank FOLDER torchrun OPTIONS-OF-TORCHRUN...
        verify_preset.py all FOLDER PRESET SIZE
 
 "rank" is the program of a job. It checks this rank's own variables, connects to the master (or lets
 the others connect to it), and writes FOLDER/RANK.json. "all" runs after the job. It checks that the
-ranks are a permutation and that all report the same shared values.
+SIZE ranks are numbered from 0 on without a gap, and that all report the same shared values. Both
+exit with 1 and a message at the first difference.
 
 Every rank must reach the one address that the preset names. Rank 0 listens on the port that the job
 reserves for it. The others connect and send their number. Rank 0 waits for all of them.

@@ -45,7 +45,7 @@ checkpoint: {{signal_before: 60s}}
 class JobType:
     """One kind of job. text: the part of its spec after COMMON. placeholders: values for the
     placeholders of this text; Job has the values of the others. steps: the last step that rank 0
-    reports."""
+    reports. hang_after: the value of health.hang_after in seconds."""
 
     name: str
     text: str
@@ -103,7 +103,7 @@ TYPES = {
 class Job:
     """A run of one type in a folder of its own. runs: the runs folder, by default `runs` in the
     job's folder. checkpoints: the folder of the trainer's checkpoints, by default `ckpt` in the
-    run's directory."""
+    run's directory. resources, causes, slow_ms: as in Kind (kinds.py)."""
 
     def __init__(
         self,

@@ -84,6 +84,7 @@ class Injected:
 class Kind:
     """One kind of fault.
 
+    jobs: the types of jobs that may get the fault (jobs.TYPES).
     lane: "job" if it affects only its job, "cluster" if it affects all jobs of the testbed.
     weight: how often the plan draws this kind, relative to the others.
     submit: for a fault during the submission: submits the job with the fault and returns the

@@ -33,7 +33,7 @@ CALLS_OF_AGENT = CALLS | {"EIO": "write", "ENOSPC": "write", "ESTALE": "write", 
 def _stop(pid: int) -> bool:
     """Stops a process with SIGSTOP, and waits until all of its threads are stopped.
 
-    Returns false if the process has ended.
+    Returns False if the process has ended.
     """
 
     def are_stopped() -> bool:

@@ -16,14 +16,17 @@ from kinds import Injected, Kind, Scene
 from plan import Planned
 from testbed import Failure, Testbed, wait_for
 
-START_S = 60.0  # the time until a job has started and has reached the moment of its fault
+START_S = 60.0  # the time limit for a job to start, and then to reach the moment of its fault
 TRIES = 4  # tries of a fault if the job ends before it; each try injects the fault earlier
 
 
 @dataclass
 class Outcome:
-    """One line of the results. landed: the fault has happened. recovered: the run, or its
-    resubmission if one is needed, has finished."""
+    """One line of the results. words: describes the fault. landed: the fault has happened.
+    verdict_s: see oracle.verdict_s(). seconds: the time from the fault to the run's end. recovered:
+    the run, or its resubmission if one is needed, has finished. resumed, resumed_at: the run
+    completed after a restart, from this step. has_same_bits: the result equals that of an
+    undisturbed run; None without a result. error: why the fault could not be tested to its end."""
 
     number: int
     kind: str

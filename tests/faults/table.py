@@ -1,4 +1,4 @@
-"""Writes bench/results/faults.md: the outcomes of a campaign by kind."""
+"""Makes the text of bench/results/faults.md: the outcomes of a campaign by kind."""
 
 import datetime
 import pathlib
@@ -38,6 +38,8 @@ The columns mean:
 
 
 def is_good(outcome: JsonObject) -> bool:
+    """Returns True if the run recovered, with the right bits and without a wrong statement, a wrong
+    start or a leftover. outcome: a line of the results (scenes.Outcome)."""
     wrong = ("hung", "untrue", "wrong_starts", "leftovers", "error")
     return (
         bool(outcome["recovered"])
@@ -63,6 +65,7 @@ def _row(name: str, outcomes: Sequence[JsonObject]) -> str:
 
 
 def commit() -> str:
+    """Returns the commit of this repository, with `-dirty` if files are changed."""
     words = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
     done = subprocess.run(words, capture_output=True, text=True)
     return done.stdout.strip() or "no commit"

@@ -50,8 +50,9 @@ def wait_for(condition: Callable[[], T], limit_s: float, every_s: float = 0.02) 
 
 
 class Testbed:
-    """One Slurm cluster. Several threads may run commands at once; call mend() only while no job
-    runs."""
+    """One Slurm cluster. state: its state directory. build: the build tree that up() installs.
+    Several threads may run commands at once; call mend() only while no job runs. Commands that fail
+    raise Failure or subprocess.SubprocessError."""
 
     def __init__(self, state: pathlib.Path, build: pathlib.Path) -> None:
         self.state, self.build = state, build
@@ -77,6 +78,8 @@ class Testbed:
         return done.stdout
 
     def up(self) -> None:
+        """Removes what an earlier testbed has left, starts the cluster, and installs dlrun and the
+        programs of the jobs into it."""
         self.down()
         for disk in self.disks:
             disk.mkdir(parents=True, exist_ok=True)
@@ -196,7 +199,8 @@ class Testbed:
         return done.stdout
 
     def take_disk(self) -> pathlib.Path:
-        """Returns a small, empty file system for one job."""
+        """Returns a small, empty file system for one job. Waits until one is free.
+        give_disk_back() returns it."""
         while True:
             with self.lock:
                 if self.free_disks:

@@ -152,7 +152,7 @@ class Completion(unittest.TestCase):
             with self.subTest(typed=typed):
                 self.assertEqual(self.words(typed)[-1].rstrip("/"), "data-folder")
 
-    def test_no_name_is_executed(self):
+    def test_no_name_of_a_run_or_a_site_is_executed(self):
         (self.home / "state/dlrun/runs/evil$(touch${IFS}canary)").write_text("{}")
         (self.home / "config/dlrun/sites/evil$(touch${IFS}canary).yaml").write_text("help: Ours.\n")
         self.words("dlrun status evi")

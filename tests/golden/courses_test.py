@@ -1,5 +1,6 @@
-"""Compares rendered scripts with three HPC courses, option by option. Every option on a slide must
-be in the script with the same value. Every other option must have a comment that says why.
+"""Compares rendered scripts with the slides of three HPC courses (JUWELS, GWDG and LRZ), option by
+option. Every option on a slide must be in the script with the same value. Every other option must
+have a comment that says why.
 
 usage: courses_test.py [unittest's options]
 """
@@ -130,6 +131,7 @@ class Script:
 
 
 def same(script, on_slide, value):
+    """Returns True if the value of an option in the script is the value on the slide."""
     if on_slide is None:
         return bool(value)
     if isinstance(on_slide, list):  # A list option must contain the slide's entries.
@@ -139,6 +141,7 @@ def same(script, on_slide, value):
 
 
 def function(script, name):
+    """Returns the lines of the body of a shell function; none if the script does not have it."""
     match = re.search(rf"^{name}\(\) \{{.*?\n(.*?)^\}}$", script, re.S | re.M)
     return match.group(1).splitlines() if match else []
 

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST_CASE("the spec of every job script matches its golden, as do the remarks") {
+TEST_CASE("the spec and the remarks of every job script match their goldens") {
   std::vector<fs::path> scripts;
   for (const auto& entry : fs::directory_iterator(golden::folder() / "imported")) {
     if (entry.path().extension() == ".sbatch") scripts.push_back(entry.path());

@@ -1,9 +1,11 @@
-"""Holds the fields of every --json output against docs/json, with real output of dlrun.
+"""Compares the fields of every --json output with the schemas in docs/json, with real output of
+dlrun.
 
 usage: json_test.py DLRUN [unittest's options]
 
 These commands need no Slurm. tests/e2e/json_fields.bats does the same for the commands that do. The
-last test fails if a command has no schema, or if no output had a field of a schema.
+last test fails if a command has no schema, or if no output of the other tests had a field of a
+schema. unittest runs tests in the order of their names, so the name of the last test starts with z.
 """
 
 import json
@@ -130,7 +132,7 @@ class Fields(unittest.TestCase):
                                    "rows": [[0, 0, 1.5, 1024, 50, 10, 20, 3, 2.5, 1, True, 2],
                                             [1, 0, 1.5, 1024, 50, 10, 20, 3, 2.5, 0, False, 2]]}))
 
-    def test_states_of_real_runs(self):
+    def test_states_of_real_runs_have_the_documented_fields(self):
         run = self.compare("run", "run", "plain.yaml", code=5)
         self.assertEqual(run["first_failed"]["rank"], 1)
         # The object of `run` is that of `status`.
@@ -164,7 +166,7 @@ class Fields(unittest.TestCase):
             (self.path / "waiting.go").touch()
             lead.wait(60)
 
-    def test_every_part_of_a_record(self):
+    def test_every_part_of_a_record_has_documented_fields_in_status_and_top(self):
         run = self.full_record()
         for command in ("status", "top"):
             found = self.compare(command, command, str(run))
@@ -176,7 +178,7 @@ class Fields(unittest.TestCase):
             limited = self.compare("top", "top", str(run), "-n", most)
             self.assertEqual([row["rank"] for row in limited["rank_samples"]], shown)
 
-    def test_points_of_a_sweep(self):
+    def test_points_of_a_sweep_have_the_documented_fields_and_keep_their_results(self):
         sweep = self.run_directory("swept", sweep_json=json.dumps(
             {"keys": ["train.lr"], "arrays": 1, "max_parallel": None, "points": [
                 {"array": 0, "task": 0, "values": ["0.1"]}]}))
@@ -212,7 +214,7 @@ class Fields(unittest.TestCase):
         self.assertEqual(points[0]["result"], {"test_accuracy": 0.5})
         self.assertEqual(points[0]["result_of"], str(point))
 
-    def test_bad_nodes_and_messages(self):
+    def test_bad_nodes_and_waiting_messages_have_the_documented_fields(self):
         bad = {"node": "n1", "cluster": "", "reason": "lost", "run": "r", "job": "1",
                "since": 1_700_000_000, "until": 32_000_000_000}
         (self.path / "bad").write_text(checked_line(bad))
@@ -226,11 +228,11 @@ class Fields(unittest.TestCase):
         (queue / "1.command").write_text(json.dumps({"notice": notice, "command": ["true"]}))
         self.compare("notify", "notify", str(queue.parent))
 
-    def test_keys_and_values(self):
+    def test_keys_and_values_of_explain_have_the_documented_fields(self):
         self.compare("explain#keys", "explain")
         self.compare("explain#values", "explain", "plain.yaml")
 
-    def test_checks_and_dry_runs(self):
+    def test_checks_and_dry_runs_have_the_documented_fields(self):
         self.spec("swept", name="swept", resources={"time": "5m"},
                   launch={"preset": "plain", "command": ["echo", "{lr}"]},
                   sweep={"parameters": {"lr": [1, 2]}})
@@ -242,7 +244,7 @@ class Fields(unittest.TestCase):
             self.compare("check", "check", f"{name}.yaml", path="/nowhere")
             self.compare("submit#dry_run", "submit", f"{name}.yaml", "--dry-run", path="/nowhere")
 
-    def test_scripts_of_runs_on_this_machine(self):
+    def test_scripts_of_runs_on_this_machine_have_the_documented_fields(self):
         plain = self.compare("run", "run", "plain.yaml", "--dry-run")
         # This test is in no allocation.
         here = self.compare("run", "run", "plain.yaml", "--here", "--dry-run")
@@ -251,7 +253,7 @@ class Fields(unittest.TestCase):
             self.assertIsNone(shown["allocation"])
             self.assertTrue(shown["script"].startswith("#!"))
 
-    def test_sites_hosts_and_images(self):
+    def test_sites_hosts_and_images_have_the_documented_fields(self):
         sites = self.path / "config" / "sites"
         sites.mkdir(parents=True)
         (sites / "lab.yaml").write_text(json.dumps(
@@ -272,7 +274,7 @@ class Fields(unittest.TestCase):
             {"image": "docker://reg#team/tiny:1", "digest": digest, "imported": TIME}))
         self.assertEqual(len(self.compare("container#list", "container", "list")), 1)
 
-    def test_measurements(self):
+    def test_measurements_of_bench_have_the_documented_fields(self):
         # The backend mpi is left out, because there is no mpirun in PATH.
         self.compare("bench#collectives", "bench", "collectives", "--backends", "shm,mpi",
                      "--ranks", "2", "--sizes", "1K", path="/nowhere")

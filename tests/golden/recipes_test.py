@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Checks that each recipe of configs/examples is a valid spec at every built-in site.
+"""Checks that each recipe of configs/examples is a valid spec at every built-in site whose nodes
+are large enough.
 
 usage: recipes_test.py DLRUN
 
-Only a site whose nodes are too small for a recipe may refuse it, and the message must say that. The
-recipes name no partition, so at some sites the nodes are those of a partition for small jobs.
+Only a site whose nodes are too small for a recipe may refuse it, and the message must say that.
+More than half of the sites must accept each recipe. The recipes name no partition, so at some sites
+the nodes are those of a partition for small jobs.
 """
 
 import json
@@ -42,7 +44,7 @@ class Recipes(unittest.TestCase):
         for name in ("train.py", "tune.py", "sum.py", "pretrain_gpt.py"):
             (self.folder / name).touch()
 
-    def test_each_recipe_is_valid_at_every_site(self):
+    def test_each_recipe_is_valid_at_every_site_with_large_enough_nodes(self):
         sites = [site["name"] for site in json.loads(dlrun(self.folder, "site", "list",
                                                            "--json").stdout)]
         self.assertGreater(len(sites), 15)

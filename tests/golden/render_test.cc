@@ -146,7 +146,7 @@ TEST_CASE("the script of a sweep's array and of one point match their goldens") 
   golden::check(script_of(file, ".resolved.yaml"), resolved_yaml(load(file)));
 }
 
-TEST_CASE("a point of a sweep with own parameters and the sweep's resolved spec have goldens") {
+TEST_CASE("a sweep's resolved spec and the script of a point with own parameters match goldens") {
   const auto file = golden::folder() / "specs" / "sweep-own.yaml";
   const auto sweep = plan_sweep(request_for(file), load(file), inputs(Target::kSlurm), {});
   REQUIRE(sweep.has_value());
@@ -155,7 +155,7 @@ TEST_CASE("a point of a sweep with own parameters and the sweep's resolved spec 
   golden::check(script_of(file, ".resolved.yaml"), resolved_yaml(load(file)));
 }
 
-TEST_CASE("the array of a packed sweep and its last point have goldens") {
+TEST_CASE("the scripts of a packed array and of its last point match their goldens") {
   const auto file = golden::folder() / "specs" / "sweep-pack.yaml";
   const auto sweep = plan_sweep(request_for(file), load(file), inputs(Target::kSlurm), {});
   REQUIRE(sweep.has_value());

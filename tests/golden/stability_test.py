@@ -85,14 +85,14 @@ class Stability(unittest.TestCase):
     def same(self, promised, existing):
         self.assertEqual(sorted(promised), sorted(existing), HINT)
 
-    def test_keys(self):
+    def test_keys_are_those_of_the_page(self):
         promised = [f"{head}.{key}" if head != "the whole run" else key
                     for head, keys in bullets("Keys of a spec").items() for key in keys]
         existing = [row["key"] for row in json.loads(self.dlrun("explain", "--json"))
                     if row["supported"]]
         self.same(promised, existing)
 
-    def test_commands_and_options(self):
+    def test_commands_and_options_are_those_of_the_page(self):
         existing = {}
         for line in self.dlrun("completion", "bash").splitlines():
             if found := re.match(r"\s+([a-z-]+)\) options='([^']*)'(.*)", line):
@@ -103,7 +103,7 @@ class Stability(unittest.TestCase):
         promised = {head: sorted(words) for head, words in bullets("Commands").items()}
         self.assertEqual(promised, existing, HINT)
 
-    def test_exit_codes(self):
+    def test_exit_codes_are_those_of_the_page(self):
         header = (ROOT / "launcher" / "view" / "exit_code.h").read_text()
         existing = re.findall(r"^  kExit\w+ = (\d+),", header, re.M)
         self.assertIn("141", existing)
@@ -112,7 +112,7 @@ class Stability(unittest.TestCase):
         listed = re.search(r"^## Exit codes\n(.*?)^## ", output, re.S | re.M)[1]
         self.same(table(listed), existing)
 
-    def test_fields_of_json(self):
+    def test_fields_of_json_are_those_of_the_page(self):
         """tests/golden/json_test.py compares the schemas with the outputs."""
         existing = {}
         for name in json_fields.names():
@@ -127,12 +127,12 @@ class Stability(unittest.TestCase):
         promised = {head: sorted(words) for head, words in bullets("Fields of `--json`").items()}
         self.assertEqual(promised, existing, HINT)
 
-    def test_events(self):
+    def test_events_are_those_of_the_page(self):
         header = (ROOT / "common" / "run_events.h").read_text()
         self.same(bullets("Files of a run directory")["events"],
                   re.findall(r'kKind = "(\w+)"', header))
 
-    def test_version_of_the_citation(self):
+    def test_version_of_the_citation_is_that_of_the_project(self):
         citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
         self.assertLessEqual({"cff-version", "message", "title", "authors", "license"},
                              set(citation))
@@ -140,7 +140,7 @@ class Stability(unittest.TestCase):
         self.assertEqual(citation["version"], project[1])
         self.assertTrue(self.dlrun("--version").startswith(f"dlrun {project[1]}"))
 
-    def test_names_for_editors(self):
+    def test_names_for_editors_are_the_same_in_the_catalog_and_on_the_page(self):
         """The catalog and each editor's settings on the page have the same names."""
         names = json.loads((ROOT / "docs" / "catalog-entry.json").read_text())["fileMatch"]
         page = (ROOT / "docs" / "editors.md").read_text()
@@ -176,7 +176,7 @@ class Stability(unittest.TestCase):
                 break
         return run, names
 
-    def test_files_of_runs(self):
+    def test_files_of_runs_are_on_the_page(self):
         trained, metrics = self.train()
         plain = self.run_spec("plain", launch={"preset": "plain", "command": [
             "bash", "-c", "until [[ -e $DLRUN_RUN/ranks.json ]]; do sleep 0.1; done"]})

@@ -253,8 +253,8 @@ TEST_CASE(
   scene.all_join(4);
   scene.attempt.on_rank_signal(2, SIGTERM, scene.now);
   bool is_done = false;
-  SUBCASE("it has reported no results") {}
-  SUBCASE("it has reported its results") {
+  SUBCASE("they have reported no results") {}
+  SUBCASE("they have reported their results") {
     scene.attempt.on_progress(0, {{"final", true}}, scene.now);
     is_done = true;
   }

@@ -148,7 +148,9 @@ TEST_CASE("the main thread's frames are read from py-spy, Python's faulthandler 
   CHECK(frames_of_faulthandler("nonsense\n  File \"x, line in\n").empty());
 }
 
-TEST_CASE("a process is described by the states of its threads, the main thread first") {
+TEST_CASE(
+    "a process of one thread is described by its thread's state and its memory, and one that does "
+    "not exist has no threads") {
   const pid_t child = ::fork();
   if (child == 0) {
     for (;;) ::pause();

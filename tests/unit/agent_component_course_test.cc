@@ -226,7 +226,9 @@ TEST_CASE("the only component that a signal reached is named") {
         "component evaluator: ended by SIGTERM, which reached rank 0 on n1");
 }
 
-TEST_CASE("a service does not start again after a signal, the loss of a node, or a bad image") {
+TEST_CASE(
+    "a service does not start again after a signal, a later attempt of the run, the loss of a "
+    "node, a bad image, or a failed check of the nodes") {
   const auto components = three_components(5);
   ComponentCourse course(components);
   start_all(course, components);

@@ -257,7 +257,9 @@ TEST_CASE(
   CHECK(error_with("1", {"1"}).empty());
 }
 
-TEST_CASE("a component's step has its name and its nodes, and no options of the batch step") {
+TEST_CASE(
+    "a component's step has its name, and its nodes or its part of a heterogeneous job; a job "
+    "with too few nodes is an error") {
   const auto parsed = parse_arguments(kTwoComponents);
   REQUIRE(parsed);
   const auto& components = std::get<LeadOptions>(*parsed).components;

@@ -127,7 +127,7 @@ TEST_CASE(
   CHECK(scene.attempt.end().cause == Cause::kFailure);
 }
 
-TEST_CASE("a container that cannot be saved causes a warning, not a failure") {
+TEST_CASE("a container that cannot be saved causes a warning with the reason") {
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_unmarked_line(

@@ -118,7 +118,7 @@ struct JoinedRank {
   Result<Link> rank = connect_rank(lead.port, secret);
 };
 
-TEST_CASE("a rank that no lead answers stops to connect as soon as it is asked to") {
+TEST_CASE("a rank that no lead answers stops its tries to connect as soon as it is asked to") {
   const auto held = hold_port(0);  // nothing listens on this port, so it refuses connections
   REQUIRE(held);
   int asked = 0;

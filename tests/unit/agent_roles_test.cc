@@ -50,7 +50,7 @@ TEST_CASE(
   CHECK(tasks.contains(R"({"type":"evaluator","index":0})"));
 }
 
-TEST_CASE("IPv6 literals are in brackets") {
+TEST_CASE("IPv6 literals are in brackets in TF_CONFIG") {
   CHECK(tf_config({}, {{"fd00::1", 9}}, 0).find(R"("[fd00::1]:9")") != std::string::npos);
 }
 

@@ -77,8 +77,10 @@ TEST_CASE("only a job that a chain's submission queued has a number in the chain
   CHECK_FALSE(chain_number_of(borrowed, first));
 }
 
-TEST_CASE_FIXTURE(ChainFixture,
-                  "a later job ends with 0 if the run has completed, else with its code") {
+TEST_CASE_FIXTURE(
+    ChainFixture,
+    "a later job ends with 0 if the run has completed, else with the run's code, or with 1 "
+    "if this code is 0") {
   record({kStarted, {{"event", "ended"}, {"attempt", 0}, {"state", "completed"}, {"code", 0}}});
   auto unneeded = look();
   REQUIRE(unneeded);

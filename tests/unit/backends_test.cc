@@ -74,7 +74,9 @@ TEST_CASE("backends: the error of auto without a launcher and a store says what 
   CHECK(comm.error().message.find("DLRUN_STORE is not set") != std::string::npos);
 }
 
-TEST_CASE("backends: an MPI launcher is recognised by its variables") {
+TEST_CASE(
+    "backends: an MPI launcher is recognised by the variables of PMIx and Open MPI, not by "
+    "PMI_SIZE") {
   CHECK_FALSE(has_mpi_launcher(Env()));
   for (const char* name : {"PMIX_NAMESPACE", "OMPI_COMM_WORLD_SIZE"}) {
     Env env;

@@ -55,7 +55,9 @@ TEST_CASE_FIXTURE(CliFixture,
   says({"check", "x.yaml"}, "slurm: {mail-type: ALL");
 }
 
-TEST_CASE_FIXTURE(CliFixture, "commands that delete or filter runs refuse wrong options") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "wrong options of rm, prune, ls, logs and submit are exit code 2, and a missing "
+                  "run is 6") {
   CHECK(call({"rm"}) == 2);
   CHECK(call({"rm", "no-such-run", "--yes"}) == 6);
   CHECK(call({"prune", "--yes"}) == 2);
@@ -284,8 +286,7 @@ TEST_CASE_FIXTURE(
   CHECK(code_and_stderr({"submit", "x.yaml", "--runs", "x.yaml"}) == as_io);
 }
 
-TEST_CASE_FIXTURE(CliFixture,
-                  "a full standard output is an error for every command, also for help") {
+TEST_CASE_FIXTURE(CliFixture, "a full standard output is an error, also for --help and --version") {
   for (const char* word : {"--help", "--version", "schema"}) {
     CAPTURE(word);
     CHECK(code_and_stderr({word}, "/dev/full") ==
@@ -414,7 +415,7 @@ TEST_CASE_FIXTURE(CliFixture, "bench collectives names the package of a missing 
             "dlrun-trainer of the same version"));
 }
 
-TEST_CASE("each of these kinds of failure has its documented exit code") {
+TEST_CASE("seven kinds of failure have their documented exit codes") {
   CHECK(exit_code_of(Errc::kInvalid) == 2);
   CHECK(exit_code_of(Errc::kRefused) == 3);
   CHECK(exit_code_of(Errc::kUnavailable) == 4);

@@ -91,7 +91,9 @@ TEST_CASE_FIXTURE(CliFixture,
   CHECK(call({"init", "--from", "nowhere.sh"}) == 6);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "doctor without Slurm is exit code 6") {
+TEST_CASE_FIXTURE(
+    CliFixture,
+    "doctor without Slurm is exit code 6, and --json together with --site-file is wrong usage") {
   CHECK(call({"doctor"}) == 6);
   CHECK(call({"doctor", "--site-file"}) == 6);
   CHECK(call({"doctor", "--json", "--site-file"}) == 2);

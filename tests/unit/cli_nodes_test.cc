@@ -55,7 +55,8 @@ TEST_CASE_FIXTURE(NodesFixture, "nodes refuses a runs folder that is no folder")
   CHECK(has(result, "file: is not a folder"));
 }
 
-TEST_CASE_FIXTURE(NodesFixture, "nodes reads the list in the site's runs folder") {
+TEST_CASE_FIXTURE(NodesFixture,
+                  "nodes reads the list in the site's runs folder, or in that of --runs") {
   choose_site();
   CHECK(has(code_and_stderr({"nodes"}), "/of-the-site/known-bad.jsonl"));
   CHECK(has(code_and_stderr({"nodes", "--runs", "mine"}), "/mine/known-bad.jsonl"));

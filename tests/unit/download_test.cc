@@ -401,7 +401,9 @@ TEST_CASE("an interrupted download stops and leaves no file") {
   CHECK(found.error().code == Errc::kInterrupted);
 }
 
-TEST_CASE("the error for a full disk has the file and the number of bytes so far") {
+TEST_CASE(
+    "the error for a write that fails, here at the limit on a file's size, has the file and the "
+    "number of bytes so far") {
   const Scene scene;
   scene.server.serve("large", std::string(1U << 20U, 'x'));
   Download large{

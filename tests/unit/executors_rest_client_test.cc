@@ -51,7 +51,9 @@ TEST_CASE("the client uses the newest version that both support, or the configur
   CHECK(requests[4] == "/slurm/v0.0.45/ping from 0");
 }
 
-TEST_CASE("a server on this machine that another user runs gets nothing") {
+TEST_CASE(
+    "a server on this machine that another user runs is refused, unless the configuration "
+    "names this user") {
   const RestServer server{"http://127.0.0.1:6820", "/token"};
   CHECK(check_server_owner(server, std::nullopt));
   CHECK(check_server_owner(server, 0));

@@ -207,7 +207,9 @@ TEST_CASE("a submission's job id and a controller's ping are read") {
   CHECK(rest_release(kUnknownJob) == "22.05.8");
 }
 
-TEST_CASE("a token is read only from a private file of the user") {
+TEST_CASE(
+    "a token is read only from a private file of the user, and a malformed or expired one is "
+    "refused") {
   const TemporaryDirectory folder;
   const auto path = folder.path() / "token";
   const auto write = [&](const std::string& text, mode_t mode) {

@@ -56,7 +56,9 @@ TEST_CASE("a port that is given twice is refused") {
   CHECK(twice.error().message == "port 8888 is given twice");
 }
 
-TEST_CASE("a user who logged in by ssh gets sockets, and a warning for each port with LOCAL") {
+TEST_CASE(
+    "a user who logged in by ssh gets sockets, and a warning for each port with LOCAL, which is "
+    "refused if only sockets are wanted") {
   const TemporaryDirectory folder;
   Env env;
   env.set("XDG_RUNTIME_DIR", folder.path().string());

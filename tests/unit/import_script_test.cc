@@ -170,7 +170,7 @@ TEST_CASE("a variable with a secret in its value becomes a name in environment.s
         std::vector<std::string>{"bash", "-c", "exec ./x --url ${X}"});
 }
 
-TEST_CASE("the whole value of a variable with the name of a secret is masked") {
+TEST_CASE("the whole value of a variable or an option with the name of a secret is masked") {
   for (const char* line : {"export MY_PASS=$(echo SEKRIT-7)", "export MY_PASS=`echo SEKRIT-7`",
                            "export MY_PASS=a,SEKRIT", "export MY_PASS=\"$(echo 'a) SEKRIT')\"",
                            "export \"MY_PASS=a SEKRIT\"", "export \"MY_PASS=a\\\"b SEKRIT\"",

@@ -230,7 +230,9 @@ TEST_CASE("dlrun chooses the newest version that both support, and each release 
   CHECK(rest_versions_of_release("").empty());
 }
 
-TEST_CASE("a variable or script that is not UTF-8 is refused, and the variable is named") {
+TEST_CASE(
+    "a variable, script, option, folder or file name that is not UTF-8 is refused, and "
+    "the variable is named") {
   Env env;
   env.set("LATIN", "caf\xe9");
   const auto body = body_of("#!/bin/bash\n", {}, env);

@@ -141,8 +141,8 @@ TEST_CASE("every step has --export=ALL, --kill-on-bad-exit=1 and its CPUs, and n
 }
 
 TEST_CASE(
-    "the trainer's backend is auto on one node, mpi under srun, gloo in a container or without "
-    "MPI, and single for one rank") {
+    "under Slurm the trainer's backend is auto on one node, and mpi, or gloo in a container or "
+    "without MPI, on several, and without Slurm it is shm, or single for one rank") {
   const auto backend = [](std::string_view more, Target target = Target::kSlurm) {
     return program_flag(planned(std::string(kTrainer) + std::string(more), inputs(target)),
                         "--backend");
@@ -167,8 +167,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "srun gets --mpi only for a trainer that may use MPI, also if an edited script may have more "
-    "nodes") {
+    "srun gets --mpi for a trainer that may use MPI, also on one node, because an edited "
+    "script may have more nodes") {
   CHECK(word_of(planned(kTrainer).step, "--mpi") == "--mpi=pmix");
   CHECK(word_of(planned("resources: {nodes: 1, time: 1m}\ntrain: {data: {dataset: digits}}").step,
                 "--mpi") == "--mpi=pmix");
@@ -358,7 +358,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "bad nodes are remembered for a week in the runs folder, unless the spec says otherwise") {
+    "with health.known_bad, bad nodes are remembered in the runs folder for a week, unless "
+    "it names another file or time") {
   const std::string spec = "launch: {preset: plain, command: [x]}\n";
   CHECK_FALSE(planned(spec).known_bad);
   const LaunchPlan plan = planned(spec + "health: {known_bad: 2d}\n");

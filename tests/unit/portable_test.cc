@@ -171,7 +171,9 @@ TEST_CASE("portable: a download arrives whole, and a lost connection is resumed"
   CHECK(scene.server.requests().back() == "/cut/f from 19");
 }
 
-TEST_CASE("portable: a download that fails says the server's status, and leaves nothing") {
+TEST_CASE(
+    "portable: the error for a failed download has the server's status or says that a "
+    "redirection is not followed, and no file is left") {
   const Download38 scene;
   const auto missing = scene.fetch("nothing");
   REQUIRE_FALSE(missing.has_value());
@@ -183,7 +185,7 @@ TEST_CASE("portable: a download that fails says the server's status, and leaves 
   CHECK_FALSE(fs::exists(scene.folder / "f"));
 }
 
-TEST_CASE("portable: a download stops when the caller wants it, and curl ends with it") {
+TEST_CASE("portable: a download stops when the caller wants it") {
   const Download38 scene;
   DownloadOptions options;
   options.go_on = [](const DownloadProgress&) { return false; };
@@ -217,7 +219,9 @@ TEST_CASE("portable: a request's body of a megabyte arrives unchanged, and so do
   CHECK(response->body == request.body);
 }
 
-TEST_CASE("portable: a server of another user gets no request") {
+TEST_CASE(
+    "portable: a server that the caller's check refuses, such as one of another user, gets no "
+    "request") {
   const FileServer server;
   server.serve("f", "secret");
   int checks = 0;

@@ -65,7 +65,7 @@ struct Repository {
 
 }  // namespace
 
-TEST_CASE("a mirror's lock refuses a second holder, and names that leave the root") {
+TEST_CASE("a mirror's lock refuses a second holder, and names that are hidden or leave the root") {
   TemporaryDirectory folder;
   {
     const auto lock = MirrorLock::take(folder.path(), "code-1");
@@ -93,7 +93,7 @@ TEST_CASE("a copy that others can write, or that is a link, is refused") {
   CHECK_FALSE(MirrorLock::take(folder.path(), "code-3"));
 }
 
-TEST_CASE("a malformed answer of a host about its mirror is refused") {
+TEST_CASE("a host's answer about its mirror is read, and a malformed one is refused") {
   CHECK(parse_mirror_answer(mirror_answer("/a", {"/", "/no/such"}, false))->missing ==
         std::vector<std::string>{"/no/such"});
   CHECK_FALSE(parse_mirror_answer(mirror_answer("/a", {}, false))->is_current);

@@ -75,7 +75,10 @@ bool holds(const std::string& text, std::string_view part) {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture, "a deleted run is gone from the disk and from the index") {
+TEST_CASE_FIXTURE(
+    Fixture,
+    "a deleted run is gone from the disk and from the index, and the error for its name says when "
+    "it was deleted") {
   const auto run = make_run(kOlder);
   put(run.path / "logs" / "attempt-0" / "rank-0000.log", std::string(100'000, 'x'));
   put(run.path / "ckpt" / "step-1" / "model.bin", std::string(200'000, 'x'));

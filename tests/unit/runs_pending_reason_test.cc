@@ -36,7 +36,8 @@ TEST_CASE("a reason with nodes keeps them and is explained") {
   CHECK(text.starts_with("ReqNodeNotAvail, UnavailableNodes:n[1-2]: a node that it needs is"));
 }
 
-TEST_CASE("a reason that dlrun does not know is shown as it is") {
+TEST_CASE(
+    "a reason that dlrun does not know is shown as it is, with its control characters escaped") {
   CHECK(pending_sentence(pending("Nodes required for job are DOWN"), "") ==
         "Nodes required for job are DOWN");
   CHECK(pending_sentence(pending("AssociatesOfNobody"), "") == "AssociatesOfNobody");
@@ -60,7 +61,7 @@ TEST_CASE("the limits of accounts and QOSs are read from the parts of the reason
   CHECK(has(meaning_of_reason("AssocMaxSubmitJobLimit"), "no more submitted jobs"));
 }
 
-TEST_CASE("a job that Slurm holds or refuses does not wait for its turn") {
+TEST_CASE("a pending job waits for its turn, and a job that is held or runs does not") {
   CHECK(waits_for_its_turn(pending("Priority")));
   CHECK_FALSE(waits_for_its_turn(pending("JobHeldUser")));
   JobReport running = pending("Priority");

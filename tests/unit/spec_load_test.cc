@@ -168,7 +168,7 @@ TEST_CASE(
   CHECK(has(text, "--set launch.command=[a"));
 }
 
-TEST_CASE("--set of a key below a single value is refused") {
+TEST_CASE("--set refuses a key below a single value, and a wrong name in a map") {
   CHECK(has(refused_with("", {"resources.nodes.min=1"}), "resources.nodes is a single value"));
   CHECK(has(refused_with("", {"environment.vars.1X=a"}), "is not a variable's name"));
   CHECK(has(refused_with("", {"slurm.array=1-3"}), "use sweep"));

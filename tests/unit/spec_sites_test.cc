@@ -323,7 +323,8 @@ TEST_CASE("a wrong default is reported with its line in the site file") {
           "    2 | defaults: {resources: {gpus_per_node: 8}}\n"));
 }
 
-TEST_CASE("a default that names a variable is checked in the environment of a job") {
+TEST_CASE(
+    "a site file may name variables that are not set here, and a malformed variable is an error") {
   const auto problems = [](std::string_view defaults) {
     return format_diagnostics(
         read_site_file("x.yaml", "defaults: " + std::string(defaults) + "\n").problems);

@@ -247,7 +247,8 @@ TEST_CASE("agent store: a malformed reply is an error") {
 }
 
 TEST_CASE(
-    "open_store() accepts file:DIR and fd:N of a socket, and the error for other text says so") {
+    "open_store() accepts file:DIR, refuses other texts with the forms that it accepts, "
+    "and refuses a descriptor that is no socket") {
   for (const std::string where :
        {"", "fd", "fd:", "fd:-1", "fd:99999", "fd:x", "tcp://host", "file:relative"}) {
     CAPTURE(where);

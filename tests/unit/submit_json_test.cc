@@ -46,7 +46,7 @@ const std::string kThreePoints = "sweep: {parameters: {lr: [1, 2, 3]}}\n";
 
 }  // namespace
 
-TEST_CASE_FIXTURE(JsonScene, "--test-only has the hours of all points of a sweep") {
+TEST_CASE_FIXTURE(JsonScene, "--test-only and --dry-run have the hours of all points of a sweep") {
   write_spec(kJob);
   CHECK(json_of(SubmitMode::kTestOnly)["gpu_hours"] == 1);
   write_spec(kThreePoints);
@@ -75,7 +75,9 @@ TEST_CASE_FIXTURE(JsonScene, "the numbers of points and arrays are null for a jo
   }
 }
 
-TEST_CASE_FIXTURE(JsonScene, "the text of a check has the cost of each point of a search") {
+TEST_CASE_FIXTURE(JsonScene,
+                  "the text of a check has the cost of all points of a sweep, and of each point of "
+                  "a search") {
   const auto line = [this] {
     RunInspector inspector(context.env, known_servers(context));
     const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});

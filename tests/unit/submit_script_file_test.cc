@@ -119,8 +119,8 @@ TEST_CASE("a spec is not taken for a script") {
 }
 
 TEST_CASE(
-    "the recorded image of a script is the spec's image if the script still uses it, in the spec's "
-    "form or in enroot's") {
+    "the recorded image of a script is the spec's image if the script still uses it in enroot's "
+    "form, and none if the script uses another one") {
   Experiment experiment;
   CHECK(image_in_script(experiment, "#!/bin/bash\ntrue\n").empty());
   experiment.loaded.spec.container.image = "docker://nvcr.io/team/a:1";

@@ -75,7 +75,9 @@ TEST_CASE("printable() escapes control characters and broken UTF-8") {
   CHECK(printable("a\x1b[31m\xff\xc3\xa9") == "a\\x1b[31m\\xff\xc3\xa9");
 }
 
-TEST_CASE("bytes can be converted to hex and back, and odd input is refused") {
+TEST_CASE(
+    "bytes can be converted to hex and back, and text of an odd length or with other characters is "
+    "refused") {
   const std::vector<std::uint8_t> bytes{0x00, 0xff, 0x1a};
   CHECK(to_hex(bytes) == "00ff1a");
   CHECK(from_hex("00FF1a") == bytes);

@@ -57,7 +57,9 @@ TEST_CASE_TEMPLATE("silu is x times its logistic, and finite for huge numbers", 
   }
 }
 
-TEST_CASE("squeeze-excite scales each channel like plain loops") {
+TEST_CASE(
+    "squeeze-excite scales each channel like plain loops, and its parameters have the names that "
+    "checkpoints use") {
   const auto kernels = make_cpu_kernels<double>(1);
   const auto layer = make_squeeze_excite<double>(kPlaces, kChannels, kSqueezed);
   const auto x = drawn(kSamples * kPlaces * kChannels, 1);
@@ -94,7 +96,9 @@ TEST_CASE("squeeze-excite scales each channel like plain loops") {
   CHECK(shapes[3].name == "expand.bias");
 }
 
-TEST_CASE("avgpool all gives each channel's mean, for one thread and for two") {
+TEST_CASE(
+    "avgpool all gives each channel's mean, and distributes the mean's gradient evenly, for one "
+    "thread and for two") {
   for (const int threads : {1, 2}) {
     const auto kernels = make_cpu_kernels<double>(threads);
     const auto layer = make_global_average_pool<double>({2, 3, kChannels});

@@ -11,7 +11,8 @@
 
 namespace dlrun::trainer {
 
-TEST_CASE("collectives: sizes are lists and ranges in binary units") {
+TEST_CASE(
+    "collectives: sizes are lists and ranges in binary units, and wrong options are refused") {
   const std::vector<std::string> words{"--sizes", "8,64K,1M..16M", "--backend",
                                        "shm",     "--ranks",       "4"};
   const auto options = parse_collectives_options(words);

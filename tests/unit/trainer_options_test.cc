@@ -225,7 +225,7 @@ TEST_CASE(
   CHECK(parse_options({}, env)->train.resume);
 }
 
-TEST_CASE("the digits command needs --out") {
+TEST_CASE("the digits command needs --out, and refuses more partitions than training images") {
   CHECK(parse_digits_options(Words{}).error().message == "--out DIR is needed");
   const auto options =
       parse_digits_options(Words{"--out", "d", "--train", "5", "--test=6", "--seed", "7"});

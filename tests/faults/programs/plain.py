@@ -3,10 +3,12 @@ resumes from it.
 
 usage: plain.py FOLDER STEPS STEP_MS SLOW_MS
 
-Every start appends a line to FOLDER/starts. The state of the chain after a number of steps does not
-depend on restarts, so FOLDER/final-RANK holds the same bits after any number of them. Rank 0
-reports its progress (DLRUN_PROGRESS). In the first start of a rank, each step of the last quarter
-takes at least SLOW_MS, so that the program still runs when a fault is noticed late.
+Every start appends the line `ATTEMPT RANK PID NODE alone` to FOLDER/starts, with OVERLAP in place
+of alone if another program of the rank still runs. Each step takes at least STEP_MS. The state of
+the chain after a number of steps does not depend on restarts, so FOLDER/final-RANK holds the same
+bits after any number of restarts. Rank 0 reports its progress (DLRUN_PROGRESS). In the first start
+of a rank, each step of the last quarter takes at least SLOW_MS, so that the program still runs when
+a fault is noticed late.
 """
 
 import fcntl

@@ -1,8 +1,8 @@
 // A stand-in for NVIDIA's pyxis, for machines without it: a SPANK plugin with pyxis's options and
 // mechanism. Once for each step and node it creates a container with enroot, starts it with a
-// shell that stops itself, and keeps that shell's namespaces and environment open. Each task
-// enters them just before it starts its program. It prints in the job's output that it is a
-// stand-in; its errors have the texts of pyxis's errors.
+// shell that suspends itself (SIGSTOP), and keeps that shell's namespaces and environment open.
+// Each task enters the namespaces just before it starts its program. The plugin prints in the job's
+// output that it is a stand-in; its errors have the texts of pyxis's errors.
 //
 // plugstack.conf: required pyxis.so enroot=/path/of/enroot spool=/path/with/%n
 
@@ -43,8 +43,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
-
-constexpr std::uint32_t kBatchStep = 0xfffffffb;
 
 enum Option : int {
   kImage,
@@ -165,8 +163,8 @@ int take_option(int val, const char* optarg, int) {
   return spool;
 }
 
-/// Starts enroot as the job's user, with none of slurmstepd's environment. Its output goes
-/// to `log`.
+/// Starts enroot as the job's user, with only the given environment. The output of enroot goes to
+/// the descriptor `log`. Returns the process id; -1 if fork() fails.
 [[nodiscard]] pid_t spawn(const Words& words, const std::map<std::string, std::string>& environment,
                           int log) {
   std::vector<char*> argv;
@@ -318,8 +316,8 @@ void print_log(int log) {
   return state.user_ns >= 0 && state.mount_ns >= 0;
 }
 
-/// Starts the container's shell, waits until it stops itself, and keeps its namespaces
-/// and environment.
+/// Starts the container's shell, waits until the shell suspends itself (SIGSTOP), keeps its
+/// namespaces and environment, and kills it.
 [[nodiscard]] bool start(spank_t sp, const std::string& step,
                          const std::map<std::string, std::string>& environment) {
   // enroot runs hooks() of this file, which writes /etc/rc.local. The image's start-up script

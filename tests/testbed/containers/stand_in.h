@@ -36,8 +36,9 @@ class Arguments {
  public:
   explicit Arguments(Words words) : words_(std::move(words)) {}
 
-  /// Returns the next option and stores its value if it takes one. Returns nullopt at the first
-  /// word that is no option.
+  /// Returns the next option and stores its value if it takes one. with_value: the options whose
+  /// value may be the next word. Returns nullopt at the first word that is no option, and at `--`,
+  /// which it removes. Dies if a value is missing.
   [[nodiscard]] std::optional<std::string> option(
       std::initializer_list<std::string_view> with_value);
   [[nodiscard]] const std::string& value() const { return value_; }
@@ -50,13 +51,14 @@ class Arguments {
   std::string value_;
 };
 
-/// Enters new user and mount namespaces, as root or as the calling user.
+/// Enters new user and mount namespaces. is_root: the calling user has the ids of root there;
+/// otherwise the user's ids stay the same.
 void enter_namespaces(bool is_root);
 
 /// Binds `source` to the existing `target`. flags: MS_REC and restrictions (MS_RDONLY,
 /// MS_NOSUID, ...).
 void bind_mount(const fs::path& source, const fs::path& target, unsigned long flags);
-/// Makes a mount read-only, or restricts it in another way.
+/// Restricts an existing mount. restrictions: MS_RDONLY, MS_NOSUID, MS_NODEV and MS_NOEXEC.
 void restrict_mount(const fs::path& target, unsigned long restrictions);
 /// Creates a file or folder at `target`, of the same kind as `source`, for a bind mount.
 void make_target(const fs::path& source, const fs::path& target);
