@@ -18,11 +18,15 @@ usage() {
     exit "$1"
 }
 
-# configure_and_build PRESET [TARGET...]: configures and builds the targets (all). Prints the log of
-# CMake only if configuring fails.
+# configure_and_build PRESET [-DNAME=VALUE...] [TARGET...]: configures with the options and builds
+# the targets (all). Prints the log of CMake only if configuring fails.
 configure_and_build() {
     local preset=$1 options=() log
     shift
+    while [[ ${1:-} == -D* ]]; do
+        options+=("$1")
+        shift
+    done
     if command -v ccache >/dev/null; then
         options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
         export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1

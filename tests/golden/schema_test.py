@@ -81,6 +81,7 @@ class Schema(unittest.TestCase):
                 and "exclude each other" not in line
                 and "needs container" not in line and "needs health.idle_gpu_after" not in line
                 and "needs environment." not in line and "needs profile.tool" not in line
+                and "container.image is missing" not in line
                 and "download.path is missing" not in line
                 and "download.files is missing" not in line
                 and "needs notify." not in line and "needs track." not in line

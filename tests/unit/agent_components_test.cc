@@ -258,8 +258,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a component's step has its name, and its nodes or its part of a heterogeneous job; a job "
-    "with too few nodes is an error") {
+    "a component's step has its name, and its nodes or its part of a heterogeneous job, and a "
+    "job with too few nodes is an error") {
   const auto parsed = parse_arguments(kTwoComponents);
   REQUIRE(parsed);
   const auto& components = std::get<LeadOptions>(*parsed).components;

@@ -257,12 +257,15 @@ TEST_CASE_FIXTURE(CliFixture,
     return code_and_stderr({"submit", name, "--dry-run"});
   };
   for (const char* text : {"", "\n", "# nothing yet\n"})
-    CHECK(result_of("e.yaml", text).starts_with("2\ndlrun: error: e.yaml: is empty: "));
-  CHECK(code_and_stderr({"check", "e.yaml"}).starts_with("2\ndlrun: error: e.yaml: is empty: "));
+    CHECK(
+        result_of("e.yaml", text).starts_with("2\ndlrun: error: e.yaml: is empty; `dlrun init` "));
+  CHECK(code_and_stderr({"check", "e.yaml"})
+            .starts_with("2\ndlrun: error: e.yaml: is empty; `dlrun init` "));
   CHECK(code_and_stderr({"submit", "e.yaml", "--dry-run", "--set", "launch.command=[true]"})
             .starts_with("0\n"));
-  CHECK(result_of("e.sh", "")
-            .starts_with("2\ndlrun: error: e.sh:1: is empty: a job script's first line"));
+  CHECK(
+      result_of("e.sh", "")
+          .starts_with("2\ndlrun: error: e.sh:1: is empty: the first line of a job script names"));
   const std::string script = "#SBATCH --time=1\nexport A=1: 2\n";
   CHECK(result_of("x.sh", script)
             .starts_with("2\ndlrun: error: x.sh:1: the line with '#!' is missing: "));

@@ -199,7 +199,8 @@ TEST_CASE(
         std::string::npos);
   CHECK(error_text(folder.read("dlrun: /bin/dlrun;reboot\n")).find("expected auto") !=
         std::string::npos);
-  CHECK(error_text(folder.read("dlrun: dlrun\n")).find("absolute path") != std::string::npos);
+  CHECK(error_text(folder.read("dlrun: dlrun\n")).find("the path of dlrun on the host") !=
+        std::string::npos);
   CHECK(error_text(folder.read("root: here\n")).find("absolute path") != std::string::npos);
   CHECK(error_text(folder.read("persist: 4h -oX\n")).find("duration") != std::string::npos);
   CHECK(error_text(folder.read("sync: {also: [../up]}\n")).find("leaves the tree") !=
