@@ -26,6 +26,7 @@
 #include "common/quoting.h"
 #include "common/secret_names.h"
 #include "common/text.h"
+#include "common/url_user.h"
 
 namespace dlrun {
 namespace log_detail {
@@ -325,12 +326,14 @@ std::string mask_urls(std::string_view text) {
     at += 3;
     result += text.substr(0, at);
     text.remove_prefix(at);
-    const std::size_t end = std::min(text.find_first_of(" \t\n\"'<>"), text.size());
+    std::size_t end = std::min(text.find_first_of(" \t\n\"'<>"), text.size());
+    if (const std::size_t next = text.find("://"); next < text.find('?'))
+      end = std::min(end, next);  // a list of URLs
     std::string_view url = text.substr(0, end);
     text.remove_prefix(end);
-    // A password may contain '@', so the host starts after the last '@' before the path.
-    const std::string_view host = url.substr(0, url.find_first_of("/?#"));
-    if (const std::size_t user = host.rfind('@'); user != std::string_view::npos) {
+    // A password may contain '@', so the host starts after the last '@'.
+    const std::string_view place = user_and_host_in(url);
+    if (const std::size_t user = place.rfind('@'); user != std::string_view::npos) {
       result += std::string(kHidden) + "@";
       url.remove_prefix(user + 1);
     }

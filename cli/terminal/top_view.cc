@@ -133,8 +133,11 @@ std::vector<Text> top_lines(const RunPicture& picture, const TopSize& size) {
   if (picture.points) {
     const std::size_t fit =
         size.rows == 0 ? kPlainRanks : size.rows - std::min(size.rows, lines.size());
-    const auto points = point_lines(
-        *picture.points, size.ranks > 0 && size.rows == 0 ? size.ranks + 1 : fit, columns);
+    // One line more than the points, for the line about hidden points.
+    const std::size_t most = size.ranks == 0  ? fit
+                             : size.rows == 0 ? size.ranks + 1
+                                              : std::min(size.ranks + 1, fit);
+    const auto points = point_lines(*picture.points, most, columns);
     lines.insert(lines.end(), points.begin(), points.end());
   }
   const std::size_t room =

@@ -14,8 +14,7 @@ namespace dlrun {
 struct TopSize {
   std::size_t columns = 80;
   std::size_t rows = 24;  ///< 0: no limit
-  /// The most ranks to show, and without a limit of rows also the most points. 0: as many as fit;
-  /// 20 without a limit of rows.
+  /// The most ranks, or points of a sweep, to show. 0: as many as fit; 20 without a limit of rows.
   std::size_t ranks = 0;
 };
 

@@ -47,9 +47,10 @@ Result<DetachedProcess> DetachedProcess::start(const std::vector<std::string>& a
   const auto program = find_program(argv[0], env);
   if (!program) return fail(Errc::kNotFound, "{}: no such program in PATH", argv[0]);
   const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!null.is_open()) return fail(Errc::kIo, "cannot open /dev/null: {}", errno_text(errno));
   const UniqueFd file(
       ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!null.is_open() || !file.is_open())
+  if (!file.is_open())
     return fail(Errc::kIo, "cannot open {}: {}", printable(log.string()), errno_text(errno));
   std::array<int, 2> gate{};
   if (::pipe2(gate.data(), O_CLOEXEC) != 0)

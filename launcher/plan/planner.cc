@@ -207,9 +207,10 @@ void Planner::environment() {
     return std::any_of(p.vars.begin(), p.vars.end(),
                        [&](const auto& variable) { return variable.name == name; });
   };
-  const bool wants_gpus = gpus_per_node(spec_).value_or(1) > 0;
+  const auto gets_gpus = has_gpus(spec_, site_);
   const GpuDriver driver = find_container_backend(runtime_)->gpu_driver();
-  if (runtime_ != "none" && wants_gpus && driver != GpuDriver::kInImage) {
+  if (runtime_ != "none" && gets_gpus.value_or(driver == GpuDriver::kByOption) &&
+      driver != GpuDriver::kInImage) {
     // Images without NVIDIA's own variables would see no GPU.
     add_gpu_variable("NVIDIA_VISIBLE_DEVICES", "all");
     if (driver == GpuDriver::kByOption) {
@@ -218,8 +219,9 @@ void Planner::environment() {
                !is_set("NVIDIA_DRIVER_CAPABILITIES")) {
       p.image_of_gpus = spec_.container.image.value_or("");
     }
-  } else if (runtime_ != "none" && driver == GpuDriver::kByHook) {
-    // Otherwise an image that sets this variable fails to start on a node without NVIDIA's tool.
+  } else if (runtime_ != "none" && driver == GpuDriver::kByHook && gets_gpus == false) {
+    // Otherwise an image that sets this variable fails to start on a node without NVIDIA's tool. If
+    // it is unknown whether the nodes have GPUs, the image's own value decides.
     add_gpu_variable("NVIDIA_VISIBLE_DEVICES", "void");
   }
   if (spec_.container.save)

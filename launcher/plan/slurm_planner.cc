@@ -308,7 +308,7 @@ void Planner::check_save() {
 }
 
 ContainerStep Planner::container_step() const {
-  ContainerStep step{spec_.container, {}, {}, {}, gpus_per_node(spec_).value_or(1) > 0};
+  ContainerStep step{spec_.container, {}, {}, {}, has_gpus(spec_, site_).value_or(true)};
   const auto mount = [&](const std::string& path) {
     const bool is_mounted =
         std::any_of(step.own_mounts.begin(), step.own_mounts.end(),

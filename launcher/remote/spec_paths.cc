@@ -6,6 +6,7 @@
 #include "common/untrusted_file.h"
 #include "launcher/spec/config_reader.h"
 #include "launcher/spec/key_name.h"
+#include "launcher/spec/load.h"
 #include "launcher/spec/secret_lines.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/spec_keys.h"
@@ -14,7 +15,6 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kLargestSpec = 1U << 20U;
-constexpr int kMostFiles = 16;  ///< the spec and its bases
 
 /// Returns true if the value of a key with this format is a path.
 bool is_path(Format format, std::string_view value) {
@@ -107,7 +107,7 @@ Result<std::vector<LocalPath>> check_spec_paths(const std::filesystem::path& spe
   std::vector<Diagnostic> problems;
   std::vector<LocalPath> local;
   std::filesystem::path file = spec;
-  for (int i = 0; i < kMostFiles && !file.empty(); ++i) {
+  for (std::size_t i = 0; i < kMostSpecFiles && !file.empty(); ++i) {
     auto text = read_untrusted(file, kLargestSpec, Links::kFollow);
     if (!text && i == 0) return tl::unexpected(text.error());
     if (!text) break;  // the host reports a base that is missing

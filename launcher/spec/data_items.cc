@@ -58,11 +58,12 @@ constexpr std::int64_t kShortestSeconds = 10;
   return is_same_or_inside(one, other) || is_same_or_inside(other, one);
 }
 
+/// The archives that GNU tar unpacks. It cannot unpack .tar.lz4 without an option.
+constexpr std::array<std::string_view, 9> kTarEndings{
+    ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".tzst"};
+
 [[nodiscard]] bool is_tar(std::string_view path) {
-  constexpr std::array<std::string_view, 10> kEndings{".tar",     ".tar.gz", ".tgz", ".tar.bz2",
-                                                      ".tbz2",    ".tar.xz", ".txz", ".tar.zst",
-                                                      ".tar.lz4", ".tzst"};
-  return std::any_of(kEndings.begin(), kEndings.end(),
+  return std::any_of(kTarEndings.begin(), kTarEndings.end(),
                      [&](std::string_view ending) { return path.ends_with(ending); });
 }
 
@@ -107,9 +108,8 @@ Result<StagedData> ItemReader::staged(const YamlNode& item,
                 staged.from.empty() ? "from" : "to");
   if (staged.unpack && !is_tar(staged.from))
     return fail(Errc::kInvalid,
-                "unpack: '{}' is no tar archive; expected a name that ends with .tar, .tar.gz, "
-                ".tar.bz2, .tar.xz or .tar.zst",
-                printable(staged.from));
+                "unpack: tar cannot unpack '{}'; expected a name that ends with one of: {}",
+                printable(staged.from), fmt::join(kTarEndings, " "));
   for (const StagedData& other : before) {
     if (overlap(other.to, staged.to))
       return fail(Errc::kInvalid, "'{}' and '{}' overlap; each item needs a place of its own",

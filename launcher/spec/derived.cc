@@ -23,17 +23,48 @@ std::optional<std::int64_t> gpus_per_node(const JobSpec& spec) {
   return 0;
 }
 
-bool may_have_gpus(const JobSpec& spec) {
-  const Resources& r = spec.resources;
+namespace {
+
+/// Returns whether the keys request GPUs; nullopt if no key says a number of GPUs.
+std::optional<bool> keys_request_gpus(const Resources& r) {
   if (r.gpus) return r.gpus->count > 0;
   if (r.gpus_per_task) return r.gpus_per_task->count > 0;
-  if (r.gpus_per_node || r.gres) return gpus_per_node(spec) > 0;
-  const auto mentions_gpus = [](const SlurmOption& option) {
-    return option.name.starts_with("gpu") ||
-           (option.value && option.value->find("gpu") != std::string::npos);
-  };
-  return r.exclusive || std::any_of(spec.slurm.begin(), spec.slurm.end(), mentions_gpus) ||
-         std::any_of(spec.launch.srun.begin(), spec.launch.srun.end(), mentions_gpus);
+  if (r.gpus_per_node) return r.gpus_per_node->count > 0;
+  if (r.gres && (r.gres->find("gpu") != std::string::npos || *r.gres == "none"))
+    return gpus_in_gres(*r.gres) > 0;
+  return std::nullopt;
+}
+
+template <class Test>
+bool any_option(const JobSpec& spec, const Test& test) {
+  return std::any_of(spec.slurm.begin(), spec.slurm.end(), test) ||
+         std::any_of(spec.launch.srun.begin(), spec.launch.srun.end(), test);
+}
+
+}  // namespace
+
+bool may_have_gpus(const JobSpec& spec) {
+  if (const auto by_keys = keys_request_gpus(spec.resources)) return *by_keys;
+  return spec.resources.exclusive || any_option(spec, [](const SlurmOption& option) {
+           return option.name.starts_with("gpu") ||
+                  (option.value && option.value->find("gpu") != std::string::npos);
+         });
+}
+
+std::optional<bool> has_gpus(const JobSpec& spec, const SiteProfile& site) {
+  if (const auto by_keys = keys_request_gpus(spec.resources)) return *by_keys;
+  const bool is_requested = any_option(spec, [](const SlurmOption& option) {
+    if (option.name.starts_with("gpus")) return option.value != "0";
+    return (option.name == "gres" || option.name.starts_with("tres-per-")) && option.value &&
+           option.value->find("gpu") != std::string::npos;
+  });
+  if (is_requested) return true;
+  if (!spec.resources.exclusive) return false;
+  const auto found =
+      site.partitions.find(spec.resources.partition.value_or(site.default_partition));
+  if (found != site.partitions.end() && found->second.gpus_per_node)
+    return *found->second.gpus_per_node > 0;
+  return site.max_gpus_per_node == 0 ? std::optional(false) : std::nullopt;
 }
 
 std::optional<std::int64_t> nproc_per_node(const JobSpec& spec) {

@@ -375,9 +375,8 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
     if (std::find(seen.begin(), seen.end(), identity(path)) != seen.end())
       return refuse(origin, fmt::format("base: the spec inherits from itself: {}", chain));
     seen.push_back(identity(path));
-    constexpr std::size_t kMostFiles = 32;
-    if (seen.size() > kMostFiles)
-      return refuse(origin, fmt::format("base: a chain of more than {} files", kMostFiles));
+    if (seen.size() > kMostSpecFiles)
+      return refuse(origin, fmt::format("base: a chain of more than {} files", kMostSpecFiles));
     auto text = read_file(path, YamlLimits{}.bytes);
     if (!text) return refuse(origin, fmt::format("base: {}", text.error().message));
     file.text = std::move(*text);

@@ -1,6 +1,7 @@
 #pragma once
 // Loads a spec, such as exp.yaml, into a JobSpec, or reports all its problems at once.
 
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -61,15 +62,18 @@ struct LoadedSpec {
 /// Returns the source line that a diagnostic about this origin shows; empty if there is none.
 [[nodiscard]] std::string line_under(const LoadedSpec& loaded, const Origin& where);
 
+/// A spec and its bases are at most this number of files.
+inline constexpr std::size_t kMostSpecFiles = 32;
+
 /// Reads, merges and checks a spec. A layer is a source of values. The layers, strongest first: the
 /// sweep's point (the first one if the request names none), --set, the file, its bases (`base`),
 /// the environment (SBATCH_ACCOUNT, SBATCH_PARTITION and SBATCH_QOS, but not inside a job), the
 /// site, the preset (one task per node, if it starts the ranks of a node itself). Maps merge; any
 /// other value replaces the value of a weaker layer. Reads only the spec, site and preset files,
 /// and queries no cluster. Fails if a file is nested deeper than 64 levels, or if the spec and its
-/// bases are more than 32 files, or together exceed 1 MiB or 100,000 nodes (an alias counts as all
-/// the nodes that it repeats); time and memory are bounded. The error holds all problems, warnings
-/// included, sorted by position.
+/// bases are more than kMostSpecFiles, or together exceed 1 MiB or 100,000 nodes (an alias counts
+/// as all the nodes that it repeats); time and memory are bounded. The error holds all problems,
+/// warnings included, sorted by position.
 [[nodiscard]] tl::expected<LoadedSpec, std::vector<Diagnostic>> load_spec(
     const LoadRequest& request);
 

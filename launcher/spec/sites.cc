@@ -325,7 +325,7 @@ std::optional<std::string> match_site(std::string_view cluster_name,
     }
     for (Diagnostic& problem : wrong) {
       problem.severity = Diagnostic::Severity::kWarning;
-      problem.message += "; the site is skipped";
+      if (!file) problem.message += "; the site is skipped";
       problems.push_back(std::move(problem));
     }
   }

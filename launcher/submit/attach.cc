@@ -113,7 +113,7 @@ Result<LaunchPlan> plan_of_run(const Context& context, Reporter& reporter,
   }
   if (!resolved) return tl::unexpected(resolved.error());
   PlanInputs inputs;
-  inputs.runs_dir = run.parent_path().string();
+  inputs.runs_dir = runs_folder_of(run).string();
   const auto tools = tools_directory(inputs.runs_dir, context.tools);
   inputs.agent_path = tools / "dlrun-agent";
   inputs.trainer_path = tools / "dlrun-trainer";
@@ -162,7 +162,7 @@ namespace {
 Result<ForegroundEnd> run_beside(const Context& context, Reporter& reporter, const IndexEntry& run,
                                  const RunStatus& status, const LaunchPlan& plan,
                                  const AttachTarget& target, const SessionWish& wish) {
-  const auto runs_dir = run.path.parent_path();
+  const auto runs_dir = runs_folder_of(run.path);
   if (const auto warning = warning_about_place(runs_dir)) reporter.warning(*warning);
   DLRUN_TRY_ASSIGN(const auto folder, SessionFolder::make(runs_dir));
   const auto script = folder.path() / "session.sh";

@@ -16,6 +16,7 @@
 #include "common/sha256.h"
 #include "common/subprocess.h"
 #include "common/text.h"
+#include "common/units.h"
 #include "launcher/executors/scrub.h"
 #include "launcher/executors/slurm_parse.h"
 #include "launcher/plan/render.h"
@@ -29,7 +30,6 @@ namespace fs = std::filesystem;
 
 /// The start of the line with which the shell of check_environments() reports a missing tool.
 constexpr std::string_view kMissingTool = "dlrun: missing: ";
-constexpr std::chrono::minutes kBuildLimit{360};
 constexpr std::size_t kLockFileLimit = 64U << 20U;
 
 /// A tool, and the key that needs it.
@@ -162,9 +162,11 @@ void find_project_files(const LoadedSpec& loaded, std::vector<Diagnostic>& probl
 /// Builds the environments of one job, one after the other.
 class EnvironmentBuilder {
  public:
-  EnvironmentBuilder(const Context& context, Reporter& reporter, const Experiment& experiment)
+  EnvironmentBuilder(const Context& context, Reporter& reporter, const Experiment& experiment,
+                     std::chrono::milliseconds limit)
       : context_(context),
         reporter_(reporter),
+        limit_(limit),
         loaded_(experiment.loaded),
         plan_(experiment.plan),
         wanted_(experiment.loaded.spec.environment) {}
@@ -199,15 +201,20 @@ class EnvironmentBuilder {
                     fmt::format("umask 022\nexec >{} 2>&1\nset -eo pipefail\n{}{}\n",
                                 shell_quote(log.string()), render_build_setup(plan_), lines)};
     command.env = environment_of_tools(context_, loaded_);
-    command.timeout = kBuildLimit;
+    command.timeout = limit_;
     command.is_unwanted = [&] { return interrupt_.requested(); };
     const auto done = run_command(command);
     if (interrupt_.requested())
       return fail(Errc::kInterrupted, "interrupted; nothing was submitted");
-    if (!done) return tl::unexpected(done.error());
-    if (done->exit_code == 0) return {};
-    return fail(Errc::kInvalid, "the environment could not be built (code {}): {}; all output: {}",
-                done->exit_code, last_lines(read_file(log, kLockFileLimit).value_or(done->err)),
+    if (!done && done.error().code != Errc::kTimeout) return tl::unexpected(done.error());
+    if (done && done->exit_code == 0) return {};
+    const std::string reason =
+        done ? fmt::format("code {}", done->exit_code)
+             : fmt::format("killed at its limit of {}",
+                           fine_duration_text(std::chrono::duration<double>(limit_).count()));
+    const std::string own_output = done ? done->err : "";
+    return fail(Errc::kInvalid, "the environment could not be built ({}): {}; all output: {}",
+                reason, last_lines(read_file(log, kLockFileLimit).value_or(own_output)),
                 printable(log.string()));
   }
 
@@ -321,6 +328,7 @@ class EnvironmentBuilder {
 
   const Context& context_;
   Reporter& reporter_;
+  const std::chrono::milliseconds limit_;
   const LoadedSpec& loaded_;
   const LaunchPlan& plan_;
   const Environment& wanted_;
@@ -340,9 +348,9 @@ Result<> check_environments(const Context& context, const Experiment& experiment
 }
 
 Result<> build_environments(const Context& context, Reporter& reporter,
-                            const Experiment& experiment) {
+                            const Experiment& experiment, std::chrono::milliseconds limit) {
   if (tools_of(experiment.loaded.spec.environment).empty()) return {};
-  return EnvironmentBuilder(context, reporter, experiment).run();
+  return EnvironmentBuilder(context, reporter, experiment, limit).run();
 }
 
 }  // namespace dlrun

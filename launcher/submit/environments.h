@@ -3,6 +3,8 @@
 // submitting machine, before the job is recorded or queued. The ranks do not build them, because
 // ranks that build the same environment at the same time can damage it.
 
+#include <chrono>
+
 #include "launcher/submit/experiment.h"
 #include "launcher/submit/reporter.h"
 
@@ -20,10 +22,11 @@ enum class JobSetup { kIsRun, kIsNotRun };
                                           JobSetup setup);
 
 /// Locks and builds the environments. Only one dlrun builds an environment at a time. If uv's
-/// environment is up to date, only reads a few files. Fails with kInvalid and the last lines of the
-/// tool's output, or with kInterrupted after Ctrl-C. Does nothing for a spec without uv, pixi,
-/// spack and uenv.
+/// environment is up to date, only reads a few files. Kills a call of a tool after `limit`. Fails
+/// with kInvalid and the last lines of the tool's output, or with kInterrupted after Ctrl-C. Does
+/// nothing for a spec without uv, pixi, spack and uenv.
 [[nodiscard]] Result<> build_environments(const Context& context, Reporter& reporter,
-                                          const Experiment& experiment);
+                                          const Experiment& experiment,
+                                          std::chrono::milliseconds limit = std::chrono::hours(6));
 
 }  // namespace dlrun

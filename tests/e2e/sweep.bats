@@ -110,6 +110,7 @@ points_are() { [[ $(points .state | sort | uniq -c | xargs) == "$1" ]]; }
     [[ $(scontrol show job --oneliner "$second") == *"Dependency=afterany:$first"* ]]
     wait_until 60 test -e "$dir/began"
     [[ $(dl attach last/0 -- bash -c 'echo "$(hostname) $(pwd)"' </dev/null) == "n"[1-4]" $dir" ]]
+    [[ -z $(find "$parent" -name '.interactive-*') ]] # The session's folder is beside the sweep.
     run dl attach last -- hostname </dev/null
     [ "$status" -eq 2 ]
     [[ $output == *"is a sweep"* ]]

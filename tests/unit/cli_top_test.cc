@@ -162,6 +162,10 @@ TEST_CASE(
   CHECK(has(all, "  0  train.lr=0   completed    test_accuracy 0.5"));
   CHECK(has(all, " 39  train.lr=39  pending      Resources"));
   CHECK_FALSE(has(all, "more points"));
+  // -n N bounds the points in the live view and in one print alike, but nothing exceeds the screen.
+  for (const std::size_t rows : {0, 60})
+    CHECK(has(lines_of(picture, {100, rows, 3}, false), " 37 more points"));
+  CHECK(lines_of(picture, {100, 24, 30}, false).size() <= 24);
 }
 
 TEST_CASE("top shows state, progress, time left, throughput, loss and the ranks") {

@@ -1,4 +1,5 @@
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -88,6 +89,26 @@ TEST_CASE("a detached program that is never released ends without running") {
   CHECK_FALSE(
       DetachedProcess::start({"/no/such/program"}, Env::of_process(), folder.path(), folder / "log")
           .has_value());
+}
+
+TEST_CASE("the error of a detached program names the file that cannot be opened") {
+  const TemporaryDirectory folder;
+  const auto start = [&] {
+    return DetachedProcess::start({"sh", "-c", "true"}, Env::of_process(), folder.path(),
+                                  folder / "missing" / "log");
+  };
+  const auto without_folder = start();
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit no_files{0, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &no_files) == 0);
+  const auto without_files = start();
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  REQUIRE_FALSE(without_folder.has_value());
+  CHECK(without_folder.error().message == fmt::format("cannot open {}: No such file or directory",
+                                                      (folder / "missing" / "log").string()));
+  REQUIRE_FALSE(without_files.has_value());
+  CHECK(without_files.error().message == "cannot open /dev/null: Too many open files");
 }
 
 TEST_CASE("the release of a detached program that was killed is an error") {

@@ -125,6 +125,37 @@ TEST_CASE(
   CHECK_FALSE(has(users, "compute,utility"));
 }
 
+TEST_CASE(
+    "a container sees the GPUs that options of Slurm request, and on whole nodes those that the "
+    "site or else the image says") {
+  const auto text = [](const std::string& more, const char* runtime = "pyxis",
+                       std::optional<std::int64_t> gpus_of_site = {}) {
+    LoadRequest request;
+    request.file = "exp.yaml";
+    request.text = fmt::format("container: {{runtime: {}, image: /a.sqsh}}\n{}\n", runtime, more);
+    request.current_dir = "/exp";
+    auto loaded = load_spec(request);
+    if (!loaded) FAIL(format_diagnostics(loaded.error()));
+    loaded->site.partitions["p"].gpus_per_node = gpus_of_site;
+    return script(*make_plan(*loaded, {"/runs", "/a/dlrun-agent", "/a/dlrun-trainer"}));
+  };
+  const std::string program = "launch: {command: [x]}\nresources: {time: 1m, partition: p";
+  CHECK(has(text(program + "}\nslurm: {gpus-per-socket: 2}"), "NVIDIA_VISIBLE_DEVICES=all"));
+  CHECK(has(text("resources: {time: 1m}\nlaunch: {command: [x], srun: {gres: gpu:1}}"),
+            "NVIDIA_VISIBLE_DEVICES=all"));
+  CHECK(has(text(program + "}\nslurm: {wckey: gpu}"), "NVIDIA_VISIBLE_DEVICES=void"));
+  for (const char* more : {", exclusive: true}", ", exclusive: true, gres: nvme}"}) {
+    CAPTURE(more);
+    const std::string spec = program + more;
+    CHECK_FALSE(has(text(spec), "NVIDIA_VISIBLE_DEVICES"));
+    CHECK(has(text(spec, "pyxis", 4), "NVIDIA_VISIBLE_DEVICES=all"));
+    CHECK(has(text(spec, "pyxis", 0), "NVIDIA_VISIBLE_DEVICES=void"));
+    CHECK(has(text(spec, "apptainer"), "--nv"));
+  }
+  CHECK(has(text(program + ", exclusive: true, gpus_per_node: 0}", "pyxis", 4),
+            "NVIDIA_VISIBLE_DEVICES=void"));
+}
+
 TEST_CASE("an interactive session under enroot creates and holds its container like a job") {
   const auto plan =
       planned("launch: {command: [x]}\ncontainer: {runtime: enroot, image: /a.sqsh}\n");

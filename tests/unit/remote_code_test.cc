@@ -232,6 +232,15 @@ TEST_CASE("paths of a spec that are wrong on a host are refused, with key, line 
   CHECK(text.find("[3:20] container.image") != std::string::npos);
 }
 
+TEST_CASE("paths are checked in each of the 32 files that a spec and its bases may be") {
+  Repository code;
+  write(code.top / "exp.yaml", "base: 1.yaml\n");
+  for (int i = 1; i < 31; ++i)
+    write(code.top / fmt::format("{}.yaml", i), fmt::format("base: {}.yaml\n", i + 1));
+  write(code.top / "31.yaml", "container: {image: ../image.sqsh}\n");
+  CHECK(error_text(code.prepare()).find("[1:20] container.image") != std::string::npos);
+}
+
 TEST_CASE("absolute paths that are missing on the host are refused") {
   Repository code;
   const auto venv = code.folder.path() / "venv";

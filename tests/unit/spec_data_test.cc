@@ -77,8 +77,12 @@ TEST_CASE("overlapping, incomplete and invalid items of stage and outputs are re
   CHECK(has(data_refused("stage: [{from: a, to: $T/x}, {from: b, to: $T/x/y}]\n"),
             "'$T/x/y' and '$T/x' overlap"));
   CHECK(has(data_refused("stage: [{from: a}]\n"), "to is missing"));
-  CHECK(has(data_refused("stage: [{from: a.zip, to: $T/x, unpack: true}]\n"),
-            "'/exp/a.zip' is no tar archive"));
+  for (const char* archive : {"a.zip", "a.tar.lz4"})
+    CHECK(
+        has(data_refused(fmt::format("stage: [{{from: {}, to: $T/x, unpack: true}}]\n", archive)),
+            fmt::format("tar cannot unpack '/exp/{}'; expected a name that ends with one of: .tar "
+                        ".tar.gz .tgz .tar.bz2 .tbz2 .tar.xz .txz .tar.zst .tzst",
+                        archive)));
   CHECK(has(data_refused("stage: [{from: a, to: $T/x, mode: 1}]\n"), "unknown key 'mode'"));
   CHECK(has(data_refused("outputs: [{from: $T/x, to: out}, {from: $T/y, to: out/y}]\n"),
             "'out/y' and 'out' overlap"));

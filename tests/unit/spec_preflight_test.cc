@@ -50,6 +50,10 @@ TEST_CASE("a wrong check is refused with its place, and the message shows the ri
   }
   CHECK(has(refused(with_checks("[binding]", "gpus_per_node: 0")),
             "health.preflight: binding needs GPUs"));
+  // Whole nodes may have GPUs, whatever else the job requests there.
+  static_cast<void>(loaded(with_checks("[binding]", "exclusive: true, gres: nvme")));
+  CHECK(has(refused(with_checks("[binding]", "exclusive: true, gres: gpu:0")),
+            "health.preflight: binding needs GPUs"));
 }
 
 TEST_CASE("fabric without figures of the site gives a warning") {

@@ -223,15 +223,25 @@ TEST_CASE("a number in a site file that is refused counts as unknown") {
   CHECK(gpu.cpus_per_node == 64);
 }
 
-TEST_CASE("a user's site file that cannot be read is skipped with a warning") {
+TEST_CASE(
+    "a user's site file that cannot be read is skipped with a warning, which a wrong key in a file "
+    "does not say") {
   Sites sites;
-  sites.write("a", "clusters: [unclosed\n");
   auto made = request("", sites);
   made.cluster_name = "testbed";
-  const auto spec = loaded(made);
-  CHECK(spec.site.name == "testbed");
-  CHECK(has(format_diagnostics(spec.warnings), "sites/a.yaml"));
-  CHECK(has(format_diagnostics(spec.warnings), "the site is skipped"));
+  const auto warnings_with = [&](const std::string& text) {
+    sites.write("a", text);
+    const auto spec = loaded(made);
+    CHECK(spec.site.name == "testbed");
+    return format_diagnostics(spec.warnings);
+  };
+  const auto unreadable = warnings_with("clusters: [unclosed\n");
+  CHECK(has(unreadable, "sites/a.yaml"));
+  CHECK(has(unreadable, "the site is skipped"));
+  // A file of another cluster is read and compared, so it is not skipped.
+  const auto readable = warnings_with("clusters: [elsewhere]\nzzz: 1\n");
+  CHECK(has(readable, "unknown key 'zzz'"));
+  CHECK_FALSE(has(readable, "skipped"));
 }
 
 TEST_CASE(

@@ -2,6 +2,7 @@
 // tests/e2e/environments.bats uses the real uv if it is on the PATH.
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -152,6 +153,24 @@ TEST_CASE_FIXTURE(Project, "the tools do not see secrets, and see the variables 
   context.env.set("TOKEN", "s3cret");
   const auto problem = message(build("uv: ., secrets: [TOKEN], vars: {UV_INDEX_URL: https://i}"));
   CHECK(has(problem, "token= index=https://i"));
+}
+
+TEST_CASE_FIXTURE(Project,
+                  "a build that is killed at its limit is refused with the tool's last lines, the "
+                  "log and the key's place") {
+  fs::create_directory(folder / "tools");
+  write("tools/uv", "#!/bin/bash\necho 'building wheel 7'\nexec sleep 1000\n");
+  fs::permissions(folder / "tools/uv", fs::perms::owner_all);
+  context.env.set("PATH", (folder / "tools").string() + ":/usr/bin:/bin");
+  const auto made = experiment("uv: .");
+  const auto done = build_environments(context, reporter, made, std::chrono::seconds(2));
+  REQUIRE_FALSE(done.has_value());
+  CHECK(done.error().code == Errc::kInvalid);
+  CHECK(has(message(done), "x.yaml:4:"));
+  CHECK(has(message(done),
+            "environment.uv.project: the environment could not be built (killed at its limit of "
+            "2.0 s): building wheel 7; all output: "));
+  CHECK(has(message(done), ".dlrun/uv.log"));
 }
 
 TEST_CASE_FIXTURE(Project, "a missing tool and a missing file are refused with the key's place") {

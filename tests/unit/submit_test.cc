@@ -11,6 +11,7 @@
 #include "common/text.h"
 #include "launcher/runs/log_file.h"
 #include "launcher/runs/sweep_record.h"
+#include "launcher/submit/attach.h"
 #include "launcher/submit/check_report.h"
 #include "launcher/submit/places.h"
 #include "launcher/submit/refusal.h"
@@ -280,4 +281,20 @@ TEST_CASE_FIXTURE(Cluster,
   const auto again = submit_again(submitted->run.id);
   REQUIRE_FALSE(again.has_value());
   CHECK(has(again.error().message, needs));
+}
+
+TEST_CASE_FIXTURE(Cluster, "the plan of a run and of a sweep's point names the folder of runs") {
+  const auto runs = folder / "runs";
+  for (const char* run : {"x-1", "s-1/array-0/3"}) {
+    fs::create_directories(runs / run);
+    std::ofstream(runs / run / "resolved.yaml")
+        << "name: x\nresources: {time: 1m}\nlaunch: {command: [\"true\"]}\n";
+  }
+  std::ofstream(runs / "s-1" / "sweep.json") << "{}";
+  for (const char* run : {"x-1", "s-1/array-0/3"}) {
+    const auto plan = plan_of_run(context, reporter, runs / run);
+    REQUIRE_MESSAGE(plan.has_value(), plan.error().message);
+    CHECK(plan->runs_dir == runs.string());
+    CHECK(has(plan->agent, runs.string() + "/.agents-"));
+  }
 }
