@@ -224,6 +224,15 @@ Result<LogSetting> log_setting_of_job(const Env& env, const std::filesystem::pat
   return setting;
 }
 
+std::string rank_log_name(std::string_view component, std::string_view program, int rank) {
+  const bool is_name = std::all_of(component.begin(), component.end(), [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_';
+  });
+  const std::string prefix = component.empty() || !is_name ? "" : fmt::format("{}-", component);
+  return fmt::format("{}{}-{:04}.log", prefix, program, rank);
+}
+
 std::string_view word_of(LogLevel level) {
   switch (level) {
     case LogLevel::kOff:

@@ -52,6 +52,12 @@ struct LogSetting {
                                                     const std::filesystem::path& run,
                                                     std::string_view file_name);
 
+/// Returns the file name of a rank's log: "trainer-0003.log", or "server-trainer-0003.log" in a
+/// component. component: empty if the job has one program. It may come from an environment: one
+/// with characters other than letters, digits, '-' and '_' counts as empty.
+[[nodiscard]] std::string rank_log_name(std::string_view component, std::string_view program,
+                                        int rank);
+
 /// Returns the name of a level as DLRUN_LOG spells it.
 [[nodiscard]] std::string_view word_of(LogLevel level);
 

@@ -100,6 +100,7 @@ nlohmann::ordered_json Notice::to_json() const {
   nlohmann::ordered_json object{{"event", occasion},  {"run", run},   {"job", job},
                                 {"cluster", cluster}, {"time", time}, {"attempt", attempt},
                                 {"message", message}};
+  if (!component.empty()) object["component"] = component;
   if (rank) object["rank"] = *rank;
   if (!node.empty()) object["node"] = node;
   if (!progress.empty()) object["progress"] = progress;
@@ -116,6 +117,7 @@ Notice Notice::of_json(const nlohmann::ordered_json& object) {
   notice.time = json_read::text(object, "time");
   notice.attempt = json_read::integer(object, "attempt").value_or(0);
   notice.message = json_read::text(object, "message");
+  notice.component = json_read::text(object, "component");
   notice.rank = json_read::integer(object, "rank");
   notice.node = json_read::text(object, "node");
   notice.progress = json_read::text(object, "progress");
@@ -143,6 +145,7 @@ std::string Notice::text() const {
   if (!message.empty()) lines += one_line(message, kLongestMessage) + "\n";
   if (rank) {
     lines += fmt::format("Rank {}", *rank);
+    if (!component.empty()) lines += " of component " + one_line(component, 100);
     if (!node.empty()) lines += " on " + one_line(node, 100);
     lines += last_words.empty() ? "\n" : " printed last:\n";
   }

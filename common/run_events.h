@@ -26,7 +26,8 @@ namespace dlrun {
 
 /// Size in bytes above which lead rewrites the file with fewer events (EventClass).
 inline constexpr std::size_t kCompactAtBytes = 32U << 20U;
-/// Size in bytes of the largest file that lead writes. Readers read only the first and the last 16
+/// Size in bytes of the largest file that lead writes, unless the disk has no room to compact it
+/// (BackgroundFile::renew_beyond()). Readers read only the first and the last 16
 /// MiB of a larger one.
 inline constexpr std::size_t kLargestRecordBytes = 64U << 20U;
 

@@ -58,8 +58,4 @@ void AgentLog::flush() const {
   if (file_) std::ignore = file_->drain(kFlushLimit);
 }
 
-std::string rank_log_name(std::string_view component, int rank) {
-  return fmt::format("{}{}rank-{:04}.log", component, component.empty() ? "" : "-", rank);
-}
-
 }  // namespace dlrun::agent

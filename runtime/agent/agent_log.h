@@ -41,7 +41,4 @@ class AgentLog {
   std::shared_ptr<BackgroundFile> file_;
 };
 
-/// Returns the name of a rank's log, "rank-0003.log", or "server-rank-0003.log" in a component.
-[[nodiscard]] std::string rank_log_name(std::string_view component, int rank);
-
 }  // namespace dlrun::agent

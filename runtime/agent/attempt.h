@@ -288,6 +288,10 @@ class Attempt {
   /// be on its way to some ranks; 0: none.
   void begin_ending(Clock::time_point now, int step_signal = 0);
   void end_for(EndReason reason, int code, std::string message, Clock::time_point now);
+  /// Tells all ranks, once, that their programs save a checkpoint. The attempt no longer counts as
+  /// hanging, because a program may save for a long time without a report. signal: the one that
+  /// asks for the checkpoint.
+  void ask_for_checkpoint(int signal);
   void end_for_signal(int signal, std::string message, Clock::time_point now);
   void end_for_stopped(const phase::Stopped& stopped, Clock::time_point now);
   void end_for_hang(std::string sentence, Clock::time_point now);

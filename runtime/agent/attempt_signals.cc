@@ -20,9 +20,7 @@ void Attempt::on_own_signal(int signal, Clock::time_point now) {
                                 .word = passes          ? SignalDecision::kCheckpoint
                                         : is_checkpoint ? SignalDecision::kNone
                                                         : SignalDecision::kAbort});
-  if (passes && !std::exchange(signals_.usr1_is_passed, true)) {
-    outlet_.broadcast(to_rank::SignalAnswer{signal, SignalDecision::kCheckpoint});
-  }
+  if (passes) ask_for_checkpoint(signal);
   if (is_checkpoint) return;
   if (is_ending()) {
     // A signal while the attempt ends cancels the job. The rank and the code of the first failure
@@ -70,6 +68,10 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
   // hang. This rank also gets its own reply, because it waits for a reply about this signal.
   outlet_.send(rank, to_rank::SignalAnswer{signal, answer});
   signs_.is_preemption_near = signs_.is_preemption_near || signal == SIGTERM;
+  ask_for_checkpoint(signal);
+}
+
+void Attempt::ask_for_checkpoint(int signal) {
   if (auto* const running = in<Running>()) running->hang.off();
   if (!std::exchange(signals_.usr1_is_passed, true)) {
     outlet_.broadcast(to_rank::SignalAnswer{signal, SignalDecision::kCheckpoint});

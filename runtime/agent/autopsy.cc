@@ -12,7 +12,6 @@
 #include "common/files.h"
 #include "common/log.h"
 #include "common/text.h"
-#include "runtime/agent/agent_log.h"
 #include "runtime/agent/component_options.h"
 #include "runtime/agent/nccl_reports.h"
 #include "runtime/agent/process_facts.h"
@@ -60,7 +59,7 @@ int run_autopsy(const AutopsyOptions& options, const Env& env) {
   // The autopsy adds lines to the log of the rank's agent. It ignores an error here, because the
   // agent has reported it.
   if (const auto log = log_setting_of_job(env, env.get_or("DLRUN_RUN", ""),
-                                          rank_log_name(component_of(env), options.rank)))
+                                          rank_log_name(component_of(env), "rank", options.rank)))
     std::ignore = open_log(fmt::format("autopsy {}", options.rank), *log, env);
   std::string text;
   std::vector<std::string> frames;

@@ -130,10 +130,10 @@ struct BackgroundFile::Shared {
     struct stat info {};
     if (!call || ::fstat(file.get(), &info) != 0 || info.st_size <= limit) return {};
     auto renewed = call();
-    off_t next = 2 * info.st_size;
+    off_t next = info.st_size + least / 8;
     if (renewed) {
       file = std::move(renewed->file);
-      if (::fstat(file.get(), &info) == 0) next = std::max(least, 2 * info.st_size);
+      if (::fstat(file.get(), &info) == 0) next = std::max(least, info.st_size + least / 2);
     }
     const std::lock_guard lock(mutex);
     renew_beyond = next;

@@ -23,24 +23,41 @@ std::string trainer_path() {
       .string();
 }
 
+/// Returns true if the check also compares the speed with the figures of the site. With rccl the
+/// trainer's data are in host memory. The measured speed would be that of the copies to the GPU and
+/// back, so the figures do not apply.
+bool measures_speed(const NodeChecks& checks) {
+  return checks.fabric && checks.collective != "rccl";
+}
+
 }  // namespace
+
+std::chrono::seconds CollectiveCheck::time_after_arrival(const NodeChecks& checks) {
+  // A rank waits for the address of rank 0, and for the connections to the other ranks.
+  constexpr int kConnecting = 2, kAllReduce = 1;
+  int steps = kConnecting + kAllReduce;
+  // A measurement takes a few seconds. One that takes longer than a step is too slow for any
+  // figure, because figures are at least 1 GB/s.
+  if (measures_speed(checks) && checks.figures.node_all_reduce) steps += kConnecting + kAllReduce;
+  if (measures_speed(checks) && checks.figures.all_reduce) steps += kAllReduce;
+  return steps * kStepLimit + kSpare;
+}
 
 Result<std::unique_ptr<CollectiveCheck>> CollectiveCheck::start(
     EventLoop& loop, const NodeChecks& checks, Env env,
     std::function<void(const MessageToLead&)> to_lead) {
   const std::string& backend = checks.collective;
-  std::unique_ptr<CollectiveCheck> check(new CollectiveCheck(backend, std::move(to_lead)));
+  std::unique_ptr<CollectiveCheck> check(new CollectiveCheck(checks, std::move(to_lead)));
   auto store = StoreRelay::create(
       loop, [at = check.get()](const MessageToLead& message) { at->on_message(message); });
   if (!store) return tl::unexpected<Error>(std::move(store.error()));
   check->store_ = std::move(*store);
-  Program program{.argv = {trainer_path(), "preflight", "--backend", backend},
+  Program program{.argv = {trainer_path(), "preflight", "--backend", backend, "--timeout",
+                           fmt::format("{}", kStepLimit.count())},
                   .env = std::move(env),
                   .keep = check->store_->program_end(),
                   .dies_with_us = true};
-  // With rccl the trainer's data are in host memory. The measured speed would be that of the copies
-  // to the GPU and back, so the figures of the site do not apply.
-  if (checks.fabric && backend != "rccl") {
+  if (measures_speed(checks)) {
     const auto add = [&](const char* option, const std::optional<std::int64_t>& figure) {
       if (figure) program.argv.insert(program.argv.end(), {option, fmt::format("{}", *figure)});
     };
@@ -60,6 +77,7 @@ void CollectiveCheck::on_message(const MessageToLead& message) {
   const Json body = progress == nullptr ? Json() : progress->body;
   const auto word = json_read::text(body, "check");
   if (word == "arrived") {
+    if (!arrived_) arrived_ = Clock::now();
     to_lead_(to_lead::Checking{});
   } else if (word == "failed") {
     const auto own = body.find("is_own");
@@ -77,8 +95,11 @@ void CollectiveCheck::give_up(std::string words) {
 }
 
 void CollectiveCheck::tick(Clock::time_point now) {
-  if (now >= began_ + kLimit)
-    return give_up(fmt::format("its check does not end within {} s", kLimit.count()));
+  const auto limit = arrived_ ? time_after_arrival_ : time_to_arrive();
+  if (now >= arrived_.value_or(began_) + limit) {
+    return give_up(fmt::format("its check does not {} within {} s",
+                               arrived_ ? "end" : "open its device", limit.count()));
+  }
   if (!is_stopped(pid_)) return stopped_since_.reset();
   if (!stopped_since_) stopped_since_ = now;
   if (now >= *stopped_since_ + kStoppedLimit) give_up("its check is stopped (SIGSTOP)");

@@ -24,10 +24,11 @@ class CollectiveCheck {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Time after which the check is killed. The check itself gives the ranks one minute to arrive,
-  /// and one minute for each collective, which needs far less. If the check still runs after
-  /// kLimit, it most likely hangs: while it opens its device, in a collective, or while it ends.
-  static constexpr std::chrono::seconds kLimit{75};
+  /// The limit that the check gets (--timeout): for each wait for other ranks, and for each
+  /// collective.
+  static constexpr std::chrono::seconds kStepLimit{60};
+  /// Time in which a process starts or ends, and for other work of the check between its steps.
+  static constexpr std::chrono::seconds kSpare{15};
   static constexpr std::chrono::seconds kStoppedLimit{5};  ///< see tick()
 
   /// Starts the process of checks.collective with env and a connection to lead's store. to_lead
@@ -38,8 +39,14 @@ class CollectiveCheck {
       std::function<void(const MessageToLead&)> to_lead);
 
   [[nodiscard]] pid_t pid() const { return pid_; }
+  /// Returns the time after which the check is killed: before it reports that it has opened its
+  /// device, counted from its start; and afterwards, counted from this report. The second time
+  /// exceeds the sum of the check's own limits, so that the check itself can report a collective
+  /// that hangs. A check that still runs then most likely hangs while it ends.
+  [[nodiscard]] static std::chrono::seconds time_to_arrive() { return kStepLimit + kSpare; }
+  [[nodiscard]] static std::chrono::seconds time_after_arrival(const NodeChecks& checks);
   void on_reply(const to_rank::Reply& message) { store_->on_reply(message); }
-  /// Kills the check after kLimit, or if it has been stopped (SIGSTOP) for kStoppedLimit.
+  /// Kills the check after the limits above, or if it has been stopped (SIGSTOP) for kStoppedLimit.
   void tick(Clock::time_point now);
   /// Returns the failure after the process has ended; nullopt if the check has passed. status: from
   /// waitpid().
@@ -50,16 +57,20 @@ class CollectiveCheck {
                                                     std::string_view words, bool is_own);
 
  private:
-  CollectiveCheck(std::string backend, std::function<void(const MessageToLead&)> to_lead)
-      : backend_(std::move(backend)), to_lead_(std::move(to_lead)) {}
+  CollectiveCheck(const NodeChecks& checks, std::function<void(const MessageToLead&)> to_lead)
+      : backend_(checks.collective),
+        time_after_arrival_(time_after_arrival(checks)),
+        to_lead_(std::move(to_lead)) {}
   void on_message(const MessageToLead& message);
   void give_up(std::string words);
 
   std::string backend_;
+  std::chrono::seconds time_after_arrival_;
   std::function<void(const MessageToLead&)> to_lead_;
   std::unique_ptr<StoreRelay> store_;
   pid_t pid_ = -1;
   Clock::time_point began_ = Clock::now();
+  std::optional<Clock::time_point> arrived_;  ///< when the check had opened its device
   std::optional<Clock::time_point> stopped_since_;
   /// The failure that the check, or this class, reported first.
   std::optional<to_lead::CheckFailed> failure_;

@@ -45,7 +45,7 @@ class HangWatch {
   /// the ranks are stopped as well.
   void on_asleep(Clock::duration time) { heard_ += time; }
   /// Stops watching. Called after the program's final report, when the attempt is about to end
-  /// before the time limit, and when a signal that reached a rank asks for a checkpoint.
+  /// before the time limit, and when a signal asks the programs for a checkpoint.
   void off() { is_on_ = false; }
 
   /// Returns a sentence that describes the hang, once the limit has passed.

@@ -18,6 +18,19 @@ constexpr milliseconds kWaitUsual{30'000};  ///< wait of a Get without wait_ms
 constexpr milliseconds kWaitLimit{24 * 3600 * 1000};
 constexpr std::size_t kReportedNodesLimitBytes = 16U << 10U;
 
+/// Returns the `code` of a reply of the store.
+std::string word_of_refusal(Errc code) {
+  switch (code) {
+    case Errc::kTimeout:
+    case Errc::kNotFound:  // the request did not wait
+      return "timeout";
+    case Errc::kInvalid:
+      return "invalid";
+    default:
+      return "refused";
+  }
+}
+
 }  // namespace
 
 void AttemptRunner::on_node_failure(std::string_view nodes) {
@@ -159,6 +172,7 @@ void AttemptRunner::answer(const std::vector<StoreTable::Answer>& answers) {
     to_rank::Reply reply{.id = id, .ok = value.has_value()};
     if (!value) {
       reply.error = value.error().message;
+      reply.code = word_of_refusal(value.error().code);
     } else if (!value->empty()) {
       reply.value = *value;
     }

@@ -381,6 +381,7 @@ Collect Collect::of(const Json& message) {
 Json Reply::json() const {
   Json message{{"type", kType}, {"id", id}, {"ok", ok}};
   if (error) message["error"] = *error;
+  if (code) message["code"] = *code;
   if (value) message["value"] = *value;
   return message;
 }
@@ -388,6 +389,7 @@ Reply Reply::of(const Json& message) {
   return {.id = id_of(message),
           .ok = json_read::truth(message, "ok"),
           .error = text_in(message, "error"),
+          .code = text_in(message, "code"),
           .value = text_in(message, "value")};
 }
 

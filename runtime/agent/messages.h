@@ -313,6 +313,8 @@ struct Reply {
   std::uint64_t id = 0;
   bool ok = false;
   std::optional<std::string> error{};  ///< if not ok
+  /// If not ok: "timeout" (no rank has put the key in time), "invalid" or "refused".
+  std::optional<std::string> code{};
   std::optional<std::string> value{};  ///< the value in hex; absent if it is empty
 
   [[nodiscard]] Json json() const;

@@ -112,6 +112,7 @@ std::optional<Notice> NoticeMaker::make(std::string_view occasion, std::string m
   if (failed_ && occasion != "completed") {
     if (failed_->rank >= 0) notice.rank = failed_->rank;
     notice.node = failed_->host;
+    notice.component = failed_component_;
   }
   return notice;
 }
@@ -140,6 +141,7 @@ std::optional<Notice> NoticeMaker::note(const RunEvent& event, int attempt,
   } else if (std::holds_alternative<events::Components>(event) ||
              (is_about_run && std::holds_alternative<events::Started>(event))) {
     failed_.reset();
+    failed_component_.clear();
     has_hung_ = false;
   } else if (const auto* joined = std::get_if<events::Joined>(&event)) {
     if (attempt > 0 || component != leading_) return std::nullopt;
@@ -153,7 +155,10 @@ std::optional<Notice> NoticeMaker::note(const RunEvent& event, int attempt,
     if (!failed_ && is_about_run) failed_ = *failed;
   } else if (const auto* end = std::get_if<events::AttemptEnd>(&event)) {
     has_hung_ = end->reason == EndReason::kHang;
-    if (!failed_) failed_ = end->first_failed;
+    if (!failed_ && end->first_failed) {
+      failed_ = end->first_failed;
+      failed_component_ = component;
+    }
   } else if (const auto* restarting = std::get_if<events::Restarting>(&event)) {
     return of(*restarting, attempt);
   } else if (const auto* ended = std::get_if<events::Ended>(&event)) {

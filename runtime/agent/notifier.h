@@ -49,6 +49,7 @@ class NoticeMaker {
   std::string run_, job_, cluster_, leading_;
   // Facts about the present attempt.
   std::optional<events::RankFailed> failed_;
+  std::string failed_component_;  ///< the component of failed_; empty: the job has one program
   bool has_hung_ = false;
   std::string progress_;  ///< the latest progress of the run, for people
 };

@@ -196,7 +196,9 @@ void wait_for_children() {
 void keep_notice(const std::filesystem::path& run, const nlohmann::ordered_json& message,
                  const NoticeTargets& targets, const std::function<void(std::string_view)>& say) {
   auto notice = Notice::of_json(message);
-  if (notice.rank) notice.last_words = last_lines_of_rank(run, notice.attempt, *notice.rank);
+  if (notice.rank) {
+    notice.last_words = last_lines_of_rank(run, notice.attempt, notice.component, *notice.rank);
+  }
   if (const auto kept = NoticeQueue(run).put(notice, targets); !kept)
     say(fmt::format("notify: the notice is lost: {}", kept.error().message));
 }
@@ -204,10 +206,10 @@ void keep_notice(const std::filesystem::path& run, const nlohmann::ordered_json&
 }  // namespace
 
 std::vector<std::string> last_lines_of_rank(const std::filesystem::path& run, std::int64_t attempt,
-                                            std::int64_t rank) {
+                                            std::string_view component, std::int64_t rank) {
   constexpr std::size_t kLines = 3, kBytes = 4096, kWidth = 200;
-  const auto path =
-      run / "logs" / fmt::format("attempt-{}", attempt) / fmt::format("rank-{:04}.log", rank);
+  const auto path = run / "logs" / fmt::format("attempt-{}", attempt) / component /
+                    fmt::format("rank-{:04}.log", rank);
   const auto file = open_untrusted(path, Links::kRefuse);
   struct stat info {};
   if (!file || ::fstat(file->get(), &info) != 0) return {};

@@ -463,7 +463,7 @@ int run_rank(const RankOptions& options, const Env& env) {
       return refuse(*world, added.error(), kExitUsage);
     const auto argv = program_argv(options, fields);
     const AgentLog log(env, env.get_or("DLRUN_RUN", ""), fmt::format("rank {}", world->rank),
-                       rank_log_name(component_of(env), world->rank));
+                       rank_log_name(component_of(env), "rank", world->rank));
     log_info("this process becomes the command", {{"argv", argv}});
     log.flush();
     const auto error = become_program(argv, own);
@@ -473,7 +473,7 @@ int run_rank(const RankOptions& options, const Env& env) {
   const auto guarded = split_off_guard(exit_code);
   if (!guarded) return exit_code;
   const AgentLog log(env, env.get_or("DLRUN_RUN", ""), fmt::format("rank {}", world->rank),
-                     rank_log_name(component_of(env), world->rank));
+                     rank_log_name(component_of(env), "rank", world->rank));
   ignore_write_signals();
   if (auto ready = init_crypto(); !ready) return refuse(*world, ready.error(), kExitInternal);
   adopt_orphans();

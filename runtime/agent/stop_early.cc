@@ -96,10 +96,10 @@ Result<StopRule> parse_stop_rule(std::string_view text) {
 std::optional<BestSoFar> read_report(const StopRule& rule, const Json& body) {
   if (!body.is_object()) return std::nullopt;
   const auto value = json_read::number(body, rule.metric.c_str());
-  auto at = json_read::integer(body, "epoch");
-  if (!at) at = json_read::integer(body, "step");
+  const auto epoch = json_read::integer(body, "epoch");
+  const auto at = epoch ? epoch : json_read::integer(body, "step");
   if (!value || !std::isfinite(*value) || !at || *at < 0) return std::nullopt;
-  return BestSoFar{*at, *value};
+  return BestSoFar{*at, *value, !epoch};
 }
 
 bool add_report(const StopRule& rule, Trajectory& trajectory, BestSoFar report) {
@@ -131,9 +131,10 @@ std::optional<std::string> why_stop(const StopRule& rule, const Trajectory& own,
   const double others_median = median(std::move(values));
   if (!is_better(rule, others_median, here.value)) return std::nullopt;
   return fmt::format(
-      "stopped early: the best {} at {} is {:.6g}, and the median of {} other points is {:.6g} "
+      "stopped early: the best {} at {} {} is {:.6g}, and the median of {} other points is {:.6g} "
       "(sweep.stop_early)",
-      printable(rule.metric), here.at, here.value, count, others_median);
+      printable(rule.metric), here.is_at_step ? "step" : "epoch", here.at, here.value, count,
+      others_median);
 }
 
 Trajectory read_trajectory(std::string_view text) {

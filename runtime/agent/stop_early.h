@@ -32,6 +32,7 @@ struct StopRule {
 struct BestSoFar {
   std::int64_t at = 0;  ///< the epoch, or the step if the program reports no epoch
   double value = 0;
+  bool is_at_step = false;  ///< `at` is a step, not an epoch; for messages, and not in the file
 };
 /// The reports of a point, in ascending order of `at`.
 using Trajectory = std::vector<BestSoFar>;

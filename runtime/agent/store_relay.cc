@@ -98,7 +98,7 @@ void StoreRelay::serve() {
     const auto end = in_.find('\n');
     if (end == std::string::npos) {
       if (in_.size() <= kLineLimitBytes) return;
-      reply({{"ok", false}, {"error", "a request of more than 1 MiB"}});
+      reply({{"ok", false}, {"error", "a request of more than 1 MiB"}, {"code", "invalid"}});
       return close();
     }
     const auto line = in_.substr(0, end);
@@ -108,7 +108,9 @@ void StoreRelay::serve() {
 }
 
 void StoreRelay::handle(std::string_view line) {
-  const auto refuse = [&](std::string_view why) { reply({{"ok", false}, {"error", why}}); };
+  const auto refuse = [&](std::string_view why) {
+    reply({{"ok", false}, {"error", why}, {"code", "invalid"}});
+  };
   if (line.size() > kPayloadLimitBytes - kMessageOverheadBytes)
     return refuse("the request is too long");
   const auto request = parse_json<Json>(line);
@@ -144,6 +146,7 @@ void StoreRelay::on_reply(const to_rank::Reply& message) {
   Json object{{"ok", message.ok}};
   if (message.value) object["value"] = *message.value;
   if (message.error) object["error"] = *message.error;
+  if (message.code) object["code"] = *message.code;
   // Lead leaves an empty value out, so the object may have no "value".
   reply(object);
   serve();

@@ -31,7 +31,17 @@ struct Reply {
   bool ok = false;
   std::string value_hex;
   std::string error;
+  std::string code;
 };
+
+/// Returns the code of a refusal. otherwise: the code if the reply names none, as those of earlier
+/// agents.
+Errc code_of(const Reply& reply, Errc otherwise) {
+  if (reply.code.empty()) return otherwise;
+  return reply.code == "timeout"   ? Errc::kTimeout
+         : reply.code == "invalid" ? Errc::kInvalid
+                                   : Errc::kRefused;
+}
 
 Result<Reply> parse_reply(std::string_view line) {
   const auto json = parse_json<nlohmann::json>(line, limits_for_sorted_objects());
@@ -45,6 +55,8 @@ Result<Reply> parse_reply(std::string_view line) {
     reply.value_hex = value->get<std::string>();
   if (const auto error = json.find("error"); error != json.end() && error->is_string())
     reply.error = error->get<std::string>();
+  if (const auto code = json.find("code"); code != json.end() && code->is_string())
+    reply.code = code->get<std::string>();
   return reply;
 }
 
@@ -141,7 +153,8 @@ Result<> AgentStore::put(std::string_view key, std::string_view value) {
   DLRUN_TRY_ASSIGN(const auto line, receive_line(answer_within_));
   DLRUN_TRY_ASSIGN(const auto reply, parse_reply(line));
   if (!reply.ok)
-    return fail(Errc::kRefused, "store: put '{}': {}", printable(key), printable(reply.error));
+    return fail(code_of(reply, Errc::kRefused), "store: put '{}': {}", printable(key),
+                printable(reply.error));
   return {};
 }
 
@@ -153,7 +166,8 @@ Result<std::string> AgentStore::get(std::string_view key, milliseconds wait) {
   DLRUN_TRY_ASSIGN(const auto line, receive_line(wait + answer_within_));
   DLRUN_TRY_ASSIGN(const auto reply, parse_reply(line));
   if (!reply.ok)
-    return fail(Errc::kTimeout, "store: get '{}': {}", printable(key), printable(reply.error));
+    return fail(code_of(reply, Errc::kTimeout), "store: get '{}': {}", printable(key),
+                printable(reply.error));
   const auto value = from_hex(reply.value_hex);
   if (!value)
     return fail(Errc::kInternal, "store: get '{}': the agent's value is not hex", printable(key));

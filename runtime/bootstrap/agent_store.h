@@ -12,8 +12,8 @@
 namespace dlrun {
 
 /// Sends one request at a time. A get() that waits blocks the requests of other threads. If the
-/// agent refuses a request, put() fails with kRefused and get() with kTimeout, whatever the reason
-/// is. Both fail with kInternal if the agent's reply cannot be read.
+/// agent refuses a request, put() and get() fail with kTimeout, kInvalid or kRefused, as the reply
+/// says. Both fail with kInternal if the agent's reply cannot be read.
 class AgentStore final : public Store {
  public:
   /// Takes ownership of a connected stream socket and makes it close-on-exec. Fails with kInvalid

@@ -29,7 +29,8 @@ class Store {
   [[nodiscard]] virtual Result<> put(std::string_view key, std::string_view value) = 0;
 
   /// Waits until the key exists and returns its value. Fails with kTimeout after `wait`; the
-  /// message names the key. Fails with kInvalid, kUnavailable or kIo as put() does.
+  /// message names the key. Fails with kInvalid, kUnavailable or kIo as put() does, and with
+  /// kRefused if too many requests of ranks wait.
   [[nodiscard]] virtual Result<std::string> get(std::string_view key,
                                                 std::chrono::milliseconds wait) = 0;
 

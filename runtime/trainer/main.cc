@@ -132,8 +132,9 @@ Result<> run(const Options& options, const Env& env, DistributedJob& job) {
 void open_trainer_log(const Env& env) {
   const auto world = read_world(env, WorldReader::kProgram);
   if (!world) return;  // the caller reads the world again and reports this error
-  const auto setting = log_setting_of_job(env, env.get_or("DLRUN_RUN", ""),
-                                          fmt::format("trainer-{:04}.log", world->rank));
+  const auto setting =
+      log_setting_of_job(env, env.get_or("DLRUN_RUN", ""),
+                         rank_log_name(env.get_or("DLRUN_COMPONENT", ""), "trainer", world->rank));
   const auto opened = setting ? open_log(fmt::format("trainer {}", world->rank), *setting, env)
                               : Result<>(tl::unexpected(setting.error()));
   if (!opened)

@@ -147,7 +147,7 @@ YAML
     [[ $(points .state | sort | uniq -c | xargs) == "8 completed" ]]
     [[ $(points '.detail // ""' | wc -l) == 8 ]]
     run dl sweep last
-    [[ $output == *"stopped early: the best loss at "* ]]
+    [[ $output == *"stopped early: the best loss at epoch "* ]]
     # The program proposed the last four points from the results, at the good end of the range.
     [[ $(points 'select(.point >= 4) | .values.lr > 0.0005' | sort -u) == true ]]
     dl report last

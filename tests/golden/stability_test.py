@@ -132,6 +132,11 @@ class Stability(unittest.TestCase):
         self.same(bullets("Files of a run directory")["events"],
                   re.findall(r'kKind = "(\w+)"', header))
 
+    def test_fields_of_messages_to_a_webhook_are_those_of_the_page(self):
+        page = (ROOT / "docs" / "notify.md").read_text()
+        fields = re.findall(r'"(\w+)"', re.search(r"^\| any other \|.*$", page, re.M)[0])
+        self.same(bullets("Messages to a webhook")["message"], fields)
+
     def test_version_of_the_citation_is_that_of_the_project(self):
         citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
         self.assertLessEqual({"cff-version", "message", "title", "authors", "license"},

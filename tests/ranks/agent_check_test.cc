@@ -25,11 +25,14 @@ void put_before_check(Run& run, const std::string& script) {
 
 TEST_CASE("if the collective works, the programs start after all ranks have passed the check") {
   Run run;
-  put_before_check(run, "touch $DLRUN_RUN/checks-$DLRUN_RANK; sleep $((DLRUN_RANK == 1))");
+  put_before_check(run,
+                   "touch $DLRUN_RUN/checks-$DLRUN_RANK; echo \"$@\" >$DLRUN_RUN/options; "
+                   "sleep $((DLRUN_RANK == 1))");
   run.start(3, "ls $DLRUN_RUN | grep -c checks-", {}, {"--preflight", "disk,gloo"});
   CHECK(run.wait() == 0);
   for (const char* rank : {"0", "1", "2"})
     CHECK(run.file(fmt::format("logs/attempt-0/rank-000{}.log", rank)) == "3\n");
+  CHECK(run.file("options") == "preflight --backend gloo --timeout 60\n");
   REQUIRE(run.events("checked").size() == 1);
   CHECK(run.events("checked")[0]["ranks"] == 3);
 }

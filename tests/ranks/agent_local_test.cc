@@ -316,8 +316,10 @@ TEST_CASE(
   const auto out = run.out();
   for (const auto* line :
        {"0 {\"ok\":true}\n",
-        "0 {\"ok\":false,\"error\":\"key 'id' exists already with another value\"}\n",
-        "0 {\"ok\":false,\"error\":\"no rank has put key 'never' within 100 ms\"}\n",
+        "0 {\"ok\":false,\"error\":\"key 'id' exists already with another "
+        "value\",\"code\":\"refused\"}\n",
+        "0 {\"ok\":false,\"error\":\"no rank has put key 'never' within 100 "
+        "ms\",\"code\":\"timeout\"}\n",
         "0 {\"ok\":false,\"error\":\"not an object", "0 {\"ok\":true,\"value\":\"beef\"}\n",
         "1 {\"ok\":true,\"value\":\"beef\"}\n", "2 {\"ok\":true,\"value\":\"beef\"}\n"}) {
     CAPTURE(line);

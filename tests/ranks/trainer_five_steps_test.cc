@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,12 @@
 #include "runtime/trainer/parallel/distributed_job.h"
 #include "tests/ranks/run_program.h"
 #include "tests/temporary_directory.h"
+
+// Functions of the OpenMP runtime, which the trainer's library links.
+extern "C" {
+int omp_get_max_threads();
+void omp_set_num_threads(int threads);
+}
 
 namespace dlrun::trainer {
 namespace {
@@ -101,6 +108,29 @@ TEST_CASE(
   env.set("OMPI_COMM_WORLD_RANK", "7");
   env.set("OMPI_COMM_WORLD_SIZE", "2");
   CHECK_FALSE(DistributedJob::initialise("auto", env).has_value());
+}
+
+TEST_CASE("the optimizer leaves the caller's OpenMP threads and denormal numbers as they were") {
+  auto job = DistributedJob::initialise("auto", Env());
+  REQUIRE_MESSAGE(job.has_value(), job.error().message);
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(3);
+  const auto check_settings = [] {
+    CHECK(omp_get_max_threads() == 3);
+    volatile float small = std::numeric_limits<float>::min();
+    CHECK(small * 0.5F > 0);
+  };
+  auto optimizer = DistributedOptimizer::create(*job, {.name = "sgd", .momentum = 0}, 1);
+  REQUIRE(optimizer.has_value());
+  check_settings();
+  // In step() a denormal number is zero, as in the trainer.
+  const float denormal = std::numeric_limits<float>::min() / 2;
+  std::vector<float> parameters{denormal};
+  std::vector<float> gradients{0};
+  REQUIRE(optimizer->step(parameters, gradients, 0.5).has_value());
+  CHECK(std::fpclassify(parameters[0]) == FP_ZERO);
+  check_settings();
+  omp_set_num_threads(before);
 }
 
 }  // namespace dlrun::trainer

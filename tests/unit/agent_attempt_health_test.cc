@@ -256,9 +256,9 @@ TEST_CASE("a point that stops early ends all ranks, and its attempt is successfu
   scene.attempt.on_stop_early("before the programs run", scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 0);
   for (int rank = 1; rank < 4; ++rank) scene.hello(rank, 4);
-  scene.attempt.on_stop_early("stopped early: the best loss at 6 is 7", scene.now);
+  scene.attempt.on_stop_early("stopped early: the best loss at epoch 6 is 7", scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 1);
-  CHECK(scene.notes.printed.back() == "stopped early: the best loss at 6 is 7");
+  CHECK(scene.notes.printed.back() == "stopped early: the best loss at epoch 6 is 7");
   end_all(scene);
   REQUIRE(scene.attempt.is_over());
   CHECK(scene.attempt.end().code == 0);

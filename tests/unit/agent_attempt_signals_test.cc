@@ -78,6 +78,22 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a long checkpoint after a USR1 is no hang, whether lead or a rank got the signal") {
+  for (const bool reaches_lead : {true, false}) {
+    CAPTURE(reaches_lead);
+    Scene scene({.forwards_usr1 = true, .hang_after = seconds(10)});
+    scene.all_join(2);
+    scene.attempt.on_progress(0, {{"step", 7}}, scene.now);
+    if (reaches_lead) {
+      scene.attempt.on_own_signal(SIGUSR1, scene.now);
+    } else {
+      scene.attempt.on_rank_signal(1, SIGUSR1, scene.now);
+    }
+    scene.pass(seconds(60));
+    CHECK(scene.notes.broadcasts_of("end") == 0);
+  }
+}
+
 TEST_CASE(
     "with signal_before, a TERM that only ranks receive starts a preemption's grace time, and "
     "otherwise it ends the run") {

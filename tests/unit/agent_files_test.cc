@@ -308,14 +308,38 @@ TEST_CASE("after a file could not be made smaller once, its first limit applies 
     REQUIRE((*file)->push(std::string(bytes, 'x')));
     REQUIRE((*file)->drain(milliseconds(5000)));
   };
-  write(150);  // this call fails, so the next one comes beyond 300 bytes
+  write(150);  // this call fails, so the next one comes beyond 162 bytes
   CHECK(calls == 1);
-  write(100);
+  write(10);
   CHECK(calls == 1);
-  write(100);  // this call empties the file
+  write(10);  // this call empties the file
   CHECK(calls == 2);
   write(150);
   CHECK(calls == 3);
+}
+
+TEST_CASE(
+    "a file that does not become smaller is renewed again before it reaches twice its limit") {
+  for (const bool fails : {true, false}) {
+    CAPTURE(fails);
+    const Folder folder;
+    const auto path = (folder.path / "record").string();
+    auto file = BackgroundFile::open(path, 1U << 20U);
+    REQUIRE(file);
+    int calls = 0;
+    (*file)->renew_beyond(800, [&]() -> Result<BackgroundFile::Renewed> {
+      ++calls;
+      if (fails) return fail(Errc::kIo, "no room");
+      return BackgroundFile::Renewed{
+          // no byte could be left out
+          UniqueFd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)), std::nullopt};
+    });
+    for (int i = 0; i < 160; ++i) {
+      REQUIRE((*file)->push(std::string(10, 'x')));
+      REQUIRE((*file)->drain(milliseconds(5000)));
+    }
+    CHECK(calls == (fails ? 8 : 2));  // from 810 bytes on, every 110 bytes or every 410
+  }
 }
 
 TEST_CASE("the first job claims the run, in private files") {

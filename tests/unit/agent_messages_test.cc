@@ -91,8 +91,8 @@ Written<MessageToRank> messages_to_rank() {
       {to_rank::Collect{milliseconds(1500)}, R"({"type":"collect","since_end":1500})"},
       {to_rank::Reply{.id = 5, .ok = true, .value = "6f"},
        R"({"type":"reply","id":5,"ok":true,"value":"6f"})"},
-      {to_rank::Reply{.id = 5, .error = "no"},
-       R"({"type":"reply","id":5,"ok":false,"error":"no"})"},
+      {to_rank::Reply{.id = 5, .error = "no", .code = "refused"},
+       R"({"type":"reply","id":5,"ok":false,"error":"no","code":"refused"})"},
       {to_rank::TablePage{{{"type", "table"}, {"from", 0}}}, R"({"type":"table","from":0})"},
       {to_rank::Noted{}, R"({"type":"noted"})"},
   };

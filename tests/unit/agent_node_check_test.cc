@@ -8,6 +8,7 @@
 #include "common/text.h"
 #include "launcher/spec/spec_keys.h"
 #include "runtime/agent/binding_check.h"
+#include "runtime/agent/collective_check.h"
 #include "runtime/agent/fabric_check.h"
 #include "runtime/agent/node_check.h"
 #include "tests/temporary_directory.h"
@@ -60,6 +61,19 @@ TEST_CASE(
         Strings{"gpu: CUDA_VISIBLE_DEVICES is '0,2', but nvidia-smi lists 1 of them"});
   CHECK(gpu_problems("0, GPU-aa, [N/A]\n", "GPU-aa").empty());
   CHECK(gpu_problems("No devices were found\n", "0") == Strings{"gpu: nvidia-smi lists none"});
+}
+
+TEST_CASE("a check of collectives is killed only after the sum of its own limits") {
+  // The check waits for rank 0, then for the connections, and then for the all-reduce.
+  constexpr auto kStep = CollectiveCheck::kStepLimit;
+  auto checks = NodeChecks::parse("gloo").value();
+  CHECK(CollectiveCheck::time_after_arrival(checks) > 3 * kStep);
+  checks.figures.all_reduce = checks.figures.node_all_reduce = 10;
+  CHECK(CollectiveCheck::time_after_arrival(checks) < 4 * kStep);
+  checks.fabric = true;
+  CHECK(CollectiveCheck::time_after_arrival(checks) > 7 * kStep);
+  checks.collective = "rccl";
+  CHECK(CollectiveCheck::time_after_arrival(checks) < 4 * kStep);
 }
 
 TEST_CASE("nvidia-smi is run if the rank has GPUs, and its failure makes the node unfit") {

@@ -81,8 +81,11 @@ TEST_CASE("with components, the start and the progress are those of the first ma
   const auto failed =
       notices.note(events::Ended{.state = EndState::kFailed, .code = 1, .message = "why"}, 0);
   REQUIRE(failed);
+  CHECK(failed->component == "trainer");
   CHECK(failed->rank == 3);
   CHECK(failed->progress == "step 5");
+  CHECK_FALSE(notices.note(events::Components{}, 1));
+  CHECK(notices.note(events::Ended{.state = EndState::kFailed}, 1)->component.empty());
 }
 
 TEST_CASE("the start of a run gives one notice, not one for each attempt") {
@@ -120,9 +123,21 @@ TEST_CASE("the last lines of a rank leave out empty lines and dlrun's own") {
   std::filesystem::create_directories(run / "logs/attempt-2");
   std::ofstream(run / "logs/attempt-2/rank-0003.log")
       << "first\nTraceback\n\ndlrun: rank 3 ends\n  line 4\nKeyError: 'x'\n";
-  CHECK(last_lines_of_rank(run.path(), 2, 3) ==
+  CHECK(last_lines_of_rank(run.path(), 2, "", 3) ==
         std::vector<std::string>{"Traceback", "  line 4", "KeyError: 'x'"});
-  CHECK(last_lines_of_rank(run.path(), 2, 4).empty());
+  CHECK(last_lines_of_rank(run.path(), 2, "", 4).empty());
+}
+
+TEST_CASE("the last lines of a rank of a component come from the log of that component") {
+  const TemporaryDirectory run;
+  for (const char* component : {"server", "trainer"}) {
+    const auto folder = run / "logs/attempt-0" / component;
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder / "rank-0000.log") << "from the " << component << "\n";
+  }
+  CHECK(last_lines_of_rank(run.path(), 0, "trainer", 0) ==
+        std::vector<std::string>{"from the trainer"});
+  CHECK(last_lines_of_rank(run.path(), 0, "", 0).empty());
 }
 
 TEST_CASE("lead parses the options of notify, and refuses a webhook's address without quoting it") {

@@ -29,8 +29,10 @@ TEST_CASE(
   const auto why = why_stop(kLoss, flat(6, 0.25), others);
   REQUIRE(why.has_value());
   CHECK(*why ==
-        "stopped early: the best loss at 6 is 0.25, and the median of 3 other points is 0.2 "
+        "stopped early: the best loss at epoch 6 is 0.25, and the median of 3 other points is 0.2 "
         "(sweep.stop_early)");
+  const Trajectory at_step{*read_report(kLoss, Json{{"step", 9}, {"loss", 7}})};
+  CHECK(why_stop(kLoss, at_step, others)->starts_with("stopped early: the best loss at step 9 is"));
   CHECK_FALSE(why_stop(kLoss, flat(6, 0.2), others).has_value());
   CHECK_FALSE(why_stop(kLoss, flat(6, 0.15), others).has_value());
 }
@@ -118,7 +120,7 @@ TEST_CASE("a point is compared with the reports in the folders of the other poin
     std::this_thread::yield();
   }
   REQUIRE(verdict.has_value());
-  CHECK(verdict->find("the best loss at 6 is 7") != std::string::npos);
+  CHECK(verdict->find("the best loss at epoch 6 is 7") != std::string::npos);
 }
 
 }  // namespace dlrun::agent

@@ -171,6 +171,12 @@ TEST_CASE("a program of a job logs into its run unless DLRUN_LOG names a file") 
   CHECK_FALSE(log_setting_of_job(env, run.path(), "lead.log"));
 }
 
+TEST_CASE("the log of a rank has the component in its name, unless that could be a path") {
+  CHECK(rank_log_name("", "trainer", 3) == "trainer-0003.log");
+  CHECK(rank_log_name("server-2", "trainer", 3) == "server-2-trainer-0003.log");
+  CHECK(rank_log_name("../x", "trainer", 3) == "trainer-0003.log");
+}
+
 TEST_CASE("a command line shows no value that may be a secret") {
   CHECK(masked({"sbatch", "--parsable", "--comment=dlrun:0123", "job.sh"}) ==
         "sbatch --parsable --comment=dlrun:0123 job.sh");

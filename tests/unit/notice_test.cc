@@ -101,6 +101,15 @@ TEST_CASE("a notice names run, job, cause, rank, node, last words, progress and 
         "More: dlrun status mnist-4711\n");
 }
 
+TEST_CASE("a notice names the component of the failed rank, and only in a job with components") {
+  CHECK_FALSE(failure().to_json().contains("component"));
+  auto notice = failure();
+  notice.component = "trainer";
+  CHECK(has(notice.text(), "Rank 3 of component trainer on n2 printed last:\n"));
+  CHECK(notice.to_json()["component"] == "trainer");
+  CHECK(Notice::of_json(notice.to_json()).component == "trainer");
+}
+
 TEST_CASE("a notice can be read back from its JSON, and damaged JSON gives empty fields") {
   const auto again = Notice::of_json(failure().to_json());
   CHECK(again.text() == failure().text());

@@ -224,6 +224,22 @@ TEST_CASE("agent store: the errors for a refusal and a timeout quote the agent")
   CHECK(got.error().message == "store: get 'k': no rank has put it in 5 ms");
 }
 
+TEST_CASE("agent store: a refusal keeps its code, and only a missing key is a timeout") {
+  for (const auto& [word, code] :
+       {std::pair("timeout", Errc::kTimeout), std::pair("invalid", Errc::kInvalid),
+        std::pair("refused", Errc::kRefused)}) {
+    CAPTURE(word);
+    ScriptedAgent agent([word = word](const nlohmann::json&) {
+      return fmt::format("{{\"ok\":false,\"error\":\"why\",\"code\":\"{}\"}}\n", word);
+    });
+    const auto got = agent.store->get("k", milliseconds(5));
+    REQUIRE_FALSE(got);
+    CHECK(got.error().code == code);
+    CHECK(got.error().message == "store: get 'k': why");
+    CHECK(agent.store->put("k", "v").error().code == code);
+  }
+}
+
 TEST_CASE("agent store: a closed connection is an error, and causes neither a wait nor a SIGPIPE") {
   ScriptedAgent agent([](const nlohmann::json&) { return std::string(); });
   const auto got = agent.store->get("k", seconds(30));

@@ -10,6 +10,7 @@
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include "common/files.h"
 #include "common/text.h"
@@ -185,12 +186,7 @@ TEST_CASE("a missing checkpoint folder has no checkpoint") {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-TEST_CASE(
-    "a checkpoint that does not fit into memory is an error, not an abort, and no older one is "
-    "loaded") {
-  const TemporaryDirectory folder;
-  for (const std::uint64_t step : {10U, 20U}) REQUIRE(at(folder).save(state_at(step), kTensors));
-  fs::resize_file(folder.path() / "ckpt/step-00000020/model.safetensors", std::uintmax_t{3} << 30U);
+void check_too_little_memory(const TemporaryDirectory& folder) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
@@ -208,7 +204,46 @@ TEST_CASE(
   REQUIRE(::waitpid(child, &status, 0) == child);
   CHECK(status == 0);
 }
+
+TEST_CASE(
+    "a checkpoint that does not fit into memory is an error, not an abort, and no older one is "
+    "loaded") {
+  const TemporaryDirectory folder;
+  for (const std::uint64_t step : {10U, 20U}) REQUIRE(at(folder).save(state_at(step), kTensors));
+  fs::resize_file(folder.path() / "ckpt/step-00000020/model.safetensors", std::uintmax_t{3} << 30U);
+  check_too_little_memory(folder);
+}
+
+TEST_CASE("a file of more than 64 GiB that its manifest declares does not count as damaged") {
+  const TemporaryDirectory folder;
+  for (const std::uint64_t step : {10U, 20U}) REQUIRE(at(folder).save(state_at(step), kTensors));
+  const auto newest = folder.path() / "ckpt/step-00000020";
+  const std::uintmax_t bytes = std::uintmax_t{65} << 30U;
+  fs::resize_file(newest / "model.safetensors", bytes);  // a sparse file
+  auto manifest = nlohmann::ordered_json::parse(*read_file(newest / "manifest.json", 1U << 20U));
+  manifest.erase("blake2b");  // the first version of the format had no checksum
+  manifest["files"]["model.safetensors"]["bytes"] = bytes;
+  REQUIRE(write_file_atomic(newest / "manifest.json", manifest.dump()));
+  check_too_little_memory(folder);
+}
 #endif
+
+TEST_CASE("a checkpoint that could not be read again is not saved, and the last one stays") {
+  const TemporaryDirectory folder;
+  REQUIRE(at(folder, 1).save(state_at(1), kTensors));
+  // The name of the tensor makes the header longer than the 64 MiB that a reader accepts.
+  const CheckpointLayout layout{{{std::string(std::size_t{65} << 20U, 'x'), {8}, 0}}};
+  auto state = state_at(2);
+  state.running.clear();
+  const auto saved = at(folder, 1).save(state, layout);
+  REQUIRE_FALSE(saved.has_value());
+  CHECK(saved.error().code == Errc::kInvalid);
+  CHECK(has(saved.error().message, "cannot save a checkpoint: "));
+  CHECK(has(saved.error().message, "at most 67108864 are allowed"));
+  std::vector<std::string> damaged;
+  CHECK(newest(at(folder), damaged) == 1);
+  CHECK(damaged.empty());
+}
 
 TEST_CASE(
     "if any file of the newest checkpoint is damaged, the previous one is loaded, with a message") {

@@ -35,6 +35,8 @@ constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kManifestFile = "manifest.json";
 constexpr std::size_t kManifestLimit = 1U << 20U;
+/// Limit for a file of arrays whose manifest declares a smaller size: such a file is damaged, but a
+/// file that does not fit into memory is an error of its own.
 constexpr std::size_t kArraysLimit = std::size_t{64} << 30U;
 
 std::span<const std::uint8_t> bytes_of(std::string_view text) {
@@ -101,13 +103,9 @@ std::string checksum_of(ordered_json manifest) {
   return blake2b_hex(bytes_of(manifest.dump()));
 }
 
-/// Reads a checkpoint. Fails if any part of it is missing, truncated or changed.
-Result<StoredCheckpoint> read_stored(const fs::path& folder) {
-  DLRUN_TRY_ASSIGN(auto text,
-                   read_untrusted(folder / kManifestFile, kManifestLimit, Links::kFollow));
-  StoredCheckpoint stored;
-  stored.manifest = parse_json(text);
-  const ordered_json& manifest = stored.manifest;
+/// Parses the manifest of the checkpoint in `folder`. Fails with kInvalid.
+Result<ordered_json> parse_manifest(const fs::path& folder, std::string_view text) {
+  ordered_json manifest = parse_json(text);
   const auto are_counts = [](const ordered_json& list) {
     return list.is_array() &&
            std::ranges::all_of(list, [](const auto& value) { return value.is_number_unsigned(); });
@@ -130,6 +128,16 @@ Result<StoredCheckpoint> read_stored(const fs::path& folder) {
     return fail(Errc::kInvalid, "{}: the checksum in the file does not match its content",
                 (folder / kManifestFile).string());
   }
+  return manifest;
+}
+
+/// Reads a checkpoint. Fails if any part of it is missing, truncated or changed.
+Result<StoredCheckpoint> read_stored(const fs::path& folder) {
+  DLRUN_TRY_ASSIGN(const auto text,
+                   read_untrusted(folder / kManifestFile, kManifestLimit, Links::kFollow));
+  StoredCheckpoint stored;
+  DLRUN_TRY_ASSIGN(stored.manifest, parse_manifest(folder, text));
+  const ordered_json& manifest = stored.manifest;
   for (const auto& [name, content] :
        {std::pair(kModelFile, &stored.model), std::pair(kOptimizerFile, &stored.optimizer)}) {
     const fs::path path = folder / name;
@@ -138,10 +146,11 @@ Result<StoredCheckpoint> read_stored(const fs::path& folder) {
         !entry.contains("blake2b") || !entry["blake2b"].is_string()) {
       return fail(Errc::kInvalid, "{}: does not name {}", (folder / kManifestFile).string(), name);
     }
-    DLRUN_TRY_ASSIGN(auto bytes, read_file(path, kArraysLimit));
-    if (bytes.size() != entry["bytes"].get<std::size_t>()) {
+    const auto declared = entry["bytes"].get<std::size_t>();
+    DLRUN_TRY_ASSIGN(auto bytes, read_file(path, std::max(declared, kArraysLimit)));
+    if (bytes.size() != declared) {
       return fail(Errc::kInvalid, "{}: has {} bytes, its manifest says {}", path.string(),
-                  bytes.size(), entry["bytes"].get<std::size_t>());
+                  bytes.size(), declared);
     }
     if (blake2b_hex(bytes_of(bytes)) != entry["blake2b"].get<std::string>()) {
       return fail(Errc::kInvalid, "{}: its checksum differs from the one in the manifest",
@@ -150,6 +159,16 @@ Result<StoredCheckpoint> read_stored(const fs::path& folder) {
     *content = std::move(bytes);
   }
   return stored;
+}
+
+/// Checks that load_newest() would accept a manifest that is about to be written.
+Result<> check_manifest(const fs::path& folder, std::string_view text) {
+  if (text.size() > kManifestLimit) {
+    return fail(Errc::kInvalid, "{}: would have {} bytes, at most {} can be read again",
+                (folder / kManifestFile).string(), text.size(), kManifestLimit);
+  }
+  DLRUN_TRY(parse_manifest(folder, text));
+  return {};
 }
 
 }  // namespace
@@ -243,13 +262,18 @@ Result<> CheckpointFolder::write(const fs::path& folder, const TrainingState& st
   for (const auto& [name, arrays] :
        {std::pair(kModelFile, &model), std::pair(kOptimizerFile, &optimizer)}) {
     const std::string content = to_safetensors(*arrays, metadata);
+    // A checkpoint that cannot be read again must fail here. Otherwise it would count as damaged,
+    // and training would start again from an older one.
+    DLRUN_TRY(parse_safetensors((folder / name).string(), bytes_of(content)));
     DLRUN_TRY(create_file_exclusive(folder / name, content));
     manifest["files"][name] = {{"bytes", content.size()},
                                {"blake2b", blake2b_hex(bytes_of(content))}};
   }
   manifest["blake2b"] = checksum_of(manifest);
+  const std::string text = manifest.dump(2) + "\n";
+  DLRUN_TRY(check_manifest(folder, text));
   DLRUN_TRY(may_commit_());
-  return write_file_atomic(folder / kManifestFile, manifest.dump(2) + "\n");
+  return write_file_atomic(folder / kManifestFile, text);
 }
 
 Result<std::optional<TrainingState>> CheckpointFolder::load_newest(

@@ -80,10 +80,11 @@ class CheckpointFolder {
 
   /// Writes a checkpoint, in place of one of the same step, then removes unfinished checkpoints,
   /// and the oldest checkpoints if there are more than `keep`. Fails with kIo (the message names
-  /// the file and the reason) or with the error of may_commit; earlier checkpoints then do not
-  /// change. The new checkpoint is removed after a failure, unless another attempt owns the
-  /// directory. It remains if only writing `latest` or listing the older checkpoints failed; the
-  /// message then says so.
+  /// the file and the reason), with the error of may_commit, or with kInvalid if load_newest()
+  /// would not accept the checkpoint, for example because the model has too many tensors; earlier
+  /// checkpoints then do not change. The new checkpoint is removed after a failure, unless another
+  /// attempt owns the directory. It remains if only writing `latest` or listing the older
+  /// checkpoints failed; the message then says so.
   [[nodiscard]] Result<> save(const TrainingState& state, const CheckpointLayout& layout) const;
 
   /// Returns the newest undamaged checkpoint, or nothing. Adds a message to `skipped` for each

@@ -128,10 +128,14 @@ Result<ParsedTensors> parse_safetensors(std::string_view name,
   }
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof length);
-  if (length > bytes.size() - kLengthBytes || length > kLargestHeader) {
+  if (length > bytes.size() - kLengthBytes) {
     return fail(Errc::kInvalid,
                 "{}: truncated or no safetensors file: the header should have {} bytes, {} follow",
                 name, length, bytes.size() - kLengthBytes);
+  }
+  if (length > kLargestHeader) {
+    return fail(Errc::kInvalid, "{}: the header has {} bytes, at most {} are allowed", name, length,
+                kLargestHeader);
   }
   const auto* text = reinterpret_cast<const char*>(bytes.data()) + kLengthBytes;
   const json header =

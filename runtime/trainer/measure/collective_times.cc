@@ -139,6 +139,11 @@ double bus_factor(Collective collective, int ranks) {
   return 1;
 }
 
+Result<> check_collective(Communicator& communicator, Kernels<float>& kernels,
+                          Collective collective, std::size_t bytes) {
+  return Case(communicator, kernels, collective, bytes).check();
+}
+
 Result<std::vector<CollectiveTime>> time_collective(Communicator& communicator,
                                                     Kernels<float>& kernels, Collective collective,
                                                     std::span<const std::size_t> sizes) {

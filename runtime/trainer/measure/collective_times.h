@@ -48,6 +48,11 @@ struct CollectiveTime {
     Communicator& communicator, Kernels<float>& kernels, Collective collective,
     std::span<const std::size_t> sizes);
 
+/// Calls a collective once, and compares each element with the closed form. A collective. bytes and
+/// errors: as for time_collective().
+[[nodiscard]] Result<> check_collective(Communicator& communicator, Kernels<float>& kernels,
+                                        Collective collective, std::size_t bytes);
+
 struct CollectivesOptions {
   std::string backend = "auto";
   Collective collective = Collective::kAllReduce;

@@ -27,12 +27,31 @@ constexpr std::size_t kAlignment = 64;
 /// Number of elements below which a second thread costs more than it gains.
 constexpr std::size_t kSerialElements = 16'384;
 
+#if defined(__SSE2__)
+/// The bits of the control register that make denormal results and denormal inputs zero.
+constexpr unsigned kDenormalBits = _MM_FLUSH_ZERO_ON | 0x40U;
+#endif
+
+/// Returns how this thread treats denormal numbers: some of kDenormalBits.
+unsigned denormals_of_this_thread() {
+#if defined(__SSE2__)
+  return _mm_getcsr() & kDenormalBits;
+#else
+  return 0;
+#endif
+}
+
+void set_denormals_of_this_thread([[maybe_unused]] unsigned bits) {
+#if defined(__SSE2__)
+  _mm_setcsr((_mm_getcsr() & ~kDenormalBits) | bits);
+#endif
+}
+
 /// Makes this thread treat denormal numbers as zero. An operation on a denormal number costs a
 /// hundred cycles, and Adam's moments become denormal for pixels that are almost always 0.
 void flush_denormals_of_this_thread() {
 #if defined(__SSE2__)
-  _MM_SET_FLUSH_ZERO_MODE(_MM_FLUSH_ZERO_ON);
-  _mm_setcsr(_mm_getcsr() | 0x40U);  // denormal inputs are zero
+  set_denormals_of_this_thread(kDenormalBits);
 #endif
 }
 
@@ -233,6 +252,16 @@ class CpuKernels final : public Kernels<T> {
 };
 
 }  // namespace
+
+CpuKernelSettings::CpuKernelSettings()
+    : threads_(omp_get_max_threads()), denormals_(denormals_of_this_thread()) {
+  omp_set_num_threads(1);
+  flush_denormals_of_this_thread();
+}
+CpuKernelSettings::~CpuKernelSettings() {
+  omp_set_num_threads(threads_);
+  set_denormals_of_this_thread(denormals_);
+}
 
 template <typename T>
 std::unique_ptr<Kernels<T>> make_cpu_kernels(int threads) {

@@ -193,6 +193,21 @@ class Array {
 template <typename T>
 [[nodiscard]] std::unique_ptr<Kernels<T>> make_cpu_kernels(int threads);
 
+/// Gives the calling thread the settings that make_cpu_kernels<float>(1) gives it: one thread in
+/// OpenMP loops, and denormal numbers are zero. At its end the thread has its earlier settings
+/// again. For kernels in a thread that belongs to a user's program.
+class CpuKernelSettings {
+ public:
+  CpuKernelSettings();
+  ~CpuKernelSettings();
+  CpuKernelSettings(const CpuKernelSettings&) = delete;
+  CpuKernelSettings& operator=(const CpuKernelSettings&) = delete;
+
+ private:
+  int threads_;
+  unsigned denormals_;  ///< the bits of the processor's control register
+};
+
 /// Creates the kernels of this rank's GPU. The first call loads lib/dlrun/dlrun-trainer-cuda.so,
 /// which needs CUDA's libraries. Fails with kUnavailable if dlrun was built without CUDA, a library
 /// is missing (the message names it), the module is from another build, or there is no usable GPU.

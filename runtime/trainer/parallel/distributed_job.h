@@ -85,9 +85,9 @@ class DistributedJob {
 class DistributedOptimizer {
  public:
   /// Creates an optimizer for `count` parameters, divided into `tensors`. If `tensors` is empty,
-  /// all parameters count as one weight. The OpenMP loops of the calling thread use one thread
-  /// afterwards, and denormal numbers count as zero (make_cpu_kernels()). Fails with kUsage as
-  /// resolve() does.
+  /// all parameters count as one weight. Does not change the calling thread's number of OpenMP
+  /// threads and its treatment of denormal numbers, nor does step(). Fails with kUsage as resolve()
+  /// does.
   [[nodiscard]] static Result<DistributedOptimizer> create(DistributedJob& job,
                                                            const OptimizerOptions& options,
                                                            std::size_t count,
