@@ -1,3 +1,6 @@
+#include <string>
+#include <vector>
+
 #include <doctest/doctest.h>
 
 #include "launcher/submit/job.h"
@@ -110,6 +113,17 @@ TEST_CASE("a script without a job name is named after its file, as a slug") {
   CHECK(of_pbs.name == "foo");
   CHECK(of_pbs.is_named);
   CHECK(read_script("#!/bin/sh\n#SBATCH -o x.out\n", "a.sh").output == "x.out");
+}
+
+TEST_CASE("the paths of the trainer in a script end at their quote or at a space") {
+  using Paths = std::vector<std::string>;
+  const auto trainers = [](const std::string& lines) {
+    return read_script("#!/bin/bash\n" + lines, "x.sh").trainers;
+  };
+  CHECK(trainers("srun /a/dlrun-trainer --epochs 1\n  '/b c/dlrun-trainer' \\\n") ==
+        Paths{"/a/dlrun-trainer", "/b c/dlrun-trainer"});
+  // Comments, variables and other names are no paths of the trainer.
+  CHECK(trainers("# /a/dlrun-trainer\n$D/dlrun-trainer\n/a/dlrun-trainer.log\n").empty());
 }
 
 TEST_CASE("a spec is not taken for a script") {
