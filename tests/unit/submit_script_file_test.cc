@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "launcher/runs/carried_spec.h"
 #include "launcher/submit/job.h"
 #include "launcher/submit/script_file.h"
 
@@ -145,4 +146,12 @@ TEST_CASE(
                         "#!/bin/bash\nsrun '--container-image=nvcr.io#team/b:1' x\n#| image: "
                         "docker://nvcr.io/team/a:1\n")
             .empty());
+}
+
+TEST_CASE("an unedited script has the image of its spec, also if quotes change its name") {
+  Experiment experiment;
+  experiment.loaded.spec.container.image = "/it's.sif";
+  const std::string quoted = "#!/bin/bash\nrun '/it'\\''s.sif'\n";
+  CHECK(image_in_script(experiment, with_spec(quoted, {"name: x\n", "1", "/f", "/r", "", ""})) ==
+        "/it's.sif");
 }
