@@ -59,6 +59,10 @@ using Json = nlohmann::ordered_json;
 //             default, because anybody may have written the record.
 // A field `seconds` is the time since the start of the attempt.
 
+/// Returns the name of a component. The name becomes part of paths, so a text with other characters
+/// than those of names counts as none.
+[[nodiscard]] std::string component_name_in(const Json& object, const char* key);
+
 /// Lead has claimed the run for its job.
 struct Claimed {
   static constexpr std::string_view kKind = "claimed";

@@ -376,10 +376,7 @@ void ComponentPlanner::merge_containers(LaunchPlan& plan) {
 
 void ComponentPlanner::take_errors(std::vector<Diagnostic> errors, std::string_view component) {
   for (Diagnostic& error : errors) {
-    const bool is_known = std::any_of(errors_.begin(), errors_.end(), [&](const Diagnostic& one) {
-      return one.message.ends_with(error.message) && one.where.line == error.where.line;
-    });
-    if (is_known) continue;
+    if (!reported_.emplace(error.where.line, error.message).second) continue;
     error.message.insert(0, component);
     errors_.push_back(std::move(error));
   }

@@ -4,8 +4,10 @@
 // Private to launcher/plan.
 
 #include <cstddef>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "launcher/plan/planner.h"
@@ -46,6 +48,7 @@ class ComponentPlanner {
   void merge_containers(LaunchPlan& plan);
   /// Returns the text that names a component's key in comments of the script.
   [[nodiscard]] std::string source_of(std::size_t index, std::string_view key) const;
+  /// Adds the errors to errors_, each once. component: precedes the messages; "" for the whole job.
   void take_errors(std::vector<Diagnostic> errors, std::string_view component);
 
   const LoadedSpec& loaded_;
@@ -55,6 +58,8 @@ class ComponentPlanner {
   LoadedSpec request_;
   bool has_gpus_ = false;  ///< the job may have GPUs; steps without GPUs must then request 0 GPUs
   std::vector<Diagnostic> errors_;
+  /// The lines and the messages of errors_, without the names of components.
+  std::set<std::pair<int, std::string>> reported_;
 };
 
 }  // namespace dlrun

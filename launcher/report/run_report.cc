@@ -11,9 +11,9 @@
 #include "common/text.h"
 #include "common/untrusted_file.h"
 #include "launcher/runs/last_words.h"
-#include "launcher/runs/rehearsal.h"
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/yaml_document.h"
+#include "launcher/view/rehearsal_text.h"
 
 namespace dlrun {
 namespace {
@@ -45,6 +45,15 @@ std::string joined(const Json& list, std::string_view separator) {
 void add_fact(RunReport& report, std::string_view name, std::string value) {
   if (value.size() > kLongestFact) value = value.substr(0, kLongestFact) + "... (cut)";
   if (!value.empty()) report.facts.emplace_back(name, std::move(value));
+}
+
+void add_predictions(RunReport& report) {
+  auto texts = predictions_for(report.run.path);
+  if (!texts) return;
+  add_fact(report, "rehearsal", std::move(texts->rehearsal));
+  add_fact(report, "predicted memory", std::move(texts->memory));
+  add_fact(report, "predicted GPU", std::move(texts->gpu));
+  add_fact(report, "predicted time", std::move(texts->time));
 }
 
 void add_provenance(RunReport& report) {
@@ -196,8 +205,7 @@ RunReport read_report(IndexEntry run, RunStatus status) {
   }
   add_provenance(report);
   add_surroundings(report);
-  for (auto& [label, sentence] : predictions_for(report.run.path))
-    add_fact(report, label == "rehearsal" ? label : "predicted " + label, std::move(sentence));
+  add_predictions(report);
   report.spec = optional_text(report.run.path / "resolved.yaml", report);
   report.script = optional_text(report.run.path / "job.sh", report);
   if (auto keys = flat_keys(report.spec)) {

@@ -1,11 +1,10 @@
 #include "launcher/runs/rehearsal.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "common/files.h"
 #include "common/json_read.h"
 #include "common/text.h"
-#include "common/units.h"
 #include "common/untrusted_file.h"
 
 namespace dlrun {
@@ -13,15 +12,13 @@ namespace {
 
 constexpr const char* kNoteFile = "rehearsal.json";
 constexpr std::size_t kNoteLimit = 64U << 10U;
-constexpr double kMebi = 1 << 20;
 
-std::string state_of_rehearsal(const RunRecord& record) {
-  if (!record.has_events) return "it has not started";
-  if (!record.ended) return "it runs";
-  if (record.end_state == EndState::kCompleted)
-    return record.attempt_reason == EndReason::kRehearsed ? "passed"
-                                                          : "passed; the program ended by itself";
-  return "failed: " + record.end_message;
+RehearsalState state_of_rehearsal(const RunRecord& record) {
+  if (!record.has_events) return RehearsalState::kNotStarted;
+  if (!record.ended) return RehearsalState::kRunning;
+  if (record.end_state != EndState::kCompleted) return RehearsalState::kFailed;
+  return record.attempt_reason == EndReason::kRehearsed ? RehearsalState::kPassed
+                                                        : RehearsalState::kEndedByItself;
 }
 
 /// Returns the mean seconds of a step from the second report with a new step to the last one;
@@ -43,31 +40,6 @@ std::optional<double> step_seconds(const std::vector<ProgressPoint>& progress) {
 
 void take_larger(std::optional<double>& most, std::optional<double> value) {
   if (value && (!most || *value > *most)) most = value;
-}
-
-std::string memory_sentence(const RehearsalNote& note, double rss_bytes) {
-  std::string text = fmt::format("at most {} for a rank", memory_figure(rss_bytes));
-  if (!note.ranks_per_node) return text;
-  const double of_node = rss_bytes * static_cast<double>(*note.ranks_per_node);
-  text += fmt::format(", so about {} for the {} rank{} of a node", memory_figure(of_node),
-                      *note.ranks_per_node, *note.ranks_per_node == 1 ? "" : "s");
-  if (!note.mem_mib) return text;
-  const double requested = static_cast<double>(*note.mem_mib) * kMebi;
-  return text + fmt::format("; the job requests {}{}", memory_figure(requested),
-                            of_node > requested ? ", which is too little" : "");
-}
-
-std::string time_sentence(const RehearsalNote& note, const RehearsalFigures& figures) {
-  if (!figures.seconds_per_step)
-    return "unknown: the program made fewer than three reports with a new step (docs/restarts.md)";
-  std::string text = fmt::format("{} for a step", step_time_text(*figures.seconds_per_step));
-  if (!figures.steps) return text + "; the program does not report how many steps it will do";
-  const double all = *figures.seconds_per_step * static_cast<double>(*figures.steps);
-  text += fmt::format(", so at least {} for {} steps", duration_text(all), *figures.steps);
-  if (!note.time_s) return text;
-  const auto limit = static_cast<double>(*note.time_s);
-  return text + fmt::format("; the time limit is {}{}", duration_text(limit),
-                            all > limit ? ", which is too short for one job" : "");
 }
 
 }  // namespace
@@ -109,6 +81,7 @@ RehearsalFigures rehearsal_figures(const RunHistory& history,
                                    const std::optional<RankSnapshot>& ranks) {
   RehearsalFigures figures;
   figures.state = state_of_rehearsal(history.record());
+  if (figures.state == RehearsalState::kFailed) figures.failure = history.record().end_message;
   for (const SamplesPoint& point : history.samples()) {
     if (point.rss_bytes) take_larger(figures.rss_bytes, point.rss_bytes->most);
     if (point.gpu_used_bytes) take_larger(figures.gpu_used_bytes, point.gpu_used_bytes->most);
@@ -125,38 +98,18 @@ RehearsalFigures rehearsal_figures(const RunHistory& history,
   return figures;
 }
 
-std::vector<std::pair<std::string, std::string>> predictions(const RehearsalNote& note,
-                                                             const RehearsalFigures& figures) {
-  std::vector<std::pair<std::string, std::string>> lines;
-  lines.emplace_back("rehearsal", fmt::format("{}: {}", note.id, figures.state));
-  if (figures.rss_bytes) lines.emplace_back("memory", memory_sentence(note, *figures.rss_bytes));
-  if (figures.gpu_used_bytes)
-    lines.emplace_back(
-        "GPU",
-        fmt::format("memory at most {}{} for a rank", memory_figure(*figures.gpu_used_bytes),
-                    figures.gpu_total_bytes ? " of " + memory_figure(*figures.gpu_total_bytes)
-                                            : std::string()));
-  if (figures.rss_bytes || figures.seconds_per_step)
-    lines.emplace_back("time", time_sentence(note, figures));
-  return lines;
-}
-
-std::vector<std::pair<std::string, std::string>> predictions_for(const std::filesystem::path& run) {
-  const auto failed = [](const Error& error) {
-    return std::vector<std::pair<std::string, std::string>>{{"rehearsal", error.message}};
-  };
-  const auto note = read_rehearsal_note(run);
-  if (!note) return failed(note.error());
-  if (!*note) return {};
-  const auto rehearsal = run.parent_path() / (*note)->id;
+Result<std::optional<Rehearsal>> read_rehearsal(const std::filesystem::path& run) {
+  DLRUN_TRY_ASSIGN(auto note, read_rehearsal_note(run));
+  if (!note) return std::optional<Rehearsal>();
+  const auto path = run.parent_path() / note->id;
   RunHistory history;
   for (;;) {
-    const auto more = history.read_more(rehearsal);
-    if (!more) return failed(more.error());
-    if (!*more) break;
+    DLRUN_TRY_ASSIGN(const bool is_more, history.read_more(path));
+    if (!is_more) break;
   }
-  const auto ranks = read_ranks(rehearsal);
-  return predictions(**note, rehearsal_figures(history, ranks ? *ranks : std::nullopt));
+  const auto ranks = read_ranks(path);
+  return std::optional(
+      Rehearsal{std::move(*note), rehearsal_figures(history, ranks ? *ranks : std::nullopt)});
 }
 
 }  // namespace dlrun

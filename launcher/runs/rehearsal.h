@@ -1,14 +1,12 @@
 #pragma once
 // The rehearsal of a run (`dlrun submit --rehearse`): a short run of the same program on two ranks,
-// for which the real run waits. This file predicts the memory and the time of the real run from the
-// record of the rehearsal.
+// for which the real run waits. This file returns the facts in the record of the rehearsal;
+// launcher/view/rehearsal_text.h predicts the memory and the time of the real run from them.
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "common/result.h"
 #include "launcher/runs/history.h"
@@ -33,9 +31,18 @@ struct RehearsalNote {
 [[nodiscard]] Result<std::optional<RehearsalNote>> read_rehearsal_note(
     const std::filesystem::path& run);
 
+enum class RehearsalState {
+  kNotStarted,
+  kRunning,
+  kPassed,         ///< the programs ran for the whole time of the rehearsal
+  kEndedByItself,  ///< the programs ended successfully before this time
+  kFailed,
+};
+
 /// The figures of a rehearsal. Absent values are unknown.
 struct RehearsalFigures {
-  std::string state;  ///< "it has not started", "it runs", "passed..." or "failed: WHY"
+  RehearsalState state = RehearsalState::kNotStarted;
+  std::string failure;              ///< the reason, if the rehearsal has failed
   std::optional<double> rss_bytes;  ///< the largest memory of a rank
   /// The largest memory that a rank used on its GPUs, and the memory of these GPUs.
   std::optional<double> gpu_used_bytes, gpu_total_bytes;
@@ -47,14 +54,14 @@ struct RehearsalFigures {
 [[nodiscard]] RehearsalFigures rehearsal_figures(const RunHistory& history,
                                                  const std::optional<RankSnapshot>& ranks);
 
-/// Returns what the figures predict about the run, as labels and sentences: "rehearsal", "memory",
-/// "GPU", "time".
-[[nodiscard]] std::vector<std::pair<std::string, std::string>> predictions(
-    const RehearsalNote& note, const RehearsalFigures& figures);
+/// A run's rehearsal, and the run's requests.
+struct Rehearsal {
+  RehearsalNote note;
+  RehearsalFigures figures;
+};
 
-/// Reads the files of a run's rehearsal and returns its predictions. Returns none if the run has no
-/// rehearsal. A file that cannot be read becomes the sentence of "rehearsal".
-[[nodiscard]] std::vector<std::pair<std::string, std::string>> predictions_for(
-    const std::filesystem::path& run);
+/// Reads the files of a run's rehearsal. Returns nullopt if the run has no rehearsal. Fails if
+/// rehearsal.json is damaged, or if the record of the rehearsal cannot be read.
+[[nodiscard]] Result<std::optional<Rehearsal>> read_rehearsal(const std::filesystem::path& run);
 
 }  // namespace dlrun

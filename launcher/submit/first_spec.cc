@@ -11,6 +11,7 @@
 #include "container/container.h"
 #include "launcher/executors/slurm_conf.h"
 #include "launcher/import/script_import.h"
+#include "launcher/plan/sbatch_lines.h"
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/load.h"
 #include "launcher/spec/sites.h"
@@ -134,7 +135,7 @@ Result<std::string> make_first_spec(const Context& context, Reporter& reporter, 
   if (answers.command.size() == 1) {
     const std::string& program = answers.command.front();
     const auto script = read_file(context.current_dir / program, kScriptLimitBytes);
-    if (script && is_script(*script) && script->find("\n#SBATCH") != std::string::npos)
+    if (script && is_script(*script) && !sbatch_lines(*script).empty())
       return fail(
           Errc::kUsage,
           "{0}: is a job script with #SBATCH lines, which needs no spec: `dlrun submit {0}` "

@@ -160,6 +160,7 @@ std::filesystem::path source_folder(const Context& context, const std::string& f
 
 std::string image_in_script(const Experiment& experiment, std::string_view script) {
   const std::string image = experiment.loaded.spec.container.image.value_or("");
+  if (is_unedited(script)) return image;
   const std::string text = without_carried(script);
   const bool is_named =
       text.find(image) != std::string::npos || text.find(pyxis_image(image)) != std::string::npos;

@@ -87,6 +87,26 @@ std::int64_t chain_in(std::string_view text) {
   return 0;
 }
 
+/// Returns the absolute paths of dlrun-trainer in the lines of a script that are no comments. A
+/// path ends at its quote or, without quotes, at a space.
+std::vector<std::string> trainers_in(std::string_view script) {
+  constexpr std::string_view kName = "/dlrun-trainer", kEnds = " \t'\"";
+  std::vector<std::string> paths;
+  for (const std::string_view line : split(script, '\n')) {
+    if (trim(line).starts_with('#')) continue;
+    for (auto at = line.find(kName); at != line.npos; at = line.find(kName, at + 1)) {
+      const auto end = at + kName.size();
+      const char after = end < line.size() ? line[end] : ' ';
+      if (kEnds.find(after) == kEnds.npos) continue;
+      const bool is_quoted = after == '\'' || after == '"';
+      const auto before = is_quoted ? line.rfind(after, at) : line.find_last_of(kEnds, at);
+      const auto start = before == line.npos ? 0 : before + 1;
+      if (line[start] == '/') paths.emplace_back(line.substr(start, end - start));
+    }
+  }
+  return paths;
+}
+
 /// Returns true if the job needs the environment variables that dlrun sets: the run, the token, the
 /// path of the secrets.
 bool needs_run_variables(std::string_view text) {
@@ -160,6 +180,7 @@ ScriptRequests read_script(std::string_view text, std::string_view file_name) {
   script.dependency = sbatch_value(text, "--dependency", "-d");
   script.secrets = secrets_in(text);
   script.chain = chain_in(text);
+  script.trainers = trainers_in(text);
   script.requested = requested_of_script(text);
   return script;
 }

@@ -28,6 +28,9 @@ struct ScriptRequests {
   std::optional<std::string> chdir, clusters, comment, dependency;  ///< the options of these names
   std::vector<std::string> secrets;                                 ///< names of the secrets
   std::int64_t chain = 0;  ///< lead's option --chain: the number of jobs of the run; 0: one job
+  /// The copies of dlrun-trainer whose absolute paths are in the lines of a given script. Empty for
+  /// a plan, which has uses_trainer().
+  std::vector<std::string> trainers;
   Requested requested;
 };
 
@@ -42,8 +45,8 @@ struct ScriptRequests {
 /// Returns the requests of the script that is rendered from the plan.
 [[nodiscard]] ScriptRequests requests_of_plan(const LaunchPlan& plan);
 
-/// Reads the script's #SBATCH and #PBS lines, and the options of dlrun's agent. A script without
-/// --job-name gets its name from file_name.
+/// Reads the script's #SBATCH and #PBS lines, the options of dlrun's agent, and the paths of
+/// dlrun-trainer. A script without --job-name gets its name from file_name.
 [[nodiscard]] ScriptRequests read_script(std::string_view text, std::string_view file_name);
 
 /// Returns a message for each option in the script that dlrun refuses, in the order of the lines,

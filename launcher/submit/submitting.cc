@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/text.h"
+#include "launcher/runs/carried_spec.h"
 #include "launcher/submit/downloads.h"
 #include "launcher/submit/environments.h"
 #include "launcher/submit/follow_up_jobs.h"
@@ -31,35 +31,22 @@ Result<RunDirectory> run_of_job(const Context& context, Reporter& reporter, Job&
   return RunDirectory{id, name_of_id(id), path, ""};
 }
 
-/// Returns the absolute paths of dlrun-trainer in the lines of a script that are no comments. A
-/// path ends at its quote or, without quotes, at a space.
-std::vector<std::string> trainers_in(std::string_view script) {
-  constexpr std::string_view kName = "/dlrun-trainer", kEnds = " \t'\"";
-  std::vector<std::string> paths;
-  for (const std::string_view line : split(script, '\n')) {
-    if (trim(line).starts_with('#')) continue;
-    for (auto at = line.find(kName); at != line.npos; at = line.find(kName, at + 1)) {
-      const auto end = at + kName.size();
-      const char after = end < line.size() ? line[end] : ' ';
-      if (kEnds.find(after) == kEnds.npos) continue;
-      const bool is_quoted = after == '\'' || after == '"';
-      const auto before = is_quoted ? line.rfind(after, at) : line.find_last_of(kEnds, at);
-      const auto start = before == line.npos ? 0 : before + 1;
-      if (line[start] == '/') paths.emplace_back(line.substr(start, end - start));
-    }
-  }
-  return paths;
+bool is_absent(const std::string& path) {
+  return ::access(path.c_str(), F_OK) != 0;
 }
 
-/// Returns true if the job cannot run without the installed trainer. A script that was given may
-/// name the copy of an earlier version, which needs no installation as long as it exists.
+/// Returns true if the job cannot run without the installed trainer. A given script may start the
+/// copy of an earlier version, which needs no installation as long as it exists. The spec that a
+/// script carries says whether an unedited script starts a copy. For any other given script, only
+/// its own lines say so.
 bool needs_trainer(const Job& job) {
   const bool is_planned = job.experiment && job.experiment->plan.uses_trainer();
   if (!job.has_given_script()) return is_planned;
-  const auto named = trainers_in(job.script);
-  if (named.empty()) return is_planned;
-  return std::any_of(named.begin(), named.end(),
-                     [](const std::string& path) { return ::access(path.c_str(), F_OK) != 0; });
+  if (job.source == Job::Source::kScript && job.experiment && is_unedited(job.script))
+    return is_planned && is_absent(job.experiment->inputs.trainer_path);
+  const auto& trainers = job.requests.trainers;
+  if (trainers.empty()) return is_planned;
+  return std::any_of(trainers.begin(), trainers.end(), is_absent);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include "common/json_read.h"
 #include "launcher/runs/last_words.h"
 #include "launcher/runs/log_file.h"
-#include "launcher/runs/rehearsal.h"
+#include "launcher/view/rehearsal_text.h"
 #include "launcher/view/run_text.h"
 
 namespace dlrun {
@@ -65,11 +65,12 @@ Json warnings_json(const RunRecord& record) {
   return warnings;
 }
 
-Json predictions_json(const std::vector<std::pair<std::string, std::string>>& lines) {
-  if (lines.empty()) return nullptr;
-  Json json{{"rehearsal", ""}, {"memory", nullptr}, {"gpu", nullptr}, {"time", nullptr}};
-  for (const auto& [label, sentence] : lines) json[label == "GPU" ? "gpu" : label] = sentence;
-  return json;
+Json predictions_json(const std::optional<Predictions>& texts) {
+  if (!texts) return nullptr;
+  return {{"rehearsal", texts->rehearsal},
+          {"memory", text_or_null(texts->memory)},
+          {"gpu", text_or_null(texts->gpu)},
+          {"time", text_or_null(texts->time)}};
 }
 
 Json chain_json(const RunFacts& facts) {

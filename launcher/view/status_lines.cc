@@ -6,8 +6,8 @@
 #include "common/text.h"
 #include "launcher/runs/last_words.h"
 #include "launcher/runs/log_file.h"
-#include "launcher/runs/rehearsal.h"
 #include "launcher/view/autopsy_text.h"
+#include "launcher/view/rehearsal_text.h"
 #include "launcher/view/run_text.h"
 
 namespace dlrun {
@@ -55,6 +55,15 @@ void add_progress(LabelledLines& lines, const RunFacts& facts) {
                  (record.ended || since.empty() ? "" : fmt::format("  ({} ago)", since)));
   }
   add_line(lines, "result", result_text(record.result));
+}
+
+void add_predictions(LabelledLines& lines, const IndexEntry& run) {
+  const auto texts = predictions_for(run.path);
+  if (!texts) return;
+  add_line(lines, "rehearsal", texts->rehearsal);
+  add_line(lines, "memory", texts->memory);
+  add_line(lines, "GPU", texts->gpu);
+  add_line(lines, "time", texts->time);
 }
 
 void add_failure(LabelledLines& lines, const IndexEntry& run, const RunStatus& status) {
@@ -111,7 +120,7 @@ LabelledLines status_lines(const IndexEntry& run, const RunStatus& status,
   add_reasons(lines, run, status);
   add_lines(lines, "waits", waits);
   add_progress(lines, status.facts);
-  for (const auto& [label, sentence] : predictions_for(run.path)) add_line(lines, label, sentence);
+  add_predictions(lines, run);
   add_failure(lines, run, status);
   add_warnings(lines, status.facts.record);
   add_places(lines, run, status);

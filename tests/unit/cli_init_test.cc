@@ -71,6 +71,17 @@ TEST_CASE_FIXTURE(CliFixture, "init takes the words after -- as the command") {
 }
 
 TEST_CASE_FIXTURE(CliFixture,
+                  "init refuses a job script as the command, and takes a program that writes one") {
+  std::ofstream(folder / "job.sh") << "#!/bin/bash\n#SBATCH -N 2\nsrun ./x\n";
+  const auto refused = code_and_stderr({"init", "--yes", "-o", "exp.yaml", "--", "./job.sh"});
+  CHECK(refused.find("is a job script with #SBATCH lines") != std::string::npos);
+  CHECK(refused.starts_with("2\n"));
+  std::ofstream(folder / "start.py") << "#!/usr/bin/env python3\nSCRIPT = \"\"\"\n#SBATCH -N 2\n"
+                                        "\"\"\"\n";
+  CHECK(call({"init", "--yes", "-o", "exp.yaml", "--", "./start.py"}) == 0);
+}
+
+TEST_CASE_FIXTURE(CliFixture,
                   "init --from writes a spec that passes check, and names the other lines") {
   std::ofstream(folder / "job.sh") << "#!/bin/bash\n#SBATCH -N 2\n#SBATCH -t 10\nmkdir out\n"
                                       "srun python t.py\ntouch ran\n";

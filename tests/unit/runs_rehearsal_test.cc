@@ -1,8 +1,7 @@
-// Tests the predictions from the record of a rehearsal.
+// Tests the facts in the record of a rehearsal.
 
+#include <filesystem>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -51,41 +50,40 @@ RehearsalFigures figures_in(const std::string& record) {
 
 TEST_CASE("the time of a step leaves out the first steps of a rehearsal") {
   const auto figures = figures_in(rehearsed_record("rehearsed", "completed"));
-  CHECK(figures.state == "passed");
+  CHECK(figures.state == RehearsalState::kPassed);
   REQUIRE(figures.seconds_per_step);
   CHECK(*figures.seconds_per_step == doctest::Approx(0.5));
   CHECK(figures.steps == 10'000);
   CHECK(figures.rss_bytes == 3.0 * (1 << 30));
 }
 
-TEST_CASE("a prediction compares memory and time with the requests of the run") {
-  RehearsalFigures figures;
-  figures.state = "passed";
-  figures.rss_bytes = 3.0 * (1 << 30);
-  figures.gpu_used_bytes = 30.0 * (1 << 30);
-  figures.gpu_total_bytes = 80.0 * (1 << 30);
-  figures.seconds_per_step = 0.5;
-  figures.steps = 10'000;
-  const auto small = predictions({"x-rehearsal", 4, 8192, 3600}, figures);
-  REQUIRE(small.size() == 4);
-  CHECK(small[0] == std::pair<std::string, std::string>{"rehearsal", "x-rehearsal: passed"});
-  CHECK(has(small[1].second, "for the 4 ranks of a node"));
-  CHECK(has(small[1].second, "which is too little"));
-  CHECK(has(small[2].second, " of "));
-  CHECK(has(small[3].second, "too short for one job"));
-  const auto large = predictions({"x-rehearsal", 4, 65536, 86400}, figures);
-  CHECK_FALSE(has(large[1].second, "too little"));
-  CHECK_FALSE(has(large[3].second, "too short"));
-  figures.steps.reset();
-  CHECK(has(predictions({"x", 4, {}, {}}, figures)[3].second, "does not report how many steps"));
-  figures.seconds_per_step.reset();
-  CHECK(has(predictions({"x", 4, {}, {}}, figures)[3].second,
-            "fewer than three reports with a new step"));
+TEST_CASE("the state of a rehearsal says how it ended, and why it failed") {
+  const auto failed = figures_in(rehearsed_record("rank_failed", "failed"));
+  CHECK(failed.state == RehearsalState::kFailed);
+  CHECK(failed.failure == "out of memory");
+  const auto ended = figures_in(rehearsed_record("ok", "completed"));
+  CHECK(ended.state == RehearsalState::kEndedByItself);
+  CHECK(ended.failure.empty());
+  CHECK(figures_in(to_checked_line(event_at(0, "claimed", {{"job", "7"}}))).state ==
+        RehearsalState::kRunning);
+  CHECK(figures_in("").state == RehearsalState::kNotStarted);
 }
 
-TEST_CASE("a failed rehearsal is named with its reason, and one without a record has not started") {
-  CHECK(figures_in(rehearsed_record("rank_failed", "failed")).state == "failed: out of memory");
-  CHECK(figures_in("").state == "it has not started");
+TEST_CASE("a run has the figures of the rehearsal that it names") {
+  const TemporaryDirectory runs;
+  const auto run = runs.path() / "x-1", rehearsal = runs.path() / "x-rehearsal-1";
+  REQUIRE(std::filesystem::create_directory(run));
+  REQUIRE(std::filesystem::create_directory(rehearsal));
+  CHECK_FALSE(*read_rehearsal(run));
+  REQUIRE(write_rehearsal_note(run, {"x-rehearsal-1", 2, {}, {}}));
+  REQUIRE(
+      write_file_atomic(rehearsal / "events.jsonl", rehearsed_record("rehearsed", "completed")));
+  const auto found = read_rehearsal(run);
+  REQUIRE(found.has_value());
+  REQUIRE(*found);
+  CHECK((*found)->note.id == "x-rehearsal-1");
+  CHECK((*found)->figures.state == RehearsalState::kPassed);
+  CHECK((*found)->figures.steps == 10'000);
 }
 
 TEST_CASE("the note about a rehearsal names a run of the same folder only") {
@@ -102,6 +100,6 @@ TEST_CASE("the note about a rehearsal names a run of the same folder only") {
     CAPTURE(wrong);
     REQUIRE(write_file_atomic(run.path() / "rehearsal.json", wrong));
     CHECK(read_rehearsal_note(run.path()).error().code == Errc::kInvalid);
-    CHECK(predictions_for(run.path()).size() == 1);
+    CHECK(read_rehearsal(run.path()).error().code == Errc::kInvalid);
   }
 }

@@ -171,8 +171,11 @@ TEST_CASE_FIXTURE(RehearsalCluster,
   CHECK((*note)->ranks_per_node == 4);
   CHECK((*note)->mem_mib == 8192);
   CHECK((*note)->time_s == 7200);
-  CHECK(predictions_for(run.run.path).front().second == rehearsal.run.id + ": it has not started");
-  CHECK(predictions_for(rehearsal.run.path).empty());
+  const auto found = read_rehearsal(run.run.path);
+  REQUIRE(found.has_value());
+  REQUIRE(*found);
+  CHECK((*found)->figures.state == RehearsalState::kNotStarted);
+  CHECK_FALSE(*read_rehearsal(rehearsal.run.path));
 }
 
 TEST_CASE_FIXTURE(RehearsalCluster,

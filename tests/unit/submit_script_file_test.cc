@@ -1,5 +1,9 @@
+#include <string>
+#include <vector>
+
 #include <doctest/doctest.h>
 
+#include "launcher/runs/carried_spec.h"
 #include "launcher/submit/job.h"
 #include "launcher/submit/script_file.h"
 
@@ -112,6 +116,17 @@ TEST_CASE("a script without a job name is named after its file, as a slug") {
   CHECK(read_script("#!/bin/sh\n#SBATCH -o x.out\n", "a.sh").output == "x.out");
 }
 
+TEST_CASE("the paths of the trainer in a script end at their quote or at a space") {
+  using Paths = std::vector<std::string>;
+  const auto trainers = [](const std::string& lines) {
+    return read_script("#!/bin/bash\n" + lines, "x.sh").trainers;
+  };
+  CHECK(trainers("srun /a/dlrun-trainer --epochs 1\n  '/b c/dlrun-trainer' \\\n") ==
+        Paths{"/a/dlrun-trainer", "/b c/dlrun-trainer"});
+  // Comments, variables and other names are no paths of the trainer.
+  CHECK(trainers("# /a/dlrun-trainer\n$D/dlrun-trainer\n/a/dlrun-trainer.log\n").empty());
+}
+
 TEST_CASE("a spec is not taken for a script") {
   CHECK(is_script("#!/bin/sh\n"));
   CHECK_FALSE(is_script("name: x\n"));
@@ -131,4 +146,12 @@ TEST_CASE(
                         "#!/bin/bash\nsrun '--container-image=nvcr.io#team/b:1' x\n#| image: "
                         "docker://nvcr.io/team/a:1\n")
             .empty());
+}
+
+TEST_CASE("an unedited script has the image of its spec, also if quotes change its name") {
+  Experiment experiment;
+  experiment.loaded.spec.container.image = "/it's.sif";
+  const std::string quoted = "#!/bin/bash\nrun '/it'\\''s.sif'\n";
+  CHECK(image_in_script(experiment, with_spec(quoted, {"name: x\n", "1", "/f", "/r", "", ""})) ==
+        "/it's.sif");
 }

@@ -9,12 +9,14 @@
 
 #include "common/sha256.h"
 #include "common/text.h"
+#include "launcher/plan/render.h"
 #include "launcher/runs/log_file.h"
 #include "launcher/runs/sweep_record.h"
 #include "launcher/submit/attach.h"
 #include "launcher/submit/check_report.h"
 #include "launcher/submit/places.h"
 #include "launcher/submit/refusal.h"
+#include "launcher/submit/script_output.h"
 #include "launcher/submit/submitting.h"
 #include "launcher/view/account_text.h"
 #include "tests/contains.h"
@@ -297,4 +299,28 @@ TEST_CASE_FIXTURE(Cluster, "the plan of a run and of a sweep's point names the f
     CHECK(plan->runs_dir == runs.string());
     CHECK(has(plan->agent, runs.string() + "/.agents-"));
   }
+}
+
+TEST_CASE_FIXTURE(Cluster,
+                  "an unedited script needs the trainer only if the spec that it carries does") {
+  fs::create_directory(folder / "bin");
+  REQUIRE(write_file_atomic(folder / "bin" / "dlrun-agent", "agent", 0755).has_value());
+  context.tools.files = {{"bin/dlrun-agent", sha256_of_text("agent")},
+                         {"bin/dlrun-trainer", sha256_of_text("trainer")}};
+  std::ofstream(folder / "x.yaml") << "name: x\nresources: {time: 1m}\n"
+                                   << "launch: {command: [compare, /gone/dlrun-trainer]}\n";
+  const auto prepared = prepare(context, reporter, {"x.yaml", {}, {}}, Target::kSlurm);
+  REQUIRE(prepared.has_value());
+  const auto script = render_script(prepared->plan);
+  REQUIRE(script.has_value());
+  std::string rendered = script_with_spec(*prepared, *script);
+  std::ofstream(folder / "x.sh") << rendered;
+  const auto submitted = submit("x.sh");
+  REQUIRE_MESSAGE(submitted.has_value(), (submitted ? "" : submitted.error().message));
+  // Only the lines of an edited script say what it starts.
+  rendered.insert(rendered.find('\n') + 1, "# mine\n");
+  std::ofstream(folder / "y.sh") << rendered;
+  const auto edited = submit("y.sh");
+  REQUIRE_FALSE(edited.has_value());
+  CHECK(has(edited.error().message, "dlrun-trainer is not installed, and this job needs it"));
 }

@@ -1,0 +1,93 @@
+// line_under(), which load.h declares, is here, too.
+
+#include "launcher/spec/load_diagnostics.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "launcher/spec/download.h"
+#include "launcher/spec/secret_lines.h"
+#include "launcher/spec/spec_builder.h"
+
+namespace dlrun {
+namespace {
+
+/// Returns the text that an origin's line belongs to; nullopt if it has no such text.
+[[nodiscard]] std::optional<std::string_view> source_text(const LoadedSpec& loaded,
+                                                          const Origin& where) {
+  if (where.line == 0) return std::nullopt;
+  if (where.kind == Origin::Kind::kSet) return where.source;
+  if (where.kind == Origin::Kind::kSite && where.source == loaded.site_file.name)
+    return loaded.site_file.text;
+  if (where.kind != Origin::Kind::kFile) return std::nullopt;
+  if (where.source == loaded.file) return loaded.text;
+  for (const SpecFile& base : loaded.bases) {
+    if (where.source == base.name) return base.text;
+  }
+  return std::nullopt;
+}
+
+/// Adds the source line to diagnostics that have only an origin.
+void add_line_texts(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded) {
+  for (Diagnostic& diagnostic : diagnostics) {
+    if (!diagnostic.line_text.empty()) continue;
+    if (const auto text = source_text(loaded, diagnostic.where))
+      diagnostic.line_text = line_of(*text, diagnostic.where.line);
+  }
+}
+
+/// Replaces the source lines that may hold a secret. The key of a secret may be on an earlier line,
+/// so this function needs the whole text.
+void hide_secret_lines(std::vector<Diagnostic>& diagnostics, const std::string& source,
+                       std::string_view text) {
+  std::optional<SecretLines> lines;  // most texts have no diagnostic, and the scan is slow
+  for (Diagnostic& diagnostic : diagnostics) {
+    if (diagnostic.line_text.empty() || diagnostic.where.source != source ||
+        is_line_of_secret_names(diagnostic.key, diagnostic.line_text))
+      continue;
+    if (!lines) lines.emplace(text);
+    if (lines->contains(diagnostic.where.line)) diagnostic.line_text = kLineNotShown;
+  }
+}
+
+/// Replaces the source lines of all files of a spec that may hold a secret.
+void hide_secret_lines(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded) {
+  hide_secret_lines(diagnostics, loaded.file, loaded.text);
+  for (const SpecFile& base : loaded.bases) hide_secret_lines(diagnostics, base.name, base.text);
+  hide_secret_lines(diagnostics, loaded.site_file.name, loaded.site_file.text);
+}
+
+}  // namespace
+
+std::string line_under(const LoadedSpec& loaded, const Origin& where) {
+  const auto text = source_text(loaded, where);
+  return text ? shown_line(*text, where.line) : "";
+}
+
+void show_lines(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded) {
+  add_line_texts(diagnostics, loaded);
+  hide_secret_lines(diagnostics, loaded);
+}
+
+void sort_by_position(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded) {
+  const auto file_of = [&](const Diagnostic& d) {
+    std::size_t index = 0;
+    if (d.where.source == loaded.file) return index;
+    while (index < loaded.bases.size() && loaded.bases[index].name != d.where.source) ++index;
+    return index + 1;
+  };
+  std::stable_sort(diagnostics.begin(), diagnostics.end(),
+                   [&](const Diagnostic& a, const Diagnostic& b) {
+                     const auto rank = [&](const Diagnostic& d) {
+                       const bool is_file = d.where.kind == Origin::Kind::kFile;
+                       return std::tuple(!is_file, d.where.kind, is_file ? file_of(d) : 0,
+                                         d.where.line, d.where.column);
+                     };
+                     return rank(a) < rank(b);
+                   });
+}
+
+}  // namespace dlrun

@@ -1,0 +1,17 @@
+#pragma once
+// The source lines and the order of the diagnostics that load_spec() returns.
+
+#include <vector>
+
+#include "launcher/spec/load.h"
+
+namespace dlrun {
+
+/// Adds the source line to diagnostics that have only an origin. Replaces the source lines that may
+/// hold a secret.
+void show_lines(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded);
+
+/// Sorts by source: the spec's lines first, then those of its bases, then the rest.
+void sort_by_position(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded);
+
+}  // namespace dlrun

@@ -1,0 +1,73 @@
+// Tests the sentences about a run that its rehearsal predicts.
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "launcher/view/rehearsal_text.h"
+#include "tests/contains.h"
+#include "tests/temporary_directory.h"
+
+using namespace dlrun;
+
+namespace {
+
+std::string state_in(RehearsalState state, const std::string& failure = "") {
+  Rehearsal rehearsal;
+  rehearsal.note.id = "x";
+  rehearsal.figures.state = state;
+  rehearsal.figures.failure = failure;
+  return predictions(rehearsal).rehearsal;
+}
+
+}  // namespace
+
+TEST_CASE("a prediction compares memory and time with the requests of the run") {
+  Rehearsal rehearsal;
+  rehearsal.note = {"x-rehearsal", 4, 8192, 3600};
+  RehearsalFigures& figures = rehearsal.figures;
+  figures.state = RehearsalState::kPassed;
+  figures.rss_bytes = 3.0 * (1 << 30);
+  figures.gpu_used_bytes = 30.0 * (1 << 30);
+  figures.gpu_total_bytes = 80.0 * (1 << 30);
+  figures.seconds_per_step = 0.5;
+  figures.steps = 10'000;
+  const auto small = predictions(rehearsal);
+  CHECK(small.rehearsal == "x-rehearsal: passed");
+  CHECK(has(small.memory, "for the 4 ranks of a node"));
+  CHECK(has(small.memory, "which is too little"));
+  CHECK(has(small.gpu, " of "));
+  CHECK(has(small.time, "too short for one job"));
+  rehearsal.note = {"x-rehearsal", 4, 65536, 86400};
+  const auto large = predictions(rehearsal);
+  CHECK_FALSE(has(large.memory, "too little"));
+  CHECK_FALSE(has(large.time, "too short"));
+  figures.steps.reset();
+  CHECK(has(predictions(rehearsal).time, "does not report how many steps"));
+  figures.seconds_per_step.reset();
+  CHECK(has(predictions(rehearsal).time, "fewer than three reports with a new step"));
+  figures.rss_bytes.reset();
+  figures.gpu_used_bytes.reset();
+  const auto none = predictions(rehearsal);
+  CHECK(none.memory.empty());
+  CHECK(none.gpu.empty());
+  CHECK(none.time.empty());
+}
+
+TEST_CASE("a failed rehearsal is named with its reason, and one without a record has not started") {
+  CHECK(state_in(RehearsalState::kFailed, "out of memory") == "x: failed: out of memory");
+  CHECK(state_in(RehearsalState::kNotStarted) == "x: it has not started");
+  CHECK(state_in(RehearsalState::kRunning) == "x: it runs");
+  CHECK(state_in(RehearsalState::kEndedByItself) == "x: passed; the program ended by itself");
+}
+
+TEST_CASE("a damaged note about the rehearsal is a prediction's sentence") {
+  const TemporaryDirectory run;
+  CHECK_FALSE(predictions_for(run.path()));
+  REQUIRE(write_file_atomic(run.path() / "rehearsal.json", "{"));
+  const auto texts = predictions_for(run.path());
+  REQUIRE(texts);
+  CHECK(has(texts->rehearsal, "is damaged"));
+  CHECK(texts->memory.empty());
+}
