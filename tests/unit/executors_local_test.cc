@@ -105,10 +105,11 @@ TEST_CASE("the error of a detached program names the file that cannot be opened"
   const auto without_files = start();
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
   REQUIRE_FALSE(without_folder.has_value());
-  CHECK(without_folder.error().message == fmt::format("cannot open {}: No such file or directory",
-                                                      (folder / "missing" / "log").string()));
+  CHECK(without_folder.error().message ==
+        fmt::format("cannot open {}: No such file or directory (ENOENT)",
+                    (folder / "missing" / "log").string()));
   REQUIRE_FALSE(without_files.has_value());
-  CHECK(without_files.error().message == "cannot open /dev/null: Too many open files");
+  CHECK(without_files.error().message == "cannot open /dev/null: Too many open files (EMFILE)");
 }
 
 TEST_CASE("the release of a detached program that was killed is an error") {
