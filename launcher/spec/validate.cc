@@ -158,6 +158,10 @@ void Validator::check_gpus() {
   } else if (ranks && *ranks > 1 && *ranks < *gpus) {
     warn(has("resources.tasks_per_node"_key) ? "resources.tasks_per_node"_key : key,
          fmt::format("{} tasks on {} GPUs of a node: fewer tasks than GPUs", *ranks, *gpus));
+  } else if (ranks && *ranks > *gpus) {
+    warn(has("resources.tasks_per_node"_key) ? "resources.tasks_per_node"_key : key,
+         fmt::format("{} tasks on {} GPU{} of a node: tasks that share a GPU cannot use NCCL",
+                     *ranks, *gpus, *gpus == 1 ? "" : "s"));
   }
 }
 

@@ -34,10 +34,10 @@ std::vector<std::string> problems_of(std::vector<GpuReading> all,
   const std::size_t wanted = visible ? split(*visible, ',').size() : all.size();
   const auto mine = visible_gpus(std::move(all), visible);
   if (mine.size() < wanted) {
-    problems.push_back(
-        fmt::format("gpu: {} is '{}', but {} lists {} of them",
-                    tool == "nvidia-smi" ? "CUDA_VISIBLE_DEVICES" : "the list of visible devices",
-                    printable(*visible), tool, mine.size()));
+    problems.push_back(fmt::format(
+        "gpu: {} is '{}', but {} lists {} of them",
+        tool == "nvidia-smi" ? "CUDA_VISIBLE_DEVICES" : "the list of visible devices",
+        printable(*visible), tool, mine.empty() ? "none" : fmt::to_string(mine.size())));
   }
   for (const auto& gpu : mine) {
     if (gpu.uncorrected_errors.value_or(0) > 0)

@@ -416,6 +416,12 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
     connected = done_by(comm, steady_clock::now() + options.timeout, "ncclCommInitRank");
   if (!connected) {
     if (comm != nullptr) ncclCommAbort(comm);
+    // The library reports ranks that share a GPU as invalid usage.
+    if (connected.error().code == Errc::kInternal && options.world.size > 1) {
+      connected.error().message +=
+          "; each rank needs a GPU of its own, so a node may have at most as many ranks "
+          "(resources.tasks_per_node) as GPUs (resources.gpus_per_node)";
+    }
     return tl::unexpected(std::move(connected.error()));
   }
   auto communicator = std::make_unique<NcclCommunicator>(comm, device, options.world.rank,

@@ -126,6 +126,17 @@ TEST_CASE("recorded steps (CUDA graphs) give the same bits as separate operation
   }
 }
 
+TEST_CASE(
+    "an array that does not fit into the GPU's memory is an error with the sizes and a remedy") {
+  const auto device = gpu();
+  if (device == nullptr) return;
+  CHECK(device->allocate(std::size_t{1} << 50U) == nullptr);
+  const auto done = device->synchronise();
+  REQUIRE_FALSE(done.has_value());
+  CHECK(done.error().message.find("an array of 1073741824 MiB does not fit") != std::string::npos);
+  CHECK(done.error().message.find("smaller --batch") != std::string::npos);
+}
+
 TEST_CASE("a host array may change as soon as its copy to a real GPU is queued") {
   const auto device = gpu();
   if (device == nullptr) return;

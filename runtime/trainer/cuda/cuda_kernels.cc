@@ -86,7 +86,11 @@ class CudaKernels final : public Kernels<float> {
 
   [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes) override {
     auto [memory, code] = allocate_raw(bytes);
-    keep_error(code, "cudaMalloc");
+    if (code == cudaErrorMemoryAllocation) {
+      status_.keep_error(out_of_memory(bytes));
+    } else {
+      keep_error(code, "cudaMalloc");
+    }
     if (memory != nullptr)
       keep_error(cudaMemsetAsync(memory.get(), 0, bytes, stream_), "cudaMemset");
     return std::move(memory);
@@ -228,6 +232,20 @@ class CudaKernels final : public Kernels<float> {
     void* memory = nullptr;
     const cudaError_t code = cudaMalloc(&memory, bytes == 0 ? 1 : bytes);
     return {{memory, [](void* at) { cudaFree(at); }}, code};
+  }
+
+  /// Returns the error for an array that does not fit into the GPU's memory.
+  [[nodiscard]] static Result<> out_of_memory(std::size_t bytes) {
+    cudaGetLastError();  // clear the error, or the next launch would report it
+    std::size_t free = 0;
+    std::size_t total = 0;
+    static_cast<void>(cudaMemGetInfo(&free, &total));
+    constexpr double kMiB = 1 << 20;
+    return fail(Errc::kIo,
+                "an array of {:.0f} MiB does not fit into the GPU's memory, of which {:.0f} of "
+                "{:.0f} MiB are free; choose a smaller --batch or --micro-batch",
+                static_cast<double>(bytes) / kMiB, static_cast<double>(free) / kMiB,
+                static_cast<double>(total) / kMiB);
   }
 
   /// Ends the recording, if there is one, and sends the recorded operations to the GPU.
