@@ -43,6 +43,11 @@ std::vector<Include> includes_of(std::string_view folder) {
   return includes;
 }
 
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 const std::vector<std::string_view> kTopFolders{"cli", "launcher", "container", "runtime",
                                                 "common"};
 
@@ -481,6 +486,25 @@ TEST_CASE(
   CHECK(setups > 5);
 }
 
+TEST_CASE(
+    "unit tests that limit time or memory are in the programs of which both builds are made") {
+  const fs::path folder = fs::path(DLRUN_SOURCE_DIR) / "tests" / "unit";
+  const std::string list = text_of(folder / "CMakeLists.txt");
+  const std::string in_both_builds = list.substr(0, list.find("\ndlrun_unit_test("));
+  std::size_t found = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    if (!name.ends_with("_test.cc") || name == "architecture_test.cc") continue;
+    const std::string text = text_of(entry.path());
+    if (text.find("__SANITIZE_") == std::string::npos &&
+        text.find("tests/time_limit.h") == std::string::npos)
+      continue;
+    ++found;
+    CHECK_MESSAGE(in_both_builds.find(name) != std::string::npos, name);
+  }
+  CHECK(found > 5);
+}
+
 TEST_CASE("every test that PAINS.md names exists") {
   const fs::path tests = fs::path(DLRUN_SOURCE_DIR) / "tests";
   std::ifstream page(tests / "PAINS.md");
@@ -495,8 +519,7 @@ TEST_CASE("every test that PAINS.md names exists") {
       const std::size_t colon = test.find(": ");
       CAPTURE(test);
       REQUIRE(colon != std::string::npos);
-      std::ifstream file(tests / test.substr(0, colon));
-      const std::string text{std::istreambuf_iterator<char>(file), {}};
+      const std::string text = text_of(tests / test.substr(0, colon));
       // A long name consists of several literals, which the compiler joins.
       static const std::regex kSeam(R"("\s*\n\s*")");
       const std::string joined = std::regex_replace(text, kSeam, "");

@@ -110,6 +110,21 @@ TEST_CASE("a notice names the component of the failed rank, and only in a job wi
   CHECK(Notice::of_json(notice.to_json()).component == "trainer");
 }
 
+TEST_CASE("docs/stability.md lists the fields of a message to a webhook") {
+  Notice full = failure();
+  full.component = "server";
+  const auto page =
+      read_file(std::filesystem::path(DLRUN_SOURCE_DIR) / "docs" / "stability.md", 1U << 20U);
+  REQUIRE(page.has_value());
+  const auto begin = page->find("- message: ", page->find("## Messages to a webhook"));
+  REQUIRE(begin != std::string::npos);
+  const std::string list = page->substr(begin, page->find("\n\n", begin) - begin);
+  const auto fields = body_for("https://example.org/hook", full);
+  for (const auto& [field, value] : fields.items())
+    CHECK_MESSAGE(has(list, "`" + field + "`"), field);
+  CHECK(static_cast<std::size_t>(std::count(list.begin(), list.end(), '`')) == 2 * fields.size());
+}
+
 TEST_CASE("a notice can be read back from its JSON, and damaged JSON gives empty fields") {
   const auto again = Notice::of_json(failure().to_json());
   CHECK(again.text() == failure().text());
