@@ -14,7 +14,7 @@
 #include "common/json_read.h"
 #include "common/text.h"
 #include "launcher/runs/entry_cache.h"
-#include "launcher/runs/origin.h"
+#include "launcher/runs/run_name.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/run_directory.h"
 #include "launcher/spec/spec_builder.h"

@@ -19,7 +19,7 @@
 #include "launcher/runs/index.h"
 #include "launcher/runs/last_words.h"
 #include "launcher/runs/log_file.h"
-#include "launcher/runs/origin.h"
+#include "launcher/runs/run_name.h"
 #include "launcher/runs/resolve.h"
 #include "launcher/runs/status.h"
 #include "launcher/runs/sweep_record.h"

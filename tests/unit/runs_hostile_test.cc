@@ -17,7 +17,7 @@
 #include "launcher/runs/history.h"
 #include "launcher/runs/last_words.h"
 #include "launcher/runs/log_file.h"
-#include "launcher/runs/origin.h"
+#include "launcher/runs/run_name.h"
 #include "launcher/runs/ranks.h"
 #include "launcher/runs/resolve.h"
 #include "launcher/runs/status.h"
