@@ -108,9 +108,10 @@ LoadedSpec ComponentPlanner::request() const {
   r.tasks_per_node = 1;
   r.cpus_per_task = widest.cpus;
   r.gpus_per_node = widest.gpus.count > 0 ? std::optional(widest.gpus) : std::nullopt;
-  const bool wants_all_memory = std::any_of(specs_.begin(), specs_.end(), [](const LoadedSpec& job) {
-    return job.spec.resources.mem && !memory_mib(*job.spec.resources.mem);
-  });
+  const bool wants_all_memory =
+      std::any_of(specs_.begin(), specs_.end(), [](const LoadedSpec& job) {
+        return job.spec.resources.mem && !memory_mib(*job.spec.resources.mem);
+      });
   r.mem_per_cpu.reset();
   r.mem.reset();
   if (wants_all_memory) {

@@ -49,7 +49,8 @@ void add_request(NodeRequest& sum, const NodeRequest& one) {
   if (specs.empty()) return "";
   for (const auto& [name, value] : kKeys) {
     for (const LoadedSpec& job : specs) {
-      if (value(job.spec.resources) != value(specs.front().spec.resources)) return std::string(name);
+      if (value(job.spec.resources) != value(specs.front().spec.resources))
+        return std::string(name);
     }
   }
   std::string type;

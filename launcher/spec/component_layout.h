@@ -47,8 +47,8 @@ struct ComponentLayout {
   [[nodiscard]] const NodeGroup& group_of(std::size_t component) const;
 };
 
-/// Returns the layout. specs: the result of loaded_specs_of_components(). A component whose `shares` names
-/// no other component gets nodes of its own.
+/// Returns the layout. specs: the result of loaded_specs_of_components(). A component whose
+/// `shares` names no other component gets nodes of its own.
 [[nodiscard]] ComponentLayout layout_of(const JobSpec& spec, const std::vector<LoadedSpec>& specs);
 
 /// Returns the resources that one component requests on each of its nodes.

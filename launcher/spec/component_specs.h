@@ -16,7 +16,8 @@ namespace dlrun {
 /// Returns all components as specs, in the order of the whole spec; none if it has no components.
 [[nodiscard]] std::vector<LoadedSpec> loaded_specs_of_components(const LoadedSpec& loaded);
 
-/// Returns the spec of loaded_spec_of_component() without the values that the component's preset decides.
+/// Returns the spec of loaded_spec_of_component() without the values that the component's preset
+/// decides.
 [[nodiscard]] JobSpec spec_of_component(const JobSpec& whole, const ComponentSpec& component);
 
 /// Returns true if the job, or one of its components, runs the bundled trainer.

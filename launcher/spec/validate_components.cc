@@ -8,8 +8,8 @@
 
 #include "common/hostlist.h"
 #include "common/text.h"
-#include "launcher/spec/component_specs.h"
 #include "launcher/spec/component_layout.h"
+#include "launcher/spec/component_specs.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/diagnostic_text.h"
 #include "launcher/spec/key_name.h"

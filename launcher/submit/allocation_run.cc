@@ -13,9 +13,9 @@
 #include "launcher/submit/checks.h"
 #include "launcher/submit/downloads.h"
 #include "launcher/submit/environments.h"
+#include "launcher/submit/held_token.h"
 #include "launcher/submit/recording.h"
 #include "launcher/submit/submitting.h"
-#include "launcher/submit/held_token.h"
 
 namespace dlrun {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "launcher/plan/sweep_plan.h"
 #include "launcher/runs/run_directory.h"
-#include "launcher/submit/job.h"
 #include "launcher/submit/held_token.h"
+#include "launcher/submit/job.h"
 
 namespace dlrun {
 

@@ -175,8 +175,7 @@ Result<std::optional<Submitted>> earlier_resubmission(const Context& context, Re
 
 /// Submits the missing points of a sweep.
 Result<Submitted> resubmit_sweep(const Context& context, Reporter& reporter,
-                                 RunInspector& inspector, const IndexEntry& run,
-                                 HeldToken* token) {
+                                 RunInspector& inspector, const IndexEntry& run, HeldToken* token) {
   DLRUN_TRY_ASSIGN(auto earlier,
                    earlier_resubmission(context, reporter, inspector, run, false, token));
   if (earlier) return std::move(*earlier);

@@ -9,8 +9,8 @@
 #include "launcher/runs/provenance.h"
 #include "launcher/runs/run_directory.h"
 #include "launcher/submit/checks.h"
-#include "launcher/submit/job.h"
 #include "launcher/submit/held_token.h"
+#include "launcher/submit/job.h"
 
 namespace dlrun {
 

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
-#include "launcher/spec/component_specs.h"
 #include "launcher/spec/component_layout.h"
+#include "launcher/spec/component_specs.h"
 
 namespace dlrun {
 namespace {

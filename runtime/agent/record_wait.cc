@@ -46,7 +46,7 @@ bool wait_for_record(const RecordWait& wait) {
         "dlrun: {} is still not written{}: the run's record lacks its last lines\n",
         wait.events.path(),
         end_signals < kSignalsNeeded ? fmt::format(" after {} minutes", wait.limit.count())
-                                      : ", because two signals have ended the wait"));
+                                     : ", because two signals have ended the wait"));
     return false;
   }
 }
