@@ -1,5 +1,8 @@
 #include "common/url_user.h"
 
+#include <algorithm>
+#include <string>
+
 namespace dlrun {
 namespace {
 
@@ -24,6 +27,13 @@ std::string_view user_and_host_in(std::string_view address) {
   whole = whole.substr(0, whole.find_first_of("\"'"));
   const auto at = whole.rfind('@');
   return at == std::string_view::npos ? place : whole.substr(0, whole.find_first_of("/?#", at));
+}
+
+bool has_user(std::string_view address) {
+  std::string plain(address);
+  std::replace_if(
+      plain.begin(), plain.end(), [](char c) { return c == '"' || c == '\'' || c == '$'; }, '_');
+  return user_and_host_in(plain).find('@') != std::string_view::npos;
 }
 
 }  // namespace dlrun

@@ -1,6 +1,6 @@
 #pragma once
-// The user and the password in an address. The log, messages about specs and `dlrun init --from`
-// share this rule.
+// The user and the password in an address. The log, messages about specs, `dlrun init --from` and
+// the check of downloads share this rule.
 
 #include <string_view>
 
@@ -10,5 +10,9 @@ namespace dlrun {
 /// path, or more if a password has '/', '?' or '#', as in https://user:pass/word@host.
 /// address: the text after "://".
 [[nodiscard]] std::string_view user_and_host_in(std::string_view address);
+
+/// Returns true if the address has a user, by the rule of user_and_host_in(). Quotes and '$' count
+/// as characters of a password. address: the text after "://", up to the end of the address.
+[[nodiscard]] bool has_user(std::string_view address);
 
 }  // namespace dlrun

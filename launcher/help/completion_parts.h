@@ -22,7 +22,7 @@ enum class ValueKind { kNothing, kValue, kPath, kSet, kSite };
 
 /// Replaces each single quote by a backquote, so that the text can stand inside single quotes in
 /// all three shells.
-[[nodiscard]] std::string without_single_quotes(std::string_view text);
+[[nodiscard]] std::string with_backquotes(std::string_view text);
 
 /// The completions of --set.
 struct SetCompletions {

@@ -10,7 +10,7 @@
 #include "common/text.h"
 #include "container/image_file.h"
 #include "launcher/plan/plan.h"
-#include "launcher/spec/component_jobs.h"
+#include "launcher/spec/component_specs.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
 
@@ -205,11 +205,11 @@ class FileCheck {
 }  // namespace
 
 std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
-  auto jobs = jobs_of_components(loaded);
-  if (jobs.empty()) return FileCheck(loaded).run();
+  auto specs = loaded_specs_of_components(loaded);
+  if (specs.empty()) return FileCheck(loaded).run();
   std::vector<Diagnostic> found;
   std::set<std::pair<std::string, std::string>> seen;  // components inherit the same values
-  for (const LoadedSpec& job : jobs) {
+  for (const LoadedSpec& job : specs) {
     for (Diagnostic& one : FileCheck(job).run()) {
       if (!seen.emplace(describe(one.where), one.message).second) continue;
       one.line_text = line_under(loaded, one.where);

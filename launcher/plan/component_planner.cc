@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
-#include "launcher/spec/component_jobs.h"
+#include "launcher/spec/component_specs.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/value_syntax.h"
@@ -79,9 +79,9 @@ void add_requested(Requested& sum, const Requested& one) {
 ComponentPlanner::ComponentPlanner(const LoadedSpec& loaded, const PlanInputs& inputs)
     : loaded_(loaded),
       inputs_(inputs),
-      jobs_(jobs_of_components(loaded)),
-      layout_(layout_of(loaded.spec, jobs_)) {
-  for (LoadedSpec& job : jobs_) {
+      specs_(loaded_specs_of_components(loaded)),
+      layout_(layout_of(loaded.spec, specs_)) {
+  for (LoadedSpec& job : specs_) {
     // On a shared node, a step gets only the CPUs that it requests, so the number is always set.
     job.spec.resources.cpus_per_task = job.spec.resources.cpus_per_task.value_or(1);
     job.spec.resources.nodes = NodeRange{nodes_of(job.spec), nodes_of(job.spec)};
@@ -91,7 +91,7 @@ ComponentPlanner::ComponentPlanner(const LoadedSpec& loaded, const PlanInputs& i
 }
 
 LoadedSpec ComponentPlanner::request() const {
-  LoadedSpec request = jobs_[layout_.parts.front()];
+  LoadedSpec request = specs_[layout_.parts.front()];
   request.preset = Preset();
   request.preset.name = "plain";
   request.spec.name = loaded_.spec.name;
@@ -108,9 +108,10 @@ LoadedSpec ComponentPlanner::request() const {
   r.tasks_per_node = 1;
   r.cpus_per_task = widest.cpus;
   r.gpus_per_node = widest.gpus.count > 0 ? std::optional(widest.gpus) : std::nullopt;
-  const bool wants_all_memory = std::any_of(jobs_.begin(), jobs_.end(), [](const LoadedSpec& job) {
-    return job.spec.resources.mem && !memory_mib(*job.spec.resources.mem);
-  });
+  const bool wants_all_memory =
+      std::any_of(specs_.begin(), specs_.end(), [](const LoadedSpec& job) {
+        return job.spec.resources.mem && !memory_mib(*job.spec.resources.mem);
+      });
   r.mem_per_cpu.reset();
   r.mem.reset();
   if (wants_all_memory) {
@@ -168,7 +169,7 @@ LaunchPlan ComponentPlanner::plan_whole() {
 void ComponentPlanner::plan_parts(LaunchPlan& plan) {
   if (!layout_.is_hetjob) return;
   for (std::size_t i = 1; i < layout_.parts.size(); ++i) {
-    Planner part(jobs_[layout_.parts[i]], inputs_);
+    Planner part(specs_[layout_.parts[i]], inputs_);
     part.count_resources();
     part.directives();
     std::erase_if(part.plan_.directives, [](const PlannedOption& directive) {
@@ -189,7 +190,7 @@ std::string ComponentPlanner::source_of(std::size_t index, std::string_view key)
 
 std::vector<PlannedOption> ComponentPlanner::lead_options(std::size_t index) const {
   const ComponentSpec& component = loaded_.spec.components[index];
-  const JobSpec& job = jobs_[index].spec;
+  const JobSpec& job = specs_[index].spec;
   std::vector<PlannedOption> options;
   const auto add = [&](std::string_view option, std::optional<std::string> value,
                        std::string_view key) {
@@ -222,7 +223,7 @@ std::vector<PlannedOption> ComponentPlanner::lead_options(std::size_t index) con
 }
 
 std::vector<PlannedOption> ComponentPlanner::step_options(std::size_t index) const {
-  const Resources& r = jobs_[index].spec.resources;
+  const Resources& r = specs_[index].spec.resources;
   std::vector<PlannedOption> options;
   const auto add = [&](std::string_view option, std::optional<std::string> value,
                        std::string_view key) {
@@ -230,8 +231,8 @@ std::vector<PlannedOption> ComponentPlanner::step_options(std::size_t index) con
   };
   if (!layout_.is_hetjob)
     add("--exact", std::nullopt, "the step leaves the rest of its nodes to others");
-  const std::int64_t nodes = nodes_of(jobs_[index].spec);
-  const std::int64_t ranks = ranks_per_node(jobs_[index].spec).value_or(1);
+  const std::int64_t nodes = nodes_of(specs_[index].spec);
+  const std::int64_t ranks = ranks_per_node(specs_[index].spec).value_or(1);
   add("--nodes", fmt::format("{}", nodes), source_of(index, "resources.nodes"_key));
   add("--ntasks", fmt::format("{}", nodes * ranks), "");
   add("--ntasks-per-node", fmt::format("{}", ranks),
@@ -280,7 +281,7 @@ void ComponentPlanner::move_own_variables(std::size_t index, LaunchPlan& plan) c
 
 PlannedComponent ComponentPlanner::plan_component(std::size_t index) {
   const std::string& name = loaded_.spec.components[index].name;
-  Planner part(jobs_[index], inputs_);
+  Planner part(specs_[index], inputs_);
   part.count_resources();
   part.check_own_mounts();
   part.environment();

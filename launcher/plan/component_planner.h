@@ -53,7 +53,7 @@ class ComponentPlanner {
 
   const LoadedSpec& loaded_;
   const PlanInputs& inputs_;
-  std::vector<LoadedSpec> jobs_;
+  std::vector<LoadedSpec> specs_;
   ComponentLayout layout_;
   LoadedSpec request_;
   bool has_gpus_ = false;  ///< the job may have GPUs; steps without GPUs must then request 0 GPUs

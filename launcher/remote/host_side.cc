@@ -19,7 +19,7 @@
 #include "common/text.h"
 #include "launcher/remote/code_state.h"
 #include "launcher/remote/mirror_lock.h"
-#include "launcher/submit/token_claim.h"
+#include "launcher/submit/held_token.h"
 
 namespace dlrun {
 namespace {

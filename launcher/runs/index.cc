@@ -14,9 +14,9 @@
 #include "common/json_read.h"
 #include "common/text.h"
 #include "launcher/runs/entry_cache.h"
-#include "launcher/runs/origin.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/run_directory.h"
+#include "launcher/runs/run_name.h"
 #include "launcher/spec/spec_builder.h"
 
 namespace dlrun {

@@ -7,9 +7,9 @@
 #include "launcher/runs/deleted_runs.h"
 #include "launcher/runs/follow_ups.h"
 #include "launcher/runs/journal.h"
-#include "launcher/runs/origin.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/run_directory.h"
+#include "launcher/runs/run_name.h"
 #include "launcher/runs/sweep_record.h"
 
 namespace dlrun {

@@ -38,7 +38,7 @@ void add_request(NodeRequest& sum, const NodeRequest& one) {
 }
 
 /// Returns ComponentLayout::differing_key.
-[[nodiscard]] std::string differing_key_of(const std::vector<LoadedSpec>& jobs) {
+[[nodiscard]] std::string differing_key_of(const std::vector<LoadedSpec>& specs) {
   using Value = std::string (*)(const Resources&);
   constexpr std::array<std::pair<std::string_view, Value>, 4> kKeys{{
       {"partition", [](const Resources& r) { return r.partition.value_or(""); }},
@@ -46,14 +46,15 @@ void add_request(NodeRequest& sum, const NodeRequest& one) {
       {"account", [](const Resources& r) { return r.account.value_or(""); }},
       {"qos", [](const Resources& r) { return r.qos.value_or(""); }},
   }};
-  if (jobs.empty()) return "";
+  if (specs.empty()) return "";
   for (const auto& [name, value] : kKeys) {
-    for (const LoadedSpec& job : jobs) {
-      if (value(job.spec.resources) != value(jobs.front().spec.resources)) return std::string(name);
+    for (const LoadedSpec& job : specs) {
+      if (value(job.spec.resources) != value(specs.front().spec.resources))
+        return std::string(name);
     }
   }
   std::string type;
-  for (const LoadedSpec& job : jobs) {
+  for (const LoadedSpec& job : specs) {
     const auto& gpus = job.spec.resources.gpus_per_node;
     if (!gpus || gpus->count == 0) continue;
     if (!type.empty() && gpus->type != type) return "gpus_per_node";
@@ -100,25 +101,25 @@ const NodeGroup& ComponentLayout::group_of(std::size_t component) const {
   });
 }
 
-ComponentLayout layout_of(const JobSpec& spec, const std::vector<LoadedSpec>& jobs) {
+ComponentLayout layout_of(const JobSpec& spec, const std::vector<LoadedSpec>& specs) {
   ComponentLayout layout;
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
+  for (std::size_t i = 0; i < specs.size(); ++i) {
     if (owner_of(spec, i) != i) continue;
     NodeGroup group;
     group.components.push_back(i);
-    for (std::size_t other = 0; other < jobs.size(); ++other) {
+    for (std::size_t other = 0; other < specs.size(); ++other) {
       if (other != i && owner_of(spec, other) == i) group.components.push_back(other);
     }
     for (const std::size_t member : group.components)
-      add_request(group.request, request_of(jobs[member].spec));
-    group.nodes = nodes_of(jobs[i].spec);
+      add_request(group.request, request_of(specs[member].spec));
+    group.nodes = nodes_of(specs[i].spec);
     group.first_node = layout.nodes;
     layout.nodes += group.nodes;
     layout.groups.push_back(std::move(group));
   }
   layout.widest = widest_of(layout.groups);
   layout.parts = order_of_parts(spec);
-  layout.differing_key = differing_key_of(jobs);
+  layout.differing_key = differing_key_of(specs);
   const std::string asked = spec.hetjob.value_or("auto");
   layout.is_hetjob = asked == "true" || (asked == "auto" && !layout.differing_key.empty());
   return layout;

@@ -47,9 +47,9 @@ struct ComponentLayout {
   [[nodiscard]] const NodeGroup& group_of(std::size_t component) const;
 };
 
-/// Returns the layout. jobs: the result of jobs_of_components(). A component whose `shares` names
-/// no other component gets nodes of its own.
-[[nodiscard]] ComponentLayout layout_of(const JobSpec& spec, const std::vector<LoadedSpec>& jobs);
+/// Returns the layout. specs: the result of loaded_specs_of_components(). A component whose
+/// `shares` names no other component gets nodes of its own.
+[[nodiscard]] ComponentLayout layout_of(const JobSpec& spec, const std::vector<LoadedSpec>& specs);
 
 /// Returns the resources that one component requests on each of its nodes.
 [[nodiscard]] NodeRequest request_of(const JobSpec& job);

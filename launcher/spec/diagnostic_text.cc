@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
-#include "launcher/spec/download.h"
 #include "launcher/spec/secret_lines.h"
 #include "launcher/spec/secret_words.h"
 

@@ -1,10 +1,10 @@
 #include "launcher/spec/download.h"
 
 #include <algorithm>
-#include <cctype>
 #include <string_view>
 
 #include "common/text.h"
+#include "common/url_user.h"
 
 namespace dlrun {
 namespace {
@@ -30,19 +30,17 @@ struct UrlParts {
 }
 
 /// Returns true if the url holds a user or a password. Also returns true for malformed urls such as
-/// "https:/me:word@host/f" and "https://me:wo/rd@host/f" ("wo" is not a port), because a message
-/// about them would show the password.
-[[nodiscard]] bool has_user(std::string_view url) {
+/// "https:/me:word@host/f", because a message about them would show the password.
+[[nodiscard]] bool may_hold_user(std::string_view url) {
+  constexpr std::string_view kMark = "://";
   const auto at = url.find('@');
   if (at == std::string_view::npos) return false;
-  const UrlParts parts = parts_of(url);
-  if (parts.scheme.empty()) return url.find(':') < at || url.find('/') > at;
-  const std::string_view authority = parts.authority;
-  if (authority.find('@') != std::string_view::npos) return true;
-  const auto colon = authority.rfind(':');
-  if (colon == std::string_view::npos || authority.find(']', colon) != std::string_view::npos)
-    return false;
-  return authority.find_first_not_of("0123456789", colon + 1) != std::string_view::npos;
+  auto mark = url.find(kMark);
+  if (mark == std::string_view::npos) return url.find(':') < at || url.find('/') > at;
+  for (; mark != std::string_view::npos; mark = url.find(kMark, mark + 1)) {
+    if (has_user(url.substr(mark + kMark.size()))) return true;
+  }
+  return false;
 }
 
 [[nodiscard]] bool is_file_name(std::string_view name) {
@@ -52,7 +50,7 @@ struct UrlParts {
 
 [[nodiscard]] Result<> check_url(std::string_view url) {
   const UrlParts parts = parts_of(url);
-  if (has_user(url)) {
+  if (may_hold_user(url)) {
     return fail(Errc::kRefused,
                 "this url holds a user or a password, which every run's record would show; fetch "
                 "the file by other means");
@@ -70,21 +68,6 @@ struct UrlParts {
 }
 
 }  // namespace
-
-bool shows_password(std::string_view text) {
-  constexpr std::string_view kMark = "://";
-  for (auto mark = text.find(kMark); mark != std::string_view::npos;
-       mark = text.find(kMark, mark + 1)) {
-    std::size_t begin = mark;
-    while (begin > 0 && std::isalpha(static_cast<unsigned char>(text[begin - 1])) != 0) --begin;
-    const std::string_view scheme = text.substr(begin, mark - begin);
-    if (!scheme.starts_with("http") && !scheme.starts_with("ftp"))
-      continue;  // docker://USER@REGISTRY has no password
-    const std::string_view rest = text.substr(begin);
-    if (has_user(rest.substr(0, rest.find_first_of(" \t\"'")))) return true;
-  }
-  return false;
-}
 
 Result<Download> checked_download(Download download) {
   if (download.url.empty())

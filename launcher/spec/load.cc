@@ -12,7 +12,6 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "launcher/spec/config_reader.h"
-#include "launcher/spec/download.h"
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/load_diagnostics.h"
 #include "launcher/spec/preset_choice.h"

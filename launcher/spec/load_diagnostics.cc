@@ -8,7 +8,6 @@
 #include <string_view>
 #include <tuple>
 
-#include "launcher/spec/download.h"
 #include "launcher/spec/secret_lines.h"
 #include "launcher/spec/spec_builder.h"
 

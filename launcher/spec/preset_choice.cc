@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
-#include "launcher/spec/component_jobs.h"
+#include "launcher/spec/component_specs.h"
 #include "launcher/spec/config_reader.h"
 #include "launcher/spec/key_name.h"
 

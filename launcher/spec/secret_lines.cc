@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "common/secret_names.h"
 #include "common/text.h"
-#include "launcher/spec/download.h"
+#include "common/url_user.h"
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/secret_words.h"
 #include "launcher/spec/spec_builder.h"
@@ -71,6 +72,22 @@ constexpr std::size_t kLongestKeyName = 256;  ///< bytes; a longer text is no na
 
 [[nodiscard]] bool has_address(std::string_view line) {
   return line.find("://") != std::string_view::npos;
+}
+
+/// Returns true if an address in the line has a user, perhaps with a password. Ignores addresses
+/// such as docker://USER@REGISTRY, which have no password.
+[[nodiscard]] bool shows_url_user(std::string_view line) {
+  constexpr std::string_view kMark = "://";
+  for (auto mark = line.find(kMark); mark != std::string_view::npos;
+       mark = line.find(kMark, mark + 1)) {
+    std::size_t begin = mark;
+    while (begin > 0 && std::isalpha(static_cast<unsigned char>(line[begin - 1])) != 0) --begin;
+    const std::string_view scheme = line.substr(begin, mark - begin);
+    if (!scheme.starts_with("http") && !scheme.starts_with("ftp")) continue;
+    const std::string_view address = line.substr(mark + kMark.size());
+    if (has_user(address.substr(0, address.find_first_of(" \t\"'")))) return true;
+  }
+  return false;
 }
 
 /// Returns the words of a YAML list in one line, without brackets, commas and quotes.
@@ -268,7 +285,7 @@ bool is_line_of_secret_names(std::string_view key, std::string_view line) {
 bool shows_secret(std::string_view line) {
   const HidingRule rule = rule_of_line(line);
   return rule.hides_all || (rule.hides_addresses && has_address(line)) || has_secret_option(line) ||
-         shows_password(line) || without_secrets(line).has_secret ||
+         shows_url_user(line) || without_secrets(line).has_secret ||
          without_evident_secrets(line).has_secret;
 }
 

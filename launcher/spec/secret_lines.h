@@ -9,6 +9,9 @@
 
 namespace dlrun {
 
+/// The text in place of a line that must not be shown.
+inline constexpr const char* kLineNotShown = "(not shown)";
+
 /// Returns true if the value of a key may be a secret: a part of the key is named like a secret, or
 /// is `webhook`. Misspellings of `secrets` and `webhook` count too.
 [[nodiscard]] bool is_secret_key(std::string_view path);

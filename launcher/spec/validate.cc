@@ -11,7 +11,7 @@
 #include "common/hostlist.h"
 #include "common/text.h"
 #include "container/container.h"
-#include "launcher/spec/component_jobs.h"
+#include "launcher/spec/component_specs.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/rest_server.h"

@@ -8,8 +8,8 @@
 
 #include "common/hostlist.h"
 #include "common/text.h"
-#include "launcher/spec/component_jobs.h"
 #include "launcher/spec/component_layout.h"
+#include "launcher/spec/component_specs.h"
 #include "launcher/spec/derived.h"
 #include "launcher/spec/diagnostic_text.h"
 #include "launcher/spec/key_name.h"
@@ -67,19 +67,19 @@ void Validator::check_components() {
   check_download_section();
   check_component_names();
   check_after_names();
-  const auto jobs = jobs_of_components(loaded_);
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    check_roles(i, jobs[i]);
-    check_port(i, jobs[i]);
-    check_step_options(i, jobs[i]);
+  const auto specs = loaded_specs_of_components(loaded_);
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    check_roles(i, specs[i]);
+    check_port(i, specs[i]);
+    check_step_options(i, specs[i]);
   }
-  check_trainers(jobs);
-  check_shares(jobs);
-  const ComponentLayout layout = layout_of(spec_, jobs);
+  check_trainers(specs);
+  check_shares(specs);
+  const ComponentLayout layout = layout_of(spec_, specs);
   check_hetjob(layout);
   check_nodes_of_components(layout);
-  for (const NodeGroup& group : layout.groups) check_shared_nodes(jobs, group);
-  check_each_component(jobs);
+  for (const NodeGroup& group : layout.groups) check_shared_nodes(specs, group);
+  check_each_component(specs);
 }
 
 void Validator::check_component_job() {
@@ -170,16 +170,16 @@ void Validator::check_port(std::size_t index, const LoadedSpec& job) {
                     variable_part(component.name)));
 }
 
-void Validator::check_trainers(const std::vector<LoadedSpec>& jobs) {
+void Validator::check_trainers(const std::vector<LoadedSpec>& specs) {
   const LoadedSpec* first = nullptr;
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    if (!jobs[i].preset.is_trainer) continue;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (!specs[i].preset.is_trainer) continue;
     if (first != nullptr)
       refuse_component(
           i, "launch.preset"_key,
           "launch.preset: another component is the bundled trainer, too, and both would "
           "save to checkpoint.dir; only one component can be the trainer");
-    first = &jobs[i];
+    first = &specs[i];
   }
 }
 
@@ -221,7 +221,7 @@ void Validator::check_after_names() {
                                join(cycle, " -> ")));
 }
 
-void Validator::check_shares(const std::vector<LoadedSpec>& jobs) {
+void Validator::check_shares(const std::vector<LoadedSpec>& specs) {
   for (std::size_t i = 0; i < spec_.components.size(); ++i) {
     const std::string& name = spec_.components[i].shares;
     if (name.empty()) continue;
@@ -235,7 +235,7 @@ void Validator::check_shares(const std::vector<LoadedSpec>& jobs) {
                                    name));
       continue;
     }
-    const auto wanted = nodes_of(jobs[i].spec), given = nodes_of(jobs[*owner].spec);
+    const auto wanted = nodes_of(specs[i].spec), given = nodes_of(specs[*owner].spec);
     if (wanted > given)
       refuse_component(i, "shares",
                        fmt::format("shares: it has {} nodes, but '{}' has only {}; give nodes: {}",
@@ -294,18 +294,18 @@ void Validator::check_nodes_of_components(const ComponentLayout& layout) {
                       distinct.size(), layout.nodes));
 }
 
-void Validator::check_shared_nodes(const std::vector<LoadedSpec>& jobs, const NodeGroup& group) {
+void Validator::check_shared_nodes(const std::vector<LoadedSpec>& specs, const NodeGroup& group) {
   if (group.components.size() < 2) return;
   const std::string names = names_of(spec_, group.components);
   for (const std::size_t member : group.components) {
-    if (!request_of(jobs[member].spec).mem_mib)
+    if (!request_of(specs[member].spec).mem_mib)
       refuse_component(member, "mem",
                        fmt::format("mem is missing: {} share nodes, and a component without mem "
                                    "would take all of a node's memory",
                                    names));
   }
   const std::size_t last = group.components.back();
-  const Resources& first = jobs[group.components.front()].spec.resources;
+  const Resources& first = specs[group.components.front()].spec.resources;
   const auto found = site_.partitions.find(first.partition.value_or(site_.default_partition));
   const PartitionProfile partition =
       found == site_.partitions.end() ? PartitionProfile{} : found->second;
@@ -326,7 +326,7 @@ void Validator::check_shared_nodes(const std::vector<LoadedSpec>& jobs, const No
                                  names, *request.mem_mib, *partition.mem_per_node_mib));
 }
 
-void Validator::check_each_component(const std::vector<LoadedSpec>& jobs) {
+void Validator::check_each_component(const std::vector<LoadedSpec>& specs) {
   std::set<std::pair<std::string, std::string>> seen;
   for (const Diagnostic& one : found_) seen.emplace(describe(one.where), one.message);
   const auto take = [&](std::vector<Diagnostic> found, std::string_view prefix) {
@@ -338,8 +338,8 @@ void Validator::check_each_component(const std::vector<LoadedSpec>& jobs) {
       found_.push_back(std::move(one));
     }
   };
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    Validator single(jobs[i], refused_);
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    Validator single(specs[i], refused_);
     const Origins& own = spec_.components[i].own.origins;
     if (const auto place = own.find("component"); place != own.end())
       single.fallback_ = place->second;
@@ -357,19 +357,19 @@ void Validator::check_each_component(const std::vector<LoadedSpec>& jobs) {
   // The checks of restarts and of nodes are about the whole job. Some of them ask whether the job
   // has GPUs, so a component with GPUs stands for the job.
   const auto with_gpus = std::find_if(
-      jobs.begin(), jobs.end(), [](const LoadedSpec& job) { return may_have_gpus(job.spec); });
-  LoadedSpec any = with_gpus == jobs.end() ? jobs.front() : *with_gpus;
+      specs.begin(), specs.end(), [](const LoadedSpec& job) { return may_have_gpus(job.spec); });
+  LoadedSpec any = with_gpus == specs.end() ? specs.front() : *with_gpus;
   any.spec.health = spec_.health;
   Validator whole(any, refused_);
   whole.check_retry();
   take(std::move(whole.found_), "");
-  check_environment(std::all_of(jobs.begin(), jobs.end(), [](const LoadedSpec& job) {
+  check_environment(std::all_of(specs.begin(), specs.end(), [](const LoadedSpec& job) {
     return container_runtime(job.spec, job.site) != "none";
   }));
   const auto size_of = [](const LoadedSpec& job) {
     return nodes_of(job.spec) * ranks_per_node(job.spec).value_or(1);
   };
-  const auto largest = std::max_element(jobs.begin(), jobs.end(),
+  const auto largest = std::max_element(specs.begin(), specs.end(),
                                         [&](const LoadedSpec& one, const LoadedSpec& other) {
                                           return size_of(one) < size_of(other);
                                         });

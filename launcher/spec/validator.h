@@ -76,21 +76,21 @@ class Validator {
   void check_port(std::size_t index, const LoadedSpec& job);
   /// Refuses a second trainer: train and checkpoint are keys of the whole spec, so that both would
   /// use one checkpoint folder.
-  void check_trainers(const std::vector<LoadedSpec>& jobs);
+  void check_trainers(const std::vector<LoadedSpec>& specs);
   /// Refuses options of srun that dlrun sets for each component.
   void check_step_options(std::size_t index, const LoadedSpec& job);
   void check_after_names();
   /// Checks which component's nodes a component shares, and that there are enough of them.
-  void check_shares(const std::vector<LoadedSpec>& jobs);
+  void check_shares(const std::vector<LoadedSpec>& specs);
   /// Refuses a name of a component that no component has.
   void check_known_component(std::size_t index, std::string_view key, const std::string& name);
   void check_hetjob(const ComponentLayout& layout);
   void check_nodes_of_components(const ComponentLayout& layout);
   /// Checks the nodes that several components share.
-  void check_shared_nodes(const std::vector<LoadedSpec>& jobs, const NodeGroup& group);
+  void check_shared_nodes(const std::vector<LoadedSpec>& specs, const NodeGroup& group);
   /// Makes for each component the checks of a job with a single program, then those of the whole
   /// job that need the components' values.
-  void check_each_component(const std::vector<LoadedSpec>& jobs);
+  void check_each_component(const std::vector<LoadedSpec>& specs);
   /// Adds a finding about a component's key, such as "after".
   void add_of_component(Diagnostic::Severity severity, std::size_t index, std::string_view key,
                         std::string_view message);

@@ -1,6 +1,6 @@
 #include "launcher/spec/value_reader.h"
 
-#include "launcher/spec/download.h"
+#include "launcher/spec/secret_lines.h"
 #include "launcher/spec/value_setter.h"
 
 namespace dlrun {

@@ -13,9 +13,9 @@
 #include "launcher/submit/checks.h"
 #include "launcher/submit/downloads.h"
 #include "launcher/submit/environments.h"
+#include "launcher/submit/held_token.h"
 #include "launcher/submit/recording.h"
 #include "launcher/submit/submitting.h"
-#include "launcher/submit/token_claim.h"
 
 namespace dlrun {
 namespace {
@@ -50,8 +50,8 @@ Result<std::string> job_of_allocation(Context& context, const AllocationWish& wi
                 "--here: this shell is not in an allocation (SLURM_JOB_ID is not set): call salloc "
                 "first, or name a running job of yours: dlrun submit --in JOBID");
   }
-  DLRUN_TRY_ASSIGN(const auto claim, take_claim(context.env));
-  if (!claim) return *wish.job;
+  DLRUN_TRY_ASSIGN(const auto token, take_token(context.env));
+  if (!token) return *wish.job;
   return fail(Errc::kUsage,
               "--in: a cut connection could start the run a second time; log in to the host, and "
               "start it there");

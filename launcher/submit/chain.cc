@@ -69,8 +69,8 @@ Result<Submitted> submit_planned(Context& context, Reporter& reporter, RunInspec
 }
 
 Result<> refuse_token(Context& context, std::string_view option) {
-  DLRUN_TRY_ASSIGN(const auto claim, take_claim(context.env));
-  if (!claim) return {};
+  DLRUN_TRY_ASSIGN(const auto token, take_token(context.env));
+  if (!token) return {};
   return fail(Errc::kUsage,
               "{}: makes several submissions, and a cut connection would repeat them; log in to "
               "the host, and submit there",

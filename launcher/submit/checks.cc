@@ -125,7 +125,7 @@ Result<> look_for_tools(Work& work) {
                           work.stage == CheckStage::kResubmission ||
                           work.stage == CheckStage::kSession || work.stage == CheckStage::kLocalRun;
   return check_environments(work.context, *work.job.experiment,
-                            is_started ? JobSetup::kIsRun : JobSetup::kIsNotRun);
+                            is_started ? ModuleLoading::kAllowed : ModuleLoading::kForbidden);
 }
 
 Result<> look_for_files(Work& work) {

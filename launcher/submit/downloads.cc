@@ -6,7 +6,7 @@
 #include "common/interrupt.h"
 #include "common/text.h"
 #include "launcher/download/downloader.h"
-#include "launcher/spec/component_jobs.h"
+#include "launcher/spec/component_specs.h"
 #include "launcher/spec/diagnostic_text.h"
 #include "launcher/spec/key_name.h"
 

@@ -1,5 +1,5 @@
 // Returns the result of an earlier call with the same token, and nothing if the submission has to
-// start, or to continue in claim.run().
+// start, or to continue in token.run().
 
 #include <system_error>
 
@@ -23,17 +23,17 @@ RunDirectory claimed_directory(const std::filesystem::path& path) {
 /// Deletes a run whose recording was interrupted. Nothing was submitted for it, because the journal
 /// is written before sbatch is called. Fails with kInvalid if the run was not created by a
 /// submission with this token.
-Result<> delete_unrecorded(const Context& context, TokenClaim& claim) {
-  if (!claim.has_created_run())
+Result<> delete_unrecorded(const Context& context, HeldToken& token) {
+  if (!token.has_created_run())
     return fail(Errc::kInvalid,
                 "{}: has no record of a submission, so it cannot be submitted again",
-                printable(claim.run().string()));
+                printable(token.run().string()));
   std::error_code ignored;
-  const auto run = claim.run();
+  const auto run = token.run();
   if (const auto index = RunIndex::of_user(context.env))
     std::filesystem::remove(index->directory() / run.filename(), ignored);
   std::filesystem::remove_all(run, ignored);
-  return claim.set_run({}, true);
+  return token.set_run({}, true);
 }
 
 /// Submits the arrays that Slurm does not have, and returns the sweep.
@@ -61,20 +61,20 @@ Result<Submitted> continue_sweep(const Context& context, Reporter& reporter,
 }  // namespace
 
 Result<std::optional<Submitted>> earlier_submission(const Context& context, Reporter& reporter,
-                                                    RunInspector& inspector, TokenClaim& claim) {
-  if (claim.run().empty()) return std::optional<Submitted>();
-  const RunDirectory run = claimed_directory(claim.run());
+                                                    RunInspector& inspector, HeldToken& token) {
+  if (token.run().empty()) return std::optional<Submitted>();
+  const RunDirectory run = claimed_directory(token.run());
   // submit.json is written before the first array is sent. Without it, no array was sent.
   const auto settings = read_sbatch_settings(run.path);
   const bool may_have_arrays =
-      !claim.has_created_run() || settings || settings.error().code != Errc::kNotFound;
+      !token.has_created_run() || settings || settings.error().code != Errc::kNotFound;
   if (is_sweep(run.path) && may_have_arrays) {
     DLRUN_TRY_ASSIGN(auto submitted, continue_sweep(context, reporter, inspector, run));
     return std::optional(std::move(submitted));
   }
   DLRUN_TRY_ASSIGN(auto journal, read_submission(run.path));
   if (!journal) {
-    DLRUN_TRY(delete_unrecorded(context, claim));
+    DLRUN_TRY(delete_unrecorded(context, token));
     return std::optional<Submitted>();
   }
   if (journal->state == Submission::State::kIntent) {
@@ -87,7 +87,7 @@ Result<std::optional<Submitted>> earlier_submission(const Context& context, Repo
   }
   if (journal->state == Submission::State::kRefused)
     return fail(Errc::kRefused, "{}", journal->message);
-  // Slurm has no such job. The caller submits in claim.run().
+  // Slurm has no such job. The caller submits in token.run().
   if (journal->state == Submission::State::kIntent) return std::optional<Submitted>();
   DLRUN_TRY_ASSIGN(auto later,
                    continue_follow_ups(context, reporter, inspector.executor_of(journal->server),

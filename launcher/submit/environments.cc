@@ -86,14 +86,15 @@ struct EnvironmentTool {
          !prologue.eessi.empty();
 }
 
-/// Adds a problem for each tool that the submitting machine does not find. With kIsNotRun, finds no
-/// problem if the job's modules could bring the tools.
-Result<> find_tools(const Context& context, const Experiment& experiment, JobSetup setup,
+/// Adds a problem for each tool that the submitting machine does not find. With kForbidden, finds
+/// no problem if the job's modules could bring the tools.
+Result<> find_tools(const Context& context, const Experiment& experiment, ModuleLoading loading,
                     std::vector<Diagnostic>& problems) {
   const LoadedSpec& loaded = experiment.loaded;
   const auto tools = tools_of(loaded.spec.environment);
   if (tools.empty()) return {};
-  if (setup == JobSetup::kIsNotRun && runs_foreign_code(experiment.plan.prologue)) return {};
+  if (loading == ModuleLoading::kForbidden && runs_foreign_code(experiment.plan.prologue))
+    return {};
   std::string script = "set -eo pipefail\n" + render_build_setup(experiment.plan);
   for (const EnvironmentTool& tool : tools)
     script += fmt::format("type -P {0} >/dev/null || echo '{1}{0}'\n", tool.program, kMissingTool);
@@ -337,11 +338,12 @@ class EnvironmentBuilder {
 
 }  // namespace
 
-Result<> check_environments(const Context& context, const Experiment& experiment, JobSetup setup) {
+Result<> check_environments(const Context& context, const Experiment& experiment,
+                            ModuleLoading loading) {
   std::vector<Diagnostic> problems;
   find_project_files(experiment.loaded, problems);
   // The modules of a missing EESSI cannot be loaded.
-  if (problems.empty()) DLRUN_TRY(find_tools(context, experiment, setup, problems));
+  if (problems.empty()) DLRUN_TRY(find_tools(context, experiment, loading, problems));
   find_uenv_plugin(context, experiment, problems);
   if (!problems.empty()) return fail(Errc::kInvalid, std::move(problems));
   return {};

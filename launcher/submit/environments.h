@@ -10,16 +10,16 @@
 
 namespace dlrun {
 
-/// Whether dlrun loads the modules of the job on this machine. A module file can run any program,
-/// and a spec can name module files of its author. A command that starts no job therefore loads no
-/// module.
-enum class JobSetup { kIsRun, kIsNotRun };
+/// Whether dlrun may load the modules of the job on this machine. A module file can run any
+/// program, and a spec can name module files of its author. A command that starts no job therefore
+/// loads no module.
+enum class ModuleLoading { kAllowed, kForbidden };
 
-/// Looks for the tools and files that the environments need. Builds nothing. With kIsNotRun, does
+/// Looks for the tools and files that the environments need. Builds nothing. With kForbidden, does
 /// not look for tools that the job's modules could bring. The error holds each problem with its
 /// place in the spec.
 [[nodiscard]] Result<> check_environments(const Context& context, const Experiment& experiment,
-                                          JobSetup setup);
+                                          ModuleLoading loading);
 
 /// Locks and builds the environments. Only one dlrun builds an environment at a time. If uv's
 /// environment is up to date, only reads a few files. Kills a call of a tool after `limit`. Fails

@@ -30,7 +30,7 @@ using NamedText = std::pair<const char*, std::string_view>;
 
 Result<RunDirectory> record(const Context& context, Reporter& reporter, const std::string& runs_dir,
                             const std::string& name, std::span<const NamedText> files,
-                            TokenClaim* claim) {
+                            HeldToken* token) {
   auto run = create_run_directory(runs_dir, name, std::chrono::system_clock::now());
   if (!run) return run;
   // Through another user's link, this new run would count as that user's. The caller chose the
@@ -45,8 +45,8 @@ Result<RunDirectory> record(const Context& context, Reporter& reporter, const st
     run->path = std::move(path);
   }
   // A later call with the same token finds the run, however much of the run has been written.
-  if (claim != nullptr) {
-    if (auto named = claim->set_run(run->path, true); !named) {
+  if (token != nullptr) {
+    if (auto named = token->set_run(run->path, true); !named) {
       std::error_code ignored;
       std::filesystem::remove_all(run->path, ignored);
       return tl::unexpected(named.error());
@@ -152,13 +152,13 @@ Result<> write_points(const std::filesystem::path& parent, const SweepPlan& swee
 
 Result<RunDirectory> record_sweep(const Context& context, Reporter& reporter,
                                   const Experiment& experiment, const SweepPlan& sweep,
-                                  const std::vector<SecretValue>& secrets, TokenClaim* claim) {
+                                  const std::vector<SecretValue>& secrets, HeldToken* token) {
   const std::string resolved = resolved_yaml(experiment.loaded);
   const std::string plan = plan_json(experiment.plan);
   const std::array<NamedText, 3> files = {
       {{"spec.yaml", experiment.loaded.text}, {"resolved.yaml", resolved}, {"plan.json", plan}}};
   auto run =
-      record(context, reporter, experiment.plan.runs_dir, experiment.plan.name, files, claim);
+      record(context, reporter, experiment.plan.runs_dir, experiment.plan.name, files, token);
   if (!run) return run;
   SweepRecord record;
   add_points(record, sweep);
@@ -186,10 +186,10 @@ namespace {
 
 /// Records a script, and its spec if the job has one.
 Result<RunDirectory> record_new(const Context& context, Reporter& reporter, const Job& job,
-                                TokenClaim* claim) {
+                                HeldToken* token) {
   if (!job.experiment) {
     const std::array<NamedText, 1> files = {{{"job.sh", job.script}}};
-    return record(context, reporter, job.runs_dir, job.name, files, claim);
+    return record(context, reporter, job.runs_dir, job.name, files, token);
   }
   const std::string resolved = resolved_yaml(job.experiment->loaded);
   const std::string plan = plan_json(job.experiment->plan);
@@ -200,12 +200,12 @@ Result<RunDirectory> record_new(const Context& context, Reporter& reporter, cons
                                            {"job.sh", job.script},
                                            {"parameters.json", parameters}}};
   return record(context, reporter, job.runs_dir, job.name,
-                std::span(files).first(parameters.empty() ? 4 : 5), claim);
+                std::span(files).first(parameters.empty() ? 4 : 5), token);
 }
 
 /// Records the files of the run that the job repeats.
 Result<RunDirectory> record_again(const Context& context, Reporter& reporter, const Job& job,
-                                  TokenClaim* claim) {
+                                  HeldToken* token) {
   constexpr std::array kFiles = {"spec.yaml", "resolved.yaml", "plan.json", "job.sh",
                                  "parameters.json"};
   constexpr std::size_t kLimit = 16U << 20U;
@@ -221,15 +221,15 @@ Result<RunDirectory> record_again(const Context& context, Reporter& reporter, co
     files[count] = {name_of_file, texts[count]};
     ++count;
   }
-  return record(context, reporter, job.runs_dir, job.name, std::span(files).first(count), claim);
+  return record(context, reporter, job.runs_dir, job.name, std::span(files).first(count), token);
 }
 
 }  // namespace
 
 Result<RunDirectory> record_run(const Context& context, Reporter& reporter, const Job& job,
-                                TokenClaim* claim) {
-  return job.source == Job::Source::kRun ? record_again(context, reporter, job, claim)
-                                         : record_new(context, reporter, job, claim);
+                                HeldToken* token) {
+  return job.source == Job::Source::kRun ? record_again(context, reporter, job, token)
+                                         : record_new(context, reporter, job, token);
 }
 
 Result<std::string> snapshot_for(const Context& context, const std::filesystem::path& source_dir,

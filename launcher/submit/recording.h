@@ -5,8 +5,8 @@
 
 #include "launcher/plan/sweep_plan.h"
 #include "launcher/runs/run_directory.h"
+#include "launcher/submit/held_token.h"
 #include "launcher/submit/job.h"
-#include "launcher/submit/token_claim.h"
 
 namespace dlrun {
 
@@ -24,9 +24,9 @@ namespace dlrun {
 /// was planned before anybody edited the script. A run that is repeated gets copies of these files,
 /// without its events and results.
 ///
-/// claim: gets the run's path before the index does; nullptr: the submission has no token.
+/// token: gets the run's path before the index does; nullptr: the submission has no token.
 [[nodiscard]] Result<RunDirectory> record_run(const Context& context, Reporter& reporter,
-                                              const Job& job, TokenClaim* claim = nullptr);
+                                              const Job& job, HeldToken* token = nullptr);
 
 /// Creates the directory of a sweep and adds the sweep to the index. The directory holds spec.yaml,
 /// resolved.yaml, plan.json (of the first point) and sweep.json. Each array has a folder array-K
@@ -37,7 +37,7 @@ namespace dlrun {
                                                 const Experiment& experiment,
                                                 const SweepPlan& sweep,
                                                 const std::vector<SecretValue>& secrets,
-                                                TokenClaim* claim = nullptr);
+                                                HeldToken* token = nullptr);
 
 /// code.snapshot: copies the source tree into the run. Returns the folder of the copy where the job
 /// starts. Deletes the run on failure.

@@ -159,14 +159,14 @@ Result<> check_ended(const IndexEntry& run, const RunStatus& status, bool force)
   return {};
 }
 
-/// Returns the submission of an earlier call with the claim's token; nullopt if Slurm has no such
+/// Returns the submission of an earlier call with this token; nullopt if Slurm has no such
 /// job. is_point: `run` is a sweep's point; its record then gets the name of the new run.
 Result<std::optional<Submitted>> earlier_resubmission(const Context& context, Reporter& reporter,
                                                       RunInspector& inspector,
                                                       const IndexEntry& run, bool is_point,
-                                                      TokenClaim* claim) {
-  if (claim == nullptr) return std::optional<Submitted>();
-  DLRUN_TRY_ASSIGN(auto earlier, earlier_submission(context, reporter, inspector, *claim));
+                                                      HeldToken* token) {
+  if (token == nullptr) return std::optional<Submitted>();
+  DLRUN_TRY_ASSIGN(auto earlier, earlier_submission(context, reporter, inspector, *token));
   std::error_code error;
   if (earlier && is_point && !std::filesystem::equivalent(run.path, earlier->run.path, error))
     DLRUN_TRY(write_successor(run.path, earlier->run.path));
@@ -175,12 +175,11 @@ Result<std::optional<Submitted>> earlier_resubmission(const Context& context, Re
 
 /// Submits the missing points of a sweep.
 Result<Submitted> resubmit_sweep(const Context& context, Reporter& reporter,
-                                 RunInspector& inspector, const IndexEntry& run,
-                                 TokenClaim* claim) {
+                                 RunInspector& inspector, const IndexEntry& run, HeldToken* token) {
   DLRUN_TRY_ASSIGN(auto earlier,
-                   earlier_resubmission(context, reporter, inspector, run, false, claim));
+                   earlier_resubmission(context, reporter, inspector, run, false, token));
   if (earlier) return std::move(*earlier);
-  if (claim != nullptr) DLRUN_TRY(claim->set_run(run.path, false));
+  if (token != nullptr) DLRUN_TRY(token->set_run(run.path, false));
   return submit_missing(context, reporter, inspector, run);
 }
 
@@ -213,17 +212,17 @@ Result<std::optional<Experiment>> recorded_experiment(const Context& context,
 }
 
 Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspector& inspector,
-                           const std::string& text, bool force, TokenClaim* claim) {
+                           const std::string& text, bool force, HeldToken* token) {
   DLRUN_TRY_ASSIGN(auto run, find_run(context.env, context.current_dir, text));
   DLRUN_TRY(require_own(run.id, run.path, "submit it again"));
-  if (is_sweep(run.path)) return resubmit_sweep(context, reporter, inspector, run, claim);
+  if (is_sweep(run.path)) return resubmit_sweep(context, reporter, inspector, run, token);
   DLRUN_TRY_ASSIGN(auto locked, lock_point(context, text, run));
   if (locked) {
     run.path = current_run_of(run.path);  // read again under the lock
     DLRUN_TRY(require_own(run.id, run.path, "submit it again"));
   }
   DLRUN_TRY_ASSIGN(auto earlier, earlier_resubmission(context, reporter, inspector, run,
-                                                      locked.has_value(), claim));
+                                                      locked.has_value(), token));
   if (earlier) return std::move(*earlier);
   DLRUN_TRY_ASSIGN(const auto status, inspector.inspect(run.path));
   DLRUN_TRY(check_ended(run, status, force));
@@ -247,7 +246,7 @@ Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspec
     locked.reset();
     return written;
   };
-  return submit_job(context, reporter, inspector, std::move(job), checked, provenance, claim,
+  return submit_job(context, reporter, inspector, std::move(job), checked, provenance, token,
                     record_successor);
 }
 

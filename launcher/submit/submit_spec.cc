@@ -23,8 +23,8 @@ Result<SubmitResult> dry_run_of(Job job, std::optional<SweepPlan> sweep) {
 }
 
 /// Fails with kUsage if the search of a sweep cannot be run as the user asks.
-Result<> check_search(bool has_token, bool watches) {
-  if (has_token)
+Result<> check_search(bool is_from_other_machine, bool watches) {
+  if (is_from_other_machine)
     return fail(Errc::kUsage,
                 "sweep.ask: a search needs its connection until it ends, and a cut connection "
                 "would start it again; log in to the host, and submit it there, for example in "
@@ -62,30 +62,30 @@ Result<SubmitResult> submit_spec(Context& context, Reporter& reporter, RunInspec
                                  const SpecOptions& options, const SubmitWish& wish,
                                  Provenance& provenance) {
   const SubmitMode mode = wish.mode;
-  DLRUN_TRY_ASSIGN(auto claim, take_claim(context.env));
-  if (claim) {
-    DLRUN_TRY_ASSIGN(auto earlier, earlier_submission(context, reporter, inspector, *claim));
+  DLRUN_TRY_ASSIGN(auto held_token, take_token(context.env));
+  if (held_token) {
+    DLRUN_TRY_ASSIGN(auto earlier, earlier_submission(context, reporter, inspector, *held_token));
     if (earlier) return std::move(*earlier);
   }
   DLRUN_TRY_ASSIGN(auto job, job_of_file(context, reporter, options));
   DLRUN_TRY_ASSIGN(auto sweep, plan_arrays(context, job, mode != SubmitMode::kDryRun));
   if (job.is_search() && mode == SubmitMode::kSubmit) {
-    DLRUN_TRY(check_search(claim.has_value(), wish.watches));
+    DLRUN_TRY(check_search(held_token.has_value(), wish.watches));
     return search_points(context, reporter, inspector, std::move(job), wish.continued, provenance);
   }
   if (!wish.continued.empty())
     return fail(Errc::kUsage,
                 "--continue: continues a sweep with sweep.ask, without --dry-run and --test-only");
-  const SweepPlan* arrays = sweep ? &*sweep : nullptr;
+  const SweepPlan* sweep_plan = sweep ? &*sweep : nullptr;
   DLRUN_TRY_ASSIGN(const auto checked,
-                   check_job(context, reporter, inspector, job, arrays, stage_of(mode)));
+                   check_job(context, reporter, inspector, job, sweep_plan, stage_of(mode)));
   if (mode == SubmitMode::kDryRun) return dry_run_of(std::move(job), std::move(sweep));
   if (mode == SubmitMode::kTestOnly) {
     DLRUN_TRY_ASSIGN(auto answer, ask_slurm(context, inspector, job, job.script));
     return Verdict{std::move(job), std::move(sweep), std::move(answer)};
   }
-  TokenClaim* const token = claim ? &*claim : nullptr;
-  DLRUN_TRY_ASSIGN(auto submitted, arrays != nullptr
+  HeldToken* const token = held_token ? &*held_token : nullptr;
+  DLRUN_TRY_ASSIGN(auto submitted, sweep_plan != nullptr
                                        ? submit_sweep(context, reporter, inspector, std::move(job),
                                                       std::move(*sweep), checked, provenance, token)
                                        : submit_job(context, reporter, inspector, std::move(job),

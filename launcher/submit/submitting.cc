@@ -22,9 +22,9 @@ namespace {
 
 /// Records the job. Returns the recorded run if an earlier call with the same token made one.
 Result<RunDirectory> run_of_job(const Context& context, Reporter& reporter, Job& job,
-                                TokenClaim* claim) {
-  if (claim == nullptr || claim->run().empty()) return record_run(context, reporter, job, claim);
-  const auto& path = claim->run();
+                                HeldToken* token) {
+  if (token == nullptr || token->run().empty()) return record_run(context, reporter, job, token);
+  const auto& path = token->run();
   const std::string id = path.filename().string();
   DLRUN_TRY_ASSIGN(const auto journal, read_submission(path));
   if (journal && !journal->chdir.empty()) job.settings.chdir = journal->chdir;
@@ -67,7 +67,7 @@ void write_provenance(Reporter& reporter, Provenance& provenance,
 
 Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInspector& inspector,
                              Job job, const Checked& checked, Provenance& provenance,
-                             TokenClaim* claim, const OnSubmitted& on_submitted) {
+                             HeldToken* token, const OnSubmitted& on_submitted) {
   // The script of a repeated run names its agent, and its copy of the code exists already.
   const bool is_new = job.source != Job::Source::kRun;
   const LaunchPlan* plan = is_new && job.experiment ? &job.experiment->plan : nullptr;
@@ -78,8 +78,8 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
   const bool is_agentless = plan != nullptr && plan->agent.empty();
   if (!is_agentless) DLRUN_TRY(place_tools(context, reporter, job.runs_dir, needs_trainer(job)));
   for (const LogFolders& logs : checked.logs) DLRUN_TRY(make_log_folders(logs));
-  const bool is_recorded = claim != nullptr && !claim->run().empty();
-  DLRUN_TRY_ASSIGN(auto run, run_of_job(context, reporter, job, claim));
+  const bool is_recorded = token != nullptr && !token->run().empty();
+  DLRUN_TRY_ASSIGN(auto run, run_of_job(context, reporter, job, token));
   if (plan != nullptr && plan->snapshot && !is_recorded) {
     DLRUN_TRY_ASSIGN(job.settings.chdir, snapshot_for(context, job.source_dir, job.runs_dir, run));
   }
@@ -89,7 +89,7 @@ Result<Submitted> submit_job(const Context& context, Reporter& reporter, RunInsp
   std::optional<Interrupt> interrupt(std::in_place);
   Executor& executor = inspector.executor_of(job.settings.server);
   auto submission = submit_once(context, run, job.settings, executor, *interrupt,
-                                claim != nullptr ? claim->token() : "");
+                                token != nullptr ? token->text() : "");
   const bool is_interrupted = interrupt->requested();
   interrupt.reset();
   FollowUpJobs later;

@@ -9,8 +9,8 @@
 #include "launcher/runs/provenance.h"
 #include "launcher/runs/run_directory.h"
 #include "launcher/submit/checks.h"
+#include "launcher/submit/held_token.h"
 #include "launcher/submit/job.h"
-#include "launcher/submit/token_claim.h"
 
 namespace dlrun {
 
@@ -33,25 +33,25 @@ struct Submitted {
 /// Returns the job ids of all submissions: for a sweep, of its arrays.
 [[nodiscard]] std::vector<std::string> jobs_of(const Submitted& submitted);
 
-/// Returns the submission of an earlier call with the claim's token. Returns nullopt if Slurm has
-/// no such job; claim.run() is then the run in which submit_job() continues, or empty. Submits the
+/// Returns the submission of an earlier call with this token. Returns nullopt if Slurm has
+/// no such job; token.run() is then the run in which submit_job() continues, or empty. Submits the
 /// arrays of a sweep that Slurm does not have. Fails with kUnavailable if Slurm does not answer,
 /// and with Slurm's reason if it refused the job.
 [[nodiscard]] Result<std::optional<Submitted>> earlier_submission(const Context& context,
                                                                   Reporter& reporter,
                                                                   RunInspector& inspector,
-                                                                  TokenClaim& claim);
+                                                                  HeldToken& token);
 
 /// Called after Slurm has accepted the job, with the run.
 using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
 
 /// Fetches the job's downloads, builds its environments, stages the agent, records the job as a run
 /// and submits it once. checked: the result of check_job(). provenance: collects its facts in the
-/// background since the start of the command. claim: the token of another machine, after
+/// background since the start of the command. token: the token of another machine, after
 /// earlier_submission() returned nullopt; nullptr: the submission has no token.
 [[nodiscard]] Result<Submitted> submit_job(const Context& context, Reporter& reporter,
                                            RunInspector& inspector, Job job, const Checked& checked,
-                                           Provenance& provenance, TokenClaim* claim = nullptr,
+                                           Provenance& provenance, HeldToken* token = nullptr,
                                            const OnSubmitted& on_submitted = {});
 
 /// Submits a sweep: records the parent, the arrays and the points, and submits each array once. If
@@ -60,7 +60,7 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
 [[nodiscard]] Result<Submitted> submit_sweep(const Context& context, Reporter& reporter,
                                              RunInspector& inspector, Job job, SweepPlan sweep,
                                              const Checked& checked, Provenance& provenance,
-                                             TokenClaim* claim = nullptr);
+                                             HeldToken* token = nullptr);
 
 /// Adds the planned points to a recorded sweep and submits their arrays. settings: those of the
 /// sweep's first submission. Fails as submit_once() does. The points then stay part of the sweep,
@@ -79,11 +79,11 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
 /// as the user named it. force: submits the run even if it has not ended; otherwise fails with
 /// kUsage for a run that is pending or running, and with kUnavailable if it is unknown whether
 /// Slurm has its job. Fails with kUsage, too, for a run on this machine, and with kRefused if
-/// another dlrun is submitting it. claim: the token of another machine, for which an earlier call
+/// another dlrun is submitting it. token: the token of another machine, for which an earlier call
 /// may have submitted already; nullptr: there is none.
 [[nodiscard]] Result<Submitted> resubmit(const Context& context, Reporter& reporter,
                                          RunInspector& inspector, const std::string& text,
-                                         bool force, TokenClaim* claim = nullptr);
+                                         bool force, HeldToken* token = nullptr);
 
 /// Returns the experiment of a recorded run if its script alone does not describe the whole job,
 /// because the job waits for runs, has secrets, downloads files or needs an environment that dlrun

@@ -224,7 +224,7 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
 
 Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunInspector& inspector,
                                Job job, SweepPlan sweep, const Checked& checked,
-                               Provenance& provenance, TokenClaim* claim) {
+                               Provenance& provenance, HeldToken* token) {
   const Experiment& experiment = *job.experiment;
   const LaunchPlan& plan = experiment.plan;
   Executor& executor = inspector.executor_of(job.settings.server);
@@ -245,7 +245,7 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
     DLRUN_TRY(place_tools(context, reporter, plan.runs_dir, sweep.uses_trainer()));
   for (const LogFolders& folders : checked.logs) DLRUN_TRY(make_log_folders(folders));
   DLRUN_TRY_ASSIGN(auto run,
-                   record_sweep(context, reporter, experiment, sweep, job.settings.secrets, claim));
+                   record_sweep(context, reporter, experiment, sweep, job.settings.secrets, token));
   if (plan.snapshot) {
     DLRUN_TRY_ASSIGN(job.settings.chdir, snapshot_for(context, plan.folder, plan.runs_dir, run));
   }

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
-#include "launcher/spec/component_jobs.h"
 #include "launcher/spec/component_layout.h"
+#include "launcher/spec/component_specs.h"
 
 namespace dlrun {
 namespace {
@@ -32,14 +32,14 @@ namespace {
 
 std::vector<std::string> component_lines(const LoadedSpec& loaded) {
   if (loaded.spec.components.empty()) return {};
-  const auto jobs = jobs_of_components(loaded);
-  const ComponentLayout layout = layout_of(loaded.spec, jobs);
+  const auto specs = loaded_specs_of_components(loaded);
+  const ComponentLayout layout = layout_of(loaded.spec, specs);
   std::vector<std::string> lines;
   lines.push_back(layout.is_hetjob
                       ? fmt::format("a heterogeneous job of {} parts", layout.parts.size())
                       : fmt::format("one allocation of {}", counted(layout.nodes, "node")));
-  for (std::size_t i = 0; i < jobs.size(); ++i)
-    lines.push_back(line_of_component(loaded.spec.components[i], jobs[i].spec));
+  for (std::size_t i = 0; i < specs.size(); ++i)
+    lines.push_back(line_of_component(loaded.spec.components[i], specs[i].spec));
   return lines;
 }
 

@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLookAtRecordEvery{50};
-constexpr int kSignalsThatEnd = 2;
+constexpr int kSignalsNeeded = 2;  ///< number of signals that end the wait
 
 /// Reads the pending signals from the signalfd and returns how many of them ask for the end.
 int signals_to_end(int signal_fd) {
@@ -41,12 +41,12 @@ bool wait_for_record(const RecordWait& wait) {
                       wait.events.path()));
     }
     end_signals += signals_to_end(wait.signal_fd);
-    if (waited < wait.limit && end_signals < kSignalsThatEnd) continue;
+    if (waited < wait.limit && end_signals < kSignalsNeeded) continue;
     wait.err.push(fmt::format(
         "dlrun: {} is still not written{}: the run's record lacks its last lines\n",
         wait.events.path(),
-        end_signals < kSignalsThatEnd ? fmt::format(" after {} minutes", wait.limit.count())
-                                      : ", because two signals have ended the wait"));
+        end_signals < kSignalsNeeded ? fmt::format(" after {} minutes", wait.limit.count())
+                                     : ", because two signals have ended the wait"));
     return false;
   }
 }

@@ -109,7 +109,7 @@ Result<> run(const Options& options, const Env& env, DistributedJob& job) {
   DLRUN_TRY(agreed(kernels));
   communicator.set_compute_stream((*kernels)->stream());
   TrainingReporter::Options reporting;
-  reporting.is_silent = world.rank != 0;
+  reporting.is_main = world.rank == 0;
   // mpirun connects a rank's stdout to a pseudo-terminal even if the output goes to a file, but
   // never its stderr.
   reporting.is_terminal = isatty(STDOUT_FILENO) == 1 && isatty(STDERR_FILENO) == 1;

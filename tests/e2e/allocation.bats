@@ -15,12 +15,12 @@ launch:
 YAML
 }
 
-key() { dl status last --json | jq -r "$1"; }
-is_state() { [[ $(key .state) == "$1" ]]; }
+field() { dl status last --json | jq -r "$1"; }
+is_state() { [[ $(field .state) == "$1" ]]; }
 runs() { find "$dir" -name job.sh | wc -l; }
 steps_of() { squeue -h -s -j "$1" -o %i | grep -cv -e batch -e extern -e interactive; }
 has_no_steps() { [[ $(steps_of "$1") == 0 ]]; }
-works() { grep -q 'rank 0 of 4' "$(key .path)/local.out"; }
+works() { grep -q 'rank 0 of 4' "$(field .path)/local.out"; }
 
 # hold NODES: starts a job of the user that only holds its allocation, and sets $job
 hold() {
@@ -35,7 +35,7 @@ is_running() { [[ $(job_state "$1") == RUNNING ]]; }
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $(grep -c 'rank [0-3] of 4 in job [0-9]' <<<"$output") == 4 ]]
-    [ "$(key .state)" = completed ]
+    [ "$(field .state)" = completed ]
     [[ $(dl logs last) == *"rank 3 of 4"* ]]
 }
 
@@ -57,7 +57,7 @@ is_running() { [[ $(job_state "$1") == RUNNING ]]; }
     wait_until 30 works
     [ "$(steps_of "$job")" -eq 1 ]
     is_state running
-    [ "$(key .allocation)" = "$job" ]
+    [ "$(field .allocation)" = "$job" ]
     dl cancel last
     wait_until 30 is_state cancelled
     wait_until 30 has_no_steps "$job"
@@ -71,7 +71,7 @@ is_running() { [[ $(job_state "$1") == RUNNING ]]; }
     echo "$output"
     [ "$status" -eq 5 ]
     [[ $output == *"rank 1"*"code 7"* ]]
-    [ "$(key '.restarts | length')" -eq 1 ]
+    [ "$(field '.restarts | length')" -eq 1 ]
     is_running "$job"
     [[ $(scontrol show job "$job") == *"Restarts=0"* ]]
 }

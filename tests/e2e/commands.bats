@@ -23,7 +23,7 @@ submit_waiting() {
 }
 state() { dl status "${1:-last}" --json | jq -r .state; }
 is_state() { [[ $(state) == "$1" ]]; }
-key() { dl status last --json | jq -r "$1"; }
+field() { dl status last --json | jq -r "$1"; }
 
 @test "submit --watch prints the ranks' output, and exits with 0 if all ranks do" {
     run dl submit hello.yaml --watch
@@ -70,7 +70,7 @@ key() { dl status last --json | jq -r "$1"; }
         git -c user.name=t -c user.email=t@example.org commit -qm one &&
         echo '# edited' >>hello.yaml"
     dl submit hello.yaml
-    path=$(key .path)
+    path=$(field .path)
     for file in spec.yaml resolved.yaml plan.json job.sh provenance.json submission.json \
         tree.patch; do
         [ "$(stat -c %a "$path/$file")" = 600 ]
@@ -96,7 +96,7 @@ key() { dl status last --json | jq -r "$1"; }
         "$dir/conda/conda-meta/cudatoolkit-11.8.0-h4ba93d1_11.json" "$dir/conda/conda-meta/history"
     dl submit hello.yaml --watch --set "environment.venv=$dir/venv" \
         --set "environment.setup=export LOADEDMODULES=GCC/8.3.0:Python/3.11 CONDA_PREFIX=$dir/conda"
-    found=$(key .path)/surroundings.json
+    found=$(field .path)/surroundings.json
     wait_until 30 test -e "$found"
     jq -e '(.slurm | startswith("slurm")) and .nodes == ["n1", "n2"] and
         .modules == ["GCC/8.3.0", "Python/3.11"]' "$found"
@@ -120,14 +120,14 @@ key() { dl status last --json | jq -r "$1"; }
     run dl wait last --json
     [ "$status" -eq 5 ]
     jq -e '.[0] | .state == "failed" and .first_failed.rank == 3' <<<"$output"
-    [ "$(key '.first_failed | "\(.rank) \(.host) \(.signal)"')" = "3 n2 SIGKILL" ]
+    [ "$(field '.first_failed | "\(.rank) \(.host) \(.signal)"')" = "3 n2 SIGKILL" ]
     [[ $(dl status last) == *"rank 3 on n2 was ended by SIGKILL"* ]]
 }
 
 @test "a command that is not on the node is named and ends the run with 127" {
     run dl submit hello.yaml --watch --set 'launch.command=[no-such-program]'
     [ "$status" -eq 5 ]
-    [ "$(key .code)" -eq 127 ]
+    [ "$(field .code)" -eq 127 ]
     [[ $(dl logs last) == *no-such-program* ]]
 }
 
@@ -135,8 +135,8 @@ key() { dl status last --json | jq -r "$1"; }
     run dl submit hello.yaml --watch --set 'environment.setup="exit 9"'
     [ "$status" -eq 5 ]
     [[ $output == *"the job script ended with code 9 at: exit 9; the ranks were not started"* ]]
-    [ "$(key '.state + " \(.code)"')" = "failed 9" ]
-    [ ! -e "$(key .path)/logs" ]
+    [ "$(field '.state + " \(.code)"')" = "failed 9" ]
+    [ ! -e "$(field .path)/logs" ]
     # A script that was submitted by hand leaves a failed run, too.
     dl render hello.yaml --set 'environment.modules=[no-such-module]' -o job.sh
     as_user sbatch "$dir/job.sh"
@@ -336,10 +336,10 @@ SH
     run dl submit job.sh --watch
     [ "$status" -eq 0 ]
     [[ $output == *"rank 1 of 2 on n"* ]]
-    cmp "$dir/job.sh" "$(key .path)/job.sh"
+    cmp "$dir/job.sh" "$(field .path)/job.sh"
     # The run has the spec of its script, and `diff` shows the edits: before and after the
     # submission, and next to an unedited script.
-    [[ $(<"$(key .path)/resolved.yaml") == *"tasks_per_node: 2"* ]]
+    [[ $(<"$(field .path)/resolved.yaml") == *"tasks_per_node: 2"* ]]
     for what in job.sh last; do
         run dl diff "$what"
         [ "$status" -eq 0 ]
@@ -355,7 +355,7 @@ SH
 @test "resubmit runs the same script as a new run, but not while the old run is running" {
     submit_waiting
     wait_until 30 is_state running
-    first=$(key .run)
+    first=$(field .run)
     run dl resubmit last
     [ "$status" -eq 2 ]
     [[ $output == *"is still running"* ]]
@@ -364,9 +364,9 @@ SH
     run dl resubmit last --watch
     [ "$status" -eq 0 ]
     [[ $output == *"gone on"* ]]
-    [ "$(key .run)" != "$first" ]
-    [ "$(key .state)" = completed ]
-    path=$(key .path)
+    [ "$(field .run)" != "$first" ]
+    [ "$(field .state)" = completed ]
+    path=$(field .path)
     cmp "$dir/runs/$first/job.sh" "$path/job.sh"
     cmp "$dir/runs/$first/resolved.yaml" "$path/resolved.yaml"
     [ "$(jq -r .repeats "$path/provenance.json")" = "$first" ]
@@ -387,12 +387,12 @@ SH
 
 @test "a run's resolved spec, submitted from anywhere, repeats the run" {
     dl submit hello.yaml --watch
-    path=$(key .path)
+    path=$(field .path)
     run as_user bash -c 'cd / && dlrun submit "$1/resolved.yaml" --runs "$2/runs" --watch' \
         - "$path" "$dir"
     [ "$status" -eq 0 ]
     [[ $output == *"rank 3 of 4 on n"* ]]
-    diff <(sed 's/ *# .*//' "$path/job.sh") <(sed 's/ *# .*//' "$(key .path)/job.sh")
+    diff <(sed 's/ *# .*//' "$path/job.sh") <(sed 's/ *# .*//' "$(field .path)/job.sh")
 }
 
 @test "from inside a job, submit works and inherits none of the outer job's variables" {
@@ -453,7 +453,7 @@ YAML
     dl wait last
     dl submit hello.yaml
     dl wait last
-    path=$(key .path)
+    path=$(field .path)
     as_user bash -c "echo '{' >'$path/submission.json'"
     run dl status last
     [ "$status" -eq 2 ]

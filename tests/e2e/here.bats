@@ -25,7 +25,7 @@ teardown() {
     end_test
 }
 
-key() { dl status last --json | jq -r "$1"; }
+field() { dl status last --json | jq -r "$1"; }
 
 @test "run starts the ranks here, in the spec's environment, and keeps the same record" {
     run dl run hello.yaml
@@ -33,7 +33,7 @@ key() { dl status last --json | jq -r "$1"; }
     [[ $output == *"set up on"* ]]
     [[ $output == *"rank 0 of 2: it's; \$(id) \"here\""* && $output == *"rank 1 of 2: "* ]]
     [[ $output == *"2 of the 4 ranks of the spec run here"*"resources.tasks_per_node=4"* ]]
-    [ "$(key .state)" = completed ]
+    [ "$(field .state)" = completed ]
     [[ $(dl logs --rank 1 last) == "rank 1 of 2: "* ]]
     # Without RUN, dlrun uses the newest run. The lines of several ranks are labelled.
     for ranks in all 0,1 0-1; do
@@ -52,7 +52,7 @@ key() { dl status last --json | jq -r "$1"; }
     run dl run hello.yaml --set "launch.command=[bash, -c, \"$program\"]"
     [ "$status" -eq 5 ]
     [[ $output == *"rank 1"*"code 7"* ]]
-    [ "$(key .code)" -eq 7 ]
+    [ "$(field .code)" -eq 7 ]
     [[ $(dl status last) == *"output    no such data: /nowhere"* ]]
 }
 
@@ -66,8 +66,8 @@ key() { dl status last --json | jq -r "$1"; }
     run dl run hello.yaml --set 'environment.setup=false'
     [ "$status" -eq 5 ]
     [[ $output == *"the ranks were not started"* ]]
-    [ "$(key .state) $(key .code)" = "failed 1" ]
-    [[ $(key .detail) == "the job script ended with code 1 at: false; the ranks were not started" ]]
+    [ "$(field .state) $(field .code)" = "failed 1" ]
+    [[ $(field .detail) == "the job script ended with code 1 at: false; the ranks were not started" ]]
 }
 
 @test "Ctrl-C ends a run and all its processes, with exit code 130" {
@@ -82,7 +82,7 @@ key() { dl status last --json | jq -r "$1"; }
     wait $! || code=$?
     [ "$code" -eq 130 ]
     while read -r pid; do [ ! -e "/proc/$pid" ]; done <"$dir/pids"
-    [ "$(key .state)" = cancelled ]
+    [ "$(field .state)" = cancelled ]
 }
 
 @test "run and status report a killed lead in the same words, and the record has one end" {
@@ -91,14 +91,14 @@ key() { dl status last --json | jq -r "$1"; }
         >"$BATS_TEST_TMPDIR/out" 2>&1 &
     runner=$!
     wait_until 30 test -e "$dir/up"
-    kill -KILL "$(key .job | cut -d: -f2)"
+    kill -KILL "$(field .job | cut -d: -f2)"
     code=0
     wait "$runner" || code=$?
     [ "$code" -eq 5 ]
     grep -q 'failed: lead was ended by SIGKILL without a report' "$BATS_TEST_TMPDIR/out"
-    [ "$(key '[.state, .detail, (.code | tostring)] | join("|")')" \
+    [ "$(field '[.state, .detail, (.code | tostring)] | join("|")')" \
         = "failed|lead was ended by SIGKILL without a report|137" ]
-    [[ $(grep -c '"event":"ended"' "$(key .path)/events.jsonl") == 1 ]]
+    [[ $(grep -c '"event":"ended"' "$(field .path)/events.jsonl") == 1 ]]
 }
 
 @test "cancel ends a run on this machine from another shell" {
@@ -107,12 +107,12 @@ key() { dl status last --json | jq -r "$1"; }
         >"$BATS_TEST_TMPDIR/out" 2>&1 &
     runner=$!
     wait_until 30 test -e "$dir/up"
-    [ "$(key .state)" = running ]
+    [ "$(field .state)" = running ]
     dl cancel last
     code=0
     wait "$runner" || code=$?
     [ "$code" -eq 5 ]
-    [ "$(key .state)" = cancelled ]
+    [ "$(field .state)" = cancelled ]
 }
 
 @test "interactive runs a command in the spec's environment, then frees the allocation" {
@@ -228,10 +228,10 @@ shows() { tmux -S "$socket" capture-pane -p | grep -q "$1"; }
         - "$dir"
     [ "$status" -eq 0 ]
     [[ $output == *"equal on 2 ranks"* ]]
-    [[ $(key .result.parameters) =~ ^[0-9a-f]{16}$ ]]
+    [[ $(field .result.parameters) =~ ^[0-9a-f]{16}$ ]]
 }
 
-one_step() { (($(squeue -h -s -j "$(key .job)" -o %i | grep -cv -e batch -e extern) == 1)); }
+one_step() { (($(squeue -h -s -j "$(field .job)" -o %i | grep -cv -e batch -e extern) == 1)); }
 start_attached() {
     rm -f "$dir/began"
     as_user bash -c 'cd "$1" && echo $$ >attach &&
@@ -242,7 +242,7 @@ start_attached() {
 }
 
 @test "attach runs a command beside a job's ranks on a chosen node, and the job continues" {
-    is_running() { [[ $(key .state) == running ]]; }
+    is_running() { [[ $(field .state) == running ]]; }
     run dl submit hello.yaml \
         --set "launch.command=[bash, -c, 'until [[ -e $dir/go ]]; do sleep 0.1; done']"
     wait_until 30 is_running
@@ -252,7 +252,7 @@ start_attached() {
         -- bash -c "echo \"on \$(hostname), job \$SLURM_JOB_ID, $words\"" </dev/null
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *"on n1, job $(key .job), "[1-9]*" agents, 2 CPUs: it's; \$(id) \"here\""* ]]
+    [[ $output == *"on n1, job $(field .job), "[1-9]*" agents, 2 CPUs: it's; \$(id) \"here\""* ]]
     [[ $(dl attach last -- pwd </dev/null) == *$'\n'"$dir" ]]
     run dl attach last --node n2 -- hostname </dev/null
     [[ $output == *n2 ]]

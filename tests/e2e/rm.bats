@@ -24,14 +24,14 @@ teardown() {
 }
 
 is_state() { [[ $(dl status "$1" --json | jq -r .state) == "$2" ]]; }
-key() { dl status "$1" --json | jq -r "$2"; }
+field() { dl status "$1" --json | jq -r "$2"; }
 
 @test "rm deletes an ended run with its index entry, and leaves a pending or running run alone" {
     dl submit first.yaml
     wait_until 30 is_state first running
     dl submit second.yaml --set 'after.ok=[first]'
     for run in first second; do
-        path=$(key "$run" .path)
+        path=$(field "$run" .path)
         run dl rm "$run" --yes
         [ "$status" -eq 2 ]
         [[ $output == *"\`dlrun cancel $run-"* ]]
@@ -39,8 +39,8 @@ key() { dl status "$1" --json | jq -r "$2"; }
     done
     as_user touch "$dir/go"
     wait_until 60 is_state second completed
-    path=$(key first .path)
-    second=$(key second .path)
+    path=$(field first .path)
+    second=$(field second .path)
     as_user ln -s "$second" "$path/link"
     # Without a terminal rm cannot ask.
     run as_user bash -c 'cd "$1" && dlrun rm first' - "$dir" </dev/null
@@ -70,9 +70,9 @@ key() { dl status "$1" --json | jq -r "$2"; }
 @test "the name of a deleted run does not select an older run, and on a terminal rm asks first" {
     as_user touch "$dir/go"
     dl run first.yaml
-    older=$(key first .run)
+    older=$(field first .run)
     dl run first.yaml
-    newer=$(key first .run)
+    newer=$(field first .run)
     socket=$BATS_TEST_TMPDIR/tmux
     ask() {
         tmux -S "$socket" new-session -d -x 150 -y 30 "$testbed/as_user" bash -c \
@@ -103,7 +103,7 @@ key() { dl status "$1" --json | jq -r "$2"; }
     # shellcheck disable=SC2016 # not expanded by the test
     local program='mkdir $DLRUN_RUN/ckpt; echo 1 >$DLRUN_RUN/ckpt/best; echo word'
     dl run second.yaml --set "launch.command=[bash, -c, \"$program\"]"
-    old=$(key second .path)
+    old=$(field second .path)
     run dl prune --older-than 1d --yes
     [ "$status" -eq 0 ]
     [[ $output == *"no run that ended more than 1d ago can be deleted"* ]]
@@ -130,7 +130,7 @@ key() { dl status "$1" --json | jq -r "$2"; }
 
 @test "a sweep is deleted as a whole, and not while a point runs" {
     dl submit first.yaml --set 'sweep.parameters={environment.vars.P: [1, 2]}'
-    path=$(key first .path)
+    path=$(field first .path)
     run dl rm first --yes
     [ "$status" -eq 2 ]
     as_user touch "$dir/go"

@@ -3,7 +3,8 @@
 # nowhere except in the job's programs.
 #
 #   make_secrets          makes a value for MY_KEY, in dlrun's environment, and one in $dir/token
-#                         for MY_TOKEN; sets expected, the digest of both
+#                         for MY_TOKEN; sets canary and canary_from_file, the two values, and
+#                         expected, the digest of both
 #   write_secret_spec NAME TASKS COMMAND
 #                         writes $dir/secret.yaml: a job on two nodes with TASKS ranks each. Every
 #                         rank prints the digest of both secrets, then executes COMMAND
@@ -24,13 +25,13 @@
 
 make_secrets() {
     canary=canary-$RANDOM$RANDOM$RANDOM
-    filed=filed-$RANDOM$RANDOM$RANDOM
-    printf '%s\n' "$filed" >"$dir/token"
+    canary_from_file=canary-$RANDOM$RANDOM$RANDOM
+    printf '%s\n' "$canary_from_file" >"$dir/token"
     chmod 600 "$dir/token"
     chown "$DLRUN_TESTBED_USER:" "$dir/token"
     # Uses a file of patterns, because a pattern in grep's own arguments would be found.
-    printf '%s\n' "$canary" "$filed" >"$BATS_TEST_TMPDIR/patterns"
-    expected=$(printf %s "$canary,$filed" | sha256sum)
+    printf '%s\n' "$canary" "$canary_from_file" >"$BATS_TEST_TMPDIR/patterns"
+    expected=$(printf %s "$canary,$canary_from_file" | sha256sum)
 }
 
 write_secret_spec() {
@@ -68,7 +69,7 @@ no_argument_has_a_secret() {
 
 prints_no_secret() {
     local text
-    text=$("$@") && [[ $text != *"$canary"* && $text != *"$filed"* ]]
+    text=$("$@") && [[ $text != *"$canary"* && $text != *"$canary_from_file"* ]]
 }
 
 # shellcheck disable=SC2154 # testbed is helpers'

@@ -103,7 +103,7 @@ ranks_printed_digest() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -
         dl cancel "$sweep/0"
         MY_TOKEN=decoy dl resubmit "$sweep/0"
         tr '\0' '\n' <"$(dl status "$sweep/0" --json | jq -r .path)/secrets" |
-            grep -qx "MY_TOKEN=$filed"
+            grep -qx "MY_TOKEN=$canary_from_file"
     done
 }
 

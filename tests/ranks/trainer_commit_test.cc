@@ -38,7 +38,7 @@ TEST_CASE("no checkpoint is committed after a collective was cut off, on any num
         CutOff cut_off(communicator);
         auto kernels = make_cpu_kernels<float>(1);
         TrainingReporter::Options silent;
-        silent.is_silent = true;
+        silent.is_main = false;
         auto reporter = TrainingReporter::open(silent);
         if (!reporter) return;
         Trainer trainer(options, small_data(),

@@ -45,7 +45,7 @@ Training training(Kernels<float>& kernels, const TrainOptions& options, const Sp
   REQUIRE(communicator.has_value());
   (*communicator)->set_compute_stream(kernels.stream());
   TrainingReporter::Options silent;
-  silent.is_silent = true;
+  silent.is_main = false;
   auto reporter = TrainingReporter::open(silent);
   Trainer trainer(options, data, Session{**communicator, kernels, *reporter, "host"});
   const auto outcome = trainer.run();

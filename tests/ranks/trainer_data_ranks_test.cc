@@ -26,7 +26,7 @@ std::vector<Trained> train_by_file(int size, const fs::path& folder, TrainOption
     const auto split = load_data(data);
     auto kernels = make_cpu_kernels<float>(1);
     TrainingReporter::Options silent;
-    silent.is_silent = true;
+    silent.is_main = false;
     auto reporter = TrainingReporter::open(silent);
     Trained& result = trained[static_cast<std::size_t>(communicator.rank())];
     if (!split || !reporter) return;

@@ -266,7 +266,7 @@ TEST_CASE("the error names the one rank whose loss is not finite") {
     options.learning_rate = 1e30;
     auto kernels = make_cpu_kernels<float>(1);
     TrainingReporter::Options silent;
-    silent.is_silent = true;
+    silent.is_main = false;
     auto reporter = TrainingReporter::open(silent);
     if (!reporter) return;
     Session session{communicator, *kernels, *reporter,

@@ -67,7 +67,7 @@ std::vector<Trained> train(int size, const TrainOptions& options,
       [&](Communicator& communicator) {
         auto kernels = make_cpu_kernels<float>(1);
         TrainingReporter::Options silent;
-        silent.is_silent = true;
+        silent.is_main = false;
         auto reporter = TrainingReporter::open(silent);
         if (!reporter) return;
         Session session{communicator, *kernels, *reporter,

@@ -82,7 +82,7 @@ RcclRun train_over_rccl(const StandIn& stand_in, int stops_at) {
     GradientsOnDevice on_device(communicator, stand_in, stops ? stops_at : 0);
     auto kernels = make_cpu_kernels<float>(1);
     TrainingReporter::Options silent;
-    silent.is_silent = true;
+    silent.is_main = false;
     auto reporter = TrainingReporter::open(silent);
     if (!reporter) return {reporter.error().message};
     Trainer trainer(options, small_data(), {on_device, *kernels, *reporter, "host"});

@@ -1,3 +1,6 @@
+// Tests how the agent of a task passes a signal on to the program. A signal to the whole process
+// tree reaches the agent directly and through its guard: these are its two copies.
+
 #include <signal.h>
 
 #include <doctest/doctest.h>
@@ -10,6 +13,7 @@ using std::chrono::milliseconds;
 namespace {
 
 const SignalRelay::Clock::time_point kStart{};
+constexpr bool kByGuard = true, kDirectly = false;
 
 }  // namespace
 
@@ -17,7 +21,7 @@ TEST_CASE(
     "a signal that only one process of the task received is passed on once, after the time in "
     "which a second copy may arrive") {
   SignalRelay relay;
-  CHECK(relay.take(SIGUSR1, true, kStart));
+  CHECK(relay.take(SIGUSR1, kByGuard, kStart));
   relay.pass_on(SIGUSR1, kStart);
   REQUIRE(relay.next_deadline());
   CHECK(relay.take_due(*relay.next_deadline() - milliseconds(1)).empty());
@@ -28,13 +32,13 @@ TEST_CASE(
 TEST_CASE(
     "a signal to the whole process tree is not passed on, because the program already has it, even "
     "if the second copy is late") {
-  for (const bool guard_is_first : {true, false}) {
+  for (const bool first : {kByGuard, kDirectly}) {
     SignalRelay relay;
-    CHECK(relay.take(SIGUSR1, guard_is_first, kStart));
+    CHECK(relay.take(SIGUSR1, first, kStart));
     relay.pass_on(SIGUSR1, kStart);
     // With a build and two busy loops running, the second copy arrived after 60 ms or more.
     CHECK(relay.take_due(kStart + milliseconds(149)).empty());
-    CHECK_FALSE(relay.take(SIGUSR1, !guard_is_first, kStart + milliseconds(150)));
+    CHECK_FALSE(relay.take(SIGUSR1, !first, kStart + milliseconds(150)));
     CHECK(relay.reached_whole_tree(SIGUSR1));
     CHECK(relay.take_due(kStart + milliseconds(1000)).empty());
   }
@@ -44,10 +48,10 @@ TEST_CASE(
     "equal signals within a second count as one, later ones are new, and different signals are "
     "handled independently") {
   SignalRelay relay;
-  CHECK(relay.take(SIGTERM, true, kStart));
-  CHECK_FALSE(relay.take(SIGTERM, true, kStart + milliseconds(900)));
-  CHECK(relay.take(SIGTERM, true, kStart + milliseconds(1100)));
-  CHECK(relay.take(SIGUSR2, false, kStart));
+  CHECK(relay.take(SIGTERM, kByGuard, kStart));
+  CHECK_FALSE(relay.take(SIGTERM, kByGuard, kStart + milliseconds(900)));
+  CHECK(relay.take(SIGTERM, kByGuard, kStart + milliseconds(1100)));
+  CHECK(relay.take(SIGUSR2, kDirectly, kStart));
   CHECK(relay.has_come(SIGUSR2));
   CHECK_FALSE(relay.has_come(SIGUSR1));
   CHECK_FALSE(relay.reached_whole_tree(SIGTERM));

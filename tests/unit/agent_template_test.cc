@@ -71,5 +71,24 @@ TEST_CASE("unknown fields, unmatched braces and invalid names are refused") {
   }
 }
 
+TEST_CASE(
+    "a template reports whether it needs the rank's port, the table of addresses, or the roles") {
+  struct Case {
+    const char* text;
+    bool port, table, roles;
+  };
+  for (const auto& [text, port, table, roles] :
+       {Case{"{rank}:{master_port}", false, false, false},
+        Case{"{addr}:{port}", true, false, false}, Case{"{addresses}", true, true, false},
+        Case{"{role}-{role_index}", false, false, true}, Case{"{tf_config}", true, true, true}}) {
+    CAPTURE(text);
+    const auto parsed = Template::parse(text);
+    REQUIRE(parsed);
+    CHECK(parsed->needs_port() == port);
+    CHECK(parsed->needs_table() == table);
+    CHECK(parsed->needs_roles() == roles);
+  }
+}
+
 }  // namespace
 }  // namespace dlrun::agent

@@ -25,7 +25,7 @@
 #include "launcher/remote/pending.h"
 #include "launcher/remote/request.h"
 #include "launcher/remote/ssh.h"
-#include "launcher/submit/token_claim.h"
+#include "launcher/submit/held_token.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/remote_parts.h"
 
@@ -472,12 +472,12 @@ TEST_CASE("the run of a token is remembered, and a token has 32 hexadecimal digi
   Env env;
   env.set("XDG_STATE_HOME", folder.path().string());
   {
-    auto claim = TokenClaim::take(env, kNonce);
-    REQUIRE(claim);
-    CHECK(claim->run().empty());
-    REQUIRE(claim->set_run("/runs/a-1", true));
+    auto held = HeldToken::take(env, kNonce);
+    REQUIRE(held);
+    CHECK(held->run().empty());
+    REQUIRE(held->set_run("/runs/a-1", true));
   }
-  auto again = TokenClaim::take(env, kNonce);
+  auto again = HeldToken::take(env, kNonce);
   REQUIRE(again);
   CHECK(again->run() == "/runs/a-1");
   CHECK(again->has_created_run());
@@ -485,7 +485,7 @@ TEST_CASE("the run of a token is remembered, and a token has 32 hexadecimal digi
   CHECK_FALSE(again->has_created_run());
   for (const char* token : {"", "abc", "../../../../../../../../../../etc", "0123456789ABCDEFg"}) {
     CAPTURE(token);
-    CHECK_FALSE(TokenClaim::take(env, token));
+    CHECK_FALSE(HeldToken::take(env, token));
   }
 }
 

@@ -3,7 +3,7 @@
 #include "common/files.h"
 #include "common/json_lines.h"
 #include "launcher/runs/log_file.h"
-#include "launcher/runs/origin.h"
+#include "launcher/runs/run_name.h"
 #include "launcher/runs/status.h"
 #include "tests/temporary_directory.h"
 

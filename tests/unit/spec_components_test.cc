@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "common/files.h"
-#include "launcher/spec/component_jobs.h"
 #include "launcher/spec/component_layout.h"
+#include "launcher/spec/component_specs.h"
 #include "tests/contains.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/load_checks.h"
@@ -27,7 +27,7 @@ LoadRequest request(std::string_view components, std::string_view top = kTop) {
 }
 
 ComponentLayout layout(const LoadedSpec& loaded) {
-  return layout_of(loaded.spec, jobs_of_components(loaded));
+  return layout_of(loaded.spec, loaded_specs_of_components(loaded));
 }
 
 TEST_CASE("a component inherits the spec's values, and its own values replace them") {
@@ -35,7 +35,8 @@ TEST_CASE("a component inherits the spec's values, and its own values replace th
       "{name: a}, {name: b, nodes: 3, mem: 2G, vars: {X: '2', Y: '3'}, launch: {command: [y]}}",
       "resources: {time: 1m, cpus_per_task: 2, mem: 1G}\nlaunch: {command: [x], cpu_bind: cores}\n"
       "environment: {vars: {X: '1', Z: '9'}}\n"));
-  const JobSpec a = job_of_component(spec, 0).spec, b = job_of_component(spec, 1).spec;
+  const JobSpec a = loaded_spec_of_component(spec, 0).spec,
+                b = loaded_spec_of_component(spec, 1).spec;
   CHECK(a.launch.command == std::vector<std::string>{"x"});
   CHECK(a.resources.mem == "1G");
   CHECK(nodes_of(a) == 1);
@@ -60,7 +61,8 @@ TEST_CASE("a null in a component removes the inherited value, also after the spe
   again.text = resolved_yaml(first);
   again.current_dir = "/elsewhere";
   for (const LoadedSpec& spec : {first, loaded(again)}) {
-    const JobSpec a = job_of_component(spec, 0).spec, b = job_of_component(spec, 1).spec;
+    const JobSpec a = loaded_spec_of_component(spec, 0).spec,
+                  b = loaded_spec_of_component(spec, 1).spec;
     CHECK_FALSE(a.resources.qos.has_value());
     CHECK_FALSE(a.container.image.has_value());
     CHECK(a.container.mounts.empty());
@@ -103,7 +105,7 @@ TEST_CASE("a service has one task per node, and a main component one for each GP
       "gpus_per_node: 4, launch: {preset: torchrun}}, {name: two, role: service, tasks_per_node: "
       "2}"));
   const auto ranks = [&](std::size_t index) {
-    return request_of(job_of_component(spec, index).spec).ranks;
+    return request_of(loaded_spec_of_component(spec, index).spec).ranks;
   };
   CHECK(ranks(0) == 1);
   CHECK(ranks(1) == 4);
@@ -192,7 +194,8 @@ TEST_CASE("data, profiles and environments of the spec apply to every component"
       "{name: a}, {name: b, nodes: 2, gpus_per_node: 1}",
       top("outputs: [{from: $TMPDIR/x, to: out}]\nhealth: {preflight: [gpu, disk, binding]}\n"
           "profile: {tool: perf, ranks: [1]}\n")));
-  const JobSpec a = job_of_component(spec, 0).spec, b = job_of_component(spec, 1).spec;
+  const JobSpec a = loaded_spec_of_component(spec, 0).spec,
+                b = loaded_spec_of_component(spec, 1).spec;
   CHECK(a.outputs.front().to == "out/a");
   CHECK(b.outputs.front().to == "out/b");
   CHECK(a.health.preflight.size() == 1);

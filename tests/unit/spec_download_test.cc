@@ -64,7 +64,9 @@ TEST_CASE("a user or a password in a url is refused, and never shown") {
   for (const std::string url :
        {"https://me:canary@h/f", "https://canary@h/f", "ftp://me:canary@h/f", "me:canary@h/f",
         "https:/me:canary@h/f", "https:me:canary@h/f", "https://me:can/ary@h/f",
-        "https://me:can?ary@h/f", "https://me:canary#1@h/f", "https://canary@[::1]:80/f"}) {
+        "https://me:can?ary@h/f", "https://me:canary#1@h/f", "https://canary@[::1]:80/f",
+        "https://me:$can/ary@h/f", "https://me:can:80/ary@h/f",
+        "https://h/f?to=https://me:canary@h2/f"}) {
     const std::string errors = refused(request(item(url)));
     CAPTURE(url);
     CHECK(has(errors, "exp.yaml:4:"));
@@ -76,8 +78,8 @@ TEST_CASE("a user or a password in a url is refused, and never shown") {
     CHECK(has(said_of_set, "a user or a password"));
     CHECK_FALSE(has(said_of_set, "can"));
   }
-  for (const std::string url :
-       {"https://h/f@2", "https://h:80/@scope/f", "https://[::1]/@/f", "https://[::1]:8080/@/f"})
+  for (const std::string url : {"https://h/f@2", "https://h:80/@scope/f", "https://[::1]/@/f",
+                                "https://[::1]:8080/@/f", "https://h/it's@f"})
     CHECK(load_spec(request(item(url))).has_value());
   CHECK(has(refused(request(item("h.org/@scope/f"))),
             "'h.org/@scope/f' is not an https:// or http:// url"));

@@ -176,7 +176,7 @@ TEST_CASE_FIXTURE(Project,
 TEST_CASE_FIXTURE(Project, "a missing tool and a missing file are refused with the key's place") {
   context.env.set("PATH", "/usr/bin:/bin");
   const auto tools = [&](const std::string& environment) {
-    return message(check_environments(context, experiment(environment), JobSetup::kIsRun));
+    return message(check_environments(context, experiment(environment), ModuleLoading::kAllowed));
   };
   CHECK(has(tools("pixi: ."), "x.yaml:4:"));
   CHECK(has(tools("pixi: ."), "environment.pixi.project: the program pixi is not on the PATH"));
@@ -198,10 +198,10 @@ TEST_CASE_FIXTURE(Project, "uenv is refused if sbatch does not have the plugin's
   }
   context.env.set("PATH", (folder / "slurm").string() + ":/usr/bin:/bin");
   const auto made = experiment("uenv: [a]");
-  CHECK(has(message(check_environments(context, made, JobSetup::kIsRun)),
+  CHECK(has(message(check_environments(context, made, ModuleLoading::kAllowed)),
             "the sbatch here has no option --uenv"));
   write("slurm/sbatch", "#!/bin/sh\necho '  --account=name'\necho '  --uenv=images'\n");
-  CHECK(message(check_environments(context, made, JobSetup::kIsRun)).empty());
+  CHECK(message(check_environments(context, made, ModuleLoading::kAllowed)).empty());
 }
 
 TEST_CASE_FIXTURE(Project, "missing uenv images are pulled, and present ones are not") {
@@ -223,7 +223,7 @@ TEST_CASE_FIXTURE(Project,
   write("lmod/init/bash", "module() { echo \"no module $2\" >&2; return 1; }\n");
   context.env.set("LMOD_PKG", (folder / "lmod").string());
   const auto made = experiment("uv: ., modules: [m]");
-  const auto problem = message(check_environments(context, made, JobSetup::kIsRun));
+  const auto problem = message(check_environments(context, made, ModuleLoading::kAllowed));
   CHECK(has(problem, "the modules of the spec cannot be loaded here"));
   CHECK(has(problem, "no module m"));
 }
@@ -234,9 +234,9 @@ TEST_CASE_FIXTURE(Project, "a command that starts no job runs no module of the s
         "module() { touch " + (folder / "was-loaded").string() + "; return 1; }\n");
   context.env.set("LMOD_PKG", (folder / "lmod").string());
   const auto made = experiment("uv: ., modules: [m]");
-  CHECK(message(check_environments(context, made, JobSetup::kIsNotRun)).empty());
+  CHECK(message(check_environments(context, made, ModuleLoading::kForbidden)).empty());
   CHECK_FALSE(fs::exists(folder / "was-loaded"));
-  CHECK_FALSE(message(check_environments(context, made, JobSetup::kIsRun)).empty());
+  CHECK_FALSE(message(check_environments(context, made, ModuleLoading::kAllowed)).empty());
   CHECK(fs::exists(folder / "was-loaded"));
 }
 

@@ -128,11 +128,11 @@ TEST_CASE(
   CHECK(TrainingReporter::open(options).error().code == Errc::kIo);
 }
 
-TEST_CASE("a silent rank writes no metrics, and reports neither epochs nor the end") {
+TEST_CASE("a rank other than 0 writes no metrics, and reports neither epochs nor the end") {
   const TemporaryDirectory folder;
   RecordingStore store;
   auto options = options_of(folder, store);
-  options.is_silent = true;
+  options.is_main = false;
   auto reporter = TrainingReporter::open(options);
   reporter->epoch({1, 10, 0.5, 0.75, 0.25, 0.875, 1000});
   reporter->finish({});
@@ -140,11 +140,11 @@ TEST_CASE("a silent rank writes no metrics, and reports neither epochs nor the e
   CHECK(store.reports.empty());
 }
 
-TEST_CASE("a silent rank still reports its step and work time, and nothing else") {
+TEST_CASE("a rank other than 0 reports its step and its work time, and nothing else") {
   const TemporaryDirectory folder;
   RecordingStore store;
   auto options = options_of(folder, store);
-  options.is_silent = true;
+  options.is_main = false;
   auto reporter = TrainingReporter::open(options);
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   StepReport report;

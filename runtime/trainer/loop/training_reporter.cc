@@ -70,7 +70,7 @@ ordered_json classes_json(const LabelScores& scores) {
 
 Result<TrainingReporter> TrainingReporter::open(const Options& options) {
   TrainingReporter reporter(options);
-  if (options.is_silent || !options.metrics) return reporter;
+  if (!options.is_main || !options.metrics) return reporter;
   const std::string path = options.metrics->string();
   reporter.metrics_ = UniqueFd(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
   if (!reporter.metrics_.is_open())
@@ -85,7 +85,7 @@ Result<TrainingReporter> TrainingReporter::open(const Options& options) {
 }
 
 void TrainingReporter::note(const std::string& line) {
-  if (!options_.is_silent) print_line(line);
+  if (options_.is_main) print_line(line);
 }
 
 void TrainingReporter::print_line(const std::string& line) {
@@ -114,7 +114,7 @@ void TrainingReporter::step(const StepReport& report) {
   const Clock::time_point now = Clock::now();
   ++steps_since_reported_;
   work_since_reported_ += report.work;
-  if (options_.is_silent) return report_rank(report, now);
+  if (!options_.is_main) return report_rank(report, now);
   if (done_at_start_ < 0) done_at_start_ = report.done;
   samples_since_shown_ += report.samples;
   samples_since_reported_ += report.samples;
@@ -162,7 +162,7 @@ void TrainingReporter::step(const StepReport& report) {
 }
 
 void TrainingReporter::epoch(const EpochReport& report) {
-  if (options_.is_silent) return;
+  if (!options_.is_main) return;
   print_line(fmt::format(
       "epoch {}/{}  loss {:.4f}  accuracy {:.4f}  test loss {:.4f}  test accuracy {:.4f}{}  {} "
       "samples/s",
@@ -182,12 +182,12 @@ void TrainingReporter::epoch(const EpochReport& report) {
 }
 
 void TrainingReporter::saved(std::uint64_t step) {
-  if (options_.is_silent || options_.store == nullptr) return;
+  if (!options_.is_main || options_.store == nullptr) return;
   keep(options_.store->report_progress(ordered_json{{"checkpoint", step}}.dump()));
 }
 
 void TrainingReporter::finish(const FinalReport& report) {
-  if (options_.is_silent) return;
+  if (!options_.is_main) return;
   print_line(fmt::format(
       "test accuracy {:.4f}{}, test loss {:.4f} on {} samples after {} steps in {:.1f} s ({} "
       "samples/s, {})",

@@ -63,7 +63,7 @@ struct FinalReport {
 class TrainingReporter {
  public:
   struct Options {
-    bool is_silent = false;    ///< true on all ranks except 0: no output and no metrics
+    bool is_main = true;  ///< true on rank 0 only; the other ranks have no output and no metrics
     bool is_terminal = false;  ///< stdout is a terminal, where a line can be rewritten
     std::optional<std::filesystem::path> metrics;  ///< metrics.jsonl, opened for appending
     Store* store = nullptr;                        ///< for the run's record; may be nullptr
@@ -75,7 +75,7 @@ class TrainingReporter {
   /// Opens the metrics file. Fails with kIo.
   [[nodiscard]] static Result<TrainingReporter> open(const Options& options);
 
-  void note(const std::string& line);   ///< prints a line on stdout unless is_silent
+  void note(const std::string& line);   ///< prints a line on stdout if is_main
   void step(const StepReport& report);  ///< call after every step; shows only some steps
   void epoch(const EpochReport& report);
   /// Reports that the checkpoint of this step is written.

@@ -1,4 +1,4 @@
-#include "launcher/spec/component_jobs.h"
+#include "launcher/spec/component_specs.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -80,24 +80,24 @@ JobSpec spec_of_component(const JobSpec& whole, const ComponentSpec& component) 
   return spec;
 }
 
-LoadedSpec job_of_component(const LoadedSpec& loaded, std::size_t index) {
-  LoadedSpec job;
-  job.file = loaded.file;
-  job.spec = spec_of_component(loaded.spec, loaded.spec.components[index]);
-  job.site = loaded.site;
-  job.preset = loaded.component_presets[index];
-  job.folder = loaded.folder;
-  job.spec.launch.preset = job.preset.name;
-  if (job.preset.is_node_launcher && !job.spec.resources.tasks_per_node)
-    job.spec.resources.tasks_per_node = 1;
-  return job;
+LoadedSpec loaded_spec_of_component(const LoadedSpec& loaded, std::size_t index) {
+  LoadedSpec own;
+  own.file = loaded.file;
+  own.spec = spec_of_component(loaded.spec, loaded.spec.components[index]);
+  own.site = loaded.site;
+  own.preset = loaded.component_presets[index];
+  own.folder = loaded.folder;
+  own.spec.launch.preset = own.preset.name;
+  if (own.preset.is_node_launcher && !own.spec.resources.tasks_per_node)
+    own.spec.resources.tasks_per_node = 1;
+  return own;
 }
 
-std::vector<LoadedSpec> jobs_of_components(const LoadedSpec& loaded) {
-  std::vector<LoadedSpec> jobs;
+std::vector<LoadedSpec> loaded_specs_of_components(const LoadedSpec& loaded) {
+  std::vector<LoadedSpec> specs;
   for (std::size_t i = 0; i < loaded.spec.components.size(); ++i)
-    jobs.push_back(job_of_component(loaded, i));
-  return jobs;
+    specs.push_back(loaded_spec_of_component(loaded, i));
+  return specs;
 }
 
 bool runs_trainer(const LoadedSpec& loaded) {

@@ -1,4 +1,4 @@
-#include "launcher/submit/token_claim.h"
+#include "launcher/submit/held_token.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -36,7 +36,7 @@ bool wait_for_lock(int fd, const std::filesystem::path& file) {
 
 }  // namespace
 
-Result<TokenClaim> TokenClaim::take(const Env& env, const std::string& token) {
+Result<HeldToken> HeldToken::take(const Env& env, const std::string& token) {
   if (token.size() != kTokenDigits || !from_hex(token))
     return fail(Errc::kInvalid, "the token of a submission has 32 hexadecimal digits");
   DLRUN_TRY_ASSIGN(const auto index, RunIndex::of_user(env));
@@ -53,27 +53,27 @@ Result<TokenClaim> TokenClaim::take(const Env& env, const std::string& token) {
         "an earlier call of this submission still runs on the host; repeat the same command "
         "later");
   }
-  TokenClaim claim(token, folder / token, std::move(lock));
-  const auto text = read_untrusted(claim.file_, kLongestPath, Links::kRefuse);
+  HeldToken held(token, folder / token, std::move(lock));
+  const auto text = read_untrusted(held.file_, kLongestPath, Links::kRefuse);
   if (!text && text.error().code != Errc::kNotFound) return tl::unexpected(text.error());
   if (text) {
     const std::string_view line = *text;
-    claim.has_created_run_ = line.starts_with(kCreated);
-    if (claim.has_created_run_ || line.starts_with(kExisted))
-      claim.run_ = line.substr(kCreated.size());
+    held.has_created_run_ = line.starts_with(kCreated);
+    if (held.has_created_run_ || line.starts_with(kExisted))
+      held.run_ = line.substr(kCreated.size());
   }
-  return claim;
+  return held;
 }
 
-Result<std::optional<TokenClaim>> take_claim(Env& env) {
+Result<std::optional<HeldToken>> take_token(Env& env) {
   const std::string token = env.get_or(kTokenVariable, "");
   env.unset(kTokenVariable);
-  if (token.empty()) return std::optional<TokenClaim>();
-  DLRUN_TRY_ASSIGN(auto claim, TokenClaim::take(env, token));
-  return std::optional(std::move(claim));
+  if (token.empty()) return std::optional<HeldToken>();
+  DLRUN_TRY_ASSIGN(auto held, HeldToken::take(env, token));
+  return std::optional(std::move(held));
 }
 
-Result<> TokenClaim::set_run(const std::filesystem::path& run, bool has_created) {
+Result<> HeldToken::set_run(const std::filesystem::path& run, bool has_created) {
   static_assert(kCreated.size() == kExisted.size());
   DLRUN_TRY(
       write_file_atomic(file_, std::string(has_created ? kCreated : kExisted) + run.string()));

@@ -1,5 +1,5 @@
 #pragma once
-// The components of a job as jobs of their own: the values that each component gives or inherits.
+// The components of a job as specs of their own: the values that each component gives or inherits.
 
 #include <cstddef>
 #include <vector>
@@ -11,12 +11,13 @@ namespace dlrun {
 /// Returns a component as a spec with a single program: the values of the whole spec, replaced by
 /// those that the component gives. The result has no text, so that line_under() finds no line in
 /// it. loaded.component_presets must have the component's preset.
-[[nodiscard]] LoadedSpec job_of_component(const LoadedSpec& loaded, std::size_t index);
+[[nodiscard]] LoadedSpec loaded_spec_of_component(const LoadedSpec& loaded, std::size_t index);
 
-/// Returns all components as jobs, in the spec's order; none if the spec has no components.
-[[nodiscard]] std::vector<LoadedSpec> jobs_of_components(const LoadedSpec& loaded);
+/// Returns all components as specs, in the order of the whole spec; none if it has no components.
+[[nodiscard]] std::vector<LoadedSpec> loaded_specs_of_components(const LoadedSpec& loaded);
 
-/// Returns the spec of job_of_component() without the values that the component's preset decides.
+/// Returns the spec of loaded_spec_of_component() without the values that the component's preset
+/// decides.
 [[nodiscard]] JobSpec spec_of_component(const JobSpec& whole, const ComponentSpec& component);
 
 /// Returns true if the job, or one of its components, runs the bundled trainer.

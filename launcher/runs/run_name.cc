@@ -1,4 +1,4 @@
-#include "launcher/runs/origin.h"
+#include "launcher/runs/run_name.h"
 
 #include "common/files.h"
 #include "common/json_read.h"

@@ -15,14 +15,14 @@ namespace dlrun {
 /// Holds the lock of a token and remembers the token's run. A second call with the same token waits
 /// for the first one. If the first one was killed, the second also waits for the sbatch that the
 /// first one started.
-class TokenClaim {
+class HeldToken {
  public:
   /// Takes the token. Waits up to two minutes for another call that holds the token, and fails with
   /// kUnavailable if that call still runs. Fails with kInvalid if the token is not 32 hexadecimal
   /// digits.
-  [[nodiscard]] static Result<TokenClaim> take(const Env& env, const std::string& token);
+  [[nodiscard]] static Result<HeldToken> take(const Env& env, const std::string& token);
 
-  [[nodiscard]] const std::string& token() const { return token_; }
+  [[nodiscard]] const std::string& text() const { return token_; }
   /// Returns the run that an earlier call recorded or resubmitted; empty: there is none.
   [[nodiscard]] const std::filesystem::path& run() const { return run_; }
   /// Returns true if a submission with this token created run().
@@ -32,7 +32,7 @@ class TokenClaim {
   [[nodiscard]] Result<> set_run(const std::filesystem::path& run, bool has_created);
 
  private:
-  TokenClaim(std::string token, std::filesystem::path file, UniqueFd lock)
+  HeldToken(std::string token, std::filesystem::path file, UniqueFd lock)
       : token_(std::move(token)), file_(std::move(file)), lock_(std::move(lock)) {}
 
   std::string token_;
@@ -47,7 +47,7 @@ inline constexpr char kTokenVariable[] = "DLRUN_SUBMISSION_TOKEN";
 inline constexpr char kGitStateVariable[] = "DLRUN_GIT_STATE";
 
 /// Takes the token in kTokenVariable. Removes the variable, so that no job inherits it. Returns
-/// nullopt if it is not set. Fails as TokenClaim::take() does.
-[[nodiscard]] Result<std::optional<TokenClaim>> take_claim(Env& env);
+/// nullopt if it is not set. Fails as HeldToken::take() does.
+[[nodiscard]] Result<std::optional<HeldToken>> take_token(Env& env);
 
 }  // namespace dlrun
