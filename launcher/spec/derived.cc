@@ -89,9 +89,11 @@ std::optional<bool> has_gpus(const JobSpec& spec, const SiteProfile& site) {
   if (!spec.resources.exclusive) return false;
   const auto found =
       site.partitions.find(spec.resources.partition.value_or(site.default_partition));
-  if (found != site.partitions.end() && found->second.gpus_per_node)
-    return *found->second.gpus_per_node > 0;
-  return site.max_gpus_per_node == 0 ? std::optional(false) : std::nullopt;
+  // The figure of a partition is that of its largest node; other nodes may have no GPUs.
+  const auto most = found != site.partitions.end() && found->second.gpus_per_node
+                        ? found->second.gpus_per_node
+                        : site.max_gpus_per_node;
+  return most == 0 ? std::optional(false) : std::nullopt;
 }
 
 std::optional<std::int64_t> nproc_per_node(const JobSpec& spec) {
