@@ -280,7 +280,11 @@ void ComponentPlanner::move_own_variables(std::size_t index, LaunchPlan& plan) c
 
 PlannedComponent ComponentPlanner::plan_component(std::size_t index) {
   const std::string& name = loaded_.spec.components[index].name;
-  Planner part(jobs_[index], inputs_);
+  // The step requests the GPUs of the component, or 0. GPUs of the whole job do not count.
+  LoadedSpec job = jobs_[index];
+  job.spec.resources.exclusive.reset();
+  job.spec.slurm.clear();
+  Planner part(job, inputs_);
   part.count_resources();
   part.check_own_mounts();
   part.environment();
