@@ -335,17 +335,18 @@ std::string mask_urls(std::string_view text) {
     at += 3;
     result += text.substr(0, at);
     text.remove_prefix(at);
-    std::size_t end = std::min(text.find_first_of(" \t\n\"'<>"), text.size());
-    if (const std::size_t next = text.find("://"); next < text.find('?'))
-      end = std::min(end, next);  // a list of URLs
-    std::string_view url = text.substr(0, end);
-    text.remove_prefix(end);
     // A password may contain '@', so the host starts after the last '@'.
-    const std::string_view place = user_and_host_in(url);
+    const auto blank = [&] { return text.find_first_of(" \t\n\"'<>"); };
+    const std::string_view place = user_and_host_in(text.substr(0, blank()), AddressText::kLog);
     if (const std::size_t user = place.rfind('@'); user != std::string_view::npos) {
       result += std::string(kHidden) + "@";
-      url.remove_prefix(user + 1);
+      text.remove_prefix(user + 1);
     }
+    std::size_t end = std::min(blank(), text.size());
+    if (const std::size_t next = text.find("://"); next < text.find('?'))
+      end = std::min(end, next);  // a list of URLs
+    const std::string_view url = text.substr(0, end);
+    text.remove_prefix(end);
     const std::size_t query = url.find('?');
     result += url.substr(0, query);
     if (query != std::string_view::npos) result += "?" + std::string(kHidden);

@@ -6,22 +6,23 @@
 namespace dlrun {
 namespace {
 
-/// Returns true if the text after the colon of an address is a port or a variable, so that the text
-/// before the colon is a host and not a user.
-bool is_port(std::string_view text) {
+/// Returns true if the text after the colon of an address is a port, or in a script a variable, so
+/// that the text before the colon is a host and not a user.
+bool is_port(std::string_view text, AddressText kind) {
   constexpr std::size_t kLongestPort = 5;
-  return text.starts_with('$') || (text.size() <= kLongestPort &&
-                                   text.find_first_not_of("0123456789") == std::string_view::npos);
+  if (text.starts_with('$')) return kind == AddressText::kScript;
+  return text.size() <= kLongestPort &&
+         text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 }  // namespace
 
-std::string_view user_and_host_in(std::string_view address) {
+std::string_view user_and_host_in(std::string_view address, AddressText kind) {
   const auto place = address.substr(0, address.find_first_of("/?#\"'"));
   const auto colon = place.find(':');
   const bool may_have_more = colon != std::string_view::npos &&
                              place.find('@') == std::string_view::npos && !place.starts_with('[') &&
-                             !is_port(place.substr(colon + 1));
+                             !is_port(place.substr(colon + 1), kind);
   if (!may_have_more) return place;
   auto whole = address.substr(0, address.find("://"));  // another address starts there
   whole = whole.substr(0, whole.find_first_of("\"'"));

@@ -6,10 +6,17 @@
 
 namespace dlrun {
 
+/// The text that contains an address.
+enum class AddressText {
+  kScript,  ///< $NAME is a variable, so https://host:$PORT/a@b has no user
+  kLog,     ///< $ is a character like others
+};
+
 /// Returns the part of an address that may have a user before its last '@': the part before the
-/// path, or more if a password has '/', '?' or '#', as in https://user:pass/word@host.
+/// path, or more if a password has '/', '?' or '#', as in https://user:pass/word@host. A password
+/// of at most five digits before a '/' counts as a port.
 /// address: the text after "://".
-[[nodiscard]] std::string_view user_and_host_in(std::string_view address);
+[[nodiscard]] std::string_view user_and_host_in(std::string_view address, AddressText kind);
 
 /// Returns true if the address has a user, by the rule of user_and_host_in(). Quotes and '$' count
 /// as characters of a password. address: the text after "://", up to the end of the address.

@@ -64,11 +64,13 @@ class RankTable {
   std::vector<std::size_t> widths_;
 };
 
-/// Returns one line per point, at most max(`most`, 1) lines. If not all points fit, the last line
-/// gives the number of hidden points.
-std::vector<Text> point_lines(const std::vector<PointPicture>& points, std::size_t most,
-                              std::size_t columns) {
-  const auto shown = shown_points(points, most);
+/// Returns one line per point, at most `most_points` points and max(`most_lines`, 1) lines. If not
+/// all points fit, the last line gives the number of hidden points.
+std::vector<Text> point_lines(const std::vector<PointPicture>& points, std::size_t most_points,
+                              std::size_t most_lines, std::size_t columns) {
+  const bool all_fit = points.size() <= std::min(most_points, most_lines);
+  const std::size_t rest = most_lines - std::min<std::size_t>(most_lines, 1);
+  const auto shown = shown_points(points, all_fit ? points.size() : std::min(most_points, rest));
   constexpr std::size_t kStateWidth = 13, kBarWidth = 10;
   const std::size_t number_width = std::to_string(points.size()).size();
   std::size_t values_width = 0;
@@ -98,10 +100,11 @@ std::vector<Text> point_lines(const std::vector<PointPicture>& points, std::size
     }
     lines.push_back(line.text());
   }
-  if (shown.size() < points.size())
+  if (const std::size_t hidden = points.size() - shown.size(); hidden > 0)
     lines.push_back(Line(columns)
-                        .add(fmt::format(" {} more points; dlrun sweep lists them",
-                                         points.size() - shown.size()),
+                        .add(hidden == 1
+                                 ? std::string(" 1 more point; dlrun sweep lists it")
+                                 : fmt::format(" {} more points; dlrun sweep lists them", hidden),
                              Style::kDim)
                         .text());
   return lines;
@@ -133,11 +136,10 @@ std::vector<Text> top_lines(const RunPicture& picture, const TopSize& size) {
   if (picture.points) {
     const std::size_t fit =
         size.rows == 0 ? kPlainRanks : size.rows - std::min(size.rows, lines.size());
-    // One line more than the points, for the line about hidden points.
-    const std::size_t most = size.ranks == 0  ? fit
-                             : size.rows == 0 ? size.ranks + 1
-                                              : std::min(size.ranks + 1, fit);
-    const auto points = point_lines(*picture.points, most, columns);
+    const std::size_t all = picture.points->size();
+    const std::size_t most_lines = size.rows == 0 && size.ranks > 0 ? all : fit;
+    const auto points =
+        point_lines(*picture.points, size.ranks > 0 ? size.ranks : all, most_lines, columns);
     lines.insert(lines.end(), points.begin(), points.end());
   }
   const std::size_t room =

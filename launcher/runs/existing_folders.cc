@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <memory>
 
 namespace dlrun {
@@ -15,7 +16,13 @@ std::optional<std::unordered_set<std::string>> names_in(const std::string& paren
   const std::unique_ptr<DIR, CloseFolder> folder(::opendir(parent.c_str()));
   if (folder == nullptr) return std::nullopt;
   std::unordered_set<std::string> names;
-  while (const struct dirent* entry = ::readdir(folder.get())) names.emplace(entry->d_name);
+  for (;;) {
+    errno = 0;
+    const struct dirent* const entry = ::readdir(folder.get());
+    if (entry == nullptr) break;
+    names.emplace(entry->d_name);
+  }
+  if (errno != 0) return std::nullopt;
   return names;
 }
 

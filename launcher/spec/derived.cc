@@ -35,36 +35,65 @@ std::optional<bool> keys_request_gpus(const Resources& r) {
   return std::nullopt;
 }
 
-template <class Test>
-bool any_option(const JobSpec& spec, const Test& test) {
-  return std::any_of(spec.slurm.begin(), spec.slurm.end(), test) ||
-         std::any_of(spec.launch.srun.begin(), spec.launch.srun.end(), test);
+/// Returns whether an item of a value of Slurm, such as a100:2 or gres/gpu=0, has a count above 0.
+/// An item without a number counts 1.
+bool has_count(std::string_view item) {
+  item = trim(item.substr(0, item.find('(')));
+  const auto sign = item.find_last_of(":=");
+  return parse_int(sign == std::string_view::npos ? item : item.substr(sign + 1)) != 0;
+}
+
+/// Returns whether an option of Slurm requests GPUs; nullopt if it does not count GPUs.
+std::optional<bool> option_requests_gpus(const SlurmOption& option) {
+  const bool counts_only_gpus = option.name.starts_with("gpus");
+  if (!counts_only_gpus && option.name != "gres" && !option.name.starts_with("tres-per-"))
+    return std::nullopt;
+  if (!option.value) return counts_only_gpus ? std::optional(true) : std::nullopt;
+  if (option.name == "gres" && *option.value == "none") return false;
+  std::optional<bool> found;
+  for (const std::string_view item : split(*option.value, ',')) {
+    if (!counts_only_gpus && item.find("gpu") == std::string_view::npos) continue;
+    found = found.value_or(false) || has_count(item);
+  }
+  return found;
+}
+
+/// Returns whether options of Slurm request GPUs; nullopt if no option counts GPUs.
+std::optional<bool> options_request_gpus(const JobSpec& spec) {
+  std::optional<bool> found;
+  for (const auto* options : {&spec.slurm, &spec.launch.srun}) {
+    for (const SlurmOption& option : *options) {
+      const auto requests = option_requests_gpus(option);
+      if (requests) found = found.value_or(false) || *requests;
+    }
+  }
+  return found;
 }
 
 }  // namespace
 
 bool may_have_gpus(const JobSpec& spec) {
   if (const auto by_keys = keys_request_gpus(spec.resources)) return *by_keys;
-  return spec.resources.exclusive || any_option(spec, [](const SlurmOption& option) {
-           return option.name.starts_with("gpu") ||
-                  (option.value && option.value->find("gpu") != std::string::npos);
-         });
+  const auto names_gpus = [](const SlurmOption& option) {
+    return option.name.starts_with("gpu") ||
+           (option.value && option.value->find("gpu") != std::string::npos);
+  };
+  return spec.resources.exclusive ||
+         std::any_of(spec.slurm.begin(), spec.slurm.end(), names_gpus) ||
+         std::any_of(spec.launch.srun.begin(), spec.launch.srun.end(), names_gpus);
 }
 
 std::optional<bool> has_gpus(const JobSpec& spec, const SiteProfile& site) {
   if (const auto by_keys = keys_request_gpus(spec.resources)) return *by_keys;
-  const bool is_requested = any_option(spec, [](const SlurmOption& option) {
-    if (option.name.starts_with("gpus")) return option.value != "0";
-    return (option.name == "gres" || option.name.starts_with("tres-per-")) && option.value &&
-           option.value->find("gpu") != std::string::npos;
-  });
-  if (is_requested) return true;
+  if (const auto by_options = options_request_gpus(spec)) return *by_options;
   if (!spec.resources.exclusive) return false;
   const auto found =
       site.partitions.find(spec.resources.partition.value_or(site.default_partition));
-  if (found != site.partitions.end() && found->second.gpus_per_node)
-    return *found->second.gpus_per_node > 0;
-  return site.max_gpus_per_node == 0 ? std::optional(false) : std::nullopt;
+  // The figure of a partition is that of its largest node; other nodes may have no GPUs.
+  const auto most = found != site.partitions.end() && found->second.gpus_per_node
+                        ? found->second.gpus_per_node
+                        : site.max_gpus_per_node;
+  return most == 0 ? std::optional(false) : std::nullopt;
 }
 
 std::optional<std::int64_t> nproc_per_node(const JobSpec& spec) {

@@ -49,9 +49,9 @@ inline constexpr std::int64_t kDefaultRetryMax = 3;
 /// whole nodes (resources.exclusive) and no key says 0 GPUs. Slurm hides the GPUs of a node from
 /// jobs that neither request GPUs nor have the whole node.
 [[nodiscard]] bool may_have_gpus(const JobSpec& spec);
-/// Returns whether the ranks get GPUs. Returns nullopt if this depends on the nodes: the job has
-/// whole nodes (resources.exclusive), requests no GPUs, and the site file does not say whether the
-/// nodes of the partition have GPUs.
+/// Returns whether the ranks get GPUs: false if a key or an option of Slurm says 0 GPUs. Returns
+/// nullopt if this depends on the nodes: the job has whole nodes (resources.exclusive), no key or
+/// option counts GPUs, and the site file does not say that the nodes have none.
 [[nodiscard]] std::optional<bool> has_gpus(const JobSpec& spec, const SiteProfile& site);
 
 }  // namespace dlrun

@@ -317,15 +317,18 @@ std::optional<std::string> match_site(std::string_view cluster_name,
     }
     std::vector<Diagnostic> wrong;
     const auto file = find_config("sites", name, dirs, wrong);
+    bool is_skipped = !file;
     if (file) {
       DefaultIds defaults;
       const SiteProfile site = read_site(*file, name, defaults, wrong);
+      is_skipped = site.cluster_names.empty() &&
+                   child(file->document, file->document.root, {"clusters"}).has_value();
       if (std::any_of(site.cluster_names.begin(), site.cluster_names.end(), matches_cluster))
         return name;
     }
     for (Diagnostic& problem : wrong) {
       problem.severity = Diagnostic::Severity::kWarning;
-      if (!file) problem.message += "; the site is skipped";
+      if (is_skipped) problem.message += "; the site is skipped";
       problems.push_back(std::move(problem));
     }
   }

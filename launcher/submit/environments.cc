@@ -1,5 +1,8 @@
 #include "launcher/submit/environments.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -17,6 +20,7 @@
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "common/units.h"
+#include "common/untrusted_file.h"
 #include "launcher/executors/scrub.h"
 #include "launcher/executors/slurm_parse.h"
 #include "launcher/plan/render.h"
@@ -76,6 +80,20 @@ struct EnvironmentTool {
   if (lines.size() > kMostLines)
     lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kMostLines));
   return join(lines, " | ");
+}
+
+/// Returns the end of a log, at most 16 KiB; nullopt if the log cannot be read.
+[[nodiscard]] std::optional<std::string> end_of_log(const fs::path& log) {
+  constexpr off_t kMostBytes = 16 << 10U;
+  const auto file = open_untrusted(log, Links::kFollow);
+  struct stat info {};
+  if (!file || ::fstat(file->get(), &info) != 0) return std::nullopt;
+  std::string text(static_cast<std::size_t>(std::min(info.st_size, kMostBytes)), '\0');
+  const auto got = ::pread(file->get(), text.data(), text.size(),
+                           info.st_size - static_cast<off_t>(text.size()));
+  if (got < 0) return std::nullopt;
+  text.resize(static_cast<std::size_t>(got));
+  return text;
 }
 
 /// Returns true if the lines of render_build_setup() execute module files or EESSI's script. The
@@ -215,8 +233,7 @@ class EnvironmentBuilder {
                            fine_duration_text(std::chrono::duration<double>(limit_).count()));
     const std::string own_output = done ? done->err : "";
     return fail(Errc::kInvalid, "the environment could not be built ({}): {}; all output: {}",
-                reason, last_lines(read_file(log, kLockFileLimit).value_or(own_output)),
-                printable(log.string()));
+                reason, last_lines(end_of_log(log).value_or(own_output)), printable(log.string()));
   }
 
   /// Returns the hash of all files and settings that decide what uv installs.

@@ -41,13 +41,13 @@ std::int64_t gpus_of_ranks(std::int64_t count, std::int64_t all_ranks, std::int6
 }
 
 /// Returns the GPUs that `ranks` ranks on one node use; 1 if the spec does not count them.
-std::int64_t node_gpus(const JobSpec& spec, std::int64_t ranks) {
+std::int64_t node_gpus(const JobSpec& spec, const SiteProfile& site, std::int64_t ranks) {
   const Resources& r = spec.resources;
   const std::int64_t per_node = std::max<std::int64_t>(ranks_per_node(spec).value_or(1), 1);
   if (r.gpus_per_node) return gpus_of_ranks(r.gpus_per_node->count, per_node, ranks);
   if (r.gpus_per_task) return r.gpus_per_task->count * ranks;
   if (r.gpus) return gpus_of_ranks(r.gpus->count, per_node * (r.nodes ? r.nodes->min : 1), ranks);
-  return may_have_gpus(spec) ? 1 : 0;
+  return has_gpus(spec, site).value_or(true) ? 1 : 0;
 }
 
 /// Returns the name of the run with "-rehearsal". Cuts a long name, because a name has a limit.
@@ -116,7 +116,7 @@ std::optional<std::string> short_partition(const SiteProfile& site, const JobSpe
   const Resources& r = spec.resources;
   const auto own = site.partitions.find(r.partition.value_or(site.default_partition));
   const PartitionProfile* const present = own == site.partitions.end() ? nullptr : &own->second;
-  const std::int64_t gpus = node_gpus(spec, ranks);
+  const std::int64_t gpus = node_gpus(spec, site, ranks);
   const auto mem = memory_mib(r.mem.value_or("0")).value_or(0);
   const std::string* best = nullptr;
   std::int64_t best_seconds = 0;

@@ -147,7 +147,7 @@ std::vector<const PointPicture*> shown_points(const std::vector<PointPicture>& p
   std::stable_sort(shown.begin(), shown.end(), [](const PointPicture* a, const PointPicture* b) {
     return display_order(a->state) < display_order(b->state);
   });
-  shown.resize(most > 0 ? most - 1 : 0);
+  shown.resize(most);
   std::sort(shown.begin(), shown.end(),
             [](const PointPicture* a, const PointPicture* b) { return a->number < b->number; });
   return shown;

@@ -50,9 +50,8 @@ struct PointsOver {
 /// Counts the points that have completed, failed or were cancelled.
 [[nodiscard]] PointsOver points_over(const SweepCounts& counts);
 
-/// Returns the points to show, in their order: all of them if there are at most `most`. Otherwise
-/// one fewer, for a line about the hidden points: running points first, then failed, pending,
-/// others, completed.
+/// Returns at most `most` points to show, in their order. If there are more points, chooses running
+/// points first, then failed, pending, others, completed.
 [[nodiscard]] std::vector<const PointPicture*> shown_points(const std::vector<PointPicture>& points,
                                                             std::size_t most);
 

@@ -165,7 +165,18 @@ TEST_CASE(
   // -n N bounds the points in the live view and in one print alike, but nothing exceeds the screen.
   for (const std::size_t rows : {0, 60})
     CHECK(has(lines_of(picture, {100, rows, 3}, false), " 37 more points"));
-  CHECK(lines_of(picture, {100, 24, 30}, false).size() <= 24);
+  const auto full = lines_of(picture, {100, 24, 30}, false);
+  CHECK(full.size() == 24);
+  CHECK(has({full.back()}, "more points; dlrun sweep lists them"));
+  points.resize(4);
+  picture.points = std::make_shared<const std::vector<PointPicture>>(points);
+  for (const std::size_t rows : {0, 60}) {
+    const auto three = lines_of(picture, {100, rows, 3}, false);
+    CHECK(has(three, " 2  train.lr=2 "));
+    CHECK_FALSE(has(three, " 3  train.lr=3 "));
+    CHECK(has({three.back()}, " 1 more point; dlrun sweep lists it"));
+    CHECK(has(lines_of(picture, {100, rows, 4}, false), " 3  train.lr=3 "));
+  }
 }
 
 TEST_CASE("top shows state, progress, time left, throughput, loss and the ranks") {

@@ -200,11 +200,15 @@ TEST_CASE("a logged URL shows neither its user nor its query, also with a passwo
   CHECK(mask_urls("https://u:p@host/a?sig=x#f and http://host/b") ==
         "https://***@host/a?*** and http://host/b");
   CHECK(mask_urls("ssh://u:p@ss@host:22/a") == "ssh://***@host:22/a");
+  CHECK(mask_urls("https://u:$ecret/x@host") == "https://***@host");
   CHECK(mask_urls("https://u:pa/ss@host/a") == "https://***@host/a");
   CHECK(mask_urls("redis://:p?a#s/s@host:1/a?b") == "redis://***@host:1/a?***");
   CHECK(mask_urls("https://host/a@b https://host:80/a@b https://[::1]/a@b") ==
         "https://host/a@b https://host:80/a@b https://[::1]/a@b");
   CHECK(mask_urls("--proxy=http://a,https://u:p@host") == "--proxy=http://a,https://***@host");
+  CHECK(mask_urls("https://u:p?q@h,https://u2:p2@h2") == "https://***@h,https://***@h2");
+  CHECK(mask_urls("https://u:p@h/a,https://u2:p/?2@h2?s https://h3") ==
+        "https://***@h/a,https://***@h2?*** https://h3");
   CHECK(mask_urls("a://") == "a://");
   CHECK(mask_urls("no address") == "no address");
 }

@@ -160,6 +160,23 @@ TEST_CASE("the steps of a heterogeneous job name their part instead of their nod
   CHECK(has(words(plan.components[1].plan.step), "--gpus-per-node=0"));
 }
 
+TEST_CASE("the container of a component without GPUs sees no GPU, even if the job has GPUs") {
+  for (const char* job : {"exclusive: true}", "partition: p}\nslurm: {gpus-per-socket: 2}"}) {
+    const auto script = [&](std::string_view runtime, std::string_view gpus) {
+      return *render_script(
+          planned(fmt::format("launch: {{command: [run]}}\n"
+                              "container: {{runtime: {}, image: /a.sqsh}}\n"
+                              "components:\n  - {{name: a{}}}\n  - {{name: b}}\n"
+                              "resources: {{time: 1h, cpus_per_task: 1, {}\n",
+                              runtime, gpus, job)));
+    };
+    CAPTURE(job);
+    CHECK(has(script("pyxis", ""), "export NVIDIA_VISIBLE_DEVICES=void"));
+    CHECK(has(script("pyxis", ", gpus_per_node: 1"), "export NVIDIA_VISIBLE_DEVICES=all"));
+    CHECK_FALSE(has(script("apptainer", ""), "--nv"));
+  }
+}
+
 TEST_CASE("a component's own variables and preset reach only its ranks") {
   const LaunchPlan plan = planned(
       "resources: {time: 1m, cpus_per_task: 1}\nenvironment: {vars: {A: '1', B: '2'}}\n"

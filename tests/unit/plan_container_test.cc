@@ -127,7 +127,7 @@ TEST_CASE(
 
 TEST_CASE(
     "a container sees the GPUs that options of Slurm request, and on whole nodes those that the "
-    "site or else the image says") {
+    "image says, unless the nodes of the site have none") {
   const auto text = [](const std::string& more, const char* runtime = "pyxis",
                        std::optional<std::int64_t> gpus_of_site = {}) {
     LoadRequest request;
@@ -144,13 +144,35 @@ TEST_CASE(
   CHECK(has(text("resources: {time: 1m}\nlaunch: {command: [x], srun: {gres: gpu:1}}"),
             "NVIDIA_VISIBLE_DEVICES=all"));
   CHECK(has(text(program + "}\nslurm: {wckey: gpu}"), "NVIDIA_VISIBLE_DEVICES=void"));
+  const auto with_srun = [&](std::string_view option, std::string_view more, const char* runtime) {
+    return text(fmt::format("launch: {{command: [x], srun: {{{}}}}}\n"
+                            "resources: {{time: 1m, partition: p{}}}\n",
+                            option, more),
+                runtime, 4);
+  };
+  for (const char* option : {"gres: 'gpu:a100'", "gres: 'gpu:2(S:0)'", "gpus: 'a100:0,h100:2'",
+                             "tres-per-task: 'cpu=0,gres/gpu=1'"}) {
+    CAPTURE(option);
+    CHECK(has(with_srun(option, "", "pyxis"), "NVIDIA_VISIBLE_DEVICES=all"));
+  }
+  // An explicit 0 counts on whole nodes, too.
+  for (const char* option : {"gres: 'gpu:0'", "gres: none", "gpus: 'a100:0'", "gpus-per-node: 0",
+                             "tres-per-node: 'gres/gpu:0'", "tres-per-task: 'cpu=2,gres/gpu=0'"}) {
+    for (const char* more : {"", ", exclusive: true"}) {
+      CAPTURE(option);
+      CAPTURE(more);
+      CHECK(has(with_srun(option, more, "pyxis"), "NVIDIA_VISIBLE_DEVICES=void"));
+      CHECK_FALSE(has(with_srun(option, more, "apptainer"), "--nv"));
+    }
+  }
   for (const char* more : {", exclusive: true}", ", exclusive: true, gres: nvme}"}) {
     CAPTURE(more);
     const std::string spec = program + more;
     CHECK_FALSE(has(text(spec), "NVIDIA_VISIBLE_DEVICES"));
-    CHECK(has(text(spec, "pyxis", 4), "NVIDIA_VISIBLE_DEVICES=all"));
+    CHECK_FALSE(has(text(spec, "pyxis", 4), "NVIDIA_VISIBLE_DEVICES"));
     CHECK(has(text(spec, "pyxis", 0), "NVIDIA_VISIBLE_DEVICES=void"));
     CHECK(has(text(spec, "apptainer"), "--nv"));
+    CHECK_FALSE(has(text(spec, "apptainer", 0), "--nv"));
   }
   CHECK(has(text(program + ", exclusive: true, gpus_per_node: 0}", "pyxis", 4),
             "NVIDIA_VISIBLE_DEVICES=void"));

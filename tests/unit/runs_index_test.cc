@@ -1,6 +1,16 @@
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
 
 #include <doctest/doctest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 
 #include "common/files.h"
 #include "launcher/runs/existing_folders.h"
@@ -12,6 +22,19 @@
 using namespace dlrun;
 
 namespace {
+
+/// Makes each later listing of a folder by this process fail with EIO. Returns false on an error.
+bool break_listings() {
+  std::array<sock_filter, 4> filter{{
+      {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
+      {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_getdents64},
+      {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EIO},
+      {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW},
+  }};
+  const sock_fprog program{filter.size(), filter.data()};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
 
 /// Adds a run with a journal to the index.
 IndexEntry add_run(const RunIndex& index, const std::filesystem::path& runs, const std::string& id,
@@ -103,6 +126,20 @@ TEST_CASE("folders exist if their parent lists them, also where no parent can be
   CHECK_FALSE(folders.has(folder / "missing" / "a"));
   CHECK(folders.has("/tmp"));
   CHECK(folders.has(folder.path()));
+}
+
+TEST_CASE("folders whose parent cannot be listed to its end are looked up one by one") {
+  const TemporaryDirectory folder;
+  std::filesystem::create_directories(folder / "a");
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    if (!break_listings()) ::_exit(2);
+    ::_exit(ExistingFolders().has(folder / "a") ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a prefix that fits several runs is refused with a list of them") {

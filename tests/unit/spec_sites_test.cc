@@ -242,6 +242,10 @@ TEST_CASE(
   const auto readable = warnings_with("clusters: [elsewhere]\nzzz: 1\n");
   CHECK(has(readable, "unknown key 'zzz'"));
   CHECK_FALSE(has(readable, "skipped"));
+  CHECK_FALSE(has(warnings_with("zzz: 1\n"), "skipped"));
+  // Without a valid name of a cluster, there is nothing to compare.
+  CHECK(has(warnings_with("clusters: '['\n"), "an expression for one: "));
+  CHECK(has(warnings_with("clusters: '['\n"), "; the site is skipped"));
 }
 
 TEST_CASE(

@@ -173,6 +173,18 @@ TEST_CASE_FIXTURE(Project,
   CHECK(has(message(done), ".dlrun/uv.log"));
 }
 
+TEST_CASE_FIXTURE(Project,
+                  "a failed build is refused with the last lines of its log, however long") {
+  fs::create_directory(folder / "tools");
+  write(
+      "tools/uv",
+      "#!/bin/bash\ndd bs=1M seek=65 count=0 2>/dev/null\nprintf '\\n%s' one two three\nexit 1\n");
+  fs::permissions(folder / "tools/uv", fs::perms::owner_all);
+  context.env.set("PATH", (folder / "tools").string() + ":/usr/bin:/bin");
+  CHECK(has(message(build("uv: .")), "(code 1): one | two | three; all output: "));
+  CHECK(fs::file_size(folder / ".dlrun/uv.log") > (65U << 20U));
+}
+
 TEST_CASE_FIXTURE(Project, "a missing tool and a missing file are refused with the key's place") {
   context.env.set("PATH", "/usr/bin:/bin");
   const auto tools = [&](const std::string& environment) {

@@ -93,6 +93,15 @@ TEST_CASE("a rehearsal uses the shortest partition that has GPUs like those of t
   CHECK(short_partition(site, counted, 120, 2) == "devel");
   JobSpec without_gpus;
   CHECK(short_partition(site, without_gpus, 120, 2) == "cpu-devel");
+  // On whole nodes, the site says whether the job's partition has GPUs.
+  SiteProfile with_cpus = site;
+  with_cpus.partitions["main"].gpus_per_node = 0;
+  JobSpec whole_nodes;
+  whole_nodes.resources.exclusive = "true";
+  whole_nodes.resources.gres = "nvme";
+  whole_nodes.resources.partition = "main";
+  CHECK(short_partition(with_cpus, whole_nodes, 120, 2) == "cpu-devel");
+  CHECK(short_partition(site, whole_nodes, 120, 2) == "devel");
   CHECK_FALSE(short_partition(SiteProfile{}, spec, 120, 2));
 }
 
