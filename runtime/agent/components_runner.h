@@ -51,10 +51,11 @@ class ComponentsRunner final : public GateHandler {
     std::unique_ptr<ReadyProbe> probe{};    ///< set while lead asks whether the component is ready
     std::optional<ComponentPlace> place{};  ///< where its ranks run, or ran in an earlier start
     Clock::time_point began{};              ///< when its present start began
-    Clock::time_point joined_at{};          ///< when its programs were told to start
-    bool has_joined = false;                ///< the programs of its present start run
+    /// When all its ranks had joined, and its programs were told to start.
+    Clock::time_point joined_at{};
+    bool has_joined = false;  ///< the programs of its present start run
     bool is_over = false;
-    std::optional<Clock::time_point> ended_at{};  ///< when its attempt was over
+    std::optional<Clock::time_point> ended_at{};  ///< when its present start was over
   };
 
   /// Opens the gate and makes the command lines of all components.
@@ -66,8 +67,8 @@ class ComponentsRunner final : public GateHandler {
   void take_signals();
   void carry_out(const std::vector<ComponentCourse::Order>& orders);
   /// Returns true for kSignalSpread after a signal has ended a component. A signal to the job
-  /// reaches the other components a moment later. Lead stops none of them until then, so that they
-  /// count as ended by the signal.
+  /// reaches the other components a moment later. Lead waits for this time before it stops them, so
+  /// that the signal ends them, too, and not lead.
   [[nodiscard]] bool awaits_signals(Clock::time_point now);
   void start(std::size_t at);
   void tick();
