@@ -1,7 +1,6 @@
 #pragma once
 // The user and the password in an address. The log, messages about specs and `dlrun init --from`
-// share this rule. The addresses of downloads have a stricter rule in launcher/spec/download.cc,
-// which messages about specs use as well.
+// share this rule.
 
 #include <string_view>
 

@@ -51,9 +51,8 @@ class ComponentsRunner final : public GateHandler {
     std::unique_ptr<ReadyProbe> probe{};    ///< set while lead asks whether the component is ready
     std::optional<ComponentPlace> place{};  ///< where its ranks run, or ran in an earlier start
     Clock::time_point began{};              ///< when its present start began
-    /// When all its ranks had joined, and its programs were told to start.
-    Clock::time_point joined_at{};
-    bool has_joined = false;  ///< the programs of its present start run
+    Clock::time_point joined_at{};  ///< when all its ranks had joined; its programs then started
+    bool has_joined = false;        ///< the programs of its present start run
     bool is_over = false;
     std::optional<Clock::time_point> ended_at{};  ///< when its present start was over
   };

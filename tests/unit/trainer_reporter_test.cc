@@ -128,7 +128,7 @@ TEST_CASE(
   CHECK(TrainingReporter::open(options).error().code == Errc::kIo);
 }
 
-TEST_CASE("a rank other than 0 writes no metrics, and reports neither epochs nor the end") {
+TEST_CASE("a silent rank writes no metrics, and reports neither epochs nor the end") {
   const TemporaryDirectory folder;
   RecordingStore store;
   auto options = options_of(folder, store);
@@ -140,7 +140,7 @@ TEST_CASE("a rank other than 0 writes no metrics, and reports neither epochs nor
   CHECK(store.reports.empty());
 }
 
-TEST_CASE("a rank other than 0 reports its step and work time, and nothing else") {
+TEST_CASE("a silent rank still reports its step and work time, and nothing else") {
   const TemporaryDirectory folder;
   RecordingStore store;
   auto options = options_of(folder, store);
