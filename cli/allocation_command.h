@@ -13,7 +13,7 @@ struct AllocationCall {
   AllocationWish wish;
   /// watch: follows the run to its end.
   OutputOptions output;
-  /// With watch: an interruption cancels the run. Otherwise it only ends the following.
+  /// With watch: true if an interruption cancels the run; false if it only ends the watching.
   bool is_foreground = false;
 };
 

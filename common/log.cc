@@ -1,9 +1,9 @@
 // The log is an spdlog logger with one sink. spdlog's headers are compiled here and nowhere else,
 // with dlrun's own copy of {fmt} (common/fmt.cc).
 //
-// Unlike spdlog's own, the formatter and the sink here have no state and no lock. Therefore a child
-// may log after fork(), even if another thread of its parent held a lock at that time. The programs
-// do not contain spdlog's pattern formatter, which is 70 KB of code.
+// Unlike spdlog's own, the formatter and the sink here have no lock, and no state that changes.
+// Therefore a child may log after fork(), even if another thread of its parent held a lock at that
+// time. The programs do not contain spdlog's pattern formatter, which is 70 KB of code.
 
 #include "common/log.h"
 

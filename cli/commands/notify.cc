@@ -1,4 +1,4 @@
-// `dlrun notify`: lists messages about runs that wait or could not be sent, or sends them.
+// `dlrun notify`: lists the messages that wait or could not be sent, or sends them.
 
 #include <memory>
 

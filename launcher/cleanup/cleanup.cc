@@ -76,7 +76,8 @@ Result<> check_is_done(const std::string& id, const fs::path& run, const RunStat
   }
 }
 
-/// Returns the sweep whose point `run` repeats, if the sweep still refers to the run.
+/// Returns the sweep and the point from which `dlrun resubmit` made the run; nullopt if there is
+/// none, or if the sweep does not refer to the run.
 std::optional<std::pair<fs::path, std::string>> sweep_that_needs(const IndexEntry& run) {
   constexpr std::size_t kLimit = 1U << 20U;
   const auto text = read_untrusted(run.path / "provenance.json", kLimit, Links::kRefuse);
@@ -188,7 +189,7 @@ class Decider {
     }
   }
 
-  /// Fails if the run repeats a point of a sweep that stays.
+  /// Fails if the run was made by `dlrun resubmit` of a point whose sweep stays.
   Result<> check_not_needed(const IndexEntry& run, const std::set<fs::path>& leaving) {
     if (parts_ == RunParts::kDiagnostics) return {};
     const auto needed = sweep_that_needs(run);

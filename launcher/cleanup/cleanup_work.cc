@@ -28,8 +28,10 @@ std::string planned_text(const CleanupPlan& plan) {
 
 std::string deleted_text(const PlannedDeletion& planned, RunParts parts, const TreeSize& freed) {
   if (planned.is_gone) return planned.run.id + ": was gone, and is no longer listed";
-  return fmt::format("{} {} ({})", parts == RunParts::kAll ? "deleted" : "deleted the output of",
-                     planned.run.id, size_text(freed));
+  return fmt::format(
+      "deleted {}{} ({})",
+      parts == RunParts::kAll ? "" : "the logs, traces, profiles and stacks of hung ranks of ",
+      planned.run.id, size_text(freed));
 }
 
 Error left_error(const std::string& id, const TreeDeletion& done) {

@@ -13,9 +13,9 @@
 
 namespace dlrun {
 
-/// The output formats for the parsers below: id, state, reason, nodes, start, dependency and
-/// comment of squeue; sacct has the exit code and no dependency. The comment is the last field,
-/// because it may hold a '|'.
+/// The output formats for the parsers below. squeue: id, state, reason, nodes, start, dependency,
+/// comment. sacct: the fields that the format names. The comment is the last field, because it may
+/// hold a '|'.
 inline constexpr std::string_view kSqueueFormat = "%i|%T|%r|%N|%S|%E|%k";
 inline constexpr std::string_view kSacctFormat =
     "JobID,State,ExitCode,NodeList,Start,Reason,Comment";

@@ -45,7 +45,8 @@ LocalListener try_loopback(std::uint16_t local) {
   return listener;
 }
 
-/// Returns a port above `local` that is free now; 0 if there is none nearby.
+/// Returns a port that is free now: one of the 100 above `local` if possible, else any; 0 if there
+/// is none.
 std::uint16_t free_port_above(std::uint16_t local) {
   constexpr int kTries = 100;
   constexpr int kMost = 65535;

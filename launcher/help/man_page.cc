@@ -88,7 +88,7 @@ constexpr std::string_view kEnvironment[][2] = {
     {"DLRUN_LOG",
      "The log of dlrun and of the job's programs: off, info (as -v), debug (as -vv), or a level "
      "and a file, as in debug:/tmp/dlrun.log. Without a file dlrun logs to standard error. The "
-     "programs of a job always log to the folder debug of the run."},
+     "programs of a job then log to the folder debug of the run, even if a file is given."},
     {"DLRUN_IMAGES",
      "The folder of the images that `dlrun container import` makes; the default is "
      "$XDG_CACHE_HOME/dlrun/images, else ~/.cache/dlrun/images."},

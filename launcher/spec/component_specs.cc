@@ -69,7 +69,8 @@ JobSpec spec_of_component(const JobSpec& whole, const ComponentSpec& component) 
   for (const auto& [key, origin] : component.own.origins)
     spec.origins.insert_or_assign(key, origin);
   if (component.own.resources.mem) remove_value(spec, "resources.mem_per_cpu"_key);
-  // One container with this name would serve the images of all components.
+  // With one name for all, a component would start in the container of another one, whose image may
+  // differ.
   const bool gives_name = component.own.container.name.has_value();
   if (spec.container.name && !gives_name) *spec.container.name += "-" + component.name;
   if (component.is_service && !spec.resources.tasks_per_node) spec.resources.tasks_per_node = 1;

@@ -92,7 +92,8 @@ class MapReader {
       into = number;
     };
   }
-  /// Returns a reader for text that `check` must accept; its error message is reported.
+  /// Returns a reader for text that `check` must accept; its error message is reported. Ignores an
+  /// empty text without a call of `check`.
   [[nodiscard]] Reader checked(std::string& into,
                                std::function<Result<>(const std::string&)> check) {
     return [this, &into, check = std::move(check)](YamlId id) {

@@ -36,7 +36,8 @@ struct Preset {
 struct TemplateField {
   std::string_view name;
   bool is_role = false;  ///< the value depends on launch.roles
-  /// The field in a plain script (launch.agent: false), as sh; empty if only the agent knows it.
+  /// The shell text that stands for the field in a script without the agent (launch.agent: false);
+  /// empty if only the agent knows the field.
   std::string_view shell = {};
 };
 /// Returns all fields.
@@ -46,7 +47,8 @@ struct TemplateField {
 /// unpaired brace.
 [[nodiscard]] Result<std::vector<std::string_view>> fields_of(std::string_view text);
 
-/// Returns the field as sh; empty if only the agent knows it.
+/// Returns the shell text that stands for the field in a script without the agent; empty if only
+/// the agent knows the field.
 [[nodiscard]] std::string_view shell_of_field(std::string_view name);
 
 /// Returns true if a template of the preset uses a field of roles.

@@ -20,16 +20,16 @@ inline constexpr const char* kLineNotShown = "(not shown)";
 /// a password or of a webhook, or a token of a known service.
 [[nodiscard]] bool shows_secret(std::string_view line);
 
-/// Returns true if a text has only words that are names of variables, also misspelt ones such as
-/// HF-TOKEN and $HF_TOKEN, and that cannot be the values of secrets by mistake. A '$' at the
-/// start of a word is ignored. A word counts if it has only capitals, digits, '_', '-' and '.',
-/// does not start with a digit, and has at most 40 characters. The word may have two digits, but
-/// none if it has '-' or '.'. The word must also contain '_', be named like a secret, or have fewer
-/// than six characters.
+/// Returns true if each word of a text is clearly the name of a variable, perhaps misspelt
+/// (HF-TOKEN, $HF_TOKEN), and not the value of a secret that somebody wrote in the place of a name.
+/// After a '$' that may precede it, each word
+/// - has only capitals, digits, '_', '-' and '.', and at most 40 characters;
+/// - does not start with a digit, has at most two digits, and has none if it has '-' or '.';
+/// - contains '_', is named like a secret, or has fewer than six characters.
 [[nodiscard]] bool has_only_names(std::string_view text);
 
-/// Returns true if the line of an error may be shown although its key is environment.secrets: the
-/// line has only the keys of this list, brackets, and words that has_only_names() allows.
+/// Returns true if `key` is environment.secrets and the line shows no secret: the line has only
+/// `environment:`, `secrets:`, `name:`, brackets, and words that has_only_names() accepts.
 [[nodiscard]] bool is_line_of_secret_names(std::string_view key, std::string_view line);
 
 /// Returns a --set argument for messages, with "..." in place of a value that may be a secret.

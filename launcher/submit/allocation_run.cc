@@ -52,9 +52,10 @@ Result<std::string> job_of_allocation(Context& context, const AllocationWish& wi
   }
   DLRUN_TRY_ASSIGN(const auto token, take_token(context.env));
   if (!token) return *wish.job;
-  return fail(Errc::kUsage,
-              "--in: a cut connection could start the run a second time; log in to the host, and "
-              "start it there");
+  return fail(
+      Errc::kUsage,
+      "--in: cannot be used with -H: after a cut connection, the repeated command could start "
+      "a second run; log in to the host, and start the run there");
 }
 
 /// Fetches the job's downloads, builds its environments, records the run and starts its script.

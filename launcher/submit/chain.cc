@@ -72,8 +72,9 @@ Result<> refuse_token(Context& context, std::string_view option) {
   DLRUN_TRY_ASSIGN(const auto token, take_token(context.env));
   if (!token) return {};
   return fail(Errc::kUsage,
-              "{}: makes several submissions, and a cut connection would repeat them; log in to "
-              "the host, and submit there",
+              "{}: cannot be used with -H: it makes several submissions, and after a cut "
+              "connection the repeated command would make them again; log in to the host, and "
+              "submit there",
               option);
 }
 

@@ -60,7 +60,7 @@ std::string with_user(std::string_view pattern) {
 }
 
 /// Returns the letter of the first pattern that only Slurm can replace, without the pattern's
-/// width: 'j' for "/x/%4j"; 0 if there is none.
+/// width: 'j' for "/x/%4j"; '%' if the folder ends within a pattern; 0 if there is none.
 char open_pattern(std::string_view folder) {
   for (std::size_t i = 0; i < folder.size(); ++i) {
     if (folder[i] != '%') continue;

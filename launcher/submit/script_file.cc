@@ -71,8 +71,8 @@ std::vector<std::string> secrets_in(std::string_view text) {
 }
 
 /// Returns the number in the line `--chain N` of the array `dlrun_lead`, which has lead's options
-/// in a rendered script. Returns 0 if there is none, or no number that retry.chain allows. Other
-/// lines may belong to programs of the user, and must not queue more jobs.
+/// in a rendered script. Returns 0 if there is no such line, or if retry.chain does not allow N.
+/// Other lines may belong to programs of the user, and must not queue more jobs.
 std::int64_t chain_in(std::string_view text) {
   constexpr std::string_view kOption = "--chain ";
   bool is_in_array = false;

@@ -15,7 +15,7 @@ CheckStage stage_of(SubmitMode mode) {
                                          : CheckStage::kSubmission;
 }
 
-/// Returns the effect of submitting the job, which has passed the checks.
+/// Returns what a submission of the job, which has passed the checks, would do.
 Result<SubmitResult> dry_run_of(Job job, std::optional<SweepPlan> sweep) {
   auto run = std::filesystem::path(job.runs_dir) / (job.name + "-YYYYMMDD-HHMMSS-xxxx");
   DLRUN_TRY_ASSIGN(auto options, sbatch_arguments(job.settings, run, "TOKEN"));
@@ -25,10 +25,11 @@ Result<SubmitResult> dry_run_of(Job job, std::optional<SweepPlan> sweep) {
 /// Fails with kUsage if the search of a sweep cannot be run as the user asks.
 Result<> check_search(bool is_from_other_machine, bool watches) {
   if (is_from_other_machine)
-    return fail(Errc::kUsage,
-                "sweep.ask: a search needs its connection until it ends, and a cut connection "
-                "would start it again; log in to the host, and submit it there, for example in "
-                "tmux");
+    return fail(
+        Errc::kUsage,
+        "sweep.ask: a search cannot be submitted with -H: it would end with the connection, "
+        "and the repeated command would start a second search; log in to the host, and submit it "
+        "there, for example in tmux");
   if (watches)
     return fail(Errc::kUsage,
                 "--watch: not needed, because dlrun follows a sweep with sweep.ask anyway");
@@ -75,7 +76,8 @@ Result<SubmitResult> submit_spec(Context& context, Reporter& reporter, RunInspec
   }
   if (!wish.continued.empty())
     return fail(Errc::kUsage,
-                "--continue: continues a sweep with sweep.ask, without --dry-run and --test-only");
+                "--continue: needs a spec with sweep.ask, and cannot be combined with --dry-run or "
+                "--test-only");
   const SweepPlan* sweep_plan = sweep ? &*sweep : nullptr;
   DLRUN_TRY_ASSIGN(const auto checked,
                    check_job(context, reporter, inspector, job, sweep_plan, stage_of(mode)));

@@ -45,10 +45,10 @@ struct Submitted {
 /// Called after Slurm has accepted the job, with the run.
 using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
 
-/// Fetches the job's downloads, builds its environments, stages the agent, records the job as a run
-/// and submits it once. checked: the result of check_job(). provenance: collects its facts in the
-/// background since the start of the command. token: the token of another machine, after
-/// earlier_submission() returned nullopt; nullptr: the submission has no token.
+/// Fetches the job's downloads, builds its environments, copies the agent beside the runs, records
+/// the job as a run and submits it once. checked: the result of check_job(). provenance: collects
+/// its facts in the background since the start of the command. token: the token of another machine,
+/// after earlier_submission() returned nullopt; nullptr: the submission has no token.
 [[nodiscard]] Result<Submitted> submit_job(const Context& context, Reporter& reporter,
                                            RunInspector& inspector, Job job, const Checked& checked,
                                            Provenance& provenance, HeldToken* token = nullptr,

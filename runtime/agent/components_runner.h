@@ -66,8 +66,8 @@ class ComponentsRunner final : public GateHandler {
   void take_signals();
   void carry_out(const std::vector<ComponentCourse::Order>& orders);
   /// Returns true for kSignalSpread after a signal has ended a component. A signal to the job
-  /// reaches the other components a moment later. Lead stops none of them until then, so that they
-  /// count as ended by the signal.
+  /// reaches the other components a moment later. Lead waits for this time before it stops them, so
+  /// that the signal ends them, too, and not lead.
   [[nodiscard]] bool awaits_signals(Clock::time_point now);
   void start(std::size_t at);
   void tick();

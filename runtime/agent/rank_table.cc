@@ -45,16 +45,17 @@ Result<> TableReader::add(const Json& page) {
     return wrong("'ips' or 'ranks' is not a list, or 'ranks' is empty");
   if (integer(page["from"], size_) != table_.size() || integer(page["size"], 0) != size_ ||
       ranks.size() > size_ - table_.size()) {
-    return wrong(fmt::format("a page that does not follow the {} of {} ranks before it",
-                             table_.size(), size_));
+    return wrong(
+        fmt::format("{} of {} ranks have arrived, and the next page does not continue there",
+                    table_.size(), size_));
   }
   std::vector<Endpoint> found;
   for (const auto& rank : ranks) {
-    if (!rank.is_array() || rank.size() != 2) return wrong("a rank that is no pair");
+    if (!rank.is_array() || rank.size() != 2) return wrong("a rank is not a pair");
     const auto ip = integer(rank[0], ips.size());
     const auto port = integer(rank[1], 65536);
     if (ip >= ips.size() || !ips[ip].is_string() || port > 65535)
-      return wrong("a rank without address or port");
+      return wrong("a rank has no address or no port");
     found.push_back({ips[ip].get<std::string>(), static_cast<std::uint16_t>(port)});
   }
   table_.insert(table_.end(), found.begin(), found.end());

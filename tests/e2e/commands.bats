@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Every command as an ordinary user types it, on a real Slurm cluster.
+# The common commands (submit, run, status, logs, wait, cancel, render, diff, resubmit, explain and
+# others) as an ordinary user types them, on a real Slurm cluster.
 # timeout: 600
 
 load helpers
@@ -108,7 +109,7 @@ field() { dl status last --json | jq -r "$1"; }
     }' "$found"
 }
 
-@test "--watch, wait and status name a killed rank, host and signal, the first two with code 5" {
+@test "--watch and wait exit with 5 for a killed rank, and status, too, names its host and signal" {
     # shellcheck disable=SC2016 # not expanded by the test
     local program='[[ $DLRUN_RANK != 3 ]] || kill -9 $$; trap : TERM; while :; do sleep 1; done'
     run dl submit hello.yaml --watch --set "launch.command=[bash, -c, \"$program\"]"
@@ -176,7 +177,7 @@ field() { dl status last --json | jq -r "$1"; }
     [ ! -e "$dir/runs" ]
 }
 
-@test "submit and check print the start and the partition's limits, even if squeue is slow" {
+@test "submit prints the start, check and submit the limits, and only the start needs squeue" {
     as_user mkdir -p "$dir/config/sites" "$dir/bin"
     as_user tee "$dir/config/sites/here.yaml" >/dev/null <<'YAML'
 partitions:
@@ -208,6 +209,7 @@ YAML
 @test "an option that sbatch or srun lacks is reported with its place and the nearest name" {
     as_user sed -i '/^launch/i slurm: {mial-user: me, mail-typ: NONE, frobnicate: true}' \
         "$dir/hello.yaml"
+    # sbatch accepts the unique start of an option: --mail-typ is --mail-type.
     for words in check submit "submit --test-only"; do
         # shellcheck disable=SC2086 # splits the words
         run dl $words hello.yaml --set 'launch.srun={labell: true}'
@@ -463,7 +465,7 @@ YAML
     [[ $output == *"submission.json"* && $output == *completed* ]]
 }
 
-@test "an unwritable folder, no HOME, an odd umask and a full disk give a clear error or no harm" {
+@test "a runs folder that cannot be used is refused with the reason" {
     run dl check hello.yaml --runs /root/runs
     [[ $status -eq 1 && $output == *"the runs directory"*"/root"*"Permission denied"*"--runs"* ]]
     run dl check hello.yaml --runs "$dir/hello.yaml/runs"
@@ -480,6 +482,9 @@ YAML
     run dl submit hello.yaml --runs shared
     message="shared/$own: is not a directory of yours; choose another runs directory with --runs"
     [[ $status -eq 2 && $output == *"$message"* ]]
+}
+
+@test "no run is lost because of umask 0777, no HOME, or a full or closed standard output" {
     as_user bash -c 'cd "$1" && umask 0777 && dlrun init --site testbed -o masked.yaml -- true &&
         dlrun submit hello.yaml --runs masked' \
         - "$dir"

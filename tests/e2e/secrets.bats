@@ -39,7 +39,8 @@ ranks_printed_digest() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -
     slurm_has_no_secret "$job"
     prints_no_secret scontrol write batch_script "$job" -
 
-    # The run has one file, for its owner only. The index and the rest of the user's home have none.
+    # One file of the run has the secrets, and only its owner can read it. No other file of the
+    # user's home has them, the index included.
     [ "$(stat -c '%a %U' "$run/secrets")" = "600 $DLRUN_TESTBED_USER" ]
     [ "$(holders "$DLRUN_TESTBED_HOME")" = "$run/secrets" ]
     [ -z "$(holders /tmp --exclude-dir=bats-run*)" ]

@@ -79,7 +79,7 @@ resources: {time: 5m}
 launch: {command: [sleep, "{x}"]}
 sweep: {parameters: {x: {min: 1, max: 9}}, ask: ["true"]}
 YAML
-    refused 2 'a search needs its connection' -H near submit bad.yaml
+    refused 2 'a search cannot be submitted with -H' -H near submit bad.yaml
     no_jobs
 }
 

@@ -1,4 +1,5 @@
-// Tests training on samples with several labels: the scores do not depend on the number of ranks.
+// Tests the training on samples with several labels: the scores do not depend on the number of
+// ranks.
 
 #include <algorithm>
 

@@ -54,7 +54,8 @@ TEST_CASE("IPv6 literals are in brackets in TF_CONFIG") {
   CHECK(tf_config({}, {{"fd00::1", 9}}, 0).find(R"("[fd00::1]:9")") != std::string::npos);
 }
 
-TEST_CASE("unknown roles, wrong counts, and roles that leave no worker are refused") {
+TEST_CASE(
+    "unknown roles, wrong counts, and roles that leave neither a chief nor a worker are refused") {
   for (const auto* wrong :
        {"worker=2", "ps", "ps=-1", "chief=2", "evaluator=2", "", "ps=1,", "ps=x"}) {
     CAPTURE(wrong);

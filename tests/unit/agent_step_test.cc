@@ -1,4 +1,4 @@
-// Tests finding and ending the processes of a step without SIGCHLD.
+// Tests how the processes of a step are found and ended without SIGCHLD.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Tests reading what clusters report, the findings from it, and the drafts of site files.
+// Tests how the reports of clusters are read, the findings from it, and the drafts of site files.
 
 #include <algorithm>
 

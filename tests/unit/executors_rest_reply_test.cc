@@ -1,4 +1,4 @@
-// Tests reading shortened responses of slurmrestd 22.05.8 and 26.05.5, and the token file.
+// Tests how responses of slurmrestd (22.05.8 and 26.05.5, shortened) and the token file are read.
 
 #include <sys/stat.h>
 

@@ -1,5 +1,5 @@
-// Tests reading CIFAR-10's files and arrays in safetensors: the content is complete, and messages
-// name the file and its error.
+// Tests how CIFAR-10's files and arrays in safetensors are read: the content is complete, and
+// messages name the file and its error.
 
 #include <algorithm>
 #include <cstring>

@@ -17,7 +17,7 @@ namespace {
 
 const IndexEntry kRun{"x-1", "x", "/no/such/run", "2026-01-01T00:00:00.000Z"};
 
-/// Returns the facts of a run without an end in its record, of which Slurm has answered.
+/// Returns the facts of a run that Slurm reports as ended, while its record has no end.
 RunFacts facts_of(const std::string& state, std::optional<int> exit_code, int signal) {
   RunFacts facts;
   facts.submission.emplace();
@@ -33,7 +33,7 @@ RunFacts facts_of(const std::string& state, std::optional<int> exit_code, int si
   return facts;
 }
 
-/// Returns the code of a run without an end in its record, from Slurm's answer.
+/// Returns the code of a run whose record has no end, from Slurm's answer.
 Json code_of(const std::string& state, std::optional<int> exit_code, int signal) {
   return status_json(kRun, assess(facts_of(state, exit_code, signal)))["code"];
 }
@@ -48,7 +48,7 @@ TEST_CASE("the code of a job that a signal ended is 128 and the signal") {
   CHECK(code_of("COMPLETED", 0, 0) == 0);
 }
 
-TEST_CASE("the code of a job is null if Slurm has none, although it reports 0") {
+TEST_CASE("the code of a job is null if the 0 that Slurm reports is no exit code") {
   CHECK(code_of("NODE_FAIL", 0, 0).is_null());
   CHECK(code_of("TIMEOUT", 0, 0).is_null());
   CHECK(code_of("CANCELLED", std::nullopt, 0).is_null());
@@ -96,7 +96,9 @@ TEST_CASE("the points of a sweep are counted by their states, and failed counts 
   CHECK(status_json(kRun, RunStatus{})["point_counts"].is_null());
 }
 
-TEST_CASE("a sweep has the jobs of the latest runs of its points in jobs, and no job of its own") {
+TEST_CASE(
+    "the field jobs of a sweep lists the jobs of its points' latest runs, and the field job is "
+    "null") {
   std::vector<Result<RunStatus>> points;
   for (const char* job : {"12_0", "12_1", "13_0", "40", ""}) {
     RunStatus point;

@@ -16,10 +16,10 @@ inline constexpr KeyRow kComponentKeys[] = {
            "by default. launch, container, vars: as launch, container and environment.vars of the "
            "spec. A key that the component does not give has the value of the spec. after: "
            "components that must be ready first. ready: {http: PATH} or {tcp: true}, with "
-           "timeout (10m by default): how a service shows that it is ready; by default all its "
-           "ranks must have joined. retry: {max: N}: a service that ends starts again this number "
-           "of times. shares: the component whose nodes it uses. In launch.command of a service, "
-           "{port} is a port that dlrun reserves.",
+           "timeout (10m by default): how a service shows that it is ready; by default, the "
+           "agents of all its ranks must have connected. retry: {max: N}: a service that ends "
+           "starts again this number of times. shares: the component whose nodes it uses. In "
+           "launch.command of a service, {port} is a port that dlrun reserves.",
    .example = "[{name: server, role: service, gpus_per_node: 2, launch: {command: [serve]}}, "
               "{name: trainer, nodes: 2, gpus_per_node: 4, after: server}]"},
   {.path = "hetjob", FIELD(hetjob), .format = Format::kChoice, .choices = "auto true false",

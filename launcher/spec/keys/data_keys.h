@@ -25,8 +25,8 @@ inline constexpr KeyRow kDataKeys[] = {
            "`from` is a file or a folder. `to` is the place on the node: a variable of the node "
            "and a path, such as $TMPDIR/data. With `unpack: true`, `from` is a tar archive, and "
            "`to` is the folder of its contents. A later attempt on the node copies the data again "
-           "only if the source or the copy has changed (size and time). A large file reaches "
-           "several nodes through sbcast.",
+           "only if the source or the copy has changed (size and time). In a job of eight nodes "
+           "or more, sbcast copies large files.",
    .example = "[{from: ./imagenet.tar, to: $TMPDIR/data, unpack: true}]"},
   {.path = "outputs", FIELD(outputs),
    .help = "The first agent of each node copies the files of the folder `from` to the folder "
