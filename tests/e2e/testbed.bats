@@ -149,15 +149,21 @@ n2 1" ]
     [ "$output" = "4 idle" ]
 }
 
+# runs_a_step TESTBED: runs a step on the only node of the testbed. If that fails, prints what srun
+# says.
+runs_a_step() {
+    local err=$BATS_TEST_TMPDIR/err
+    [ "$(DLRUN_TESTBED_DIR=$1 "$testbed/as_user" srun hostname 2>"$err")" = n1 ] ||
+        { cat "$err" && return 1; }
+}
+
 @test "a second testbed comes up beside the first and goes down again" {
     other=$DLRUN_TESTBED_DIR.other
     DLRUN_TESTBED_DIR=$other "$testbed/up" --nodes 1 --gpus 0 --proctrack linuxproc
-    [ "$(DLRUN_TESTBED_DIR=$other "$testbed/as_user" srun hostname 2>"$BATS_TEST_TMPDIR/err")" \
-        = n1 ]
+    runs_a_step "$other"
     DLRUN_TESTBED_DIR=$other "$testbed/fault" kill slurmctld
     DLRUN_TESTBED_DIR=$other "$testbed/up" --again # This keeps the testbed's options.
-    [ "$(DLRUN_TESTBED_DIR=$other "$testbed/as_user" srun hostname 2>"$BATS_TEST_TMPDIR/err")" \
-        = n1 ]
+    runs_a_step "$other"
     DLRUN_TESTBED_DIR=$other "$testbed/down"
     run env DLRUN_TESTBED_DIR="$other" "$testbed/up" --again
     [ "$status" -eq 1 ]
