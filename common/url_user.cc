@@ -33,8 +33,8 @@ std::string_view user_and_host_in(std::string_view address, AddressText kind) {
 bool has_user(std::string_view address) {
   std::string plain(address);
   std::replace_if(
-      plain.begin(), plain.end(), [](char c) { return c == '"' || c == '\'' || c == '$'; }, '_');
-  return user_and_host_in(plain).find('@') != std::string_view::npos;
+      plain.begin(), plain.end(), [](char c) { return c == '"' || c == '\''; }, '_');
+  return user_and_host_in(plain, AddressText::kLog).find('@') != std::string_view::npos;
 }
 
 }  // namespace dlrun
