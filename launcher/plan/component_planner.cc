@@ -282,10 +282,10 @@ void ComponentPlanner::move_own_variables(std::size_t index, LaunchPlan& plan) c
 PlannedComponent ComponentPlanner::plan_component(std::size_t index) {
   const std::string& name = loaded_.spec.components[index].name;
   // The step requests the GPUs of the component, or 0. GPUs of the whole job do not count.
-  LoadedSpec own = specs_[index];
-  own.spec.resources.exclusive.reset();
-  own.spec.slurm.clear();
-  Planner part(own, inputs_);
+  LoadedSpec spec = specs_[index];
+  spec.spec.resources.exclusive.reset();
+  spec.spec.slurm.clear();
+  Planner part(spec, inputs_);
   part.count_resources();
   part.check_own_mounts();
   part.environment();
