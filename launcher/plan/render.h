@@ -55,8 +55,8 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 
 /// An interactive session: the command that starts it, and its script.
 struct PlannedSession {
-  /// The command: salloc ... srun --overlap --pty ... bash SCRIPT. A session in a running job starts
-  /// with srun, without salloc.
+  /// The command: salloc ... srun --overlap --pty ... bash SCRIPT. A session in a running job
+  /// starts with srun, without salloc.
   std::vector<std::string> argv;
   std::string script;  ///< the text of the file script_path, which the nodes must read
 };
