@@ -43,12 +43,12 @@ Result<int> ask_and_clean_up(const Cli& cli, RunInspector& inspector, const Clea
     return kExitOk;
   }
   if (!plan.runs.empty() && !options.is_yes) DLRUN_TRY(ask(cli, plan));
-  const CleanupMessages messages{[&](const std::string& text) {
+  const CleanupListener listener{[&](const std::string& text) {
                                    if (!options.is_json) print(cli, "{}\n", text);
                                  },
                                  [&](const std::string& text) { print_note(cli, text); },
                                  [&](const Error& error) { print_error(cli, error.message); }};
-  const CleanupResult result = clean_up(cli.env, inspector, plan, messages);
+  const CleanupResult result = clean_up(cli.env, inspector, plan, listener);
   if (options.is_json) print_json(cleanup_json(plan, result));
   return result.failure ? exit_code_of(*result.failure) : kExitOk;
 }

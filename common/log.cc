@@ -135,7 +135,8 @@ std::string masked(std::string_view text, const std::vector<std::string>& secret
   return mask_urls(result);
 }
 
-/// Returns a value as it appears after `name=`: in double quotes if it has spaces, quotes or '='.
+/// Returns a value as it appears after `name=`: in double quotes if it is empty, or has a
+/// space, '"', '=' or a backslash.
 std::string shown(std::string text) {
   if (text.size() > kLongestValueBytes) text = text.substr(0, kLongestValueBytes) + "...";
   if (!text.empty() && text.find_first_of(" \"=\\") == std::string::npos) return printable(text);
@@ -163,8 +164,9 @@ std::string shown(const LogField& field, const std::vector<std::string>& secrets
   return std::visit(Show{secrets}, field.value);
 }
 
-/// Masks the value of an argument NAME=VALUE or a header NAME: VALUE if is_secret_name(NAME). An
-/// option may have another name before its value, as in --define=API_KEY=VALUE.
+/// Masks the value of an argument NAME=VALUE or a header NAME: VALUE if is_secret_name(NAME). Looks
+/// at the name before each '=' or ':', because the value of an option may itself be NAME=VALUE, as
+/// in --define=API_KEY=VALUE.
 std::string mask_assignment(const std::string& word) {
   for (std::size_t at = word.find_first_of("=:"); at != std::string::npos;
        at = word.find_first_of("=:", at + 1)) {

@@ -91,7 +91,7 @@ complete -c dlrun -n __fish_use_subcommand -a status -d 'Show the state, progres
 complete -c dlrun -n __fish_use_subcommand -a top -d 'Watch a run: progress, throughput, loss, resource use of every rank, slow ranks'
 complete -c dlrun -n __fish_use_subcommand -a report -d 'Write a self-contained HTML page with the curves of a run, or one that compares several runs or the points of a sweep'
 complete -c dlrun -n __fish_use_subcommand -a logs -d 'Print the output of a run'
-complete -c dlrun -n __fish_use_subcommand -a wait -d 'Wait until runs have ended; exit with 0, or with 5 if a run failed'
+complete -c dlrun -n __fish_use_subcommand -a wait -d 'Wait until runs have ended; exit with 0, or with the first other code of a run, such as 5 (failed)'
 complete -c dlrun -n __fish_use_subcommand -a cancel -d 'Cancel runs'
 complete -c dlrun -n __fish_use_subcommand -a rm -d 'Delete runs that have ended, with their checkpoints; asks on a terminal'
 complete -c dlrun -n __fish_use_subcommand -a prune -d 'Delete the runs that ended long ago; asks on a terminal'

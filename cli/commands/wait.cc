@@ -54,7 +54,8 @@ Result<int> wait(Cli& cli, const WaitOptions& options) {
 void add_wait(CLI::App& root, Action& action) {
   auto options = std::make_shared<WaitOptions>();
   Subcommand command(root, "wait",
-                     "Wait until runs have ended; exit with 0, or with 5 if a run failed");
+                     "Wait until runs have ended; exit with 0, or with the first other code of a "
+                     "run, such as 5 (failed)");
   command.option("RUN", options->runs, kRunHelp).required();
   command.flag("--json", options->json, "Print a JSON array of the states of the runs");
   command.calls(wait, options, action);

@@ -292,7 +292,7 @@ Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
     // A run ends after its creation, so most runs need no look into their files.
     if (run.created >= oldest || is_directory_gone(run)) continue;
     if (!folder.empty() && fs::weakly_canonical(run.path.parent_path(), error) != folder) continue;
-    if (foreign_folder(run.path)) continue;
+    if (foreign_owner_of_path(run.path)) continue;
     if (last_time_of(run) < oldest) old.push_back(run);
   }
   DeletedRuns::beside(index).forget_old(std::chrono::system_clock::now());

@@ -63,10 +63,10 @@ std::string dry_run_text(const CleanupPlan& plan) {
 }
 
 CleanupResult clean_up(const Env& env, RunInspector& inspector, const CleanupPlan& plan,
-                       const CleanupMessages& messages) {
+                       const CleanupListener& listener) {
   CleanupResult result;
-  const auto refuse = [&](const Error& error) {
-    messages.error(error);
+  const auto note_failure = [&](const Error& error) {
+    listener.error(error);
     if (!result.failure) result.failure = error.code;
   };
   for (const PlannedDeletion& planned : plan.runs) {
@@ -74,22 +74,22 @@ CleanupResult clean_up(const Env& env, RunInspector& inspector, const CleanupPla
     result.runs.push_back(planned_deletion_json(planned));
     result.runs.back()["deleted"] = done && done->left == 0;
     if (!done) {
-      refuse(done.error());
+      note_failure(done.error());
       continue;
     }
     result.freed += done->freed;
     if (done->left > 0) {
-      refuse(left_error(planned.run.id, *done));
+      note_failure(left_error(planned.run.id, *done));
     } else {
-      messages.deleted(deleted_text(planned, plan.parts, done->freed));
+      listener.result(deleted_text(planned, plan.parts, done->freed));
     }
   }
   const TreeDeletion earlier = finish_deletions_beside(plan);
   if (earlier.freed.files > 0)
-    messages.note(
+    listener.note(
         fmt::format("finished an earlier, interrupted deletion ({})", size_text(earlier.freed)));
   result.freed += earlier.freed;
-  if (plan.runs.size() > 1) messages.deleted("freed " + size_text(result.freed));
+  if (plan.runs.size() > 1) listener.result("freed " + size_text(result.freed));
   return result;
 }
 

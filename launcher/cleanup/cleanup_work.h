@@ -1,5 +1,6 @@
 #pragma once
-// Deletes the runs of a plan, one after another, and describes plans and results.
+// Deletes the runs of a plan (cleanup.h makes it), one after another, and describes plans and
+// results as texts, tables and JSON.
 
 #include <functional>
 #include <optional>
@@ -19,9 +20,9 @@ namespace dlrun {
 /// Returns the note of --dry-run.
 [[nodiscard]] std::string dry_run_text(const CleanupPlan& plan);
 
-/// Receives each message at once while runs are deleted.
-struct CleanupMessages {
-  std::function<void(const std::string&)> deleted, note;
+/// Receives each message as soon as it arises while runs are deleted.
+struct CleanupListener {
+  std::function<void(const std::string&)> result, note;
   std::function<void(const Error&)> error;
 };
 
@@ -34,7 +35,7 @@ struct CleanupResult {
 /// Deletes the runs, and what earlier, interrupted deletions left beside them. Reports an error for
 /// a run that cannot be deleted, and continues with the next run.
 [[nodiscard]] CleanupResult clean_up(const Env& env, RunInspector& inspector,
-                                     const CleanupPlan& plan, const CleanupMessages& messages);
+                                     const CleanupPlan& plan, const CleanupListener& listener);
 
 /// Returns the result of --dry-run: nothing is deleted.
 [[nodiscard]] CleanupResult dry_cleanup(const CleanupPlan& plan);

@@ -27,7 +27,7 @@ Result<std::vector<IndexEntry>> all_own_runs(const Env& env) {
   DLRUN_TRY_ASSIGN(const auto index, RunIndex::of_user(env));
   DLRUN_TRY_ASSIGN(auto listing, index.list());
   std::erase_if(listing.entries,
-                [](const IndexEntry& run) { return foreign_folder(run.path).has_value(); });
+                [](const IndexEntry& run) { return foreign_owner_of_path(run.path).has_value(); });
   return std::move(listing.entries);
 }
 

@@ -120,9 +120,10 @@ void eessi(ScriptText& text, const Prologue& prologue) {
   text.line(". " + shell_quote(eessi_script(prologue.eessi)), "environment.eessi"_key);
 }
 
-/// Renders lines that set NVIDIA_DRIVER_CAPABILITIES unless the image sets it, because NVIDIA's
-/// hook prefers the job's value to that of the image. An image in a registry cannot be examined;
-/// the lines then set the variable to `all`.
+/// Renders lines that set NVIDIA_DRIVER_CAPABILITIES unless the image sets it: a value of the job
+/// would replace that of the image, because NVIDIA's hook prefers it. An image in a registry cannot
+/// be examined; the lines then set the variable to `all`. Renders nothing if the plan names no
+/// image to look up the variable in (image_of_gpus).
 void driver_parts(ScriptText& text, const Prologue& prologue) {
   if (!prologue.image_of_gpus) return;
   const std::string& image = *prologue.image_of_gpus;
@@ -133,6 +134,7 @@ void driver_parts(ScriptText& text, const Prologue& prologue) {
   text.line(
       "# container: GPUs. The parts of NVIDIA's driver that the image asks for; else those that "
       "CUDA needs.");
+  // dlrun_words is a temporary folder for the image's file with its variables.
   text.line("dlrun_words=$(mktemp -d)");
   text.line("unsquashfs -no-progress -dest \"$dlrun_words/image\" " + shell_quote(image) +
             " etc/environment >/dev/null 2>&1 || true");

@@ -30,8 +30,8 @@ std::optional<Owner> other_than_caller(const struct stat& info) {
 }
 
 template <std::size_t kCount>
-std::optional<Owner> foreign_file(const std::filesystem::path& folder,
-                                  const std::array<const char*, kCount>& names) {
+std::optional<Owner> foreign_owner_of_files(const std::filesystem::path& folder,
+                                            const std::array<const char*, kCount>& names) {
   const UniqueFd fd(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   struct stat info {};
   for (const char* name : names) {
@@ -53,7 +53,7 @@ std::optional<std::filesystem::path> array_of(const std::filesystem::path& run) 
 
 /// Returns the other user, except root, who owns a symbolic link that the path leads through: the
 /// link's owner decides which run the path names.
-std::optional<Owner> foreign_link(const std::filesystem::path& path) {
+std::optional<Owner> foreign_owner_of_links(const std::filesystem::path& path) {
   std::error_code error;
   const auto whole = std::filesystem::absolute(path, error);
   std::vector<std::filesystem::path> parts;  // the parts that remain, the next one last
@@ -93,22 +93,22 @@ Owner owner_of(uid_t uid) {
   return {uid, account ? account->name : std::to_string(uid)};
 }
 
-std::optional<Owner> foreign_folder(const std::filesystem::path& run) {
-  if (auto owner = foreign_link(run)) return owner;
+std::optional<Owner> foreign_owner_of_path(const std::filesystem::path& run) {
+  if (auto owner = foreign_owner_of_links(run)) return owner;
   struct stat info {};
   if (::stat(run.c_str(), &info) != 0) return std::nullopt;
   return other_than_caller(info);
 }
 
 std::optional<Owner> foreign_owner(const std::filesystem::path& run) {
-  if (auto owner = foreign_folder(run)) return owner;
-  if (auto owner = foreign_file(run, kDeciding)) return owner;
+  if (auto owner = foreign_owner_of_path(run)) return owner;
+  if (auto owner = foreign_owner_of_files(run, kDeciding)) return owner;
   const auto array = array_of(run);
   if (!array) return std::nullopt;
-  if (auto owner = foreign_folder(*array)) return owner;
-  if (auto owner = foreign_file(*array, kDeciding)) return owner;
-  if (auto owner = foreign_folder(array->parent_path())) return owner;
-  return foreign_file(array->parent_path(), kDecidingOfSweep);
+  if (auto owner = foreign_owner_of_path(*array)) return owner;
+  if (auto owner = foreign_owner_of_files(*array, kDeciding)) return owner;
+  if (auto owner = foreign_owner_of_path(array->parent_path())) return owner;
+  return foreign_owner_of_files(array->parent_path(), kDecidingOfSweep);
 }
 
 Result<> require_own(std::string_view id, const std::filesystem::path& run,
@@ -116,7 +116,8 @@ Result<> require_own(std::string_view id, const std::filesystem::path& run,
   const auto owner = foreign_owner(run);
   if (!owner) return {};
   return fail(Errc::kUsage,
-              "{}: belongs to user {}, and only its owner can {}; dlrun shows it from its files",
+              "{}: belongs to user {}, and only its owner can {}; "
+              "others can look at it with `dlrun status PATH`",
               printable(id), printable(owner->name), action);
 }
 

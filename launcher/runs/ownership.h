@@ -30,7 +30,7 @@ struct Owner {
 /// Returns the other user who owns the run's directory, or a symbolic link (not root's) in its
 /// path. Returns nullopt if there is no other user, or if the directory does not exist. Costs a
 /// system call for each part of the path.
-[[nodiscard]] std::optional<Owner> foreign_folder(const std::filesystem::path& run);
+[[nodiscard]] std::optional<Owner> foreign_owner_of_path(const std::filesystem::path& run);
 
 /// Returns the other user because of whom the run is foreign: the owner of its directory, of a link
 /// in its path (not root's), or of a deciding file: its journal, claim, record, script and others.

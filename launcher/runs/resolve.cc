@@ -50,7 +50,7 @@ bool has_job(const std::filesystem::path& run, std::string_view job) {
 /// Returns true if the run's folder still belongs to the caller. A name must not refer to a folder
 /// that another user has put in its place since the run was indexed.
 bool is_own(const IndexEntry& entry) {
-  return !foreign_folder(entry.path);
+  return !foreign_owner_of_path(entry.path);
 }
 
 /// Returns the caller's run, sweep or point that has the job.
@@ -142,7 +142,7 @@ std::optional<IndexEntry> run_at(std::string_view text, const std::filesystem::p
   auto folder = std::filesystem::canonical(path, error);
   if (error) return std::nullopt;
   // Keeps a path through another user's link, because that user decides which run the path names.
-  if (foreign_folder(path)) folder = path;
+  if (foreign_owner_of_path(path)) folder = path;
   if (const auto sweep = sweep_of_point(folder)) {
     const auto record = read_sweep(*sweep);
     for (std::size_t i = 0; record && i < record->points.size(); ++i) {

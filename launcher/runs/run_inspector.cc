@@ -95,7 +95,7 @@ Result<RunFacts> RunInspector::read_facts(const std::filesystem::path& run) {
   DLRUN_TRY_ASSIGN(auto record, read_events(run));
   facts.submission = std::move(submission);
   facts.claim = std::move(claim);
-  facts.foreign = foreign_folder(run);
+  facts.foreign = foreign_owner_of_path(run);
   if (!facts.foreign && facts.submission) facts.foreign = facts.submission->foreign;
   if (!facts.foreign && facts.claim) facts.foreign = facts.claim->foreign;
   if (facts.submission && facts.submission->chain > 0) {

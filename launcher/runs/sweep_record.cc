@@ -53,6 +53,8 @@ Result<SweepRecord> read_sweep(const std::filesystem::path& run) {
     sweep.keys.push_back(key.get<std::string>());
   }
   for (const auto& one : *points) {
+    // The key "task" holds the point's place. With `pack`, Slurm's task has another number; see
+    // SweepRecord::task_of().
     const auto array = count_of(one, "array"), place = count_of(one, "task");
     const auto values = one.is_object() ? one.find("values") : one.end();
     if (!array || !place || *array >= sweep.arrays || values == one.end() || !values->is_array() ||
@@ -65,7 +67,8 @@ Result<SweepRecord> read_sweep(const std::filesystem::path& run) {
       point.values.push_back(value.is_string() ? std::optional(value.get<std::string>())
                                                : std::nullopt);
   }
-  // Requires a point for each array, so that a large number without points costs no time.
+  // There are at most as many arrays as points. Otherwise a damaged file could make later loops
+  // over the arrays run for long.
   if (sweep.points.empty() || sweep.arrays > sweep.points.size()) return damaged();
   return sweep;
 }
@@ -76,6 +79,7 @@ std::string sweep_json(const SweepRecord& sweep) {
   for (const SweepRecord::Point& point : sweep.points) {
     Json values = Json::array();
     for (const auto& value : point.values) values.push_back(value ? Json(*value) : Json(nullptr));
+    // "task" is the place, not task_of(); see read_sweep().
     points.push_back(
         {{"array", point.array}, {"task", point.place}, {"values", std::move(values)}});
   }
@@ -124,26 +128,28 @@ Result<IndexEntry> point_entry(const IndexEntry& sweep, std::size_t number) {
 namespace {
 
 std::optional<uid_t> foreign_uid(const std::filesystem::path& run) {
-  const auto owner = foreign_folder(run);
+  const auto owner = foreign_owner_of_path(run);
   return owner ? std::optional(owner->uid) : std::nullopt;
 }
 
-/// Returns true if the same user owns both runs and the links to them. Otherwise a point's owner,
-/// or the owner of a link to it, could name any run as the point's successor, even a run of the
+/// Returns true if the owner of a run also owns its successor, the successor is no link, and either
+/// both paths are foreign because of the same user or neither is foreign. Without this check, the
+/// owner of a point, or of a link to it, could name any run as the successor, even a run of the
 /// caller.
-bool have_same_owner(const std::filesystem::path& a, const std::filesystem::path& b) {
-  struct stat of_a {
-  }, of_b{};
-  return ::lstat(a.c_str(), &of_a) == 0 && ::lstat(b.c_str(), &of_b) == 0 &&
-         of_a.st_uid == of_b.st_uid && !S_ISLNK(of_b.st_mode) && foreign_uid(a) == foreign_uid(b);
+bool have_same_owner(const std::filesystem::path& run, const std::filesystem::path& successor) {
+  struct stat of_run {
+  }, of_successor{};
+  return ::lstat(run.c_str(), &of_run) == 0 && ::lstat(successor.c_str(), &of_successor) == 0 &&
+         of_run.st_uid == of_successor.st_uid && !S_ISLNK(of_successor.st_mode) &&
+         foreign_uid(run) == foreign_uid(successor);
 }
 
 }  // namespace
 
 std::vector<std::filesystem::path> runs_of_point(const std::filesystem::path& point) {
   std::vector<std::filesystem::path> runs{point};
-  constexpr std::size_t kMostTimes = 100;  // also ends a chain that is a cycle
-  while (runs.size() <= kMostTimes) {
+  constexpr std::size_t kMostResubmissions = 100;  // also ends a chain that is a cycle
+  while (runs.size() <= kMostResubmissions) {
     const auto text = read_untrusted(runs.back() / kSuccessor, kPathLimit, Links::kRefuse);
     if (!text) break;
     std::filesystem::path next(trim(*text));

@@ -56,7 +56,7 @@ Result<> check_asked_cluster(const Env& env, const IndexEntry& run, const RunSta
   if (claimed.empty() || asked.empty())
     return fail(Errc::kInvalid,
                 "{}: Slurm does not know job {}, and it is not certain that this is the cluster of "
-                "the job, so that the job may still run",
+                "the job, so the job may still be running",
                 run.id, status.job.id);
   return fail(Errc::kInvalid,
               "{0}: its job {1} belongs to cluster {2}, and cluster {3} does not know whether it "
@@ -84,7 +84,7 @@ Result<> check_has_ended(const Env& env, const IndexEntry& run, const RunStatus&
   if (is_patience_over(last_ms)) return {};
   return fail(Errc::kInvalid,
               "{}: Slurm does not know job {}, but the last event of the run is not {} minutes old "
-              "yet, so that the job may still run; try again later",
+              "yet, so the job may still be running; try again later",
               run.id, status.job.id, kEndPatience.count());
 }
 
@@ -104,8 +104,8 @@ Result<SyncReport> send_ended(const Env& env, const IndexEntry& run, const RunSt
   const auto last_ms = last_time_ms(run, status.facts.record);
   if (is_job_gone(status, last_ms))
     return record.sync(env, token, always, MissingEnd{end_state_of(status.state), last_ms});
-  // Looks for the end before the record is sent: an end that the job adds afterwards is not sent
-  // yet.
+  // Looks for the end before sync(). If the job adds the end during sync(), it may be in the record
+  // but not at the server yet.
   DLRUN_TRY_ASSIGN(const bool has_end, record.has_end());
   SyncReport report = record.sync(env, token, always);
   if (report.is_complete && !has_end) {

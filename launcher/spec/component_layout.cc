@@ -26,7 +26,7 @@ void add_request(NodeRequest& sum, const NodeRequest& one) {
 
 /// Returns the component whose nodes `start` uses, found by following `shares`. If `shares` forms a
 /// cycle, which validate() refuses, returns `start`.
-[[nodiscard]] std::size_t owner_of(const JobSpec& spec, std::size_t start) {
+[[nodiscard]] std::size_t node_owner_of(const JobSpec& spec, std::size_t start) {
   std::size_t owner = start;
   for (std::size_t step = 0; step < spec.components.size(); ++step) {
     const std::string& shares = spec.components[owner].shares;
@@ -104,11 +104,11 @@ const NodeGroup& ComponentLayout::group_of(std::size_t component) const {
 ComponentLayout layout_of(const JobSpec& spec, const std::vector<LoadedSpec>& specs) {
   ComponentLayout layout;
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    if (owner_of(spec, i) != i) continue;
+    if (node_owner_of(spec, i) != i) continue;
     NodeGroup group;
     group.components.push_back(i);
     for (std::size_t other = 0; other < specs.size(); ++other) {
-      if (other != i && owner_of(spec, other) == i) group.components.push_back(other);
+      if (other != i && node_owner_of(spec, other) == i) group.components.push_back(other);
     }
     for (const std::size_t member : group.components)
       add_request(group.request, request_of(specs[member].spec));

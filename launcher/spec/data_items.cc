@@ -67,7 +67,7 @@ constexpr std::array<std::string_view, 9> kTarEndings{
                      [&](std::string_view ending) { return path.ends_with(ending); });
 }
 
-[[nodiscard]] Result<bool> switch_of(std::string_view name, std::string_view text) {
+[[nodiscard]] Result<bool> bool_of_item(std::string_view name, std::string_view text) {
   if (text == "true") return true;
   if (text == "false") return false;
   return fail(Errc::kInvalid, "{}: expected true or false, not '{}'", name, printable(text));
@@ -97,7 +97,7 @@ Result<StagedData> ItemReader::staged(const YamlNode& item,
     } else if (name->text == "to") {
       DLRUN_TRY_ASSIGN(staged.to, node_path("to", std::move(text)));
     } else if (name->text == "unpack") {
-      DLRUN_TRY_ASSIGN(staged.unpack, switch_of("unpack", text));
+      DLRUN_TRY_ASSIGN(staged.unpack, bool_of_item("unpack", text));
     } else {
       return fail(Errc::kInvalid, "unknown key '{}'; data to stage has from, to and unpack",
                   printable(name->text));

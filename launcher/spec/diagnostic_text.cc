@@ -71,7 +71,7 @@ namespace {
 [[nodiscard]] bool must_hide_line(const Diagnostic& diagnostic) {
   if (is_line_of_secret_names(diagnostic.key, diagnostic.line_text)) return false;
   return diagnostic.line_text == kLineNotShown || is_secret_key(diagnostic.key) ||
-         shows_secret(diagnostic.line_text);
+         may_hold_secret(diagnostic.line_text);
 }
 
 /// Returns the place as file:line:column, or as the file alone if the line is unknown.

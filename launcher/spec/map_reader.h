@@ -24,7 +24,8 @@ namespace dlrun {
 
 /// Passes each value of a map to the reader of its key. A reader is a function that checks a value
 /// and stores it in the member `into`, which must outlive the reader. Reports unknown and repeated
-/// keys, and values that a reader refuses, as errors; the member then keeps its value.
+/// keys, and values that a reader refuses, as errors. A single value then stays as it was; a list
+/// or a map of variables may already have some items.
 class MapReader {
  public:
   MapReader(const ConfigFile& file, std::vector<Diagnostic>& diagnostics)
@@ -45,7 +46,7 @@ class MapReader {
     });
   }
 
-  /// Calls reader for every key and value of a map with free names.
+  /// Calls reader for every key and value of a map whose keys the user chooses.
   void each(YamlId id, const std::function<void(const YamlNode& key, YamlId value)>& reader) {
     const YamlNode& map = file_.document.at(id);
     if (map.kind == YamlNode::Kind::kNull) return;

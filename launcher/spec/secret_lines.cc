@@ -282,7 +282,7 @@ bool is_line_of_secret_names(std::string_view key, std::string_view line) {
   return has_only_names(names);
 }
 
-bool shows_secret(std::string_view line) {
+bool may_hold_secret(std::string_view line) {
   const HidingRule rule = rule_of_line(line);
   return rule.hides_all || (rule.hides_addresses && has_address(line)) || has_secret_option(line) ||
          shows_url_user(line) || without_secrets(line).has_secret ||
@@ -290,7 +290,7 @@ bool shows_secret(std::string_view line) {
 }
 
 std::string shown_argument(std::string_view argument) {
-  if (!shows_secret(argument)) return printable(argument);
+  if (!may_hold_secret(argument)) return printable(argument);
   const auto equals = argument.find('=');
   if (equals == std::string_view::npos) return "...";
   return fmt::format("{}=...", printable(argument.substr(0, equals)));
@@ -312,7 +312,7 @@ bool SecretLines::contains(int line) const {
   const HidingRule& rule = rules_[static_cast<std::size_t>(line) - 1];
   if (rule.hides_all) return true;
   const std::string shown = line_of(text_, line);
-  return (rule.hides_addresses && has_address(shown)) || shows_secret(shown);
+  return (rule.hides_addresses && has_address(shown)) || may_hold_secret(shown);
 }
 
 std::string shown_line(std::string_view text, int line) {

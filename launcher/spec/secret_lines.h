@@ -1,6 +1,6 @@
 #pragma once
-// Finds the places of a spec whose text may be a secret. Messages, and the lines below them, do not
-// show such a text, because people copy messages into logs and bug reports.
+// Finds the places of a spec whose text may be a secret. Messages, and the lines of the spec that
+// they quote, do not show such a text, because people copy messages into logs and bug reports.
 
 #include <cstddef>
 #include <string>
@@ -16,20 +16,20 @@ inline constexpr const char* kLineNotShown = "(not shown)";
 /// is `webhook`. Misspellings of `secrets` and `webhook` count too.
 [[nodiscard]] bool is_secret_key(std::string_view path);
 
-/// Returns true if a line shows that it holds a secret: by a name such as HF_TOKEN, an address with
-/// a password or of a webhook, or a token of a known service.
-[[nodiscard]] bool shows_secret(std::string_view line);
+/// Returns true if a line may hold a secret: it has a name such as HF_TOKEN, an address with a
+/// password or of a webhook, or a token of a known service.
+[[nodiscard]] bool may_hold_secret(std::string_view line);
 
 /// Returns true if each word of a text is clearly the name of a variable, perhaps misspelt
 /// (HF-TOKEN, $HF_TOKEN), and not the value of a secret that somebody wrote in the place of a name.
-/// After a '$' that may precede it, each word
+/// Each word, without a '$' at its start,
 /// - has only capitals, digits, '_', '-' and '.', and at most 40 characters;
-/// - does not start with a digit, has at most two digits, and has none if it has '-' or '.';
+/// - does not start with a digit, and has at most two digits, or no digit if it has '-' or '.';
 /// - contains '_', is named like a secret, or has fewer than six characters.
 [[nodiscard]] bool has_only_names(std::string_view text);
 
-/// Returns true if `key` is environment.secrets and the line shows no secret: the line has only
-/// `environment:`, `secrets:`, `name:`, brackets, and words that has_only_names() accepts.
+/// Returns true if `key` is environment.secrets and the line has names of secrets but no values:
+/// only `environment:`, `secrets:`, `name:`, brackets, and words that has_only_names() accepts.
 [[nodiscard]] bool is_line_of_secret_names(std::string_view key, std::string_view line);
 
 /// Returns a --set argument for messages, with "..." in place of a value that may be a secret.

@@ -20,7 +20,7 @@ namespace dlrun {
 /// spec.
 ///
 /// dependency_of_edited_script: the --dependency in a script edited by hand ("" if it has none); it
-/// replaces the job ids of the spec.
+/// replaces the job ids of the spec. nullopt: the job's script was made from the spec.
 [[nodiscard]] Result<std::optional<std::string>> dependency_of(
     const Context& context, Reporter& reporter, RunInspector& inspector, const LoadedSpec& loaded,
     const LaunchPlan& plan,

@@ -56,7 +56,8 @@ std::optional<std::string> exclude_known_bad(const Context& context, Reporter& r
   }
   for (const BadNode& bad : decided->excluded) {
     reporter.note(fmt::format(
-        "{} is excluded until {} (health.known_bad): {}; `dlrun nodes --forget {}` allows it",
+        "{} is excluded until {} (health.known_bad): {}; "
+        "`dlrun nodes --forget {}` lets jobs use it again",
         bad.node, utc_timestamp(bad.until).substr(0, 16), printable(bad.reason), bad.node));
   }
   for (const BadNode& bad : decided->kept) {

@@ -35,7 +35,7 @@ Result<RunDirectory> record(const Context& context, Reporter& reporter, const st
   if (!run) return run;
   // Through another user's link, this new run would count as that user's. The caller chose the
   // runs folder, so the link is trusted: the recorded path is the one behind the links.
-  if (foreign_folder(run->path)) {
+  if (foreign_owner_of_path(run->path)) {
     std::error_code error, ignored;
     auto path = std::filesystem::canonical(run->path, error);
     if (error) {

@@ -142,7 +142,8 @@ void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<Ind
     std::optional<RunSummaries::Row> row;
     if (events && events->st_uid == caller && !request_.wants_json)
       row = summaries_.find(entry, *events);
-    if (!row && foreign_folder(entry.path)) continue;  // another user's folder is in its place
+    // Another user's folder is in its place.
+    if (!row && foreign_owner_of_path(entry.path)) continue;
     listed_.push_back({&entry, events, std::move(row)});
   }
   for (const IndexEntry& entry : foreign) {

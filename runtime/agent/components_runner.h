@@ -65,9 +65,9 @@ class ComponentsRunner final : public GateHandler {
   void record_components();
   void take_signals();
   void carry_out(const std::vector<ComponentCourse::Order>& orders);
-  /// Returns true for kSignalSpread after a signal has ended a component. A signal to the job
-  /// reaches the other components a moment later. Lead waits for this time before it stops them, so
-  /// that the signal ends them, too, and not lead.
+  /// Returns true during the first half second (kSignalSpread) after a signal has ended a
+  /// component. A signal to the job reaches the other components a moment later. Lead waits for
+  /// this time before it stops them itself: the signal, and not lead, then ends them.
   [[nodiscard]] bool awaits_signals(Clock::time_point now);
   void start(std::size_t at);
   void tick();
@@ -102,8 +102,9 @@ class ComponentsRunner final : public GateHandler {
   SnapshotFile file_;
   bool has_changed_ = true;  ///< components.json is out of date
   bool is_superseded_ = false;
-  std::optional<Clock::time_point> signalled_at_;  ///< when a signal ended the first component
-  int ends_asked_ = 0;                             ///< number of signals that asked for the end
+  /// When lead first saw that a signal had ended a component.
+  std::optional<Clock::time_point> signalled_at_;
+  int ends_asked_ = 0;  ///< number of signals that asked for the end
 };
 
 }  // namespace dlrun::agent

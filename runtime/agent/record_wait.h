@@ -1,5 +1,5 @@
 #pragma once
-// Waits before lead exits until the run's record is on the disk. Without this wait, a disk that
+// Before lead exits, waits until the run's record is on the disk. Without this wait, a disk that
 // hangs for a minute would lose the end of a completed run.
 
 #include <chrono>

@@ -34,11 +34,12 @@ struct World {
 /// outer job.
 enum class WorldReader { kProgram, kRankAgent };
 
-/// Reads the world from the first source that env has, in the order of WorldSource; WorldReader has
-/// the exception. Fails with kInvalid if its variables are incomplete or contradict each other; the
-/// message names the variable and its value. Slurm's variables count only in a task of a step. In a
-/// batch script SLURM_PROCID is 0, too, and SLURM_NTASKS is the number of tasks of the whole job. A
-/// batch script is therefore a world of one rank, unless variables of another source are set.
+/// Reads the world from the first source that env has, in the order of WorldSource; WorldReader
+/// tells when a rank agent uses another order. Fails with kInvalid if its variables are incomplete
+/// or contradict each other; the message names the variable and its value. Slurm's variables count
+/// only in a task of a step. In a batch script SLURM_PROCID is 0, too, and SLURM_NTASKS is the
+/// number of tasks of the whole job. A batch script is therefore a world of one rank, unless
+/// variables of another source are set.
 [[nodiscard]] Result<World> read_world(const Env& env, WorldReader reader);
 
 /// Returns text such as "SLURM_*" for messages.

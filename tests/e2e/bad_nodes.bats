@@ -63,7 +63,7 @@ YAML
     run dl submit second.yaml --watch
     echo "$output"
     [ "$status" -eq 0 ]
-    allow="\`dlrun nodes --forget n1\` allows it"
+    allow="\`dlrun nodes --forget n1\` lets jobs use it again"
     [[ $output == *"n1 is excluded until "*"(health.known_bad): "*"$allow"* ]]
     [[ $output != *gone7* ]]
     [ "$(json second | jq -r .nodes)" = 'n[3-4]' ]

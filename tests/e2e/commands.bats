@@ -109,7 +109,7 @@ field() { dl status last --json | jq -r "$1"; }
     }' "$found"
 }
 
-@test "--watch and wait exit with 5 for a killed rank, and status, too, names its host and signal" {
+@test "after a killed rank --watch and wait exit with 5, and they and status name host and signal" {
     # shellcheck disable=SC2016 # not expanded by the test
     local program='[[ $DLRUN_RANK != 3 ]] || kill -9 $$; trap : TERM; while :; do sleep 1; done'
     run dl submit hello.yaml --watch --set "launch.command=[bash, -c, \"$program\"]"
@@ -167,9 +167,9 @@ field() { dl status last --json | jq -r "$1"; }
     run dl submit hello.yaml --test-only
     [ "$status" -eq 0 ]
     [[ $output == *"to start at"* ]]
-    dl submit hello.yaml --test-only --json >"$BATS_TEST_TMPDIR/submitted"
+    dl submit hello.yaml --test-only --json >"$BATS_TEST_TMPDIR/test-only.json"
     jq -e '.run == null and .name == "hello" and (.slurm | contains("to start at"))' \
-        "$BATS_TEST_TMPDIR/submitted"
+        "$BATS_TEST_TMPDIR/test-only.json"
     run dl submit hello.yaml --dry-run
     [ "$status" -eq 0 ]
     [[ $output == *"#SBATCH --nodes=2"* ]]
@@ -177,7 +177,7 @@ field() { dl status last --json | jq -r "$1"; }
     [ ! -e "$dir/runs" ]
 }
 
-@test "submit prints the start, check and submit the limits, and only the start needs squeue" {
+@test "submit prints the start if squeue answers, and submit and check print the limits" {
     as_user mkdir -p "$dir/config/sites" "$dir/bin"
     as_user tee "$dir/config/sites/here.yaml" >/dev/null <<'YAML'
 partitions:
@@ -418,7 +418,7 @@ YAML
     outer=$(dl status outer --json | jq -r .job)
     run grep -E "^(SLURM_JOB_ID|SLURM_JOBID|DLRUN_JOB)=$outer\$" "$dir/environment"
     [ "$status" -eq 1 ]
-    # A batch script of Slurm 26.05 has a step id of its own, which is negative.
+    # Slurm 26.05 gives a batch script a negative SLURM_STEP_ID, so a value with '-' is allowed.
     names='PMIX_RANK|PMIX_NAMESPACE|SLURM_CPU_BIND|SLURM_STEP_ID'
     names+='|DLRUN_SECRET|DLRUN_RANK|DLRUN_ATTEMPT'
     run grep -E "^($names)=([^-]|\$)" "$dir/environment"
@@ -484,7 +484,7 @@ YAML
     [[ $status -eq 2 && $output == *"$message"* ]]
 }
 
-@test "no run is lost because of umask 0777, no HOME, or a full or closed standard output" {
+@test "a run is recorded with umask 0777, without HOME, and with a full or closed output" {
     as_user bash -c 'cd "$1" && umask 0777 && dlrun init --site testbed -o masked.yaml -- true &&
         dlrun submit hello.yaml --runs masked' \
         - "$dir"

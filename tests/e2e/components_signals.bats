@@ -16,7 +16,7 @@ load components
     wait_until 10 all_are_gone
 }
 
-@test "scancel of one component's step ends the job, and names the component" {
+@test "scancel of one component's step ends the job, and the record names the component" {
     server_and_trainer
     local step
     step=$(squeue -h -s -j "$job" -o '%i %j' | awk '$2 == "trainer" {print $1}')

@@ -76,7 +76,7 @@ ranks_printed_digest() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -
     [[ $output == *"MY_KEY is a secret"* && $output != *"$canary"* ]]
 }
 
-@test "an edited script keeps its secrets, and cancelling a pending job removes them" {
+@test "an edited script keeps its secrets" {
     dl render secret.yaml -o job.sh
     prints_no_secret cat "$dir/job.sh"
     grep -q -- '--secret MY_KEY' "$dir/job.sh"
@@ -88,15 +88,18 @@ ranks_printed_digest() { [[ $(dl logs last | grep -c "^rank [0-3]: $expected") -
     [[ $text != *"$canary"* ]]
     dl cancel last
     wait_until 60 is_state cancelled
+}
 
+@test "cancelling a pending job removes its secrets" {
     dl submit secret.yaml --set resources.begin=now+1hour
     waiting=$(path)
     [ -e "$waiting/secrets" ]
     dl cancel last
     wait_until 30 is_state cancelled
     [ ! -e "$waiting/secrets" ]
+}
 
-    # A sweep's point is submitted again, twice.
+@test "a point that is submitted again, twice, keeps its secrets" {
     dl submit secret.yaml --set resources.begin=now+1hour \
         --set 'sweep.parameters={environment.vars.N: [1]}'
     sweep=$(dl status last --json | jq -r .run)

@@ -1,4 +1,5 @@
-// Tests lead's queries to a controller that does not answer, and the thread that sends them.
+// Tests lead's requests to Slurm's controller: their time limits, requeues with more memory, and
+// the thread that sends them.
 
 #include <chrono>
 #include <filesystem>

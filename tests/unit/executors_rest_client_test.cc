@@ -15,7 +15,7 @@
 namespace dlrun {
 namespace {
 
-/// A server that answers a path with the file of the path's last part.
+/// Answers each path with the file whose name is the last part of the path.
 struct FakeSlurmrestd {
   FileServer server;
 

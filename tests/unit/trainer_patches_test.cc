@@ -12,7 +12,8 @@
 
 namespace dlrun::trainer {
 
-TEST_CASE("patches have BigEarthNet's shape, and depend on seed, half, size and index only") {
+TEST_CASE(
+    "patches have BigEarthNet's shape, and depend on seed, index and whether they train or test") {
   const Dataset three = generate_patches(3, 120, 7, false);
   CHECK(three.features == 120 * 120 * 12);
   CHECK(three.images.size() == 3 * three.features);
@@ -42,8 +43,8 @@ TEST_CASE("each patch has one to four labels, and all labels occur, the first on
 }
 
 TEST_CASE(
-    "the spectra distinguish the classes: the nearest mean from one seed gives the class of "
-    "patches from another") {
+    "the spectra distinguish the classes: the patch of one seed with the nearest means of bands "
+    "tells the class of a patch of another seed") {
   // Only patches of one label are used. The mean of each band removes noise.
   const auto means_of = [](const Dataset& data, std::size_t i) {
     std::vector<double> means(12);
@@ -83,7 +84,7 @@ TEST_CASE(
   CHECK(right > 0.95 * all);
 }
 
-TEST_CASE("patches are generated without files in the size of the options") {
+TEST_CASE("patches need no files, and have the number and the size that the options give") {
   DataOptions options;
   options.dataset = "patches";
   options.patch_size = 8;

@@ -1,4 +1,4 @@
-// Tests the sentences about a run that its rehearsal predicts.
+// Tests the sentences that say what a rehearsal predicts about its run.
 
 #include <string>
 
@@ -62,7 +62,7 @@ TEST_CASE("a failed rehearsal is named with its reason, and one without a record
   CHECK(state_in(RehearsalState::kEndedByItself) == "x: passed; the program ended by itself");
 }
 
-TEST_CASE("a damaged note about the rehearsal is a prediction's sentence") {
+TEST_CASE("if rehearsal.json is damaged, the prediction says so") {
   const TemporaryDirectory run;
   CHECK_FALSE(predictions_for(run.path()));
   REQUIRE(write_file_atomic(run.path() / "rehearsal.json", "{"));

@@ -16,8 +16,8 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "A failed run restarts at most this number of times: in its allocation while that "
            "exists, else from Slurm's queue. The program continues from its checkpoint. "
            "DLRUN_ATTEMPT counts the starts from 0.",
-   .fallback = "0 (no restart). If another key of retry is given: 3, or the number of jobs of "
-               "retry.chain minus 1 if that is more",
+   .fallback = "0 (no restart). If only other keys of retry are given: 3. With retry.chain: N, "
+               "the larger of 3 and N - 1",
    .example = "3"},
   {.path = "retry.on", FIELD(retry.on), .format = Format::kChoice,
    .choices = kJoined<kRetryCauses>,
@@ -35,8 +35,8 @@ inline constexpr KeyRow kRunKeys[] = {
    .help = "The run ends if this number of attempts in a row did not get beyond the furthest "
            "training step that any earlier attempt reached. The trainer reports its steps, and any "
            "program can report them through $DLRUN_PROGRESS. If a program never reports a step, "
-           "an attempt counts only if it failed, hung or ran out of memory before the program "
-           "started.",
+           "an attempt counts only if it ended before the program started, with the cause failure, "
+           "hang or oom.",
    .fallback = "3", .example = "2"},
   {.path = "retry.grow.mem", FIELD(retry.grow_mem), .min = 1.1, .max = 16,
    .help = "After the cause oom the job is queued again with its memory (resources.mem or "

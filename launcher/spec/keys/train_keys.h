@@ -78,8 +78,8 @@ inline constexpr KeyRow kTrainKeys[] = {
    .fallback = "0.9; rmsprop 0", .example = "0.9"},
   {.path = "train.optimizer.weight_decay", FIELD(train.weight_decay), .min = 0, .max = 1,
    .option = trainer("--weight-decay"),
-   .help = "This weight decay acts on the gradient. With adamw, lamb, novograd and lion it acts on "
-           "the step itself.",
+   .help = "This weight decay acts on the gradient. With adamw, lamb and lion it acts on the step "
+           "itself, with novograd on the normalised gradient.",
    .fallback = "0; lars 1e-4; adamw and lamb 0.01", .example = "1e-4"},
   {.path = "train.optimizer.beta1", FIELD(train.beta1), .min = 0, .max = 0.999999,
    .option = trainer("--beta1"),
@@ -213,8 +213,9 @@ inline constexpr KeyRow kTrainKeys[] = {
   {.path = "train.cuda_graphs", FIELD(train.cuda_graphs), .option = trainer("--cuda-graphs"),
    .help = "With train.device: cuda and one rank, the trainer sends a step to the GPU as one "
            "operation (a CUDA graph). Small networks become faster; the results are the same, bit "
-           "for bit. The operations after a norm (clip_norm, lars, lamb, novograd) stay outside "
-           "the graph. With several ranks the trainer uses no graph and prints that.",
+           "for bit. Operations that need the norm of gradients or of a tensor (clip_norm, lars, "
+           "lamb, novograd) stay outside the graph. With several ranks the trainer uses no graph "
+           "and prints that.",
    .fallback = "false", .example = "true"},
   {.path = "train.trace_steps", FIELD(train.trace_steps), .min = 0, .max = 100000,
    .option = trainer("--trace-steps"),

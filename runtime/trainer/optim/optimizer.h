@@ -17,13 +17,13 @@
 
 namespace dlrun::trainer {
 
-/// Options of an optimizer. resolve() replaces an option that is not set by the optimizer's
-/// default; --help lists the defaults.
+/// Options of an optimizer. resolve() gives each option that is not set the default of the
+/// optimizer; --help lists the defaults.
 struct OptimizerOptions {
   std::string name = "adam";
   std::optional<double> momentum = {};  ///< for sgd, nesterov, rmsprop, lars
-  /// Added to the gradient (L2) for sgd, nesterov, rmsprop, adam and lars; decoupled from the
-  /// gradient for adamw, lamb, novograd and lion.
+  /// Added to the gradient (L2) for sgd, nesterov, rmsprop, adam and lars, and to the normalised
+  /// gradient for novograd; decoupled from the gradient for adamw, lamb and lion.
   std::optional<double> weight_decay = {};
   std::optional<double> beta1 = {};    ///< for adam, adamw, lamb, novograd, lion
   std::optional<double> beta2 = {};    ///< for adam, adamw, lamb, novograd, lion
@@ -34,7 +34,7 @@ struct OptimizerOptions {
   friend bool operator==(const OptimizerOptions&, const OptimizerOptions&) = default;
 };
 
-/// A tensor in the flat arrays: elements [begin, begin + count).
+/// A whole tensor, as a part of the flat arrays: elements [begin, begin + count).
 struct TensorPart {
   std::size_t begin = 0;
   std::size_t count = 0;
