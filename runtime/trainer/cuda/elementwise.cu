@@ -1,6 +1,6 @@
 // CUDA kernels for batches, ReLU, the softmax loss, the optimizers, sums of squares, and the
-// conversions to and from bfloat16. All sums are added in a fixed order, so that every run gives the
-// same bits.
+// conversions to and from bfloat16. All sums are added in a fixed order, so that every run gives
+// the same bits.
 
 #include <cstring>
 
