@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Prints how far mlp and cnn in bfloat16 are from float32 after one forward and backward pass.
 
-PyTorch (Debian's python3-torch 1.13) computes both on the CPU. As in dlrun-trainer --precision bf16,
-the inputs of products and convolutions are rounded to bfloat16, forward and backward, and so are the
-results of convolutions; sums are float32. A figure is |a - b| / |b| over all numbers of an array, in
-the Euclidean norm, for the worst of twelve seeds. tests/ranks/trainer_cuda_layers_test.cc allows the
-GPU twice these figures.
+PyTorch (Debian's python3-torch 1.13) computes both on the CPU. As in dlrun-trainer --precision
+bf16, the inputs of products and convolutions are rounded to bfloat16, forward and backward, and so
+are the results of convolutions; sums are float32. A figure is |a - b| / |b| over all numbers of an
+array, in the Euclidean norm, for the worst of twelve seeds. tests/ranks/trainer_cuda_layers_test.cc
+allows the GPU twice these figures.
 
   python3 tests/reference/bf16_rounding.py
 """
