@@ -152,7 +152,7 @@ TEST_CASE("a program that reported progress and stopped reporting counts as hung
   scene.attempt.on_progress(0, {{"step", 7}}, scene.now);
   scene.pass(milliseconds(9'900));
   CHECK(scene.notes.broadcasts_of("end") == 0);
-  // The report is not readable, but it differs from the one before.
+  // An empty report differs from the report before it, so it counts as progress.
   scene.attempt.on_progress(0, nlohmann::ordered_json::object(), scene.now);
   scene.pass(milliseconds(9'900));
   CHECK(scene.notes.broadcasts_of("end") == 0);

@@ -277,7 +277,7 @@ TEST_CASE(
   for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {}, scene.now);
   scene.attempt.on_step_end(0, "", scene.now);
   REQUIRE(scene.attempt.is_over());
-  CHECK(scene.attempt.end().code == 0);  // lead has not asked Slurm yet whether it requeues the job
+  CHECK(scene.attempt.end().code == 0);  // not yet asked whether Slurm requeues the job
   CHECK(scene.attempt.end().cause == (is_done ? Cause::kNone : Cause::kPreemption));
 }
 

@@ -1,4 +1,4 @@
-// Tests the copies of an agent: outputs that it collects from a node.
+// Tests how an agent collects outputs from a node.
 #include <sys/stat.h>
 #include <unistd.h>
 

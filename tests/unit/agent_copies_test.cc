@@ -1,4 +1,4 @@
-// Tests the copies of an agent: data that it stages to a node.
+// Tests how an agent stages data to a node.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>

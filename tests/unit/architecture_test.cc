@@ -1,4 +1,5 @@
-// Checks the sources against the rules of ARCHITECTURE.md, and the tests that PAINS.md names.
+// Checks the sources against the rules of ARCHITECTURE.md, and that the tests that PAINS.md names
+// exist.
 
 #include <algorithm>
 #include <filesystem>
@@ -266,16 +267,16 @@ TEST_CASE("only cli/terminal and the listed files of the log, the agent and the 
          fs::recursive_directory_iterator(fs::path(DLRUN_SOURCE_DIR) / folder)) {
       if (!entry.is_regular_file() || !is_source(entry.path())) continue;
       const std::string file = fs::relative(entry.path(), DLRUN_SOURCE_DIR).generic_string();
-      const bool may = std::any_of(printers.begin(), printers.end(), [&](std::string_view printer) {
-        return file.starts_with(printer);
-      });
+      const bool may_print =
+          std::any_of(printers.begin(), printers.end(),
+                      [&](std::string_view printer) { return file.starts_with(printer); });
       std::ifstream source(entry.path());
       for (std::string line; std::getline(source, line);) {
         if (!std::regex_search(line.substr(0, line.find("//")), prints)) continue;
         ++found;
         CAPTURE(file);
         CAPTURE(line);
-        CHECK(may);
+        CHECK(may_print);
       }
     }
   }

@@ -1,4 +1,5 @@
-// Tests how the reports of clusters are read, the findings from it, and the drafts of site files.
+// Tests how the answers of a cluster are read, the findings about a cluster, and the drafts of site
+// files.
 
 #include <algorithm>
 

@@ -13,7 +13,7 @@ using namespace dlrun;
 
 namespace {
 
-/// Sets the time zone of this process for the time of a test.
+/// Sets the time zone of this process while this object exists.
 class TimeZone {
  public:
   explicit TimeZone(const char* zone) {

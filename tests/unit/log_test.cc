@@ -20,7 +20,7 @@
 namespace dlrun {
 namespace {
 
-/// Collects the lines that are logged while it lives.
+/// Collects the lines that are logged while this object exists.
 struct Lines {
   std::vector<std::string> all;
   explicit Lines(LogLevel level = LogLevel::kDebug, const Env& env = {}) {

@@ -1,5 +1,5 @@
 #pragma once
-// A node and a shared folder for tests of the copies of an agent.
+// A node and a shared folder for tests of staging and of collecting outputs.
 
 #include <chrono>
 #include <filesystem>

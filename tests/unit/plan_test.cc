@@ -331,10 +331,10 @@ TEST_CASE(
         planned(fmt::format("resources: {{nodes: {}, time: 1h}}\ntrain: {{data: {{dataset: "
                             "digits}}}}\nretry: {{on: [{}]}}\n",
                             nodes, causes));
-    const bool outlives = !word_of(plan.directives, "--no-kill").empty();
-    CHECK(outlives == !word_of(plan.step, "--no-kill").empty());
-    CHECK(word_of(plan.lead_options, "--min-nodes") == (outlives ? "--min-nodes=2" : ""));
-    return outlives;
+    const bool survives = !word_of(plan.directives, "--no-kill").empty();
+    CHECK(survives == !word_of(plan.step, "--no-kill").empty());
+    CHECK(word_of(plan.lead_options, "--min-nodes") == (survives ? "--min-nodes=2" : ""));
+    return survives;
   };
   CHECK(no_kill("\"2-4\"", "node_failure"));
   CHECK_FALSE(no_kill("2", "node_failure"));

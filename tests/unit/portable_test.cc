@@ -51,15 +51,15 @@ class OwnPrograms {
 
 // No file of accounts has these numbers. Each test of account_of() has its own, because the process
 // remembers the answers.
-constexpr uid_t kForeign = 3'999'999'998, kOfId = 3'999'999'990, kCounted = 3'999'999'980;
+constexpr uid_t kForeign = 3'999'999'998, kNamedById = 3'999'999'990, kCounted = 3'999'999'980;
 
 /// The scene of a download of one file.
-struct Download38 {
+struct DownloadScene {
   FileServer server;
   TemporaryDirectory folder;
   const std::string text = "some bytes that a model is trained on\n";
 
-  Download38() { server.serve("f", text); }
+  DownloadScene() { server.serve("f", text); }
 
   [[nodiscard]] Result<std::int64_t> fetch(const std::string& path,
                                            DownloadOptions options = {}) const {
@@ -123,11 +123,11 @@ TEST_CASE("portable: getent gives the account that only a directory service know
 
 TEST_CASE("portable: id gives the name where getent knows nothing or does not exist") {
   const OwnPrograms programs(true);
-  CHECK_FALSE(account_of(kOfId).has_value());
+  CHECK_FALSE(account_of(kNamedById).has_value());
   programs.add("getent", "echo \"wrong:x:12:12::/:\"\n");  // another user
-  CHECK_FALSE(account_of(kOfId + 1).has_value());
+  CHECK_FALSE(account_of(kNamedById + 1).has_value());
   programs.add("id", "[ $1 = -un ] && echo eve || echo 77\n");
-  const auto account = account_of(kOfId + 2);
+  const auto account = account_of(kNamedById + 2);
   REQUIRE(account.has_value());
   CHECK(account->name == "eve");
   CHECK(account->group == 77);
@@ -159,7 +159,7 @@ TEST_CASE("portable: programs are asked once for each user, and id only once if 
 }
 
 TEST_CASE("portable: a download arrives whole, and a lost connection is resumed") {
-  const Download38 scene;
+  const DownloadScene scene;
   const auto fetched = scene.fetch("f");
   REQUIRE_MESSAGE(fetched.has_value(), fetched.error().message);
   CHECK(*fetched == 38);
@@ -174,7 +174,7 @@ TEST_CASE("portable: a download arrives whole, and a lost connection is resumed"
 TEST_CASE(
     "portable: the error for a failed download has the server's status or says that a "
     "redirection is not followed, and no file is left") {
-  const Download38 scene;
+  const DownloadScene scene;
   const auto missing = scene.fetch("nothing");
   REQUIRE_FALSE(missing.has_value());
   CHECK(missing.error().code == Errc::kNotFound);
@@ -186,7 +186,7 @@ TEST_CASE(
 }
 
 TEST_CASE("portable: a download stops when the caller wants it") {
-  const Download38 scene;
+  const DownloadScene scene;
   DownloadOptions options;
   options.go_on = [](const DownloadProgress&) { return false; };
   const auto stopped = scene.fetch("stall/f", options);
@@ -195,7 +195,7 @@ TEST_CASE("portable: a download stops when the caller wants it") {
 }
 
 TEST_CASE("portable: without the program curl, the error names it") {
-  const Download38 scene;
+  const DownloadScene scene;
   const OwnPrograms none(true);
   const auto fetched = scene.fetch("f");
   REQUIRE_FALSE(fetched.has_value());

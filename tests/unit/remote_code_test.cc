@@ -1,4 +1,5 @@
-// The code that goes to a host with -H: the list of its files, the checks of paths, and its mirror.
+// Tests the code that goes to a host with -H: the list of its files, the checks of paths, and its
+// mirror.
 
 #include <fcntl.h>
 #include <sys/file.h>

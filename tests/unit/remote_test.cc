@@ -1,4 +1,4 @@
-// The requests and frames of -H, the file of a host, and the tokens of submissions.
+// Tests the requests and frames of -H, the file of a host, and the tokens of submissions.
 
 #include <fcntl.h>
 #include <sys/file.h>

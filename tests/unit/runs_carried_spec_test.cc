@@ -64,7 +64,7 @@ TEST_CASE(
   CHECK(line_of(edited("#: {", "# {")) == 3);
   CHECK(line_of(edited("\"folder\"", "\"folded\"")) == 4);
   CHECK(line_of(fault_of_carried(text.substr(0, text.find("#| ")))) == 4);
-  // The line above it is missing.
+  // The title above the facts is missing.
   CHECK(line_of(fault_of_carried("#!/bin/bash\n#: {{\n#| name: a\n")) == 2);
   CHECK(line_of(fault_of_carried("#!/bin/bash\n#: mine\n" + text)) == 2);
   CHECK_FALSE(fault_of_carried(text));

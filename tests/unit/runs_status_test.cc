@@ -206,7 +206,7 @@ TEST_CASE("a log whose name only Slurm can fill in is unknown until the job's cl
 }
 
 TEST_CASE("only a state that is final and not just the last known one counts as over") {
-  const auto is = [](RunState state, bool is_last_known = false) {
+  const auto is_over_in = [](RunState state, bool is_last_known = false) {
     RunStatus status;
     status.state = state;
     status.is_last_known = is_last_known;
@@ -214,12 +214,12 @@ TEST_CASE("only a state that is final and not just the last known one counts as 
   };
   for (const RunState state : {RunState::kCompleted, RunState::kFailed, RunState::kTimeout,
                                RunState::kCancelled, RunState::kRefused}) {
-    CHECK(is(state));
-    CHECK_FALSE(is(state, true));
+    CHECK(is_over_in(state));
+    CHECK_FALSE(is_over_in(state, true));
   }
   for (const RunState state :
        {RunState::kNotSubmitted, RunState::kPending, RunState::kRunning, RunState::kUnknown})
-    CHECK_FALSE(is(state));
+    CHECK_FALSE(is_over_in(state));
 }
 
 TEST_CASE("a failed rank is described with rank, host and signal or code") {

@@ -291,7 +291,7 @@ TEST_CASE_FIXTURE(ChainCluster, "one query serves the chains of all runs") {
   CHECK(states[0]->job.id == "8");
   CHECK(states[1]->state == RunState::kPending);
   CHECK(states[1]->job.id == "11");
-  // Both chains share the query about their first jobs and that about the jobs after them.
+  // Both chains share the query about their first jobs and the query about the jobs after them.
   CHECK(text(folder / "asked") == "asked\nasked\n");
 }
 

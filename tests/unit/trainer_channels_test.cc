@@ -88,7 +88,6 @@ TEST_CASE(
       }
     }
   }
-  // The names that checkpoints use.
   const auto shapes = layer->parameters();
   REQUIRE(shapes.size() == 4);
   CHECK(shapes[0].name == "squeeze.weight");
