@@ -250,7 +250,7 @@ TEST_CASE("a node that is silent when the run hangs counts as lost, long before 
   }
 }
 
-TEST_CASE("a point that stops early ends all ranks, and its attempt is successful") {
+TEST_CASE("a point of a sweep that stops early ends all ranks, and its attempt is successful") {
   Scene scene;
   scene.hello(0, 4);
   scene.attempt.on_stop_early("before the programs run", scene.now);
@@ -310,7 +310,7 @@ TEST_CASE("the time of a rehearsal begins after the check of collectives, with t
   CHECK(scene.attempt.end().reason == EndReason::kRehearsed);
 }
 
-TEST_CASE("without a limit, a program that reports nothing never counts as hung") {
+TEST_CASE("without hang_after, a program that reports nothing never counts as hung") {
   Scene scene;
   scene.all_join(4);
   scene.pass(std::chrono::hours(1000));

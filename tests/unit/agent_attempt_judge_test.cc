@@ -117,8 +117,7 @@ TEST_CASE(
   CHECK(judge(preempted).end.had_grace);
 }
 
-TEST_CASE(
-    "signs that were noted before a rank failed give its cause, in a fixed order of precedence") {
+TEST_CASE("signs that were noted before a rank failed give the end's cause, in a fixed order") {
   auto facts = failed_rank(128 + SIGKILL, SIGKILL);
   facts.signs.is_out_of_memory = true;
   CHECK(judge(facts).end.cause == Cause::kOom);

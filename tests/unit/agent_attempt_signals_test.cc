@@ -64,7 +64,7 @@ TEST_CASE("a rank that failed by itself stays the cause, whatever reason Slurm g
 }
 
 TEST_CASE(
-    "USR1 is recorded, and is passed on to the ranks once with forwards_usr1 and never without") {
+    "USR1 is recorded, and reaches the ranks once if forwards_usr1 is set and never otherwise") {
   for (const bool forward : {false, true}) {
     CAPTURE(forward);
     Scene scene({.forwards_usr1 = forward});

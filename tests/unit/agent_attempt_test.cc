@@ -323,8 +323,8 @@ TEST_CASE("an agent that fails before its hello is a failed rank, with its code"
 }
 
 TEST_CASE(
-    "lead wants no rank twice or beyond the world size, and reports a rank with another world "
-    "size") {
+    "lead accepts no rank twice and none beyond the world size, and reports a rank with another "
+    "world size") {
   Scene scene;
   scene.hello(0, 4);
   CHECK(scene.attempt.wants(1));

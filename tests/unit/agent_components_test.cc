@@ -73,7 +73,7 @@ TEST_CASE(
   CHECK(scene.attempt.goes_on());
 }
 
-TEST_CASE("a service that reports nothing for an hour does not hang") {
+TEST_CASE("a service that reports nothing for an hour does not count as hung") {
   AttemptOptions options;
   options.is_component = options.is_service = true;
   options.hang_after = seconds(60);

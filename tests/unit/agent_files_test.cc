@@ -293,7 +293,7 @@ TEST_CASE("after a full disk, the log says how many bytes are missing as soon as
                              ": File too large (EFBIG)\nthree\n");
 }
 
-TEST_CASE("after a file could not be made smaller once, its first limit applies again") {
+TEST_CASE("once a file has become smaller after a failed try, its first limit applies again") {
   const Folder folder;
   const auto path = (folder.path / "record").string();
   auto file = BackgroundFile::open(path, 1U << 20U);

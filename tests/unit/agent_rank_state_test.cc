@@ -147,7 +147,7 @@ TEST_CASE("a rank whose lead is silent for the lease ends its program") {
     CHECK(scene.exit_record()["error"] == "ended by its agent: no message from lead for 10 s");
     CHECK(scene.exit_record()["unheard"] == true);
   }
-  SUBCASE("a lead that comes back does not change that") {
+  SUBCASE("the program is killed even if lead comes back") {
     scene.state.on_heard();
     scene.pass(kKilledAfterTerm);
     CHECK(scene.orders == Texts{"TERM tree", "kill"});

@@ -81,7 +81,8 @@ TEST_CASE("the requested memory of a job is that of a node or of a CPU, in any o
   CHECK(memory("JobId=7") == std::pair(std::int64_t{0}, false));
 }
 
-TEST_CASE("each restart uses one of the budget, and the decision has the number left") {
+TEST_CASE(
+    "each restart reduces the budget by one, and the decision says how many restarts are left") {
   RetryHistory history;
   history.add_attempt(10, Cause::kNodeFailure);
   auto decision = decide_retry(any_cause(2), history, Cause::kNodeFailure);
@@ -273,7 +274,7 @@ TEST_CASE("a completed run that is requeued by hand does not count as a failure"
   CHECK(decide_retry(any_cause(3), read.history, read.last.cause).why.empty());
 }
 
-TEST_CASE("the history keeps that an earlier attempt was preempted") {
+TEST_CASE("the history shows that an earlier attempt was preempted") {
   const auto read = [](std::string_view cause) {
     return read_history(
         lines({{{"event", "claimed"}, {"attempt", 0}},

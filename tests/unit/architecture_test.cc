@@ -243,7 +243,7 @@ TEST_CASE("only main.cc files end the process") {
   }
 }
 
-TEST_CASE("only cli/terminal and the listed files of the log, the agent and the trainer print") {
+TEST_CASE("only cli/terminal and the listed files print") {
   const std::vector<std::string_view> printers{
       "cli/terminal/",
       "common/log.cc",                // the log, which is off by default
@@ -487,8 +487,7 @@ TEST_CASE(
   CHECK(setups > 5);
 }
 
-TEST_CASE(
-    "unit tests that limit time or memory are in the programs of which both builds are made") {
+TEST_CASE("unit tests that limit time or memory are built both with and without the sanitizers") {
   const fs::path folder = fs::path(DLRUN_SOURCE_DIR) / "tests" / "unit";
   const std::string list = text_of(folder / "CMakeLists.txt");
   const std::string in_both_builds = list.substr(0, list.find("\ndlrun_unit_test("));

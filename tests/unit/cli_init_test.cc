@@ -152,7 +152,7 @@ TEST_CASE(
   CHECK(free.partition == "2");
 }
 
-TEST_CASE("the answer none to init's question about an account leaves the account out") {
+TEST_CASE("the answer `none` to init's question about an account leaves the account out") {
   InitAnswers answers;
   std::istringstream in("lab\n\n\n\n\nnone\n\n");
   std::ostringstream out;

@@ -246,8 +246,7 @@ TEST_CASE("each finding is rated as fine, as a note or as missing") {
 }
 
 TEST_CASE(
-    "without Slurm in PATH the doctor says so, and a tool that fails is quoted and means that the "
-    "controller does not answer") {
+    "doctor refuses a host without Slurm or with a silent controller, and names a failed query") {
   Env env;
   env.set("PATH", "/nowhere");
   const auto none = ask_cluster(env);

@@ -322,9 +322,7 @@ TEST_CASE(
   CHECK(has(scene.refused(scene.of("cut-ever/f"), Errc::kIo), ", after 12 of 38 bytes"));
 }
 
-TEST_CASE(
-    "if the pieces do not form the file, it is downloaded again from the start before it is "
-    "refused") {
+TEST_CASE("if the pieces do not form the file, the whole file is downloaded again") {
   const Scene scene;
   Download f = scene.of("cut-wrong/f");
   CHECK(must(scene.fetch(f)) == 38);

@@ -135,7 +135,7 @@ TEST_CASE("the log's file is appended to, is private, and must be a regular file
 }
 
 TEST_CASE(
-    "if the reader of stderr has gone, lines are lost, but errno and SIGPIPE are not affected") {
+    "if the reader of stderr has gone, lines are lost, errno stays and no SIGPIPE is pending") {
   int ends[2];
   REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
   const int kept = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
@@ -171,7 +171,7 @@ TEST_CASE("a program of a job logs into its run unless DLRUN_LOG names a file") 
   CHECK_FALSE(log_setting_of_job(env, run.path(), "lead.log"));
 }
 
-TEST_CASE("the log of a rank has the component in its name, unless that could be a path") {
+TEST_CASE("the log of a rank has the component in its name, unless the component could be a path") {
   CHECK(rank_log_name("", "trainer", 3) == "trainer-0003.log");
   CHECK(rank_log_name("server-2", "trainer", 3) == "server-2-trainer-0003.log");
   CHECK(rank_log_name("../x", "trainer", 3) == "trainer-0003.log");

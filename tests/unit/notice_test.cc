@@ -186,7 +186,7 @@ TEST_CASE("a placeholder inside a field of the notice is not replaced in a comma
         std::vector<std::string>{"mail", "-s", "{job} failed!", "failed", "{other}", "{"});
 }
 
-TEST_CASE("addresses that dlrun does not send to are refused with a reason without the address") {
+TEST_CASE("an address to which dlrun sends nothing is refused, and the reason does not quote it") {
   for (const char* url : {"https://hooks.slack.com/services/T/B/x", "http://127.0.0.1:8080/a?b=c"})
     CHECK(why_not_address(url).empty());
   for (const char* url :

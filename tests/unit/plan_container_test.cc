@@ -126,8 +126,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a container sees the GPUs that options of Slurm request, and on whole nodes those that the "
-    "image says, unless the nodes of the site have none") {
+    "a container sees the GPUs that options of Slurm request, and on whole nodes the image decides "
+    "unless the site's nodes have no GPUs") {
   const auto text = [](const std::string& more, const char* runtime = "pyxis",
                        std::optional<std::int64_t> gpus_of_site = {}) {
     LoadRequest request;

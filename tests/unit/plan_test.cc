@@ -141,8 +141,8 @@ TEST_CASE("every step has --export=ALL, --kill-on-bad-exit=1 and its CPUs, and n
 }
 
 TEST_CASE(
-    "under Slurm the trainer's backend is auto on one node, and mpi, or gloo in a container or "
-    "without MPI, on several, and without Slurm it is shm, or single for one rank") {
+    "the trainer's default backend is auto on one node, mpi or gloo on several nodes, and shm or "
+    "single without Slurm") {
   const auto backend = [](std::string_view more, Target target = Target::kSlurm) {
     return program_flag(planned(std::string(kTrainer) + std::string(more), inputs(target)),
                         "--backend");

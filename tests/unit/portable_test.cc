@@ -145,7 +145,7 @@ TEST_CASE("portable: getent's answer about a group replaces that of /etc/group")
   CHECK_FALSE(account_group(0).has_value());
 }
 
-TEST_CASE("portable: programs are asked once for each user, and id only once if it knows no name") {
+TEST_CASE("portable: the answers about a user are remembered, even if no program knows a name") {
   const TemporaryDirectory folder;
   const OwnPrograms programs;
   const std::string note = "echo \"$0 $1\" | sed 's|.*/||' >>" + (folder / "asked").string() + "\n";
@@ -185,7 +185,7 @@ TEST_CASE(
   CHECK_FALSE(fs::exists(scene.folder / "f"));
 }
 
-TEST_CASE("portable: a download stops when the caller wants it") {
+TEST_CASE("portable: a download stops when the caller asks for it") {
   const DownloadScene scene;
   DownloadOptions options;
   options.go_on = [](const DownloadProgress&) { return false; };

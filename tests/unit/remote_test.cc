@@ -317,7 +317,9 @@ TEST_CASE("ssh: the socket is in ~/.cache if others can enter the usual folder")
         std::string::npos);
 }
 
-TEST_CASE("ssh: the wait for another command that opens the connection ends, and names it") {
+TEST_CASE(
+    "ssh: the wait for another command that opens the connection has a limit, and the error names "
+    "that command") {
   TemporaryDirectory folder;
   Env env;
   env.set("HOME", folder.path().string());

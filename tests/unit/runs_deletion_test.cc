@@ -225,7 +225,8 @@ TEST_CASE_FIXTURE(Fixture, "the state is checked again until the run's files sta
   CHECK(failed.error().message == "it is running");
 }
 
-TEST_CASE_FIXTURE(Fixture, "a run that a job claims during the deletion stays with its claim") {
+TEST_CASE_FIXTURE(Fixture,
+                  "a run that a job claims during its deletion is deleted whole or stays whole") {
   int left = 0, deleted = 0;
   for (int i = 0; i < 300; ++i) {
     const std::string id = fmt::format("mnist-20261121-120000-{:04x}", i);
@@ -258,7 +259,8 @@ TEST_CASE_FIXTURE(Fixture, "a run that a job claims during the deletion stays wi
   CHECK(left + deleted == 300);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a thread that swaps a directory and a link leads to no other file") {
+TEST_CASE_FIXTURE(
+    Fixture, "a thread that swaps a directory and a link leads the deletion to no other file") {
   for (int i = 0; i < 40; ++i) {
     const auto run = make_run(fmt::format("mnist-20261121-120000-{:04x}", i));
     for (int file = 0; file < 50; ++file) {

@@ -49,7 +49,8 @@ std::string gone() {
 
 }  // namespace
 
-TEST_CASE("if lead ended without a record, the first command that notices it writes the end once") {
+TEST_CASE(
+    "if lead ended without a record, the first command that notices this records the end once") {
   const LocalRun run(gone());
   run.append_text("{\"event\":\"prog");  // lead was killed while it wrote
   CHECK(run.status().state == RunState::kFailed);

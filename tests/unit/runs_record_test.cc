@@ -148,7 +148,8 @@ std::string a_start_of_components() {
 }  // namespace
 
 TEST_CASE(
-    "a record with components has the state of each one, and the progress of the first main") {
+    "a record with components has the state of each component, and the progress of the first main "
+    "component") {
   const auto record =
       sum_up_events(a_start_of_components() + component_line("progress", "trainer", {{"step", 5}}) +
                     component_line("progress", "server", {{"step", 99}}));

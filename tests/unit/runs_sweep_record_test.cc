@@ -120,8 +120,8 @@ TEST_CASE("the journal of a point is its array's, with the job id of the task") 
 }
 
 TEST_CASE(
-    "a user's output pattern is expanded with the ids of a task and its array, and not if it "
-    "has %j or the job is no task") {
+    "a user's output pattern is expanded with %A and %a for an array's task, and not with %j, and "
+    "%a is refused for another job") {
   CHECK(expand_output_pattern("o_%A_%a", "70_1", "eva") == "o_70_1");
   CHECK_FALSE(expand_output_pattern("o_%j", "70_1", "eva").has_value());
   CHECK_FALSE(expand_output_pattern("o_%a", "70", "eva").has_value());

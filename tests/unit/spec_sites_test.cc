@@ -214,7 +214,7 @@ TEST_CASE("errors in a site file are reported with line, column and a caret") {
   CHECK(has(format_diagnostics(site->problems), "cpus_per_tsk"));
 }
 
-TEST_CASE("a number in a site file that is refused counts as unknown") {
+TEST_CASE("a refused number in a site file counts as unknown") {
   const Site site =
       read_site_file("x.yaml", "partitions: {gpu: {max_nodes: -3, cpus_per_node: 64}}\n");
   CHECK(has(format_diagnostics(site.problems), "expected a whole number, 0 or more"));
@@ -224,8 +224,8 @@ TEST_CASE("a number in a site file that is refused counts as unknown") {
 }
 
 TEST_CASE(
-    "a user's site file that cannot be read is skipped with a warning, which a wrong key in a file "
-    "does not say") {
+    "a user's site file that cannot be read is skipped with a warning, and a file with a wrong key "
+    "is not skipped") {
   Sites sites;
   auto made = request("", sites);
   made.cluster_name = "testbed";

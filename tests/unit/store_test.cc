@@ -191,7 +191,7 @@ TEST_CASE(
   CHECK(store.error().message.find("not an absolute path") != std::string::npos);
 }
 
-TEST_CASE("agent store: speaks the protocol of ENVIRONMENT.md") {
+TEST_CASE("agent store: requests and replies follow the protocol of ENVIRONMENT.md") {
   ScriptedAgent agent([](const nlohmann::json& request) -> std::string {
     if (request["op"] == "put") return "{\"ok\":true}\n";
     if (request["op"] == "get") return "{\"ok\":true,\"value\":\"61000aff\"}\n";

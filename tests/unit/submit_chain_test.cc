@@ -256,7 +256,7 @@ TEST_CASE_FIXTURE(ChainCluster,
 }
 
 TEST_CASE_FIXTURE(ChainCluster,
-                  "a few queries find the job of a chain that waits, however many have ended") {
+                  "a few queries find the waiting job of a chain, however many jobs have ended") {
   submit_long();
   Submission first = done->submissions.front();
   first.chain = 20;

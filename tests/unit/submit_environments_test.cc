@@ -173,8 +173,8 @@ TEST_CASE_FIXTURE(Project,
   CHECK(has(message(done), ".dlrun/uv.log"));
 }
 
-TEST_CASE_FIXTURE(Project,
-                  "a failed build is refused with the last lines of its log, however long") {
+TEST_CASE_FIXTURE(
+    Project, "a failed build is refused with the last lines of its log, however long the log is") {
   fs::create_directory(folder / "tools");
   write(
       "tools/uv",

@@ -105,7 +105,7 @@ TEST_CASE(
   CHECK_FALSE(script.output.has_value());
 }
 
-TEST_CASE("a script without a job name is named after its file, as a slug") {
+TEST_CASE("a script without a job name gets a valid name from its file's name") {
   CHECK(read_script("#!/bin/sh\n", "my job.sh").name == "my-job");
   CHECK(read_script("#!/bin/sh\n", "-.sh").name == "job");
   CHECK(read_script("#!/bin/sh\n", "my job.sh").job_name == "my-job");  // the job has the same name

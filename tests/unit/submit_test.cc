@@ -116,8 +116,9 @@ TEST_CASE_FIXTURE(Cluster, "a check reports on the job that a submission would q
   CHECK_FALSE(fs::exists(folder / "runs"));
 }
 
-TEST_CASE_FIXTURE(Cluster,
-                  "a refused partition has its place, and the partitions that exist here") {
+TEST_CASE_FIXTURE(
+    Cluster,
+    "the error for a refused partition has its place, and lists the partitions that exist") {
   std::ofstream(folder / "x.yaml") << "name: x\nresources: {time: 1m, partition: gpo}\n"
                                    << "launch: {agent: false, command: [\"true\"]}\n";
   program("sbatch",
