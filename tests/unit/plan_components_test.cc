@@ -24,7 +24,7 @@ constexpr std::string_view kThree =
     "  - {name: trainer, nodes: 2, gpus_per_node: 4, after: server}\n"
     "  - {name: eval-1, shares: server, mem: 1G, after: [server, trainer]}\n";
 
-LaunchPlan planned(std::string_view text, Target target = Target::kSlurm) {
+LaunchPlan components_plan(std::string_view text, Target target = Target::kSlurm) {
   LoadRequest request;
   request.file = "exp.yaml";
   request.text = std::string(text);
@@ -56,17 +56,17 @@ std::string words(const std::vector<PlannedOption>& options) {
 }
 
 TEST_CASE("a job with components uses the trainer if one component does") {
-  CHECK_FALSE(planned(kThree).uses_trainer());
-  CHECK(planned("resources: {time: 1h, tasks_per_node: 1}\nlaunch: {preset: trainer}\n"
-                "train: {data: {dataset: digits}}\n"
-                "components:\n"
-                "  - {name: learner}\n"
-                "  - {name: server, launch: {preset: plain, command: [serve]}}\n")
+  CHECK_FALSE(components_plan(kThree).uses_trainer());
+  CHECK(components_plan("resources: {time: 1h, tasks_per_node: 1}\nlaunch: {preset: trainer}\n"
+                        "train: {data: {dataset: digits}}\n"
+                        "components:\n"
+                        "  - {name: learner}\n"
+                        "  - {name: server, launch: {preset: plain, command: [serve]}}\n")
             .uses_trainer());
 }
 
 TEST_CASE("one allocation requests for every node what its most demanding node needs") {
-  const LaunchPlan plan = planned(kThree);
+  const LaunchPlan plan = components_plan(kThree);
   const std::string all = words(plan.directives);
   INFO(all);
   CHECK(has(all, "--nodes=3 --ntasks-per-node=1 --cpus-per-task=8 --gpus-per-node=4 --mem=3G "));
@@ -77,7 +77,7 @@ TEST_CASE("one allocation requests for every node what its most demanding node n
 }
 
 TEST_CASE("each step asks for its own nodes, tasks, CPUs, GPUs and memory") {
-  const LaunchPlan plan = planned(kThree);
+  const LaunchPlan plan = components_plan(kThree);
   REQUIRE(plan.components.size() == 3);
   CHECK(words(plan.components[0].plan.step) ==
         "--export=ALL --kill-on-bad-exit=1 --exact --nodes=1 --ntasks=1 --ntasks-per-node=1 "
@@ -92,7 +92,7 @@ TEST_CASE("each step asks for its own nodes, tasks, CPUs, GPUs and memory") {
 }
 
 TEST_CASE("lead gets the role, the order and the nodes of each component") {
-  const LaunchPlan plan = planned(kThree);
+  const LaunchPlan plan = components_plan(kThree);
   CHECK(words(plan.components[0].options) ==
         "--component=server --role=service --ready-http=/health --ready-timeout=60 "
         "--component-retry=1 --component-nodes=1 --component-ranks=1 --component-first-node=0 "
@@ -107,7 +107,7 @@ TEST_CASE("lead gets the role, the order and the nodes of each component") {
 
 TEST_CASE(
     "the script starts one lead with all components, and hides the request of the whole job") {
-  const std::string script = *render_script(planned(kThree));
+  const std::string script = *render_script(components_plan(kThree));
   INFO(script);
   CHECK(has(script, "\nunset SLURM_NTASKS SLURM_NPROCS "));
   CHECK(has(script, "\"${!SLURM_GPUS@}\" \"${!SLURM_MEM_PER_@}\"\n"));
@@ -131,7 +131,7 @@ constexpr std::string_view kParts =
     "  - {name: worker, partition: gpu, nodes: 2, gpus_per_node: 4, after: ps}\n";
 
 TEST_CASE("a heterogeneous job has one block of #SBATCH lines for each part, the main one first") {
-  const LaunchPlan plan = planned(kParts);
+  const LaunchPlan plan = components_plan(kParts);
   REQUIRE(plan.parts.size() == 1);
   CHECK(has(words(plan.directives), "--partition=gpu --nodes=2 --ntasks-per-node=4 "));
   CHECK(words(plan.parts[0]) ==
@@ -148,7 +148,7 @@ TEST_CASE("a heterogeneous job has one block of #SBATCH lines for each part, the
 }
 
 TEST_CASE("the steps of a heterogeneous job name their part instead of their nodes") {
-  const LaunchPlan plan = planned(kParts);
+  const LaunchPlan plan = components_plan(kParts);
   REQUIRE(plan.components.size() == 2);
   CHECK(plan.components[0].name == "worker");
   CHECK(has(words(plan.components[0].options), " --component-ranks=8 --het-group=0"));
@@ -164,11 +164,11 @@ TEST_CASE("the container of a component without GPUs sees no GPU, even if the jo
   for (const char* job : {"exclusive: true}", "partition: p}\nslurm: {gpus-per-socket: 2}"}) {
     const auto script = [&](std::string_view runtime, std::string_view gpus) {
       return *render_script(
-          planned(fmt::format("launch: {{command: [run]}}\n"
-                              "container: {{runtime: {}, image: /a.sqsh}}\n"
-                              "components:\n  - {{name: a{}}}\n  - {{name: b}}\n"
-                              "resources: {{time: 1h, cpus_per_task: 1, {}\n",
-                              runtime, gpus, job)));
+          components_plan(fmt::format("launch: {{command: [run]}}\n"
+                                      "container: {{runtime: {}, image: /a.sqsh}}\n"
+                                      "components:\n  - {{name: a{}}}\n  - {{name: b}}\n"
+                                      "resources: {{time: 1h, cpus_per_task: 1, {}\n",
+                                      runtime, gpus, job)));
     };
     CAPTURE(job);
     CHECK(has(script("pyxis", ""), "export NVIDIA_VISIBLE_DEVICES=void"));
@@ -178,7 +178,7 @@ TEST_CASE("the container of a component without GPUs sees no GPU, even if the jo
 }
 
 TEST_CASE("a component's own variables and preset reach only its ranks") {
-  const LaunchPlan plan = planned(
+  const LaunchPlan plan = components_plan(
       "resources: {time: 1m, cpus_per_task: 1}\nenvironment: {vars: {A: '1', B: '2'}}\n"
       "components:\n"
       "  - {name: a, launch: {preset: torch, command: [x]}, vars: {B: '{3}', C: '4'}}\n"
@@ -204,8 +204,8 @@ TEST_CASE("under pyxis each component can have its own image, and its container 
       "resources: {time: 1m, cpus_per_task: 1}\nlaunch: {command: [x]}\n"
       "container: {runtime: pyxis, image: one, name: keep}\ncomponents:\n";
   const LaunchPlan plan =
-      planned(common + "  - {name: a}\n  - {name: b, container: {image: two}}\n" +
-              "  - {name: c, container: {runtime: none, image: null, name: null}}\n");
+      components_plan(common + "  - {name: a}\n  - {name: b, container: {image: two}}\n" +
+                      "  - {name: c, container: {runtime: none, image: null, name: null}}\n");
   CHECK(has(words(plan.components[0].plan.step), "--container-image=one"));
   CHECK(has(words(plan.components[0].plan.step), "--container-name=keep-a"));
   CHECK(has(words(plan.components[1].plan.step), "--container-image=two"));
@@ -218,7 +218,7 @@ TEST_CASE(
   const std::string common =
       "resources: {time: 1m, cpus_per_task: 1}\nlaunch: {command: [x]}\n"
       "container: {runtime: apptainer, image: /one.sif}\ncomponents:\n  - {name: a}\n";
-  const LaunchPlan plan = planned(common + "  - {name: b}\n");
+  const LaunchPlan plan = components_plan(common + "  - {name: b}\n");
   const std::string script = *render_script(plan);
   CHECK(count(script, "\nenter_container() {") == 1);
   CHECK(has(script, "\"${dlrun_step_b[@]}\" \"${dlrun_enter_b[@]}\" \"${dlrun_rank_b[@]}\" -- "));
@@ -236,7 +236,7 @@ TEST_CASE("a run in an allocation that the user already has refuses components")
 }
 
 TEST_CASE("lead gets notify and track, and the first main component gets the variables of wandb") {
-  const LaunchPlan plan = planned(
+  const LaunchPlan plan = components_plan(
       fmt::format("{}notify: {{command: [tell.sh]}}\ntrack: {{tensorboard: true, wandb: {{project: "
                   "p}}}}\n",
                   kThree));
@@ -259,9 +259,9 @@ TEST_CASE(
     "component names any") {
   const auto request = [](std::string_view first, std::string_view second) {
     return words(
-        planned(fmt::format("resources: {{time: 1m, cpus_per_task: 1}}\nlaunch: {{command: "
-                            "[x]}}\ncomponents: [{{name: a{}}}, {{name: b{}}}]\n",
-                            first, second))
+        components_plan(fmt::format("resources: {{time: 1m, cpus_per_task: 1}}\nlaunch: {{command: "
+                                    "[x]}}\ncomponents: [{{name: a{}}}, {{name: b{}}}]\n",
+                                    first, second))
             .directives);
   };
   CHECK(has(request(", mem: 0", ", mem: 1G"), " --mem=0 "));

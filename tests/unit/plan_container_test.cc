@@ -21,7 +21,7 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> plan_of(const std::string& tex
                    {"/runs", "/runs/.agents/h/dlrun-agent", "/runs/.agents/h/dlrun-trainer"});
 }
 
-LaunchPlan planned(const std::string& text) {
+LaunchPlan container_plan(const std::string& text) {
   auto plan = plan_of(text);
   if (!plan) FAIL(format_diagnostics(plan.error()));
   return std::move(*plan);
@@ -38,7 +38,9 @@ constexpr const char* kBoxed = "container: {runtime: pyxis, image: /a.sqsh}\n";
 TEST_CASE("PMIX_MCA_gds is set only for a step that srun starts with PMIx") {
   for (const char* more : {"", kBoxed, "container: {runtime: enroot, image: /a.sqsh}\n"}) {
     CAPTURE(more);
-    const auto with = [&](const std::string& launch) { return planned(launch + "\n" + more); };
+    const auto with = [&](const std::string& launch) {
+      return container_plan(launch + "\n" + more);
+    };
     const auto mpi = with("launch: {preset: mpi, command: [x]}");
     CHECK(has(script(mpi), "[[ -v PMIX_MCA_gds ]] || export PMIX_MCA_gds=hash"));
     // A session's step, and a step beside the ranks, have no PMIx.
@@ -55,13 +57,13 @@ TEST_CASE("PMIX_MCA_gds is set only for a step that srun starts with PMIx") {
               "PMIX_MCA_gds=hash"));
     CHECK_FALSE(has(script(with("launch: {preset: torch, command: [x]}")), "PMIX_MCA_gds=hash"));
   }
-  CHECK_FALSE(has(
-      script(planned(std::string("train: {data: {dataset: digits}, backend: gloo}\n") + kBoxed)),
-      "PMIX_MCA_gds=hash"));
+  CHECK_FALSE(has(script(container_plan(
+                      std::string("train: {data: {dataset: digits}, backend: gloo}\n") + kBoxed)),
+                  "PMIX_MCA_gds=hash"));
 }
 
 TEST_CASE("a shell beside the ranks does not save its container over the job's saved image") {
-  const auto plan = planned(
+  const auto plan = container_plan(
       "launch: {command: [x]}\ncontainer: {runtime: pyxis, image: /a.sqsh, save: /b/c.sqsh}\n");
   CHECK(has(script(plan), "--container-save=/b/c.sqsh"));
   CHECK_FALSE(
@@ -73,7 +75,7 @@ TEST_CASE(
     "file") {
   const std::string save =
       "launch: {command: [x]}\ncontainer: {runtime: pyxis, image: /a.sqsh, save: /b/c d/e.sqsh}\n";
-  CHECK(has(script(planned(save)), "mkdir -p -- '/b/c d'"));
+  CHECK(has(script(container_plan(save)), "mkdir -p -- '/b/c d'"));
   LoadRequest request;
   request.file = "exp.yaml";
   request.current_dir = "/exp";
@@ -96,9 +98,9 @@ TEST_CASE(
   for (const char* runtime : {"pyxis", "enroot"}) {
     CAPTURE(runtime);
     const auto text = [&](const std::string& resources, const char* image) {
-      return script(
-          planned(fmt::format("launch: {{command: [x]}}\ncontainer: {{runtime: {}, image: {}}}\n{}",
-                              runtime, image, resources)));
+      return script(container_plan(
+          fmt::format("launch: {{command: [x]}}\ncontainer: {{runtime: {}, image: {}}}\n{}",
+                      runtime, image, resources)));
     };
     const std::string without_gpus = text("", "/a.sqsh");
     CHECK(has(without_gpus, "export NVIDIA_VISIBLE_DEVICES=void"));
@@ -180,7 +182,7 @@ TEST_CASE(
 
 TEST_CASE("an interactive session under enroot creates and holds its container like a job") {
   const auto plan =
-      planned("launch: {command: [x]}\ncontainer: {runtime: enroot, image: /a.sqsh}\n");
+      container_plan("launch: {command: [x]}\ncontainer: {runtime: enroot, image: /a.sqsh}\n");
   const auto session = render_interactive(plan, {"x"}, "s", false).script;
   CHECK(has(session, "coproc dlrun_holders"));
   CHECK(has(session, "--nodelist=\"$SLURMD_NODENAME\""));

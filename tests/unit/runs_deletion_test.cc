@@ -29,12 +29,12 @@ namespace fs = std::filesystem;
 constexpr const char* kOlder = "mnist-20261121-120000-00aa";
 constexpr const char* kNewer = "mnist-20261121-130000-00bb";
 
-struct Fixture {
+struct DeletionFixture {
   TemporaryDirectory folder;
   fs::path runs = folder.path() / "runs", outside = folder.path() / "outside";
   RunIndex index{folder.path() / "state" / "runs"};
 
-  Fixture() {
+  DeletionFixture() {
     fs::create_directories(runs);
     put(outside / "kept", "kept");
   }
@@ -76,7 +76,7 @@ bool holds(const std::string& text, std::string_view part) {
 }  // namespace
 
 TEST_CASE_FIXTURE(
-    Fixture,
+    DeletionFixture,
     "a deleted run is gone from the disk and from the index, and the error for its name says when "
     "it was deleted") {
   const auto run = make_run(kOlder);
@@ -101,7 +101,7 @@ TEST_CASE_FIXTURE(
   CHECK(holds(resolve(run.path.string()).error().message, "was deleted on 20"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "the name of a deleted run does not refer to an older run") {
+TEST_CASE_FIXTURE(DeletionFixture, "the name of a deleted run does not refer to an older run") {
   const auto older = make_run(kOlder, "2026-11-21T12:00:00.000Z");
   const auto newer = make_run(kNewer, "2026-11-21T13:00:00.000Z");
   CHECK(resolve("mnist")->id == kNewer);
@@ -119,7 +119,7 @@ TEST_CASE_FIXTURE(Fixture, "the name of a deleted run does not refer to an older
   CHECK(resolve("mnist")->id == "mnist-20261121-140000-00cc");
 }
 
-TEST_CASE_FIXTURE(Fixture, "a deleted run is forgotten after a year") {
+TEST_CASE_FIXTURE(DeletionFixture, "a deleted run is forgotten after a year") {
   REQUIRE(remove(make_run(kOlder)).has_value());
   const auto deleted = DeletedRuns::beside(index);
   const auto now = std::chrono::system_clock::now();
@@ -129,7 +129,7 @@ TEST_CASE_FIXTURE(Fixture, "a deleted run is forgotten after a year") {
   CHECK_FALSE(deleted.find(kOlder).has_value());
 }
 
-TEST_CASE_FIXTURE(Fixture, "links in a run are deleted, and the files behind them stay") {
+TEST_CASE_FIXTURE(DeletionFixture, "links in a run are deleted, and the files behind them stay") {
   const auto run = make_run(kOlder);
   fs::create_directory_symlink(outside, run.path / "code");
   fs::create_directory_symlink(outside, run.path / "ckpt");
@@ -141,7 +141,7 @@ TEST_CASE_FIXTURE(Fixture, "links in a run are deleted, and the files behind the
   CHECK(read_file(outside / "kept", 100).value() == "kept");
 }
 
-TEST_CASE_FIXTURE(Fixture, "a file with a hard link outside frees no space") {
+TEST_CASE_FIXTURE(DeletionFixture, "a file with a hard link outside frees no space") {
   const auto run = make_run(kOlder);
   put(outside / "large", std::string(1'000'000, 'x'));
   fs::create_hard_link(outside / "large", run.path / "large");
@@ -159,7 +159,7 @@ TEST_CASE_FIXTURE(Fixture, "a file with a hard link outside frees no space") {
   CHECK(freed.bytes < 2'000'000);
 }
 
-TEST_CASE_FIXTURE(Fixture, "directories that are deep or not writable are deleted") {
+TEST_CASE_FIXTURE(DeletionFixture, "directories that are deep or not writable are deleted") {
   const auto run = make_run(kOlder);
   UniqueFd at(::open(run.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   constexpr int kLevels = 2000;  // more than a process may open, and longer than a path may be
@@ -176,7 +176,7 @@ TEST_CASE_FIXTURE(Fixture, "directories that are deep or not writable are delete
   CHECK(entries() == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "another directory at the run's path is left alone") {
+TEST_CASE_FIXTURE(DeletionFixture, "another directory at the run's path is left alone") {
   const auto run = make_run(kOlder);
   const auto examined = examine_run(run, RunParts::kAll);
   fs::rename(run.path, runs / "elsewhere");
@@ -190,7 +190,8 @@ TEST_CASE_FIXTURE(Fixture, "another directory at the run's path is left alone") 
   CHECK(index.list()->entries.size() == 1);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a directory that replaces the run during the check is left alone") {
+TEST_CASE_FIXTURE(DeletionFixture,
+                  "a directory that replaces the run during the check is left alone") {
   const auto run = make_run(kOlder);
   const auto done = remove(run, [&] {
     if (!fs::exists(runs / "elsewhere")) {
@@ -204,7 +205,8 @@ TEST_CASE_FIXTURE(Fixture, "a directory that replaces the run during the check i
   CHECK(fs::exists(runs / "elsewhere" / "submission.json"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "the state is checked again until the run's files stay the same") {
+TEST_CASE_FIXTURE(DeletionFixture,
+                  "the state is checked again until the run's files stay the same") {
   const auto run = make_run(kOlder);
   int calls = 0;
   REQUIRE(remove(run, [&] {
@@ -225,7 +227,7 @@ TEST_CASE_FIXTURE(Fixture, "the state is checked again until the run's files sta
   CHECK(failed.error().message == "it is running");
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(DeletionFixture,
                   "a run that a job claims during its deletion is deleted whole or stays whole") {
   int left = 0, deleted = 0;
   for (int i = 0; i < 300; ++i) {
@@ -260,7 +262,8 @@ TEST_CASE_FIXTURE(Fixture,
 }
 
 TEST_CASE_FIXTURE(
-    Fixture, "a thread that swaps a directory and a link leads the deletion to no other file") {
+    DeletionFixture,
+    "a thread that swaps a directory and a link leads the deletion to no other file") {
   for (int i = 0; i < 40; ++i) {
     const auto run = make_run(fmt::format("mnist-20261121-120000-{:04x}", i));
     for (int file = 0; file < 50; ++file) {
@@ -286,7 +289,7 @@ TEST_CASE_FIXTURE(
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "a run that is being submitted, or whose search runs, stays") {
+TEST_CASE_FIXTURE(DeletionFixture, "a run that is being submitted, or whose search runs, stays") {
   const auto run = make_run(kOlder);
   {
     const auto lock = SubmissionLock::take(run.path);
@@ -302,7 +305,7 @@ TEST_CASE_FIXTURE(Fixture, "a run that is being submitted, or whose search runs,
   CHECK(remove(run).has_value());
 }
 
-TEST_CASE_FIXTURE(Fixture, "a point that is being resubmitted keeps its whole sweep") {
+TEST_CASE_FIXTURE(DeletionFixture, "a point that is being resubmitted keeps its whole sweep") {
   const auto sweep = make_run("lr-20261121-120000-00aa");
   put(sweep.path / "sweep.json", "{}");
   const auto point = sweep.path / "array-0" / "1";
@@ -321,7 +324,8 @@ TEST_CASE_FIXTURE(Fixture, "a point that is being resubmitted keeps its whole sw
   CHECK(entries() == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "only a directory with the name and the files of a run is deleted") {
+TEST_CASE_FIXTURE(DeletionFixture,
+                  "only a directory with the name and the files of a run is deleted") {
   const auto refused = [&](const fs::path& path) {
     const auto examined = examine_run({path.filename().string(), "x", path, ""}, RunParts::kAll);
     REQUIRE_FALSE(examined.has_value());
@@ -342,7 +346,8 @@ TEST_CASE_FIXTURE(Fixture, "only a directory with the name and the files of a ru
   CHECK_FALSE(fs::exists(by_hand.path));
 }
 
-TEST_CASE_FIXTURE(Fixture, "the deletion of a copied run keeps the index entry of the original") {
+TEST_CASE_FIXTURE(DeletionFixture,
+                  "the deletion of a copied run keeps the index entry of the original") {
   const auto run = make_run(kOlder);
   const IndexEntry copy{kOlder, "mnist", folder.path() / "copies" / kOlder, ""};
   put(copy.path / "submission.json", R"({"state":"refused"})");
@@ -351,7 +356,7 @@ TEST_CASE_FIXTURE(Fixture, "the deletion of a copied run keeps the index entry o
   CHECK(resolve("mnist")->path == run.path);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a run with a file of another user is not deleted") {
+TEST_CASE_FIXTURE(DeletionFixture, "a run with a file of another user is not deleted") {
   if (::geteuid() != 0) {
     MESSAGE("skipped: only root can give a file to another user");
     return;
@@ -369,7 +374,7 @@ TEST_CASE_FIXTURE(Fixture, "a run with a file of another user is not deleted") {
   CHECK(fs::exists(renamed));
 }
 
-TEST_CASE_FIXTURE(Fixture, "an interrupted deletion is finished only if it was decided") {
+TEST_CASE_FIXTURE(DeletionFixture, "an interrupted deletion is finished only if it was decided") {
   const auto decided = runs / fmt::format(".deleted-{}-0123456789abcdef", kOlder);
   const auto undecided = runs / fmt::format(".deleted-{}-0123456789abcdef", kNewer);
   put(decided / ".deleted", "");
@@ -385,7 +390,7 @@ TEST_CASE_FIXTURE(Fixture, "an interrupted deletion is finished only if it was d
   CHECK(fs::exists(outside / "kept"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "the outputs of a run can be deleted without its checkpoints") {
+TEST_CASE_FIXTURE(DeletionFixture, "the outputs of a run can be deleted without its checkpoints") {
   const auto run = make_run(kOlder);
   for (const char* output : {"logs/attempt-0/rank-0000.log", "debug/lead.log", "slurm-42.out",
                              "profile/attempt-0/rank-0000.nsys-rep", "trace/attempt-0.json"})
@@ -407,7 +412,7 @@ TEST_CASE_FIXTURE(Fixture, "the outputs of a run can be deleted without its chec
   CHECK(examine_run(run, RunParts::kDiagnostics)->size.files == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a run that was deleted by hand can be taken from the index") {
+TEST_CASE_FIXTURE(DeletionFixture, "a run that was deleted by hand can be taken from the index") {
   const auto run = make_run(kOlder);
   CHECK_FALSE(forget_run(index, run).has_value());
   fs::remove_all(run.path);

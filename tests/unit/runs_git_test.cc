@@ -66,11 +66,11 @@ git config protocol.ext.allow always
 echo changed >>train.py; echo changed >>data.bin; echo changed >>old.py; echo new >new.py
 )sh";
 
-struct Fixture {
+struct RepositoryFixture {
   TemporaryDirectory folder;
   fs::path repo = folder.path() / "repo", run = folder.path() / "run";
   Env env = Env::of_process();
-  Fixture() {
+  RepositoryFixture() {
     fs::create_directories(run);
     // Git must ignore the configuration of the user who runs the tests.
     env.set("HOME", folder.path().string());
@@ -99,7 +99,7 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE_FIXTURE(
-    Fixture,
+    RepositoryFixture,
     "git starts no program of a repository's configuration when a run's origin is recorded") {
   REQUIRE(Provenance(repo, env, {"dlrun"}, "").write(run).has_value());
   CHECK(canaries() == std::vector<std::string>{});
@@ -107,7 +107,8 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(
-    Fixture, "git starts no program of a repository's configuration when its files are copied") {
+    RepositoryFixture,
+    "git starts no program of a repository's configuration when its files are copied") {
   const auto snapshot = take_snapshot(repo, run, folder.path() / "runs", env);
   REQUIRE(snapshot.has_value());
   CHECK(canaries() == std::vector<std::string>{});
@@ -131,7 +132,8 @@ TEST_CASE("a copy of the code without .git records the state that the caller's m
   CHECK_FALSE(parse_git_state("no state"));
 }
 
-TEST_CASE_FIXTURE(Fixture, "the diff of a repository with filters is made without the filters") {
+TEST_CASE_FIXTURE(RepositoryFixture,
+                  "the diff of a repository with filters is made without the filters") {
   Command heal;  // the missing blob would end the diff
   heal.argv = {"git", "-C", repo.string(), "hash-object", "--no-filters", "-w", "--stdin"};
   heal.stdin_text = "gone\n";
@@ -145,7 +147,8 @@ TEST_CASE_FIXTURE(Fixture, "the diff of a repository with filters is made withou
   CHECK(canaries() == std::vector<std::string>{});
 }
 
-TEST_CASE_FIXTURE(Fixture, "git is not called if a filter's name cannot be passed with `-c`") {
+TEST_CASE_FIXTURE(RepositoryFixture,
+                  "git is not called if a filter's name cannot be passed with `-c`") {
   Command name;
   name.argv = {"git",
                "-C",

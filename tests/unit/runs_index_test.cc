@@ -48,11 +48,11 @@ IndexEntry add_run(const RunIndex& index, const std::filesystem::path& runs, con
   return entry;
 }
 
-struct Fixture {
+struct IndexFixture {
   TemporaryDirectory folder;
   RunIndex index{folder.path() / "state"};
   std::filesystem::path runs = folder.path() / "runs";
-  Fixture() {
+  IndexFixture() {
     add_run(index, runs, "mnist-20261121-120000-00aa", "2026-11-21T12:00:00.000Z", "41");
     add_run(index, runs, "mnist-20261121-130000-00bb", "2026-11-21T13:00:00.000Z", "42");
     add_run(index, runs, "cifar-20261121-110000-00cc", "2026-11-21T11:00:00.000Z", "42");
@@ -89,7 +89,7 @@ TEST_CASE("a runs directory that cannot be created is an error that names it") {
 }
 
 TEST_CASE_FIXTURE(
-    Fixture,
+    IndexFixture,
     "a run is found by `last`, its id, its name, its job id, its path or the start of its id") {
   CHECK(resolve("last")->id == "mnist-20261121-130000-00bb");
   CHECK(resolve("mnist-20261121-120000-00aa")->id == "mnist-20261121-120000-00aa");
@@ -103,7 +103,7 @@ TEST_CASE_FIXTURE(
         "cifar-20261121-110000-00cc");
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(IndexFixture,
                   "a run that is named by its path is found without a listing of the index") {
   const auto path = runs / "mnist-20261121-120000-00aa";
   CHECK(resolve(path.string())->created == "2026-11-21T12:00:00.000Z");
@@ -142,7 +142,7 @@ TEST_CASE("folders whose parent cannot be listed to its end are looked up one by
   CHECK(status == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a prefix that fits several runs is refused with a list of them") {
+TEST_CASE_FIXTURE(IndexFixture, "a prefix that fits several runs is refused with a list of them") {
   const auto several = resolve("mnist-2026");
   REQUIRE_FALSE(several.has_value());
   CHECK(several.error().code == Errc::kUsage);
@@ -150,7 +150,7 @@ TEST_CASE_FIXTURE(Fixture, "a prefix that fits several runs is refused with a li
   CHECK(several.error().message.find("00bb") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(Fixture, "text that names no run is not found") {
+TEST_CASE_FIXTURE(IndexFixture, "text that names no run is not found") {
   for (const char* text : {"nothing", "4", "", "runs", "../..", "\x1b[31m"}) {
     CAPTURE(text);
     const auto run = resolve(text);
@@ -159,13 +159,13 @@ TEST_CASE_FIXTURE(Fixture, "text that names no run is not found") {
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "`last` skips runs whose directory was deleted") {
+TEST_CASE_FIXTURE(IndexFixture, "`last` skips runs whose directory was deleted") {
   std::filesystem::remove_all(runs / "mnist-20261121-130000-00bb");
   CHECK(resolve("last")->id == "mnist-20261121-120000-00aa");
 }
 
 TEST_CASE_FIXTURE(
-    Fixture,
+    IndexFixture,
     "an index entry cannot be added twice, and a damaged entry is reported and hides no others") {
   const auto again = index.add({"mnist-20261121-120000-00aa", "mnist", runs, "x"});
   REQUIRE_FALSE(again.has_value());
@@ -177,7 +177,7 @@ TEST_CASE_FIXTURE(
   CHECK(listing->damaged[0].find("torn") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a lost index is rebuilt from the run directories") {
+TEST_CASE_FIXTURE(IndexFixture, "a lost index is rebuilt from the run directories") {
   std::filesystem::remove_all(index.directory());
   std::filesystem::create_directories(runs / ".agents" / "x");
   std::filesystem::create_directories(runs / "not-a-run");
@@ -186,7 +186,7 @@ TEST_CASE_FIXTURE(Fixture, "a lost index is rebuilt from the run directories") {
   CHECK(resolve("cifar")->path == runs / "cifar-20261121-110000-00cc");
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(IndexFixture,
                   "a directory whose name is not a valid run id is not added to the index") {
   std::filesystem::remove_all(index.directory());
   const std::string longest = std::string(64, 'x') + "-20261121-120000-00aa";

@@ -64,14 +64,14 @@ class Listener {
   std::string url_;
 };
 
-struct Fixture {
+struct OwnershipFixture {
   TemporaryDirectory folder;
   fs::path runs = folder.path() / "runs", token = folder.path() / "token",
            config = folder.path() / "config";
   RunIndex index{folder.path() / "state"};
   Env env;
 
-  Fixture() {
+  OwnershipFixture() {
     fs::create_directories(runs);
     put(token, "secretword\n");
     const fs::path bin = folder.path() / "bin";
@@ -124,7 +124,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(OwnershipFixture,
                   "a run is foreign if its folder, one of its deciding files, or the link to it "
                   "belongs to another user") {
   NEEDS_ROOT();
@@ -153,7 +153,8 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(RunInspector::read_facts(run)->foreign->uid == kOther);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a point is foreign if its array or its sweep belongs to another user") {
+TEST_CASE_FIXTURE(OwnershipFixture,
+                  "a point is foreign if its array or its sweep belongs to another user") {
   NEEDS_ROOT();
   const fs::path sweep = runs / "lr-20261121-120000-00aa", array = sweep / "array-0",
                  point = array / "3";
@@ -167,7 +168,7 @@ TEST_CASE_FIXTURE(Fixture, "a point is foreign if its array or its sweep belongs
   CHECK(foreign_owner(point).has_value());
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(OwnershipFixture,
                   "another user's run is not added to the index, and cannot be found by name, "
                   "prefix, job id or `last`") {
   NEEDS_ROOT();
@@ -199,7 +200,7 @@ TEST_CASE_FIXTURE(Fixture,
     CHECK_FALSE(resolve(name).has_value());
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(OwnershipFixture,
                   "for another user's run neither its server nor a command of Slurm is called") {
   NEEDS_ROOT();
   Listener listener;
@@ -232,7 +233,7 @@ TEST_CASE_FIXTURE(Fixture,
 }
 
 TEST_CASE_FIXTURE(
-    Fixture,
+    OwnershipFixture,
     "a server that only a run's journal names, and not the configuration, gets no request") {
   Listener listener;
   const auto run = make_run("mnist", RestServer{listener.url(), token.string()});
@@ -253,7 +254,7 @@ TEST_CASE_FIXTURE(
   CHECK(calls().empty());
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(OwnershipFixture,
                   "a server is known from slurmrestd or a site's defaults, and its token file "
                   "comes only from the configuration") {
   list_server("unix:/run/one");
@@ -281,7 +282,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK_FALSE(KnownServers().find({"unix:/run/one", ""}).has_value());
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(OwnershipFixture,
                   "dlrun writes no end into a local run of another user whose process is gone") {
   NEEDS_ROOT();
   const auto run = runs / "here";
@@ -301,7 +302,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(read_file(run / "events.jsonl", 1U << 20U).value() == claimed);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a run and its successor have the same owner") {
+TEST_CASE_FIXTURE(OwnershipFixture, "a run and its successor have the same owner") {
   NEEDS_ROOT();
   const auto own = make_run("own"), foreign = make_run("foreign");
   put(foreign / "resubmitted", own.string() + "\n");
@@ -315,7 +316,7 @@ TEST_CASE_FIXTURE(Fixture, "a run and its successor have the same owner") {
 }
 
 TEST_CASE_FIXTURE(
-    Fixture,
+    OwnershipFixture,
     "a run that is reached through another user's link does not count as the caller's own") {
   NEEDS_ROOT();
   const auto own = make_run("own-20261121-120000-00aa");
@@ -340,7 +341,7 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(
-    Fixture,
+    OwnershipFixture,
     "a link in another user's sweep does not lead to a point of the caller or its successor") {
   NEEDS_ROOT();
   const auto next = make_run("next");
@@ -356,7 +357,7 @@ TEST_CASE_FIXTURE(
   CHECK_FALSE(require_own("foreign/3", point, "cancel it").has_value());
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(OwnershipFixture,
                   "the log of another user's run is shown only if the file belongs to that user") {
   NEEDS_ROOT();
   const auto run = runs / "hostile";
@@ -397,7 +398,7 @@ TEST_CASE_FIXTURE(Fixture,
 }
 
 TEST_CASE_FIXTURE(
-    Fixture,
+    OwnershipFixture,
     "the secrets of a submission without a job are removed, but not while it is being submitted") {
   const auto run = make_run("lost", std::nullopt, Submission::State::kIntent, "");
   put(run / "secrets", "A=b");

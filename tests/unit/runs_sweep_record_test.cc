@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 /// A sweep in an index: three points in two arrays. The first array is job 70; the second was
 /// never submitted.
-struct Fixture {
+struct SweepRecordFixture {
   TemporaryDirectory folder;
   RunIndex index{folder.path() / "state"};
   fs::path runs = folder.path() / "runs";
@@ -23,7 +23,7 @@ struct Fixture {
                    "2026-11-21T12:00:00.000Z"};
   SweepRecord record;
 
-  Fixture() {
+  SweepRecordFixture() {
     record.keys = {"train.lr", "train.batch"};
     record.arrays = 2;
     record.max_parallel = 2;
@@ -88,7 +88,7 @@ class Finder final : public Executor {
 }  // namespace
 
 TEST_CASE("a sweep's record can be read back, and a damaged record is refused") {
-  const Fixture f;
+  const SweepRecordFixture f;
   const auto again = read_sweep(f.sweep.path);
   REQUIRE(again.has_value());
   CHECK(sweep_json(*again) == sweep_json(f.record));
@@ -99,7 +99,7 @@ TEST_CASE("a sweep's record can be read back, and a damaged record is refused") 
         R"({"keys":["a"],"points":[{"array":1,"task":0,"values":["1"]}],"arrays":1})",
         R"({"keys":["a"],"points":[{"array":0,"task":0,"values":[]}],"arrays":1})",
         R"({"keys":["a"],"points":[3],"arrays":1})"}) {
-    Fixture::put(f.sweep.path / "sweep.json", text);
+    SweepRecordFixture::put(f.sweep.path / "sweep.json", text);
     const auto read = read_sweep(f.sweep.path);
     REQUIRE_FALSE(read.has_value());
     CHECK(read.error().code == Errc::kInvalid);
@@ -107,7 +107,7 @@ TEST_CASE("a sweep's record can be read back, and a damaged record is refused") 
 }
 
 TEST_CASE("the journal of a point is its array's, with the job id of the task") {
-  const Fixture f;
+  const SweepRecordFixture f;
   const auto first = read_submission(f.point(2));
   REQUIRE(first.has_value());
   CHECK((*first)->job.id == "70_1");
@@ -128,7 +128,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a point is found by its number, its job and its path, and a sweep by its array's job") {
-  const Fixture f;
+  const SweepRecordFixture f;
   for (const char* text :
        {"lr/2", "last/2", "lr-20261121-120000-00aa/2", "lr-2026/2", "70_1",
         "runs/lr-20261121-120000-00aa/2", "runs/lr-20261121-120000-00aa/array-0/1"}) {
@@ -140,7 +140,7 @@ TEST_CASE("a point is found by its number, its job and its path, and a sweep by 
 }
 
 TEST_CASE("a point has the time of its sweep, also if its path names it") {
-  const Fixture f;
+  const SweepRecordFixture f;
   for (const std::string& text : {f.sweep.id + "/1", f.point(1).string()}) {
     const auto found = resolve_run(text, f.index, f.folder.path());
     REQUIRE(found.has_value());
@@ -150,7 +150,7 @@ TEST_CASE("a point has the time of its sweep, also if its path names it") {
 }
 
 TEST_CASE("a point has the time of its sweep, also if the sweep's path in the index has a link") {
-  const Fixture f;
+  const SweepRecordFixture f;
   fs::create_directory_symlink(f.runs, f.folder.path() / "link");
   const RunIndex index(f.folder.path() / "other-state");
   IndexEntry sweep = f.sweep;
@@ -162,12 +162,12 @@ TEST_CASE("a point has the time of its sweep, also if the sweep's path in the in
 }
 
 TEST_CASE("the current run of a point is the last one with which it was resubmitted") {
-  const Fixture f;
+  const SweepRecordFixture f;
   CHECK(current_run_of(f.point(0)) == f.point(0));
   const fs::path second = f.runs / "second", third = f.runs / "third";
   for (const auto& run : {second, third}) {
     fs::create_directories(run);
-    Fixture::put(run / "submission.json", R"({"state":"submitted","job":"80"})");
+    SweepRecordFixture::put(run / "submission.json", R"({"state":"submitted","job":"80"})");
   }
   REQUIRE(write_successor(f.point(0), second).has_value());
   REQUIRE(write_successor(second, third).has_value());
@@ -179,17 +179,17 @@ TEST_CASE("the current run of a point is the last one with which it was resubmit
 }
 
 TEST_CASE("runs_of_point() returns all runs of a point in the order of submission") {
-  const Fixture f;
+  const SweepRecordFixture f;
   const fs::path second = f.runs / "second";
   fs::create_directories(second);
-  Fixture::put(second / "submission.json", R"({"state":"submitted","job":"80"})");
+  SweepRecordFixture::put(second / "submission.json", R"({"state":"submitted","job":"80"})");
   REQUIRE(write_successor(f.point(0), second).has_value());
   CHECK(runs_of_point(f.point(0)) == std::vector<fs::path>{f.point(0), second});
   CHECK(runs_of_point(f.point(1)) == std::vector<fs::path>{f.point(1)});
 }
 
 TEST_CASE("the status of a point whose array was not submitted has the reason and the remedy") {
-  const Fixture f;
+  const SweepRecordFixture f;
   const auto assessed = [&] {
     auto facts = RunInspector::read_facts(f.point(1));
     REQUIRE(facts.has_value());
@@ -210,7 +210,7 @@ TEST_CASE("the status of a point whose array was not submitted has the reason an
 }
 
 TEST_CASE("the error about a missing point advises no `dlrun rm`, which could find another run") {
-  const Fixture f;
+  const SweepRecordFixture f;
   fs::remove_all(f.point(2));
   const auto point = RunInspector::read_facts(f.point(2));
   REQUIRE_FALSE(point.has_value());
@@ -225,7 +225,7 @@ TEST_CASE("the error about a missing point advises no `dlrun rm`, which could fi
 }
 
 TEST_CASE("if two processes submit the missing points of a sweep, one is refused") {
-  const Fixture f;
+  const SweepRecordFixture f;
   {
     const auto first = SubmissionLock::take(f.sweep.path);
     REQUIRE(first.has_value());
@@ -257,7 +257,7 @@ TEST_CASE(
 
 TEST_CASE(
     "a point that was cancelled before its start stays cancelled after Slurm has forgotten it") {
-  const Fixture f;
+  const SweepRecordFixture f;
   const auto state = [&] {
     auto facts = RunInspector::read_facts(f.point(2));
     REQUIRE(facts.has_value());
@@ -274,10 +274,10 @@ TEST_CASE(
 
 TEST_CASE(
     "a run that was cancelled before its start stays cancelled after Slurm has forgotten it") {
-  const Fixture f;
+  const SweepRecordFixture f;
   const fs::path run = f.runs / "plain";
   fs::create_directories(run);
-  Fixture::put(run / "submission.json", R"({"state":"submitted","job":"80"})");
+  SweepRecordFixture::put(run / "submission.json", R"({"state":"submitted","job":"80"})");
   const auto state = [&] {
     auto facts = RunInspector::read_facts(run);
     REQUIRE(facts.has_value());
@@ -292,7 +292,7 @@ TEST_CASE(
 TEST_CASE(
     "an array's open submission is settled by a task's claim, else by its comment, and also "
     "settles its points") {
-  const Fixture f;
+  const SweepRecordFixture f;
   const fs::path array = array_path(f.sweep.path, 0);
   Submission intent;
   intent.token = std::string(32, 'b');
@@ -302,10 +302,11 @@ TEST_CASE(
   REQUIRE((point.has_value() && point->has_value()));
   CHECK(settle(f.point(2), **point, slurm)->state == Submission::State::kIntent);
   CHECK(slurm.find_calls == 1);
-  Fixture::put(f.point(0) / "claim", R"({"cluster":"c","job":"90_0","token":"another"})");
+  SweepRecordFixture::put(f.point(0) / "claim",
+                          R"({"cluster":"c","job":"90_0","token":"another"})");
   CHECK(settle(f.point(2), **point, slurm)->state == Submission::State::kIntent);
-  Fixture::put(f.point(0) / "claim",
-               R"({"cluster":"c","job":"90_0","token":")" + intent.token + "\"}");
+  SweepRecordFixture::put(f.point(0) / "claim",
+                          R"({"cluster":"c","job":"90_0","token":")" + intent.token + "\"}");
   const auto settled = settle(f.point(2), **point, slurm);
   REQUIRE(settled.has_value());
   CHECK(settled->job.id == "90_1");

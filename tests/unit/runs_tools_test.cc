@@ -16,11 +16,11 @@ using namespace dlrun;
 
 namespace {
 
-struct Fixture {
+struct ToolsFixture {
   TemporaryDirectory folder;
   std::filesystem::path root = folder.path() / "root", runs = folder.path() / "runs";
   ToolSet tools{"hash", {}};
-  Fixture() {
+  ToolsFixture() {
     std::filesystem::create_directories(root / "bin");
     std::filesystem::create_directories(root / "lib/dlrun");
     add("bin/dlrun-agent", std::string(3'000'000, 'a'));
@@ -43,7 +43,7 @@ TEST_CASE("the SHA-256 of a file matches the standard's example") {
 }
 
 TEST_CASE_FIXTURE(
-    Fixture,
+    ToolsFixture,
     "staging copies programs and modules as executables, and does nothing the second time") {
   REQUIRE(stage_tools(root, runs, tools).has_value());
   const auto agent = tools_directory(runs, tools) / "dlrun-agent";
@@ -56,7 +56,8 @@ TEST_CASE_FIXTURE(
   CHECK(stage_tools(root, runs, tools).has_value());
 }
 
-TEST_CASE_FIXTURE(Fixture, "partial copies of killed processes are removed, but not recent ones") {
+TEST_CASE_FIXTURE(ToolsFixture,
+                  "partial copies of killed processes are removed, but not recent ones") {
   const auto place = tools_directory(runs, tools);
   std::filesystem::create_directories(place);
   for (const char* name : {"dlrun-agent.tmp-00", "dlrun-agent.tmp-11"})
@@ -69,7 +70,7 @@ TEST_CASE_FIXTURE(Fixture, "partial copies of killed processes are removed, but 
   CHECK(std::filesystem::exists(place / "dlrun-agent.tmp-11"));
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(ToolsFixture,
                   "each user of a runs folder has an own folder for agents, and another user's "
                   "files are never used") {
   const auto place = tools_directory(runs, tools);
@@ -95,7 +96,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(*sha256_of_file(agent) == tools.files[0].sha256);
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(ToolsFixture,
                   "a folder for agents that others may write, or that is a link, is refused") {
   REQUIRE(stage_tools(root, runs, tools).has_value());
   const auto place = tools_directory(runs, tools);
@@ -109,7 +110,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(check_tools_place(runs, tools).error().code == Errc::kInvalid);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a runs folder in which others may rename files causes a warning") {
+TEST_CASE_FIXTURE(ToolsFixture, "a runs folder in which others may rename files causes a warning") {
   std::filesystem::create_directories(runs);
   REQUIRE(::chmod(runs.c_str(), 0755) == 0);
   CHECK_FALSE(warning_about_place(runs).has_value());
@@ -123,7 +124,7 @@ TEST_CASE_FIXTURE(Fixture, "a runs folder in which others may rename files cause
 }
 
 TEST_CASE_FIXTURE(
-    Fixture,
+    ToolsFixture,
     "a runs folder in another user's folder causes a warning, sticky or not, and at any depth") {
   if (::geteuid() != 0) {
     MESSAGE("skipped: only root can give a folder to another user");
@@ -146,7 +147,8 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(
-    Fixture, "a program with another checksum than dlrun's build is refused, and no copy is left") {
+    ToolsFixture,
+    "a program with another checksum than dlrun's build is refused, and no copy is left") {
   char& digit = tools.files[0].sha256[0];
   digit = digit == '0' ? '1' : '0';
   const auto staged = stage_tools(root, runs, tools);
@@ -155,7 +157,7 @@ TEST_CASE_FIXTURE(
   CHECK(std::filesystem::is_empty(tools_directory(runs, tools)));
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(ToolsFixture,
                   "a missing program is an error that names it, and a missing module is ignored") {
   std::filesystem::remove(root / "lib/dlrun/dlrun-comm-x.so");
   CHECK(stage_tools(root, runs, tools).has_value());
@@ -168,7 +170,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(staged.error().message.find("install the package") != std::string::npos);
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(ToolsFixture,
                   "a job that does not use the trainer starts where the trainer is not installed, "
                   "and the trainer is added when a later job needs it") {
   const auto trainer = root / "bin/dlrun-trainer";
@@ -182,7 +184,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(std::filesystem::exists(tools_directory(runs, tools) / "dlrun-trainer"));
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(ToolsFixture,
                   "a missing agent is an error even for a job that does not use the trainer") {
   std::filesystem::remove(root / "bin/dlrun-agent");
   CHECK(stage_tools(root, runs, tools, TrainerUse::kNone).error().code == Errc::kNotFound);

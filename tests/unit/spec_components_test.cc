@@ -18,7 +18,7 @@ namespace {
 constexpr std::string_view kTop =
     "resources: {time: 1m, cpus_per_task: 2, mem: 1G}\nlaunch: {command: [x]}\n";
 
-LoadRequest request(std::string_view components, std::string_view top = kTop) {
+LoadRequest components_request(std::string_view components, std::string_view top = kTop) {
   LoadRequest made;
   made.file = "exp.yaml";
   made.text = fmt::format("{}components: [{}]\n", top, components);
@@ -31,7 +31,7 @@ ComponentLayout layout(const LoadedSpec& loaded) {
 }
 
 TEST_CASE("a component inherits the spec's values, and its own values replace them") {
-  const LoadedSpec spec = loaded(request(
+  const LoadedSpec spec = loaded(components_request(
       "{name: a}, {name: b, nodes: 3, mem: 2G, vars: {X: '2', Y: '3'}, launch: {command: [y]}}",
       "resources: {time: 1m, cpus_per_task: 2, mem: 1G}\nlaunch: {command: [x], cpu_bind: cores}\n"
       "environment: {vars: {X: '1', Z: '9'}}\n"));
@@ -54,7 +54,7 @@ TEST_CASE("a null in a component removes the inherited value, also after the spe
   const std::string_view top =
       "resources: {time: 1m, cpus_per_task: 2, qos: high, mem: 1G}\nlaunch: {command: [x]}\n"
       "container: {runtime: pyxis, image: i, mounts: [/a]}\n";
-  const LoadedSpec first = loaded(request(
+  const LoadedSpec first = loaded(components_request(
       "{name: a, qos: ~, container: {image: null, mounts: null, runtime: none}}, {name: b}", top));
   LoadRequest again;
   again.file = "resolved.yaml";
@@ -73,7 +73,7 @@ TEST_CASE("a null in a component removes the inherited value, also after the spe
 }
 
 TEST_CASE("a resolved spec keeps every key of a component") {
-  const LoadedSpec first = loaded(request(
+  const LoadedSpec first = loaded(components_request(
       "{name: s-1, role: service, nodes: 2, tasks_per_node: 2, gpus_per_node: 'a100:2', ready: "
       "{http: /health, timeout: 10m}, retry: {max: 2}, launch: {preset: torch, command: [p, "
       "'{port}', \"it's\\n$x\"], srun: {unbuffered: true}}}, {name: m, after: s-1, gpus_per_node: "
@@ -100,7 +100,7 @@ TEST_CASE("a resolved spec keeps every key of a component") {
 }
 
 TEST_CASE("a service has one task per node, and a main component one for each GPU") {
-  const LoadedSpec spec = loaded(request(
+  const LoadedSpec spec = loaded(components_request(
       "{name: s, role: service, gpus_per_node: 4}, {name: m, gpus_per_node: 4}, {name: t, "
       "gpus_per_node: 4, launch: {preset: torchrun}}, {name: two, role: service, tasks_per_node: "
       "2}"));
@@ -114,7 +114,7 @@ TEST_CASE("a service has one task per node, and a main component one for each GP
 }
 
 TEST_CASE("components get nodes of their own in their order, and those that share count together") {
-  const LoadedSpec spec = loaded(request(
+  const LoadedSpec spec = loaded(components_request(
       "{name: a, nodes: 2, gpus_per_node: 2, mem: 4G}, {name: b, nodes: 3, tasks_per_node: 4}, "
       "{name: c, shares: a, gpus_per_node: 1, cpus_per_task: 5, mem: 512M}"));
   const ComponentLayout found = layout(spec);
@@ -134,7 +134,8 @@ TEST_CASE("components get nodes of their own in their order, and those that shar
 
 TEST_CASE("components that one allocation cannot have together make a heterogeneous job") {
   const auto is_hetjob = [](std::string_view components, std::string_view hetjob = "") {
-    return layout(loaded(request(components, fmt::format("{}{}", kTop, hetjob)))).is_hetjob;
+    return layout(loaded(components_request(components, fmt::format("{}{}", kTop, hetjob))))
+        .is_hetjob;
   };
   CHECK(is_hetjob("{name: a, partition: cpu}, {name: b, partition: gpu}"));
   CHECK(is_hetjob("{name: a, constraint: x}, {name: b}"));
@@ -144,14 +145,15 @@ TEST_CASE("components that one allocation cannot have together make a heterogene
   CHECK_FALSE(is_hetjob("{name: a, gpus_per_node: 'a100:1'}, {name: b, gpus_per_node: 0}"));
   CHECK_FALSE(is_hetjob("{name: a, partition: gpu}, {name: b, partition: gpu}"));
   CHECK(is_hetjob("{name: a}, {name: b}", "hetjob: true\n"));
-  CHECK(layout(loaded(request("{name: s, role: service, partition: cpu}, {name: m}, {name: n}")))
+  CHECK(layout(loaded(components_request(
+                   "{name: s, role: service, partition: cpu}, {name: m}, {name: n}")))
             .parts == std::vector<std::size_t>{1, 0, 2});
 }
 
 TEST_CASE("mistakes in components are reported with their places, and say what to do") {
   const auto refuses = [](std::string_view components, std::string_view message,
                           std::string_view top = kTop) {
-    const std::string found = refused(request(components, top));
+    const std::string found = refused(components_request(components, top));
     INFO(found);
     CHECK(has(found, message));
   };
@@ -190,7 +192,7 @@ TEST_CASE("mistakes in components are reported with their places, and say what t
 
 TEST_CASE("data, profiles and environments of the spec apply to every component") {
   const auto top = [](std::string_view more) { return fmt::format("{}{}", kTop, more); };
-  const LoadedSpec spec = loaded(request(
+  const LoadedSpec spec = loaded(components_request(
       "{name: a}, {name: b, nodes: 2, gpus_per_node: 1}",
       top("outputs: [{from: $TMPDIR/x, to: out}]\nhealth: {preflight: [gpu, disk, binding]}\n"
           "profile: {tool: perf, ranks: [1]}\n")));
@@ -200,25 +202,26 @@ TEST_CASE("data, profiles and environments of the spec apply to every component"
   CHECK(b.outputs.front().to == "out/b");
   CHECK(a.health.preflight.size() == 1);
   CHECK(b.health.preflight.size() == 3);
-  CHECK(has(refused(request("{name: a}, {name: b, nodes: 2}",
-                            top("profile: {tool: perf, ranks: [2]}\n"))),
+  CHECK(has(refused(components_request("{name: a}, {name: b, nodes: 2}",
+                                       top("profile: {tool: perf, ranks: [2]}\n"))),
             "profile.ranks: there is no rank 2"));
-  CHECK(has(refused(request("{name: a}", top("download: {path: /d}\n"))),
+  CHECK(has(refused(components_request("{name: a}", top("download: {path: /d}\n"))),
             "download.path: download.files is missing"));
   const std::string_view uv =
       "environment: {uv: ./project}\ncontainer: {runtime: pyxis, image: i}\n";
-  CHECK(has(refused(request("{name: a}, {name: b}", top(uv))),
+  CHECK(has(refused(components_request("{name: a}, {name: b}", top(uv))),
             "environment.uv.project: the ranks run in a container"));
-  CHECK(loaded(request("{name: a}, {name: b, container: {runtime: none, image: null}}", top(uv)))
+  CHECK(loaded(components_request("{name: a}, {name: b, container: {runtime: none, image: null}}",
+                                  top(uv)))
             .spec.environment.uv_project.has_value());
 }
 
 TEST_CASE("a heterogeneous job refuses what its parts cannot have") {
   const auto refuses = [](std::string_view second, std::string_view more,
                           std::string_view message) {
-    const std::string found =
-        refused(request(fmt::format("{{name: a, partition: cpu}}, {{name: b, {}}}", second),
-                        fmt::format("{}{}", kTop, more)));
+    const std::string found = refused(
+        components_request(fmt::format("{{name: a, partition: cpu}}, {{name: b, {}}}", second),
+                           fmt::format("{}{}", kTop, more)));
     INFO(found);
     CHECK(has(found, message));
   };
@@ -228,9 +231,9 @@ TEST_CASE("a heterogeneous job refuses what its parts cannot have") {
   refuses("partition: gpu", "hetjob: false\n", "hetjob is false, but the components differ in");
   refuses("partition: gpu", "environment: {setup_node: date}\n", "environment.setup_node: ");
   refuses("partition: gpu", "submit: {via: slurmrestd, url: 'unix:/s'}\n", "with sbatch only");
-  CHECK(has(refused(request("{name: a}", fmt::format("{}hetjob: true\n", kTop))),
+  CHECK(has(refused(components_request("{name: a}", fmt::format("{}hetjob: true\n", kTop))),
             "has at least two components"));
-  LoadRequest alone = request("");
+  LoadRequest alone = components_request("");
   alone.text = fmt::format("{}hetjob: true\n", kTop);
   CHECK(has(refused(alone), "hetjob: components is missing"));
 }
@@ -240,14 +243,15 @@ TEST_CASE("components that share a node and need more than it has are refused") 
   std::filesystem::create_directories(folder.path() / "sites");
   REQUIRE(
       write_file_atomic(folder.path() / "sites" / "small.yaml", "max_gpus_per_node: 4\n", 0600));
-  LoadRequest made = request("{name: a, gpus_per_node: 3}, {name: b, shares: a, gpus_per_node: 2}",
-                             fmt::format("site: small\n{}", kTop));
+  LoadRequest made =
+      components_request("{name: a, gpus_per_node: 3}, {name: b, shares: a, gpus_per_node: 2}",
+                         fmt::format("site: small\n{}", kTop));
   made.config_dirs = {folder.path()};
   CHECK(has(refused(made), "'a' and 'b' need 5 GPUs on a node, but site 'small' has at most 4"));
 }
 
 TEST_CASE("the parameters of a sweep replace their fields in components, and {port} stays") {
-  LoadRequest made = request(
+  LoadRequest made = components_request(
       "{name: s, role: service, launch: {command: [serve, '{lr}', '{port}']}}, {name: m, vars: {L: "
       "'{lr}'}}",
       fmt::format("{}sweep: {{parameters: {{lr: [0.5, 0.25]}}}}\n", kTop));

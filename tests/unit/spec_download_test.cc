@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "launcher/spec/load.h"
+#include "load_checks.h"
 #include "tests/contains.h"
 
 namespace dlrun {
@@ -10,21 +11,15 @@ namespace {
 
 const std::string kSum(64, 'a');
 
-LoadRequest request(const std::string& downloads,
-                    const std::string& data = "dataset: mnist, path: ./data",
-                    const std::string& more = "") {
+LoadRequest download_request(const std::string& downloads,
+                             const std::string& data = "dataset: mnist, path: ./data",
+                             const std::string& more = "") {
   LoadRequest made;
   made.file = "exp.yaml";
   made.text = "resources: {time: 1m}\ntrain:\n  data:\n    {" + data + ", download: " + downloads +
               "}\n" + more;
   made.current_dir = "/exp";
   return made;
-}
-
-std::string refused(const LoadRequest& made) {
-  const auto result = load_spec(made);
-  REQUIRE_FALSE(result.has_value());
-  return format_diagnostics(result.error());
 }
 
 std::string item(const std::string& url, const std::string& more = "") {
@@ -34,9 +29,9 @@ std::string item(const std::string& url, const std::string& more = "") {
 TEST_CASE(
     "a download has a url and a checksum, and its file name is the last part of the url unless the "
     "spec sets one") {
-  const auto loaded = load_spec(
-      request("[{url: https://h.org:8080/a/b.gz?v=1#x, sha256: " + std::string(64, 'A') +
-              "}, {url: http://h/get%20it, sha256: " + kSum + ", file: c.gz, bytes: 42}]"));
+  const auto loaded = load_spec(download_request(
+      "[{url: https://h.org:8080/a/b.gz?v=1#x, sha256: " + std::string(64, 'A') +
+      "}, {url: http://h/get%20it, sha256: " + kSum + ", file: c.gz, bytes: 42}]"));
   REQUIRE(loaded.has_value());
   const auto& downloads = loaded->spec.train.downloads;
   REQUIRE(downloads.size() == 2);
@@ -67,12 +62,12 @@ TEST_CASE("a user or a password in a url is refused, and never shown") {
         "https://me:can?ary@h/f", "https://me:canary#1@h/f", "https://canary@[::1]:80/f",
         "https://me:$can/ary@h/f", "https://me:can:80/ary@h/f",
         "https://h/f?to=https://me:canary@h2/f"}) {
-    const std::string errors = refused(request(item(url)));
+    const std::string errors = refused(download_request(item(url)));
     CAPTURE(url);
     CHECK(has(errors, "exp.yaml:4:"));
     CHECK(has(errors, "train.data.download: this url holds a user or a password"));
     CHECK_FALSE(has(errors, "can"));
-    auto set = request("[]");
+    auto set = download_request("[]");
     set.sets = {"train.data.download=" + item(url)};
     const std::string said_of_set = refused(set);
     CHECK(has(said_of_set, "a user or a password"));
@@ -80,8 +75,8 @@ TEST_CASE("a user or a password in a url is refused, and never shown") {
   }
   for (const std::string url : {"https://h/f@2", "https://h:80/@scope/f", "https://[::1]/@/f",
                                 "https://[::1]:8080/@/f", "https://h/it's@f"})
-    CHECK(load_spec(request(item(url))).has_value());
-  CHECK(has(refused(request(item("h.org/@scope/f"))),
+    CHECK(load_spec(download_request(item(url))).has_value());
+  CHECK(has(refused(download_request(item("h.org/@scope/f"))),
             "'h.org/@scope/f' is not an https:// or http:// url"));
 }
 
@@ -93,23 +88,23 @@ TEST_CASE("a url's password is not shown if the line has another error") {
         "{url: \"" + url + "\"}", "[{url: [\"" + url + "\"]}]", "[{url: '" + url + "', url: x}]",
         "[{Url: " + url + "}]", "[{url: \"" + url + "\" x}]"}) {
     CAPTURE(downloads);
-    const std::string errors = refused(request(downloads));
+    const std::string errors = refused(download_request(downloads));
     CHECK(has(errors, "    4 | (not shown)\n"));
     CHECK_FALSE(has(errors, "canary"));
-    auto set = request("[]");
+    auto set = download_request("[]");
     set.sets = {"train.data.download=" + downloads};
     const std::string said_of_set = refused(set);
     CHECK(has(said_of_set, "--set train.data.download=...: error: "));
     CHECK_FALSE(has(said_of_set, "canary"));
   }
   // A registry's user name alone is no secret.
-  CHECK(has(refused(request("[]", "dataset: mnist, path: ./d",
-                            "container: {imago: docker://me@nvcr.io#a}\n")),
+  CHECK(has(refused(download_request("[]", "dataset: mnist, path: ./d",
+                                     "container: {imago: docker://me@nvcr.io#a}\n")),
             "docker://me@nvcr.io#a"));
 }
 
 TEST_CASE("a malformed download is refused, and the error names the line") {
-  const auto of = [](const std::string& downloads) { return refused(request(downloads)); };
+  const auto of = [](const std::string& downloads) { return refused(download_request(downloads)); };
   CHECK(has(of("[{sha256: " + kSum + "}]"),
             "exp.yaml:4:47: error: train.data.download: url is missing"));
   CHECK(has(of("[{url: https://h/f}]"),
@@ -142,21 +137,23 @@ TEST_CASE(
     "downloads need a data folder and a dataset other than digits, and all points of a sweep have "
     "the same ones") {
   const std::string f = item("https://h/f");
-  CHECK(has(refused(request(f, "dataset: mnist")),
+  CHECK(has(refused(download_request(f, "dataset: mnist")),
             "train.data.download: train.data.path is missing"));
-  CHECK(has(refused(request(f, "path: ./d")),
+  CHECK(has(refused(download_request(f, "path: ./d")),
             "train.data.download does not support the dataset digits"));
-  CHECK(has(refused(request(f, "dataset: digits, path: ./d")), "does not support the dataset"));
-  CHECK(has(refused(request(f, "dataset: mnist, path: ./d",
-                            "sweep: {parameters: {train.data.path: [a, b]}}\n")),
+  CHECK(has(refused(download_request(f, "dataset: digits, path: ./d")),
+            "does not support the dataset"));
+  CHECK(has(refused(download_request(f, "dataset: mnist, path: ./d",
+                                     "sweep: {parameters: {train.data.path: [a, b]}}\n")),
             "the sweep sets several values of train.data.path"));
-  CHECK(has(
-      refused(request(f, "dataset: mnist, path: ./d", "sweep: {points: [{train.data.path: a}]}\n")),
-      "the sweep sets several values of train.data.path"));
-  CHECK(has(refused(request(f, "dataset: mnist, path: ./d",
-                            "sweep: {points: [{train.data.download: []}]}\n")),
+  CHECK(has(refused(download_request(f, "dataset: mnist, path: ./d",
+                                     "sweep: {points: [{train.data.path: a}]}\n")),
+            "the sweep sets several values of train.data.path"));
+  CHECK(has(refused(download_request(f, "dataset: mnist, path: ./d",
+                                     "sweep: {points: [{train.data.download: []}]}\n")),
             "'train.data.download' cannot be swept: all points of a sweep have the same files"));
-  const auto other = load_spec(request(f, "dataset: mnist, path: ./d", "launch: {command: [x]}\n"));
+  const auto other =
+      load_spec(download_request(f, "dataset: mnist, path: ./d", "launch: {command: [x]}\n"));
   REQUIRE(other.has_value());
   CHECK(
       has(format_diagnostics(other->warnings), "train.data.download is for the preset 'trainer'"));

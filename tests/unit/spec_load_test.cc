@@ -7,6 +7,7 @@
 #include "launcher/spec/load.h"
 #include "launcher/spec/spec_builder.h"
 #include "launcher/spec/spec_keys.h"
+#include "load_checks.h"
 #include "tests/contains.h"
 
 namespace dlrun {
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::string_view kMinimal = "resources: {time: 1m}\nlaunch: {command: [x]}\n";
 
-LoadRequest request(std::string_view text, std::vector<std::string> sets = {}) {
+LoadRequest spec_request(std::string_view text, std::vector<std::string> sets = {}) {
   LoadRequest made;
   made.file = "dir/exp.yaml";
   made.text = std::string(text);
@@ -25,25 +26,12 @@ LoadRequest request(std::string_view text, std::vector<std::string> sets = {}) {
   return made;
 }
 
-LoadedSpec loaded(const LoadRequest& request) {
-  auto result = load_spec(request);
-  if (!result) FAIL(format_diagnostics(result.error()));
-  return std::move(*result);
-}
-
 LoadedSpec with(std::string_view more, std::vector<std::string> sets = {}) {
-  return loaded(request(std::string(kMinimal) + std::string(more), std::move(sets)));
-}
-
-/// Returns all diagnostics of a spec that must be refused.
-std::string refused(const LoadRequest& request) {
-  const auto result = load_spec(request);
-  REQUIRE_FALSE(result.has_value());
-  return format_diagnostics(result.error());
+  return loaded(spec_request(std::string(kMinimal) + std::string(more), std::move(sets)));
 }
 
 std::string refused_with(std::string_view more, std::vector<std::string> sets = {}) {
-  return refused(request(std::string(kMinimal) + std::string(more), std::move(sets)));
+  return refused(spec_request(std::string(kMinimal) + std::string(more), std::move(sets)));
 }
 
 TEST_CASE("every key has a help text, exactly one row, and a name that suggestions can find") {
@@ -74,8 +62,8 @@ TEST_CASE(
 }
 
 TEST_CASE("the origin of a value is the file, --set or the environment") {
-  auto made =
-      request("resources: {time: 1m, nodes: 2}\nlaunch: {command: [x]}\n", {"resources.time=2m"});
+  auto made = spec_request("resources: {time: 1m, nodes: 2}\nlaunch: {command: [x]}\n",
+                           {"resources.time=2m"});
   made.env.set("SBATCH_ACCOUNT", "proj");
   const auto spec = loaded(made).spec;
   CHECK(describe(spec.origins.at("resources.nodes")) == "dir/exp.yaml:1:30");
@@ -98,20 +86,20 @@ TEST_CASE(
         Default{"SBATCH_PARTITION", "partition", &Resources::partition},
         Default{"SBATCH_QOS", "qos", &Resources::qos}}) {
     CAPTURE(variable);
-    auto made = request(kMinimal);
+    auto made = spec_request(kMinimal);
     made.env.set(variable, "outer");
     const auto spec = loaded(made).spec;
     CHECK(spec.resources.*member == "outer");
     CHECK(describe(spec.origins.at(fmt::format("resources.{}", key))) ==
           fmt::format("env {}", variable));
-    made = request(kMinimal, {fmt::format("resources.{}=own", key)});
+    made = spec_request(kMinimal, {fmt::format("resources.{}=own", key)});
     made.env.set(variable, "outer");
     CHECK(loaded(made).spec.resources.*member == "own");
   }
 }
 
 TEST_CASE("inside a job the SBATCH variables of the outer job are ignored") {
-  auto made = request(kMinimal);
+  auto made = spec_request(kMinimal);
   made.env.set("SBATCH_ACCOUNT", "outer");
   made.env.set("SLURM_JOB_ID", "7");
   CHECK_FALSE(loaded(made).spec.resources.account.has_value());
@@ -123,7 +111,8 @@ TEST_CASE(
   const std::string_view text =
       "resources: {time: 1m, nodes: 2, mem: 1G}\nlaunch: {command: [x]}\n";
   const auto spec =
-      loaded(request(text, {"resources.nodes=3", "resources.nodes=4", "resources.mem=null"})).spec;
+      loaded(spec_request(text, {"resources.nodes=3", "resources.nodes=4", "resources.mem=null"}))
+          .spec;
   CHECK(spec.resources.nodes->min == 4);
   CHECK_FALSE(spec.resources.mem.has_value());
 }
@@ -175,7 +164,7 @@ TEST_CASE("--set refuses a key below a single value, and a wrong name in a map")
 }
 
 TEST_CASE("${VAR} is replaced from the submitter's environment, and $${ stays as ${") {
-  const Env env = request("").env;
+  const Env env = spec_request("").env;
   CHECK(substitute_variables("a ${USER}$${USER} $USER ${HOME}/x $", env).value() ==
         "a u${USER} $USER /home/u/x $");
   CHECK_FALSE(substitute_variables("${NOPE}", env).has_value());
@@ -202,7 +191,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a percent sign in the folder's name does not start a pattern") {
-  auto made = request(std::string(kMinimal) + "environment: {venv: v}\n", {});
+  auto made = spec_request(std::string(kMinimal) + "environment: {venv: v}\n", {});
   made.file = "100%j/exp.yaml";
   made.text = "resources: {time: 1m, output: o-%j}\nlaunch: {command: [x]}\n";
   CHECK(loaded(made).spec.resources.output == "/exp/100%%j/o-%j");
@@ -230,20 +219,21 @@ TEST_CASE("short forms are accepted: modules as a list, conda as a name, an opti
 
 TEST_CASE("GPUs are a number, TYPE:N, or a map, and MIG slices are types") {
   const auto gpus = [](std::string_view value) {
-    return *loaded(request("resources: {time: 1m, gpus_per_node: " + std::string(value) +
-                           "}\nlaunch: {command: [x]}"))
+    return *loaded(spec_request("resources: {time: 1m, gpus_per_node: " + std::string(value) +
+                                "}\nlaunch: {command: [x]}"))
                 .spec.resources.gpus_per_node;
   };
   CHECK(gpus("4").count == 4);
   CHECK(gpus("a100:4").type == "a100");
   CHECK(gpus("{type: 1g.5gb, count: 2}").type == "1g.5gb");
-  CHECK(has(refused(request("resources: {gpus_per_node: {type: a100}}\nlaunch: {command: [x]}")),
-            "count is missing"));
+  CHECK(
+      has(refused(spec_request("resources: {gpus_per_node: {type: a100}}\nlaunch: {command: [x]}")),
+          "count is missing"));
 }
 
 TEST_CASE("an empty image causes one error") {
   const std::string text =
-      refused(request("container: {runtime: pyxis, image: ''}\nlaunch: {command: [x]}"));
+      refused(spec_request("container: {runtime: pyxis, image: ''}\nlaunch: {command: [x]}"));
   CHECK(has(text, "container.image: is empty"));
   CHECK_FALSE(has(text, "is missing"));
 }
@@ -305,20 +295,21 @@ TEST_CASE("a relative image file causes a warning, because pyxis would read a re
 
 TEST_CASE("a missing or unlimited time limit, and tasks that do not fit the GPUs, cause warnings") {
   const auto warnings =
-      loaded(request("resources: {gpus_per_node: 4, tasks_per_node: 3}\nlaunch: {command: [x]}"))
+      loaded(
+          spec_request("resources: {gpus_per_node: 4, tasks_per_node: 3}\nlaunch: {command: [x]}"))
           .warnings;
   REQUIRE(warnings.size() == 2);
   CHECK(has(warnings[0].message, "resources.time is not given"));
   CHECK(has(warnings[1].message, "3 tasks on 4 GPUs"));
   const auto unlimited =
-      loaded(request("resources: {time: UNLIMITED}\nlaunch: {command: [x]}")).warnings;
+      loaded(spec_request("resources: {time: UNLIMITED}\nlaunch: {command: [x]}")).warnings;
   REQUIRE(unlimited.size() == 1);
   CHECK(has(unlimited[0].message, "cannot start if a maintenance is planned"));
 }
 
 TEST_CASE("the run's name defaults to the file's name, and is checked in both cases") {
   CHECK(with("").spec.name == "exp");
-  auto made = request(kMinimal);
+  auto made = spec_request(kMinimal);
   made.file = "dir/two words.yaml";
   CHECK(has(refused(made), "name is missing"));
   CHECK(has(refused_with("name: " + std::string(65, 'x')), "at most 64"));
@@ -327,7 +318,7 @@ TEST_CASE("the run's name defaults to the file's name, and is checked in both ca
 }
 
 TEST_CASE("the site is the spec's, else $DLRUN_SITE, else the cluster's, else generic") {
-  auto made = request(kMinimal);
+  auto made = spec_request(kMinimal);
   CHECK(loaded(made).site.name == "generic");
   made.cluster_name = "testbed";
   CHECK(loaded(made).site.name == "testbed");
@@ -342,9 +333,9 @@ TEST_CASE("the site is the spec's, else $DLRUN_SITE, else the cluster's, else ge
 
 TEST_CASE("retries without checkpoints cause a warning for the trainer") {
   const std::string text = "resources: {time: 1m}\ntrain: {epochs: 2}\ncheckpoint: {keep: 0}\n";
-  CHECK(loaded(request(text)).warnings.empty());
-  CHECK(loaded(request(text + "retry: {max: 0}\n")).warnings.empty());
-  const auto warned = loaded(request(text + "retry: {max: 1}\n")).warnings;
+  CHECK(loaded(spec_request(text)).warnings.empty());
+  CHECK(loaded(spec_request(text + "retry: {max: 0}\n")).warnings.empty());
+  const auto warned = loaded(spec_request(text + "retry: {max: 1}\n")).warnings;
   REQUIRE(warned.size() == 1);
   CHECK(warned[0].message.find("checkpoint.keep is 0") == 0);
   CHECK(warned[0].where.line == 3);
@@ -362,7 +353,7 @@ TEST_CASE("a missing file and a folder in place of the spec are refused with the
 
 TEST_CASE("diagnostics are sorted by position, errors and warnings together") {
   const auto result = load_spec(
-      request("resources:\n  mem:\n  nodes: x\nenvironment: {modules: {load: []}}\nzzz: 1\n"));
+      spec_request("resources:\n  mem:\n  nodes: x\nenvironment: {modules: {load: []}}\nzzz: 1\n"));
   REQUIRE_FALSE(result.has_value());
   const auto& all = result.error();
   CHECK(std::is_sorted(all.begin(), all.end(), [](const Diagnostic& a, const Diagnostic& b) {

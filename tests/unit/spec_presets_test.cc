@@ -19,7 +19,7 @@
 namespace dlrun {
 namespace {
 
-LoadRequest request(const std::string& launch, const std::string& resources = "time: 1m") {
+LoadRequest launch_request(const std::string& launch, const std::string& resources = "time: 1m") {
   LoadRequest made;
   made.file = "exp.yaml";
   made.text = "resources: {" + resources + "}\nlaunch: {command: [x], " + launch + "}\n";
@@ -47,7 +47,7 @@ struct OwnPreset {
   LoadRequest request_for(std::string_view yaml) {
     std::filesystem::create_directories(folder.path() / "presets");
     REQUIRE(write_file_atomic(folder.path() / "presets" / "own.yaml", yaml, 0600));
-    auto made = request("preset: own");
+    auto made = launch_request("preset: own");
     made.config_dirs = {folder.path()};
     return made;
   }
@@ -85,10 +85,10 @@ TEST_CASE(
     INFO(name);
     if (name == "trainer") continue;
     if (name == "ray" || name == "vllm") {
-      CHECK(has(refused(request("preset: " + name)), "give the job components"));
+      CHECK(has(refused(launch_request("preset: " + name)), "give the job components"));
       continue;
     }
-    const auto plan = planned(request("preset: " + name));
+    const auto plan = planned(launch_request("preset: " + name));
     for (const auto& variable : plan.rank_templates)
       CHECK_FALSE(has(variable.name, "VISIBLE_DEVICES"));
     for (const auto& variable : plan.prologue.vars)
@@ -140,39 +140,45 @@ TEST_CASE("the launcher, the agent and ENVIRONMENT.md have the same template fie
 }
 
 TEST_CASE("torchrun: a node has one task, with launch.nproc_per_node ranks or one rank per GPU") {
-  const auto by_gpus = planned(request("preset: torchrun", "time: 1m, nodes: 2, gpus_per_node: 4"));
+  const auto by_gpus =
+      planned(launch_request("preset: torchrun", "time: 1m, nodes: 2, gpus_per_node: 4"));
   CHECK(option(by_gpus.directives, "--ntasks-per-node") == "1");
   CHECK(option(by_gpus.rank_options, "--nproc-per-node") == "4");
-  CHECK(option(planned(request("preset: torchrun, nproc_per_node: 3")).rank_options,
+  CHECK(option(planned(launch_request("preset: torchrun, nproc_per_node: 3")).rank_options,
                "--nproc-per-node") == "3");
-  CHECK(option(planned(request("preset: torchrun")).rank_options, "--nproc-per-node") == "1");
-  CHECK(option(planned(request("preset: torchrun", "time: 1m, gpus_per_task: 2")).rank_options,
-               "--nproc-per-node") == "2");
-  CHECK(option(planned(request("preset: torchrun", "time: 1m, gres: 'gpu:a100:4'")).rank_options,
-               "--nproc-per-node") == "4");
-  CHECK(planned(request("preset: torchrun", "time: 1m, gpus_per_node: 4"), Target::kLocal)
+  CHECK(option(planned(launch_request("preset: torchrun")).rank_options, "--nproc-per-node") ==
+        "1");
+  CHECK(
+      option(planned(launch_request("preset: torchrun", "time: 1m, gpus_per_task: 2")).rank_options,
+             "--nproc-per-node") == "2");
+  CHECK(
+      option(
+          planned(launch_request("preset: torchrun", "time: 1m, gres: 'gpu:a100:4'")).rank_options,
+          "--nproc-per-node") == "4");
+  CHECK(planned(launch_request("preset: torchrun", "time: 1m, gpus_per_node: 4"), Target::kLocal)
             .local_ranks == 1);
-  CHECK(has(refused(request("preset: torchrun", "time: 1m, gpus: 8, nodes: 2")),
+  CHECK(has(refused(launch_request("preset: torchrun", "time: 1m, gpus: 8, nodes: 2")),
             "launch.nproc_per_node is missing"));
-  CHECK(has(refused(request("preset: torchrun", "time: 1m, ntasks: 8, nodes: 2")),
+  CHECK(has(refused(launch_request("preset: torchrun", "time: 1m, ntasks: 8, nodes: 2")),
             "needs one task per node"));
-  CHECK(planned(request("preset: torchrun", "time: 1m, ntasks: 2, nodes: 2")).requested.tasks == 2);
+  CHECK(planned(launch_request("preset: torchrun", "time: 1m, ntasks: 2, nodes: 2"))
+            .requested.tasks == 2);
 }
 
 TEST_CASE(
     "launch.agent: true is the default, and false works only under Slurm with presets that need no "
     "agent") {
-  CHECK(planned(request("preset: torch, agent: true")).agent ==
-        planned(request("preset: torch")).agent);
-  CHECK(planned(request("preset: torch, agent: false")).agent.empty());
-  CHECK_FALSE(planned(request("preset: torch, agent: false"), Target::kLocal).agent.empty());
+  CHECK(planned(launch_request("preset: torch, agent: true")).agent ==
+        planned(launch_request("preset: torch")).agent);
+  CHECK(planned(launch_request("preset: torch, agent: false")).agent.empty());
+  CHECK_FALSE(planned(launch_request("preset: torch, agent: false"), Target::kLocal).agent.empty());
   for (const char* preset :
        {"torchrun", "mpi", "plain", "accelerate", "deepspeed", "lightning", "jax"}) {
-    CHECK(planned(request(fmt::format("preset: {}, agent: false", preset))).agent.empty());
+    CHECK(planned(launch_request(fmt::format("preset: {}, agent: false", preset))).agent.empty());
   }
-  CHECK(has(refused(request("preset: tensorflow, agent: false")),
+  CHECK(has(refused(launch_request("preset: tensorflow, agent: false")),
             "asks for {tf_config}, which only the agent knows"));
-  auto trainer = request("");
+  auto trainer = launch_request("");
   trainer.text =
       "resources: {time: 1m}\ntrain: {data: {dataset: digits}}\nlaunch: {agent: false}\n";
   CHECK(has(refused(trainer),
@@ -201,7 +207,7 @@ TEST_CASE("the help of launch.agent lists the keys that need the agent, and each
   for (const Case& one : cases) {
     CAPTURE(one.key);
     listed += (listed.empty() ? "" : &one == &cases.back() ? " or " : ", ") + std::string(one.key);
-    auto made = request("");
+    auto made = launch_request("");
     made.text = "resources: {time: 1m}\nlaunch: {command: [x, \"{lr}\"], agent: false}\n" +
                 std::string(one.lines);
     CHECK(has(refused(made), "error: launch.agent: false: "));
@@ -213,20 +219,21 @@ TEST_CASE(
     "launch.roles are passed to the agent, checked against the tasks, and warned about if the "
     "preset uses none") {
   const auto plan =
-      planned(request("preset: tensorflow, roles: {ps: 1, chief: 1}", "time: 1m, nodes: 3"));
+      planned(launch_request("preset: tensorflow, roles: {ps: 1, chief: 1}", "time: 1m, nodes: 3"));
   CHECK(option(plan.rank_options, "--roles") == "chief=1,ps=1");
-  CHECK(planned(request("preset: tensorflow")).rank_options.empty());
-  CHECK(has(refused(request("preset: tensorflow, roles: {ps: 4, chief: 1}", "time: 1m, nodes: 3")),
-            "asks for 5 ranks, but the job has 3"));
-  CHECK(has(refused(request("preset: tensorflow, roles: {ps: 3}", "time: 1m, nodes: 3")),
+  CHECK(planned(launch_request("preset: tensorflow")).rank_options.empty());
+  CHECK(has(
+      refused(launch_request("preset: tensorflow, roles: {ps: 4, chief: 1}", "time: 1m, nodes: 3")),
+      "asks for 5 ranks, but the job has 3"));
+  CHECK(has(refused(launch_request("preset: tensorflow, roles: {ps: 3}", "time: 1m, nodes: 3")),
             "no rank is a worker"));
-  CHECK(has(refused(request("preset: tensorflow, roles: {chief: 2}", "time: 1m, nodes: 3")),
+  CHECK(has(refused(launch_request("preset: tensorflow, roles: {chief: 2}", "time: 1m, nodes: 3")),
             "launch.roles.chief"));
-  const auto nproc = loaded(request("preset: torch, nproc_per_node: 4")).warnings;
+  const auto nproc = loaded(launch_request("preset: torch, nproc_per_node: 4")).warnings;
   REQUIRE(nproc.size() == 1);
   CHECK(has(nproc[0].message, "with 'torch' every task is a rank"));
   const auto warnings =
-      loaded(request("preset: torch, roles: {ps: 1}", "time: 1m, nodes: 3")).warnings;
+      loaded(launch_request("preset: torch, roles: {ps: 1}", "time: 1m, nodes: 3")).warnings;
   REQUIRE(warnings.size() == 1);
   CHECK(has(warnings[0].message, "the preset 'torch' gives ranks no roles"));
 }

@@ -13,7 +13,7 @@
 namespace dlrun {
 namespace {
 
-LoadRequest request(const std::string& more, std::vector<std::string> sets = {}) {
+LoadRequest request_with(const std::string& more, std::vector<std::string> sets = {}) {
   LoadRequest made;
   made.file = "exp.yaml";
   made.text = "resources: {time: 1m}\nlaunch: {command: [x]}\n" + more;
@@ -46,7 +46,7 @@ TEST_CASE("the source line of an error is hidden if it holds a secret") {
         std::pair("environment:\n  vars:\n    HF_TOKEN: !SEKRIT-1 x\n", 5),
         std::pair("submit: {via: slurmrestd, url: 'https://u:SEKRIT-1@h'}\n", 3)}) {
     CAPTURE(text);
-    const std::string message = refused(request(text));
+    const std::string message = refused(request_with(text));
     CHECK_FALSE(has(message, "SEKRIT"));
     CHECK(has(message, fmt::format("exp.yaml:{}:", line)));
     CHECK(has(message, fmt::format("{:>5} | (not shown)\n", line)));
@@ -59,16 +59,16 @@ TEST_CASE("the argument of --set is hidden in an error if it holds a secret") {
         std::pair("environment.secrets=SEKRIT-1", "--set environment.secrets=...: "),
         std::pair("notify.webhook=https://h/SEKRIT-1", "--set notify.webhook=...: ")}) {
     CAPTURE(set);
-    const std::string message = refused(request("", {set}));
+    const std::string message = refused(request_with("", {set}));
     CHECK(has(message, shown));
     CHECK_FALSE(has(message, "SEKRIT"));
   }
 }
 
 TEST_CASE("a line without a secret is shown, also beside the lines of secrets") {
-  const std::string message = refused(
-      request("environment:\n  secrets:\n  - HF_TOKEN\n  modulez: [a]\nnotify:\n  on: [often]\n"
-              "submit: {token_file: [a]}\n"));
+  const std::string message = refused(request_with(
+      "environment:\n  secrets:\n  - HF_TOKEN\n  modulez: [a]\nnotify:\n  on: [often]\n"
+      "submit: {token_file: [a]}\n"));
   CHECK(has(message, "    6 |   modulez: [a]\n"));
   CHECK(has(message, "    8 |   on: [often]\n"));
   CHECK(has(message, "    9 | submit: {token_file: [a]}\n"));
@@ -104,15 +104,15 @@ TEST_CASE("a token of a known service is masked in a message") {
 }
 
 TEST_CASE("the address of a slurmrestd with a user is refused, and the user is not shown") {
-  const auto message =
-      refused(request("submit: {via: slurmrestd, url: 'https://SEKRIT-1@h', token_file: t}\n"));
+  const auto message = refused(
+      request_with("submit: {via: slurmrestd, url: 'https://SEKRIT-1@h', token_file: t}\n"));
   CHECK(has(message, "submit.url: the address has a user name; remove the part before @"));
   CHECK_FALSE(has(message, "SEKRIT"));
 }
 
 TEST_CASE("an address in the place of the map notify.webhook causes one error") {
   const auto result =
-      load_spec(request("notify:\n  on: [failed]\n  webhook: https://h/SEKRIT-1\n"));
+      load_spec(request_with("notify:\n  on: [failed]\n  webhook: https://h/SEKRIT-1\n"));
   REQUIRE_FALSE(result.has_value());
   REQUIRE(std::count_if(result.error().begin(), result.error().end(), is_error) == 1);
   CHECK(result.error()[0].where.line == 5);
@@ -121,7 +121,8 @@ TEST_CASE("an address in the place of the map notify.webhook causes one error") 
 
 TEST_CASE("a variable that is named like a secret causes a warning, unless its value is none") {
   const auto warnings_of = [](const std::string& vars) {
-    return format_diagnostics(loaded(request("environment:\n  vars: {" + vars + "}\n")).warnings);
+    return format_diagnostics(
+        loaded(request_with("environment:\n  vars: {" + vars + "}\n")).warnings);
   };
   const auto warned = warnings_of("WANDB_API_KEY: SEKRIT-1");
   CHECK(has(warned, "environment.vars.WANDB_API_KEY: its value is readable in the script"));

@@ -7,12 +7,13 @@
 #include "launcher/spec/load.h"
 #include "launcher/spec/secret_lines.h"
 #include "launcher/spec/spec_builder.h"
+#include "load_checks.h"
 #include "tests/contains.h"
 
 namespace dlrun {
 namespace {
 
-LoadRequest request(std::string_view secrets, std::vector<std::string> sets = {}) {
+LoadRequest secrets_request(std::string_view secrets, std::vector<std::string> sets = {}) {
   LoadRequest made;
   made.file = "exp.yaml";
   made.text = "resources: {time: 1m}\nlaunch: {command: [x]}\nenvironment:\n  secrets: " +
@@ -24,14 +25,8 @@ LoadRequest request(std::string_view secrets, std::vector<std::string> sets = {}
   return made;
 }
 
-std::string refused(const LoadRequest& made) {
-  const auto result = load_spec(made);
-  REQUIRE_FALSE(result.has_value());
-  return format_diagnostics(result.error());
-}
-
 TEST_CASE("secrets are names, or names with a file, and the script has only the names") {
-  const auto loaded = load_spec(request("[TOKEN, {name: OTHER, file: ~/.other}]"));
+  const auto loaded = load_spec(secrets_request("[TOKEN, {name: OTHER, file: ~/.other}]"));
   REQUIRE(loaded.has_value());
   REQUIRE(loaded->spec.environment.secrets.size() == 2);
   CHECK(loaded->spec.environment.secrets[1].file == "/home/u/.other");
@@ -47,15 +42,17 @@ TEST_CASE("secrets are names, or names with a file, and the script has only the 
 }
 
 TEST_CASE("a secret that is not a variable's name is refused, and its text is not shown") {
-  const std::string errors = refused(request("[\"sk-12345\"]"));
+  const std::string errors = refused(secrets_request("[\"sk-12345\"]"));
   CHECK(
       has(errors, "exp.yaml:4:13: error: environment.secrets: this is not the name of a variable"));
   CHECK_FALSE(has(errors.substr(0, errors.find('\n')), "sk-12345"));
-  CHECK(has(refused(request("[DLRUN_TOKEN]")), "dlrun's own variables"));
-  CHECK(has(refused(request("[A, A]")), "'A' is given twice"));
-  CHECK(has(refused(request("[{name: A}]")), "a secret from a file is {name: NAME, file: PATH}"));
-  CHECK(has(refused(request("[{name: A, value: x}]")), "unknown key 'value'"));
-  CHECK(has(refused(request("TOKEN")), "expected a list of variables' names, not a single value"));
+  CHECK(has(refused(secrets_request("[DLRUN_TOKEN]")), "dlrun's own variables"));
+  CHECK(has(refused(secrets_request("[A, A]")), "'A' is given twice"));
+  CHECK(has(refused(secrets_request("[{name: A}]")),
+            "a secret from a file is {name: NAME, file: PATH}"));
+  CHECK(has(refused(secrets_request("[{name: A, value: x}]")), "unknown key 'value'"));
+  CHECK(has(refused(secrets_request("TOKEN")),
+            "expected a list of variables' names, not a single value"));
 }
 
 TEST_CASE("a misspelt name of a secret is shown, unless it may be the value of one") {
@@ -64,7 +61,7 @@ TEST_CASE("a misspelt name of a secret is shown, unless it may be the value of o
         std::pair("[OTHER_KEY, 'HF TOKEN']", "HF TOKEN"), std::pair("[MY.API.KEY]", "MY.API.KEY"),
         std::pair("[SLURM_JOB_ID]", "SLURM_JOB_ID"), std::pair("[DLRUN_TOKEN]", "DLRUN_TOKEN")}) {
     CAPTURE(list);
-    const std::string errors = refused(request(list));
+    const std::string errors = refused(secrets_request(list));
     CHECK(has(errors, std::string("environment.secrets: '") + name + "' "));
     CHECK(has(errors, std::string("    4 |   secrets: ") + list + "\n"));
   }
@@ -72,7 +69,7 @@ TEST_CASE("a misspelt name of a secret is shown, unless it may be the value of o
                            "[A1B2C3-D]", "[pa$$word]", "[HF-TOKEN, sekrit]", "[HF_TOKEN=SEKRIT]",
                            "[A-B-C-D-E-F-G-H-I-J-K-L-M-N-O-P-Q-R-S-T-KEY]"}) {
     CAPTURE(list);
-    CHECK(has(refused(request(list)), "    4 | (not shown)\n"));
+    CHECK(has(refused(secrets_request(list)), "    4 | (not shown)\n"));
   }
   CHECK(has_only_names("MY_KEY_2 $MY_KEY"));
   for (const char* text : {"", "$", "HUNTER", "hf_token", "MY_KEY_123", "2ND_TOKEN", "PA$$W_D",
@@ -83,23 +80,23 @@ TEST_CASE("a misspelt name of a secret is shown, unless it may be the value of o
 }
 
 TEST_CASE("an error shows no value of a variable in the place of a secret's name") {
-  LoadRequest made = request("[\"${ODD}\"]");
+  LoadRequest made = secrets_request("[\"${ODD}\"]");
   made.env.set("ODD", "CANARY-KEY");
   CHECK_FALSE(has(refused(made), "CANARY"));
 }
 
 TEST_CASE(
     "a secret cannot be set in environment.vars, and its value cannot be used in another key") {
-  CHECK(has(refused(request("[TOKEN]", {"environment.vars.TOKEN=x"})),
+  CHECK(has(refused(secrets_request("[TOKEN]", {"environment.vars.TOKEN=x"})),
             "TOKEN is a secret; remove it from environment.vars"));
-  std::string errors = refused(request("[TOKEN]\n  setup: login ${TOKEN}"));
+  std::string errors = refused(secrets_request("[TOKEN]\n  setup: login ${TOKEN}"));
   CHECK(
       has(errors, "exp.yaml:5:10: error: TOKEN is a secret: its value must not reach the script"));
   CHECK_FALSE(has(errors, "canary-value"));
-  CHECK(has(refused(request("[TOKEN]", {"launch.command=[a, \"--key=${TOKEN}\"]"})),
+  CHECK(has(refused(secrets_request("[TOKEN]", {"launch.command=[a, \"--key=${TOKEN}\"]"})),
             "--set launch.command="));
-  CHECK(load_spec(request("[TOKEN]\n  setup: login $${TOKEN}")).has_value());
-  CHECK(load_spec(request("[TOKEN]\n  setup: login ${HOME}")).has_value());
+  CHECK(load_spec(secrets_request("[TOKEN]\n  setup: login $${TOKEN}")).has_value());
+  CHECK(load_spec(secrets_request("[TOKEN]\n  setup: login ${HOME}")).has_value());
 }
 
 TEST_CASE("uses_variable() is true only if ${NAME} would be replaced") {

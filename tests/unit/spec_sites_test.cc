@@ -34,7 +34,8 @@ class Sites {
   TemporaryDirectory directory_;
 };
 
-LoadRequest request(std::string_view resources, const Sites& sites, std::string_view more = "") {
+LoadRequest site_request(std::string_view resources, const Sites& sites,
+                         std::string_view more = "") {
   LoadRequest made;
   made.file = "exp.yaml";
   made.text = "resources: {time: 1m, " + std::string(resources) + "}\nlaunch: {command: [x]}\n" +
@@ -104,20 +105,22 @@ TEST_CASE("a site whose users choose a QOS has no partitions and no partition li
     CHECK(site.partitions.empty());
     CHECK(site.default_partition.empty());
     const std::string spec = "site: " + std::string(name) + "\n";
-    CHECK(warnings(request("qos: debug, constraint: gpu, gpus_per_node: 4", sites, spec)) == "");
-    CHECK(has(refused(request("gpus_per_node: 5", sites, spec)), "has at most 4 GPUs per node"));
+    CHECK(warnings(site_request("qos: debug, constraint: gpu, gpus_per_node: 4", sites, spec)) ==
+          "");
+    CHECK(
+        has(refused(site_request("gpus_per_node: 5", sites, spec)), "has at most 4 GPUs per node"));
   }
 }
 
 TEST_CASE("a job that does not fit its site's default partition causes a warning") {
   Sites sites;
-  CHECK(has(warnings(request("gpus_per_node: 4", sites, "site: leonardo\n")),
+  CHECK(has(warnings(site_request("gpus_per_node: 4", sites, "site: leonardo\n")),
             "resources.gpus_per_node is 4, but partition 'lrd_all_serial' of site 'leonardo' has "
             "no GPUs per node"));
-  CHECK(warnings(request("partition: boost_usr_prod, gpus_per_node: 4", sites,
-                         "site: leonardo\n")) == "");
+  CHECK(warnings(site_request("partition: boost_usr_prod, gpus_per_node: 4", sites,
+                              "site: leonardo\n")) == "");
   // Fritz has no default: Slurm sends a job on several nodes to another partition than a small one.
-  CHECK(warnings(request("nodes: 4", sites, "site: fritz\n")) == "");
+  CHECK(warnings(site_request("nodes: 4", sites, "site: fritz\n")) == "");
 }
 
 TEST_CASE("a site's GPUs are counted and named as in its Slurm, also GPUs of AMD") {
@@ -128,7 +131,7 @@ TEST_CASE("a site's GPUs are counted and named as in its Slurm, also GPUs of AMD
   CHECK(lumi.interface.empty());
   CHECK(lumi.environment.at("NCCL_SOCKET_IFNAME") == "hsn");
   const auto warnings_of = [&](std::string_view resources) {
-    return warnings(request(resources, sites, "site: alex\n"));
+    return warnings(site_request(resources, sites, "site: alex\n"));
   };
   CHECK(warnings_of("partition: a40, gpus_per_node: 'a40:8'") == "");
   CHECK(has(warnings_of("partition: a40, gpus_per_node: 'a100:8'"),
@@ -166,14 +169,14 @@ TEST_CASE("a user's site file replaces the built-in one of the same name, and is
   CHECK_FALSE(match_site("juwelsbooster", sites.dirs(), problems).has_value());
   sites.write("zz", "clusters: testbed\n");
   CHECK(match_site("testbed", sites.dirs(), problems) == "zz");
-  CHECK(has(refused(request("gpus_per_node: 4", sites, "site: juwels\n")),
+  CHECK(has(refused(site_request("gpus_per_node: 4", sites, "site: juwels\n")),
             "exp.yaml:1:38: error: resources.gpus_per_node is 4, but site 'juwels' has at most 2 "
             "GPUs per node"));
 }
 
 TEST_CASE("a job for another cluster uses that cluster's site") {
   Sites sites;
-  auto made = request("clusters: jureca", sites);
+  auto made = site_request("clusters: jureca", sites);
   made.cluster_name = "juwels";
   CHECK(loaded(made).site.name == "jureca");
 }
@@ -190,7 +193,7 @@ TEST_CASE("errors in a site file are reported with line, column and a caret") {
               "environment: {1A: x}\n"
               "defaults: {resources: {cpus_per_tsk: 4}}\n"
               "zzz: 1\n");
-  const std::string all = refused(request("", sites, "site: x\n"));
+  const std::string all = refused(site_request("", sites, "site: x\n"));
   const std::string at = sites.path("x");
   CHECK(has(all, at + ":1:11: error: '[' is not a cluster's name or an expression for one: "));
   CHECK(has(all, at + ":2:12: error: 'gress' is not one of: gpus gres"));
@@ -227,7 +230,7 @@ TEST_CASE(
     "a user's site file that cannot be read is skipped with a warning, and a file with a wrong key "
     "is not skipped") {
   Sites sites;
-  auto made = request("", sites);
+  auto made = site_request("", sites);
   made.cluster_name = "testbed";
   const auto warnings_with = [&](const std::string& text) {
     sites.write("a", text);
@@ -256,7 +259,7 @@ TEST_CASE(
   for (const char* spec : {"", "site: juwels\n"}) {
     CAPTURE(spec);
     Sites sites;
-    auto made = request("", sites, spec);
+    auto made = site_request("", sites, spec);
     made.cluster_name = "testbed";
     made.config_dirs.insert(made.config_dirs.begin(), folder.path());
     const auto result = loaded(made);
@@ -272,9 +275,9 @@ TEST_CASE(
 
 TEST_CASE("an unknown site is refused with the nearest name, or with all of them") {
   Sites sites;
-  CHECK(has(refused(request("", sites, "site: juwel\n")),
+  CHECK(has(refused(site_request("", sites, "site: juwel\n")),
             "exp.yaml:3:7: error: there is no site 'juwel'; did you mean 'juwels'?"));
-  CHECK(has(refused(request("", sites, "site: nowhere-at-all\n")), " generic grete "));
+  CHECK(has(refused(site_request("", sites, "site: nowhere-at-all\n")), " generic grete "));
 }
 
 TEST_CASE(
@@ -288,7 +291,7 @@ TEST_CASE(
               "  fast: {defaults: {resources: {cpus_per_task: 8}}}\n"
               "defaults:\n"
               "  resources: {cpus_per_task: 1, account: proj}\n");
-  const auto by_default = loaded(request("", sites, "site: x\n")).spec;
+  const auto by_default = loaded(site_request("", sites, "site: x\n")).spec;
   CHECK(by_default.resources.cpus_per_task == 2);
   CHECK(by_default.resources.hint == "nomultithread");
   CHECK(by_default.resources.account == "proj");
@@ -296,11 +299,12 @@ TEST_CASE(
         "site x (" + sites.path("x") + ":3)");
   CHECK(describe(by_default.origins.at("resources.account")) ==
         "site x (" + sites.path("x") + ":6)");
-  const auto fast = loaded(request("partition: fast, account: mine", sites, "site: x\n")).spec;
+  const auto fast = loaded(site_request("partition: fast, account: mine", sites, "site: x\n")).spec;
   CHECK(fast.resources.cpus_per_task == 8);
   CHECK_FALSE(fast.resources.hint.has_value());
   CHECK(fast.resources.account == "mine");
-  CHECK(loaded(request("partition: other", sites, "site: x\n")).spec.resources.cpus_per_task == 1);
+  CHECK(loaded(site_request("partition: other", sites, "site: x\n")).spec.resources.cpus_per_task ==
+        1);
 }
 
 TEST_CASE("the partition may come from the site's defaults, and its own defaults apply, too") {
@@ -308,7 +312,7 @@ TEST_CASE("the partition may come from the site's defaults, and its own defaults
   sites.write("x",
               "partitions: {fast: {defaults: {resources: {cpus_per_task: 8}}}}\n"
               "defaults: {resources: {partition: fast}}\n");
-  const auto spec = loaded(request("", sites, "site: x\n")).spec;
+  const auto spec = loaded(site_request("", sites, "site: x\n")).spec;
   CHECK(spec.resources.partition == "fast");
   CHECK(spec.resources.cpus_per_task == 8);
 }
@@ -318,8 +322,8 @@ TEST_CASE("a site's default is dropped if the spec requests the same resource wi
   sites.write("x",
               "defaults: {resources: {gpus_per_node: 2, mem: 8G, cpus_per_task: 4}, environment: "
               "{venv: /v}}\n");
-  const auto spec = loaded(request("gres: 'gpu:4', mem_per_cpu: 1G, cpus_per_gpu: 3", sites,
-                                   "site: x\nenvironment: {conda: c}\n"))
+  const auto spec = loaded(site_request("gres: 'gpu:4', mem_per_cpu: 1G, cpus_per_gpu: 3", sites,
+                                        "site: x\nenvironment: {conda: c}\n"))
                         .spec;
   CHECK_FALSE(spec.resources.gpus_per_node.has_value());
   CHECK_FALSE(spec.resources.mem.has_value());
@@ -331,7 +335,7 @@ TEST_CASE("a wrong default is reported with its line in the site file") {
   Sites sites;
   sites.write("x", "max_gpus_per_node: 4\ndefaults: {resources: {gpus_per_node: 8}}\n");
   CHECK(has(
-      refused(request("", sites, "site: x\n")),
+      refused(site_request("", sites, "site: x\n")),
       sites.path("x") +
           ":2:39: error: resources.gpus_per_node is 8, but site 'x' has at most 4 GPUs per node\n"
           "    2 | defaults: {resources: {gpus_per_node: 8}}\n"));
@@ -357,21 +361,21 @@ TEST_CASE(
 
 TEST_CASE("more GPUs per node than any node of the site has is an error, with each key for GPUs") {
   Sites sites;
-  CHECK(has(refused(request("gpus_per_node: 16", sites, "site: juwels\n")),
+  CHECK(has(refused(site_request("gpus_per_node: 16", sites, "site: juwels\n")),
             "exp.yaml:1:38: error: resources.gpus_per_node is 16, but site 'juwels' has at most 4 "
             "GPUs per node"));
-  CHECK(has(refused(request("gres: 'gpu:5'", sites, "site: juwels\n")),
+  CHECK(has(refused(site_request("gres: 'gpu:5'", sites, "site: juwels\n")),
             "resources.gres is 5, but site 'juwels' has at most 4 GPUs per node"));
-  CHECK(has(refused(request("gpus: 9, nodes: 2", sites, "site: juwels\n")),
+  CHECK(has(refused(site_request("gpus: 9, nodes: 2", sites, "site: juwels\n")),
             "resources.gpus is 9 on 2 nodes, but site 'juwels' has at most 4 GPUs per node"));
-  CHECK(has(refused(request("gpus_per_node: 1", sites, "site: emmy\n")),
+  CHECK(has(refused(site_request("gpus_per_node: 1", sites, "site: emmy\n")),
             "site 'emmy' has at most 0 GPUs per node"));
 }
 
 TEST_CASE("a request above a partition's limit causes a warning that names the limit") {
   Sites sites;
   const auto warnings_of = [&](std::string_view resources) {
-    auto made = request(resources, sites, "site: juwels\n");
+    auto made = site_request(resources, sites, "site: juwels\n");
     return warnings(made);
   };
   CHECK(has(warnings_of("partition: batch, gres: 'gpu:1'"),
@@ -386,22 +390,22 @@ TEST_CASE("a request above a partition's limit causes a warning that names the l
             "CPUs per node"));
   CHECK(has(warnings_of("partition: develgpu"),
             "site 'juwels' knows no partition 'develgpu'; did you mean 'develgpus'?"));
-  auto longer = request("partition: develgpus", sites, "site: juwels\n");
+  auto longer = site_request("partition: develgpus", sites, "site: juwels\n");
   longer.sets = {"resources.time=3h"};
   CHECK(has(warnings(longer),
             "resources.time is 03:00:00, but partition 'develgpus' of site 'juwels' has at most "
             "02:00:00"));
-  auto large = request("partition: gpu, mem: 1T", sites, "site: lrz-ai\n");
+  auto large = site_request("partition: gpu, mem: 1T", sites, "site: lrz-ai\n");
   CHECK(has(warnings(large),
             "resources.mem is 1T, but partition 'gpu' of site 'lrz-ai' has 741376 MiB per node"));
-  auto type =
-      request("partition: 'grete:interactive', gpus_per_node: 'a100:1'", sites, "site: grete\n");
+  auto type = site_request("partition: 'grete:interactive', gpus_per_node: 'a100:1'", sites,
+                           "site: grete\n");
   CHECK(has(warnings(type),
             "resources.gpus_per_node is a100:1, but partition 'grete:interactive' of site 'grete' "
             "has GPUs of type "
             "2g.10gb, 3g.20gb"));
-  CHECK(warnings(request("partition: 'grete:interactive', gpus_per_node: '2g.10gb:1'", sites,
-                         "site: grete\n")) == "");
+  CHECK(warnings(site_request("partition: 'grete:interactive', gpus_per_node: '2g.10gb:1'", sites,
+                              "site: grete\n")) == "");
   CHECK(
       warnings_of(
           "partition: develgpus, nodes: 2, gres: 'gpu:4', tasks_per_node: 4, cpus_per_task: 20") ==

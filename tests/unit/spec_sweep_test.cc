@@ -7,7 +7,7 @@
 namespace dlrun {
 namespace {
 
-LoadRequest request(std::string_view text, std::vector<std::string> sets = {}) {
+LoadRequest sweep_request(std::string_view text, std::vector<std::string> sets = {}) {
   LoadRequest made;
   made.file = "exp.yaml";
   made.text = std::string(text);
@@ -19,13 +19,14 @@ LoadRequest request(std::string_view text, std::vector<std::string> sets = {}) {
 
 std::vector<std::string> points(std::string_view text, std::vector<std::string> sets = {}) {
   std::vector<std::string> words;
-  for (const SweepPoint& point : sweep_points(loaded(request(text, std::move(sets))).spec.sweep))
+  for (const SweepPoint& point :
+       sweep_points(loaded(sweep_request(text, std::move(sets))).spec.sweep))
     words.push_back(describe(point));
   return words;
 }
 
 std::string errors_of(std::string_view text, std::vector<std::string> sets = {}) {
-  return refused(request(text, std::move(sets)));
+  return refused(sweep_request(text, std::move(sets)));
 }
 
 TEST_CASE("a grid has every combination of values, and the last key changes fastest") {
@@ -87,11 +88,11 @@ TEST_CASE("a random sweep with as many points as combinations contains all combi
 }
 
 TEST_CASE("random numbers are within their range, and whole numbers if the key needs them") {
-  for (const SweepPoint& point :
-       sweep_points(loaded(request("sweep: {parameters: {train.lr: {min: 0.001, max: 0.1, log: "
-                                   "true}, train.batch: {min: "
-                                   "3, max: 900}}, random: 500}"))
-                        .spec.sweep)) {
+  for (const SweepPoint& point : sweep_points(
+           loaded(sweep_request("sweep: {parameters: {train.lr: {min: 0.001, max: 0.1, log: "
+                                "true}, train.batch: {min: "
+                                "3, max: 900}}, random: 500}"))
+               .spec.sweep)) {
     const double lr = std::stod(point[0].text);
     CHECK(lr >= 0.001);
     CHECK(lr <= 0.1);
@@ -191,10 +192,10 @@ TEST_CASE(
 }
 
 TEST_CASE("a range from 0.0 to 1.0 is still a range of fractions in the resolved spec") {
-  const LoadedSpec spec =
-      loaded(request(kProgram + "sweep: {random: 2, parameters: {lr: {min: 0.0, max: 1.0}}}"));
+  const LoadedSpec spec = loaded(
+      sweep_request(kProgram + "sweep: {random: 2, parameters: {lr: {min: 0.0, max: 1.0}}}"));
   CHECK(has(resolved_yaml(spec), "{min: 0.0, max: 1.0, log: false}"));
-  CHECK(sweep_points(loaded(request(resolved_yaml(spec))).spec.sweep).size() == 2);
+  CHECK(sweep_points(loaded(sweep_request(resolved_yaml(spec))).spec.sweep).size() == 2);
 }
 
 TEST_CASE("misspelled, missing and unused parameters are refused, and the error names the line") {
@@ -274,12 +275,12 @@ TEST_CASE("wrong values and ranges of own parameters are refused, and the error 
 }
 
 TEST_CASE("the resolved spec of a sweep keeps the fields of own parameters") {
-  const LoadedSpec first = loaded(
-      request("launch: {command: [a, \"{lr}\", \"{{\"]}\nsweep: {parameters: {lr: [1, -2]}}"));
+  const LoadedSpec first = loaded(sweep_request(
+      "launch: {command: [a, \"{lr}\", \"{{\"]}\nsweep: {parameters: {lr: [1, -2]}}"));
   CHECK(first.spec.launch.command == std::vector<std::string>{"a", "1", "{"});
   const std::string text = resolved_yaml(first);
   CHECK(has(text, R"(command: ["a", "{lr}", "{{"])"));
-  const auto again = resolved_yaml(loaded(request(text)));
+  const auto again = resolved_yaml(loaded(sweep_request(text)));
   CHECK(has(again, R"(command: ["a", "{lr}", "{{"])"));
 }
 
@@ -294,9 +295,9 @@ TEST_CASE("--set can add a sweep, and replace one") {
 TEST_CASE("a sweep's value takes precedence over --set, and a resolved sweep has the same points") {
   const std::string text =
       "sweep: {parameters: {train.lr: [0.5, 0.25], train.data.path: [d]}, max_parallel: 3}";
-  const LoadedSpec first = loaded(request(text, {"train.lr=9"}));
+  const LoadedSpec first = loaded(sweep_request(text, {"train.lr=9"}));
   CHECK(first.spec.train.lr == 0.5);
-  LoadRequest again = request(resolved_yaml(first));
+  LoadRequest again = sweep_request(resolved_yaml(first));
   again.current_dir = "/elsewhere";
   const LoadedSpec second = loaded(again);
   REQUIRE(sweep_points(first.spec.sweep).size() == 2);

@@ -14,11 +14,13 @@
 namespace dlrun::trainer {
 namespace {
 
+namespace batchnorm_reference {
 #include "tests/reference/layers.inc"
+}  // namespace batchnorm_reference
 
-constexpr std::size_t kImages = 5;
+constexpr std::size_t kNormImages = 5;
 constexpr ImageShape kShape{3, 2, 4};
-constexpr std::size_t kElements = kImages * 3 * 2 * 4;
+constexpr std::size_t kElements = kNormImages * 3 * 2 * 4;
 constexpr int kBatches = 3;
 
 /// Returns the numbers of value() in tests/reference/layers.py.
@@ -39,7 +41,7 @@ void check_equal(std::span<const T> got, const std::vector<double>& want, double
 
 /// The tolerance in double: PyTorch rounds epsilon to float32, also in double, and a channel's
 /// variance may be as small as 5 epsilon.
-constexpr double kClose = 1e-7;
+constexpr double kNormTolerance = 1e-7;
 
 /// Trains a network of this single layer on the batches and compares it with the reference.
 template <typename T>
@@ -47,7 +49,7 @@ void check_against_reference(double epsilon, int threads) {
   auto kernels = make_cpu_kernels<T>(threads);
   const std::vector<std::string> words{"batchnorm"};
   Network<T> network(*kernels, *make_layers<T>(words, kShape, kShape.size()), kShape.size(),
-                     kImages, 1);
+                     kNormImages, 1);
   network.initialise(1);
   const std::vector<T> parameters{T(1.5), T(-0.5), T(2), T(0.25), T(0.1), T(0.2), T(-0.3), T(0)};
   std::copy(parameters.begin(), parameters.end(), network.parameters().begin());
@@ -57,24 +59,24 @@ void check_against_reference(double epsilon, int threads) {
       network.output_gradient()[i] = static_cast<T>(std::cos(0.7 * static_cast<double>(i)));
     }
     std::fill(network.observed().begin(), network.observed().end(), T{0});
-    network.forward(kImages, {.is_training = true});
-    network.backward(kImages, [](std::size_t) {});
+    network.forward(kNormImages, {.is_training = true});
+    network.backward(kNormImages, [](std::size_t) {});
     network.update_running();
   }
   const std::span<const T> running = network.running();
-  check_equal<T>({network.output(), kElements}, kY, epsilon);
-  check_equal<T>(network.gradients().first(4), kWeightGradient, epsilon);
-  check_equal<T>(network.gradients().subspan(4), kBiasGradient, epsilon);
-  check_equal<T>(running.first(4), kRunningMean, epsilon);
-  check_equal<T>(running.subspan(4), kRunningVariance, epsilon);
-  network.forward(kImages);
-  check_equal<T>({network.output(), kElements}, kEvaluated, epsilon);
+  check_equal<T>({network.output(), kElements}, batchnorm_reference::kY, epsilon);
+  check_equal<T>(network.gradients().first(4), batchnorm_reference::kWeightGradient, epsilon);
+  check_equal<T>(network.gradients().subspan(4), batchnorm_reference::kBiasGradient, epsilon);
+  check_equal<T>(running.first(4), batchnorm_reference::kRunningMean, epsilon);
+  check_equal<T>(running.subspan(4), batchnorm_reference::kRunningVariance, epsilon);
+  network.forward(kNormImages);
+  check_equal<T>({network.output(), kElements}, batchnorm_reference::kEvaluated, epsilon);
 }
 
 }  // namespace
 
 TEST_CASE("batchnorm gives PyTorch's outputs, gradients and running statistics") {
-  check_against_reference<double>(kClose, 1);
+  check_against_reference<double>(kNormTolerance, 1);
   check_against_reference<float>(2e-5, 1);
   check_against_reference<float>(2e-5, 3);
 }
@@ -84,7 +86,7 @@ TEST_CASE("batchnorm gives PyTorch's gradient of its input") {
   const auto layer = make_batchnorm<double>(kShape.height * kShape.width, kShape.channels, false);
   const std::vector<double> parameters{1.5, -0.5, 2, 0.25, 0.1, 0.2, -0.3, 0};
   const std::vector<double> running{-2, 0.5, 1, 3, 1, 1, 1, 1};  // has no effect in training
-  std::vector<double> workspace(kImages * layer->workspace());
+  std::vector<double> workspace(kNormImages * layer->workspace());
   std::vector<double> x(kElements), y(kElements), dy(kElements), dx(kElements),
       gradients(parameters.size());
   for (std::size_t i = 0; i < kElements; ++i) {
@@ -92,11 +94,11 @@ TEST_CASE("batchnorm gives PyTorch's gradient of its input") {
     dy[i] = std::cos(0.7 * static_cast<double>(i));
   }
   const BatchInfo batch{.is_training = true};
-  const LayerCall<double> call{*kernels, parameters.data(), workspace.data(), kImages,
+  const LayerCall<double> call{*kernels, parameters.data(), workspace.data(), kNormImages,
                                batch,    running.data()};
   layer->forward(call, x.data(), y.data());
   layer->backward(call, x.data(), y.data(), dy.data(), gradients.data(), dx.data());
-  check_equal<double>(dx, kInputGradient, kClose);
+  check_equal<double>(dx, batchnorm_reference::kInputGradient, kNormTolerance);
 }
 
 TEST_CASE(

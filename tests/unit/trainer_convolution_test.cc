@@ -62,7 +62,7 @@ class Guarded {
   float* begin_ = nullptr;
 };
 
-std::vector<double> drawn(std::size_t count, std::uint64_t what) {
+std::vector<double> drawn_for(std::size_t count, std::uint64_t what) {
   Random random(1, Purpose::kInit, what);
   std::vector<double> values(count);
   for (double& value : values) value = static_cast<float>(random.uniform(-1, 1));
@@ -85,10 +85,10 @@ void check(Device& device, const Window& window, std::size_t n) {
   const std::size_t inputs = n * window.input.size();
   const std::size_t outputs = n * window.output.size();
   const std::size_t weights = window.weights();
-  const auto x = drawn(inputs, 1);
-  const auto w = drawn(weights, 2);
-  const auto bias = drawn(window.output.channels, 3);
-  const auto dy = drawn(outputs, 4);
+  const auto x = drawn_for(inputs, 1);
+  const auto w = drawn_for(weights, 2);
+  const auto bias = drawn_for(window.output.channels, 3);
+  const auto dy = drawn_for(outputs, 4);
   std::vector<double> y(outputs);
   std::vector<double> dx(inputs);
   std::vector<double> dw(weights);

@@ -14,18 +14,19 @@
 namespace dlrun::trainer {
 namespace {
 
-constexpr std::size_t kClasses = 4;
+constexpr std::size_t kLabelClasses = 4;
 // Six samples. No sample has class 3, and no answer names it.
-const std::vector<std::uint8_t> kLabels{1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0,
-                                        0, 0, 1, 0, 1, 0, 1, 0, 0, 0, 1, 0};
-const std::vector<float> kLogits{2, -1, -3, -1,    1,  1, -2,   -9, -1, -0.5F, 3, -1,
-                                 0, -1, 5,  -0.1F, -2, 4, 0.5F, -1, 7,  -1,    0, -2};
+const std::vector<std::uint8_t> kTrueLabels{1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0,
+                                            0, 0, 1, 0, 1, 0, 1, 0, 0, 0, 1, 0};
+const std::vector<float> kAnswers{2, -1, -3, -1,    1,  1, -2,   -9, -1, -0.5F, 3, -1,
+                                  0, -1, 5,  -0.1F, -2, 4, 0.5F, -1, 7,  -1,    0, -2};
 
 std::vector<double> counts_of(std::size_t from, std::size_t n) {
   const auto kernels = make_cpu_kernels<float>(1);
-  std::vector<std::uint32_t> counts(3 * kClasses);
-  kernels->layers().count_answers(kLogits.data() + from * kClasses,
-                                  kLabels.data() + from * kClasses, n, kClasses, counts.data());
+  std::vector<std::uint32_t> counts(3 * kLabelClasses);
+  kernels->layers().count_answers(kAnswers.data() + from * kLabelClasses,
+                                  kTrueLabels.data() + from * kLabelClasses, n, kLabelClasses,
+                                  counts.data());
   return {counts.begin(), counts.end()};
 }
 
@@ -37,7 +38,7 @@ TEST_CASE("answers are counted per class as right, wrong or missed, and a logit 
 
 TEST_CASE("scores equal those of sklearn.metrics.precision_recall_fscore_support") {
   const LabelScores scores = scores_of(counts_of(0, 6));
-  REQUIRE(scores.classes.size() == kClasses);
+  REQUIRE(scores.classes.size() == kLabelClasses);
   CHECK(scores.classes[0].precision == doctest::Approx(2.0 / 3));
   CHECK(scores.classes[0].recall == doctest::Approx(2.0 / 3));
   CHECK(scores.classes[0].samples == 3);

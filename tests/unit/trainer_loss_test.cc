@@ -11,27 +11,30 @@
 namespace dlrun::trainer {
 namespace {
 
+namespace loss_reference {
 #include "tests/reference/layers.inc"
+}  // namespace loss_reference
 
-constexpr std::size_t kSamples = 3;
-constexpr std::size_t kClasses = 4;
+constexpr std::size_t kLossSamples = 3;
+constexpr std::size_t kLossClasses = 4;
 
 template <typename T>
 void check_against_reference(double epsilon) {
   auto kernels = make_cpu_kernels<T>(1);
-  const std::vector<T> logits(kLogits.begin(), kLogits.end());
-  const std::vector<std::uint8_t> labels(kLabels.begin(), kLabels.end());
+  const std::vector<T> logits(loss_reference::kLogits.begin(), loss_reference::kLogits.end());
+  const std::vector<std::uint8_t> labels(loss_reference::kLabels.begin(),
+                                         loss_reference::kLabels.end());
   std::vector<T> gradient(logits.size());
   T totals[2] = {0, 0};
-  kernels->layers().sigmoid_cross_entropy(logits.data(), labels.data(), kSamples, kClasses,
-                                          T{1} / kSamples, gradient.data(), totals);
-  CHECK(static_cast<double>(totals[0]) / kSamples ==
-        doctest::Approx(kSigmoidLoss[0]).epsilon(epsilon));
+  kernels->layers().sigmoid_cross_entropy(logits.data(), labels.data(), kLossSamples, kLossClasses,
+                                          T{1} / kLossSamples, gradient.data(), totals);
+  CHECK(static_cast<double>(totals[0]) / kLossSamples ==
+        doctest::Approx(loss_reference::kSigmoidLoss[0]).epsilon(epsilon));
   CHECK(static_cast<double>(totals[1]) == doctest::Approx(0 + 2.0 / 4 + 2.0 / 4));
   for (std::size_t i = 0; i < gradient.size(); ++i) {
     CAPTURE(i);
     CHECK(static_cast<double>(gradient[i]) ==
-          doctest::Approx(kSigmoidGradient[i]).epsilon(epsilon).scale(0.1));
+          doctest::Approx(loss_reference::kSigmoidGradient[i]).epsilon(epsilon).scale(0.1));
   }
 }
 

@@ -60,13 +60,13 @@ Layers<T> layers_of(const Words& words, const ImageShape& image = kImage,
 }
 
 template <typename T>
-struct Fixture {
+struct NetworkFixture {
   std::unique_ptr<Kernels<T>> kernels = make_cpu_kernels<T>(1);
   Network<T> network;
   std::vector<std::uint8_t> labels;
   std::vector<std::uint32_t> samples{11, 3, 7, 100, 0, 52};
 
-  explicit Fixture(const Words& words = kMlp)
+  explicit NetworkFixture(const Words& words = kMlp)
       : network(*kernels, layers_of<T>(words), kInputs, kBatch, 2) {
     network.initialise(3);
     Random random(9, Purpose::kShuffle);
@@ -94,7 +94,7 @@ TEST_CASE(
     "every gradient of every layer equals the loss's derivative, by central differences in "
     "double") {
   for (const Words& words : kModels) {
-    Fixture<double> f(words);
+    NetworkFixture<double> f(words);
     CAPTURE(f.network.description());
     f.loss(kBatch, true);
     const std::vector<double> gradients(f.network.gradients().begin(), f.network.gradients().end());
@@ -121,8 +121,8 @@ TEST_CASE(
 TEST_CASE(
     "gradients in float match those in double, and no convolution uses oneDNN's slow reference") {
   for (const Words& words : kModels) {
-    Fixture<float> single(words);
-    Fixture<double> reference(words);
+    NetworkFixture<float> single(words);
+    NetworkFixture<double> reference(words);
     CAPTURE(single.network.description());
     CHECK(single.loss(kBatch, true) == doctest::Approx(reference.loss(kBatch, true)).epsilon(1e-5));
     for (std::size_t i = 0; i < reference.network.gradients().size(); ++i) {
@@ -159,7 +159,7 @@ TEST_CASE("no convolution of resnet50 on patches uses oneDNN's slow reference") 
 }
 
 TEST_CASE("backward overwrites old gradients, and reports layers from the last to the first") {
-  Fixture<double> f;
+  NetworkFixture<double> f;
   f.loss(kBatch, true);
   const std::vector<double> once(f.network.gradients().begin(), f.network.gradients().end());
   f.loss(kBatch, true);
@@ -170,12 +170,12 @@ TEST_CASE("backward overwrites old gradients, and reports layers from the last t
 }
 
 TEST_CASE("an empty batch has no loss and zero gradients") {
-  Fixture<float> f;
+  NetworkFixture<float> f;
   f.loss(kBatch, true);
   CHECK(f.loss(0, true) == 0);
   for (const float gradient : f.network.gradients()) CHECK(gradient == 0);
   for (const Words& words : kModels) {
-    Fixture<float> other(words);
+    NetworkFixture<float> other(words);
     CAPTURE(other.network.description());
     other.loss(kBatch, true);
     other.loss(0, true);
@@ -185,7 +185,7 @@ TEST_CASE("an empty batch has no loss and zero gradients") {
 
 TEST_CASE(
     "gradients of parts of a batch, divided by the whole batch's size, add up to its gradient") {
-  Fixture<double> f;
+  NetworkFixture<double> f;
   f.loss(kBatch, true);
   const std::vector<double> whole(f.network.gradients().begin(), f.network.gradients().end());
   std::vector<double> sum(whole.size());
