@@ -28,7 +28,7 @@ struct TreeEntry {
   Kind kind = Kind::kFile;
   FileStamp stamp{};
   mode_t mode = 0600;
-  std::string link{};  ///< the target of a symbolic link, as it is written there
+  std::string link{};  ///< the text of a symbolic link, as readlink(2) returns it
 };
 
 struct FileTree {
