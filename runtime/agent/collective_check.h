@@ -39,12 +39,13 @@ class CollectiveCheck {
       std::function<void(const MessageToLead&)> to_lead);
 
   [[nodiscard]] pid_t pid() const { return pid_; }
-  /// Returns the time from the start of the check until it is killed if it has not reported that it
-  /// has opened its device.
+  /// Returns the time from the start of the check in which it must report that its device is open.
+  /// Otherwise the check is killed.
   [[nodiscard]] static std::chrono::seconds time_to_arrive() { return kStepLimit + kSpare; }
-  /// Returns the time from this report until the check is killed. The time exceeds the sum of the
-  /// check's own limits, so that the check itself can report a collective that hangs. A check that
-  /// still runs after this time most likely hangs while it ends.
+  /// Returns the time from that report in which the check must end. Otherwise the check is killed.
+  /// The time exceeds the sum of the check's own limits, so that the check itself can report a
+  /// collective that hangs. A check that still runs after this time most likely hangs while it
+  /// ends.
   [[nodiscard]] static std::chrono::seconds time_after_arrival(const NodeChecks& checks);
   void on_reply(const to_rank::Reply& message) { store_->on_reply(message); }
   /// Kills the check after the limits above, or if it has been stopped (SIGSTOP) for kStoppedLimit.

@@ -1,6 +1,7 @@
 #pragma once
-// A step starts the agents of one attempt's ranks, and reports how they end. It starts them with
-// srun; for a run on this machine, as child processes of lead. One thread, on lead's event loop.
+// A step starts the agents of one attempt's ranks, and reports how they end. srun starts the
+// agents, or, for a run on this machine, lead starts them as its child processes. One thread, on
+// lead's event loop.
 
 #include <sys/types.h>
 
@@ -63,7 +64,8 @@ struct StepContext {
   Sink& err;
   BackgroundFile* log = nullptr;  ///< gets a copy of a local step's out and err; may be nullptr
   TextMarks marks{};              ///< marks of the text that agents send through srun
-  /// A child of this process that does not belong to the step and is not ended with it; -1: none.
+  /// A child of this process that does not belong to the step. The end of the step spares this
+  /// child and its descendants. -1: none.
   pid_t bystander = -1;
 };
 
