@@ -31,7 +31,7 @@
 #include "runtime/agent/script_end.h"
 #include "runtime/agent/secrets.h"
 #include "runtime/agent/sink.h"
-#include "runtime/agent/step_words.h"
+#include "runtime/agent/step_on_nodes.h"
 #include "runtime/agent/surroundings.h"
 
 namespace dlrun::agent {

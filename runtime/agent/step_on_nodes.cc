@@ -1,4 +1,4 @@
-#include "runtime/agent/step_words.h"
+#include "runtime/agent/step_on_nodes.h"
 
 #include <algorithm>
 #include <array>
