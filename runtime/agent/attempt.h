@@ -148,8 +148,8 @@ class Attempt {
   /// Sends the rank the page of the address table that begins with rank `from`. Does nothing before
   /// all ranks have joined, and after the attempt has begun to end.
   void on_table(int rank, std::int64_t from);
-  /// Handles a progress report. Ignores those of ranks other than 0. body: an empty object only
-  /// shows that the program is alive.
+  /// Handles a progress report. Ignores the reports of ranks other than 0. body: an empty object
+  /// only shows that the program is alive.
   void on_progress(int rank, const Json& body, Clock::time_point now);
   /// Handles the step's report of a task's end: a line of srun, or the wait status of a local child
   /// process.
@@ -291,7 +291,7 @@ class Attempt {
   void begin_ending(Clock::time_point now, int step_signal = 0);
   void end_for(EndReason reason, int code, std::string message, Clock::time_point now);
   /// Tells all ranks, once, that their programs save a checkpoint. The attempt no longer counts as
-  /// hanging, because a program may save for a long time without a report. signal: the one that
+  /// hanging, because a program may save for a long time without a report. signal: the signal that
   /// asks for the checkpoint.
   void ask_for_checkpoint(int signal);
   void end_for_signal(int signal, std::string message, Clock::time_point now);

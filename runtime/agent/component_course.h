@@ -50,7 +50,7 @@ class ComponentCourse {
     std::size_t at = 0;
     std::string why{};  ///< the reason for a stop, for the user
   };
-  /// Returns what is to be done now. Each order is returned once.
+  /// Returns the orders that are due now, each order once.
   [[nodiscard]] std::vector<Order> take_orders();
 
   [[nodiscard]] ComponentState state(std::size_t at) const { return components_[at].state; }

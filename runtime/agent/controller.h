@@ -81,9 +81,9 @@ class SlurmController {
   /// again, and fails with kRefused.
   [[nodiscard]] Result<> requeue(const std::vector<std::string>& excluded,
                                  const std::optional<JobMemory>& memory) const;
-  /// Returns what the user's pending jobs wait for: the output of `squeue --format=%E`.
+  /// Returns the dependencies of the user's pending jobs: the output of `squeue --format=%E`.
   [[nodiscard]] Result<std::string> dependencies() const;
-  /// Cancels those of the jobs that are pending.
+  /// Cancels each of these jobs that is still pending.
   [[nodiscard]] Result<> cancel_pending(const std::vector<std::string>& jobs) const;
 
  private:

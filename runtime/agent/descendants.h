@@ -1,5 +1,5 @@
 #pragma once
-// Finds the processes that descend from this one, and measures what they use.
+// Finds the processes that descend from this one, and measures their processor time and memory.
 
 #include <sys/types.h>
 

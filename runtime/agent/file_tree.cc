@@ -123,7 +123,7 @@ tl::unexpected<Error> change_error(const fs::path& source) {
               printable(source.string()));
 }
 
-/// Copies the bytes of an open file, and checks that it stays the same.
+/// Copies the bytes of an open file, and checks that the file does not change meanwhile.
 Result<> copy_bytes(int in, int out, const fs::path& source, const fs::path& target,
                     const TreeEntry& entry, const std::function<bool()>& is_late) {
   struct stat info {};

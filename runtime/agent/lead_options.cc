@@ -1,4 +1,4 @@
-// The options of `lead`, and those of the components of a job.
+// The options of `lead` and of the components of a job.
 
 #include <algorithm>
 #include <cmath>

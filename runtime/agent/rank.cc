@@ -357,7 +357,7 @@ void RankRunner::tick() {
 
 namespace {
 
-/// Returns the fields whose values do not depend on other ranks. The others are empty.
+/// Returns the fields whose values do not depend on other ranks. The other fields are empty.
 TemplateValues own_values(const RankOptions& options, const Env& env, const World& world) {
   TemplateValues fields;
   fields.world = world;

@@ -1,5 +1,5 @@
 // Lead's event loop during one attempt: it turns messages of ranks, lines of the step, signals and
-// timers into calls of Attempt, and carries out what Attempt decides.
+// timers into calls of Attempt, and carries out the decisions of Attempt.
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>

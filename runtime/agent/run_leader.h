@@ -139,8 +139,8 @@ class RunLeader {
     agent::record_end(events_, run_.directory, end);
     is_over_ = true;
   }
-  /// Finishes what must be done before lead exits: the record, the later jobs of the chain, the
-  /// notices and the outputs. Returns code.
+  /// Completes the work that is left before lead exits: writes the record, cancels the later jobs
+  /// of the chain if the run is over, sends the last notices, and writes the outputs. Returns code.
   int leave(int code);
 
   const LeadOptions& options_;

@@ -23,8 +23,8 @@ class SignalRelay {
   /// Notes a signal. Returns false if it is a copy, or a repetition within one second.
   [[nodiscard]] bool take(int signal, bool came_by_guard, Clock::time_point now);
   [[nodiscard]] bool has_come(int signal) const { return last_.contains(signal); }
-  /// Returns true if the signal reached both the agent and its guard. It was then sent to the whole
-  /// tree, so the program has it, too.
+  /// Returns true if the signal reached both the agent and its guard. The signal was then sent to
+  /// the whole tree, so the program has got it, too.
   [[nodiscard]] bool reached_whole_tree(int signal) const {
     return came_direct_.contains(signal) && came_by_guard_.contains(signal);
   }

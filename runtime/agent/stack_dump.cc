@@ -119,7 +119,7 @@ std::vector<std::string> python_commands(const std::filesystem::path& scratch) {
 /// Returns a gdb command line that makes a Python interpreter write the stacks of its threads into
 /// scratch. gdb calls the function that faulthandler uses. This function takes no lock and
 /// allocates no memory, so the call is safe in a hung process. gdb loads only the symbols of libc
-/// and libpython. It therefore needs only a third of a second, even for a program as large as
+/// and libpython. gdb therefore needs only a third of a second, even for a program as large as
 /// torch.
 std::vector<std::string> python_argv(pid_t pid, const std::filesystem::path& scratch) {
   auto argv = gdb_argv(pid, {"auto-solib-add off"});

@@ -3,8 +3,8 @@
 //
 // Data are copied into a temporary folder beside their place and then renamed, so that a program
 // never sees a part of them. These names beside the place DIR belong to dlrun:
-//   .DIR.dlrun-note   what was staged: a hash of the names, sizes and times of the source, and one
-//                     of the copy. If both are unchanged, a later attempt uses the copy.
+//   .DIR.dlrun-note   a hash of the names, sizes and times of the source, and one of the copy. If
+//                     source and copy still have these hashes, a later attempt uses the copy.
 //   .DIR.dlrun-lock   is locked while data are copied, and while a program uses them
 //   .DIR.dlrun-turn   is locked by a process while it checks whether it must copy
 //   .DIR.dlrun-part   the temporary copy

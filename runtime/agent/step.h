@@ -52,7 +52,8 @@ class Step {
   virtual void reap() = 0;
   /// Asks the step to end, or kills it. Kills a local step in both cases.
   virtual void stop(bool kills) = 0;
-  /// Call it after each round of the loop. It also reaps, because a SIGCHLD can be lost.
+  /// Continues reading the output, and calls reap(), because a SIGCHLD can be lost. Call it after
+  /// each round of the loop.
   virtual void tick() = 0;
 };
 

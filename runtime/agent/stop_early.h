@@ -62,8 +62,8 @@ inline constexpr std::size_t kLeastOthers = 3;
 /// Returns the trajectory in the text of a `reports.jsonl`. Skips damaged lines.
 [[nodiscard]] Trajectory read_trajectory(std::string_view text);
 
-/// Writes the point's reports and compares them with those of the other points. Does both in a
-/// thread of its own, because a network file system may hang.
+/// Writes the point's reports and compares them with the reports of the other points. A separate
+/// thread does this work, because a network file system may hang.
 class StopEarly {
  public:
   /// Starts the thread. run: the point's run directory.
