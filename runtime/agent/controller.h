@@ -76,8 +76,8 @@ class SlurmController {
   /// across requeues.
   [[nodiscard]] bool requeues_by_itself(bool was_preempted = false) const;
   /// Requeues the job. Slurm then ends the running job. excluded: nodes that the job must not
-  /// get, in addition to those that it excludes already. memory: the job's new memory; nullopt: it
-  /// stays. If Slurm refuses the new memory, cancels the job, which would run out of its memory
+  /// get, in addition to those that it excludes already. memory: the job's new memory; nullopt:
+  /// unchanged. If Slurm refuses the new memory, cancels the job, which would run out of its memory
   /// again, and fails with kRefused.
   [[nodiscard]] Result<> requeue(const std::vector<std::string>& excluded,
                                  const std::optional<JobMemory>& memory) const;

@@ -46,9 +46,9 @@ struct StageOptions {
 [[nodiscard]] CopyReport stage_data(const StageOptions& options, const Env& env);
 
 /// Locks staged data against changes by other runs until the descriptor is closed. Fails with
-/// kUnavailable while another run checks or copies them, with kRefused if another run has changed
-/// them since the report or the lock file belongs to another user, and with kIo if the lock file
-/// cannot be opened.
+/// kUnavailable while another run checks or copies the data, with kRefused if another run has
+/// changed the data since the report, or if the lock file belongs to another user, and with kIo if
+/// the lock file cannot be opened.
 [[nodiscard]] Result<UniqueFd> hold_staged(const HeldStage& held);
 
 }  // namespace dlrun::agent
