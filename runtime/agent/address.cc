@@ -20,7 +20,8 @@
 namespace dlrun::agent {
 namespace {
 
-/// Connections that wait in the kernel until lead accepts them: thousands of ranks connect at once.
+/// Largest number of connections that wait in the kernel until lead accepts them. Thousands of
+/// ranks connect at once.
 constexpr int kBacklog = 4096;
 
 struct SocketAddress {

@@ -40,8 +40,8 @@ struct BoundPort {
 [[nodiscard]] std::vector<std::string> own_addresses();
 
 /// Returns the addresses over which ranks can reach lead on this machine, best first: at least one
-/// and at most 8. is_local: all ranks run on this machine, so that the only address is 127.0.0.1.
-/// This address is also the only one if the machine has no other address.
+/// and at most 8. Returns only 127.0.0.1 if the machine has no other address, or if is_local is
+/// true, which means that all ranks run on this machine.
 [[nodiscard]] std::vector<std::string> lead_addresses(bool is_local);
 
 /// Starts a TCP connection. The returned socket is non-blocking. It becomes writable once the

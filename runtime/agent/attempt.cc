@@ -33,8 +33,8 @@ bool Attempt::wants(int rank) const {
 }
 
 void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
-  // Also adds the nodes of ranks that join after the first unfit one, so that the next attempt
-  // avoids all unfit nodes.
+  // Adds every unfit node, also after an earlier one has ended the attempt, so that the next
+  // attempt avoids all of them.
   if (!hello.unfit.empty() && end_.reason != EndReason::kNotFit) lose_node(hello.host);
   auto* const joining = in<Joining>();
   if (joining == nullptr || members_.by_rank.contains(rank)) return;

@@ -139,16 +139,17 @@ class Attempt {
   /// Handles a signal that reached the agent of a rank: the programs save a checkpoint, the attempt
   /// ends, or the signal has no effect. Sends the decision to the agent, which waits for it.
   void on_rank_signal(int rank, int signal, Clock::time_point now);
-  /// Handles a signal that reached lead: USR1 asks for a checkpoint, every other signal ends the
-  /// attempt. A signal that comes while the attempt ends cancels the job.
+  /// Handles a signal that reached lead. USR1 asks for a checkpoint if
+  /// AttemptOptions::forwards_usr1 is set. Every other signal ends the attempt, or sets
+  /// AttemptEnd::is_cancelled if the attempt is ending already.
   void on_own_signal(int signal, Clock::time_point now);
   /// Prints and records a warning of a rank's agent.
   void on_warning(int rank, std::string_view message);
-  /// Sends the rank the page of the address table that begins with rank `from`. Does nothing unless
-  /// all ranks have joined.
+  /// Sends the rank the page of the address table that begins with rank `from`. Does nothing before
+  /// all ranks have joined, and after the attempt has begun to end.
   void on_table(int rank, std::int64_t from);
-  /// Handles a progress report. Ignores those of ranks other than 0. body: an empty object only
-  /// shows that the program is alive.
+  /// Handles a progress report. Ignores the reports of ranks other than 0. body: an empty object
+  /// only shows that the program is alive.
   void on_progress(int rank, const Json& body, Clock::time_point now);
   /// Handles the step's report of a task's end: a line of srun, or the wait status of a local child
   /// process.
@@ -193,8 +194,9 @@ class Attempt {
   /// Ends the attempt because a signal that lead did not send killed srun. The ranks end as a
   /// consequence.
   void on_srun_killed(int signal, Clock::time_point now);
-  /// Notes the end of the step. words: srun's last messages. They are shown if no rank ever joined,
-  /// or if the step failed although all ranks ended with 0.
+  /// Notes the end of the step. words: srun's last messages. The message of the end contains them
+  /// if no rank ever joined. A warning contains them if the step failed although all ranks ended
+  /// with 0.
   void on_step_end(int code, std::string_view words, Clock::time_point now);
   /// Ends the attempt because lead has no file descriptor left for further ranks. message explains
   /// the limit and its remedy.
@@ -289,7 +291,7 @@ class Attempt {
   void begin_ending(Clock::time_point now, int step_signal = 0);
   void end_for(EndReason reason, int code, std::string message, Clock::time_point now);
   /// Tells all ranks, once, that their programs save a checkpoint. The attempt no longer counts as
-  /// hanging, because a program may save for a long time without a report. signal: the one that
+  /// hanging, because a program may save for a long time without a report. signal: the signal that
   /// asks for the checkpoint.
   void ask_for_checkpoint(int signal);
   void end_for_signal(int signal, std::string message, Clock::time_point now);

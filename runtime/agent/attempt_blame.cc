@@ -1,5 +1,5 @@
-// Finds the rank that is to blame for the end of an attempt: the first that failed, unless a later
-// failure explains the first one.
+// Finds the rank that is to blame for the end of an attempt: the first rank that failed, unless a
+// later failure explains the first one.
 
 #include <signal.h>
 

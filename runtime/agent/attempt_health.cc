@@ -15,7 +15,7 @@
 namespace dlrun::agent {
 namespace {
 
-/// Largest age of a report that a program is stopped. An older one does not count, because the
+/// Largest age of a report that a program is stopped. An older report does not count, because the
 /// program may run again.
 constexpr std::chrono::milliseconds kStoppedIsFresh{3000};
 

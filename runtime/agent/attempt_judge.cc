@@ -70,7 +70,7 @@ void blame_launch(AttemptEnd& end, const EndFacts& facts) {
 /// Decides whether the run is complete after every rank ended with 0. A program that was warned of
 /// the time limit may save and exit with 0 before it is done. If the run restarts after a time
 /// limit, it is therefore complete only if the program has reported that it is done.
-void judge_zeros(Judgement& judged, const EndFacts& facts) {
+void judge_zero_codes(Judgement& judged, const EndFacts& facts) {
   auto& end = judged.end;
   end.message = facts.ranks == 1 ? "the rank ended with 0"
                                  : fmt::format("all {} ranks ended with 0", facts.ranks);
@@ -156,7 +156,7 @@ Judgement judge(EndFacts facts) {
   blame_launch(end, facts);
   if (end.code != 0 && !end.is_slurms_doing && blame_container(end, facts.container))
     judged.lines.push_back(end.message);
-  if (end.reason == EndReason::kOk) judge_zeros(judged, facts);
+  if (end.reason == EndReason::kOk) judge_zero_codes(judged, facts);
   end.cause = cause_of(end, facts);
   end.is_timeout = end.is_timeout || end.cause == Cause::kTimeout;
   end.had_grace = facts.signs.is_preemption_near;

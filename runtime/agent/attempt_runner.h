@@ -83,8 +83,8 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void reap() {
     if (step_) step_->reap();
   }
-  /// Calls tick(), unless the last call was less than kTickPause ago. In that case next_wait()
-  /// makes the loop return when kTickPause is over, so that the call follows then.
+  /// Calls tick() if the last call was at least kTickPause ago. Otherwise postpones the call until
+  /// kTickPause is over: next_wait() then makes the loop return in time.
   void tick_in_time();
   /// Ends the attempt because a later one has begun elsewhere.
   void supersede(Clock::time_point now);
@@ -265,7 +265,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   SampleBoard samples_{Clock::now()};
   IdleGpus idle_gpus_{options_.idle_gpu_after};
   std::unordered_map<int, std::string> host_of_rank_;
-  bool has_begun_ = false;  ///< the ranks' programs have been started
+  bool have_programs_started_ = false;
   SnapshotFile ranks_file_{run_.directory /
                            (!component_ || component_->is_leading
                                 ? std::string("ranks.json")
@@ -280,9 +280,9 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   BackgroundCall<Result<std::vector<std::string>>> lost_nodes_;
   Clock::time_point next_question_{};
   Clock::time_point next_beat_{};
-  Clock::time_point last_tick_ = Clock::now();  ///< the last message or tick, for note_sleep()
-  std::size_t beats_heard_ = 0;                 ///< heartbeats of ranks in this round of the loop
-  Clock::time_point ticked_{};
+  Clock::time_point last_awake_ = Clock::now();  ///< the last message or tick, for note_sleep()
+  std::size_t beats_heard_ = 0;                  ///< heartbeats of ranks in this round of the loop
+  Clock::time_point last_tick_{};                ///< the last call of tick()
   bool owes_tick_ = false;  ///< events were handled, and no tick has followed yet
   bool is_superseded_ = false;
 };

@@ -1,4 +1,5 @@
-// Signals that reach lead or a rank while an attempt runs: they end it, or ask for a checkpoint.
+// Signals that reach lead or a rank while an attempt runs. A signal ends the attempt or asks for a
+// checkpoint.
 
 #include <signal.h>
 

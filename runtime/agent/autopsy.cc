@@ -23,12 +23,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
-/// Time limit for the stacks of one process. One dump that takes all of it fits into lead's limit
-/// (AutopsyBoard::kLimit). If several do, lead no longer waits for this rank's answer.
+/// Time limit for the stacks of one process. One dump that takes all of this time fits into lead's
+/// limit (AutopsyBoard::kLimit). If several dumps take so long, lead no longer waits for this
+/// rank's answer.
 constexpr milliseconds kDumpLimit{8000};
 constexpr milliseconds kReportLimit{1500};  ///< time for NCCL, and for torch, to answer
-/// Number of processes to dump, the largest first. More would add nothing: they are mostly workers
-/// of a data loader, which are all alike.
+/// Number of processes to dump, the largest first. The other processes are mostly workers of a data
+/// loader, and their stacks are all alike.
 constexpr std::size_t kDumpedProcesses = 4;
 constexpr std::size_t kStacksLimitBytes = 2U << 20U;
 
@@ -56,8 +57,8 @@ std::vector<ProcessFacts> read_processes(const std::vector<pid_t>& pids) {
 }  // namespace
 
 int run_autopsy(const AutopsyOptions& options, const Env& env) {
-  // The autopsy adds lines to the log of the rank's agent. It ignores an error here, because the
-  // agent has reported it.
+  // The autopsy adds lines to the log of the rank's agent. An error is ignored here, because the
+  // agent has reported the same error.
   if (const auto log = log_setting_of_job(env, env.get_or("DLRUN_RUN", ""),
                                           rank_log_name(component_of(env), "rank", options.rank)))
     std::ignore = open_log(fmt::format("autopsy {}", options.rank), *log, env);

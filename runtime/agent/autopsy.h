@@ -1,7 +1,7 @@
 #pragma once
 // `dlrun-agent autopsy`: writes the stacks of a hung rank's processes into the run directory before
-// the rank is ended. The rank's agent starts it as a separate process, which it can kill, so that a
-// debugger that hangs does not block the agent.
+// the rank is ended. The rank's agent starts the autopsy as a separate process, so that a debugger
+// that hangs does not block the agent.
 
 #include <sys/types.h>
 

@@ -33,12 +33,12 @@ class AutopsyBoard {
     std::vector<int> ranks;  ///< ascending
     std::vector<std::string> frames;
   };
-  /// Returns the groups, the smallest first; among groups of equal size the one with the lowest
+  /// Returns the groups, the smallest first; among groups of equal size the group with the lowest
   /// rank first. A rank without frames is in no group.
   [[nodiscard]] std::vector<Group> groups() const;
   /// Returns the ranks of the smallest group if it has at most half as many ranks as all other
-  /// groups together. The other ranks most likely wait for these. Returns none if no group stands
-  /// out, or if the two smallest groups have the same size.
+  /// groups together. The other ranks most likely wait for these ranks. Returns none if no group
+  /// stands out, or if the two smallest groups have the same size.
   [[nodiscard]] static std::vector<int> outliers(const std::vector<Group>& groups);
 
  private:

@@ -104,14 +104,15 @@ struct BackgroundFile::Shared {
   /// Appends one record. Removes a partly written one, except for kSharedText.
   Result<> append(const Record& record) {
     struct stat before {};
-    const bool is_cut = content != Content::kSharedText && ::fstat(file.get(), &before) == 0 &&
-                        S_ISREG(before.st_mode);
+    const bool may_truncate = content != Content::kSharedText &&
+                              ::fstat(file.get(), &before) == 0 && S_ISREG(before.st_mode);
     for (;;) {
       auto written = write_all(file.get(), record.bytes);
       if (written) break;
-      if (is_cut) [[maybe_unused]]
+      if (may_truncate) [[maybe_unused]]
         const int ignored = ::ftruncate(file.get(), before.st_size);
-      if (!is_cut || !record.is_durable || !wait_for_disk()) return within(name, written.error());
+      if (!may_truncate || !record.is_durable || !wait_for_disk())
+        return within(name, written.error());
     }
     given_up_at.reset();
     if (record.is_durable && ::fdatasync(file.get()) != 0 && errno != EINVAL && errno != EROFS) {

@@ -24,7 +24,8 @@ std::vector<GpuReading> gpus_of_rank(std::vector<GpuReading> visible, const Env&
   return {visible[own]};
 }
 
-/// Returns true if Slurm gave the node's ranks a GPU.
+/// Returns true if the ranks of this node may have GPUs: Slurm gave the job GPUs, or there is no
+/// Slurm (gpu_scope()).
 bool has_gpus(const Env& env, World world) {
   world.local_rank = 0;
   return gpu_scope(env, world) != GpuScope::kNone;

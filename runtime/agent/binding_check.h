@@ -29,9 +29,10 @@ namespace dlrun::agent {
 [[nodiscard]] std::optional<std::string> binding_problem(std::int64_t gpu, const ProcessorSet& near,
                                                          const ProcessorSet& allowed);
 
-/// Returns the problems of the rank's GPUs. A rank that sees all GPUs of its node has the one with
-/// the number of its local rank; with fewer GPUs than ranks, no GPU is checked. Runs the GPU's tool
-/// (at most 60 s). A rank without a GPU has no problem. devices: /sys/bus/pci/devices.
+/// Returns the problems of the rank's GPUs. A rank that sees all GPUs of its node is taken to use
+/// the GPU with the number of its local rank; with fewer GPUs than ranks, no GPU is checked. Runs
+/// the GPU's tool (at most 60 s). A rank without a GPU has no problem.
+/// devices: /sys/bus/pci/devices.
 [[nodiscard]] std::vector<std::string> binding_problems(const Env& env, const World& world,
                                                         const std::filesystem::path& devices);
 

@@ -110,8 +110,8 @@ class OutputCopier {
     return {};
   }
 
-  /// Returns the temporary name of a copy. It has the host's name, because the agents of two
-  /// attempts may copy at once for a short time, on different nodes. The hash keeps it short.
+  /// Returns the temporary name of a copy. The name contains the host, because the agents of two
+  /// attempts may copy at once for a short time, on different nodes. The hash keeps the name short.
   [[nodiscard]] fs::path part_of(const fs::path& target) const {
     return target.parent_path() /
            fmt::format(".{}.{}{}",

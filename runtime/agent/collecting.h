@@ -23,7 +23,7 @@ namespace dlrun::agent {
 struct CollectOptions {
   std::vector<OutputItem> items{};
   std::filesystem::path run{};  ///< the run's directory, for relative places
-  /// The index of the node; set if the job has several nodes. Each then has a folder of its own.
+  /// The index of the node; set if the job has several nodes. Each node then has its own folder.
   std::optional<int> node{};
   bool is_last = false;  ///< the program has ended, so that no file changes any more
   /// Unix time in milliseconds. Files that were written later may be torn, because the program was

@@ -16,7 +16,7 @@
 namespace dlrun::agent {
 namespace {
 
-/// Returns the path of the trainer, which is staged in the same folder as this program.
+/// Returns the path of the trainer, which is in the same folder as this program.
 std::string trainer_path() {
   std::error_code ignored;
   return (std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "dlrun-trainer")
@@ -36,8 +36,8 @@ std::chrono::seconds CollectiveCheck::time_after_arrival(const NodeChecks& check
   // A rank waits for the address of rank 0, and for the connections to the other ranks.
   constexpr int kConnecting = 2, kAllReduce = 1;
   int steps = kConnecting + kAllReduce;
-  // A measurement takes a few seconds. One that takes longer than a step is too slow for any
-  // figure, because figures are at least 1 GB/s.
+  // A measurement takes a few seconds. Any figure is at least 1 GB/s, so a measurement that takes
+  // longer than kStepLimit shows too slow a network.
   if (measures_speed(checks) && checks.figures.node_all_reduce) steps += kConnecting + kAllReduce;
   if (measures_speed(checks) && checks.figures.all_reduce) steps += kAllReduce;
   return steps * kStepLimit + kSpare;

@@ -27,7 +27,7 @@ class CollectiveCheck {
   /// The limit that the check gets (--timeout): for each wait for other ranks, and for each
   /// collective.
   static constexpr std::chrono::seconds kStepLimit{60};
-  /// Time in which a process starts or ends, and for other work of the check between its steps.
+  /// Time for the start and the end of a process, and for the check's work between its steps.
   static constexpr std::chrono::seconds kSpare{15};
   static constexpr std::chrono::seconds kStoppedLimit{5};  ///< see tick()
 
@@ -39,11 +39,13 @@ class CollectiveCheck {
       std::function<void(const MessageToLead&)> to_lead);
 
   [[nodiscard]] pid_t pid() const { return pid_; }
-  /// Returns the time after which the check is killed: before it reports that it has opened its
-  /// device, counted from its start; and afterwards, counted from this report. The second time
-  /// exceeds the sum of the check's own limits, so that the check itself can report a collective
-  /// that hangs. A check that still runs then most likely hangs while it ends.
+  /// Returns the time from the start of the check in which it must report that its device is open.
+  /// Otherwise the check is killed.
   [[nodiscard]] static std::chrono::seconds time_to_arrive() { return kStepLimit + kSpare; }
+  /// Returns the time from that report in which the check must end. Otherwise the check is killed.
+  /// The time exceeds the sum of the check's own limits, so that the check itself can report a
+  /// collective that hangs. A check that still runs after this time most likely hangs while it
+  /// ends.
   [[nodiscard]] static std::chrono::seconds time_after_arrival(const NodeChecks& checks);
   void on_reply(const to_rank::Reply& message) { store_->on_reply(message); }
   /// Kills the check after the limits above, or if it has been stopped (SIGSTOP) for kStoppedLimit.

@@ -218,10 +218,10 @@ const ComponentCourse::Component& ComponentCourse::leading() const {
 }
 
 AttemptEnd ComponentCourse::attempt_end() const {
-  // The attempt's end is that of the decider, or of the first main component if there is none. A
-  // signal to the job may end a service that was about to start again. This service is then the
-  // decider, but does not know Slurm's cause. The attempt's end is then that of the first main
-  // component that the signal ended.
+  // The attempt's end is that of the decider, or of the first main component if there is no
+  // decider. There is one exception: a signal to the job may end a service that was about to start
+  // again. This service is then the decider, but does not know Slurm's cause. In this case the
+  // attempt's end is that of the first main component that the signal ended.
   const auto is_signalled = [](const Component& one) {
     return one.end && one.end->reason == EndReason::kSignalled;
   };

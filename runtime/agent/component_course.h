@@ -50,7 +50,7 @@ class ComponentCourse {
     std::size_t at = 0;
     std::string why{};  ///< the reason for a stop, for the user
   };
-  /// Returns what is to be done now. Each order is returned once.
+  /// Returns the orders that are due now, each order once.
   [[nodiscard]] std::vector<Order> take_orders();
 
   [[nodiscard]] ComponentState state(std::size_t at) const { return components_[at].state; }
@@ -91,9 +91,9 @@ class ComponentCourse {
   /// Returns true if the component has a restart left and another start could help after this end.
   [[nodiscard]] bool may_restart(const Component& one, const AttemptEnd& end) const;
   [[nodiscard]] bool mains_are_done() const;
-  /// Returns true if the attempt ends because a main component ended after its programs were told
-  /// that the time limit or a preemption is near, and other main components still save their
-  /// checkpoints. Their programs or Slurm end them soon.
+  /// Returns true while other main components may still save their checkpoints: the decider is a
+  /// main component whose programs were told that the time limit or a preemption is near. The other
+  /// main components then end by themselves, or Slurm ends them.
   [[nodiscard]] bool mains_still_save() const;
   /// Returns why the components that still run must end; nullopt if the attempt goes on.
   [[nodiscard]] std::optional<std::string> reason_to_stop() const;

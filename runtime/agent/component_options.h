@@ -65,7 +65,7 @@ struct ComponentOptions {
 /// Returns the X of DLRUN_COMPONENT_X_ADDR: the name in capitals, with '_' for '-'.
 [[nodiscard]] std::string variable_word(std::string_view component);
 
-/// Fails with kUsage if an option is missing, or contradicts another one of the same component.
+/// Fails with kUsage if an option is missing, or contradicts another option of the component.
 [[nodiscard]] Result<> check_component(const ComponentOptions& component);
 
 /// Fails with kUsage if there are more than kComponentsLimit components, or if they contradict each

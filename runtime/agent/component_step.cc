@@ -58,7 +58,7 @@ std::string nodes_of_job(const Env& env) {
   return nodes;
 }
 
-void set_component(Env& env, const ComponentOptions& component, int held_port) {
+void set_component_env(Env& env, const ComponentOptions& component, int held_port) {
   // The script unsets these variables, too. A script that was edited may not.
   env.remove_matching({"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_*", "SLURM_TASKS_PER_NODE",
                        "SLURM_CPUS_PER_*", "SRUN_CPUS_PER_TASK", "SLURM_GPUS*", "SLURM_GRES",

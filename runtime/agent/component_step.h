@@ -22,6 +22,6 @@ namespace dlrun::agent {
 /// Prepares the environment of a component's step. Removes the variables of the batch step that
 /// srun would take for options of this step, and the GPUs of the batch node. held_port: the port
 /// that rank 0 must hold again; 0: any free one.
-void set_component(Env& env, const ComponentOptions& component, int held_port);
+void set_component_env(Env& env, const ComponentOptions& component, int held_port);
 
 }  // namespace dlrun::agent

@@ -44,7 +44,7 @@ std::optional<std::string_view> of_tool(std::string_view line) {
   return std::nullopt;
 }
 
-/// Returns true for lines of pyxis that add no information to the others.
+/// Returns true for lines of pyxis that add no information to its other lines.
 bool is_noise(std::string_view words) {
   constexpr std::array<std::string_view, 6> kNoise{
       "child ",

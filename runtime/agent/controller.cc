@@ -121,8 +121,8 @@ std::vector<std::string> lost_nodes(std::string_view nodes, const std::vector<st
   const auto has = [](const std::vector<std::string>& all, const std::string& node) {
     return std::find(all.begin(), all.end(), node) != all.end();
   };
-  // The controller shows no nodes for a job that ends or waits for its next start. Then only bad
-  // nodes are lost.
+  // The controller shows no nodes for a job that ends or waits for its next start. In this case
+  // only bad nodes count as lost.
   std::erase_if(lost, [&](const std::string& node) {
     return !has(bad, node) && (kept.empty() || has(kept, node));
   });

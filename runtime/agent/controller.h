@@ -76,14 +76,14 @@ class SlurmController {
   /// across requeues.
   [[nodiscard]] bool requeues_by_itself(bool was_preempted = false) const;
   /// Requeues the job. Slurm then ends the running job. excluded: nodes that the job must not
-  /// get, in addition to those that it excludes already. memory: the job's new memory; nullopt: it
-  /// stays. If Slurm refuses the new memory, cancels the job, which would run out of its memory
+  /// get, in addition to those that it excludes already. memory: the job's new memory; nullopt:
+  /// unchanged. If Slurm refuses the new memory, cancels the job, which would run out of its memory
   /// again, and fails with kRefused.
   [[nodiscard]] Result<> requeue(const std::vector<std::string>& excluded,
                                  const std::optional<JobMemory>& memory) const;
-  /// Returns what the user's pending jobs wait for: the output of `squeue --format=%E`.
+  /// Returns the dependencies of the user's pending jobs: the output of `squeue --format=%E`.
   [[nodiscard]] Result<std::string> dependencies() const;
-  /// Cancels those of the jobs that are pending.
+  /// Cancels each of these jobs that is still pending.
   [[nodiscard]] Result<> cancel_pending(const std::vector<std::string>& jobs) const;
 
  private:

@@ -1,5 +1,5 @@
 #pragma once
-// Finds the processes that descend from this one, and measures what they use.
+// Finds the processes that descend from this one, and measures their processor time and memory.
 
 #include <sys/types.h>
 
@@ -16,10 +16,11 @@ void adopt_orphans();
 /// adopt_orphans() a process without children has no descendants. Costs one system call.
 [[nodiscard]] bool has_children();
 
-/// Returns every living process that descends from this one, parents before their children, without
-/// zombies and without the tree of `without`. May miss a process whose older sibling ends at this
-/// moment; only has_children() proves that no process is left. The cost grows with the number of
-/// descendants, or with all processes of the machine if the kernel lacks CONFIG_PROC_CHILDREN.
+/// Returns every living process that descends from this one, parents before their children. Leaves
+/// out zombies, and the process `without` with its descendants. May miss a process whose older
+/// sibling ends at this moment; only has_children() proves that no process is left. The cost grows
+/// with the number of descendants, or with all processes of the machine if the kernel lacks
+/// CONFIG_PROC_CHILDREN.
 [[nodiscard]] std::vector<pid_t> descendants(pid_t without = -1);
 
 /// Kills every process that descends from this one, and waits at most two seconds until none is

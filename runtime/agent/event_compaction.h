@@ -10,8 +10,8 @@
 
 namespace dlrun::agent {
 
-/// Replaces the record by a smaller one and returns the new file, open for appending. Kept lines
-/// are unchanged and in their old order. Kept are:
+/// Replaces the record by a smaller one and returns the new file, open for appending. Keeps these
+/// lines, unchanged and in their old order:
 /// - every event of class kDecides, except that only the last `result` event of an attempt (and
 ///   component) stays: it contains the earlier ones;
 /// - the latest events of class kRemark (warnings and signals);

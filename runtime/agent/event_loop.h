@@ -26,7 +26,7 @@ class EventLoop {
   [[nodiscard]] static Result<EventLoop> create();
 
   /// Watches fd, which the caller must keep open until unwatch(). Returns nullopt if fd cannot be
-  /// watched. A regular file cannot, because it is always ready.
+  /// watched: epoll refuses a regular file, for example.
   [[nodiscard]] std::optional<Watch> watch(int fd, std::uint32_t events, Callback callback);
   /// Replaces the EPOLL* flags to wait for. Does nothing after unwatch().
   void change(Watch watch, std::uint32_t events);

@@ -33,7 +33,7 @@ FileStamp stamp_of_stat(const struct stat& info) {
           static_cast<std::int64_t>(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec};
 }
 
-/// Returns an entry for what lstat() says; an entry of kind kOther for a device, FIFO or socket.
+/// Returns the entry for a result of lstat(). A device, FIFO or socket has the kind kOther.
 TreeEntry entry_of(std::string path, const struct stat& info) {
   TreeEntry entry{.path = std::move(path), .stamp = stamp_of_stat(info), .mode = info.st_mode};
   entry.kind = S_ISDIR(info.st_mode)   ? TreeEntry::Kind::kFolder
@@ -123,7 +123,7 @@ tl::unexpected<Error> change_error(const fs::path& source) {
               printable(source.string()));
 }
 
-/// Copies the bytes of an open file, and checks that it stays the same.
+/// Copies the bytes of an open file, and checks that the file does not change meanwhile.
 Result<> copy_bytes(int in, int out, const fs::path& source, const fs::path& target,
                     const TreeEntry& entry, const std::function<bool()>& is_late) {
   struct stat info {};

@@ -28,7 +28,7 @@ struct TreeEntry {
   Kind kind = Kind::kFile;
   FileStamp stamp{};
   mode_t mode = 0600;
-  std::string link{};  ///< the target of a symbolic link, as it is written there
+  std::string link{};  ///< the text of a symbolic link, as readlink(2) returns it
 };
 
 struct FileTree {
@@ -55,9 +55,9 @@ enum class UnreadableFolder { kFail, kSkip };
 
 /// Copies one file to `target`, which must not exist. The copy has the file's time and mode, except
 /// that its owner can write it and nobody else can. syncs: the copy survives a power loss. is_late:
-/// called before each piece; if it returns true, the copy stops. Fails with kRefused if the file is
-/// no longer the one of the entry, with kInterrupted if it is late, with kNotFound if the file has
-/// vanished, with kInvalid if it cannot be read, and with kIo if the target cannot be written.
+/// called before each piece; true stops the copy. Fails with kRefused if the file has changed since
+/// it was listed, with kInterrupted if is_late() has stopped the copy, with kNotFound if the file
+/// has vanished, with kInvalid if it cannot be read, and with kIo if the target cannot be written.
 /// After a failure there is no copy.
 [[nodiscard]] Result<> copy_entry(const std::filesystem::path& source,
                                   const std::filesystem::path& target, const TreeEntry& entry,

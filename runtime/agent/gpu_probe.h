@@ -1,7 +1,7 @@
 #pragma once
 // Measures GPU utilisation, memory and power by running nvidia-smi, amd-smi or rocm-smi. The agent
-// does not load NVML: a static program cannot, and the driver's library could hang the agent
-// together with the driver. Never blocks the event loop.
+// does not use NVML, the driver's library: a static program cannot load a library, and NVML could
+// hang the agent if the driver hangs. Never blocks the event loop.
 
 #include <sys/types.h>
 
@@ -45,7 +45,7 @@ class GpuProbe {
   GpuProbe(const GpuProbe&) = delete;
   GpuProbe& operator=(const GpuProbe&) = delete;
 
-  /// Starts the tool every 5 s, and kills one that runs longer than 20 s. Gives up after five
+  /// Starts the tool every 5 s, and kills the tool if it runs longer than 20 s. Gives up after five
   /// failures in a row.
   void tick(Clock::time_point now);
   /// Handles the end of a child. Returns true if it was the tool.

@@ -26,7 +26,7 @@ std::optional<double> percent_of(std::string_view field) {
 }
 
 std::optional<double> watts_of(std::string_view field) {
-  // The driver of AMD says 65535 for a power that it does not know. No GPU draws 10 kW.
+  // AMD's driver reports an unknown power as 65535. No GPU draws 10 kW.
   constexpr double kMostWatts = 1e4;
   const auto watts = parse_double(field);
   return watts && *watts >= 0 && *watts <= kMostWatts ? watts : std::nullopt;
@@ -69,8 +69,8 @@ void store_use(GpuReading& reading, const std::string& field) {
 void store_bus(GpuReading& reading, const std::string& field) {
   reading.bus_id = field;
 }
-/// Stores the power. Some versions of the tools have several columns for it. All but one of them
-/// are then N/A, which must not replace the value.
+/// Stores the power. Some versions of the tools have several columns for the power. All but one of
+/// these columns are N/A, which must not replace the value.
 void store_power(GpuReading& reading, const std::string& field) {
   if (const auto watts = watts_of(field)) reading.watts = watts;
 }

@@ -44,7 +44,7 @@ struct GpuTool {
 [[nodiscard]] std::optional<GpuTool> find_gpu_tool(const Env& env);
 
 /// Returns the list of GPUs that a program may use: the value of the first of CUDA_VISIBLE_DEVICES,
-/// ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES that is set. Slurm sets them. nullopt: none is set.
+/// ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES that is set, for example by Slurm. nullopt: none.
 [[nodiscard]] std::optional<std::string_view> visible_devices(const Env& env);
 
 /// Parses lines of `index, uuid, utilization.gpu, memory.used, memory.total, power.draw` as

@@ -24,8 +24,9 @@ struct Guarded {
   UniqueFd signals;
 };
 
-/// Returns the real-time signal by which the guard passes a signal on to the agent. It carries the
-/// number of the original signal. The kernel cannot merge it with a signal sent directly.
+/// Returns the real-time signal by which the guard passes a signal on to the agent. Its value is
+/// the number of the original signal. The kernel never merges it with a signal that was sent
+/// directly.
 [[nodiscard]] int passed_on_signal();
 /// Returns the signal that the agent gets when the guard is gone.
 [[nodiscard]] int guard_gone_signal();

@@ -34,11 +34,11 @@ class HangWatch {
   void on_start(Clock::time_point now);
   /// Notes a progress report. where: the reported position, such as "step 120"; may be empty.
   void on_progress(Clock::time_point now, std::string where);
-  /// Notes that a rank printed something. It counts only for programs that report no progress.
+  /// Notes that a rank printed something. Does nothing if the program reports progress.
   void on_output(Clock::time_point now) {
     if (!has_reported_) heard_ = now;
   }
-  /// Notes a report that could not be parsed. The program is alive, but it does not count as one
+  /// Notes a report that could not be parsed. The program is alive, but does not count as a program
   /// that reports progress.
   void on_sign_of_life(Clock::time_point now) { heard_ = now; }
   /// Excludes `time`, for which this process was stopped and could hear no rank. In a suspended job

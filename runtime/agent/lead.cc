@@ -97,9 +97,9 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
   return outputs.close(end.code);
 }
 
-/// Returns the origin of this attempt, whose predecessor was lost: the next job of the chain, or a
-/// requeue by Slurm.
-RestartedBy by_whom(const ClaimedRun& run) {
+/// Returns what started this attempt after the previous one was lost: the run's chain started its
+/// next job, or Slurm requeued the job.
+RestartedBy restarted_by(const ClaimedRun& run) {
   return run.chain_number.value_or(0) > 0 ? RestartedBy::kChain : RestartedBy::kSlurm;
 }
 
@@ -117,7 +117,7 @@ std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& r
     read.history.add_restart();
     events.set_attempt(static_cast<int>(last.attempt));
     events.record(
-        events::Restarting{.cause = last.cause, .left = decision.left, .by = by_whom(run)});
+        events::Restarting{.cause = last.cause, .left = decision.left, .by = restarted_by(run)});
     events.set_attempt(run.attempt);
     return std::nullopt;
   }
@@ -126,8 +126,8 @@ std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& r
   const auto message =
       fmt::format("attempt {} was lost ({}); {}, but the run does not start again: {}",
                   last.attempt, word(last.cause),
-                  by_whom(run) == RestartedBy::kChain ? "the next job of its chain has started"
-                                                      : "Slurm started the job again",
+                  restarted_by(run) == RestartedBy::kChain ? "the next job of its chain has started"
+                                                           : "Slurm started the job again",
                   decision.why);
   events.record(events::Ended{.state = EndState::kFailed, .code = code, .message = message});
   remove_secrets(run.directory);
@@ -135,8 +135,8 @@ std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& r
   return outputs.close(code);
 }
 
-/// Claims the run. Returns lead's exit code instead if it has nothing to do, or may not work on the
-/// run.
+/// Claims the run. Returns lead's exit code instead if nothing is left to do, or if lead may not
+/// work on the run.
 tl::expected<ClaimedRun, int> claim_or_leave(const LeadOptions& options, const Env& env,
                                              const JobIdentity& identity) {
   const auto directory = run_directory_of(env, identity, options.runs, options.name);
@@ -172,8 +172,8 @@ std::optional<int> end_unbegun(const ClaimedRun& run, const LeadOutputs& outputs
 }
 
 /// Reports the problems before the first attempt that do not keep the run from starting.
-void report_start(const RunLeader& leader, EventLog& events,
-                  const Result<std::unique_ptr<Notifier>>& notifier) {
+void report_start_problems(const RunLeader& leader, EventLog& events,
+                           const Result<std::unique_ptr<Notifier>>& notifier) {
   const auto warn = [&](const std::string& message) {
     leader.say(message);
     events.record(events::Warning{.message = message});
@@ -239,7 +239,7 @@ int run_lead(const LeadOptions& options, const Env& env) {
                                  .pid = ::getpid(),
                                  .again = run->was_claimed_before});
   RunLeader leader(options, env, *identity, *run, outputs, bystander, std::move(read.history));
-  report_start(leader, *events, notifier);
+  report_start_problems(leader, *events, notifier);
   if (options.never_started)
     return end_without_step(options, env, *identity, run->directory, outputs);
   return leader.run();

@@ -5,7 +5,7 @@
 // Terms of this folder:
 // - lead: this process. It claims the run, starts its ranks, and decides how the run ends.
 // - rank: one task of the job. An agent (`dlrun-agent rank`) starts the task's program.
-// - attempt: one start of all ranks. A run has several when it is retried (attempt.h, retry.h).
+// - attempt: one start of all ranks. A run that restarts has several attempts (attempt.h, retry.h).
 // - step: the processes of one attempt: srun, or the agents that lead itself starts (step.h).
 // - gate: lead's listening socket and the authenticated connections of the ranks (gate.h).
 // - record: events.jsonl, the durable log of the run. Lead is its only writer (event_log.h).
@@ -70,7 +70,7 @@ struct LeadOptions {
   /// The ranks' `--preflight` option: the checks that run before the programs start. Empty: none.
   std::string node_checks;
   /// The ranks' `--stage` options, from which lead chooses files to broadcast. Empty if the job has
-  /// components: each one's agents copy their own data.
+  /// components: lead broadcasts no files for them.
   std::vector<StageItem> stage{};
   /// Exit code of a job script that ended before it started the ranks. If set, there is no step,
   /// and `command` is the command at which the script ended.

@@ -22,8 +22,8 @@ Result<> LeadConnection::connect(const Env& env, int rank,
   if (!endpoints) return within("DLRUN_LEAD", endpoints.error());
   const auto secret = key_of_text(env.get_or("DLRUN_SECRET", ""));
   if (!secret) return fail(Errc::kInvalid, "DLRUN_SECRET is not 64 hex digits");
-  // First tries Slurm's address of the node where srun runs. It is more reliable than the addresses
-  // that lead found for itself.
+  // First tries Slurm's address of the node where srun runs. This address is more reliable than the
+  // addresses that lead found for itself.
   if (const auto launch = env.get("SLURM_LAUNCH_NODE_IPADDR"); launch && !is_loopback(*launch)) {
     if (auto first =
             parse_endpoints(Endpoint{std::string(*launch), endpoints->front().port}.text())) {

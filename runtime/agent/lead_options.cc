@@ -1,4 +1,4 @@
-// The options of `lead`, and those of the components of a job.
+// The options of `lead` and of the components of a job.
 
 #include <algorithm>
 #include <cmath>
@@ -247,8 +247,8 @@ Result<RankFacts> facts_of_ranks(const std::vector<std::string>& command) {
   return facts;
 }
 
-/// Parses the options of one component, and run-wide options before them. arguments: the first one
-/// is not an option.
+/// Parses the options of one component. arguments: the word "lead", then the options. options: the
+/// run-wide options that may precede those of the component.
 Result<ComponentOptions> parse_component(const std::vector<std::string>& arguments,
                                          std::vector<Option> options) {
   ComponentOptions component;

@@ -14,9 +14,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// Connections that are not ranks can fill lead's accept queue. The kernel repeats a dropped SYN
-// only after one second, and then at growing intervals, so a new connection succeeds sooner. Lead
-// may also be slow, so each try has a longer limit than the previous one.
+// Programs that are no agents can fill lead's accept queue with their connections. The kernel
+// repeats a dropped SYN only after one second, and then at growing intervals, so a new connection
+// succeeds sooner. Lead may also be slow, so each try has a longer limit than the previous one.
 constexpr milliseconds kSynLimit{400};
 constexpr milliseconds kFirstTryLimit{1000};  // first try of an endpoint, from SYN to lead's proof
 constexpr milliseconds kTryLimit{4000};       // longest later try

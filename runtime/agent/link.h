@@ -40,8 +40,8 @@ class LinkTry {
   [[nodiscard]] Clock::time_point until() const;
 
   /// Does what is possible without blocking. Call it when the socket is ready. Returns the link
-  /// once lead has proven itself, and nullopt while more bytes are needed. After a result or a
-  /// failure the try is used up.
+  /// once lead has proven itself, and nullopt while more bytes are needed. Must not be called again
+  /// after it has returned a link or a failure.
   [[nodiscard]] Result<std::optional<Link>> advance();
 
  private:

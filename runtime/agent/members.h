@@ -12,7 +12,7 @@
 
 namespace dlrun::agent {
 
-/// One rank that has said hello, or that failed before it could.
+/// One rank that has said hello, or that failed before its hello.
 struct Member {
   to_lead::Hello hello{};
   bool is_connected = false;
@@ -41,8 +41,8 @@ struct Members {
   /// Returns the ranks that are connected and have not ended.
   [[nodiscard]] std::set<int> connected() const;
   [[nodiscard]] bool has_connected() const { return live > 0; }
-  // The next three functions keep the counts. Each end and each lost connection asks for a count,
-  // so counting all ranks each time would take quadratic time.
+  // The next three functions keep `ended` and `live` up to date. Each end and each lost connection
+  // asks for these counts; counting all ranks each time would take quadratic time.
   void join(int rank, const to_lead::Hello& hello, std::chrono::steady_clock::time_point now);
   void disconnect(Member& member);
   void set_end(Member& member, RankEnd end);

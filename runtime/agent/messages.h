@@ -84,7 +84,7 @@ struct Hello {
   [[nodiscard]] static Result<Hello> of(const Json& message);
 };
 
-/// A heartbeat. It carries only the values that are new since the last one.
+/// A heartbeat, with the values that are new since the last heartbeat.
 struct Beat {
   static constexpr std::string_view kType = "beat";
   bool printed = false;         ///< the program has printed since the last heartbeat
@@ -331,8 +331,8 @@ struct TablePage {
   [[nodiscard]] static TablePage of(const Json& message) { return {message}; }
 };
 
-/// Lead has received the exit record, and the agent may exit. If the job has outputs, lead sends it
-/// only once all nodes have copied them.
+/// Lead has received the exit record, and the agent may exit. If the job has outputs, lead sends
+/// this message only once all nodes have copied their outputs.
 struct Noted {
   static constexpr std::string_view kType = "noted";
 
@@ -357,8 +357,8 @@ using MessageToRank = std::variant<to_rank::Start, to_rank::Beat, to_rank::Signa
 /// Returns the payload of a message. Bytes that are not UTF-8 are replaced.
 [[nodiscard]] std::string text_of(const Json& message);
 
-/// Reads a payload. Returns nullopt if it is no message that this version knows. Fails with
-/// kInvalid as Hello::of() does.
+/// Reads a payload. Returns nullopt if this version does not know the message. Fails with kInvalid
+/// as Hello::of() does.
 [[nodiscard]] Result<std::optional<MessageToLead>> parse_to_lead(std::string_view payload);
 [[nodiscard]] std::optional<MessageToRank> parse_to_rank(std::string_view payload);
 

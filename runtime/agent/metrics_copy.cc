@@ -21,7 +21,8 @@ std::filesystem::path place_file_of(const std::filesystem::path& run) {
   return run / "track" / "mlflow.copied";
 }
 
-/// Returns what earlier jobs of the run have copied. A missing or damaged file means nothing.
+/// Returns how far earlier jobs of the run have copied. If the file is missing or damaged, no line
+/// counts as copied.
 CopiedMetrics copied_before(const std::filesystem::path& run) {
   constexpr std::size_t kLargestPlaceBytes = 4096;
   const auto text = read_untrusted(place_file_of(run), kLargestPlaceBytes, Links::kRefuse);
@@ -50,7 +51,8 @@ void MetricsCopy::save_place() {
   nlohmann::ordered_json object{{"inode", static_cast<std::int64_t>(place->inode)},
                                 {"offset", static_cast<std::int64_t>(place->offset)}};
   if (last_step_) object["step"] = *last_step_;
-  // After a failure the next job copies some lines again. MLflow ignores a value that it has.
+  // After a failure the next job copies some lines again. MLflow ignores a value that it already
+  // has.
   if (write_file_atomic(place_file_, json_read::dump(object))) saved_ = place;
 }
 

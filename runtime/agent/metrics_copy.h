@@ -1,7 +1,7 @@
 #pragma once
 // Copies the values of metrics.jsonl, to which dlrun's trainer writes (metrics_follower.h), into
-// the record of a run for an MLflow server. Lead's reports have at most one value a second, so a
-// short run would lose most of its values.
+// the record of a run for an MLflow server. Lead passes on at most one report a second, so the
+// record of a short run would lack most of the values.
 
 #include <cstdint>
 #include <deque>

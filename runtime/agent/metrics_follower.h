@@ -1,7 +1,7 @@
 #pragma once
 // Follows metrics.jsonl of a run, to which dlrun's trainer appends a line after each epoch, and
 // about once a second (runtime/ENVIRONMENT.md). The file has every epoch. The reports of progress
-// that reach lead leave out some of them.
+// that lead records leave out some epochs.
 
 #include <sys/types.h>
 
@@ -48,8 +48,8 @@ struct MetricsPart {
   bool has_more = false;  ///< the file has more bytes than this part
 };
 
-/// Reads what the file gains, in parts of bounded size. Returns each whole line once. Blocks while
-/// the file system does.
+/// Reads the lines that are appended to the file, in parts of bounded size. Returns each whole line
+/// once. Blocks while the file system blocks.
 class MetricsReader {
  public:
   /// Reads the lines of an attempt. The present content belongs to earlier attempts and is skipped:

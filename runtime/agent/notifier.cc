@@ -197,8 +197,8 @@ void Notifier::on_report(const Json& report, std::chrono::system_clock::time_poi
   if (!has_mlflow_ || !pipe_.is_open()) return;
   const auto scalars = scalars_of(report);
   const bool is_final = ProgressRecorder::is_result(report);
-  // A final report may have no step of its own: it belongs to the last one, also if the pace leaves
-  // out the report of that step.
+  // A final report may have no step of its own. Its values then belong to the last reported step,
+  // also if the pace leaves out the report of that step.
   if (const auto place = place_of(report)) step_ = *place;
   if (scalars.empty() || !pace_.takes(is_final, now)) return;
   // A name has at most 64 characters, so a line with this number of values fits into a pipe.

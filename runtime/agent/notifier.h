@@ -93,11 +93,11 @@ class Notifier {
 };
 
 /// Starts the helper if the options ask for notices or for a record on an MLflow server; returns
-/// nullptr otherwise. The helper's process also writes surroundings.json, like
-/// record_surroundings(), unless the script never started a step. One process does both, because
-/// the end of a step spares only one process (StepContext::bystander). Must be called before there
-/// is a second thread. Fails with kInvalid if a secret is missing or no valid address, and with kIo
-/// if a system call fails.
+/// nullptr otherwise. Unless the script ended before its step, the helper's process also calls
+/// record_surroundings(): the process that writes surroundings.json is then a child of the helper.
+/// The end of a step spares only one process and its descendants (StepContext::bystander). Must be
+/// called before there is a second thread. Fails with kInvalid if a secret is missing or no valid
+/// address, and with kIo if a system call fails.
 [[nodiscard]] Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options,
                                                                const Env& env,
                                                                const JobIdentity& identity,

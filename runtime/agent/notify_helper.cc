@@ -41,8 +41,8 @@ constexpr std::chrono::milliseconds kChildrenLimit{3000};
 /// Pause between two requests with values, so that one request has several values.
 constexpr std::chrono::seconds kSyncEvery{5};
 
-/// Reads lines from standard input. Of a line that is too long it drops the beginning, so that the
-/// rest is not a JSON object and is ignored.
+/// Reads lines from standard input. Drops the beginning of a line that is too long. The rest of the
+/// line is not a JSON object, so the caller ignores it.
 class InputLines {
  public:
   /// Returns the next line; nullopt at the end of the input.
@@ -74,8 +74,8 @@ struct HelperTargets {
   bool has_metrics = false;  ///< the program writes its values to metrics.jsonl
 };
 
-/// Sends notices and the record for MLflow on a thread of its own, so that new ones reach the run's
-/// folder while an endpoint hangs.
+/// Sends notices and the record for MLflow on a thread of its own, so that new notices and values
+/// reach the run's folder while an endpoint hangs.
 class HelperSender {
  public:
   HelperSender(const std::filesystem::path& run, const HelperTargets& targets, const Env& env,
@@ -109,7 +109,7 @@ class HelperSender {
     const std::lock_guard lock(mutex_);
     return !last_start_ || Clock::now() < *last_start_;
   }
-  /// Returns true if the thread has something to do. Called with the mutex.
+  /// Returns true if the thread has something to do. The caller holds the mutex.
   [[nodiscard]] bool is_due() const {
     return has_notices_ || last_start_ || (has_values_ && Clock::now() >= next_sync_);
   }
@@ -259,7 +259,8 @@ int run_notify_helper(const NotifyHelperOptions& options, const Env& env,
         sender.on_values();
       }
     }
-    // A killed lead sends no message about the end of the run, which would copy the last lines.
+    // Lead's message about the end of the run also makes keep_for_mlflow() copy the last lines. A
+    // killed lead sends no such message.
     if (created && metrics) {
       tell_once(metrics->copy_new(record));
       sender.on_values();

@@ -1,8 +1,8 @@
 #pragma once
-// `dlrun-agent notify`: the process that sends the notices of one run for lead, and its record
-// for an MLflow server. It writes each notice and each value into the run's folder
-// (common/notice_queue.h, common/mlflow.h) before it sends them, so that another process can send
-// those that it could not send. It ends soon after lead.
+// `dlrun-agent notify`, lead's helper: the process that sends the notices of one run, and the
+// record of the run for an MLflow server. The helper writes each notice and each value into the
+// run's folder (common/notice_queue.h, common/mlflow.h) before it sends them. If it cannot send
+// them, another process can do so later. The helper ends soon after lead.
 
 #include <cstdint>
 #include <filesystem>

@@ -29,7 +29,7 @@ class OutputBoard {
   [[nodiscard]] bool is_used() const { return !copiers_.empty(); }
   /// Returns true while a copy is missing, and its rank can still make it.
   [[nodiscard]] bool is_waiting() const { return is_used() && !done_at_; }
-  /// Returns when no copy was awaited any more; nullopt before.
+  /// Returns when the last copy was done or given up; nullopt while a copy is awaited.
   [[nodiscard]] std::optional<Clock::time_point> done_at() const { return done_at_; }
 
   /// Returns the ranks that are to copy now: all ranks of their nodes have ended, or the programs

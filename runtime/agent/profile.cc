@@ -13,7 +13,7 @@
 namespace dlrun::agent {
 namespace {
 
-/// Seconds. The process of a program is a shell at first, which py-spy cannot profile.
+/// In seconds. The process of the program is a shell at first, and py-spy cannot profile a shell.
 constexpr int kShortestDelayOfAttached = 1;
 
 std::vector<std::string> nsys_words(const ProfileOptions& options, const std::string& program,

@@ -27,7 +27,7 @@ struct ProfileOptions {
 /// Returns the command line that runs argv under the profiler. program: path of the profiler.
 /// output: path of the result without its ending. nsys starts the program itself, and its exit code
 /// is that of the program. With py-spy and perf, the process that the agent starts becomes the
-/// program, and the profiler attaches to it. Their messages go to output + ".log".
+/// program, and the profiler attaches to it. The messages of these profilers go to output + ".log".
 [[nodiscard]] std::vector<std::string> profiled(const ProfileOptions& options,
                                                 const std::string& program,
                                                 const std::filesystem::path& output,

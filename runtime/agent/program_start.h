@@ -23,8 +23,8 @@ struct Program {
   bool dies_with_us = false;  ///< the program gets SIGKILL when the calling thread ends
   /// Restores the soft limit on open files that raise_file_limit() has raised.
   bool restores_file_limit = false;
-  /// Lets all processes of the user trace the program, for a profiler that attaches to it. Without
-  /// it, kernels with Yama let only the ancestors of a process trace it.
+  /// Lets all processes of the user trace the program, for a profiler that attaches to it. A kernel
+  /// with Yama otherwise lets only the ancestors of a process trace that process.
   bool may_be_traced = false;
   bool is_routine = false;  ///< a command that runs again and again: logged only at level debug
 };

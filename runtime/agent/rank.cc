@@ -133,8 +133,8 @@ Result<> RankRunner::say_hello() {
 }
 
 /// Restores the TMPDIR of the spec. slurmstepd sets /tmp instead of a TMPDIR that it cannot create
-/// or write, but the folder may exist in the container. If it does not, tmpdir_problem_ gets the
-/// reason.
+/// or write, but the rank may be able to write there, as in a container. Otherwise tmpdir_problem_
+/// gets the reason.
 void RankRunner::restore_tmpdir() {
   const auto got = env_.get_or("TMPDIR", "");
   if (options_.tmpdir.empty() || got == options_.tmpdir) return;
@@ -357,7 +357,7 @@ void RankRunner::tick() {
 
 namespace {
 
-/// Returns the fields whose values do not depend on other ranks. The others are empty.
+/// Returns the fields whose values do not depend on other ranks. The other fields are empty.
 TemplateValues own_values(const RankOptions& options, const Env& env, const World& world) {
   TemplateValues fields;
   fields.world = world;
@@ -387,7 +387,7 @@ Result<BoundPort> hold_port_of_rank(const Env& env, int rank) {
 
 bool RankRunner::prepare() {
   set_missing_tmpdir(options_.stage, options_.outputs, env_);
-  if (!options_.outputs.empty()) state_.wait_for_outputs(time_to_collect() + kOutputsMargin);
+  if (!options_.outputs.empty()) state_.wait_longer_for_noted(time_to_collect() + kOutputsMargin);
   fields_ = own_values(options_, env_, world_);
   const bool is_component = !fields_.component.empty();
   // Rank 0's port is the address of its component.

@@ -126,9 +126,9 @@ void RankRunner::on_collected(const CopyReport& report) {
                               {"last", outputs_.is_last}});
   // A copy that began while the program ran is killed with the program's processes. The last copy
   // follows.
-  const bool is_cut = !outputs_.is_last && state_.is_ending();
+  const bool is_interrupted = !outputs_.is_last && state_.is_ending();
   auto problems = report.problems;
-  if (!report.error.empty() && !is_cut) problems.push_back("outputs: " + report.error);
+  if (!report.error.empty() && !is_interrupted) problems.push_back("outputs: " + report.error);
   for (const auto& problem : problems) {
     if (outputs_.warned.size() < kMostOutputWarnings && outputs_.warned.insert(problem).second)
       warn(problem);
@@ -173,7 +173,7 @@ void RankRunner::handle(const to_rank::Collect& message) {
   if (message.since_end) note_torn_outputs(*message.since_end);
 }
 
-bool RankRunner::take_copy(pid_t pid, int status) {
+bool RankRunner::on_copy_reaped(pid_t pid, int status) {
   if (auto report = staging_.on_reaped(pid, status)) {
     on_staged(std::move(*report));
     return true;

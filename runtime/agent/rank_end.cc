@@ -73,7 +73,7 @@ void RankRunner::reap() {
       state_.on_check_end(failure, Clock::now());
     } else if (const auto message = autopsy_.on_reaped(pid)) {
       lead_.send(*message);
-    } else if (!take_copy(pid, status)) {
+    } else if (!on_copy_reaped(pid, status)) {
       meter_.on_reaped(pid, status);
     }
   }

@@ -118,8 +118,8 @@ class RankRunner final : public RankOutlet {
   /// broadcast: see to_rank::Stage.
   void start_staging(const std::vector<std::string>& broadcast = {});
   void on_staged(CopyReport report);
-  /// Locks the staged data, and then tells lead that this node is ready. Without lead starts the
-  /// program. Tries again at the next tick while another run locks the data.
+  /// Locks the staged data, and then tells lead that this node is ready. Without lead, starts the
+  /// program instead. Tries again at the next tick while another run locks the data.
   void hold_staged_data();
   /// Checks that this rank sees the data that the first rank has staged. Fails with kNotFound if it
   /// does not. Other failures are those of node_place().
@@ -132,8 +132,8 @@ class RankRunner final : public RankOutlet {
   void start_collecting(const std::vector<OutputItem>& items, bool is_last, Clock::time_point now);
   void on_collected(const CopyReport& report);
   void tick_copies(Clock::time_point now);
-  /// Handles the end of a copying process. Returns false if the child is another one.
-  [[nodiscard]] bool take_copy(pid_t pid, int status);
+  /// Handles the end of a copying process. Returns false if the child is no copying process.
+  [[nodiscard]] bool on_copy_reaped(pid_t pid, int status);
 
   void on_lead_closed();
   void take_signals();
@@ -175,7 +175,7 @@ class RankRunner final : public RankOutlet {
   CopyProcess staging_, collecting_;
   CopyReport staged_;                  ///< the report of the staging
   std::vector<UniqueFd> held_stages_;  ///< locks of the staged data
-  bool is_held_ = true;                ///< false from the end of the copying until all are locked
+  bool is_held_ = true;  ///< false from the end of the copying until all staged data are locked
 
   struct Outputs {
     bool has_begun = false;                                 ///< the program has started
@@ -188,8 +188,8 @@ class RankRunner final : public RankOutlet {
     std::set<std::string> warned{};                         ///< problems that are reported
   };
   Outputs outputs_;
-  /// Set after the program's own end if a profiler is attached to it: until then the profiler may
-  /// write its result.
+  /// When the profiler must have written its result. Set after the program's own end if a profiler
+  /// was attached to it.
   std::optional<Clock::time_point> profile_until_;
 };
 

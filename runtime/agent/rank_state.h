@@ -122,8 +122,8 @@ class RankState {
 
   /// Makes the rank wait longer for lead's confirmation of the exit record: lead confirms once the
   /// outputs of all nodes are copied, because Slurm ends a step soon after a task has failed.
-  void wait_for_outputs(std::chrono::milliseconds time) { noted_within_ += time; }
-  /// Returns true if no process of the program is left, or if one is left for too long.
+  void wait_longer_for_noted(std::chrono::milliseconds time) { noted_within_ += time; }
+  /// Returns true if no process of the program is left, or if one has been left for too long.
   [[nodiscard]] bool processes_are_gone(Clock::time_point now) const {
     return end_.tree_gone_at || (exit_ && now >= exit_->at + kTreeLimit);
   }

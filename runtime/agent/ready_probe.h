@@ -36,7 +36,7 @@ class ReadyProbe {
   /// Begins the next try if it is due. Call it after each round of the loop.
   void tick(Clock::time_point now);
   [[nodiscard]] bool is_ready() const { return is_ready_; }
-  /// Returns what was asked, and why the last try has failed, for the user.
+  /// Returns the request of the last try and the reason why the try failed, for the user.
   [[nodiscard]] std::string problem() const;
 
  private:

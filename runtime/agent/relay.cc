@@ -65,7 +65,7 @@ class NodeEnd final : public RelayEvents {
  private:
   struct Dialing {
     RelayDialer dialer;
-    bool is_wait_sent = false;  ///< the other end has got kWaiting
+    bool is_wait_sent = false;  ///< kWaiting was sent to the other end
     [[nodiscard]] int fd() const { return dialer.fd(); }
   };
 

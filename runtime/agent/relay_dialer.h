@@ -36,8 +36,9 @@ class RelayDialer {
   /// Returns the owner of the other end of a connected socket; nullopt if the kernel cannot tell.
   using OwnerOf = std::optional<uid_t> (*)(int socket);
 
-  /// owner_of: connects to programs of this user and of root only, and to programs whose owner the
-  /// kernel does not tell. nullptr: connects to programs of all users.
+  /// owner_of: returns the owner of a program that has accepted. The dialer connects only to
+  /// programs of this user and of root, and to programs whose owner is unknown. nullptr: the dialer
+  /// connects to programs of all users.
   RelayDialer(std::uint16_t port, std::vector<std::string> addresses, Clock::time_point now,
               OwnerOf owner_of = owner_of_tcp_peer)
       : port_(port),

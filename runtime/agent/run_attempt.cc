@@ -1,5 +1,5 @@
 // Lead's event loop during one attempt: it turns messages of ranks, lines of the step, signals and
-// timers into calls of Attempt, and carries out what Attempt decides.
+// timers into calls of Attempt, and carries out the decisions of Attempt.
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -182,7 +182,7 @@ Env AttemptRunner::step_env() const {
                        "DLRUN_NODE_RANK", "DLRUN_NNODES", "DLRUN_ADDR", "DLRUN_MASTER_*",
                        "DLRUN_STORE", "DLRUN_COMPONENT*", "DLRUN_HELD_PORT", "DLRUN_HIDES_GPUS"},
                       {});
-  if (component_) set_component(env, component_->options, component_->held_port);
+  if (component_) set_component_env(env, component_->options, component_->held_port);
   std::vector<std::string> lead;
   for (const auto& ip : addresses_) lead.push_back(Endpoint{ip, gate_->port()}.text());
   env.set("DLRUN_JOB", identity_.job);
@@ -356,18 +356,18 @@ void AttemptRunner::confirm_node_failure(Clock::time_point now) {
 }
 
 void AttemptRunner::note_sleep(Clock::time_point now) {
-  if (now - last_tick_ > kAsleep) {
-    attempt_->on_asleep(now - last_tick_, now);
-    idle_gpus_.on_asleep(now - last_tick_);
+  if (now - last_awake_ > kAsleep) {
+    attempt_->on_asleep(now - last_awake_, now);
+    idle_gpus_.on_asleep(now - last_awake_);
   }
-  last_tick_ = now;
+  last_awake_ = now;
 }
 
 void AttemptRunner::tick_in_time() {
   const auto now = Clock::now();
-  owes_tick_ = now < ticked_ + kTickPause;
+  owes_tick_ = now < last_tick_ + kTickPause;
   if (owes_tick_) return;
-  ticked_ = now;
+  last_tick_ = now;
   tick(now);
 }
 
@@ -387,8 +387,8 @@ void AttemptRunner::tick(Clock::time_point now) {
   if (watch_ && watch_->is_superseded()) supersede(now);
   write_samples(now, false);
   if (tensorboard_) tensorboard_->tick();
-  if (attempt_->end().has_run && !has_begun_) {
-    has_begun_ = true;
+  if (attempt_->end().has_run && !have_programs_started_) {
+    have_programs_started_ = true;
     idle_gpus_.on_start(now);
   }
   if (const auto idle = idle_gpus_.take_message(now))
@@ -438,8 +438,8 @@ milliseconds AttemptRunner::next_wait() const {
   const auto now = Clock::now();
   // Events have been handled since the last tick, and the next tick may act on them.
   if (owes_tick_)
-    return std::clamp(std::chrono::ceil<milliseconds>(ticked_ + kTickPause - now), milliseconds(0),
-                      kTickPause);
+    return std::clamp(std::chrono::ceil<milliseconds>(last_tick_ + kTickPause - now),
+                      milliseconds(0), kTickPause);
   auto wait = kTickEvery;
   const auto until = [&](std::optional<Clock::time_point> when) {
     if (when)

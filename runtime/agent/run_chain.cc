@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kJournalLimitBytes = 1U << 20U;
 
-/// Returns the job in the journal of a follow-up job; nullopt if there is none.
+/// Returns the id of Slurm's job in the journal of this folder; nullopt if there is none.
 std::optional<std::string> job_in_journal(const std::filesystem::path& folder) {
   const auto file =
       read_file_and_owner(folder / "submission.json", kJournalLimitBytes, Links::kRefuse);

@@ -31,7 +31,7 @@
 #include "runtime/agent/script_end.h"
 #include "runtime/agent/secrets.h"
 #include "runtime/agent/sink.h"
-#include "runtime/agent/step_words.h"
+#include "runtime/agent/step_on_nodes.h"
 #include "runtime/agent/surroundings.h"
 
 namespace dlrun::agent {
@@ -52,8 +52,8 @@ constexpr seconds kAskSlurmAgain{2};
 constexpr milliseconds kSrunHelperEnd{1000};  ///< time for srun's helper to end after SIGKILL
 constexpr seconds kDiskFullLimit{60};         ///< time for a full disk to have room again
 constexpr milliseconds kDiskTriedEvery{500};
-/// Time to wait for Slurm's signal after Slurm refused lead's requeue. Slurm refuses it while it
-/// already requeues the job.
+/// Time to wait for Slurm's signal after Slurm refused lead's requeue. Slurm refuses the requeue if
+/// it is already requeueing the job.
 constexpr seconds kSlurmWasFaster{5};
 constexpr seconds kRequeueLimit{60};  ///< time for Slurm to end this process after a requeue
 
@@ -383,7 +383,7 @@ RunLeader::Next RunLeader::where_to(Cause cause, const std::vector<std::string>&
   });
   if (static_cast<int>(nodes.size()) < options_.retry.min_nodes)
     return options_.is_borrowed ? Next::kEnd : Next::kRequeue;
-  step_on(std::move(nodes));
+  use_nodes(std::move(nodes));
   return Next::kStep;
 }
 
@@ -398,7 +398,7 @@ std::string_view RunLeader::why_no_place(Cause cause) const {
                                         : "the allocation has too few good nodes";
 }
 
-void RunLeader::dismiss_later_jobs() const {
+void RunLeader::cancel_later_jobs() const {
   const auto later = later_jobs(run_.directory, *run_.chain_number, options_.retry.chain);
   if (later.empty() || !controller_) return;
   const auto dependencies = controller_->dependencies();
@@ -407,7 +407,7 @@ void RunLeader::dismiss_later_jobs() const {
     log_info("later jobs of the chain stay queued", {{"message", done.error().message}});
 }
 
-void RunLeader::step_on(std::vector<std::string> nodes) {
+void RunLeader::use_nodes(std::vector<std::string> nodes) {
   const auto wanted = static_cast<std::size_t>(std::max(options_.retry.step_nodes, 0));
   if (wanted > 0 && nodes.size() > wanted) nodes.resize(wanted);
   JobLayout job{.nodes = expand_hostlist(env_.get_or("SLURM_JOB_NODELIST", ""))
@@ -428,7 +428,7 @@ void RunLeader::choose_nodes() {
     std::erase_if(nodes,
                   [&](const std::string& node) { return history_.bad_nodes().contains(node); });
   }
-  if (static_cast<int>(nodes.size()) >= options_.retry.step_nodes) step_on(std::move(nodes));
+  if (static_cast<int>(nodes.size()) >= options_.retry.step_nodes) use_nodes(std::move(nodes));
 }
 
 void RunLeader::remember_bad_nodes(const AttemptEnd& end,
@@ -495,7 +495,7 @@ int RunLeader::leave(int code) {
   // The record must be on the disk before lead waits for anything else.
   const bool is_chain_over = is_over_ && run_.chain_number.has_value();
   if (outputs_.notifier != nullptr || is_chain_over) std::ignore = outputs_.wait_for_record();
-  if (is_chain_over) dismiss_later_jobs();
+  if (is_chain_over) cancel_later_jobs();
   outputs_.end_notices();
   // With a notifier the bystander is its helper, and end_notices() has waited for this process.
   if (bystander_ > 0 && outputs_.notifier == nullptr)

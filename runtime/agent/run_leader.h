@@ -113,9 +113,9 @@ class RunLeader {
   [[nodiscard]] std::string_view why_no_place(Cause cause) const;
   /// Cancels the later jobs of the run's chain, now that the run is over. A job that cannot be
   /// cancelled, or for which another job waits, ends at once when it starts.
-  void dismiss_later_jobs() const;
+  void cancel_later_jobs() const;
   /// Changes the command to run on these nodes only, at most RetryOptions::step_nodes of them.
-  void step_on(std::vector<std::string> nodes);
+  void use_nodes(std::vector<std::string> nodes);
   /// Chooses the first attempt's nodes if the allocation has spare ones.
   void choose_nodes();
   /// Adds the nodes that are suspect after the attempt's end to health.known_bad, the file that
@@ -139,8 +139,8 @@ class RunLeader {
     agent::record_end(events_, run_.directory, end);
     is_over_ = true;
   }
-  /// Finishes what must be done before lead exits: the record, the later jobs of the chain, the
-  /// notices and the outputs. Returns code.
+  /// Completes the work that is left before lead exits: writes the record, cancels the later jobs
+  /// of the chain if the run is over, sends the last notices, and writes the outputs. Returns code.
   int leave(int code);
 
   const LeadOptions& options_;

@@ -15,8 +15,8 @@ using std::chrono::seconds;
 constexpr seconds kLeastPause{4};
 constexpr seconds kLongestSnapshotPause{20};
 constexpr seconds kLongestRecordPause{60};
-/// The interval of ranks.json is one second for each of this number of ranks, within the limits
-/// above. With 10,000 ranks lead writes about 600 KiB every 20 s.
+/// The interval of ranks.json in seconds is the number of ranks divided by this number, within the
+/// limits above. With 10,000 ranks lead writes about 600 KiB every 20 s.
 constexpr std::size_t kRanksPerSecond = 500;
 constexpr int kRecordsPerLife = 100;   ///< the interval is 1/100 of the attempt's duration so far
 constexpr std::size_t kSlowNamed = 5;  ///< number of slow ranks that an event names

@@ -43,7 +43,7 @@ class SampleBoard {
   /// Returns the content of ranks.json, and begins the interval until the next one. Leaves out
   /// ranks that have not reported any value yet.
   [[nodiscard]] std::string snapshot(int attempt, std::string_view time, Clock::time_point now);
-  /// Returns the `samples` event; nullopt if no rank has reported since the last one.
+  /// Returns the `samples` event; nullopt if no rank has reported since the last event.
   [[nodiscard]] std::optional<events::RankStatistics> record(Clock::time_point now);
 
  private:

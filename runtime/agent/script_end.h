@@ -19,7 +19,7 @@ namespace dlrun::agent {
 
 /// The facts about a script that reached its EXIT trap.
 struct ScriptTrap {
-  /// bash's $?. If a signal ended the script, it is the code of the last command, mostly 0.
+  /// bash's $?. If a signal ended the script, $? is the code of the last command, mostly 0.
   int code = 0;
   std::string at;  ///< the command at which the script ended, without control characters
   /// Slurm's present facts about the job; nullopt: no answer, or no Slurm.

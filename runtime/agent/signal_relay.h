@@ -1,8 +1,8 @@
 #pragma once
 // Tracks the signals that reached a task, so that the program gets each signal exactly once. With
 // `proctrack/linuxproc`, Slurm sends a signal to the whole process tree: the agent, its guard and
-// the program. With other trackers it reaches only the task's first process, and the agent must
-// pass it on to the program. No I/O, no clock.
+// the program. With other trackers a signal reaches only the guard, and the agent must pass the
+// signal on to the program. No I/O, no clock.
 
 #include <chrono>
 #include <map>
@@ -23,8 +23,8 @@ class SignalRelay {
   /// Notes a signal. Returns false if it is a copy, or a repetition within one second.
   [[nodiscard]] bool take(int signal, bool came_by_guard, Clock::time_point now);
   [[nodiscard]] bool has_come(int signal) const { return last_.contains(signal); }
-  /// Returns true if the signal reached both the agent and its guard. It was then sent to the whole
-  /// tree, so the program has it, too.
+  /// Returns true if the signal reached both the agent and its guard. The signal was then sent to
+  /// the whole tree, so the program has got it, too.
   [[nodiscard]] bool reached_whole_tree(int signal) const {
     return came_direct_.contains(signal) && came_by_guard_.contains(signal);
   }

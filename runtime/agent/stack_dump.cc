@@ -66,9 +66,9 @@ std::vector<std::string> gdb_argv(pid_t pid, std::initializer_list<const char*> 
 
 #if defined(__x86_64__)
 /// Appends gdb commands that call a function of three integer arguments in the process, on the
-/// stack below $room, and leave its result in $rax. They write single registers, because gdb's own
-/// `call` also writes the vector registers, which fails in gdb 13 on processors with AMX. The
-/// system call that gdb interrupted would then not be restarted, and the process would abort.
+/// stack below $room, and leave its result in $rax. The commands write single registers, because
+/// gdb's own `call` also writes the vector registers, which fails in gdb 13 on processors with AMX.
+/// The system call that gdb interrupted would then not be restarted, and the process would abort.
 void add_call(std::vector<std::string>& commands, std::string_view function,
               const std::array<std::string, 3>& arguments) {
   constexpr std::array kRegisters{"rdi", "rsi", "rdx"};
@@ -119,7 +119,7 @@ std::vector<std::string> python_commands(const std::filesystem::path& scratch) {
 /// Returns a gdb command line that makes a Python interpreter write the stacks of its threads into
 /// scratch. gdb calls the function that faulthandler uses. This function takes no lock and
 /// allocates no memory, so the call is safe in a hung process. gdb loads only the symbols of libc
-/// and libpython. It therefore needs only a third of a second, even for a program as large as
+/// and libpython. gdb therefore needs only a third of a second, even for a program as large as
 /// torch.
 std::vector<std::string> python_argv(pid_t pid, const std::filesystem::path& scratch) {
   auto argv = gdb_argv(pid, {"auto-solib-add off"});

@@ -1,6 +1,6 @@
 #pragma once
 // Dumps the stacks of a process with py-spy or gdb, if the node (or the image) has one of them.
-// Attaching stops the process for a moment, so this is for programs that are about to be ended.
+// Attaching stops the process for a moment. Use it only for programs that are about to be ended.
 
 #include <sys/types.h>
 

@@ -212,8 +212,8 @@ Result<> rename_to(const fs::path& from, const fs::path& to) {
               printable(to.string()), errno_text(errno));
 }
 
-/// Removes a broadcast file at the end of its scope, used or not. Its lock shows other runs that
-/// the file is no leftover.
+/// Removes a broadcast file at the end of its scope, used or not. The lock on the file shows other
+/// runs that the file is no leftover.
 class BroadcastCopy {
  public:
   explicit BroadcastCopy(const std::string& path) : path_(path) {
@@ -266,8 +266,8 @@ void remove_lost_broadcasts(const fs::path& folder, const StageOptions& options)
       options.leftover_age);
 }
 
-/// Removes the temporary copies of other places in the folder whose writers were killed: a writer
-/// holds the lock of its place.
+/// Removes the temporary copies in the folder whose writers were killed. A writer holds the lock of
+/// its place.
 void remove_lost_parts(const fs::path& folder) {
   constexpr std::string_view kPart = ".dlrun-part", kLock = ".dlrun-lock";
   std::error_code error;
@@ -285,8 +285,9 @@ void remove_lost_parts(const fs::path& folder) {
   }
 }
 
-/// Removes what killed processes have left beside the place. Many mounts of network file systems
-/// keep flock on their own host: the copy of another host, which still writes it, would look lost.
+/// Removes the files that killed processes have left beside the place. Many mounts of network file
+/// systems do not pass flock on to other hosts, so a copy that another host still writes would look
+/// like such a file.
 void remove_lost_files(const StagePlace& place, const StageOptions& options) {
   const auto beside = place.target.parent_path();
   if (!options.is_shared(place.base)) remove_lost_broadcasts(place.base, options);
@@ -304,8 +305,8 @@ Result<> take_broadcast(const std::string& broadcast, const TreeEntry& source,
   return set_stamp(part, source);
 }
 
-/// Returns the list of the new copy. Fails with kRefused if the source is no longer the one with
-/// this digest, and with kIo if the copy is not complete.
+/// Lists the new copy. Fails with kRefused if the source no longer has this digest, and with kIo if
+/// the copy is not complete.
 Result<FileTree> list_copy(const StageItem& item, const fs::path& from, const FileTree& source,
                            const std::string& digest, const fs::path& part) {
   const auto again = list_tree(from);
@@ -381,7 +382,7 @@ Result<std::optional<UniqueFd>> lock_to_copy(const StagePlace& place, const std:
         report.held.push_back(held_of(place));
         return std::nullopt;
       }
-      // The holder may have been one that copied and has just finished, so look again.
+      // The run that held the lock may have copied the data and just finished, so look again.
       if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) break;
       return fail(Errc::kRefused,
                   "another run on this node uses {} with other data; choose another place",

@@ -3,12 +3,12 @@
 //
 // Data are copied into a temporary folder beside their place and then renamed, so that a program
 // never sees a part of them. These names beside the place DIR belong to dlrun:
-//   .DIR.dlrun-note   what was staged: a hash of the names, sizes and times of the source, and one
-//                     of the copy. If both are unchanged, a later attempt uses the copy.
+//   .DIR.dlrun-note   a hash of the names, sizes and times of the source, and one of the copy. If
+//                     source and copy still have these hashes, a later attempt uses the copy.
 //   .DIR.dlrun-lock   is locked while data are copied, and while a program uses them
 //   .DIR.dlrun-turn   is locked by a process while it checks whether it must copy
 //   .DIR.dlrun-part   the temporary copy
-//   .DIR.dlrun-old    the older data, until the new ones are in their place
+//   .DIR.dlrun-old    the older data, until the new data are in their place
 // Lead adds files .dlrun-sbcast-XXXXXXXXXXXXXXXX (broadcast.h).
 // Everything below the node's folder must belong to this user, because /tmp is open to all users.
 
@@ -46,9 +46,9 @@ struct StageOptions {
 [[nodiscard]] CopyReport stage_data(const StageOptions& options, const Env& env);
 
 /// Locks staged data against changes by other runs until the descriptor is closed. Fails with
-/// kUnavailable while another run checks or copies them, with kRefused if another run has changed
-/// them since the report or the lock file belongs to another user, and with kIo if the lock file
-/// cannot be opened.
+/// kUnavailable while another run checks or copies the data, with kRefused if another run has
+/// changed the data since the report, or if the lock file belongs to another user, and with kIo if
+/// the lock file cannot be opened.
 [[nodiscard]] Result<UniqueFd> hold_staged(const HeldStage& held);
 
 }  // namespace dlrun::agent

@@ -148,7 +148,7 @@ class LocalStep final : public Step {
                                       .err = err->write_end.get(),
                                       .restores_file_limit = true});
       if (!pid)
-        return tl::unexpected<Error>(pid.error());  // the destructor ends those that were started
+        return tl::unexpected<Error>(pid.error());  // the destructor ends the started agents
       ranks_.emplace(*pid, rank);
     }
     const auto tap = [this](std::string_view bytes) {

@@ -1,6 +1,7 @@
 #pragma once
-// A step starts the agents of one attempt's ranks, and reports how they end. It starts them with
-// srun; for a run on this machine, as child processes of lead. One thread, on lead's event loop.
+// A step starts the agents of one attempt's ranks, and reports how they end. srun starts the
+// agents, or, for a run on this machine, lead starts them as its child processes. One thread, on
+// lead's event loop.
 
 #include <sys/types.h>
 
@@ -51,7 +52,8 @@ class Step {
   virtual void reap() = 0;
   /// Asks the step to end, or kills it. Kills a local step in both cases.
   virtual void stop(bool kills) = 0;
-  /// Call it after each round of the loop. It also reaps, because a SIGCHLD can be lost.
+  /// Continues reading the output, and calls reap(), because a SIGCHLD can be lost. Call it after
+  /// each round of the loop.
   virtual void tick() = 0;
 };
 
@@ -63,7 +65,8 @@ struct StepContext {
   Sink& err;
   BackgroundFile* log = nullptr;  ///< gets a copy of a local step's out and err; may be nullptr
   TextMarks marks{};              ///< marks of the text that agents send through srun
-  /// A child of this process that does not belong to the step and is not ended with it; -1: none.
+  /// A child of this process that does not belong to the step. The end of the step spares this
+  /// child and its descendants. -1: none.
   pid_t bystander = -1;
 };
 

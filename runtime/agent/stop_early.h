@@ -53,16 +53,17 @@ inline constexpr std::size_t kLeastOthers = 3;
 /// Applies the median rule (Golovin et al. 2017, Google Vizier, 3.3.2; here with the best value of
 /// each other point instead of its mean). Returns a sentence for the user if the point's best value
 /// is worse than the median of the best values that the other points had at the same epoch or step.
-/// Ignores points that have not reached this epoch or step. Returns nullopt if the point continues,
-/// which it always does before rule.after and if fewer than kLeastOthers other points are left.
+/// Ignores points that have not reached this epoch or step. Returns nullopt if the point continues.
+/// The point always continues before rule.after, and if fewer than kLeastOthers other points are
+/// left.
 [[nodiscard]] std::optional<std::string> why_stop(const StopRule& rule, const Trajectory& own,
                                                   const std::vector<Trajectory>& others);
 
 /// Returns the trajectory in the text of a `reports.jsonl`. Skips damaged lines.
 [[nodiscard]] Trajectory read_trajectory(std::string_view text);
 
-/// Writes the point's reports and compares them with those of the other points. Does both in a
-/// thread of its own, because a network file system may hang.
+/// Writes the point's reports and compares them with the reports of the other points. A separate
+/// thread does this work, because a network file system may hang.
 class StopEarly {
  public:
   /// Starts the thread. run: the point's run directory.

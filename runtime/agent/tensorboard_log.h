@@ -28,7 +28,7 @@ enum class ValueSource {
   kMetricsFile,  ///< metrics.jsonl, which has more values than the reports of dlrun's trainer
 };
 
-/// Returns the means of the ranks' statistics.
+/// Returns the means of the ranks' use of processor, memory and GPUs.
 [[nodiscard]] std::vector<Scalar> scalars_of(const events::RankStatistics& statistics);
 
 /// Never blocks: threads of its own write the file and read metrics.jsonl.
@@ -45,14 +45,13 @@ class TensorboardLog {
       std::chrono::system_clock::time_point wall, Clock::time_point now,
       ValueSource source = ValueSource::kReports);
 
-  /// Writes a report, unless it follows the last one too soon: within a second, or within 1/5000 of
-  /// the time since open(). A file of a long attempt therefore stays small. A final report never
-  /// comes too soon. Drops the report if the file is not written fast enough. Does nothing with
-  /// kMetricsFile.
+  /// Writes a report, unless it follows the last one too soon (ReportPace), so that the file of a
+  /// long attempt stays small. A final report never comes too soon. Drops the report if the file is
+  /// not written fast enough. Does nothing with kMetricsFile.
   void on_report(const Json& report, std::chrono::system_clock::time_point wall,
                  Clock::time_point now);
-  /// Writes the means of the ranks' statistics, at the step of the program's last values. Does
-  /// nothing before the first values.
+  /// Writes scalars_of(statistics) at the step of the program's last values. Does nothing before
+  /// the first values.
   void on_statistics(const events::RankStatistics& statistics,
                      std::chrono::system_clock::time_point wall);
   /// Writes the lines of metrics.jsonl that have been read. Call it at intervals.

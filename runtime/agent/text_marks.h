@@ -93,8 +93,8 @@ class MarkedTextReader {
 /// separate files. In that case the agents must not mark it, and srun's standard error has only
 /// Slurm's messages.
 [[nodiscard]] bool ranks_errors_go_elsewhere(const std::vector<std::string>& argv, const Env& env);
-/// Removes the options that make slurmstepd tear lines (`--unbuffered`) from argv and env. They are
-/// not needed, because agents pass text on at once.
+/// Removes the options that make slurmstepd tear lines (`--unbuffered`) from argv and env. These
+/// options are not needed, because agents pass on each whole line at once.
 void keep_lines_whole(std::vector<std::string>& argv, Env& env);
 
 }  // namespace dlrun::agent

@@ -33,7 +33,7 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
   --stop-after N          do not end the point before this epoch, or before this step if it reports
                           no epoch (1)
   --idle-gpu-after SECS   warn about GPUs that have not worked for this time
-  --end-idle-gpus         end a run with such GPUs
+  --end-idle-gpus         end a run with idle GPUs
   --retry MAX             largest number of restarts of a failed run (0)
   --retry-on CAUSES       causes for a restart: timeout,preemption,node_failure,hang,oom,failure
                           (none)

@@ -304,7 +304,7 @@ TEST_CASE("a component's step inherits no option of the batch step, and knows it
   Env env;
   for (const auto& name : inherited) env.set(name, "1");
   env.set("SLURM_JOB_ID", "42");
-  set_component(env, components[0], 4711);
+  set_component_env(env, components[0], 4711);
   for (const auto& name : inherited) {
     CAPTURE(name);
     CHECK_FALSE(env.has(name));
@@ -314,7 +314,7 @@ TEST_CASE("a component's step inherits no option of the batch step, and knows it
   CHECK(env.get_or("DLRUN_HELD_PORT", "") == "4711");
   CHECK(env.has("DLRUN_HIDES_GPUS"));
   Env other;
-  set_component(other, components[1], 0);
+  set_component_env(other, components[1], 0);
   CHECK_FALSE(other.has("DLRUN_HIDES_GPUS"));
   CHECK_FALSE(other.has("DLRUN_HELD_PORT"));
 }

@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/agent/step_words.h"
+#include "runtime/agent/step_on_nodes.h"
 
 namespace dlrun::agent {
 namespace {

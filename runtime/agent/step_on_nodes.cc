@@ -1,4 +1,4 @@
-#include "runtime/agent/step_words.h"
+#include "runtime/agent/step_on_nodes.h"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kStepTasksLimit = 1'000'000;
 
 // Options of srun and pyxis that never take the next argument as their value (srun(1), 22.05 to
-// 26.05). Every other option takes it, unless the option contains a '='.
+// 26.05). Every other option without a '=' takes the next argument as its value.
 constexpr std::array kFlagOptions{
     std::string_view("async"),
     std::string_view("bcast"),
