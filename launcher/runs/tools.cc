@@ -178,7 +178,7 @@ Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::p
       if (file.place.starts_with("lib/") || (is_trainer && use == TrainerUse::kNone)) continue;
       if (is_trainer) return tl::unexpected(trainer_missing(from, "this job"));
     }
-    // A folder without missing files is not listed, because that takes time at each start.
+    // Looks for leftovers only if a file is missing, because listing the folder takes time.
     if (!std::exchange(has_cleaned, true)) remove_leftovers(folder);
     DLRUN_TRY(copy_verified(from, to, file.sha256));
   }

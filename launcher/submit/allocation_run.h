@@ -23,7 +23,7 @@ struct AllocationWish {
   bool is_dry_run = false;             ///< only returns the script
 };
 
-/// The script that a start would run, with is_dry_run. Nothing is written or started.
+/// With is_dry_run: the script that would run. Nothing is written or started.
 struct AllocationScript {
   std::string job;  ///< empty if this shell is not in an allocation
   std::string script;

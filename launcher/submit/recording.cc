@@ -33,8 +33,9 @@ Result<RunDirectory> record(const Context& context, Reporter& reporter, const st
                             HeldToken* token) {
   auto run = create_run_directory(runs_dir, name, std::chrono::system_clock::now());
   if (!run) return run;
-  // Through another user's link, this new run would count as that user's. The caller chose the
-  // runs folder, so the link is trusted: the recorded path is the one behind the links.
+  // If the path of the runs folder leads through another user's link, the new run would count as
+  // that user's run. The caller chose this folder and so trusts the link. The run's path is
+  // therefore recorded with all links resolved.
   if (foreign_owner_of_path(run->path)) {
     std::error_code error, ignored;
     auto path = std::filesystem::canonical(run->path, error);

@@ -18,7 +18,8 @@ namespace dlrun {
 /// Selects the data that watch_run() passes to its listener.
 struct WatchOptions {
   bool passes_log = true;  ///< pass on the log as it grows
-  /// Pass on the logs of these ranks instead of the job's. The lines of several are labelled.
+  /// Pass on the logs of these ranks instead of the job's log. The lines of several ranks are
+  /// labelled.
   std::vector<std::int64_t> ranks{};
   /// The attempt whose log is passed on. nullopt: the current attempt, also after a restart.
   std::optional<std::int64_t> attempt;
