@@ -40,7 +40,7 @@ struct SweepRecord {
   [[nodiscard]] std::size_t task_of(const Point& point) const { return point.place / pack; }
 };
 
-/// Returns true if the run's directory is a sweep's.
+/// Returns true if the run is a sweep.
 [[nodiscard]] bool is_sweep(const std::filesystem::path& run);
 /// Reads sweep.json. Fails with kNotFound if there is none, and with kInvalid if it is damaged.
 [[nodiscard]] Result<SweepRecord> read_sweep(const std::filesystem::path& run);

@@ -74,7 +74,7 @@ Result<RunDirectory> record(const Context& context, Reporter& reporter, const st
 }
 
 /// Deletes the run and its index entry.
-void take_back(const Context& context, const RunDirectory& run) {
+void undo_recording(const Context& context, const RunDirectory& run) {
   std::error_code ignored;
   std::filesystem::remove_all(run.path, ignored);
   if (const auto index = RunIndex::of_user(context.env))
@@ -166,7 +166,7 @@ Result<RunDirectory> record_sweep(const Context& context, Reporter& reporter,
   auto written = write_points(run->path, sweep, record, secrets);
   if (written) written = write_file_atomic(run->path / "sweep.json", sweep_json(record));
   if (!written) {
-    take_back(context, *run);
+    undo_recording(context, *run);
     return fail(written.error().code, "cannot record the sweep, so nothing was started: {}",
                 written.error().message);
   }
@@ -237,7 +237,7 @@ Result<std::string> snapshot_for(const Context& context, const std::filesystem::
                                  const std::filesystem::path& runs_dir, const RunDirectory& run) {
   const auto snapshot = take_snapshot(source_dir, run.path, runs_dir, context.env);
   if (snapshot) return snapshot->folder.string();
-  take_back(context, run);
+  undo_recording(context, run);
   return fail(snapshot.error().code, "code.snapshot: {}", snapshot.error().message);
 }
 
