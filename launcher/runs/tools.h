@@ -51,7 +51,8 @@ struct ToolSet {
 enum class TrainerUse { kNone, kNeeded };
 
 /// Returns the error for a trainer that is not installed. user: "this job", or what else needs it.
-[[nodiscard]] Error missing_trainer_error(const std::filesystem::path& trainer, std::string_view user);
+[[nodiscard]] Error missing_trainer_error(const std::filesystem::path& trainer,
+                                          std::string_view user);
 
 /// Copies missing tools from below root into tools_directory(): temporary name, verified while
 /// copying, fsync, rename. Costs a few system calls if nothing is missing. Skips a module (lib/)

@@ -238,8 +238,8 @@ Result<SweepTable> sweep_table(const Env& env, const KnownServers& servers, cons
       std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.key.has_value(); })) {
     return fail(Errc::kUsage, "--sort: no point has a number '{}'", printable(request.sort));
   }
-  sort_rows(rows,
-            request.ascending || (!request.descending && (by == "point" || is_smaller_better(by))));
+  sort_rows(rows, request.is_ascending ||
+                      (!request.is_descending && (by == "point" || is_smaller_better(by))));
   SweepTable table;
   table.keys = sweep.keys;
   const bool is_of_points =
