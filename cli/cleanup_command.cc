@@ -5,7 +5,7 @@
 #include "cli/command_line.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/questions.h"
-#include "launcher/cleanup/cleanup_work.h"
+#include "launcher/cleanup/cleanup_execution.h"
 
 namespace dlrun {
 namespace {

@@ -45,7 +45,7 @@ Result<int> bench_collectives(const Cli& cli, const BenchOptions& options) {
     request.backends.emplace_back(word);
   const auto trainer = cli.bin_dir / "dlrun-trainer";
   if (::access(trainer.c_str(), F_OK) != 0)
-    return tl::unexpected(trainer_missing(trainer, "this command"));
+    return tl::unexpected(missing_trainer_error(trainer, "this command"));
   DLRUN_TRY_ASSIGN(
       const auto measured,
       measure_collectives(cli.env, trainer, request, [&cli](const CollectiveLeftOut& one) {

@@ -62,9 +62,9 @@ void add_sweep(CLI::App& root, Action& action) {
               "Result (test_accuracy, loss, ...) or swept key to sort by; point sorts by the "
               "number of the point")
       .type_name("NAME");
-  command.flag("--ascending", options->table.ascending,
+  command.flag("--ascending", options->table.is_ascending,
                "List the smallest value first (the default for losses, errors, times and point)");
-  command.flag("--descending", options->table.descending,
+  command.flag("--descending", options->table.is_descending,
                "List the largest value first (the default for all other results and keys)");
   command.option("-n,--limit", options->table.limit, "Number of points to list (default: all)")
       .type_name("N")

@@ -118,7 +118,7 @@ class Decider {
     return decide(run, directories, states);
   }
 
-  /// Checks all runs with one query to Slurm, oldest first.
+  /// Decides about all runs, the oldest first. Asks about all of them together, to save queries.
   CleanupPlan decide_all(std::vector<IndexEntry> runs) {
     std::sort(runs.begin(), runs.end(), [](const IndexEntry& a, const IndexEntry& b) {
       return a.created != b.created ? a.created < b.created : a.id < b.id;
@@ -200,8 +200,8 @@ class Decider {
                 run.id, needed->second, printable(needed->first.filename().string()));
   }
 
-  /// Fails if the run is a point of a sweep, if a sweep that stays needs it, or if another run is
-  /// inside its directory. Does not look at its state.
+  /// Fails if the run belongs to another user, is a point of a sweep, or is needed by a sweep that
+  /// stays, or if another run is inside its directory. Does not look at the run's state.
   Result<> check_place(const IndexEntry& run, const std::set<fs::path>& leaving) {
     DLRUN_TRY(require_own(run.id, run.path, "delete it"));
     if (run.id.find('/') != std::string::npos || sweep_of_point(run.path)) {
@@ -230,8 +230,9 @@ bool is_directory_gone(const IndexEntry& run) {
   return ::lstat(run.path.c_str(), &info) != 0 && errno == ENOENT;
 }
 
-/// Returns the time from which the age of a run counts: its recorded end, else its last event, else
-/// its creation. The times are texts in UTC, which sort by time.
+/// Returns the time from which the age of a run counts: the latest of its recorded end, its last
+/// event and its creation. For a sweep, all points count. The times are texts in UTC, which sort by
+/// time.
 std::string last_time_of(const IndexEntry& run) {
   std::string last = run.created;
   const auto directories = directories_of(run);

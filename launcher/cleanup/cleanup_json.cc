@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/cleanup/cleanup.h"
+#include "launcher/cleanup/cleanup_execution.h"
 
 namespace dlrun {
 
@@ -22,6 +23,15 @@ nlohmann::ordered_json kept_json(const KeptRun& kept) {
   json["name"] = kept.run.name;
   json["path"] = kept.run.path.string();
   json["reason"] = kept.why.message;
+  return json;
+}
+
+nlohmann::ordered_json cleanup_json(const CleanupPlan& plan, const CleanupResult& result) {
+  nlohmann::ordered_json json;
+  json["runs"] = result.runs;
+  json["kept"] = nlohmann::ordered_json::array();
+  for (const KeptRun& kept : plan.kept) json["kept"].push_back(kept_json(kept));
+  json["freed_bytes"] = result.freed.bytes;
   return json;
 }
 

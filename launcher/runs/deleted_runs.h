@@ -25,7 +25,8 @@ inline constexpr std::chrono::hours kDeletedRunsKept{24 * 365};
 
 class DeletedRuns {
  public:
-  /// The folder `deleted` beside the index's folder. It is created when the first run is added.
+  /// Uses the folder `deleted` beside the index's folder. add() creates the folder if it is
+  /// missing.
   [[nodiscard]] static DeletedRuns beside(const RunIndex& index);
 
   /// Remembers the run. Replaces an earlier record of the same id.

@@ -13,8 +13,8 @@ namespace dlrun {
 namespace {
 
 constexpr std::string_view kIndexHead = "dlrun index 1\n";
-/// Up to this number of entries that the cache lacks, reading their own files is faster than
-/// writing the cache again.
+/// If the cache lacks at most this many entries, reading their own files is faster than writing the
+/// cache again.
 constexpr std::size_t kFew = 64;
 
 std::filesystem::path file_in(const std::filesystem::path& directory) {

@@ -39,7 +39,7 @@ class EntryCache {
   std::string text_;  ///< the text of the file
   struct Line {
     std::string_view fields;  ///< the line after the name; starts with the inode
-    bool is_used = false;     ///< find() has returned its entry
+    bool is_used = false;     ///< find() has returned the entry of the line
   };
   std::unordered_map<std::string_view, Line> known_;  ///< by name
   std::string added_;  ///< the lines of the entries that add() has received

@@ -24,8 +24,8 @@ struct FollowUp {
 };
 
 /// Reads the journals of the run's follow-up jobs, in the order of their numbers. Leaves out jobs
-/// that were never sent. Returns none if `first`, the run's own journal, names no chain. Fails as
-/// read_submission() does.
+/// that were never sent. Returns no jobs if `first`, the run's own journal, names no chain. Fails
+/// as read_submission() does.
 [[nodiscard]] Result<std::vector<FollowUp>> read_follow_ups(const std::filesystem::path& run,
                                                             const Submission& first);
 

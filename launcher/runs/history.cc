@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::size_t kPointsLimit = 16'384;
 constexpr std::size_t kEventsLimit = 2000;
-constexpr std::size_t kEventsRemoved = 1000;  ///< events above the limit that are removed at once
+constexpr std::size_t kEventsRemoved = 1000;  ///< the number of events that one step removes
 constexpr std::size_t kReadBytes = 8U << 20U;
 /// The size of records and metrics above which only some points of the curves are parsed.
 constexpr std::size_t kParsedBytes = 4U << 20U;
@@ -230,7 +230,7 @@ bool is_bad(const events::Warning&) {
 }  // namespace
 
 AttemptHistory& RunHistory::attempt_of(std::int64_t number, double t) {
-  // A restarted job may report on the attempt before it.
+  // After a restart, an event may still be about the previous attempt.
   const std::size_t count = attempts_.size();
   if (count > 0 && attempts_[count - 1].number == number) return attempts_[count - 1];
   if (count > 1 && attempts_[count - 2].number == number) return attempts_[count - 2];
@@ -244,7 +244,7 @@ AttemptHistory& RunHistory::attempt_of(std::int64_t number, double t) {
 
 void RunHistory::mark_followed(AttemptHistory& attempt) {
   attempt.is_followed = true;
-  if (!attempt.was_queued_again()) return;
+  if (!attempt.has_ordinary_end()) return;
   for (ShownEvent& event : events_) {
     if (event.attempt == attempt.number && event.kind == events::AttemptEnd::kKind)
       event.is_bad = false;
@@ -277,23 +277,23 @@ void RunHistory::add(const RecordedEvent& recorded) {
   const std::int64_t number =
       recorded.attempt.value_or(attempts_.empty() ? 0 : attempts_.back().number);
   AttemptHistory& attempt = attempt_of(number, *t);
-  // Curves and ranks are those of the first main component.
-  const bool counts = recorded.component.empty() || recorded.component == record_.leading;
+  // The curves and the ranks are those of the whole run, or of its first main component.
+  const bool describes_run = recorded.component.empty() || recorded.component == record_.leading;
   std::visit(Overloaded{[&](const events::Progress& event) {
-                          if (counts) add_progress(event, *t, number);
+                          if (describes_run) add_progress(event, *t, number);
                         },
                         [&](const events::RankStatistics& event) {
-                          if (counts) add_samples(event, *t, number);
+                          if (describes_run) add_samples(event, *t, number);
                         },
                         [&](const events::Claimed& event) {
                           attempt.job = short_text(event.job);
                           attempt.host = short_text(event.host);
                         },
                         [&](const events::Started& event) {
-                          if (counts && event.ranks > 0) attempt.ranks = event.ranks;
+                          if (describes_run && event.ranks > 0) attempt.ranks = event.ranks;
                         },
                         [&](const events::Joined& event) {
-                          if (!counts) return;
+                          if (!describes_run) return;
                           if (event.ranks > 0) attempt.ranks = event.ranks;
                           attempt.joined = *t;
                           attempt.hosts = short_text(event.hosts);
@@ -316,7 +316,8 @@ void RunHistory::add(const RecordedEvent& recorded) {
     text = fmt::format("component {}{}{}", recorded.component, text.empty() ? "" : ": ", text);
   const bool bad = std::visit([](const auto& event) { return is_bad(event); }, recorded.event);
   events_.push_back({*t, number, short_text(std::string(kind)), short_text(text), bad});
-  // Keeps the beginning and the end. Removes many at once: each of ten thousand ranks may warn.
+  // Keeps the first and the last events. Removes many events in one step, because each of ten
+  // thousand ranks may warn.
   if (events_.size() == kEventsLimit + kEventsRemoved) {
     const auto first = events_.begin() + kEventsLimit / 2;
     events_.erase(first, first + kEventsRemoved);

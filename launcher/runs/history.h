@@ -68,21 +68,21 @@ struct AttemptHistory {
   std::string job;         ///< id of the job; empty if lead restarted the ranks within the job
   std::string host;        ///< the host of lead
   std::string hosts;       ///< the node list of the ranks
-  Word<EndReason> reason;  ///< empty while the attempt runs
-  Word<Cause> cause;       ///< the cause of its end, on which the restart depends
+  Word<EndReason> reason;  ///< why the attempt ended; empty while it runs
+  Word<Cause> cause;       ///< the cause of the end, on which the restart depends
   std::optional<std::int64_t> code;  ///< the exit code of the attempt
   bool is_followed = false;          ///< another attempt was announced or has begun
-  /// Returns true if the attempt ended for an ordinary reason of a cluster (the time limit, or
-  /// nodes taken for another job) and the job was queued again. Such an end is not a failure.
-  [[nodiscard]] bool was_queued_again() const {
+  /// Returns true if the attempt ended at the time limit, by a preemption or by a requeue, and
+  /// another attempt follows. This end is not a failure.
+  [[nodiscard]] bool has_ordinary_end() const {
     return is_followed &&
            (cause == Cause::kTimeout || cause == Cause::kPreemption || cause == Cause::kRequeue);
   }
 };
 
-/// The events of a run's file, which may grow meanwhile. Memory is bounded: if there are too many
-/// points, every second one is dropped; if there are too many events, those in the middle are
-/// dropped.
+/// The events in a run's events.jsonl, to which lead may still append. Memory is bounded: if there
+/// are too many points, every second one is dropped; if there are too many events, those in the
+/// middle are dropped.
 class RunHistory {
  public:
   /// Reads the part of the run's file that was not read yet, and starts again if the file was cut
@@ -110,7 +110,8 @@ class RunHistory {
   void add_progress(const events::Progress& event, double t, std::int64_t attempt);
   void add_samples(const events::RankStatistics& event, double t, std::int64_t attempt);
   AttemptHistory& attempt_of(std::int64_t number, double t);
-  /// Marks that another attempt follows. The end of `attempt` may then no longer be a bad event.
+  /// Marks that another attempt follows. An ordinary end of `attempt` is then no longer shown as a
+  /// failure.
   void mark_followed(AttemptHistory& attempt);
 
   RunRecord record_;

@@ -139,7 +139,8 @@ Result<RunIndex::Rebuilt> RunIndex::rebuild(const std::filesystem::path& runs_di
   for (; !error && folders != std::filesystem::directory_iterator(); folders.increment(error)) {
     const auto& path = folders->path();
     const std::string id = path.filename().string();
-    // dlrun creates only such names. Any other name may be an attack on a terminal or a shell.
+    // The names that dlrun gives to runs pass this check. Any other name may be an attack on a
+    // terminal or a shell.
     if (!is_slug(name_of_id(id)) || !is_run_directory(path)) continue;
     IndexEntry entry{id, name_of_run(path), path, creation_time(path)};
     if (foreign_owner(path)) {

@@ -1,5 +1,5 @@
-// The journal is replaced atomically at each step. settle() completes an interrupted submission by
-// the token: from the claim that the job wrote, else by Slurm's comment.
+// The journal is replaced atomically at each step. settle() finds the job of an interrupted
+// submission by the token: in the claim that the job wrote, else in the comments of Slurm's jobs.
 #include "launcher/runs/journal.h"
 
 #include <fcntl.h>

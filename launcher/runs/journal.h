@@ -75,7 +75,7 @@ class SubmissionLock {
   SubmissionLock(std::filesystem::path path, UniqueFd fd)
       : path_(std::move(path)), fd_(std::move(fd)) {}
   std::filesystem::path path_;
-  UniqueFd fd_;  ///< not open if another process holds the lock
+  UniqueFd fd_;  ///< not open if hold() could not take the lock
 };
 
 /// Returns true if a process holds the run's lock. Call it before looking up the job; otherwise a

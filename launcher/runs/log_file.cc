@@ -64,8 +64,8 @@ std::uint64_t hole_offset(int fd, std::uint64_t data, std::uint64_t size) {
   return found >= 0 && hole > data && hole < size ? hole : size;
 }
 
-/// Returns the job that names the log. All jobs of a chain write the log of the first one, unless
-/// the user's own pattern names a file for each job.
+/// Returns the job whose id is in the name of the log. All jobs of a chain write the log of the
+/// first one, unless the user's own pattern names a file for each job.
 std::optional<JobId> job_with_log(const RunFacts& facts) {
   if (facts.follow_ups.empty()) return job_of(facts);
   const bool has_own_pattern = !facts.submission->output.empty();

@@ -16,7 +16,8 @@
 namespace dlrun {
 namespace {
 
-/// The number of runs that are looked at, so that `ls` of ten thousand runs stays fast.
+/// The most runs whose queues relay_in_background() reads, so that `ls` of ten thousand runs stays
+/// fast.
 constexpr std::size_t kMostInBackground = 100;
 
 /// Returns those runs, and those points of sweeps, that have a queue and belong to the caller.

@@ -1,5 +1,5 @@
 #pragma once
-// Sends, on a login node, the notices of runs that their nodes could not send (notify). Only
+// Sends notices of runs (`notify`) from a login node if the compute nodes could not send them. Only
 // notices of the caller's own runs are read and sent.
 
 #include <cstddef>
@@ -32,8 +32,8 @@ struct ListedNotice {
                                        SendBy by);
 
 /// Starts `dlrun notify --relay --webhooks` for the runs whose notices wait, and does not wait for
-/// its end. Looks at the first 100 runs only, so the newest must come first. Does nothing if no
-/// notice waits; that costs a few system calls for each run.
+/// its end. Looks at the first 100 runs only, so the newest must come first. If no notice waits,
+/// does nothing except a few system calls for each run.
 void relay_in_background(const Env& env, const std::vector<IndexEntry>& runs);
 
 }  // namespace dlrun

@@ -31,12 +31,12 @@ struct GitState {
 /// Returns the state in the bytes of git_state_bytes(); nullopt for other bytes.
 [[nodiscard]] std::optional<GitState> parse_git_state(std::string_view bytes);
 
-/// Collects the data while the job is submitted: git runs in a separate thread. Starts git only
-/// if a parent folder is a git repository.
+/// Collects the data while the job is submitted: git runs in a separate thread. Starts git only if
+/// source_dir is in a git repository.
 class Provenance {
  public:
-  /// git_state: a file with the bytes of git_state_bytes(), which is read if no parent folder is a
-  /// git repository; empty: there is none.
+  /// git_state: a file with the bytes of git_state_bytes(), which is read if source_dir is not in a
+  /// git repository; empty: there is no such file.
   Provenance(std::filesystem::path source_dir, Env env, std::vector<std::string> argv,
              std::string tools_hash, const std::filesystem::path& git_state = {});
 

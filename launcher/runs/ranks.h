@@ -19,7 +19,7 @@ enum class RankMark {
   kSilent,      ///< its agent has not reported for a while
   kSlow,        ///< makes the others wait
   kIdle,        ///< uses far less of its processors or GPUs than the others
-  kMuchMemory,  ///< has far more memory than the others
+  kMuchMemory,  ///< uses far more memory than the others
 };
 /// Returns "silent", "slow", "idle", "large" or "".
 [[nodiscard]] std::string_view word(RankMark mark);

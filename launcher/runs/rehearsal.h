@@ -35,7 +35,7 @@ enum class RehearsalState {
   kNotStarted,
   kRunning,
   kPassed,         ///< the programs ran for the whole time of the rehearsal
-  kEndedByItself,  ///< the programs ended successfully before this time
+  kEndedByItself,  ///< the programs ended successfully before the end of this time
   kFailed,
 };
 

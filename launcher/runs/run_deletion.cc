@@ -200,7 +200,8 @@ Result<Settled> settle_state(const Place& place, const DeletionCheck& check) {
   return fail(Errc::kUsage, "{}: its files change, so it is left alone", place.name);
 }
 
-tl::unexpected<Error> is_in_use(const Place& place) {
+/// Returns the error about a run that was used after its state was checked.
+tl::unexpected<Error> in_use_error(const Place& place) {
   return fail(Errc::kUsage, "{}: was used meanwhile, so it is left alone", place.name);
 }
 
@@ -212,7 +213,8 @@ bool rename_to_new(int folder, const std::string& from, const std::string& to) {
          ::renameat(folder, from.c_str(), folder, to.c_str()) == 0;
 }
 
-/// Gives the directory its name back, and returns the error with the place if that is impossible.
+/// Gives the directory its name back, and returns the error. If that name exists again, the error
+/// also says where the files are.
 tl::unexpected<Error> put_back(const Place& place, const std::string& renamed, Error why) {
   if (!rename_to_new(place.parent.get(), renamed, place.name))
     why.message +=
@@ -236,7 +238,8 @@ Result<std::string> set_aside(const Place& place, const Settled& settled) {
                                                place.name)});
   }
   const auto signs = signs_of(place.run.get());
-  if (!signs || *signs != settled.signs) return put_back(place, renamed, is_in_use(place).value());
+  if (!signs || *signs != settled.signs)
+    return put_back(place, renamed, in_use_error(place).value());
   const UniqueFd decided(
       ::openat(place.run.get(), kDecided, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!decided.is_open())
@@ -246,7 +249,7 @@ Result<std::string> set_aside(const Place& place, const Settled& settled) {
   // back.
   if (identity_in(place.parent.get(), renamed) != place.identity) {
     static_cast<void>(::unlinkat(place.run.get(), kDecided, 0));
-    return is_in_use(place);
+    return in_use_error(place);
   }
   return renamed;
 }
@@ -276,9 +279,9 @@ TreeDeletion delete_renamed(int parent, const std::string& name, int directory) 
   return done;
 }
 
-/// Calls visit(directory, name) for each entry of a run's directory that kDiagnostics covers.
-/// Visits only names that dlrun gives, because a program may keep checkpoints under any other name.
-Result<> each_output(int run, const std::function<void(int, const std::string&)>& visit) {
+/// Calls visit(directory, name) for each entry that RunParts::kDiagnostics covers. Visits only
+/// names that dlrun gives, because a program may keep checkpoints under any other name.
+Result<> each_diagnostic(int run, const std::function<void(int, const std::string&)>& visit) {
   return each_directory(run, [&](int directory) -> Result<> {
     DLRUN_TRY_ASSIGN(const auto names, names_in(directory));
     for (const std::string& name : names) {
@@ -310,7 +313,7 @@ Result<> take_from_index(const RunIndex& index, const IndexEntry& run, std::stri
   const auto now = std::chrono::system_clock::now();
   auto remembered = DeletedRuns::beside(index).add(
       {indexed.value_or(run), std::string(state), utc_timestamp(now)});
-  // A full disk must not keep the entry of a run that is gone.
+  // Removes the entry of the index even if a full disk keeps the run from being remembered.
   DLRUN_TRY(index.remove(run.id));
   return remembered;
 }
@@ -325,7 +328,7 @@ Result<ExaminedRun> examine_run(const IndexEntry& run, RunParts parts) {
     examined.size = measure_tree(place.run.get());
     return examined;
   }
-  DLRUN_TRY(each_output(place.run.get(), [&](int directory, const std::string& name) {
+  DLRUN_TRY(each_diagnostic(place.run.get(), [&](int directory, const std::string& name) {
     examined.size += measure_entry(directory, name);
   }));
   return examined;
@@ -351,10 +354,10 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
   // pending.
   DLRUN_TRY_ASSIGN(const auto lock, SubmissionLock::take(run.path));
   DLRUN_TRY_ASSIGN(const auto signs, signs_of(place.run.get()));
-  if (signs != settled.signs) return is_in_use(place);
+  if (signs != settled.signs) return in_use_error(place);
   TreeDeletion done;
   if (parts == RunParts::kDiagnostics) {
-    DLRUN_TRY(each_output(place.run.get(), [&](int directory, const std::string& name) {
+    DLRUN_TRY(each_diagnostic(place.run.get(), [&](int directory, const std::string& name) {
       done += delete_entry(directory, name);
     }));
     return done;

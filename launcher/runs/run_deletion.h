@@ -1,6 +1,6 @@
 #pragma once
 // Deletes one run of the caller. The directory is first renamed, so that nothing can start in it,
-// and is then compared with its state before the check. Only a directory that nothing has used
+// and is then compared with its state during the check. Only a directory that nothing has used
 // meanwhile is deleted.
 
 #include <sys/types.h>
@@ -49,9 +49,10 @@ using DeletionCheck = std::function<Result<RunState>()>;
 
 /// Deletes the parts of the run. kAll also removes the run from the index, and remembers its name
 /// (deleted_runs.h). Fails and deletes nothing if another directory than `examined` is at the path,
-/// if the check fails, or if the run starts or is submitted meanwhile. The result says which files
-/// could not be deleted; the next finish_deletions() tries these again. Fails, too, if the run was
-/// deleted but the index or the memory of deleted runs could not be written.
+/// if the check fails, or if the run starts or is submitted meanwhile. The result says how many
+/// files could not be deleted, and why the first of them could not; the next finish_deletions()
+/// tries again. Fails, too, if the run was deleted but the index or the memory of deleted runs
+/// could not be written.
 [[nodiscard]] Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
                                               const DirectoryIdentity& examined, RunParts parts,
                                               const DeletionCheck& check);

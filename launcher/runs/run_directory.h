@@ -23,7 +23,7 @@ struct RunDirectory {
 };
 
 /// Checks that a run can be created below runs_dir, which need not exist. Creates nothing. Fails
-/// with kIo and names the directory that is not a directory or not writable.
+/// with kIo and names the path that is not a directory or not writable.
 [[nodiscard]] Result<> check_runs_place(const std::filesystem::path& runs_dir);
 
 /// Creates runs_dir (mode 0700) if it is missing, and in it a new private directory with a unique

@@ -13,6 +13,7 @@
 #include "common/job_id.h"
 #include "common/text.h"
 #include "launcher/executors/foreground.h"
+#include "launcher/runs/cancel_mark.h"
 #include "launcher/runs/lost_end.h"
 #include "launcher/runs/secrets_file.h"
 #include "launcher/runs/status.h"
@@ -217,8 +218,8 @@ std::vector<JobId> open_chain_jobs_of(const RunFacts& facts) {
 
 /// The jobs of one run about which the executor is asked: one job, or the open jobs of a chain,
 /// which start one after the other. dlrun asks about a later job only if all jobs before it have
-/// ended. This saves queries: one about a job that Slurm has forgotten also asks accounting, and
-/// cannot use an answer that other dlruns share.
+/// ended. This saves queries: a query about a job that Slurm has forgotten also asks accounting,
+/// and cannot use an answer that other dlruns share.
 struct JobQuestion {
   RunFacts* facts = nullptr;
   Executor* executor = nullptr;

@@ -1,4 +1,4 @@
-// EventSum reads the lines one by one and applies each valid event to a RunRecord. A valid event
+// EventSum reads the lines one by one and applies the valid events to a RunRecord. A valid event
 // can undo an earlier one, for example when a later attempt claims an ended run.
 #include "launcher/runs/run_record.h"
 
@@ -104,9 +104,9 @@ void begin_attempt(RunRecord& record, std::int64_t attempt) {
 }
 
 /// Applies an event of the record's present attempt.
-class Application {
+class EventApplier {
  public:
-  Application(RunRecord& record, const RecordedEvent& recorded, std::int64_t attempt)
+  EventApplier(RunRecord& record, const RecordedEvent& recorded, std::int64_t attempt)
       : record_(record), time_(recorded.time), component_(recorded.component), attempt_(attempt) {}
 
   void operator()(const events::Claimed& claimed) const {
@@ -127,10 +127,10 @@ class Application {
   void operator()(const events::Started& started) const {
     if (auto* const own = component()) own->state = "starting";
     if (component_.empty() && started.ranks > 0) record_.ranks = started.ranks;
-    if (counts()) record_.checks = started.checks;
+    if (describes_run()) record_.checks = started.checks;
   }
   void operator()(const events::Joined& joined) const {
-    if (counts()) record_.joined = true;
+    if (describes_run()) record_.joined = true;
     if (component_.empty()) {
       if (joined.ranks > 0) record_.ranks = joined.ranks;
       record_.hosts = joined.hosts;
@@ -141,7 +141,7 @@ class Application {
     }
   }
   void operator()(const events::Checked&) const {
-    if (counts()) record_.collective_checked = true;
+    if (describes_run()) record_.collective_checked = true;
   }
   void operator()(const events::ComponentReady& ready) const {
     if (auto* const own = component()) {
@@ -167,10 +167,10 @@ class Application {
     }
   }
   void operator()(const events::Staging& staging) const {
-    if (counts()) record_.staging_nodes = staging.nodes > 0 ? staging.nodes : 1;
+    if (describes_run()) record_.staging_nodes = staging.nodes > 0 ? staging.nodes : 1;
   }
   void operator()(const events::Staged&) const {
-    if (counts()) record_.staging_nodes = 0;
+    if (describes_run()) record_.staging_nodes = 0;
   }
   void operator()(const events::OutputsCopied&) const {}
   void operator()(const events::Missing& missing) const {
@@ -179,7 +179,7 @@ class Application {
     }
   }
   void operator()(const events::Progress& progress) const {
-    if (!counts()) return;
+    if (!describes_run()) return;
     const Progress news = progress_of(progress, time_);
     if (record_.progress) {
       merge(*record_.progress, news);
@@ -190,7 +190,7 @@ class Application {
   /// Merges results: later values replace earlier ones. From kMostResults results on, each one
   /// replaces the whole result, to bound the time.
   void operator()(const events::FinalReports& news) const {
-    if (!counts()) return;
+    if (!describes_run()) return;
     events::FinalReports result;
     if (!record_.result.empty() && ++record_.later_results < kMostResults)
       result =
@@ -246,7 +246,9 @@ class Application {
 
  private:
   /// Returns true for an event of the whole run or of the first main component.
-  [[nodiscard]] bool counts() const { return component_.empty() || component_ == record_.leading; }
+  [[nodiscard]] bool describes_run() const {
+    return component_.empty() || component_ == record_.leading;
+  }
   /// Returns the component that the event is about; nullptr if there is none.
   [[nodiscard]] RecordedComponent* component() const {
     for (auto& one : record_.components) {
@@ -267,7 +269,7 @@ void apply(RunRecord& record, const RecordedEvent& recorded) {
   const bool is_claim = std::holds_alternative<events::Claimed>(recorded.event);
   if (attempt < record.attempt && !is_claim) return;
   if (attempt > record.attempt || is_claim) begin_attempt(record, attempt);
-  std::visit(Application(record, recorded, attempt), recorded.event);
+  std::visit(EventApplier(record, recorded, attempt), recorded.event);
 }
 
 }  // namespace

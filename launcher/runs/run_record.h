@@ -105,8 +105,9 @@ struct RunRecord {
 /// Applies one more event. Events must be applied in the order of the file.
 void add_event(RunRecord& record, const RecordedEvent& event);
 
-/// Reads and summarises a run's record. Returns an empty record if the file does not exist. Reads
-/// only both ends of a file larger than kLargestRecordBytes (common/run_events.h).
+/// Reads and summarises a run's record. Returns an empty record if the file does not exist. If the
+/// file is larger than kLargestRecordBytes (common/run_events.h), reads only its beginning and its
+/// end.
 [[nodiscard]] Result<RunRecord> read_events(const std::filesystem::path& run);
 
 /// Returns true if the record's last lines hold an `ended` that no later claim has undone. Reads

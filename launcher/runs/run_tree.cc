@@ -90,7 +90,8 @@ class TreeMeter {
 
   dev_t device_;
   TreeSize size_;
-  std::map<ino_t, nlink_t> links_;  ///< the number of seen links, of files with several
+  /// By inode, for files with several links: the number of links seen so far.
+  std::map<ino_t, nlink_t> links_;
 };
 
 /// Deletes the tree below one directory, on one device.
@@ -216,11 +217,11 @@ class TreeDeleter {
   static bool make_writable(int directory) {
     const int error = errno;
     struct stat info {};
-    const bool is_possible = ::fstat(directory, &info) == 0 && info.st_uid == ::geteuid() &&
-                             (info.st_mode & S_IRWXU) != S_IRWXU &&
-                             ::fchmod(directory, (info.st_mode & 07777U) | S_IRWXU) == 0;
+    const bool is_changed = ::fstat(directory, &info) == 0 && info.st_uid == ::geteuid() &&
+                            (info.st_mode & S_IRWXU) != S_IRWXU &&
+                            ::fchmod(directory, (info.st_mode & 07777U) | S_IRWXU) == 0;
     errno = error;
-    return is_possible;
+    return is_changed;
   }
 
   void leave(const std::string& path, const std::string& why) {

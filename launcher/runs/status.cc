@@ -65,7 +65,8 @@ RunState end_state(const RunRecord& record) {
   return RunState::kFailed;
 }
 
-/// Returns true if a list of checks (health.preflight), such as "gpu,nccl", has one of collectives.
+/// Returns true if a list of checks (health.preflight), such as "gpu,nccl", names a check that runs
+/// a collective.
 bool tries_collective(std::string_view checks) {
   const auto all = split(checks, ',');
   return std::any_of(all.begin(), all.end(), [](std::string_view check) {

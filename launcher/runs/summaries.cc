@@ -17,7 +17,7 @@ std::string stamp_of(const struct stat& events) {
 
 }  // namespace
 
-RunSummaries RunSummaries::beside(const RunIndex& index) {
+RunSummaries RunSummaries::in(const RunIndex& index) {
   RunSummaries summaries(index.directory() / ".summaries");
   summaries.text_ = read_own_cache(summaries.file_, kSummariesHead);
   each_line(summaries.text_, kSummariesHead,

@@ -1,7 +1,7 @@
 #pragma once
-// Caches the rows that `dlrun ls` shows for ended runs: listing 10,000 runs then reads one file
-// in all and calls stat once for each run, instead of reading five files for each run. The cache is
-// beside the user's index, only `ls` writes it, and it can be deleted at any time.
+// Caches the rows that `dlrun ls` shows for ended runs: listing 10,000 runs then reads one file in
+// all and calls stat once for each run, instead of reading five files for each run. The cache is a
+// file in the folder of the user's index. Only `ls` writes it. It can be deleted at any time.
 
 #include <sys/stat.h>
 
@@ -23,9 +23,9 @@ class RunSummaries {
     std::string job, state, summary;
   };
 
-  /// Reads the cache beside the index. The cache is empty if its file is missing, damaged, or not
-  /// owned by the caller.
-  [[nodiscard]] static RunSummaries beside(const RunIndex& index);
+  /// Reads the cache in the folder of the index. The cache is empty if its file is missing,
+  /// damaged, or not owned by the caller.
+  [[nodiscard]] static RunSummaries in(const RunIndex& index);
 
   /// Returns the row if the run's events.jsonl is still the file that the row was made from;
   /// nullopt otherwise.

@@ -18,7 +18,6 @@ constexpr std::size_t kSweepLimit = 16U << 20U;
 constexpr std::size_t kPathLimit = 64U << 10U;
 constexpr const char* kFile = "sweep.json";
 constexpr const char* kSuccessor = "resubmitted";
-constexpr const char* kCancelled = "cancelled";
 
 std::optional<std::size_t> count_of(const nlohmann::ordered_json& object, const char* key) {
   const auto number = json_read::integer(object, key);
@@ -176,22 +175,6 @@ Result<std::vector<IndexEntry>> runs_of(const IndexEntry& run) {
                     current_run_of(point_path(run.path, sweep.points[i])), run.created});
   }
   return runs;
-}
-
-Result<> mark_cancelled(const std::filesystem::path& run_or_array) {
-  auto made = create_file_exclusive(run_or_array / kCancelled, "");
-  if (!made && made.error().code != Errc::kRefused) return made;
-  return {};
-}
-
-bool is_marked_cancelled(const std::filesystem::path& run_or_array) {
-  std::error_code error;
-  return std::filesystem::exists(run_or_array / kCancelled, error);
-}
-
-void unmark_cancelled(const std::filesystem::path& run_or_array) {
-  std::error_code ignored;
-  std::filesystem::remove(run_or_array / kCancelled, ignored);
 }
 
 Result<> write_successor(const std::filesystem::path& point, const std::filesystem::path& run) {

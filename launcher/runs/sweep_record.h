@@ -40,7 +40,7 @@ struct SweepRecord {
   [[nodiscard]] std::size_t task_of(const Point& point) const { return point.place / pack; }
 };
 
-/// Returns true if the run's directory is a sweep's.
+/// Returns true if the run is a sweep.
 [[nodiscard]] bool is_sweep(const std::filesystem::path& run);
 /// Reads sweep.json. Fails with kNotFound if there is none, and with kInvalid if it is damaged.
 [[nodiscard]] Result<SweepRecord> read_sweep(const std::filesystem::path& run);
@@ -54,8 +54,8 @@ struct SweepRecord {
 [[nodiscard]] std::filesystem::path point_path(const std::filesystem::path& sweep,
                                                const SweepRecord::Point& point);
 
-/// The results by which points are compared unless the user names one: the first of these that a
-/// point has.
+/// The results by which points are compared if the user names none. The first of these results that
+/// any point has is used.
 inline constexpr std::array<std::string_view, 4> kComparedResults{"test_accuracy", "accuracy",
                                                                   "test_loss", "loss"};
 
@@ -79,15 +79,6 @@ inline constexpr std::array<std::string_view, 4> kComparedResults{"test_accuracy
 /// Returns the runs to which a command's RUN refers: for a sweep the current run of each point,
 /// otherwise the run itself.
 [[nodiscard]] Result<std::vector<IndexEntry>> runs_of(const IndexEntry& run);
-
-/// Marks a run (or a point, or an array) as cancelled. The mark shows later why a job never
-/// started: Slurm soon forgets such jobs, and tasks of an array immediately. Does nothing if the
-/// mark is set.
-[[nodiscard]] Result<> mark_cancelled(const std::filesystem::path& run_or_array);
-/// Returns true if the mark is set.
-[[nodiscard]] bool is_marked_cancelled(const std::filesystem::path& run_or_array);
-/// Removes the mark. Call it when the job is submitted again.
-void unmark_cancelled(const std::filesystem::path& run_or_array);
 
 /// Records that the point, or its current run, was resubmitted as another run.
 [[nodiscard]] Result<> write_successor(const std::filesystem::path& point,

@@ -1,6 +1,7 @@
 #pragma once
-// The format of the caches beside the index of runs: a first line that names the format, then lines
-// with a key and further fields, separated by tabs. A cache that cannot be used counts as empty.
+// The format of the caches in the folder of the index of runs: a first line that names the format,
+// then lines with a key and further fields, separated by tabs. A cache that cannot be used counts
+// as empty.
 
 #include <filesystem>
 #include <functional>
@@ -18,7 +19,8 @@ namespace dlrun {
 void each_line(std::string_view text, std::string_view head,
                const std::function<void(std::string_view, std::string_view)>& visit);
 
-/// Removes the text before the next tab from the front of line, or all of it, and returns it.
+/// Returns the first field of line. Removes this field and the tab after it from line. If line has
+/// no tab, all of line is the field.
 [[nodiscard]] std::string_view take_field(std::string_view& line);
 
 /// Returns true if every text can be a field: none holds a tab or a line break.

@@ -147,7 +147,7 @@ std::optional<std::string> warning_about_place(const std::filesystem::path& runs
   return std::nullopt;
 }
 
-Error trainer_missing(const std::filesystem::path& trainer, std::string_view user) {
+Error missing_trainer_error(const std::filesystem::path& trainer, std::string_view user) {
   return {Errc::kNotFound,
           fmt::format("{} is not installed, and {} needs it; install the package dlrun-trainer of "
                       "the same version, or unpack all of the archive",
@@ -176,9 +176,9 @@ Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::p
     if (::access(from.c_str(), F_OK) != 0) {
       const bool is_trainer = from.filename() == "dlrun-trainer";
       if (file.place.starts_with("lib/") || (is_trainer && use == TrainerUse::kNone)) continue;
-      if (is_trainer) return tl::unexpected(trainer_missing(from, "this job"));
+      if (is_trainer) return tl::unexpected(missing_trainer_error(from, "this job"));
     }
-    // A folder without missing files is not listed, because that takes time at each start.
+    // Looks for leftovers only if a file is missing, because listing the folder takes time.
     if (!std::exchange(has_cleaned, true)) remove_leftovers(folder);
     DLRUN_TRY(copy_verified(from, to, file.sha256));
   }

@@ -1,8 +1,8 @@
 #pragma once
-// Copies of dlrun-agent, dlrun-trainer and its modules beside the runs: <runs>/.agents-UID/<hash>/.
-// The folder's name is a hash of the contents, so that a run keeps the agent it started with and
-// ten thousand runs share one copy. Each user of a runs folder has a separate folder there, because
-// a job must not execute another user's files.
+// Copies of dlrun-agent, dlrun-trainer and their modules beside the runs:
+// <runs>/.agents-UID/<hash>/. The folder's name is a hash of the contents, so that a run keeps the
+// agent it started with and ten thousand runs share one copy. Each user of a runs folder has a
+// separate folder there, because a job must not execute another user's files.
 
 #include <filesystem>
 #include <optional>
@@ -27,8 +27,8 @@ struct ToolSet {
 };
 
 /// Fails with kInvalid if the path is not a directory of the caller, or if others can write to it:
-/// jobs would execute their files as the caller. remedy: ends the message if the path is not a
-/// directory of the caller.
+/// jobs would execute files of other users as the caller. remedy: ends the message if the path is
+/// not a directory of the caller.
 [[nodiscard]] Result<> check_own_folder(
     const std::filesystem::path& folder,
     std::string_view remedy = "choose another runs directory with --runs");
@@ -38,7 +38,7 @@ struct ToolSet {
                                                     const ToolSet& tools);
 
 /// Fails with kInvalid if another user owns the folder of the caller's tools, or if others can
-/// write to it: their program would run as the caller.
+/// write to it: a program of another user would run as the caller.
 [[nodiscard]] Result<> check_tools_place(const std::filesystem::path& runs_dir,
                                          const ToolSet& tools);
 
@@ -51,7 +51,8 @@ struct ToolSet {
 enum class TrainerUse { kNone, kNeeded };
 
 /// Returns the error for a trainer that is not installed. user: "this job", or what else needs it.
-[[nodiscard]] Error trainer_missing(const std::filesystem::path& trainer, std::string_view user);
+[[nodiscard]] Error missing_trainer_error(const std::filesystem::path& trainer,
+                                          std::string_view user);
 
 /// Copies missing tools from below root into tools_directory(): temporary name, verified while
 /// copying, fsync, rename. Costs a few system calls if nothing is missing. Skips a module (lib/)

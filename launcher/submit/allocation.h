@@ -27,7 +27,8 @@ struct Allocation {
   int restarts = 0;  ///< how often Slurm has requeued the job
 };
 
-/// The format of squeue that parse_allocation() reads. No field has text of a user.
+/// The format of squeue that parse_allocation() reads. No field holds text that another user can
+/// choose.
 inline constexpr std::string_view kAllocationFormat = "%A|%U|%T|%D|%C|%P|%e|%N";
 
 /// Returns the allocation. squeue: the output with kAllocationFormat. scontrol: the output of

@@ -23,7 +23,7 @@ struct AllocationWish {
   bool is_dry_run = false;             ///< only returns the script
 };
 
-/// The script that a start would run, with is_dry_run. Nothing is written or started.
+/// With is_dry_run: the script that would run. Nothing is written or started.
 struct AllocationScript {
   std::string job;  ///< empty if this shell is not in an allocation
   std::string script;
@@ -41,12 +41,12 @@ using AllocationResult = std::variant<AllocationScript, AllocationStart>;
 /// must fit into the allocation. Fails with kUsage or kInvalid.
 [[nodiscard]] Result<> check_fit(const Experiment& experiment, const Allocation& allocation);
 
-/// Plans, checks and records the job, and starts its script on this machine, from where srun starts
-/// the ranks in the allocation. The script outlives this process; the run's journal has it as a job
-/// of this machine, so that `dlrun cancel` ends the run and not the allocation. The output goes to
-/// local.out in the run. Fails with kUsage if this shell is not in an allocation, and if wish.job
-/// is set and the call comes from another machine with a token (held_token.h), because that
-/// machine might repeat the call.
+/// Plans and checks the job, fetches its downloads, builds its environments, records the run, and
+/// starts its script on this machine, from where srun starts the ranks in the allocation. The
+/// script outlives this process; the run's journal has it as a job of this machine, so that `dlrun
+/// cancel` ends the run and not the allocation. The output goes to local.out in the run. Fails with
+/// kUsage if this shell is not in an allocation, and if wish.job is set and the call comes from
+/// another machine with a token (held_token.h), because that machine might repeat the call.
 [[nodiscard]] Result<AllocationResult> start_in_allocation(Context& context, Reporter& reporter,
                                                            RunInspector& inspector,
                                                            SpecOptions options,

@@ -34,7 +34,8 @@ class BuildLock {
 [[nodiscard]] Result<> make_build_folder(const std::filesystem::path& folder);
 
 /// The versions of one environment. Each is a folder HASH-RANDOM, built once and never changed. The
-/// link `current` leads to the version in use. A version is finished if it has a mark.
+/// link `current` leads to the version in use. A finished version contains a mark, the file
+/// .dlrun-finished.
 class EnvironmentVersions {
  public:
   /// folder: holds the versions and the link. It need not exist.

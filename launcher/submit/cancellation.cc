@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "launcher/runs/cancel_mark.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/sweep_record.h"
 

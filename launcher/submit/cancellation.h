@@ -21,9 +21,10 @@ struct Cancelled {
 
 /// Cancels the run's job, or all jobs of its chain (retry.chain), even if the run is over and only
 /// later jobs are still queued. For a sweep, cancels every array as a whole, and the jobs of points
-/// that were submitted again. Writes a mark into the cancelled runs of Slurm, because Slurm soon
-/// forgets jobs that never started. Fails with kUsage for a point whose job runs other points as
-/// well (sweep.pack), and with kUnavailable or kNotFound if the id of the job is unknown.
+/// that were submitted again. Marks cancelled runs, except those on this machine (cancel_mark.h),
+/// because Slurm soon forgets jobs that never started. Fails with kUsage for a point whose job runs
+/// other points as well (sweep.pack), and with kUnavailable or kNotFound if the id of the job is
+/// unknown.
 [[nodiscard]] Result<Cancelled> cancel_run(RunInspector& inspector, const IndexEntry& run);
 
 }  // namespace dlrun

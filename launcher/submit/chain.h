@@ -1,5 +1,7 @@
 #pragma once
-// Submits several specs so that each job starts after the one before it has succeeded.
+// Submits several specs so that each job starts after the one before it has succeeded (`submit
+// --chain`). follow_up_jobs.h submits the other kind of chain: several jobs of one run
+// (retry.chain).
 
 #include <optional>
 #include <string>

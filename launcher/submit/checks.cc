@@ -117,9 +117,10 @@ Result<> find_missing_downloads(Work& work) {
   return {};
 }
 
-/// Refuses an environment whose tool is missing. Does nothing for a job without a spec: a repeated
-/// run has none if its recorded script needs none.
-Result<> look_for_tools(Work& work) {
+/// Refuses a job if a tool or a file of its environments is missing. Does nothing for a job without
+/// a spec. A run that is submitted again has no spec here if its recorded script alone describes
+/// the job.
+Result<> check_job_environments(Work& work) {
   if (!work.job.experiment) return {};
   const bool is_started = work.stage == CheckStage::kSubmission ||
                           work.stage == CheckStage::kResubmission ||
@@ -146,7 +147,7 @@ Result<> look_for_files(Work& work) {
 }
 
 /// Warns about tools that are missing here and that the nodes may have.
-Result<> look_for_missing_tools(Work& work) {
+Result<> warn_of_missing_tools(Work& work) {
   if (!work.job.experiment || !work.is_spec()) return {};
   const auto missing = missing_tools(work.context, *work.job.experiment);
   work.reporter.diagnostics(missing);
@@ -257,8 +258,8 @@ constexpr Row kRows[] = {
      look_for_files},
     {CheckStage::kCheckReport | CheckStage::kSubmission | CheckStage::kTestOnly |
          CheckStage::kResubmission | CheckStage::kSession | CheckStage::kLocalRun,
-     look_for_tools},
-    {CheckStage::kCheckReport | CheckStage::kTestOnly, look_for_missing_tools},
+     check_job_environments},
+    {CheckStage::kCheckReport | CheckStage::kTestOnly, warn_of_missing_tools},
     {CheckStage::kSubmission | CheckStage::kTestOnly, note_copy_of_code},
     {CheckStage::kSubmission | CheckStage::kResubmission, check_request},
     {CheckStage::kSubmission | CheckStage::kResubmission, ask_about_parts},

@@ -1,5 +1,5 @@
-// Returns the result of an earlier call with the same token, and nothing if the submission has to
-// start, or to continue in token.run().
+// earlier_submission() returns the result of an earlier call with the same token. It returns
+// nothing if the submission must start, or must continue in token.run().
 
 #include <system_error>
 
@@ -8,9 +8,9 @@
 #include "launcher/runs/journal.h"
 #include "launcher/runs/sweep_record.h"
 #include "launcher/submit/follow_up_jobs.h"
+#include "launcher/submit/sbatch_settings.h"
 #include "launcher/submit/submit_once.h"
 #include "launcher/submit/submitting.h"
-#include "launcher/submit/sweep_settings.h"
 
 namespace dlrun {
 namespace {

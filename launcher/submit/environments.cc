@@ -264,8 +264,9 @@ class EnvironmentBuilder {
     DLRUN_TRY_ASSIGN(const auto lock_held, lock(folder / "uv.flock", project.string()));
     std::error_code error;
     if (!fs::exists(project / "uv.lock", error)) {
-      reporter_.note(fmt::format("uv locks {}: the new uv.lock belongs in its repository",
-                                 printable(project.string())));
+      reporter_.note(
+          fmt::format("uv locks {}; commit the new uv.lock to the repository of the project",
+                      printable(project.string())));
       DLRUN_TRY(run_lines(log, cd + "exec uv lock"));
       if (!fs::exists(project / "uv.lock", error))
         return fail(Errc::kInvalid,

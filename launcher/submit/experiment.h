@@ -21,7 +21,7 @@ struct SpecOptions {
   std::optional<std::string> runs;  ///< --runs
   /// The job runs in an allocation that the user already has (run --here, submit --in).
   bool is_borrowed = false;
-  std::int64_t rehearsal_s = 0;  ///< the job is a rehearsal of this many seconds; 0: it is not
+  std::int64_t rehearsal_s = 0;  ///< the seconds of a rehearsal; 0: the job is no rehearsal
 };
 
 /// A spec that was read and planned. `request` and `inputs` are kept, because each point of a sweep
@@ -48,7 +48,7 @@ struct Experiment {
 [[nodiscard]] Result<Experiment> prepare_again(const Context& context, const std::string& file,
                                                std::string resolved_yaml, const PlanInputs& inputs);
 
-/// Plans the spec that a rendered script carries. The plan has no edits of the script.
+/// Plans the spec that a rendered script carries. Edits of the script are not in the plan.
 [[nodiscard]] Result<Experiment> prepare_carried(const Context& context,
                                                  const CarriedSpec& carried);
 

@@ -176,7 +176,8 @@ Result<> write_first_spec(const Context& context, const std::string& file, const
   if (force) return write_file_atomic(path, text, 0644);
   auto made = create_file_exclusive(path, text, 0644);
   if (made || made.error().code != Errc::kRefused) return made;
-  return fail(Errc::kUsage, "{}: exists; give another with -o, or --force to overwrite it",
+  return fail(Errc::kUsage,
+              "{}: exists; give another file with -o, or --force to overwrite this one",
               printable(file));
 }
 

@@ -30,7 +30,7 @@ struct FirstSpecOptions {
                                                   const std::string& file);
 
 /// Returns the text of the spec that is made from the job script options.from, which is relative to
-/// the current folder; only the site and the command of the answers replace what the script says.
+/// the current folder; only the site and the command of the answers replace those of the script.
 /// Runs nothing of the script. Reports each line that the spec does not have, and the warnings of
 /// the spec. Fails with kUsage if another answer is given, and as require_site(), read_untrusted()
 /// and import_script() do. file: the name of the spec in messages.

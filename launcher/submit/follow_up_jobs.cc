@@ -5,8 +5,8 @@
 #include "common/interrupt.h"
 #include "common/untrusted_file.h"
 #include "launcher/runs/follow_ups.h"
+#include "launcher/submit/sbatch_settings.h"
 #include "launcher/submit/submit_once.h"
-#include "launcher/submit/sweep_settings.h"
 
 namespace dlrun {
 namespace {

@@ -13,7 +13,7 @@ namespace dlrun {
 /// The follow-up jobs that Slurm has accepted for a run.
 struct FollowUpJobs {
   std::vector<Submission> submissions;  ///< in order
-  bool is_interrupted = false;          ///< Ctrl-C arrived; the jobs after it were not submitted
+  bool is_interrupted = false;          ///< Ctrl-C arrived; later jobs were not submitted
 };
 
 /// Submits each follow-up job of the run that Slurm does not have yet. Each job waits for the end

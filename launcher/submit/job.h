@@ -42,9 +42,9 @@ struct SbatchSettings {
   std::optional<std::string> dependency;  ///< sbatch's --dependency
   /// sbatch's --exclude, if health.known_bad adds nodes to it
   std::optional<std::string> exclude;
-  std::optional<ChainPlace> chain;         ///< nullopt: the run has one job
-  bool is_array = false;                   ///< true if every task is a run with its own log
-  bool is_packed = false;                  ///< true if the tasks of the array run several points
+  std::optional<ChainPlace> chain;  ///< nullopt: the run has one job
+  bool is_array = false;            ///< the job is an array of a sweep
+  bool is_packed = false;           ///< each task of the array runs several points (sweep.pack)
   std::optional<std::string> array_tasks;  ///< sbatch's --array; overrides the script
   /// The secrets. A file of the run holds them; the job's environment does not.
   std::vector<SecretValue> secrets;

@@ -18,7 +18,7 @@ namespace dlrun {
 /// only a warning, because it must not stop a submission.
 ///
 /// cluster: the job's --clusters (-M). asks_slurm: true asks Slurm which of the bad nodes exist,
-/// because sbatch refuses to exclude a node that does not.
+/// because sbatch refuses to exclude a node that does not exist.
 [[nodiscard]] std::optional<std::string> exclude_known_bad(
     const Context& context, Reporter& reporter, const std::optional<KnownBad>& known_bad,
     std::string_view script, const std::optional<std::string>& cluster, bool asks_slurm);

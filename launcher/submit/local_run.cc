@@ -21,7 +21,7 @@
 namespace dlrun {
 namespace {
 
-/// Removes the secrets on every return, because lead that never starts does not remove them.
+/// Removes the secrets on every return, because a lead that has never started cannot remove them.
 struct SecretsRemoval {
   const std::filesystem::path& run;
   ~SecretsRemoval() { remove_secrets(run); }
@@ -52,8 +52,8 @@ void report_fewer_ranks(Reporter& reporter, const LaunchPlan& plan) {
       plan.local_ranks, *asked, *asked));
 }
 
-/// Fetches the job's downloads, records the run and runs it to its end. The job must have passed
-/// check_job().
+/// Fetches the job's downloads, builds its environments, records the run and runs it to its end.
+/// The job must have passed check_job().
 Result<std::pair<RunDirectory, ForegroundEnd>> record_and_run(const Context& context,
                                                               Reporter& reporter, const Job& job,
                                                               Provenance& provenance,

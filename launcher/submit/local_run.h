@@ -23,7 +23,7 @@ struct LocalWish {
   bool prints_to_stderr = false;       ///< the ranks' output goes to standard error
 };
 
-/// The script that would run, with is_dry_run. Nothing is written or started.
+/// With is_dry_run: the script that would run. Nothing is written or started.
 struct LocalScript {
   std::string script;
 };

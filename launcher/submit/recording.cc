@@ -33,8 +33,9 @@ Result<RunDirectory> record(const Context& context, Reporter& reporter, const st
                             HeldToken* token) {
   auto run = create_run_directory(runs_dir, name, std::chrono::system_clock::now());
   if (!run) return run;
-  // Through another user's link, this new run would count as that user's. The caller chose the
-  // runs folder, so the link is trusted: the recorded path is the one behind the links.
+  // If the path of the runs folder leads through another user's link, the new run would count as
+  // that user's run. The caller chose this folder and so trusts the link. The run's path is
+  // therefore recorded with all links resolved.
   if (foreign_owner_of_path(run->path)) {
     std::error_code error, ignored;
     auto path = std::filesystem::canonical(run->path, error);
@@ -73,7 +74,7 @@ Result<RunDirectory> record(const Context& context, Reporter& reporter, const st
 }
 
 /// Deletes the run and its index entry.
-void take_back(const Context& context, const RunDirectory& run) {
+void undo_recording(const Context& context, const RunDirectory& run) {
   std::error_code ignored;
   std::filesystem::remove_all(run.path, ignored);
   if (const auto index = RunIndex::of_user(context.env))
@@ -165,7 +166,7 @@ Result<RunDirectory> record_sweep(const Context& context, Reporter& reporter,
   auto written = write_points(run->path, sweep, record, secrets);
   if (written) written = write_file_atomic(run->path / "sweep.json", sweep_json(record));
   if (!written) {
-    take_back(context, *run);
+    undo_recording(context, *run);
     return fail(written.error().code, "cannot record the sweep, so nothing was started: {}",
                 written.error().message);
   }
@@ -236,7 +237,7 @@ Result<std::string> snapshot_for(const Context& context, const std::filesystem::
                                  const std::filesystem::path& runs_dir, const RunDirectory& run) {
   const auto snapshot = take_snapshot(source_dir, run.path, runs_dir, context.env);
   if (snapshot) return snapshot->folder.string();
-  take_back(context, run);
+  undo_recording(context, run);
   return fail(snapshot.error().code, "code.snapshot: {}", snapshot.error().message);
 }
 

@@ -11,7 +11,7 @@
 namespace dlrun {
 
 /// Adds the points of `more` to the recorded sweep at `path`. Returns the number of their first
-/// array. Fails as read_sweep() does, and with kIo if the file cannot be written.
+/// array. Fails as read_sweep() does, and with kIo if a file cannot be written.
 [[nodiscard]] Result<std::size_t> record_more(const std::filesystem::path& path,
                                               const SweepPlan& more,
                                               const std::vector<SecretValue>& secrets);
@@ -20,9 +20,9 @@ namespace dlrun {
 /// warning, because the run can be found by its path. After any other failure, removes the run.
 ///
 /// The directory gets job.sh and, if the job has a spec, spec.yaml, resolved.yaml and plan.json,
-/// and with track.mlflow also parameters.json. For an edited script these describe the spec as it
-/// was planned before anybody edited the script. A run that is repeated gets copies of these files,
-/// without its events and results.
+/// and with track.mlflow also parameters.json. For an edited script, these files describe the spec
+/// as it was planned before anybody edited the script. A run that repeats an earlier run gets
+/// copies of the earlier run's files, but not of its events and results.
 ///
 /// token: gets the run's path before the index does; nullptr: the submission has no token.
 [[nodiscard]] Result<RunDirectory> record_run(const Context& context, Reporter& reporter,
@@ -32,7 +32,7 @@ namespace dlrun {
 /// resolved.yaml, plan.json (of the first point) and sweep.json. Each array has a folder array-K
 /// with its job.sh; a folder in it for each point holds that point's job.sh, resolved.yaml,
 /// submission.json, secrets and, with track.mlflow, parameters.json. All files are flushed to the
-/// disk before this returns.
+/// disk before this function returns.
 [[nodiscard]] Result<RunDirectory> record_sweep(const Context& context, Reporter& reporter,
                                                 const Experiment& experiment,
                                                 const SweepPlan& sweep,

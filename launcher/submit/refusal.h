@@ -14,8 +14,8 @@ enum class RefusedName { kNone, kPartition, kAccount, kQos };
 [[nodiscard]] RefusedName refused_name(std::string_view message);
 
 /// Adds a diagnostic to the error: the place of the key that Slurm refused, and the partitions,
-/// accounts or QOSs that the user may name. The message stays that of Slurm. Returns an error
-/// unchanged if it is about something else, or if the job has no spec.
+/// accounts or QOSs that the user may name. The message stays that of Slurm. Returns the error
+/// unchanged if it names none of these, or if the job was not rendered from a spec.
 [[nodiscard]] Error explained_refusal(const Context& context, const Job& job, Error error);
 
 }  // namespace dlrun

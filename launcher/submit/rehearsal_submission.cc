@@ -14,9 +14,10 @@ namespace dlrun {
 namespace {
 
 constexpr std::int64_t kShortestSeconds = 10, kLongestSeconds = 24 * 3600;
-/// Added to the time limit of a rehearsal, for the start of its ranks.
+/// The time limit of a rehearsal is this much longer than its programs run: time for the start of
+/// the ranks.
 constexpr std::int64_t kStartSeconds = 300;
-/// A partition must leave at least this part of kStartSeconds.
+/// The part of kStartSeconds that must fit into the time limit of a partition.
 constexpr std::int64_t kLeastStartSeconds = 60;
 constexpr std::int64_t kRanks = 2;
 constexpr std::size_t kLongestRehearsedName = 64;  ///< the longest name of a run, in characters

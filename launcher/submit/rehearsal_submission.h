@@ -38,7 +38,7 @@ struct RehearsalWish {
                                                                      const RehearsalWish& wish);
 
 /// Submits the rehearsal, and the run that waits for it. The first entry of the chain is the
-/// rehearsal. Plans both before it submits one. Fails as submit_chain() does.
+/// rehearsal. Plans both jobs before it submits the first. Fails as submit_chain() does.
 [[nodiscard]] Result<Chain> submit_rehearsed(Context& context, Reporter& reporter,
                                              RunInspector& inspector, const SpecOptions& options,
                                              const RehearsalWish& wish);

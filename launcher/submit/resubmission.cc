@@ -16,8 +16,9 @@
 namespace dlrun {
 namespace {
 
-/// Returns the folder from which sbatch is called: the folder of the earlier run, or the current
-/// folder if that one is gone. Relative paths in a script written by hand start there.
+/// Returns the folder from which sbatch is called: the folder from which the earlier run was
+/// submitted, or the current folder if that folder is gone. Relative paths in a script written by
+/// hand start there.
 std::filesystem::path directory_of(const Context& context, const std::filesystem::path& run) {
   constexpr std::size_t kEnough = 1U << 20U;
   std::string directory;
@@ -159,8 +160,8 @@ Result<> check_ended(const IndexEntry& run, const RunStatus& status, bool force)
   return {};
 }
 
-/// Returns the submission of an earlier call with this token; nullopt if Slurm has no such
-/// job. is_point: `run` is a sweep's point; its record then gets the name of the new run.
+/// Returns the submission of an earlier call with this token; nullopt if Slurm has no such job.
+/// is_point: `run` is a sweep's point, in which the path of the new run is then recorded.
 Result<std::optional<Submitted>> earlier_resubmission(const Context& context, Reporter& reporter,
                                                       RunInspector& inspector,
                                                       const IndexEntry& run, bool is_point,

@@ -42,7 +42,7 @@ bool starts_components(std::string_view text) {
 
 /// Returns the value of --runs in the line that starts lead. Returns "" if there is none, or if the
 /// path is quoted: dlrun quotes only unusual paths.
-std::string runs_of(std::string_view text) {
+std::string runs_dir_in(std::string_view text) {
   for (const auto line : split(text, '\n')) {
     if (!starts_lead(line)) continue;
     const auto words = words_of_line(line);
@@ -54,7 +54,7 @@ std::string runs_of(std::string_view text) {
 
 /// Returns the different names in the lines `--secret NAME`, which are options of the rank agent,
 /// and `--webhook NAME` and `--mlflow-secret NAME`, which are options of lead. Each component has
-/// its own lines. Somebody who edited the script may have added or removed some.
+/// its own lines. Somebody who edited the script may have added or removed lines.
 std::vector<std::string> secrets_in(std::string_view text) {
   std::vector<std::string> names;
   for (const auto line : split(text, '\n')) {
@@ -168,7 +168,7 @@ ScriptRequests read_script(std::string_view text, std::string_view file_name) {
   script.is_named = given.has_value();
   script.name = slug(given.value_or(std::string(stem)));
   script.job_name = given.value_or(script.name);
-  script.runs_dir = runs_of(text);
+  script.runs_dir = runs_dir_in(text);
   script.output = sbatch_value(text, "--output", "-o");
   if (script.output && !script.runs_dir.empty() &&
       *script.output == fmt::format("{}/{}-%j.out", script.runs_dir, script.name)) {

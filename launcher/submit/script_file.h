@@ -1,5 +1,6 @@
 #pragma once
-// Reads a job script that was written or edited by hand, for `dlrun submit job.sh`.
+// Reads the requests in the lines of a job script. The script may have been written or edited by
+// hand.
 
 #include <cstddef>
 #include <filesystem>

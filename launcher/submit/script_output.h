@@ -34,9 +34,9 @@ struct ScriptChanges {
 };
 
 /// Compares a script with the script that dlrun renders from the spec that it carries. Warns if
-/// this dlrun renders the spec differently than the one that wrote the script. what: a script file,
-/// or a run, whose script is compared. Fails with kNotFound if the script carries no spec, and with
-/// kIo if diff fails.
+/// this dlrun renders the spec differently than the dlrun that wrote the script. what: a script
+/// file, or a run, whose script is compared. Fails with kNotFound if the script carries no spec,
+/// and with kIo if diff fails.
 [[nodiscard]] Result<ScriptChanges> changes_of_script(const Context& context, Reporter& reporter,
                                                       const std::string& what);
 

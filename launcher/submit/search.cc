@@ -21,8 +21,8 @@
 #include "launcher/runs/sweep_record.h"
 #include "launcher/spec/sweep_points.h"
 #include "launcher/submit/experiment.h"
+#include "launcher/submit/sbatch_settings.h"
 #include "launcher/submit/search_program.h"
-#include "launcher/submit/sweep_settings.h"
 
 namespace dlrun {
 namespace {
@@ -179,7 +179,7 @@ class Search {
     if (wanted < pack_) wanted = 0;
     const auto most = static_cast<std::size_t>(
         sweep_.max_points.value_or(static_cast<std::int64_t>(kMostSweepPoints)));
-    // A continued search can have more points than a smaller max_points of today allows.
+    // A continued search may already have more points than sweep.max_points now allows.
     wanted = std::min(wanted, most - std::min(most, next_));
     is_over_ = is_over_ || next_ >= most;
     while (!is_over_ && !is_waiting_ && batch.size() < wanted) {

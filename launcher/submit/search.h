@@ -16,9 +16,9 @@ struct Searched {
 
 /// Runs the search to its end. Reports each point when it is submitted and when it ends. Fails with
 /// kInvalid if an answer of the program is invalid, with kTimeout if the program does not answer in
-/// time, with kPeer if it ends too early, with kInterrupted on Ctrl-C, and as submit_sweep() does.
-/// After a failure, queued and running points remain, and the message says how to list and how to
-/// cancel them.
+/// time, with kPeer if the program ends too early, with kInterrupted on Ctrl-C, and as
+/// submit_sweep() does. After a failure, queued and running points remain, and the message says how
+/// to list and how to cancel them.
 ///
 /// earlier: the sweep of an earlier search, which this search continues; nullptr: a new search. The
 /// program first gets the results of the earlier points, and the new points are added to the same

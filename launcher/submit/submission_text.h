@@ -23,7 +23,8 @@ struct SubmissionFacts {
 /// Returns the facts. Asks Slurm once for the expected start of the job.
 [[nodiscard]] SubmissionFacts facts_about(const Env& env, const Submitted& submitted);
 
-/// Returns the sentence that the user needs in any case: "the run X is submitted, as job 42; ...".
+/// Returns a sentence for standard error, used if the answer cannot be printed on standard output:
+/// "the run X is submitted, as job 42; ...".
 [[nodiscard]] std::string queued_text(const Submitted& submitted);
 
 /// Returns the note about a Ctrl-C that arrived during the submission.

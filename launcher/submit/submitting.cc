@@ -14,13 +14,14 @@
 #include "launcher/submit/follow_up_jobs.h"
 #include "launcher/submit/recording.h"
 #include "launcher/submit/refusal.h"
+#include "launcher/submit/sbatch_settings.h"
 #include "launcher/submit/submit_once.h"
-#include "launcher/submit/sweep_settings.h"
 
 namespace dlrun {
 namespace {
 
-/// Records the job. Returns the recorded run if an earlier call with the same token made one.
+/// Returns the run of the job: the run that an earlier call with the same token recorded, or else a
+/// new one.
 Result<RunDirectory> run_of_job(const Context& context, Reporter& reporter, Job& job,
                                 HeldToken* token) {
   if (token == nullptr || token->run().empty()) return record_run(context, reporter, job, token);

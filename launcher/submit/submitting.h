@@ -54,9 +54,9 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
                                            Provenance& provenance, HeldToken* token = nullptr,
                                            const OnSubmitted& on_submitted = {});
 
-/// Submits a sweep: records the parent, the arrays and the points, and submits each array once. If
-/// sbatch --test-only refuses one array, nothing is recorded or submitted. If a later sbatch
-/// refuses, the arrays before it stay queued, and `failure` explains how to continue.
+/// Submits a sweep: records the sweep, its arrays and its points, and submits each array once. If
+/// `sbatch --test-only` refuses one of several arrays, nothing is recorded or submitted. If a later
+/// sbatch refuses, the arrays before it stay queued, and `failure` explains how to continue.
 [[nodiscard]] Result<Submitted> submit_sweep(const Context& context, Reporter& reporter,
                                              RunInspector& inspector, Job job, SweepPlan sweep,
                                              const Checked& checked, Provenance& provenance,
@@ -71,7 +71,7 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
 
 /// Submits the points of a recorded sweep that Slurm does not have, because they were never sent or
 /// were refused. Fails with kUsage if there are none, with kRefused if another dlrun is submitting
-/// them, and with kUnavailable if it is unknown whether Slurm has one.
+/// them, and with kUnavailable if it is unknown whether Slurm has one of the points.
 [[nodiscard]] Result<Submitted> submit_missing(const Context& context, Reporter& reporter,
                                                RunInspector& inspector, const IndexEntry& run);
 

@@ -6,6 +6,7 @@
 
 #include "common/text.h"
 #include "common/untrusted_file.h"
+#include "launcher/runs/cancel_mark.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/sweep_record.h"
 #include "launcher/spec/sweep_points.h"
@@ -14,9 +15,9 @@
 #include "launcher/submit/environments.h"
 #include "launcher/submit/job_secrets.h"
 #include "launcher/submit/recording.h"
+#include "launcher/submit/sbatch_settings.h"
 #include "launcher/submit/submit_once.h"
 #include "launcher/submit/submitting.h"
-#include "launcher/submit/sweep_settings.h"
 
 namespace dlrun {
 namespace {
@@ -194,8 +195,9 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
       missing.last_job = status.job.id.substr(0, status.job.id.find('_'));
     if (!is_own || (status.state != RunState::kNotSubmitted && status.state != RunState::kRefused))
       continue;
-    // Two processes cannot submit the same point: this submission holds the sweep's lock and checks
-    // the point's; a submission of a single point holds the point's lock and checks the sweep's.
+    // Two processes cannot submit the same point. This process holds the sweep's lock, and checks
+    // the point's lock here. A process that submits a single point holds the point's lock, and
+    // checks the sweep's lock.
     if (is_being_submitted(current[i]) || current_run_of(current[i]) != current[i])
       return fail(Errc::kRefused,
                   "{}/{}: another dlrun is submitting it; try again when that is done", run.id, i);

@@ -8,9 +8,9 @@
 
 namespace dlrun {
 
-/// Returns lines without indentation: a sentence about the rank that is at another place in the
-/// code, then the stacks of the groups. Two groups are shown side by side if `columns` is wide
-/// enough. Returns no lines for an autopsy without groups. The caller escapes the lines.
+/// Returns the lines: a sentence about the ranks that are at another place in the code, then the
+/// stacks of the groups. Two groups are shown side by side if `columns` is wide enough. Returns no
+/// lines for an autopsy without groups. The caller escapes the lines.
 [[nodiscard]] std::vector<std::string> autopsy_lines(const Autopsy& autopsy,
                                                      std::size_t columns = 100);
 

@@ -12,7 +12,8 @@ namespace dlrun {
 [[nodiscard]] std::string cost_text(const Requested& requested);
 
 /// Returns "6 points, 2 at once; at most 2.7 GPU-hours altogether"; for a search "the program
-/// chooses the points; at most 2.7 GPU-hours each", without the hours if it chooses resources, too.
+/// chooses the points; at most 2.7 GPU-hours each", without the hours if the program also chooses
+/// resources.
 [[nodiscard]] std::string points_and_cost_text(const SweepPlan& sweep);
 
 }  // namespace dlrun

@@ -7,7 +7,7 @@ namespace dlrun {
 
 struct RunStatus;
 
-/// dlrun's exit codes. Documented and stable.
+/// dlrun's exit codes. They are documented and stable.
 enum ExitCode : int {
   kExitOk = 0,
   kExitFault = 1,        ///< dlrun itself failed: a full disk, an I/O error, a bug
@@ -25,7 +25,7 @@ enum ExitCode : int {
 
 /// Returns the exit code of run, wait and --watch for a run in this state. A run that is pending or
 /// running gives 0. A run that is not submitted, or whose state is unknown, gives the code for "not
-/// found". All four give kExitUnavailable if the controller did not answer.
+/// found". In these four states the result is kExitUnavailable if the controller did not answer.
 [[nodiscard]] int exit_code_of_state(const RunStatus& status);
 
 }  // namespace dlrun

@@ -22,11 +22,11 @@ struct RankRows {
   std::vector<std::string> titles;
   std::vector<RankRow> rows;      ///< those that stand out first, the worst first
   std::size_t hidden = 0;         ///< ranks without a row
-  std::size_t hidden_marked = 0;  ///< hidden ranks that stand out, too
+  std::size_t hidden_marked = 0;  ///< the hidden ranks that stand out
 };
 
-/// Returns at most `most` rows. newest_step: the step of rank 0, if it is known better than from
-/// the samples.
+/// Returns at most `most` rows. newest_step: the step to show for rank 0; nullopt: the step in its
+/// sample.
 [[nodiscard]] RankRows rank_rows(const RankSnapshot& ranks,
                                  const std::optional<std::int64_t>& newest_step, std::size_t most);
 

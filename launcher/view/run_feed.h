@@ -17,7 +17,8 @@ class RunFeed {
   RunFeed(const RunFeed&) = delete;
   RunFeed& operator=(const RunFeed&) = delete;
 
-  /// Returns the newest known state, at most one second old if nothing hangs.
+  /// Returns the newest known state. If nothing hangs, the files of the run were read about a
+  /// second ago at most.
   [[nodiscard]] std::shared_ptr<const RunPicture> picture() const;
 
  private:

@@ -142,7 +142,7 @@ void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<Ind
     std::optional<RunSummaries::Row> row;
     if (events && events->st_uid == caller && !request_.wants_json)
       row = summaries_.find(entry, *events);
-    // Another user's folder is in its place.
+    // Skips a run in whose place is another user's folder.
     if (!row && foreign_owner_of_path(entry.path)) continue;
     listed_.push_back({&entry, events, std::move(row)});
   }
@@ -221,7 +221,7 @@ Result<RunList> list_runs(const Env& env, const KnownServers& servers, const Lis
   }
   DLRUN_TRY_ASSIGN(auto listing, index.list());
   list.unreadable = std::move(listing.damaged);
-  RunSummaries summaries = RunSummaries::beside(index);
+  RunSummaries summaries = RunSummaries::in(index);
   ListMaker maker(wanted, filters, summaries);
   maker.choose(listing.entries, foreign);
   RunInspector inspector(env, servers);

@@ -1,6 +1,6 @@
 #pragma once
 // Lists runs, newest first. One query to Slurm serves all of them, and ended runs need none: their
-// rows are cached beside the index.
+// rows are cached (summaries.h).
 
 #include <cstddef>
 #include <filesystem>

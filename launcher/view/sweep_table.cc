@@ -27,14 +27,14 @@ struct Row {
   Json result;  ///< the final result of the current run or of an earlier run of the point, or null
   /// The earlier run that `result` is from; empty if it is from the current run.
   std::filesystem::path result_of;
-  /// The values in the table: of the current run, also while it runs, or else `result`.
+  /// The values in the table: those of the current run, even before its end, or else `result`.
   Json shown;
   bool shows_earlier_run = false;  ///< `shown` is from an earlier run
   std::optional<double> key;       ///< the value that the rows are sorted by
 };
 
 /// Returns the name of the value by which rows are sorted if the user names none: the first of
-/// kComparedResults that a point has as a result, or "point".
+/// kComparedResults that any point shows, or "point".
 std::string default_sort_name(const std::vector<Row>& rows) {
   for (const std::string_view name : kComparedResults) {
     const bool has = std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
@@ -238,8 +238,8 @@ Result<SweepTable> sweep_table(const Env& env, const KnownServers& servers, cons
       std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.key.has_value(); })) {
     return fail(Errc::kUsage, "--sort: no point has a number '{}'", printable(request.sort));
   }
-  sort_rows(rows,
-            request.ascending || (!request.descending && (by == "point" || is_smaller_better(by))));
+  sort_rows(rows, request.is_ascending ||
+                      (!request.is_descending && (by == "point" || is_smaller_better(by))));
   SweepTable table;
   table.keys = sweep.keys;
   const bool is_of_points =

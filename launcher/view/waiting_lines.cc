@@ -48,7 +48,7 @@ std::vector<std::string> jobs_of_dependency(std::string_view dependency) {
   return jobs;
 }
 
-std::string place_text(const QueuePlace& place) {
+std::string queue_place_text(const QueuePlace& place) {
   if (place.ahead == 0) return {};
   return fmt::format("{} of the {} pending jobs of {} {} {} before it", place.ahead,
                      std::max(place.pending, place.ahead + 1),
@@ -68,7 +68,7 @@ std::vector<std::string> waiting_lines(const Env& env, const RunStatus& status) 
   if (!waits_for_its_turn(*facts.report) || !facts.submission || facts.submission->server)
     return {};
   const auto place = queue_place_at(env, status.job, kQueueLimit);
-  const std::string text = place ? place_text(*place) : std::string();
+  const std::string text = place ? queue_place_text(*place) : std::string();
   return text.empty() ? std::vector<std::string>() : std::vector<std::string>{text};
 }
 

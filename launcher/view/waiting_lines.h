@@ -17,7 +17,7 @@ namespace dlrun {
 [[nodiscard]] std::vector<std::string> jobs_of_dependency(std::string_view dependency);
 
 /// Returns "3 of the 12 pending jobs of partition gpu come before it"; "" if none does.
-[[nodiscard]] std::string place_text(const QueuePlace& place);
+[[nodiscard]] std::string queue_place_text(const QueuePlace& place);
 
 /// Returns lines about a pending run: the names of at most four runs among the first eight jobs
 /// that it waits for, and the number of jobs before it. Asks squeue, for at most 2 s per query,

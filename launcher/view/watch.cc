@@ -112,11 +112,12 @@ class EventsStamp {
   off_t size_ = -1;
 };
 
-/// Reports to the listener why the run waits: each time the reason changes, and again after
-/// `remind`.
-class News {
+/// Reports to the listener why the run waits, or why the controller cannot be reached: each time
+/// the text changes, and again after `remind`.
+class NewsReporter {
  public:
-  News(const IndexEntry& run, std::optional<std::chrono::seconds> remind, WatchListener& listener)
+  NewsReporter(const IndexEntry& run, std::optional<std::chrono::seconds> remind,
+               WatchListener& listener)
       : run_(run), remind_(remind), listener_(listener) {}
 
   void report(const RunStatus& status) {
@@ -151,7 +152,7 @@ Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
   for (const std::int64_t rank : options.ranks) logs.emplace_back(run, options, rank, listener);
   if (logs.empty()) logs.emplace_back(run, options, std::nullopt, listener);
   EventsStamp events(run.path / "events.jsonl");
-  News news(run, options.remind, listener);
+  NewsReporter news(run, options.remind, listener);
   Backoff backoff;
   std::optional<RunStatus> status;
   Clock::time_point quiet_since = Clock::now();

@@ -18,19 +18,19 @@ namespace dlrun {
 /// Selects the data that watch_run() passes to its listener.
 struct WatchOptions {
   bool passes_log = true;  ///< pass on the log as it grows
-  /// Pass on the logs of these ranks instead of the job's. The lines of several are labelled.
+  /// Pass on the logs of these ranks instead of the job's log. The lines of several ranks are
+  /// labelled.
   std::vector<std::int64_t> ranks{};
   /// The attempt whose log is passed on. nullopt: the current attempt, also after a restart.
   std::optional<std::int64_t> attempt;
   std::string component;            ///< the component of the ranks; empty: the job has one program
   std::optional<std::size_t> tail;  ///< pass on only the last lines of the existing log
-  /// The interval at which the reason for waiting is repeated. nullopt: only a new reason
-  /// is reported.
+  /// The interval at which unchanged news is repeated. nullopt: only a change is reported.
   std::optional<std::chrono::seconds> remind;
 };
 
-/// Receives the log of a run, and the reasons why the run waits. The thread that called
-/// watch_run() calls the functions.
+/// Receives the log of a run, and news: why the run waits, or why the controller cannot be reached.
+/// The thread that called watch_run() calls the functions.
 class WatchListener {
  public:
   WatchListener() = default;
@@ -45,7 +45,8 @@ class WatchListener {
   [[nodiscard]] virtual bool on_log_batch() = 0;
   /// Called between two logs: the next bytes belong to another log.
   virtual void on_log_end() = 0;
-  /// Receives the reason why the run waits: when it changes, and again after WatchOptions::remind.
+  /// Receives the reason why the run waits, or why the controller cannot be reached: when the text
+  /// changes, and again after WatchOptions::remind.
   virtual void on_news(const IndexEntry& run, const std::string& news) = 0;
 };
 

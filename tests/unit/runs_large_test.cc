@@ -233,13 +233,13 @@ TEST_CASE("a summary of a run is valid only for the record file that it was made
   struct stat info {};
   REQUIRE(::stat((run.path / "events.jsonl").c_str(), &info) == 0);
   {
-    RunSummaries summaries = RunSummaries::beside(index);
+    RunSummaries summaries = RunSummaries::in(index);
     CHECK_FALSE(summaries.find(run, info).has_value());
     summaries.add(run, info, {"42", "completed", "test_accuracy 0.9"});
     summaries.add({"r-2", "r", folder / "r-2", ""}, info, {"43", "failed", "a\ttab"});
     summaries.save();
   }
-  const RunSummaries summaries = RunSummaries::beside(index);
+  const RunSummaries summaries = RunSummaries::in(index);
   const auto row = summaries.find(run, info);
   REQUIRE(row.has_value());
   CHECK(row->state == "completed");

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "common/files.h"
+#include "launcher/runs/cancel_mark.h"
 #include "launcher/runs/journal.h"
 #include "launcher/runs/log_file.h"
 #include "launcher/runs/resolve.h"

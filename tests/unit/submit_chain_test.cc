@@ -11,9 +11,9 @@
 
 #include "common/files.h"
 #include "common/json_lines.h"
+#include "launcher/runs/cancel_mark.h"
 #include "launcher/runs/follow_ups.h"
 #include "launcher/runs/log_file.h"
-#include "launcher/runs/sweep_record.h"
 #include "launcher/submit/cancellation.h"
 #include "launcher/submit/follow_up_jobs.h"
 #include "launcher/submit/places.h"

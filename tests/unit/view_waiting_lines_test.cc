@@ -17,10 +17,11 @@ TEST_CASE("the jobs of a dependency are read in sbatch's syntax and in squeue's"
 }
 
 TEST_CASE("the place in the queue is shown only if a job is ahead") {
-  CHECK(place_text({"gpu", 12, 3}) == "3 of the 12 pending jobs of partition gpu come before it");
-  CHECK(place_text({"gpu,long", 2, 1}) ==
+  CHECK(queue_place_text({"gpu", 12, 3}) ==
+        "3 of the 12 pending jobs of partition gpu come before it");
+  CHECK(queue_place_text({"gpu,long", 2, 1}) ==
         "1 of the 2 pending jobs of partitions gpu,long comes before it");
-  CHECK(place_text({"gpu", 12, 0}).empty());
+  CHECK(queue_place_text({"gpu", 12, 0}).empty());
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
-// Stores the settings of a sweep, or of a chain of jobs, for sbatch in its submit.json.
+// Stores the settings that sbatch gets for all jobs of a sweep, or of a chain (retry.chain), in
+// submit.json.
 
 #include <filesystem>
 
@@ -10,9 +11,9 @@ namespace dlrun {
 
 /// Writes submit.json of a sweep or a run: the settings for sbatch that all its jobs share, without
 /// the secrets. submit_missing() and continue_follow_ups() read them to submit missing jobs.
-[[nodiscard]] Result<> write_sbatch_settings(const std::filesystem::path& sweep,
+[[nodiscard]] Result<> write_sbatch_settings(const std::filesystem::path& run,
                                              const SbatchSettings& settings);
 /// Reads submit.json. Fails with kNotFound if there is none, and with kInvalid if it is damaged.
-[[nodiscard]] Result<SbatchSettings> read_sbatch_settings(const std::filesystem::path& sweep);
+[[nodiscard]] Result<SbatchSettings> read_sbatch_settings(const std::filesystem::path& run);
 
 }  // namespace dlrun

@@ -1,4 +1,4 @@
-#include "launcher/submit/sweep_settings.h"
+#include "launcher/submit/sbatch_settings.h"
 
 #include <cstddef>
 #include <optional>
@@ -15,7 +15,7 @@ constexpr const char* kSettingsFile = "submit.json";
 
 }  // namespace
 
-Result<> write_sbatch_settings(const std::filesystem::path& sweep, const SbatchSettings& settings) {
+Result<> write_sbatch_settings(const std::filesystem::path& run, const SbatchSettings& settings) {
   nlohmann::ordered_json json;
   if (settings.server)
     json["server"] = {{"url", settings.server->url}, {"token_file", settings.server->token_file}};
@@ -30,12 +30,12 @@ Result<> write_sbatch_settings(const std::filesystem::path& sweep, const SbatchS
   add("dependency", settings.dependency);
   add("exclude", settings.exclude);
   add("job_name", settings.job_name);
-  return write_file_atomic(sweep / kSettingsFile, json_read::dump(json) + "\n");
+  return write_file_atomic(run / kSettingsFile, json_read::dump(json) + "\n");
 }
 
-Result<SbatchSettings> read_sbatch_settings(const std::filesystem::path& sweep) {
+Result<SbatchSettings> read_sbatch_settings(const std::filesystem::path& run) {
   constexpr std::size_t kLimit = 1U << 20U;
-  const auto path = sweep / kSettingsFile;
+  const auto path = run / kSettingsFile;
   const auto text = read_untrusted(path, kLimit, Links::kRefuse);
   if (!text) return tl::unexpected(text.error());
   const auto json = json_read::object_of(*text);

@@ -1,4 +1,4 @@
-#include "launcher/cleanup/cleanup_work.h"
+#include "launcher/cleanup/cleanup_execution.h"
 
 #include <utility>
 
@@ -100,15 +100,6 @@ CleanupResult dry_cleanup(const CleanupPlan& plan) {
     result.runs.back()["deleted"] = false;
   }
   return result;
-}
-
-nlohmann::ordered_json cleanup_json(const CleanupPlan& plan, const CleanupResult& result) {
-  nlohmann::ordered_json json;
-  json["runs"] = result.runs;
-  json["kept"] = nlohmann::ordered_json::array();
-  for (const KeptRun& kept : plan.kept) json["kept"].push_back(kept_json(kept));
-  json["freed_bytes"] = result.freed.bytes;
-  return json;
 }
 
 }  // namespace dlrun

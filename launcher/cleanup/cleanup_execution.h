@@ -1,6 +1,6 @@
 #pragma once
-// Deletes the runs of a plan (cleanup.h makes it), one after another, and describes plans and
-// results as texts, tables and JSON.
+// Executes the plan that cleanup.h makes: deletes its runs one after another. Also describes the
+// plan and the result as texts, tables and JSON.
 
 #include <functional>
 #include <optional>
