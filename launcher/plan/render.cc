@@ -28,7 +28,7 @@ namespace {
 /// scripts have this line.
 constexpr std::string_view kSweepOfArray = "dlrun_sweep=${DLRUN_RUN:?";
 
-/// Options that apply to a batch job but not to an allocation.
+/// Options of sbatch that apply to a batch job but not to an allocation of salloc.
 constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
                                                       "--error",
                                                       "--open-mode",

@@ -10,8 +10,8 @@ namespace dlrun {
 
 /// The advice about a secret in a script. The advice follows a text that names the place.
 inline constexpr std::string_view kSecretWordAdvice =
-    "a word of it looks like a secret: move it to a variable of your shell, name the variable in "
-    "environment.secrets, and use $NAME here";
+    "a word of the line looks like a secret: move the word to a variable of your shell, name the "
+    "variable in environment.secrets, and use $NAME here";
 
 /// A text in which "..." replaces secrets.
 struct MaskedText {
