@@ -70,7 +70,7 @@ inline constexpr KeyRow kRunKeys[] = {
            "and its node. rccl: the same check with RCCL, for AMD GPUs. gloo: the same check with "
            "CPUs and the network only. Give at most one of nccl, rccl and gloo. binding: the rank "
            "may use CPUs near its GPU. fabric: InfiniBand ports, NVLink and the speed of "
-           "all-reduce reach at least the figures of the site file; it measures the speed only "
+           "all-reduce reach at least the figures of the site file; fabric measures the speed only "
            "together with nccl or gloo. {run: LINE}: the shell line ends with 0 on each node. "
            "`dlrun bench collectives` measures the speed of collectives.",
    .example = "[gpu, nccl, binding, fabric, {run: ./check.sh}]"},
@@ -254,7 +254,7 @@ inline constexpr KeyRow kRunKeys[] = {
    .choices = "median",
    .help = "median: the point ends if its best value is worse than the median of the best values "
            "of the other points at the same epoch or step. At least three other points must have "
-           "reached it.",
+           "reached that epoch or step.",
    .fallback = "median", .example = "median"},
   {.path = "sweep.stop_early.after", FIELD(sweep.stop_after), .min = 1, .max = kMany,
    .help = "No point ends early before this epoch, or before this step if its program reports no "
