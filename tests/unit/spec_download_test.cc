@@ -158,8 +158,8 @@ TEST_CASE(
             "'train.data.download' cannot be swept: all points of a sweep have the same files"));
   const auto other = load_spec(request(f, "dataset: mnist, path: ./d", "launch: {command: [x]}\n"));
   REQUIRE(other.has_value());
-  CHECK(
-      has(format_diagnostics(other->warnings), "train.data.download is for the preset 'trainer'"));
+  CHECK(has(format_diagnostics(other->warnings),
+            "train.data.download has no effect: the key is for the preset 'trainer'"));
 }
 
 }  // namespace
