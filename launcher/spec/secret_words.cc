@@ -190,7 +190,7 @@ struct WordsBefore {
   }
 };
 
-/// Returns true if the words before a word say that it is a secret.
+/// Returns true if a word is a secret because of the words before it.
 bool is_secret_after(const WordsBefore& before, std::string_view word) {
   if (before.is_key_of_login(word)) return true;
   const auto last = before.last;
@@ -413,8 +413,8 @@ bool is_given_password(std::string_view text) {
   return !is_replaced || length_of_word_with_text(text) > 0;
 }
 
-/// Masks the password of curl's option -u if it is the word at the start of a text. Returns the
-/// length of the word; 0 if it is not such a password.
+/// Masks the password if the word at the start of a text is USER:PASSWORD for curl's option -u.
+/// Returns the length of the word; 0 for any other word.
 std::size_t mask_curl_user(const WordsBefore& before, std::string_view text, MaskedText& masked) {
   const auto start = start_of_curl_user(before, text);
   if (start >= text.size()) return 0;
@@ -432,9 +432,9 @@ std::size_t mask_curl_user(const WordsBefore& before, std::string_view text, Mas
   return end;
 }
 
-/// Masks the value of csh's `setenv NAME VALUE` if it is the word at the start of a text, and if
-/// the name is that of a secret or one of `names`. Returns the length of the word; 0 if it is not
-/// such a value.
+/// Masks the word at the start of a text if the word is VALUE of csh's `setenv NAME VALUE`, and
+/// NAME is named like a secret or is one of `names`. Returns the length of the word; 0 for any
+/// other word.
 std::size_t mask_setenv_value(const WordsBefore& before, std::string_view text,
                               std::span<const std::string> names, MaskedText& masked) {
   if (before.second_last != "setenv") return 0;
