@@ -13,8 +13,8 @@ namespace dlrun::keys {
 // clang-format off
 inline constexpr KeyRow kRunKeys[] = {
   {.path = "retry.max", FIELD(retry.max), .min = 0, .max = 1000,
-   .help = "A failed run restarts at most this number of times: in its allocation while that "
-           "exists, else from Slurm's queue. The program continues from its checkpoint. "
+   .help = "A failed run restarts at most this number of times: in its allocation while the "
+           "allocation exists, else from Slurm's queue. The program continues from its checkpoint. "
            "DLRUN_ATTEMPT counts the starts from 0.",
    .fallback = "0 (no restart). If only other keys of retry are given: 3. With retry.chain: N, "
                "the larger of 3 and N - 1",
@@ -150,7 +150,7 @@ inline constexpr KeyRow kRunKeys[] = {
    .example = "[mail, -s, \"{subject}\", me@example.org]"},
 
   {.path = "track.tensorboard", FIELD(track.tensorboard),
-   .help = "With true lead writes an event file for TensorBoard to tensorboard/ of the run's "
+   .help = "With true dlrun writes an event file for TensorBoard to tensorboard/ of the run's "
            "directory: all numbers that the program reports through $DLRUN_PROGRESS (the trainer "
            "reports loss, accuracy, lr and samples_per_s), and the use of CPUs, GPUs and memory.",
    .fallback = "false", .example = "true"},
