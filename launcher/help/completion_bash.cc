@@ -68,8 +68,8 @@ std::string helpers(const SetCompletions& set) {
          replaced(replaced(std::string(kBashSet), "@VALUES@", values), "@PATHS@", set.paths);
 }
 
-/// Returns the start of the function that bash calls: it finds the command, and completes its name
-/// or a value of --set that bash has split.
+/// Returns the start of the function that bash calls. This part finds the command. It completes the
+/// name of a command, and a value of --set that bash has split.
 std::string beginning(const CommandTable& table, const SetCompletions& set) {
   std::string text =
       "_dlrun() {\n  local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} "

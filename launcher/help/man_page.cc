@@ -87,8 +87,8 @@ constexpr std::string_view kEnvironment[][2] = {
      "$XDG_CONFIG_HOME/dlrun, else ~/.config/dlrun."},
     {"DLRUN_LOG",
      "The log of dlrun and of the job's programs: off, info (as -v), debug (as -vv), or a level "
-     "and a file, as in debug:/tmp/dlrun.log. Without a file dlrun logs to standard error. The "
-     "programs of a job then log to the folder debug of the run, even if a file is given."},
+     "and a file, as in debug:/tmp/dlrun.log. dlrun logs to this file, or to standard error if no "
+     "file is given. The programs of a job always log to the folder debug of the run."},
     {"DLRUN_IMAGES",
      "The folder of the images that `dlrun container import` makes; the default is "
      "$XDG_CACHE_HOME/dlrun/images, else ~/.cache/dlrun/images."},
@@ -98,8 +98,8 @@ constexpr std::string_view kEnvironment[][2] = {
      "Defaults of resources.account, resources.partition and resources.qos. Ignored if dlrun is "
      "called inside a Slurm job."},
     {"SLURM_CONF",
-     "The configuration file of Slurm. Of the other SLURM_* and SBATCH_* variables only "
-     "SLURM_CLUSTERS reaches sbatch, and SLURM_JWT on a machine without munge."},
+     "The configuration file of Slurm. dlrun also passes SLURM_CLUSTERS to sbatch, and on a "
+     "machine without munge SLURM_JWT, but no other variable SLURM_* or SBATCH_*."},
     {"NO_COLOR", "dlrun prints no colour, not even on a terminal."},
 };
 

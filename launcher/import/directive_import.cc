@@ -1,5 +1,5 @@
-// Reads the #SBATCH lines of a script into keys of a spec. The key table names the option of each
-// key, and the table of slurmrestd knows sbatch's short options.
+// Reads the #SBATCH lines of a script into keys of a spec. The key table has the option of each
+// key; the table of sbatch's options (launcher/plan/rest_fields.cc) has the short names of options.
 
 #include <algorithm>
 #include <array>
@@ -141,7 +141,7 @@ void import_directives(std::string_view script, ImportState& state) {
 }
 
 void set_job_variables(ImportState& state) {
-  // The variables in which Slurm tells a job what it requested.
+  // The variables with which Slurm describes the request of a job.
   constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kVariables{{
       {"resources.nodes"_key, "SLURM_NNODES"},
       {"resources.nodes"_key, "SLURM_JOB_NUM_NODES"},

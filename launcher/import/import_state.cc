@@ -15,7 +15,8 @@
 namespace dlrun {
 namespace {
 
-/// Returns the position in the key table of the key that a path sets, or of the map that has it.
+/// Returns the position in the key table of the row for a path: the row of the key, or of the map
+/// that has the path as an entry.
 std::size_t position_in_table(std::string_view path) {
   const auto rows = spec_keys();
   for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -73,7 +73,7 @@ struct ImportState {
   /// Adds a remark, without the secrets of its texts. If the line has a secret, adds advice to the
   /// reason.
   void remark(std::size_t line, std::string_view source, std::string_view reason);
-  /// Adds a remark whose reason says by itself what to do with the secret of the line.
+  /// Adds a remark whose reason already says what to do with the secret of the line.
   void remark_on_secret(std::size_t line, std::string_view source, std::string reason);
   /// Adds a variable to environment.secrets, removes its value from the keys, and adds a remark.
   void add_secret(const std::string& name, std::size_t line, std::string_view source);
@@ -85,7 +85,8 @@ struct ImportState {
 /// blanks. Returns nullopt if only the job knows the value.
 [[nodiscard]] std::optional<std::vector<std::string>> expanded(const ShellWord& word,
                                                                const ImportState& state);
-/// Returns the word as one text; nullopt if it is not exactly one word, or unknown.
+/// Returns the word as one text; nullopt if the shell makes no word or several words of it, or if
+/// only the job knows the value.
 [[nodiscard]] std::optional<std::string> expanded_text(const ShellWord& word,
                                                        const ImportState& state);
 
@@ -104,7 +105,8 @@ void set_job_variables(ImportState& state);
 /// Reads a command that prepares the job: modules, conda, variables. Returns false if the command
 /// is none of these.
 [[nodiscard]] bool import_preparation(const ShellCommand& command, ImportState& state);
-/// Marks the variables that the command may set as unknown, because it may or may not run.
+/// Marks the variables that the command may set as unknown: the import cannot tell whether the
+/// command runs.
 void mark_variables_unknown(const ShellCommand& command, ImportState& state);
 /// Writes the lists that import_preparation() has collected into the keys.
 void finish_preparation(ImportState& state);

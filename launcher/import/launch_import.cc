@@ -19,7 +19,7 @@
 namespace dlrun {
 namespace {
 
-/// Why the command has no certain meaning; nullopt: it has one.
+/// The reason why the command has no certain meaning; nullopt: the meaning is certain.
 using Reason = std::optional<std::string>;
 
 std::string base_name(std::string_view path) {
@@ -173,8 +173,8 @@ void remark_on_starts(const ShellCommand& command, const char* variable, std::st
   const auto known = state.variables.find(variable);
   if (known == state.variables.end() || !known->second || *known->second == "1") return;
   state.remark(command.line, command.source,
-               fmt::format("the script starts it once, on the first node; the spec starts it on "
-                           "each of the {} {}",
+               fmt::format("the script starts the program once, on the first node; the spec starts "
+                           "it once for each of the {} {}",
                            *known->second, unit));
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 using Why = std::optional<std::string>;
 
-/// An option of a launcher that no key describes.
+/// An option of srun, mpirun or torchrun that the key table does not have.
 struct LauncherOption {
   std::string_view name;
   char letter = 0;
@@ -328,7 +328,7 @@ Why LauncherOptions::read_mpirun() {
     for (std::size_t i = 0; i < known->values && !option.value; ++i) {
       if (!take_value(option)) return fmt::format("{} has no value", option.name);
       if (known->values == 2) {
-        ++at_;  // a name and a value
+        ++at_;  // the option has a name and a value
         break;
       }
     }
@@ -350,7 +350,7 @@ Why LauncherOptions::read_mpirun() {
 Why LauncherOptions::read_torchrun(bool& is_module, bool& is_program) {
   while (is_at_option()) {
     Option option = take_name();
-    // torchrun takes its options with '-' and '_'.
+    // torchrun accepts '-' and '_' in the names of its options.
     if (option.name.starts_with("--"))
       std::replace(option.name.begin(), option.name.end(), '_', '-');
     const LauncherOption* known = find_option(kTorchrunOptions, option.name);

@@ -42,7 +42,7 @@ class LauncherOptions {
   };
 
   [[nodiscard]] bool is_at_option() const;
-  /// Reads NAME=VALUE or the bare NAME, and moves behind it.
+  /// Reads NAME=VALUE or the bare NAME, and moves to the next word.
   [[nodiscard]] Option take_name();
   /// Returns the value of an option; nullopt if only the job knows it.
   [[nodiscard]] std::optional<std::string> value_of(ShellWord word, std::string_view name) const;

@@ -76,8 +76,8 @@ bool import_module(const ShellCommand& command, ImportState& state) {
   return true;
 }
 
-/// Returns true for commands that only make `module` or `conda activate` work in the shell, which
-/// dlrun's own script does by itself.
+/// Returns true for commands that only make `module` or `conda activate` work in the shell. The
+/// script that dlrun renders has such commands of its own.
 bool is_initialisation(const ShellCommand& command) {
   const std::string first = command.words.front().literal();
   if ((first == "source" || first == ".") && command.words.size() == 2) {
@@ -114,11 +114,12 @@ bool import_environment(const ShellCommand& command, ImportState& state) {
 /// A variable that a command sets or exports.
 struct SetVariable {
   std::string name;
-  std::optional<std::string> value;  ///< nullopt: only the job knows it, or it is a secret
+  std::optional<std::string> value;  ///< nullopt: only the job knows the value, or it is a secret
   bool is_secret = false;
 };
 
-/// Puts a variable of the job's programs into the keys. Remarks on a variable that has no key.
+/// Puts a variable of the job's programs into the keys. Adds a remark instead if the variable gets
+/// no key.
 void export_variable(const ShellCommand& command, const SetVariable& variable, ImportState& state) {
   const auto& [name, value, is_secret] = variable;
   if (is_torch_variable(name)) {

@@ -47,14 +47,14 @@ Result<> check_script(const ImportRequest& import) {
   }
   if (const auto het = het_line(import.script)) {
     return fail(Errc::kInvalid,
-                "{}:{}: the script is a heterogeneous job, and a spec describes one job; write a "
-                "spec for each part",
+                "{}:{}: dlrun cannot import a heterogeneous job; write a spec with a component for "
+                "each part (docs/components.md)",
                 printable(import.name), *het);
   }
   return {};
 }
 
-/// Returns why a command that is not the program of the job has no key.
+/// Returns the reason why the spec has no key for a command that is not the program of the job.
 std::string reason_of(const ShellCommand& command, bool is_after_launch) {
   const std::string first = command.words.empty() ? "" : command.words.front().literal();
   if (command.is_nested) return "it is part of a condition, a loop or a function";
@@ -151,7 +151,8 @@ void remark_on_arguments(const ShellCommand& launch, ImportState& state) {
   state.remarks.back().is_in_spec = true;
 }
 
-/// Reads all commands. launch: the one that starts the ranks, or nullptr.
+/// Reads all commands. launch: the command that starts the ranks; nullptr if the user names the
+/// program.
 Result<> read_commands(const ImportRequest& import, const std::vector<ShellCommand>& commands,
                        const ShellCommand* launch, ImportState& state) {
   bool is_after_launch = false;
@@ -173,7 +174,8 @@ Result<> read_commands(const ImportRequest& import, const std::vector<ShellComma
   return {};
 }
 
-/// Sets the keys that follow from sbatch's defaults, where those of dlrun differ.
+/// Sets the name and the site. Sets resources.tasks_per_node if dlrun's default differs from
+/// sbatch's.
 void set_defaults(const ImportRequest& import, ImportState& state) {
   ImportedKeys& keys = state.keys;
   if (keys.find("name") == nullptr) {
@@ -220,8 +222,8 @@ std::string spec_text(const ImportRequest& import, ImportState& state) {
                      remarks_text(import, state.remarks));
 }
 
-/// Returns the key of an error if the import has set this key; nullopt otherwise. For an item of a
-/// list, returns the list's key.
+/// Returns the key that an error is about if the import has set this key; nullopt otherwise. For an
+/// item of a list, returns the list's key.
 std::optional<std::string> own_key(const ImportState& state, const Diagnostic& problem) {
   const std::string key = problem.key.substr(0, problem.key.find('['));
   if (state.keys.find(key) != nullptr) return key;

@@ -94,7 +94,7 @@ class WordReader {
   [[nodiscard]] static bool is_word_end(char c) {
     return std::string_view(" \t\n;&|<>()").find(c) != std::string_view::npos || c == '\0';
   }
-  /// Returns true for the words `{`, `[` and `[[`, which are commands.
+  /// Returns true at the words `{`, `[` and `[[`, which are commands.
   [[nodiscard]] bool is_bracket_alone(bool is_first) const {
     if (peek() == '{') return is_first && is_word_end(peek(1));
     return peek() == '[' && (is_word_end(peek(1)) || (is_first && peek(1) == '['));

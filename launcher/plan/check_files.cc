@@ -1,3 +1,4 @@
+// Implements start_folder() and check_files() of plan.h.
 #include <algorithm>
 #include <filesystem>
 #include <optional>

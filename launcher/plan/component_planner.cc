@@ -15,8 +15,8 @@
 namespace dlrun {
 namespace {
 
-/// sbatch's options that each part of a heterogeneous job repeats: those of its nodes. The other
-/// options of the first part, such as the log, hold for the whole job.
+/// sbatch's options that each part of a heterogeneous job sets for itself. The other options of the
+/// first part, such as the log, apply to the whole job.
 constexpr std::array<std::string_view, 20> kOptionsOfParts{"--partition",
                                                            "--account",
                                                            "--qos",
@@ -330,7 +330,8 @@ void ComponentPlanner::merge_prologue(LaunchPlan& plan, const PlannedComponent& 
     const bool is_same = !p.image_of_gpus || *p.image_of_gpus == *other.image_of_gpus;
     p.image_of_gpus = is_same ? *other.image_of_gpus : std::string();
   }
-  // One value holds for all images: a component's own value must not be replaced.
+  // The script exports the variable once for all components. If a component sets it, the script
+  // must not replace that value by the value for an image.
   if (has_variable(p.vars, "NVIDIA_DRIVER_CAPABILITIES")) p.image_of_gpus.reset();
   for (const Prologue::Folder& folder : other.made_folders) {
     const bool is_known =

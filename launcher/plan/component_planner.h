@@ -1,7 +1,7 @@
 #pragma once
-// Plans a job with several components. Each component is planned like a job with a single program;
-// this class adds what the components have in common: the request, the prologue, lead's options.
-// Private to launcher/plan.
+// Plans a job with several components. Each component is planned like a job with a single program.
+// ComponentPlanner adds the parts that all components share: the request, the prologue, lead's
+// options. Private to launcher/plan.
 
 #include <cstddef>
 #include <set>
@@ -22,9 +22,9 @@ class ComponentPlanner {
   [[nodiscard]] tl::expected<LaunchPlan, std::vector<Diagnostic>> run() &&;
 
  private:
-  /// Returns the spec that sbatch's options are planned from. For a single allocation, it requests
-  /// on each node the most that a group of components needs; for a heterogeneous job, it is the
-  /// spec of the first part.
+  /// Returns the spec from which sbatch's options are planned. For a heterogeneous job, returns the
+  /// spec of the first part. For a single allocation, returns a spec that requests on each node the
+  /// most that a group of components needs.
   [[nodiscard]] LoadedSpec request() const;
   /// Plans everything that belongs to the whole job: the request, the prologue, lead's options.
   [[nodiscard]] LaunchPlan plan_whole();

@@ -11,9 +11,9 @@
 namespace dlrun {
 namespace {
 
-/// Returns the end of the names of a component's arrays: "my-server" -> my_server. validate()
-/// refuses components whose names give the same variables, so no two components have the same
-/// arrays.
+/// Returns the component's name as it stands in the names of bash arrays: "my-server" -> my_server.
+/// validate() refuses two components whose names give the same variables, so no two components have
+/// the same arrays.
 [[nodiscard]] std::string array_part(std::string_view component) {
   std::string text;
   for (const char c : component) {
@@ -23,21 +23,22 @@ namespace {
   return text;
 }
 
-/// Renders options, one per line. joined: srun's options have the form --NAME=VALUE.
+/// Renders options, one per line. is_joined: an option and its value are one word (--NAME=VALUE),
+/// as for srun; otherwise two words.
 [[nodiscard]] std::string options_text(const std::vector<PlannedOption>& options,
-                                       const std::string& array, bool joined) {
+                                       const std::string& array, bool is_joined) {
   ScriptText text;
   text.line(fmt::format("{}=(", array));
   for (const PlannedOption& option : options) {
     const std::string value = option.value ? " " + shell_quote(*option.value) : "";
-    text.line("  " + (joined ? shell_quote(option.word()) : option.option + value), option.key);
+    text.line("  " + (is_joined ? shell_quote(option.word()) : option.option + value), option.key);
   }
   text.line(")");
   return text.take();
 }
 
-/// Renders lines that remove the allocation's request from the environment. srun would take it as
-/// the request of each step, which would then wait for the others to end.
+/// Renders lines that remove the allocation's request from the environment. Otherwise srun would
+/// request the whole allocation for each step, and a step would wait for the end of the others.
 [[nodiscard]] std::string unset_text() {
   return "# A component's step requests its own resources, not those of the whole job.\n"
          "unset SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE SLURM_TASKS_PER_NODE "

@@ -63,10 +63,10 @@ std::string packed_commands(const Packing& packing, std::string_view sweep_line)
   ScriptText text;
   text.line("#");
   text.line(fmt::format(
-      "# Rendered by dlrun: a sweep. Each task of this array runs {} points side by side. It "
-      "starts job.sh",
+      "# Rendered by dlrun: a sweep. Each task of this array runs {} points side by side: it runs "
+      "job.sh",
       packing.pack));
-  text.line("# in their run directories, which `dlrun submit` creates.");
+  text.line("# in the run directory of each point, which `dlrun submit` creates.");
   text.line("set -eo pipefail");
   text.line(sweep_line);
   text.line(fmt::format("dlrun_first=$((SLURM_ARRAY_TASK_ID * {0})) dlrun_last=$((dlrun_first + "

@@ -1,7 +1,7 @@
 #pragma once
 // sweep.pack: one job runs several points of a sweep side by side. The job requests the resources
-// of all its points. Each point has the same script as without sweep.pack: variables that srun and
-// the agent read limit the script to its share of the job.
+// of all its points. Each point has the same script as without sweep.pack. Variables limit the
+// script to its share of the job; srun and the agent read them.
 
 #include <algorithm>
 #include <cstddef>

@@ -75,7 +75,8 @@ struct Requested {
   std::optional<std::int64_t> time_seconds;
 };
 
-/// Return the requested GPUs or cores times the time limit in hours; nothing if either is unset.
+/// Return the requested GPUs or cores times the time limit in hours; nullopt if the number or the
+/// limit is absent.
 [[nodiscard]] std::optional<double> gpu_hours(const Requested& requested);
 [[nodiscard]] std::optional<double> core_hours(const Requested& requested);
 
@@ -181,12 +182,12 @@ struct PlanInputs {
   Target target = Target::kSlurm;  ///< kLocal: one node without Slurm (`dlrun run`)
   /// The job runs in an allocation that the user already has, which may be larger than the job.
   bool is_borrowed = false;
-  /// The job is a rehearsal that ends after this many seconds and never restarts. 0: it is not.
+  /// The job is a rehearsal that ends after this many seconds and never restarts. 0: no rehearsal.
   std::int64_t rehearsal_s = 0;
 };
 
-/// Makes the plan, with the checks that load_spec() does not make. The error holds the problems
-/// that were found. With Target::kLocal, keys that need Slurm are errors: a container, `after`, ...
+/// Makes the plan, and the checks that load_spec() does not make. The error holds all problems.
+/// With Target::kLocal, keys that need Slurm are errors: a container, `after`, ...
 [[nodiscard]] tl::expected<LaunchPlan, std::vector<Diagnostic>> make_plan(const LoadedSpec& loaded,
                                                                           const PlanInputs& inputs);
 
@@ -210,10 +211,10 @@ struct PlanInputs {
 /// folder.
 [[nodiscard]] std::string start_folder(const LoadedSpec& loaded);
 
-/// Returns problems with files and folders that the job needs, such as mount sources, environments,
-/// the image, the sources of stage, the program and its script: each one is missing on this
-/// machine, or has the wrong kind. Most are warnings because a file may exist on the nodes only. A
-/// missing source of stage is an error: a path that only a node has needs no copy.
+/// Returns a problem for each file or folder that the job needs and that is missing on this machine
+/// or has the wrong kind: mount sources, environments, the image, the sources of stage, the program
+/// and its script. Most problems are warnings, because a file may exist only on the nodes. A
+/// missing source of stage is an error, because data that only the nodes have needs no copy.
 [[nodiscard]] std::vector<Diagnostic> check_files(const LoadedSpec& loaded);
 
 }  // namespace dlrun

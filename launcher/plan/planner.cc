@@ -127,12 +127,12 @@ void Planner::check_local() {
   if (runtime_ != "none") {
     error("container.image"_key,
           "container.image: dlrun run starts the ranks on this machine itself, without a "
-          "container; give --set container.image=null to run without it");
+          "container; give --set container.image=null to run without a container");
   }
   if (!spec_.environment.uenv_images.empty()) {
     error("environment.uenv.images"_key,
-          "environment.uenv.images: only Slurm's plugin mounts a uenv; `uenv start` opens a shell "
-          "in it, in which dlrun run works with --set environment.uenv=null");
+          "environment.uenv.images: only Slurm's plugin mounts a uenv; call dlrun run with --set "
+          "environment.uenv=null in a shell that `uenv start` opens");
   }
   if (plan_.local_ranks > 1 && preset_.wants_mpi && !preset_.is_trainer) {
     error("launch.preset"_key,

@@ -57,7 +57,7 @@ class Planner {
   void track();
   /// Adds the variables WANDB_* of the ranks, except those that the spec sets.
   void wandb();
-  /// Sets lead's options for health.known_bad: the file, and the time a node stays in it.
+  /// Adds lead's options for health.known_bad: the file, and the time for which a node stays in it.
   void bad_node_options();
   /// Adds the directive for a key.
   void key_directive(const KeyRow& row);
@@ -69,9 +69,9 @@ class Planner {
   /// Refuses directives that no version of slurmrestd's API can express. Later the executor, which
   /// knows the server's version, refuses the directives that this version cannot express.
   void check_rest_directives();
-  /// Fills plan_.after, and adds the dependencies that the spec gives as job ids to the script.
-  /// Dependencies that the spec gives as runs are resolved at submission: --dependency on the
-  /// command line then lists both.
+  /// Fills plan_.after, and adds a directive for the dependencies that the spec gives as job ids.
+  /// The submission finds the jobs of dependencies that the spec gives as runs; --dependency on the
+  /// command line then lists the dependencies of both kinds.
   void after();
   void add_directive(std::string_view option, std::optional<std::string> value,
                      std::string_view key);
@@ -84,12 +84,12 @@ class Planner {
   /// Adds the preset's variables for PMIx to a step that uses PMIx. Other steps must not have them:
   /// a hook of enroot reads any PMIX_* variable as the sign of PMIx, and then fails.
   void step_variables();
-  /// Returns true if srun starts the ranks over PMIx. If the site uses srun's default plugin, it is
-  /// unknown whether that is PMIx; then returns true only for a job without a container, because
-  /// the PMIX_* variables do no harm there.
+  /// Returns true if srun starts the ranks over PMIx. If the site uses srun's default plugin, which
+  /// may or may not be PMIx, returns true only for a job without a container: there, the variables
+  /// PMIX_* do no harm.
   [[nodiscard]] bool wants_pmix_variables() const;
-  /// Refuses folders that dlrun must mount itself, but whose paths the container tool cannot mount.
-  /// The folder has the same path inside the container.
+  /// Refuses a folder that dlrun must mount into the container if the container tool cannot mount
+  /// its path. Such a folder has the same path inside the container.
   void check_own_mounts();
   /// Refuses PMI2 with enroot: a PMI2 task uses a file descriptor from srun, which enroot closes.
   void check_pmi();

@@ -120,10 +120,10 @@ void eessi(ScriptText& text, const Prologue& prologue) {
   text.line(". " + shell_quote(eessi_script(prologue.eessi)), "environment.eessi"_key);
 }
 
-/// Renders lines that set NVIDIA_DRIVER_CAPABILITIES unless the image sets it: a value of the job
-/// would replace that of the image, because NVIDIA's hook prefers it. An image in a registry cannot
-/// be examined; the lines then set the variable to `all`. Renders nothing if the plan names no
-/// image to look up the variable in (image_of_gpus).
+/// Renders lines that set NVIDIA_DRIVER_CAPABILITIES unless the image sets this variable, because
+/// NVIDIA's hook prefers the job's value to the image's value. An image in a registry cannot be
+/// examined; the lines then set the variable to `all`. Renders nothing if the plan names no image
+/// in which to look up the variable (image_of_gpus).
 void driver_parts(ScriptText& text, const Prologue& prologue) {
   if (!prologue.image_of_gpus) return;
   const std::string& image = *prologue.image_of_gpus;
@@ -134,15 +134,15 @@ void driver_parts(ScriptText& text, const Prologue& prologue) {
   text.line(
       "# container: GPUs. The parts of NVIDIA's driver that the image asks for; else those that "
       "CUDA needs.");
-  // dlrun_words is a temporary folder for the image's file with its variables.
-  text.line("dlrun_words=$(mktemp -d)");
-  text.line("unsquashfs -no-progress -dest \"$dlrun_words/image\" " + shell_quote(image) +
+  text.line("dlrun_image_files=$(mktemp -d)");
+  text.line("unsquashfs -no-progress -dest \"$dlrun_image_files/image\" " + shell_quote(image) +
             " etc/environment >/dev/null 2>&1 || true");
   text.line(
-      "if ! grep -qs ^NVIDIA_DRIVER_CAPABILITIES= \"$dlrun_words/image/etc/environment\"; then");
+      "if ! grep -qs ^NVIDIA_DRIVER_CAPABILITIES= \"$dlrun_image_files/image/etc/environment\"; "
+      "then");
   text.line("  export NVIDIA_DRIVER_CAPABILITIES=compute,utility");
   text.line("fi");
-  text.line("rm -rf \"$dlrun_words\"");
+  text.line("rm -rf \"$dlrun_image_files\"");
 }
 
 }  // namespace

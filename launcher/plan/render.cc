@@ -28,7 +28,7 @@ namespace {
 /// scripts have this line.
 constexpr std::string_view kSweepOfArray = "dlrun_sweep=${DLRUN_RUN:?";
 
-/// Options that apply to a batch job but not to an allocation.
+/// Options of sbatch that apply to a batch job but not to an allocation of salloc.
 constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
                                                       "--error",
                                                       "--open-mode",
@@ -77,7 +77,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
     text.line("  " + shell_quote(option.word()), option.key);
   if (plan.shares_cpus)
     text.line("  --cpus-per-task=\"$((dlrun_cpus > 0 ? dlrun_cpus : 1))\"",
-              "srun does not take it from the job since Slurm 22.05");
+              "srun does not take this number from the job since Slurm 22.05");
   text.line(")");
   return text.take();
 }
@@ -200,8 +200,8 @@ constexpr std::string_view kShellcheck = "# shellcheck disable=SC1090,SC1091,SC2
   }
   if (runs.empty()) return "";
   return fmt::format(
-      "# {}: `dlrun submit` of this script finds their jobs and waits for them; plain sbatch does "
-      "not.\n",
+      "# {}: `dlrun submit` of this script finds the jobs of these runs and waits for them; plain "
+      "sbatch does not.\n",
       join(runs, ", "));
 }
 

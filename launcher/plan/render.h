@@ -62,8 +62,8 @@ struct PlannedSession {
 };
 
 /// Renders a shell (or `command`, if it is not empty) on the first node of a new allocation, inside
-/// the job's environment and container. has_terminal: true if srun gives it a pseudo-terminal; a
-/// command in a pipe must not have one.
+/// the job's environment and container. has_terminal: true if srun starts it with a
+/// pseudo-terminal; a command in a pipe must not have a pseudo-terminal.
 [[nodiscard]] PlannedSession render_interactive(const LaunchPlan& plan,
                                                 const std::vector<std::string>& command,
                                                 const std::string& script_path,
@@ -80,8 +80,8 @@ struct AttachTarget {
 };
 
 /// Renders a shell (or `command`, if it is not empty) beside the ranks of a running job, without a
-/// new allocation. Under enroot, the shell joins the running container; under pyxis, it does so if
-/// the container has a name. In all other cases, it gets a new container from the same image.
+/// new allocation. The shell joins the running container under enroot, and under pyxis if the
+/// container has a name. In all other cases, the shell gets a new container from the same image.
 [[nodiscard]] PlannedSession render_attach(const LaunchPlan& plan, const AttachTarget& target,
                                            const std::vector<std::string>& command,
                                            const std::string& script_path,
@@ -94,10 +94,10 @@ struct AttachTarget {
                                                   const std::string& agent,
                                                   bool accepts_any_user = false);
 
-/// Renders a command that runs beside the ranks of a running job and uses its standard input and
-/// output for a protocol. The command gets the job's environment and runs on the node itself, even
-/// if the ranks run in a container. Only the command can use standard input and output: the output
-/// of the commands that set up the environment is discarded, except for standard error.
+/// Renders a command that runs beside the ranks of a running job and speaks a protocol over its
+/// standard input and output. The command gets the job's environment and runs on the node itself,
+/// even if the ranks run in a container. The commands that set up the environment have an empty
+/// standard input, and their output is discarded, except for standard error.
 [[nodiscard]] PlannedSession render_beside(const LaunchPlan& plan, const AttachTarget& target,
                                            const std::vector<std::string>& command,
                                            const std::string& script_path);

@@ -30,15 +30,15 @@ constexpr RestOption later_option(std::string_view option, char letter, bool nee
 
 constexpr RestField kNoHint{
     kRefused,
-    "it does not bind as sbatch's does; resources.threads_per_core: 1 does what nomultithread "
-    "does"};
+    "a hint of slurmrestd binds ranks differently; resources.threads_per_core: 1 has the effect of "
+    "nomultithread"};
 constexpr RestField kNoClusters{
-    kRefused, "a slurmrestd serves one cluster; give submit.url the other cluster's"};
+    kRefused, "a slurmrestd serves one cluster; set submit.url to the server of the other cluster"};
 constexpr RestField kNoDistribution{
-    kRefused, "it is silently ignored; use launch.srun: {distribution: ...} for the ranks"};
+    kRefused, "the server ignores this option; use launch.srun: {distribution: ...} for the ranks"};
 
 constexpr RestField kNoTasks{
-    kRefused, "sbatch computes the number of tasks from it, and slurmrestd does not"};
+    kRefused, "sbatch computes the number of tasks from this option, and slurmrestd does not"};
 
 /// sbatch's options. v0.0.38 gets numbers and times as text, because slurmrestd 22.05 converts them
 /// as sbatch does.
@@ -167,7 +167,7 @@ struct FieldException {
   RestVersion oldest, newest;
   RestField field;
 };
-constexpr RestField kNoField{kRefused, "this version has no field for it"};
+constexpr RestField kNoField{kRefused, "this version has no field for the option"};
 constexpr std::array kExceptions{
     // Only Slurm 23.11 has v0.0.40 as its newest version.
     FieldException{

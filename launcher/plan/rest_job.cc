@@ -146,7 +146,7 @@ void add_variables_of_23(Env& env, const Json& job) {
   return environment;
 }
 
-/// Returns the reason why dlrun cannot send the option in this version of the API; nullopt if it
+/// Returns the reason why dlrun cannot send the option in this version of the API; nullopt if dlrun
 /// can. server: the name of slurmrestd in the message.
 [[nodiscard]] std::optional<std::string> refusal_in(std::string_view option,
                                                     const std::optional<std::string>& value,
@@ -162,9 +162,9 @@ void add_variables_of_23(Env& env, const Json& job) {
   const RestField field = rest_field(*row, version);
   if (field.kind == RestKind::kRefused) return cannot(field.name);
   if (field.kind == RestKind::kSignalText && value && value->find(':') != std::string::npos)
-    return cannot("it takes no B: or R: before the signal");
+    return cannot("it accepts no B: or R: before the signal");
   if (row->needs_value && !value) return fmt::format("{} needs a value", option);
-  if (value && rest_kind_is_flag(field.kind)) return cannot("it takes no value");
+  if (value && rest_kind_is_flag(field.kind)) return cannot("the option takes no value");
   if (field.kind == RestKind::kNotSent) return std::nullopt;
   Json job = Json::object();
   if (const auto wrong = set_rest_field(job, field, value))

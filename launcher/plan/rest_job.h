@@ -19,9 +19,9 @@
 namespace dlrun {
 
 /// Returns the reason why dlrun cannot send an option of sbatch, such as ("--hint",
-/// "nomultithread"), to slurmrestd; nullopt if it can. value: nullopt if the option has no value.
-/// version: the version of the API. If it is nullopt, returns a reason only if no version accepts
-/// the option; the reason is then that of the newest version.
+/// "nomultithread"), to slurmrestd; nullopt if dlrun can. value: nullopt if the option has no
+/// value. version: the version of the API. Without a version, returns a reason only if no version
+/// accepts the option; the reason is then that of the newest version.
 [[nodiscard]] std::optional<std::string> rest_refusal(std::string_view option,
                                                       const std::optional<std::string>& value,
                                                       std::optional<RestVersion> version);

@@ -1,7 +1,7 @@
 #pragma once
-// Renders bash arrays of a script, one argument per line with the key that it comes from. The last
-// line of the script combines the arrays into one command. `array`: the name of the array. Only the
-// files that render scripts include this file.
+// Renders bash arrays of a script: one argument per line, with the key that sets the argument. The
+// last line of the script combines the arrays into one command. `array`: the name of the array.
+// Only the files that render scripts include this file.
 
 #include <string>
 #include <string_view>
@@ -10,8 +10,8 @@
 
 namespace dlrun {
 
-/// Renders the command prefix that starts a command in its container. Only container tools that
-/// srun cannot start by its own options need it; otherwise the text is empty.
+/// Renders the words that precede a command to start it in its container. Returns "" for container
+/// tools that srun starts with options of its own.
 [[nodiscard]] std::string enter_text(const LaunchPlan& plan,
                                      std::string_view array = "dlrun_enter");
 

@@ -177,7 +177,7 @@ void Planner::step() {
   add("--kill-on-bad-exit", "1", "a rank that is lost ends the step");
   if (inputs_.is_borrowed) borrowed_step();
   if (continues_with_fewer_nodes_)
-    add("--no-kill", std::nullopt, "lead restarts it on the other nodes");
+    add("--no-kill", std::nullopt, "lead restarts the ranks on the other nodes");
   if (spec_.resources.spare_nodes) {
     add("--nodes", fmt::format("{}", step_nodes_), "resources.nodes"_key);
     add("--ntasks", fmt::format("{}", step_nodes_ * ranks_per_node(spec_).value_or(1)),

@@ -21,10 +21,11 @@ using Diagnostics = std::vector<Diagnostic>;
 
 constexpr std::size_t kMostErrors = 20;
 
-/// Returns a text that is equal for two points exactly if one loaded spec serves both: all keys
-/// that the point sets, and the values of those keys that change other layers
-/// (affects_other_layers(), such as launch.preset). A layer is a source of values: the point,
-/// --set, the file, a base, the site. move_to_point() can change all other values.
+/// Returns the point's key in specs_by_layers_. Points with equal keys share one loaded spec:
+/// move_to_point() changes the spec from one of them to another. The text has the names of all keys
+/// that the point sets, and the values of keys that affect other layers, such as launch.preset (see
+/// affects_other_layers()). A layer is a source of values: the point, --set, the file, a base, the
+/// site.
 [[nodiscard]] std::string layers_of(const SweepPoint& point) {
   std::string text;
   for (const SweptValue& value : point) {
@@ -80,7 +81,7 @@ class SweepPlanner {
     return std::nullopt;
   }
 
-  /// Returns the plan of a job that runs `pack` points like this one; nullopt after errors.
+  /// Returns the plan of a job that runs `pack` points like this point; nullopt after errors.
   [[nodiscard]] std::optional<LaunchPlan> plan_packed(const LoadedSpec& loaded,
                                                       const SweepPoint& point, std::size_t number,
                                                       std::size_t pack) {

@@ -17,7 +17,7 @@ struct PlannedPoint {
   SweepPoint values;
   std::string script;      ///< the point's job script, which can also be submitted by itself
   std::string resolved;    ///< the point's resolved spec, without the sweep
-  std::string parameters;  ///< its parameters.json; empty: it needs none
+  std::string parameters;  ///< the text of parameters.json; empty: the point needs no such file
   Requested requested;
   bool uses_trainer = false;
   std::size_t array = 0;  ///< the array that runs the point

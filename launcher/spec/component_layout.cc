@@ -63,8 +63,8 @@ void add_request(NodeRequest& sum, const NodeRequest& one) {
   return "";
 }
 
-/// Returns the request that is enough for every group. The memory of groups that name none does not
-/// count.
+/// Returns the request that is enough for every group. A group that requests no amount of memory
+/// does not count for the memory.
 [[nodiscard]] NodeRequest widest_of(const std::vector<NodeGroup>& groups) {
   NodeRequest widest;
   bool is_memory_known = false;

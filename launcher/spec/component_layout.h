@@ -17,8 +17,8 @@ namespace dlrun {
 struct NodeRequest {
   std::int64_t ranks = 0, cpus = 0;
   Gpus gpus;
-  /// nullopt: a component does not say how much memory it needs. In ComponentLayout::widest: no
-  /// group says it.
+  /// nullopt: a component requests no amount of memory. In ComponentLayout::widest: every group has
+  /// such a component.
   std::optional<std::int64_t> mem_mib = 0;
 };
 
@@ -37,7 +37,7 @@ struct ComponentLayout {
   std::vector<NodeGroup> groups;
   std::int64_t nodes = 0;  ///< of all groups
   /// The request for each node of a single allocation: for every resource the largest number that
-  /// a group needs. The memory of groups that name none does not count.
+  /// a group needs. A group that requests no amount of memory does not count for the memory.
   NodeRequest widest;
   /// The components' indices in the order of the parts of a heterogeneous job. The first one is a
   /// main component, because the job script runs on its first node.

@@ -162,7 +162,7 @@ void ComponentReader::read_key(Reading& reading, const YamlNode& name,
   }
   if (std::find(kOwnKeys.begin(), kOwnKeys.end(), name.text) != kOwnKeys.end()) {
     if (value.kind == YamlNode::Kind::kNull) {
-      if (name.text == "name") return;  // reported as missing text
+      if (name.text == "name") return;  // component() has reported it
       return builder.warn(
           layer, value,
           fmt::format("{}: {} has no value and counts as not given", reading.title, name.text));

@@ -45,7 +45,8 @@ void merge_entries(JobSpec& spec, const ComponentSpec& component) {
                           component.own.launch.srun.end());
 }
 
-/// Removes checks of GPUs from a component without GPUs; they would end its ranks.
+/// Removes the checks of GPUs from a component without GPUs, because the checks would end its
+/// ranks.
 void drop_gpu_checks(JobSpec& spec) {
   if (may_have_gpus(spec)) return;
   std::erase_if(spec.health.preflight, [](const PreflightCheck& check) {
@@ -69,8 +70,8 @@ JobSpec spec_of_component(const JobSpec& whole, const ComponentSpec& component) 
   for (const auto& [key, origin] : component.own.origins)
     spec.origins.insert_or_assign(key, origin);
   if (component.own.resources.mem) remove_value(spec, "resources.mem_per_cpu"_key);
-  // With one name for all, a component would start in the container of another one, whose image may
-  // differ.
+  // With one container name for all components, a component would start in the container of another
+  // component, whose image may differ.
   const bool gives_name = component.own.container.name.has_value();
   if (spec.container.name && !gives_name) *spec.container.name += "-" + component.name;
   if (component.is_service && !spec.resources.tasks_per_node) spec.resources.tasks_per_node = 1;

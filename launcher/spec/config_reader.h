@@ -1,8 +1,8 @@
 #pragma once
 // Finds and parses the YAML files in the folders sites, presets and hosts of a configuration, and
-// reads presets. A user's site or preset replaces the built-in one of the same name; no host is
-// built in. `folder` is the folder's name; `dirs` are the configuration's directories, the first
-// one wins.
+// reads presets. A user's site or preset replaces the built-in site or preset of the same name; no
+// host is built in. `folder`: the folder's name. `dirs`: the configuration's directories; a file in
+// an earlier directory replaces a file of the same name in a later one.
 
 #include <filesystem>
 #include <optional>
@@ -16,7 +16,7 @@
 
 namespace dlrun {
 
-/// A file of such a folder that was found and parsed.
+/// A parsed file of one of the folders.
 struct ConfigFile {
   Origin::Kind kind = Origin::Kind::kSite;
   std::string source;  ///< the file's path, or "built-in sites/generic.yaml"

@@ -58,7 +58,7 @@ constexpr std::int64_t kShortestSeconds = 10;
   return is_same_or_inside(one, other) || is_same_or_inside(other, one);
 }
 
-/// The archives that GNU tar unpacks. It cannot unpack .tar.lz4 without an option.
+/// The archives that GNU tar unpacks without further options; .tar.lz4 is not among them.
 constexpr std::array<std::string_view, 9> kTarEndings{
     ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".tzst"};
 

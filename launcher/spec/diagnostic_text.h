@@ -1,5 +1,6 @@
 #pragma once
-// The text of a diagnostic in the form that compilers use: file:line:column, the line, a caret.
+// Formats origins, and diagnostics in the form that compilers use: file:line:column, the line, a
+// caret.
 
 #include <span>
 #include <string>
@@ -7,6 +8,10 @@
 #include "common/diagnostic.h"
 
 namespace dlrun {
+
+/// Returns the origin as text: "exp.yaml:12:3", "--set resources.nodes=4", "env SBATCH_ACCOUNT",
+/// "site juwels (sites/juwels.yaml:12)", "default".
+[[nodiscard]] std::string describe(const Origin& origin);
 
 /// Formats one diagnostic; the text ends with a newline:
 ///   exp.yaml:12:3: error: unknown key 'gpus_per_nod'; did you mean 'gpus_per_node'?

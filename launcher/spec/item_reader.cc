@@ -7,7 +7,7 @@
 
 #include "common/text.h"
 #include "container/mounts.h"
-#include "launcher/spec/download.h"
+#include "launcher/spec/checked_download.h"
 #include "launcher/spec/secret_lines.h"
 #include "launcher/spec/value_setter.h"
 

@@ -30,8 +30,8 @@ struct KeyHelp {
 /// last part is the name; nullopt if there is none.
 [[nodiscard]] std::optional<std::string_view> similar_key(std::string_view path);
 
-/// Users may expect a key that does not exist, such as "mail". Returns what to write instead of
-/// this name; "" for any other name.
+/// Returns the text to write instead of a key that users may expect but that does not exist, such
+/// as "mail"; "" for any other name.
 [[nodiscard]] std::string_view instead_of_key(std::string_view name);
 
 /// Returns the error for an unknown key: "there is no key 'resources.node'; did you mean

@@ -13,8 +13,7 @@ std::vector<RestServer> KnownServers::listed() const {
     for (RestServer& server : servers_of_site(name, config_dirs_, env_))
       listed.push_back(std::move(server));
   }
-  // An entry without a version or a user gets that of another entry with the same url, because both
-  // are properties of the server.
+  // Version and user are properties of the server, so entries with the same url share them.
   for (RestServer& server : listed) {
     for (const auto field : {&RestServer::version, &RestServer::user}) {
       const auto other = std::find_if(listed.begin(), listed.end(), [&](const RestServer& entry) {

@@ -30,8 +30,8 @@ class KnownServers {
   [[nodiscard]] std::vector<RestServer> all() const;
 
  private:
-  /// Returns the entries of all site files. An entry without a version or a user gets that of
-  /// another entry with the same url.
+  /// Returns the entries of all site files. An entry without a version or a user gets the version
+  /// or the user of another entry with the same url.
   [[nodiscard]] std::vector<RestServer> listed() const;
 
   std::vector<std::filesystem::path> config_dirs_;

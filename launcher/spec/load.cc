@@ -1,6 +1,6 @@
 // Loading applies the layers to a SpecBuilder, strongest first: point, --set, file, bases,
 // environment, site, preset. The checks of validate.cc come last. All diagnostics are collected and
-// sorted, and no problem hides another one.
+// sorted. If the file or a base cannot be used, the later steps are skipped.
 #include "launcher/spec/load.h"
 
 #include <algorithm>
@@ -72,8 +72,9 @@ void apply_point(SpecBuilder& builder, const SweepPoint& point) {
   return point;
 }
 
-/// Applies one --set argument. A value that starts with a quote, brace or bracket is YAML; any
-/// other value is used as it is, and no character in it is special.
+/// Applies one --set argument. A value that starts with a quote, brace or bracket is YAML. An empty
+/// value, `null` and `~` remove the key's value. Any other value is text without YAML syntax;
+/// ${NAME} is replaced as in a file.
 void apply_set(SpecBuilder& builder, const std::string& argument, const std::string& current_dir) {
   SpecSource source{Origin::Kind::kSet, argument, argument, current_dir, 0};
   const auto equals = argument.find('=');
@@ -218,9 +219,9 @@ void default_name(SpecBuilder& builder, const LoadRequest& request) {
   }
 }
 
-/// Parses and applies one file of a spec, and subtracts its size from the limits `left`, which hold
-/// for all files together. Returns false if the file is not a map of keys; the caller then skips
-/// further checks.
+/// Parses and applies one file of a spec, and subtracts its size from the limits `left`, which
+/// apply to all files together. Returns false if the file is not a map of keys; the caller then
+/// skips further checks.
 bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& folder,
                 YamlLimits& left) {
   auto document = parse_yaml(file.text, left);
@@ -403,8 +404,8 @@ std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& poin
     loaded.spec.environment.vars = std::move(loaded.templates.vars);
     loaded.spec.components = std::move(loaded.templates.components);
   }
-  // Removes the old origins, and the old entries of maps with arbitrary names: new entries would
-  // otherwise be added to them.
+  // Removes the old origins, and the old entries of maps with arbitrary names. Otherwise the maps
+  // would have both the old and the new entries.
   for (const SweptValue& value : point) {
     const std::string_view key = value.key;
     std::erase_if(loaded.spec.origins, [&](const auto& origin) {

@@ -70,10 +70,10 @@ inline constexpr std::size_t kMostSpecFiles = 32;
 /// the environment (SBATCH_ACCOUNT, SBATCH_PARTITION and SBATCH_QOS, but not inside a job), the
 /// site, the preset (one task per node, if it starts the ranks of a node itself). Maps merge; any
 /// other value replaces the value of a weaker layer. Reads only the spec, site and preset files,
-/// and queries no cluster. Fails if a file is nested deeper than 64 levels, or if the spec and its
-/// bases are more than kMostSpecFiles, or together exceed 1 MiB or 100,000 nodes (an alias counts
-/// as all the nodes that it repeats); time and memory are bounded. The error holds all problems,
-/// warnings included, sorted by position.
+/// and queries no cluster. Limits bound the time and the memory: fails if a file is nested deeper
+/// than 64 levels, or if the spec and its bases together have more than kMostSpecFiles files, 1 MiB
+/// or 100,000 nodes (an alias counts as all the nodes that it repeats). The error holds all
+/// problems and warnings, sorted by position.
 [[nodiscard]] tl::expected<LoadedSpec, std::vector<Diagnostic>> load_spec(
     const LoadRequest& request);
 
@@ -83,8 +83,8 @@ inline constexpr std::size_t kMostSpecFiles = 32;
 [[nodiscard]] std::vector<Diagnostic> move_to_point(LoadedSpec& loaded, const SweepPoint& point,
                                                     const Env& env);
 
-/// Returns true if other values may depend on the key's value while the layers merge, as they do on
-/// launch.preset and resources.partition.
+/// Returns true if the values of other keys may depend on this key while the layers merge. Examples
+/// of such keys are launch.preset and resources.partition.
 [[nodiscard]] bool affects_other_layers(std::string_view key);
 
 /// Returns the folders that may hold a user's sites/ and presets/: $DLRUN_CONFIG, then

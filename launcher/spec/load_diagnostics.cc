@@ -1,4 +1,4 @@
-// line_under(), which load.h declares, is here, too.
+// Also implements line_under(), which load.h declares.
 
 #include "launcher/spec/load_diagnostics.h"
 

@@ -93,8 +93,8 @@ class MapReader {
       into = number;
     };
   }
-  /// Returns a reader for text that `check` must accept; its error message is reported. Ignores an
-  /// empty text without a call of `check`.
+  /// Returns a reader for text that `check` must accept. The reader reports the error of `check`.
+  /// It ignores an empty text and does not call `check` for it.
   [[nodiscard]] Reader checked(std::string& into,
                                std::function<Result<>(const std::string&)> check) {
     return [this, &into, check = std::move(check)](YamlId id) {
@@ -112,7 +112,7 @@ class MapReader {
       into = node.text == "true";
     };
   }
-  /// Returns a reader for a list of texts, or for a single one.
+  /// Returns a reader for a list of texts, or for a single text.
   [[nodiscard]] Reader list(std::vector<std::string>& into,
                             std::function<Result<>(const std::string&)> check = {}) {
     return [this, &into, check = std::move(check)](YamlId id) {
@@ -127,7 +127,7 @@ class MapReader {
       }
     };
   }
-  /// Checks one variable; its error message is reported.
+  /// A function that checks one variable. The reader reports the error of the function.
   using Check = std::function<Result<>(const std::string& name, const std::string& value)>;
   /// Returns a reader for a map of variables.
   [[nodiscard]] Reader variables(NamedValues& into, Check check = {}) {

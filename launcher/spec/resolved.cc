@@ -89,13 +89,13 @@ std::string parameters_json(const LoadedSpec& loaded) {
 }
 
 std::string resolved_yaml(const LoadedSpec& loaded) {
-  // With chdir, the job starts in the same folder, wherever resolved.yaml is stored.
   JobSpec spec = loaded.spec;
   if (spec.sweep.is_given() && loaded.templates.is_given()) {
     spec.launch.command = loaded.templates.command;
     spec.environment.vars = loaded.templates.vars;
     spec.components = loaded.templates.components;
   }
+  // With chdir, the job starts in the same folder, wherever resolved.yaml is stored.
   const auto chdir = std::find_if(spec.slurm.begin(), spec.slurm.end(),
                                   [](const SlurmOption& o) { return o.name == "chdir"; });
   if (chdir == spec.slurm.end()) {

@@ -29,8 +29,8 @@ inline constexpr std::array kRestVersions{RestVersion::k38, RestVersion::k40, Re
 /// Returns the versions that dlrun speaks, for messages: "v0.0.38, v0.0.40, ... and v0.0.45".
 [[nodiscard]] std::string spoken_rest_versions();
 
-/// Returns the versions that the slurmrestd of a Slurm release serves, of those that dlrun speaks.
-/// release: "22.05.8". Empty for a release that is unknown or newer than this table.
+/// Returns the versions that dlrun speaks and that the slurmrestd of a Slurm release serves.
+/// Returns none for a release that is unknown or newer than the table. release: "22.05.8".
 [[nodiscard]] std::span<const RestVersion> rest_versions_of_release(std::string_view release);
 
 }  // namespace dlrun

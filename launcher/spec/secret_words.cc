@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kTokenCharacters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.+/=:~@!%";
 
-/// Returns true if a value may be a secret. Words such as [PAD] and 4096 are none.
+/// Returns true if a value may be a secret. Words such as [PAD] and 4096 are no secrets.
 bool may_be_secret(std::string_view value) {
   constexpr std::size_t kShortest = 6;
   return value.size() >= kShortest && value.front() != '-' &&
@@ -152,8 +152,8 @@ std::string_view evident_secret_in(std::string_view word) {
   return token.data() < password.data() ? token : password;
 }
 
-/// Removes a quote at the start of the word and a quote at its end, each if it is there. One of
-/// them may be missing, because a quoted text with blanks has several words.
+/// Removes a quote at the start of the word, and a quote at its end. A word may have only one of
+/// the quotes, because a quoted text with blanks has several words.
 std::string_view unquoted(std::string_view word) {
   if (!word.empty() && is_quote(word.front())) word.remove_prefix(1);
   if (!word.empty() && is_quote(word.back())) word.remove_suffix(1);
@@ -172,9 +172,9 @@ std::string_view without_name_and_quotes(std::string_view word) {
 /// The words of a command before the one that is read, without quotes.
 struct WordsBefore {
   std::string_view last, second_last;
-  /// `wandb login` is among the words, and only options of it come after it.
+  /// `wandb login` is among the words, and only options of `wandb login` come after it.
   bool has_login = false;
-  bool has_curl = false;  ///< curl is among them
+  bool has_curl = false;  ///< curl is among the words
 
   /// Returns true if the word is the argument of `wandb login`, which is the key.
   [[nodiscard]] bool is_key_of_login(std::string_view word) const {
@@ -190,7 +190,7 @@ struct WordsBefore {
   }
 };
 
-/// Returns true if the words before a word say that it is a secret.
+/// Returns true if a word is a secret because of the words before it.
 bool is_secret_after(const WordsBefore& before, std::string_view word) {
   if (before.is_key_of_login(word)) return true;
   const auto last = before.last;
@@ -360,8 +360,8 @@ MaskedText without_assigned_secrets(std::string_view text, std::span<const std::
   return masked;
 }
 
-/// If the text starts with a substitution in which the value is written out, such as $(echo abc) or
-/// ${NAME:-abc}, returns the length of this shell word, else 0.
+/// Returns the length of the shell word at the start of a text if the word is a substitution in
+/// which the value is written out, such as $(echo abc) or ${NAME:-abc}; else 0.
 std::size_t length_of_word_with_text(std::string_view text) {
   const auto word = text.substr(0, end_of_value(text, 0, '\0', ""));
   auto inside = unquoted(word);
@@ -400,8 +400,8 @@ std::size_t start_of_curl_user(const WordsBefore& before, std::string_view text)
   return at > 0 ? at : std::string_view::npos;
 }
 
-/// Returns true if a text, which may have quotes, is a secret: it is neither a variable nor the
-/// output of a command that does not contain it.
+/// Returns true if a password is written out in a text, which may have quotes. Returns false for a
+/// variable, and for a substitution without the password in it, such as $(cat FILE).
 bool is_given_password(std::string_view text) {
   constexpr std::string_view kQuotes = "\"'\\";
   const auto start = text.find_first_not_of(kQuotes);
@@ -413,8 +413,8 @@ bool is_given_password(std::string_view text) {
   return !is_replaced || length_of_word_with_text(text) > 0;
 }
 
-/// Masks the password of curl's option -u if it is the word at the start of a text. Returns the
-/// length of the word; 0 if it is not such a password.
+/// Masks the password if the word at the start of a text is USER:PASSWORD for curl's option -u.
+/// Returns the length of the word; 0 for any other word.
 std::size_t mask_curl_user(const WordsBefore& before, std::string_view text, MaskedText& masked) {
   const auto start = start_of_curl_user(before, text);
   if (start >= text.size()) return 0;
@@ -432,9 +432,9 @@ std::size_t mask_curl_user(const WordsBefore& before, std::string_view text, Mas
   return end;
 }
 
-/// Masks the value of csh's `setenv NAME VALUE` if it is the word at the start of a text, and if
-/// the name is that of a secret or one of `names`. Returns the length of the word; 0 if it is not
-/// such a value.
+/// Masks the word at the start of a text if the word is VALUE of csh's `setenv NAME VALUE`, and
+/// NAME is named like a secret or is one of `names`. Returns the length of the word; 0 for any
+/// other word.
 std::size_t mask_setenv_value(const WordsBefore& before, std::string_view text,
                               std::span<const std::string> names, MaskedText& masked) {
   if (before.second_last != "setenv") return 0;

@@ -10,8 +10,8 @@ namespace dlrun {
 
 /// The advice about a secret in a script. The advice follows a text that names the place.
 inline constexpr std::string_view kSecretWordAdvice =
-    "a word of it looks like a secret: move it to a variable of your shell, name the variable in "
-    "environment.secrets, and use $NAME here";
+    "a word of the line looks like a secret: move the word to a variable of your shell, name the "
+    "variable in environment.secrets, and use $NAME here";
 
 /// A text in which "..." replaces secrets.
 struct MaskedText {
@@ -19,23 +19,26 @@ struct MaskedText {
   bool has_secret = false;
 };
 
-/// Returns true if the name of a variable is that of a secret, or if its value has a token of a
-/// known service or a password in an address.
-/// value: without the quotes of the shell; empty if it is not known.
+/// Returns true if a variable is named like a secret, or if its value has a token of a known
+/// service or a password in an address. value: without the quotes of the shell; empty if it is not
+/// known.
 [[nodiscard]] bool is_secret_variable(std::string_view name, std::string_view value);
 
-/// Masks the whole values of variables (`HF_TOKEN=$(echo abc)`) and options (`--token VALUE`,
-/// `--api-key=VALUE`) whose names are those of secrets, also those of csh (`setenv HF_TOKEN abc`),
-/// the key of `wandb login`, the password of `curl -u user:PASSWORD`, the value of a header
-/// `Authorization: Bearer`, passwords in addresses (`https://user:PASSWORD@host`), and tokens that
-/// have the form of a known service's, anywhere in a word. Masked values that have less than six
-/// characters, or are numbers or variables, do not set has_secret. names: variables whose values
-/// are secrets, too.
+/// Masks secrets:
+/// - the whole value of a variable that is named like a secret: `HF_TOKEN=$(echo abc)`, or in csh
+///   `setenv HF_TOKEN abc`;
+/// - the value of an option that is named like a secret: `--token VALUE`, `--api-key=VALUE`;
+/// - the key of `wandb login`, and the password of `curl -u user:PASSWORD`;
+/// - the value of a header `Authorization: Bearer`;
+/// - passwords in addresses: `https://user:PASSWORD@host`;
+/// - tokens in the form of a known service, anywhere in a word.
+/// A masked value that has less than six characters, or is a number or a variable, does not set
+/// has_secret. names: further variables whose values are secrets.
 [[nodiscard]] MaskedText without_secrets(std::string_view text,
                                          std::span<const std::string> names = {});
 
-/// Masks only secrets that show by their own form: passwords in addresses, tokens of known
-/// services, and addresses of webhooks (`https://hooks...`), of which the scheme and the host stay.
+/// Masks only secrets that have a form of their own: passwords in addresses, tokens of known
+/// services, and addresses of webhooks (`https://hooks...`) except for the scheme and the host.
 [[nodiscard]] MaskedText without_evident_secrets(std::string_view text);
 
 }  // namespace dlrun

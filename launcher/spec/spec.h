@@ -15,10 +15,6 @@
 
 namespace dlrun {
 
-/// Returns the origin as text: "exp.yaml:12:3", "--set resources.nodes=4", "env SBATCH_ACCOUNT",
-/// "site juwels (sites/juwels.yaml:12)", "default".
-[[nodiscard]] std::string describe(const Origin& origin);
-
 /// Maps the key of every value that was set to its origin: "resources.nodes" -> exp.yaml:4:10.
 using Origins = std::map<std::string, Origin, std::less<>>;
 
@@ -112,7 +108,7 @@ struct OutputCopy {
   std::optional<std::int64_t> limit_s;  ///< the longest time for one copy; nullopt: 600 s
 };
 
-/// Files that any program needs; a login node fetches them.
+/// Files for the program of the job, which can be any program; a login node fetches the files.
 struct DownloadSpec {
   std::optional<std::string> path;  ///< absolute
   std::vector<Download> files;
@@ -236,7 +232,7 @@ struct SweepSpec {
   std::optional<std::string> stop_metric, stop_rule;  ///< stop_early.metric, stop_early.rule
   std::optional<std::int64_t> stop_after;             ///< stop_early.after: an epoch or a step
   std::vector<std::string> ask;            ///< the search program that chooses the points
-  std::optional<std::string> ask_timeout;  ///< the limit for one of its answers: seconds, as text
+  std::optional<std::string> ask_timeout;  ///< the limit for one answer: seconds, as text
   std::optional<std::int64_t> max_points;  ///< the largest number of points of a search
   [[nodiscard]] bool is_given() const { return !parameters.empty() || !points.empty(); }
   /// Returns true if a search program chooses the points.

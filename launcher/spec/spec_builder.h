@@ -25,12 +25,13 @@ struct SpecSource {
   int column_shift = 0;  ///< columns that precede the document in the first line of text
 };
 
-/// Merges layers (sources of values: --set, a file, the site), which must be applied from the
-/// strongest to the weakest: a value that is already set stays. A null marks a key as "not given".
-/// Collects all problems, and sets the valid values even if others are invalid.
+/// Merges layers (sources of values: --set, a file, the site). The caller applies the strongest
+/// layer first; a weaker layer does not replace a value. A null marks a key as "not given", also
+/// for weaker layers. Collects all problems, and sets the valid values even if other values are
+/// invalid.
 class SpecBuilder {
  public:
-  /// The handling of a value that refers to a variable that is not in env.
+  /// The handling of a value with a variable that env does not have.
   enum class Unset {
     kError,    ///< the value is an error
     kLeftOut,  ///< the value is ignored; for checks of a site's defaults, without a job's variables

@@ -15,19 +15,21 @@ namespace dlrun {
 /// The largest number of points of a sweep: few enough to review, and to plan in seconds.
 inline constexpr std::uint64_t kMostSweepPoints = 10'000;
 
-/// Returns the number of combinations of the parameters; UINT64_MAX if there are more, or if a
-/// parameter has a range. If the sweep lists its points, returns their number. Returns 1 for a
-/// search, whose program chooses the points later.
+/// Returns the number of combinations of the parameters; UINT64_MAX if the number is larger, or if
+/// a parameter has a range. If the sweep lists its points, returns the number of points. Returns 1
+/// for a search, whose program chooses the points later.
 [[nodiscard]] std::uint64_t grid_size(const SweepSpec& sweep);
 
 /// Returns the number of points that sweep_points() should return.
 [[nodiscard]] std::uint64_t count_points(const SweepSpec& sweep);
 
-/// Returns the points: sweep.points if given; else, if a search program chooses the points
-/// (sweep.ask), one sample, with which the spec is checked and shown; else sweep.random different
-/// combinations if given; else all combinations with the last key changing fastest. Requires a
-/// checked sweep: count_points() is at most kMostSweepPoints, and random at most grid_size().
-/// Returns fewer random points if the ranges are too narrow for so many different points.
+/// Returns the points of a sweep:
+/// - sweep.points, if the sweep has this key;
+/// - for a search (sweep.ask), one sample point, with which dlrun checks and shows the spec;
+/// - with sweep.random, this number of different points, or fewer if the ranges are too narrow;
+/// - otherwise all combinations; the last key changes fastest.
+/// Requires a checked sweep: count_points() is at most kMostSweepPoints, and random at most
+/// grid_size().
 [[nodiscard]] std::vector<SweepPoint> sweep_points(const SweepSpec& sweep);
 
 /// Returns true if some point sets this key.

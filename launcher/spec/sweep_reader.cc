@@ -191,7 +191,7 @@ std::optional<SweptRange> SweepReader::range(const std::string& key, const YamlN
         is_fine = false;
       }
       (is_min ? found.min : found.max) = number.value_or(0);
-      // A parameter of the user's program has no type: it is whole if min and max are.
+      // A parameter of the user's program has no type: its values are whole if min and max are.
       if (is_own && end && !parse_int(end->text)) found.is_whole = false;
       (is_min ? has_min : has_max) = true;
     } else {

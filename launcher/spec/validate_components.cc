@@ -317,13 +317,15 @@ void Validator::check_shared_nodes(const std::vector<LoadedSpec>& specs, const N
                      fmt::format("shares: {} need {} GPUs on a node, but site '{}' has at most {}",
                                  names, request.gpus.count, site_.name, *most_gpus));
   if (partition.cpus_per_node && request.cpus > *partition.cpus_per_node)
-    refuse_component(last, "shares",
-                     fmt::format("shares: {} need {} CPUs on a node, but its partition has {}",
-                                 names, request.cpus, *partition.cpus_per_node));
+    refuse_component(
+        last, "shares",
+        fmt::format("shares: {} need {} CPUs on a node, but a node of the partition has {}", names,
+                    request.cpus, *partition.cpus_per_node));
   if (partition.mem_per_node_mib && request.mem_mib.value_or(0) > *partition.mem_per_node_mib)
-    refuse_component(last, "shares",
-                     fmt::format("shares: {} need {} MiB on a node, but its partition has {}",
-                                 names, *request.mem_mib, *partition.mem_per_node_mib));
+    refuse_component(
+        last, "shares",
+        fmt::format("shares: {} need {} MiB on a node, but a node of the partition has {}", names,
+                    *request.mem_mib, *partition.mem_per_node_mib));
 }
 
 void Validator::check_each_component(const std::vector<LoadedSpec>& specs) {

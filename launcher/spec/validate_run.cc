@@ -255,7 +255,7 @@ void Validator::check_profile() {
   }
   if (p.tool == "nsys" && has("checkpoint.signal_before"_key))
     error("profile.tool"_key,
-          "profile.tool: nsys starts the program itself, so it would get the signal of "
+          "profile.tool: nsys starts the program itself, so nsys would get the signal of "
           "checkpoint.signal_before instead of the program; remove one of them, or use perf or "
           "py-spy");
 }

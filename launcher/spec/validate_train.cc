@@ -82,8 +82,9 @@ void Validator::check_launch() {
     for (const KeyRow& row : spec_keys()) {
       if (row.path.substr(0, 6) == "train." && spec_.origins.contains(row.path)) {
         warn(row.path,
-             fmt::format("{} is for the preset 'trainer'; this spec's is '{}', so it has no effect",
-                         row.path, preset_.name));
+             fmt::format(
+                 "{} has no effect: the key is for the preset 'trainer', but the preset is '{}'",
+                 row.path, preset_.name));
       }
     }
   }

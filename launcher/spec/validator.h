@@ -71,8 +71,8 @@ class Validator {
   /// Checks the role of a component, and keys that depend on it (ready, retry) or that no component
   /// can have (launch.agent, a range of nodes).
   void check_roles(std::size_t index, const LoadedSpec& job);
-  /// Checks the use of {port}, the port that dlrun reserves for a service, in the command, and
-  /// refuses the argument that separates components.
+  /// Checks the use of {port} in the command; {port} is the port that dlrun reserves for a service.
+  /// Refuses the argument that separates components.
   void check_port(std::size_t index, const LoadedSpec& job);
   /// Refuses a second trainer: train and checkpoint are keys of the whole spec, so that both would
   /// use one checkpoint folder.
@@ -80,7 +80,7 @@ class Validator {
   /// Refuses options of srun that dlrun sets for each component.
   void check_step_options(std::size_t index, const LoadedSpec& job);
   void check_after_names();
-  /// Checks which component's nodes a component shares, and that there are enough of them.
+  /// Checks that `shares` names a component with nodes of its own, and with enough nodes.
   void check_shares(const std::vector<LoadedSpec>& specs);
   /// Refuses a name of a component that no component has.
   void check_known_component(std::size_t index, std::string_view key, const std::string& name);
@@ -100,8 +100,8 @@ class Validator {
 
   // validate_run.cc: container, environment, agent, retry, health, profile, notify and track
   void check_container();
-  /// Refuses an environment in a container, an environment that a sweep changes, and one that lacks
-  /// a key. has_container: true if every rank runs in a container.
+  /// Refuses an environment in a container, an environment that a sweep changes, and an environment
+  /// without another key that it needs. has_container: true if every rank runs in a container.
   void check_environment(bool has_container);
   void check_agent();
   /// Checks retry and health.

@@ -1,6 +1,6 @@
 #pragma once
-// The facts and functions of a key's value that depend on the type of its member. The functions
-// find the type's struct in value_type.h.
+// Facts about the values of a key, and functions on the values. Facts and functions depend on the
+// type of the member that the key sets; value_type.h has a struct for each type.
 
 #include <optional>
 #include <string>

@@ -20,7 +20,7 @@ using namespace schema_parts;
 /// An option's name, and the reason why a spec cannot set it.
 using OwnOption = std::pair<std::string_view, std::string_view>;
 
-/// Options that dlrun sets itself, and options that would prevent it from following the job.
+/// Options that dlrun sets itself, and options that would prevent dlrun from following the job.
 constexpr std::array<OwnOption, 24> kOwnSbatchOptions{{
     {"array", "use sweep"},
     {"comment", "dlrun recognises its submissions by it"},

@@ -1,6 +1,6 @@
 #pragma once
 // Sets one member of the spec from one node of a document, by the member's type (value_type.h).
-// Private to the loading of specs.
+// Also lists the variables that a spec must not set. Private to the loading of specs.
 
 #include <array>
 #include <string_view>
@@ -28,8 +28,8 @@ inline constexpr std::array<std::string_view, 15> kVariablesOfJob{
 void set_value(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source,
                const KeyRow& row, const YamlNode& node);
 
-/// Sets one entry of a map with arbitrary names (environment.vars, slurm, launch.srun), as --set
-/// does.
+/// Sets one entry of a map with arbitrary names (environment.vars, slurm, launch.srun), for example
+/// for --set environment.vars.NAME=VALUE.
 void set_free_entry(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source,
                     const KeyRow& row, const YamlNode& node, std::string_view name);
 

@@ -22,8 +22,8 @@ namespace {
 
 constexpr const char* kTabIndents = "a tab cannot indent in YAML; use spaces";
 
-/// The exception that ends a parse. The functions that yaml-cpp calls cannot end it in another way.
-/// parse_yaml() catches the exception.
+/// The exception that ends a parse. The functions that yaml-cpp calls cannot end a parse in another
+/// way. parse_yaml() catches the exception.
 struct Refusal {
   YamlProblem problem;
 };

@@ -22,7 +22,7 @@ struct YamlNode {
   std::vector<YamlId> items;  ///< a sequence's items; a map's keys and values, alternating
 };
 
-/// A tree. An alias shares the node of its anchor; the node's position is that of the anchor.
+/// A tree. An alias shares the node of its anchor, and thus has the position of the anchor.
 struct YamlDocument {
   std::vector<YamlNode> nodes;
   YamlId root = 0;

@@ -46,9 +46,10 @@ constexpr std::size_t kBlock = 256;  ///< bytes per item of continuation_bytes_
               1};
 }
 
-[[nodiscard]] std::string describe(std::string_view character) {
+/// Returns the bytes in hexadecimal: "c2 85".
+[[nodiscard]] std::string hex_of(std::string_view text) {
   std::string bytes;
-  for (const char c : character)
+  for (const char c : text)
     bytes += fmt::format("{}{:02x}", bytes.empty() ? "" : " ", static_cast<unsigned char>(c));
   return bytes;
 }
@@ -82,7 +83,7 @@ tl::expected<YamlSource, YamlProblem> YamlSource::prepare(std::string_view text)
     if (length == 0) {
       return tl::unexpected(yaml_problem(
           place_of_end(prepared),
-          fmt::format("byte 0x{} is not UTF-8 text; save the file as UTF-8", describe({&c, 1}))));
+          fmt::format("byte 0x{} is not UTF-8 text; save the file as UTF-8", hex_of({&c, 1}))));
     }
     const std::string_view character = text.substr(i, length);
     if (!is_allowed(character)) {
@@ -90,7 +91,7 @@ tl::expected<YamlSource, YamlProblem> YamlSource::prepare(std::string_view text)
           place_of_end(prepared),
           fmt::format("control characters are not allowed (bytes in hexadecimal: {}); write an "
                       "escape such as \\x07 in double quotes",
-                      describe(character))));
+                      hex_of(character))));
     }
     i += length;
     if (c == '\r' && text.substr(i).starts_with('\n')) continue;

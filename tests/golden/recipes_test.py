@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DLRUN = sys.argv[1]
 RECIPES = ["accelerate", "deepspeed", "horovod", "jax", "lightning", "megatron", "mpi4py", "ray",
            "torch-ddp", "torchrun", "trl-vllm"]
-TOO_SMALL = r"but (site '[\w-]+' has at most|its partition has) \d+"
+TOO_SMALL = r"but (site '[\w-]+' has at most|a node of the partition has) \d+"
 
 
 def dlrun(folder, *words):

@@ -262,7 +262,8 @@ TEST_CASE("a secret among the arguments of the program is a remark with its line
     CAPTURE(argument);
     const std::string text = made_from(std::string(kHead) + "srun ./x " + argument + "\n");
     CHECK(has(text, "job.sh:3:1: warning: srun ./x "));
-    CHECK(has(text, "launch.command has this line as it is; a word of it looks like a secret"));
+    CHECK(
+        has(text, "launch.command has this line as it is; a word of the line looks like a secret"));
   }
 }
 

@@ -409,8 +409,9 @@ TEST_CASE(
         "--dependency=afterok:12,afterany:13_4");
   CHECK(directive(planned(spec + "{ok: [first]}")).empty());
   CHECK(has(*render_script(planned(spec + "{ok: ['12', first], notok: other}")),
-            "# after.ok first, after.notok other: `dlrun submit` of this script finds their jobs"));
-  CHECK_FALSE(has(*render_script(planned(spec + "{ok: ['12']}")), "finds their jobs"));
+            "# after.ok first, after.notok other: `dlrun submit` of this script finds the jobs of "
+            "these runs"));
+  CHECK_FALSE(has(*render_script(planned(spec + "{ok: ['12']}")), "finds the jobs"));
 }
 
 TEST_CASE(

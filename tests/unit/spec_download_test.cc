@@ -155,8 +155,8 @@ TEST_CASE(
   const auto other =
       load_spec(download_request(f, "dataset: mnist, path: ./d", "launch: {command: [x]}\n"));
   REQUIRE(other.has_value());
-  CHECK(
-      has(format_diagnostics(other->warnings), "train.data.download is for the preset 'trainer'"));
+  CHECK(has(format_diagnostics(other->warnings),
+            "train.data.download has no effect: the key is for the preset 'trainer'"));
 }
 
 }  // namespace

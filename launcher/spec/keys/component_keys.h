@@ -18,7 +18,7 @@ inline constexpr KeyRow kComponentKeys[] = {
            "components that must be ready first. ready: {http: PATH} or {tcp: true}, with "
            "timeout (10m by default): how a service shows that it is ready; by default, the "
            "agents of all its ranks must have connected. retry: {max: N}: a service that ends "
-           "starts again this number of times. shares: the component whose nodes it uses. In "
+           "starts again, at most N times. shares: the component whose nodes it uses. In "
            "launch.command of a service, {port} is a port that dlrun reserves.",
    .example = "[{name: server, role: service, gpus_per_node: 2, launch: {command: [serve]}}, "
               "{name: trainer, nodes: 2, gpus_per_node: 4, after: server}]"},

@@ -33,8 +33,8 @@ inline constexpr KeyRow kDataKeys[] = {
            "`to`: once per interval `every` (if it is given), and at the end of each attempt, "
            "even if the ranks were killed. `from` begins with a variable of the node, such as "
            "$TMPDIR/ckpt. `to` is an absolute path, or one below the run's directory. If the job "
-           "has several nodes, `to` has a folder node-N for each of them. A complete file is "
-           "never replaced by a part of one, and a newer file is never replaced by an older one. "
+           "has several nodes, `to` has a folder node-N for each of them. An incomplete "
+           "file never replaces a complete file, and an older file never replaces a newer file. "
            "`limit` bounds the time of one copy; the default is 10m.",
    .example = "[{from: $TMPDIR/ckpt, to: out, every: 10m}]"},
 };

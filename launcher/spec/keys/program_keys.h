@@ -136,8 +136,9 @@ inline constexpr KeyRow kProgramKeys[] = {
    .fallback = "false", .example = "true"},
   {.path = "container.name", FIELD(container.name), .format = Format::kSlug,
    .option = container("--container-name"),
-   .help = "The container has this name. It stays between the steps of a job and, if the site "
-           "keeps containers, between jobs. apptainer and charliecloud do not support names.",
+   .help = "The container has this name. The container stays between the steps of a job and, if "
+           "the site keeps containers, between jobs. apptainer and charliecloud do not support "
+           "names.",
    .example = "my-container"},
   {.path = "container.save", FIELD(container.save), .format = Format::kPath,
    .option = container("--container-save"),

@@ -13,8 +13,8 @@ namespace dlrun::keys {
 // clang-format off
 inline constexpr KeyRow kRunKeys[] = {
   {.path = "retry.max", FIELD(retry.max), .min = 0, .max = 1000,
-   .help = "A failed run restarts at most this number of times: in its allocation while that "
-           "exists, else from Slurm's queue. The program continues from its checkpoint. "
+   .help = "A failed run restarts at most this number of times: in its allocation while the "
+           "allocation exists, else from Slurm's queue. The program continues from its checkpoint. "
            "DLRUN_ATTEMPT counts the starts from 0.",
    .fallback = "0 (no restart). If only other keys of retry are given: 3. With retry.chain: N, "
                "the larger of 3 and N - 1",
@@ -70,7 +70,7 @@ inline constexpr KeyRow kRunKeys[] = {
            "and its node. rccl: the same check with RCCL, for AMD GPUs. gloo: the same check with "
            "CPUs and the network only. Give at most one of nccl, rccl and gloo. binding: the rank "
            "may use CPUs near its GPU. fabric: InfiniBand ports, NVLink and the speed of "
-           "all-reduce reach at least the figures of the site file; it measures the speed only "
+           "all-reduce reach at least the figures of the site file; fabric measures the speed only "
            "together with nccl or gloo. {run: LINE}: the shell line ends with 0 on each node. "
            "`dlrun bench collectives` measures the speed of collectives.",
    .example = "[gpu, nccl, binding, fabric, {run: ./check.sh}]"},
@@ -150,7 +150,7 @@ inline constexpr KeyRow kRunKeys[] = {
    .example = "[mail, -s, \"{subject}\", me@example.org]"},
 
   {.path = "track.tensorboard", FIELD(track.tensorboard),
-   .help = "With true lead writes an event file for TensorBoard to tensorboard/ of the run's "
+   .help = "With true dlrun writes an event file for TensorBoard to tensorboard/ of the run's "
            "directory: all numbers that the program reports through $DLRUN_PROGRESS (the trainer "
            "reports loss, accuracy, lr and samples_per_s), and the use of CPUs, GPUs and memory.",
    .fallback = "false", .example = "true"},
@@ -254,7 +254,7 @@ inline constexpr KeyRow kRunKeys[] = {
    .choices = "median",
    .help = "median: the point ends if its best value is worse than the median of the best values "
            "of the other points at the same epoch or step. At least three other points must have "
-           "reached it.",
+           "reached that epoch or step.",
    .fallback = "median", .example = "median"},
   {.path = "sweep.stop_early.after", FIELD(sweep.stop_after), .min = 1, .max = kMany,
    .help = "No point ends early before this epoch, or before this step if its program reports no "

@@ -26,10 +26,10 @@ inline constexpr KeyRow kTrainKeys[] = {
    .help = "dlrun fetches these files over https or http into train.data.path before the job is "
            "queued. `sha256` is the checksum that the file must have (`sha256sum FILE` prints it). "
            "`file` is the name of the file; the default is the last part of the url. `bytes` is "
-           "the size, if you know it. dlrun checks an existing file and does not fetch it again. "
-           "It refuses a file with another checksum and never overwrites it. dlrun does not unpack "
-           "archives. The run's record contains url and checksum, so a url must not contain a "
-           "password.",
+           "the size, if you know it. dlrun checks an existing file instead of fetching it again, "
+           "refuses a file with another checksum, and never overwrites a file. dlrun does not "
+           "unpack archives. The run's record contains url and checksum, so a url must not contain "
+           "a password.",
    .example = "[{url: \"https://example.org/mnist/t10k-labels-idx1-ubyte.gz\", sha256: "
               "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6}]"},
   {.path = "train.data.train_samples", FIELD(train.train_samples), .min = 0, .max = kMany,
@@ -220,9 +220,9 @@ inline constexpr KeyRow kTrainKeys[] = {
   {.path = "train.trace_steps", FIELD(train.trace_steps), .min = 0, .max = 100000,
    .option = trainer("--trace-steps"),
    .help = "The trainer records a timeline of this number of steps at the start of each attempt, "
-           "in trace/ of the run's directory. ui.perfetto.dev and chrome://tracing open it. It "
-           "shows data, forward, backward, the all-reduce of each bucket, optimizer and "
-           "checkpoints of every rank.",
+           "in trace/ of the run's directory. ui.perfetto.dev and chrome://tracing open the "
+           "timeline. The timeline shows data, forward, backward, the all-reduce of each bucket, "
+           "optimizer and checkpoints of every rank.",
    .fallback = "0", .example = "20"},
   {.path = "train.threads", FIELD(train.threads), .min = 1, .max = 1024,
    .option = trainer("--threads"),

@@ -24,9 +24,10 @@ dlrun_step=(
 dlrun_program=(
   python -u train.py                      # launch.command
 )
-# A port for rank 0's program, which runs on this node: unused, outside of the kernel's own range, and locked against other jobs of
-# this kind until this job ends. A shell cannot keep the port reserved until the program binds it; dlrun's agent can. The lock files are in a folder of
-# this user's alone: a file in /tmp could be somebody else's, or a link of theirs.
+# A port for rank 0's program, which runs on this node. The port is unused, is outside the
+# kernel's own range, and is locked against other jobs of this kind until this job ends. A shell
+# cannot keep the port reserved until the program binds it; dlrun's agent can. The lock files are
+# in a folder of this user, because another user could put files or links directly into /tmp.
 dlrun_locks=/tmp/dlrun-ports-$UID
 mkdir -m 700 "$dlrun_locks" 2>/dev/null || true
 if [[ -L $dlrun_locks || ! -d $dlrun_locks || ! -O $dlrun_locks ]]; then dlrun_locks=$(mktemp -d); fi

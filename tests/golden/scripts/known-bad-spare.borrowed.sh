@@ -46,7 +46,7 @@ dlrun_step=(
   --ntasks-per-node=2                     # resources.tasks_per_node
   --gpus-per-node=2                       # resources.gpus_per_node
   '--exclude=n[7-8]'                      # resources.exclude
-  --no-kill                               # lead restarts it on the other nodes
+  --no-kill                               # lead restarts the ranks on the other nodes
   --nodes=2                               # resources.nodes
   --ntasks=4                              # resources.tasks_per_node
   --cpus-per-task=1                       # resources.cpus_per_task

@@ -42,7 +42,7 @@ dlrun_step=(
   srun
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
-  --no-kill                               # lead restarts it on the other nodes
+  --no-kill                               # lead restarts the ranks on the other nodes
   --nodes=2                               # resources.nodes
   --ntasks=4                              # resources.tasks_per_node
   --cpus-per-task=1                       # resources.cpus_per_task

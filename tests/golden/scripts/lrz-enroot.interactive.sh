@@ -3,12 +3,12 @@
 set -eo pipefail
 export NVIDIA_VISIBLE_DEVICES=all         # container: GPUs
 # container: GPUs. The parts of NVIDIA's driver that the image asks for; else those that CUDA needs.
-dlrun_words=$(mktemp -d)
-unsquashfs -no-progress -dest "$dlrun_words/image" '/home/user/exp 1/ubuntu.sqsh' etc/environment >/dev/null 2>&1 || true
-if ! grep -qs ^NVIDIA_DRIVER_CAPABILITIES= "$dlrun_words/image/etc/environment"; then
+dlrun_image_files=$(mktemp -d)
+unsquashfs -no-progress -dest "$dlrun_image_files/image" '/home/user/exp 1/ubuntu.sqsh' etc/environment >/dev/null 2>&1 || true
+if ! grep -qs ^NVIDIA_DRIVER_CAPABILITIES= "$dlrun_image_files/image/etc/environment"; then
   export NVIDIA_DRIVER_CAPABILITIES=compute,utility
 fi
-rm -rf "$dlrun_words"
+rm -rf "$dlrun_image_files"
 dlrun_image='/home/user/exp 1/ubuntu.sqsh'  # container.image
 enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   local dlrun_name dlrun_options=()

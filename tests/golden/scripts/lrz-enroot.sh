@@ -26,12 +26,12 @@ trap 'exec "$dlrun_agent" lead --runs /scratch/runs --name lrz-enroot --never-st
 
 export NVIDIA_VISIBLE_DEVICES=all         # container: GPUs
 # container: GPUs. The parts of NVIDIA's driver that the image asks for; else those that CUDA needs.
-dlrun_words=$(mktemp -d)
-unsquashfs -no-progress -dest "$dlrun_words/image" '/home/user/exp 1/ubuntu.sqsh' etc/environment >/dev/null 2>&1 || true
-if ! grep -qs ^NVIDIA_DRIVER_CAPABILITIES= "$dlrun_words/image/etc/environment"; then
+dlrun_image_files=$(mktemp -d)
+unsquashfs -no-progress -dest "$dlrun_image_files/image" '/home/user/exp 1/ubuntu.sqsh' etc/environment >/dev/null 2>&1 || true
+if ! grep -qs ^NVIDIA_DRIVER_CAPABILITIES= "$dlrun_image_files/image/etc/environment"; then
   export NVIDIA_DRIVER_CAPABILITIES=compute,utility
 fi
-rm -rf "$dlrun_words"
+rm -rf "$dlrun_image_files"
 
 # container.runtime: enroot without pyxis. Every node makes the container and holds it until the job is over; every
 # task enters it.
@@ -126,7 +126,7 @@ dlrun_step=(
   --export=ALL                            # what this script exports reaches the ranks
   --kill-on-bad-exit=1                    # a rank that is lost ends the step
   --mpi=pmix                              # launch.preset: mpi
-  --cpus-per-task="$((dlrun_cpus > 0 ? dlrun_cpus : 1))"  # srun does not take it from the job since Slurm 22.05
+  --cpus-per-task="$((dlrun_cpus > 0 ? dlrun_cpus : 1))"  # srun does not take this number from the job since Slurm 22.05
 )
 dlrun_enter=(
   bash -c "$(declare -f enter_container); enter_container \"\$@\"" enter_container  # container.runtime

@@ -44,7 +44,7 @@ dlrun_step=(
   --no-container-entrypoint               # container.entrypoint
   --container-readonly                    # container.writable
   --container-env=PMIX_MCA_gds,DLRUN_RUN,DLRUN_JOB,DLRUN_ATTEMPT,DLRUN_LEAD,DLRUN_SECRET  # these override the image's variables
-  --cpus-per-task="$((dlrun_cpus > 0 ? dlrun_cpus : 1))"  # srun does not take it from the job since Slurm 22.05
+  --cpus-per-task="$((dlrun_cpus > 0 ? dlrun_cpus : 1))"  # srun does not take this number from the job since Slurm 22.05
 )
 dlrun_rank=(
   "$dlrun_agent" rank

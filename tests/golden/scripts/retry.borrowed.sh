@@ -45,7 +45,7 @@ dlrun_step=(
   --nodes=2-4                             # resources.nodes
   --ntasks-per-node=2                     # resources.tasks_per_node
   --gpus-per-node=2                       # resources.gpus_per_node
-  --no-kill                               # lead restarts it on the other nodes
+  --no-kill                               # lead restarts the ranks on the other nodes
   --cpus-per-task=1                       # resources.cpus_per_task
 )
 dlrun_rank=(

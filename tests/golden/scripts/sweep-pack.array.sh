@@ -13,8 +13,8 @@
 #SBATCH --no-requeue                      # no retry
 #SBATCH --array=0-1%2                     # sweep, sweep.max_parallel, sweep.pack
 #
-# Rendered by dlrun: a sweep. Each task of this array runs 4 points side by side. It starts job.sh
-# in their run directories, which `dlrun submit` creates.
+# Rendered by dlrun: a sweep. Each task of this array runs 4 points side by side: it runs job.sh
+# in the run directory of each point, which `dlrun submit` creates.
 set -eo pipefail
 dlrun_sweep=${DLRUN_RUN:?is not set: submit this array with dlrun submit, which creates its points}
 dlrun_first=$((SLURM_ARRAY_TASK_ID * 4)) dlrun_last=$((dlrun_first + 4))  # sweep.pack

@@ -1,4 +1,4 @@
-#include "launcher/spec/download.h"
+#include "launcher/spec/checked_download.h"
 
 #include <algorithm>
 #include <string_view>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kDigits = 64, kLongestName = 200, kLongestUrl = 4096;
 
-/// The parts of a url that the checks need, as views into it.
+/// The parts of a url that the checks need, as views into the url.
 struct UrlParts {
   std::string_view scheme, authority, path;  ///< "https", "example.org:8080", "/a/b.gz"; no query
 };
