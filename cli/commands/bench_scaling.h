@@ -17,7 +17,7 @@ struct ScalingOptions {
   bool json = false;
 };
 
-/// Runs the experiment at one size after the other, each time as a separate run. Prints the rates
+/// Runs the experiment at each size in turn, each time as a separate run. Prints the rates
 /// in samples per second, the efficiency and the rates that a model predicts for more ranks. If
 /// Slurm would refuse a size, submits nothing and returns the exit code of `submit --test-only`.
 /// Leaves out a size that fails, with a warning. Returns kExitRunFailed when all sizes fail.
