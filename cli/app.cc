@@ -152,7 +152,7 @@ void add_host_option(CLI::App& app, std::optional<std::string>* host) {
       ->type_name("HOST");
 }
 
-/// The options of dlrun itself, which belong to no command.
+/// The options of dlrun itself, which may stand before the name of the command.
 struct OwnOptions {
   std::string version;  ///< the text of --version
   LogOptions log;
@@ -201,7 +201,7 @@ std::string value_of(const CLI::App& command, const std::string& name) {
 }
 
 /// Returns the call for the host in -H or DLRUN_HOST. Returns nullopt if no host is named, or if
-/// the command runs on this machine in any case. -H overrides DLRUN_HOST: its value replaces
+/// the command always runs on this machine. -H overrides DLRUN_HOST: the value of -H replaces
 /// DLRUN_HOST in cli.env.
 std::optional<HostCall> host_call(Cli& cli, const CLI::App& app, const OwnOptions& own,
                                   const std::vector<std::string>& words) {

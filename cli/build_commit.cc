@@ -1,4 +1,5 @@
-// This function has its own file, so that a new commit compiles only this file again.
+// built_commit() has a file of its own, so that after a new commit the build compiles only this
+// file again.
 #include "build_commit.h"
 
 #include "cli/cli.h"

@@ -1,6 +1,6 @@
 #pragma once
-// Declares the environment, folder and terminal of dlrun, which every command receives, the
-// functions that add the commands to the command line, and run_cli(), which runs one command.
+// Declares Cli, which every command receives, and the functions that add the commands to the
+// command line. run_cli() runs one command line.
 
 #include <functional>
 #include <memory>
@@ -19,10 +19,10 @@ class App;
 
 namespace dlrun {
 
-/// The process and its terminal. Its environment has the host of -H as DLRUN_HOST. Commands pass it
-/// on as the Context of a submission.
+/// The environment, the folder and the terminal of this process. `env` has the host of -H as
+/// DLRUN_HOST. Commands pass a Cli on as the Context of a submission.
 struct Cli : Context {
-  /// True on a terminal, unless NO_COLOR has a value, or TERM is dumb or not set.
+  /// True if the stream is a terminal, NO_COLOR is empty, and TERM is neither dumb nor unset.
   bool colour_out = false, colour_err = false;
   std::string commit;  ///< the result of built_commit()
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Declares one command: its name, options and positionals, each bound to the variable that it sets.
+// Declares one command: its name, and its options and positionals with the variables that they set.
 // CLI11 does the parsing. Only command_line.cc and app.cc include CLI11's headers, because these
 // headers take longer to compile than a command's own code.
 

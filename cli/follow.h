@@ -1,5 +1,6 @@
 #pragma once
-// Follows a run: prints its log to standard output, and remarks about it to standard error.
+// Follows a run: prints the run's log to standard output, and remarks about the run to standard
+// error.
 
 #include "cli/cli.h"
 #include "common/interrupt.h"

@@ -35,7 +35,7 @@ void buffer_output() {
 
 int main(int argc, char** argv) {
   keep_standard_descriptors();
-  // A umask that removes the owner's rights would create files that dlrun itself cannot read.
+  // With a umask that removes the owner's rights, dlrun could not read its own files.
   ::umask(::umask(0) & 077);
   dlrun::Cli cli;
   cli.env = dlrun::Env::of_process();

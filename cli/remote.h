@@ -11,7 +11,7 @@
 
 namespace dlrun {
 
-/// Returns the ssh for a host. ssh may ask on the terminal if there is one.
+/// Returns the Ssh object of a host. ssh may ask on the terminal if there is one.
 [[nodiscard]] Result<Ssh> ssh_of(const Cli& cli, const std::string& host);
 
 /// Runs the command on the host, prints its output and returns its exit code. Returns nullopt if
@@ -19,7 +19,7 @@ namespace dlrun {
 [[nodiscard]] Result<std::optional<int>> run_on_host(const Cli& cli, const HostCall& call);
 
 /// Runs `dlrun --remote WORD`, which the caller's dlrun starts over ssh on a host: serves the
-/// request in the word. Returns the exit code of the requested command.
+/// request that WORD contains. Returns the exit code of the requested command.
 [[nodiscard]] int run_remote_side(Cli& cli, std::string_view word);
 
 /// Runs `dlrun --rsync-shell NAME PLACE ARGV...`, which rsync calls as its remote shell: runs argv

@@ -12,11 +12,11 @@ namespace dlrun {
 /// Returns the run that `text` names. launcher/runs/resolve.h lists the accepted forms.
 [[nodiscard]] Result<IndexEntry> select_run(const Cli& cli, const std::string& text);
 
-/// Returns the runs that the texts name. Fails at the first text that names none.
+/// Returns the runs that the texts name. Fails at the first text that names no run.
 [[nodiscard]] Result<std::vector<IndexEntry>> select_runs(const Cli& cli,
                                                           const std::vector<std::string>& texts);
 
-/// The run of commands without RUN.
+/// The value of RUN if the command line has none: the newest run.
 inline constexpr char kNewestRun[] = "last";
 
 inline constexpr char kRunHelp[] =

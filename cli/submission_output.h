@@ -1,6 +1,5 @@
 #pragma once
-// Prints the result of a submission for submit and resubmit, and follows the job if the user sets
-// --watch.
+// Prints the result of `submit` and `resubmit`. With --watch, follows the job.
 
 #include <cstddef>
 

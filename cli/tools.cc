@@ -1,5 +1,5 @@
-// This function has its own file, so that only this file is compiled again when the agent, the
-// trainer or a module changes.
+// built_tools() has a file of its own, so that the build compiles only this file again when the
+// agent, the trainer or a module changes.
 #include "cli/cli.h"
 #include "tools_hash.h"
 

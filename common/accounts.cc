@@ -1,4 +1,4 @@
-// Accounts as the C library knows them, with the modules that /etc/nsswitch.conf names.
+// Asks the C library for accounts. The C library loads the modules that /etc/nsswitch.conf names.
 #include "common/accounts.h"
 
 #include <grp.h>
@@ -10,7 +10,8 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kFirstBuffer = 4096;
-constexpr std::size_t kLargestBuffer = 4U << 20U;  ///< a group may have ten thousands of members
+/// A group may have tens of thousands of members.
+constexpr std::size_t kLargestBuffer = 4U << 20U;
 
 /// Calls look_up(buffer, size) with larger and larger buffers until the entry fits.
 template <typename F>

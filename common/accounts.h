@@ -1,9 +1,11 @@
 #pragma once
-// Looks up users and groups of this machine. There are two implementations. accounts.cc asks the C
-// library, whose modules (SSSD, LDAP) the linker loads. A static program cannot load them: they end
-// a program that has another version of the C library. The portable dlrun is linked with
-// accounts_portable.cc. This implementation reads users from /etc/passwd and then asks `getent` and
-// `id`, and it asks `getent` for groups, or reads /etc/group where there is no getent.
+// Looks up users and groups of this machine. There are two implementations:
+//
+// - accounts.cc asks the C library, which loads modules for directory services (SSSD, LDAP).
+// - accounts_portable.cc is for the portable dlrun. A static program cannot load the modules,
+//   because they need the machine's version of the C library. This implementation looks up users in
+//   /etc/passwd, then with `getent`, then with `id`. It looks up groups with `getent`, or in
+//   /etc/group if the machine has no getent.
 
 #include <sys/types.h>
 
@@ -20,14 +22,14 @@ struct Account {
 
 struct AccountGroup {
   std::string name;
-  std::vector<std::string> members;  ///< without the users whose first group it is
+  std::vector<std::string> members;  ///< without the users whose first group this is
 };
 
-/// Returns the account of a user; nullopt if the machine has none of this number. Thread-safe. The
-/// portable dlrun keeps each answer until the process ends.
+/// Returns the account of a user; nullopt if no account has this number. Thread-safe. The portable
+/// dlrun keeps each answer until the process ends.
 [[nodiscard]] std::optional<Account> account_of(uid_t uid);
 
-/// Returns a group; nullopt if the machine has none of this number.
+/// Returns a group; nullopt if no group has this number.
 [[nodiscard]] std::optional<AccountGroup> account_group(gid_t gid);
 
 }  // namespace dlrun

@@ -1,5 +1,5 @@
-// Accounts without the C library's modules. Programs of the machine can load its modules, so they
-// know the accounts that no file has.
+// Looks up accounts without the modules of the C library. Programs of the machine, such as getent,
+// can load the modules. These programs therefore know the accounts that no file contains.
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -27,8 +27,8 @@ std::string output_of(std::vector<std::string> argv) {
   return finished && finished->exit_code == 0 ? finished->out : std::string();
 }
 
-/// Returns the fields of the first line "NAME:x:NUMBER:..." with this number; empty if there is
-/// none.
+/// Returns the fields of the first line "NAME:x:NUMBER:..." with this number; empty if no line has
+/// it.
 std::vector<std::string_view> fields_of(std::string_view text, std::uint64_t number) {
   for (const std::string_view line : split(text, '\n')) {
     auto fields = split(line, ':');
@@ -40,7 +40,7 @@ std::vector<std::string_view> fields_of(std::string_view text, std::uint64_t num
   return {};
 }
 
-/// Returns the account that a text of passwd lines has; nullopt if it has none of this number.
+/// Returns the account with this number in a text of passwd lines; nullopt if there is none.
 std::optional<Account> account_in(std::string_view text, uid_t uid) {
   const auto fields = fields_of(text, uid);
   if (fields.empty()) return std::nullopt;
@@ -66,8 +66,8 @@ std::optional<Account> look_up_account(uid_t uid) {
 }  // namespace
 
 std::optional<Account> account_of(uid_t uid) {
-  // A list of runs asks for the same users again and again, and each answer costs processes. Other
-  // threads wait for the answer instead of asking too.
+  // A list of runs asks for the same users again and again, and each look-up starts processes.
+  // While one thread looks up a user, the other threads wait.
   static std::mutex mutex;
   static std::map<uid_t, std::optional<Account>> known;
   const std::scoped_lock lock(mutex);

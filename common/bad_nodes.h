@@ -6,7 +6,7 @@
 // called `dlrun nodes --forget`. A writer appends all its lines with one write(2), so two
 // concurrent writers lose nothing. Readers skip a torn line, because its checksum is wrong. Lead
 // and `dlrun nodes --forget` write the file; submissions read it. Other users may be able to write
-// it too, so readers use only node names and bounded text from it.
+// to the file, too. Readers therefore use only node names and bounded text from the file.
 
 #include <chrono>
 #include <filesystem>

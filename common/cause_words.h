@@ -1,6 +1,6 @@
 #pragma once
 // The causes of an attempt's end and their names. The table also marks the causes that `retry.on`
-// accepts. The launcher's key table and lead's parser both read it.
+// accepts. The launcher's key table and lead's parser read this table.
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@ namespace dlrun {
 struct CauseRow {
   Cause value;
   std::string_view name;
-  bool is_choice = false;  ///< `retry.on` accepts it
+  bool is_choice = false;  ///< `retry.on` accepts the cause
 };
 
 inline constexpr std::array<CauseRow, 10> kCauses{{{Cause::kNone, "none"},

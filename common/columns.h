@@ -15,12 +15,12 @@ namespace dlrun {
 /// Returns the number of characters in `text`: its width on a terminal if no character is wide.
 [[nodiscard]] std::size_t columns_of(std::string_view text);
 
-/// Returns `text`. If it has more than `kept` characters, returns its first `kept` characters and
-/// "...", together `kept` + 3 characters.
+/// Returns `text` if it has at most `kept` characters. Otherwise returns the first `kept`
+/// characters and "...", together `kept` + 3 characters.
 [[nodiscard]] std::string shortened(const std::string& text, std::size_t kept);
 
-/// Returns `text`. If it is longer than `columns`, returns its first characters and "…", together
-/// `columns` characters.
+/// Returns `text` if it has at most `columns` characters. Otherwise returns the first characters
+/// and "…", together `columns` characters.
 [[nodiscard]] std::string cut(std::string_view text, std::size_t columns);
 
 }  // namespace dlrun

@@ -52,7 +52,8 @@ std::string quoted_for_curl(std::string_view text) {
   return quoted + "\"";
 }
 
-/// Returns the meaning of curl's exit code. The messages of curl itself may contain the address.
+/// Returns the meaning of curl's exit code. dlrun does not show curl's own messages, because they
+/// may contain the address.
 std::string problem_of(int code, std::chrono::seconds limit) {
   switch (code) {
     case 5:

@@ -1,8 +1,8 @@
 #pragma once
 // Sends one HTTP request through the program `curl`. The agent is a static binary without TLS, and
-// no library of a node can be relied on, so a child process sends requests. The address, the
-// headers and the body reach curl through its standard input, because other users can read the
-// arguments of a process.
+// nodes may lack any library. Therefore a child process sends the request. curl gets the address,
+// the headers and the body on its standard input, because other users can read the arguments of a
+// process.
 
 #include <chrono>
 #include <cstddef>
@@ -15,9 +15,10 @@
 
 namespace dlrun {
 
-/// Returns the reason why dlrun does not send to this address; empty if it does. The reason never
-/// contains the address, which may be a secret. Accepts http:// and https:// without a user name.
-/// Refuses link-local addresses, where clouds offer the credentials of a machine.
+/// Returns the reason why dlrun refuses to send to this address; empty if dlrun accepts the
+/// address. The reason never contains the address, which may be a secret. Accepts http:// and
+/// https:// without a user name. Refuses link-local addresses, where clouds offer the credentials
+/// of a machine.
 [[nodiscard]] std::string why_not_address(std::string_view url);
 
 struct CurlRequest {
@@ -39,10 +40,11 @@ struct CurlReply {
 /// settings at 100 KiB.
 inline constexpr std::size_t kLargestCurlBody = 96U << 10U;
 
-/// Sends the request and returns the reply. Follows no redirect, reads no file of curl's settings,
-/// and speaks only HTTP and HTTPS. Honours the proxy variables of env. Ends at most two seconds
-/// after `limit`. Fails with kNotFound if there is no curl in the PATH of env, and with kInvalid if
-/// why_not_address() gives a reason, the body is too large, or a header has a control character.
+/// Sends the request and returns the reply. Follows no redirect, reads no configuration file of
+/// curl, and speaks only HTTP and HTTPS. Honours the proxy variables of env. Ends at most two
+/// seconds after `limit`. Fails with kNotFound if there is no curl in the PATH of env, and with
+/// kInvalid if why_not_address() gives a reason, the body is too large, or a header has a control
+/// character.
 [[nodiscard]] Result<CurlReply> send_by_curl(const Env& env, const CurlRequest& request,
                                              std::chrono::seconds limit);
 

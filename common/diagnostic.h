@@ -32,8 +32,9 @@ struct Diagnostic {
   return diagnostic.severity == Diagnostic::Severity::kError;
 }
 
-/// The problems of an error. Most errors have none, so an empty list is only a null pointer. Two
-/// functions are not inlined, so that the code of every function that returns an Error stays small.
+/// The diagnostics of an error. Most errors have no diagnostics, so an empty list is only a null
+/// pointer. Two functions are not inlined, so that the code of every function that returns an Error
+/// stays small.
 class DiagnosticList {
  public:
   DiagnosticList() = default;

@@ -19,7 +19,7 @@ class Env {
   Env() = default;
   explicit Env(Values values) : shared_(std::make_shared<Values>(std::move(values))) {}
 
-  /// Returns the process's present environment, without entries that lack '='.
+  /// Returns the current environment of the process, without entries that lack '='.
   [[nodiscard]] static Env of_process();
 
   [[nodiscard]] std::optional<std::string_view> get(std::string_view name) const;
@@ -39,7 +39,7 @@ class Env {
   [[nodiscard]] const Values& values() const;
 
  private:
-  /// Returns the variables for a change. Copies them first if another Env shares them.
+  /// Returns the variables for a change. First copies the variables if another Env shares them.
   Values& own_values();
 
   std::shared_ptr<Values> shared_;  ///< null: no variables

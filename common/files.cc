@@ -52,8 +52,8 @@ Result<> sync_directory(const fs::path& directory) {
   const UniqueFd fd(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.is_open() && errno == EACCES)
     return {};  // a directory that this user may write but not read cannot be synced
-  // Some network file systems do not support fsync of a directory. On these, a rename is durable
-  // without it.
+  // Some network file systems do not support fsync of a directory. On these file systems, a rename
+  // is durable without fsync.
   if (!fd.is_open() || (fsync(fd.get()) != 0 && errno != EINVAL && errno != ENOTSUP)) {
     return fail(Errc::kIo, "{}: {}", printable(directory.string()), errno_text(errno));
   }
@@ -140,7 +140,7 @@ Result<> make_directories(const fs::path& path, mode_t mode) {
     const fs::path parent = built.empty() ? fs::path(".") : built;
     built /= part;
     if (mkdir(built.c_str(), mode) == 0) {
-      DLRUN_TRY(sync_directory(parent));  // otherwise a power loss could remove it with its content
+      DLRUN_TRY(sync_directory(parent));  // otherwise a power loss could remove the new directory
       continue;
     }
     const int error = errno;

@@ -1,5 +1,5 @@
 #pragma once
-// Atomic writing of files, private directories, and an owner for file descriptors.
+// Reads files, writes files atomically, creates private directories, and owns file descriptors.
 
 #include <sys/types.h>
 
@@ -42,15 +42,16 @@ class UniqueFd {
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path,
                                             std::size_t limit_bytes);
 
-/// Replaces a file atomically: writes a temporary file beside it, then fsync, rename, and fsync of
-/// the directory. Readers see the old content or the new. If a step before the last one fails, the
-/// old file is unchanged and the temporary file is removed. `mode` applies to the new file.
+/// Replaces a file atomically: writes and syncs a temporary file beside it, renames the temporary
+/// file, and syncs the directory. Readers see the old content or the new content. If a step before
+/// the last step fails, the old file is unchanged and the temporary file is removed. `mode` applies
+/// to the new file.
 [[nodiscard]] Result<> write_file_atomic(const std::filesystem::path& path,
                                          std::string_view content, mode_t mode = 0600);
 
-/// Creates a file atomically. If several processes try, one succeeds. Fails with kRefused if the
-/// file exists. Readers may see an incomplete file on file systems that support neither links nor
-/// exclusive renames.
+/// Creates a file atomically. If several processes try, only one succeeds. Fails with kRefused if
+/// the file exists. Readers may see an incomplete file on file systems that support neither links
+/// nor exclusive renames.
 [[nodiscard]] Result<> create_file_exclusive(const std::filesystem::path& path,
                                              std::string_view content, mode_t mode = 0600);
 

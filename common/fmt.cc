@@ -1,6 +1,6 @@
-// Compiles the library {fmt} once. Debian packages it as a shared library, which a static agent
-// cannot use, or as headers, which add three seconds to the compilation of every file. The
-// instantiations below are those that the headers expect from a library.
+// Compiles the library {fmt} once. Debian packages {fmt} as a shared library, which a static agent
+// cannot use, and as headers, which add three seconds to the compilation of every file. The headers
+// expect the instantiations below from a library.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

@@ -8,20 +8,21 @@ namespace dlrun {
 namespace {
 
 constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
-// The first signal that arrived. A signal handler can access only global variables.
-volatile sig_atomic_t g_requested = 0;
-/// The number of Interrupts that exist. An inner one must not forget a signal that the outer one
-/// has not seen yet.
+// The first signal that arrived; 0: none. Global, because a signal handler can access only global
+// variables.
+volatile sig_atomic_t g_first_signal = 0;
+/// The number of Interrupts that exist. An inner Interrupt must not forget a signal that the outer
+/// Interrupt has not seen yet.
 int g_interrupts = 0;
 
 extern "C" void note_signal(int signal) {
-  if (g_requested == 0) g_requested = signal;
+  if (g_first_signal == 0) g_first_signal = signal;
 }
 
 }  // namespace
 
 Interrupt::Interrupt() {
-  if (g_interrupts++ == 0) g_requested = 0;
+  if (g_interrupts++ == 0) g_first_signal = 0;
   struct sigaction action {};
   action.sa_handler = note_signal;
   sigemptyset(&action.sa_mask);
@@ -34,11 +35,11 @@ Interrupt::~Interrupt() {
 }
 
 bool Interrupt::requested() const {
-  return g_requested != 0;
+  return g_first_signal != 0;
 }
 
 int Interrupt::signal() const {
-  return static_cast<int>(g_requested);
+  return static_cast<int>(g_first_signal);
 }
 
 void Interrupt::sleep(std::chrono::milliseconds duration) const {
@@ -49,7 +50,7 @@ void Interrupt::sleep(std::chrono::milliseconds duration) const {
   // The signals are blocked between the check and pselect(), which unblocks them atomically. A
   // signal in between therefore ends the sleep.
   ::pthread_sigmask(SIG_BLOCK, &block, &before);
-  if (g_requested == 0) {
+  if (g_first_signal == 0) {
     const timespec time{duration.count() / 1000, (duration.count() % 1000) * 1'000'000};
     sigset_t open = before;
     for (const int signal : kSignals) sigdelset(&open, signal);

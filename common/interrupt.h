@@ -9,9 +9,9 @@
 
 namespace dlrun {
 
-/// Owns the handlers of these signals; the destructor restores the old ones. An Interrupt that is
-/// made while another one exists shares its signals. Any other new Interrupt forgets earlier
-/// signals. Use it in one thread.
+/// Owns the handlers of these signals; the destructor restores the old handlers. An Interrupt that
+/// is made while another Interrupt exists knows the signals that the other has recorded. Any other
+/// new Interrupt forgets earlier signals. Use Interrupts in only one thread.
 class Interrupt {
  public:
   Interrupt();

@@ -1,6 +1,6 @@
 #pragma once
 // The forms of job ids and cluster names, defined in one place. Job ids and names come from files
-// that others may have written, and are then used in command lines, in URLs and as targets of
+// that other users may have written. dlrun uses them in command lines, in URLs and as targets of
 // signals.
 
 #include <sys/types.h>
@@ -39,7 +39,7 @@ struct LocalJob {
 [[nodiscard]] std::optional<LocalJob> parse_local_job(std::string_view text);
 
 /// Returns true for a value that can follow -M: names of letters, digits, '_', '.' and '-',
-/// separated by commas, none of which starts with '-'. The empty name is the default cluster.
+/// separated by commas. No name may start with '-'. The empty text is the default cluster.
 [[nodiscard]] bool is_cluster_name(std::string_view text);
 
 /// Fails with kInvalid if the id is not a Slurm job id (for kLocalCluster: not a local job's id),

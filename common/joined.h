@@ -7,7 +7,7 @@
 
 namespace dlrun {
 
-/// The characters of kJoined.
+/// The elements of kWords, joined with spaces, as characters. kJoined is a view of this array.
 template <const auto& kWords>
 inline constexpr auto kJoinedCharacters = [] {
   constexpr std::size_t kSize = [] {

@@ -47,14 +47,14 @@ struct CheckedLines {
 /// reads files of any size.
 [[nodiscard]] CheckedLines parse_checked_lines(std::string_view text);
 
-/// Maximum length of a line, in bytes. A longer line is damaged or was not written by dlrun.
+/// Maximum length of a line, in bytes. A longer line is damaged, or another program wrote it.
 inline constexpr std::size_t kLongestLineBytes = 2U << 20U;
 
 /// Reads the lines of a range of a file one by one, with a buffer of bounded size. Does
 /// not own the descriptor.
 class LineReader {
  public:
-  /// Reads from offset `begin` to `end`, or to the end of the file if it is shorter.
+  /// Reads from offset `begin` to `end`, or to the end of the file if the file is shorter.
   LineReader(int fd, off_t begin, off_t end)
       : fd_(fd), at_(begin), line_offset_(begin), next_offset_(begin), end_(end) {}
 
@@ -85,9 +85,9 @@ class LineReader {
   bool has_rest_ = false;
 };
 
-/// Returns the end offset of the file's last line with a correct checksum. Bytes after it are a
-/// torn tail; a writer cuts them off before it appends. Returns 0 if there is no such line. Reads
-/// only the last 4 MiB of the file if they contain such a line.
+/// Returns the end offset of the file's last line with a correct checksum. The bytes after this
+/// line are a torn tail, which a writer cuts off before it appends. Returns 0 if there is no such
+/// line. Reads only the last 4 MiB of the file if they contain such a line.
 [[nodiscard]] off_t end_of_checked_lines(int fd, off_t size);
 
 }  // namespace dlrun

@@ -51,8 +51,8 @@ template <typename Json>
   return parsed;
 }
 
-/// Returns value as text. Replaces bytes that are not UTF-8 instead of throwing. indent: spaces per
-/// level; -1 for one line.
+/// Returns the value as text. Replaces bytes that are not UTF-8, and does not throw. indent: spaces
+/// per level; -1: one line.
 template <typename Json>
 [[nodiscard]] std::string dump(const Json& value, int indent = -1) {
   return value.dump(indent, ' ', false, Json::error_handler_t::replace);

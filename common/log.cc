@@ -1,8 +1,8 @@
 // The log is an spdlog logger with one sink. spdlog's headers are compiled here and nowhere else,
 // with dlrun's own copy of {fmt} (common/fmt.cc).
 //
-// Unlike spdlog's own, the formatter and the sink here have no lock, and no state that changes.
-// Therefore a child may log after fork(), even if another thread of its parent held a lock at that
+// Unlike spdlog's formatter and sinks, the classes here have no lock, and no state that changes.
+// Therefore a child may log after fork(), even if another thread of the parent held a lock at that
 // time. The programs do not contain spdlog's pattern formatter, which is 70 KB of code.
 
 #include "common/log.h"
@@ -39,8 +39,8 @@ namespace {
 
 constexpr std::string_view kHidden = "***";
 constexpr std::size_t kLongestValueBytes = 4096;
-/// Minimum length of a variable's value that the log hides. Hiding shorter values would hide
-/// numbers and common words everywhere.
+/// Minimum length of a variable's value that the log hides. A shorter value may be a number or a
+/// part of common words, which would then be hidden everywhere.
 constexpr std::size_t kShortestSecretBytes = 4;
 
 /// Writes "2026-11-23T16:20:01.123Z info dlrun[1234]: MESSAGE".
@@ -77,8 +77,8 @@ class WriterSink final : public spdlog::sinks::sink {
   LogWriter write_;
 };
 
-/// The log's settings at one moment. A change creates new settings. The old ones are never changed
-/// or freed, because another thread may still use them; a process creates only a few.
+/// The log's settings at one moment. A change creates new settings. The old settings are never
+/// changed or freed, because another thread may still use them. A process creates only a few.
 struct Settings {
   std::shared_ptr<spdlog::logger> logger;
   std::vector<std::string> secrets;  ///< longest first
@@ -113,8 +113,9 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
   return spdlog::level::off;
 }
 
-/// Adds a secret. The longest secrets come first: a short secret may be part of a longer one. If
-/// the short one were hidden first, the rest of the longer one would stay readable.
+/// Adds a secret. The longest secrets come first, because a short secret may be part of a longer
+/// secret. If the short secret were hidden first, the rest of the longer secret would stay
+/// readable.
 void add_secret(std::vector<std::string>& secrets, std::string_view secret) {
   if (std::find(secrets.begin(), secrets.end(), secret) != secrets.end()) return;
   const auto place = std::find_if(secrets.begin(), secrets.end(), [&](const std::string& one) {
@@ -186,8 +187,8 @@ std::string mask_values(std::string_view assignments) {
   return std::string(assignments.substr(0, equals + 1)) + std::string(kHidden);
 }
 
-/// Writes a line to stderr. If the reader has gone or the disk is full, the line is lost, and
-/// nothing else happens. Keeps errno.
+/// Writes a line to stderr. If the reader has gone or the disk is full, the line is lost without an
+/// error. Keeps errno.
 void write_to_stderr(const std::string& line) {
   const int error = errno;
   {
@@ -281,7 +282,7 @@ void open_log_to(std::string program, LogLevel level, const Env& env, LogWriter 
   auto logger = std::make_shared<spdlog::logger>(std::move(program),
                                                  std::make_shared<WriterSink>(std::move(write)));
   logger->set_level(spdlog_level(level));
-  logger->set_error_handler([](const std::string&) {});  // the default one prints to stderr
+  logger->set_error_handler([](const std::string&) {});  // the default handler prints to stderr
   replace_settings([&](Settings& settings) {
     settings.logger = std::move(logger);
     settings.secrets.clear();

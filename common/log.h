@@ -53,8 +53,8 @@ struct LogSetting {
                                                     std::string_view file_name);
 
 /// Returns the file name of a rank's log: "trainer-0003.log", or "server-trainer-0003.log" in a
-/// component. component: empty if the job has one program. It may come from an environment: one
-/// with characters other than letters, digits, '-' and '_' counts as empty.
+/// component. component: empty if the job has one program. The name may come from an environment. A
+/// name with characters other than letters, digits, '-' and '_' counts as empty.
 [[nodiscard]] std::string rank_log_name(std::string_view component, std::string_view program,
                                         int rank);
 
@@ -64,15 +64,15 @@ struct LogSetting {
 /// Writes one whole line, which ends in a newline.
 using LogWriter = std::function<void(std::string line)>;
 
-/// Opens the log of this process. `program` starts each line ("dlrun", "lead", "rank 3"). Without a
-/// file the lines go to standard error. Appends to a file, or creates it with mode 0600; each line
-/// is one write, so several processes may use one file. Also hides the values of all variables of
-/// `env` whose name is_secret_name(), except values of less than four bytes: hiding them would hide
-/// parts of other words. Fails with kIo, or with kInvalid if the file is not a regular
-/// file of this user that no other user may access. Does nothing if the level is kOff.
+/// Opens the log of this process. Each line names `program` ("dlrun", "lead", "rank 3"). Without a
+/// file the lines go to standard error. Appends to the file, or creates the file with mode 0600.
+/// Each line is one write, so several processes may use one file. Hides the values of all variables
+/// of `env` for whose name is_secret_name() returns true, except values of less than four bytes,
+/// which may be parts of other words. Fails with kIo, or with kInvalid if the file is not a regular
+/// file, belongs to another user, or is open to other users. Does nothing if the level is kOff.
 [[nodiscard]] Result<> open_log(std::string program, const LogSetting& setting, const Env& env);
 
-/// Opens the log like open_log(), but passes the lines to `write`. Any thread may make these calls.
+/// Opens the log like open_log(), but passes the lines to `write`. Any thread may call `write`.
 void open_log_to(std::string program, LogLevel level, const Env& env, LogWriter write);
 
 /// Turns the log off for the rest of the process. A child after fork() calls this if the log's
@@ -83,8 +83,8 @@ void close_log();
 /// is off.
 void hide_in_log(std::string_view secret);
 
-/// Returns a command line for the log: values of options and variables whose name is_secret_name(),
-/// and all values of --env and --export, become ***.
+/// Returns a command line for the log. All values of --env and --export become ***, and so do the
+/// values of options and variables for whose name is_secret_name() returns true.
 [[nodiscard]] std::vector<std::string> mask_arguments(std::span<const std::string> argv);
 
 /// Returns the text with *** in place of the user, the password and the query of each URL. A query
@@ -144,8 +144,8 @@ inline void log_fields(LogLevel level, std::string_view message, std::span<const
   if (is_logged(level)) log_detail::write_line(level, message, fields);
 }
 
-/// Logs the wait for a lock: one line when the wait starts, and one when it ends. If a process
-/// hangs, its log thus names the lock.
+/// Logs the wait for a lock: one line when the wait starts, and one line when the wait ends. If a
+/// process hangs, its log thus names the lock.
 class LockWait {
  public:
   explicit LockWait(std::filesystem::path file) : file_(std::move(file)) {}
@@ -153,7 +153,8 @@ class LockWait {
   LockWait& operator=(const LockWait&) = delete;
   /// Logs the end of the wait, if there was one.
   ~LockWait();
-  /// Logs that the wait starts, because another process holds the lock. Later calls do nothing.
+  /// Logs that the wait starts. Call it when another process holds the lock. Later calls do
+  /// nothing.
   void begin();
 
  private:

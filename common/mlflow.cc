@@ -26,8 +26,8 @@ constexpr const char* kRunFile = "mlflow.json";
 constexpr const char* kValuesFile = "mlflow.jsonl";
 constexpr const char* kStateFile = "mlflow.state";
 constexpr const char* kRunTag = "dlrun.run";
-/// The server takes 1000 values and 100 parameters in one request, and 500 characters in a value of
-/// a parameter. curl takes fewer bytes (kLargestCurlBody).
+/// The server takes 1000 values and 100 parameters in one request, and 500 characters in the value
+/// of a parameter. dlrun sends fewer values, because a body has a limit, too (kLargestCurlBody).
 constexpr std::size_t kMostValues = 250, kMostParameters = 100, kLongestParameter = 500;
 constexpr std::size_t kParameterBytes = 30U << 10U;
 constexpr std::size_t kChunkBytes = 256U << 10U;
@@ -57,15 +57,15 @@ MlflowJson tag_json(std::string_view key, std::string_view value) {
   return {{"key", key}, {"value", cut_text(value, kLongestParameter)}};
 }
 
-/// Returns a JSON object of a file of the run, or an empty object.
+/// Returns the JSON object in a file of the run; empty if the file is missing or damaged.
 MlflowJson object_of_file(const std::filesystem::path& path) {
   const auto text = read_untrusted(path, kLargestSmallFile, Links::kRefuse);
   const auto object = text ? json_read::object_of(*text) : std::nullopt;
   return object.value_or(MlflowJson::object());
 }
 
-/// Speaks with one server about one run. After a failure, problem() says what went wrong, and all
-/// later calls fail.
+/// Sends requests about one run to one server. After a failure, problem() returns the reason, and
+/// all later calls fail.
 class MlflowClient {
  public:
   MlflowClient(const Env& env, const MlflowRun& run, const std::string& token,
@@ -76,18 +76,18 @@ class MlflowClient {
 
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
-  /// Returns the id of the server's run for this run. Creates the run, and its experiment, if they
-  /// do not exist. Returns an empty text on failure.
+  /// Returns the id of the server's run for this run. Creates the run and its experiment if they do
+  /// not exist. Returns an empty text on failure.
   [[nodiscard]] std::string find_or_create_run();
   /// Returns false on failure.
   [[nodiscard]] bool log_batch(const std::string& run_id, MlflowJson metrics, MlflowJson params,
                                MlflowJson tags);
   [[nodiscard]] bool set_status(const std::string& run_id, const MlflowJson& line);
-  /// The status of the last reply.
+  /// Returns the HTTP status of the last reply; 0: no reply.
   [[nodiscard]] int status() const { return status_; }
 
  private:
-  /// Sends a request. Returns the object of the reply if its status is 200, nullopt otherwise.
+  /// Sends a request. Returns the object in the reply if the status is 200, otherwise nullopt.
   /// allowed: another status that is no failure.
   std::optional<MlflowJson> call(const char* method, std::string_view path, const MlflowJson& body,
                                  int allowed = 0);
@@ -208,7 +208,7 @@ bool MlflowClient::set_status(const std::string& run_id, const MlflowJson& line)
 
 /// Sends the parameters (RUN/parameters.json) and the origin of the run (RUN/provenance.json).
 /// Returns false on failure.
-bool send_parameters(MlflowClient& client, const MlflowRun& made, const std::string& run_id,
+bool send_parameters(MlflowClient& client, const MlflowRun& mlflow_run, const std::string& run_id,
                      const std::filesystem::path& run) {
   const auto provenance = object_of_file(run / "provenance.json");
   const auto git = provenance.find("git");
@@ -217,8 +217,8 @@ bool send_parameters(MlflowClient& client, const MlflowRun& made, const std::str
   const auto add_tag = [&](const char* key, const std::string& value) {
     if (!value.empty()) tags.push_back(tag_json(key, value));
   };
-  add_tag("dlrun.job", made.job);
-  add_tag("dlrun.cluster", made.cluster);
+  add_tag("dlrun.job", mlflow_run.job);
+  add_tag("dlrun.cluster", mlflow_run.cluster);
   add_tag("mlflow.user", json_read::text(provenance, "user"));
   if (git != provenance.end()) add_tag("mlflow.source.git.commit", json_read::text(*git, "commit"));
   MlflowJson params = MlflowJson::array();
@@ -269,9 +269,10 @@ Result<std::string> lines_from(int fd, std::int64_t offset) {
   return text;
 }
 
-/// Sends one request with the lines from the state's offset on, and moves the offset behind them.
-/// Adds the number of their values to values_sent. Returns false if the server did not take them
-/// (client.problem()) and at the end of the file. Fails if the file cannot be read.
+/// Sends the next lines, from the state's offset on, in one request, and moves the offset past
+/// these lines. Adds the number of sent values to values_sent. Returns false at the end of the
+/// file, and if the server did not take the lines (client.problem()). Fails if the file cannot be
+/// read.
 Result<bool> send_some(MlflowClient& client, int fd, SyncState& state, std::size_t& values_sent) {
   DLRUN_TRY_ASSIGN(const std::string text, lines_from(fd, state.sent));
   MlflowJson metrics = MlflowJson::array();
@@ -336,9 +337,9 @@ bool MlflowRecord::exists() const {
   return std::filesystem::is_regular_file(folder_ / kRunFile, error);
 }
 
-Result<> MlflowRecord::create(const MlflowRun& made) const {
+Result<> MlflowRecord::create(const MlflowRun& mlflow_run) const {
   DLRUN_TRY(make_private_directories(folder_));
-  auto created = create_file_exclusive(folder_ / kRunFile, json_read::dump(made.to_json()));
+  auto created = create_file_exclusive(folder_ / kRunFile, json_read::dump(mlflow_run.to_json()));
   if (!created && created.error().code == Errc::kRefused) return {};
   return created;
 }
@@ -356,10 +357,10 @@ Result<MlflowRun> MlflowRecord::read() const {
     return fail(Errc::kInvalid, "{}: belongs to another user",
                 printable((folder_ / kRunFile).string()));
   const auto object = json_read::object_of(file.text);
-  auto made = object ? MlflowRun::of_json(*object) : MlflowRun();
-  if (made.url.empty() || made.experiment.empty() || made.run.empty())
+  auto mlflow_run = object ? MlflowRun::of_json(*object) : MlflowRun();
+  if (mlflow_run.url.empty() || mlflow_run.experiment.empty() || mlflow_run.run.empty())
     return fail(Errc::kInvalid, "{}: damaged", printable((folder_ / kRunFile).string()));
-  return made;
+  return mlflow_run;
 }
 
 Result<> MlflowRecord::add_line(const MlflowJson& line) const {
@@ -413,9 +414,9 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
                               const std::function<bool()>& may_continue,
                               const std::optional<MissingEnd>& missing_end) const {
   SyncReport report{.is_complete = false};
-  const auto made = read();
-  if (!made) {
-    report.problem = made.error().message;
+  const auto mlflow_run = read();
+  if (!mlflow_run) {
+    report.problem = mlflow_run.error().message;
     return report;
   }
   const UniqueFd lock(
@@ -435,7 +436,7 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
       .run_id = json_read::text(read_state, "run_id"),
       .sent = std::max<std::int64_t>(json_read::integer(read_state, "sent").value_or(0), 0),
       .has_params = json_read::truth(read_state, "has_params")};
-  MlflowClient client(env, *made, token, may_continue);
+  MlflowClient client(env, *mlflow_run, token, may_continue);
   const auto save = [&] {
     if (auto saved = save_state(folder_, state); !saved) report.problem = saved.error().message;
   };
@@ -445,7 +446,7 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
   }
   report.run_id = state.run_id;
   if (!state.run_id.empty() && !state.has_params) {
-    state.has_params = send_parameters(client, *made, state.run_id, run_);
+    state.has_params = send_parameters(client, *mlflow_run, state.run_id, run_);
     if (state.has_params) save();
   }
   const auto file = open_untrusted(folder_ / kValuesFile, Links::kRefuse);

@@ -10,8 +10,8 @@
 //                  only with dlrun's trainer (runtime/agent/metrics_copy.h)
 //   mlflow.lock    locked by the process that sends
 //
-// Every request can be repeated: the server knows a run by its tag `dlrun.run`, and ignores a value
-// that it has already. A lost reply therefore makes neither a second run nor a second value.
+// A sender may repeat any request: the server knows a run by its tag `dlrun.run`, and ignores a
+// value that it has already. A lost reply therefore causes neither a second run nor a second value.
 
 #include <chrono>
 #include <cstddef>
@@ -53,10 +53,10 @@ struct SyncReport {
   std::size_t values = 0;   ///< values that the server got now
   bool is_complete = true;  ///< nothing is left to send
   std::string run_id{};     ///< empty: the server has no run yet
-  std::string problem{};    ///< why something is left; contains no secret
+  std::string problem{};    ///< the reason why values are left; contains no secret
 };
 
-/// The end of a run, for a record that lacks it, for example because lead was killed.
+/// The end of a run, for a record without an end, for example because lead was killed.
 struct MissingEnd {
   EndState state = EndState::kFailed;
   std::int64_t t_ms = 0;  ///< milliseconds since 1970
@@ -70,7 +70,7 @@ class MlflowRecord {
   /// Returns true if the run has a record for MLflow.
   [[nodiscard]] bool exists() const;
   /// Creates the folder and mlflow.json, unless an earlier attempt has created them.
-  [[nodiscard]] Result<> create(const MlflowRun& made) const;
+  [[nodiscard]] Result<> create(const MlflowRun& mlflow_run) const;
   /// Reads mlflow.json. Fails with kNotFound if there is none, and with kInvalid if it is damaged,
   /// belongs to another user, or is in a folder to which other users can write.
   [[nodiscard]] Result<MlflowRun> read() const;
@@ -80,11 +80,11 @@ class MlflowRecord {
   /// be read.
   [[nodiscard]] Result<bool> has_end() const;
 
-  /// Sends what the server does not have yet, in batches. token: for the header Authorization;
-  /// empty: none. may_continue: called before each request; false ends the call. Only one process
-  /// sends at a time: a call during the call of another process reports a problem.
-  /// missing_end: added to mlflow.jsonl first, unless the last line has an end. Pass it only if no
-  /// process of the job can still write to the file.
+  /// Sends the values that the server does not have yet, in batches. token: for the header
+  /// Authorization; empty: none. may_continue: called before each request; false ends the call.
+  /// Only one process sends at a time. If another process is sending, the report has a problem.
+  /// missing_end: first added to mlflow.jsonl, unless the last line has an end. Pass an end only if
+  /// no process of the job can still write to the file.
   [[nodiscard]] SyncReport sync(const Env& env, const std::string& token,
                                 const std::function<bool()>& may_continue,
                                 const std::optional<MissingEnd>& missing_end = {}) const;
@@ -93,7 +93,7 @@ class MlflowRecord {
   static constexpr std::size_t kLargestBytes = 256U << 20U;
 
  private:
-  /// Adds the end to mlflow.jsonl unless the last line has one. Call it with the lock.
+  /// Adds the end to mlflow.jsonl unless the last line has an end. The caller holds the lock.
   [[nodiscard]] Result<> add_missing_end(const MissingEnd& end) const;
   /// Appends a line to mlflow.jsonl in one write; ends a torn line before it.
   [[nodiscard]] Result<> append(const std::string& line, std::size_t largest) const;

@@ -68,8 +68,8 @@ std::string for_slack(std::string_view text) {
   return escaped;
 }
 
-/// Puts the text into a block of code, where "@all" addresses nobody. The text cannot end the
-/// block.
+/// Puts the text into a block of code, where "@all" addresses nobody. Replaces the character that
+/// could end the block.
 std::string as_code(std::string text) {
   std::replace(text.begin(), text.end(), '`', '\'');
   return "```\n" + text + "```";

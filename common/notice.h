@@ -19,7 +19,7 @@ inline constexpr std::array<std::string_view, 6> kNoticeOccasions{
 /// The occasions if notify.on is not given.
 inline constexpr std::array<std::string_view, 3> kUsualOccasions{"failed", "hang", "completed"};
 
-/// All texts may come from a program of the user. Senders escape them.
+/// A notice. Its texts may come from a program of the user, and senders escape them.
 struct Notice {
   std::string occasion{};  ///< one of kNoticeOccasions
   std::string run{};       ///< the name of the run's directory
@@ -43,9 +43,10 @@ struct Notice {
   [[nodiscard]] std::string text() const;
 };
 
-/// Returns the message that the service behind the address takes: {"text": ...} for Slack,
-/// Mattermost, Rocket.Chat and Teams, {"content": ...} for Discord, and for any other address an
-/// object with all fields of the notice. Text of programs cannot address people or groups there.
+/// Returns the message in the form of the service at the address: {"text": ...} for Slack,
+/// Mattermost, Rocket.Chat and Teams, {"content": ...} for Discord, and an object with all fields
+/// of the notice for any other address. The text of a program cannot address people or groups in a
+/// message.
 [[nodiscard]] std::string webhook_body(std::string_view url, const Notice& notice);
 
 /// Returns the words of notify.command with {subject}, {run}, {job} and {event} replaced.

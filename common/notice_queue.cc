@@ -90,8 +90,8 @@ Attempt run_notice_command(const Env& env, const std::vector<std::string>& words
                                          printable(command.argv.front()), finished->exit_code)};
 }
 
-/// Removes, gives back or puts aside the claimed notice, and counts it. Returns false if the notice
-/// was given back.
+/// Removes or renames the claimed file, and counts the notice. Returns false if the notice waits
+/// again.
 bool settle(const std::filesystem::path& notice, Outcome outcome, SendReport& report) {
   const std::string claimed = notice.string() + std::string(kClaimedEnding);
   const auto becomes = [&](std::string_view ending) {
@@ -199,7 +199,8 @@ SendReport NoticeQueue::send(const Env& env, SendBy by,
     for (const std::string& name : names_with(ending)) {
       if (!may_start()) return report;
       const auto claimed = folder_ / (name + std::string(kClaimedEnding));
-      if (::rename((folder_ / name).c_str(), claimed.c_str()) != 0) continue;  // another sender's
+      // If the file is gone, another sender has claimed it.
+      if (::rename((folder_ / name).c_str(), claimed.c_str()) != 0) continue;
       Attempt attempt{Outcome::kRefused, "the notice is damaged"};
       const auto text = read_own(name + std::string(kClaimedEnding));
       const auto object = text ? json_read::object_of(*text) : std::nullopt;
@@ -223,8 +224,8 @@ SendReport NoticeQueue::send(const Env& env, SendBy by,
 }
 
 bool NoticeQueue::needs_address() const {
-  // Another sender turns a waiting notice into a claimed one before it reads the address. The
-  // opposite order of the two looks could miss such a notice.
+  // Another sender claims a waiting notice before it reads the address. A function that looked for
+  // claimed notices first, and then for waiting ones, could miss such a notice.
   return !names_with(kWebhookEnding).empty() ||
          !names_with(std::string(kWebhookEnding) + std::string(kClaimedEnding)).empty();
 }
@@ -232,7 +233,7 @@ bool NoticeQueue::needs_address() const {
 void NoticeQueue::remove_address() const {
   const auto address = read_own(kAddressFile);
   if (!address || ::unlink((folder_ / kAddressFile).c_str()) != 0) return;
-  // put() may have added a notice meanwhile, and have found the address still here.
+  // Meanwhile, put() may have added a notice, and not written the address because it still existed.
   if (needs_address()) std::ignore = write_file_atomic(folder_ / kAddressFile, *address, 0600);
 }
 

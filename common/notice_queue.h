@@ -1,12 +1,19 @@
 #pragma once
 // The notices of a run that wait to be sent: the folder RUN/notify, which only its owner can enter.
-// Each notice waits in one file per way of sending, NUMBER.webhook or NUMBER.command.
+// Each notice waits in one file per way of sending, TIME-RANDOM.webhook or TIME-RANDOM.command.
 //
-// A sender claims a file by renaming it to NAME.claimed, so that only one process sends it. Then it
-// removes the file, gives it back (the notice certainly did not arrive), or renames it to
-// NAME.refused (the receiver refuses it, or the notice is damaged or too old) or NAME.unconfirmed
-// (it may have arrived, and a second attempt could send it twice). A file stays claimed if its
-// sender was killed.
+// A sender claims the file NAME by renaming it to NAME.claimed, so that only one process sends the
+// notice. After the attempt, the sender does one of four things:
+//
+// - The notice was sent: the sender removes the file.
+// - The notice certainly did not arrive: the sender renames the file to NAME again.
+// - The receiver refused the notice, or the notice is damaged or too old: the sender renames the
+//   file to NAME.refused.
+// - The notice may have arrived, so another attempt could send it twice: the sender renames the
+// file
+//   to NAME.unconfirmed.
+//
+// A file stays claimed if its sender was killed.
 
 #include <chrono>
 #include <cstddef>
@@ -54,14 +61,14 @@ class NoticeQueue {
   /// folder belongs to another user or is open to others, and with kIo if a file cannot be written.
   [[nodiscard]] Result<> put(const Notice& notice, const NoticeTargets& targets) const;
 
-  /// Sends the notices that wait, the oldest first, each at most once. may_start: called before
-  /// each notice; false ends the call. If a notice could not be sent, skips the others that would
+  /// Sends the waiting notices, the oldest first, each at most once. may_start: called before each
+  /// notice; false ends the call. If a notice could not be sent, skips the other notices that would
   /// be sent in the same way. Removes the kept address when no notice for the webhook waits.
   [[nodiscard]] SendReport send(const Env& env, SendBy by,
                                 const std::function<bool()>& may_start) const;
 
-  /// Returns true if notices wait to be sent in this way. Costs one or two system calls if the run
-  /// has no queue.
+  /// Returns true if a notice waits to be sent in one of these ways. Costs one or two system calls
+  /// if the run has no queue.
   [[nodiscard]] bool has_waiting(SendBy by = SendBy::kWebhooksAndCommands) const;
   /// Returns all notices in the queue, the oldest first.
   [[nodiscard]] std::vector<QueuedNotice> list() const;
@@ -70,7 +77,7 @@ class NoticeQueue {
   static constexpr std::size_t kMostWaiting = 100;
 
  private:
-  /// Fails if the folder is not a folder of the caller that only the caller can enter.
+  /// Fails if the path is not a folder, belongs to another user, or is open to other users.
   [[nodiscard]] Result<> check_folder() const;
   /// Returns the names of files with this ending, sorted; empty if the folder is missing or
   /// refused.
@@ -78,7 +85,7 @@ class NoticeQueue {
   [[nodiscard]] Result<std::string> read_own(const std::string& name) const;
   /// Returns true if a notice for the webhook waits, or is being sent by this or another sender.
   [[nodiscard]] bool needs_address() const;
-  /// Removes the kept address, and puts it back if a notice came that needs it.
+  /// Removes the kept address. Writes it again if put() has meanwhile added a notice that needs it.
   void remove_address() const;
 
   std::filesystem::path folder_;

@@ -17,7 +17,7 @@ struct TextAndOwner {
   uid_t owner = 0;
 };
 
-/// Returns the whole file and its owner. The function reads both from one open descriptor, so they
+/// Returns the whole file and its owner. Text and owner come from one open descriptor, so they
 /// belong to the same file even if the path changes. Fails as read_untrusted() does.
 [[nodiscard]] Result<TextAndOwner> read_file_and_owner(const std::filesystem::path& path,
                                                        std::size_t limit_bytes, Links links);

@@ -33,7 +33,7 @@ std::vector<std::int64_t> numbers_in(const fs::path& file) {
 }
 
 /// Returns the quota of one group, in processors. Version 2 has one file with "QUOTA PERIOD";
-/// version 1 has a file for each of the two. "max" and -1 mean no quota.
+/// version 1 has one file for the quota and one for the period. "max" and -1 mean no quota.
 std::optional<double> quota_of(const fs::path& group) {
   auto numbers = numbers_in(group / "cpu.max");
   if (numbers.empty()) {

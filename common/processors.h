@@ -31,8 +31,8 @@ using ProcessorSet = std::bitset<8192>;
 /// Returns the smaller of `processors` and the quota, rounded down; at least 1.
 [[nodiscard]] int usable_processors(std::size_t processors, std::optional<double> quota);
 
-/// Returns how many processors the calling thread may use, according to its affinity and
-/// this process's quota.
+/// Returns the number of processors that the calling thread may use, according to the thread's
+/// affinity and this process's quota.
 [[nodiscard]] int usable_processors();
 
 }  // namespace dlrun

@@ -16,9 +16,9 @@ bool is_plain(char c) {
 }  // namespace
 
 std::string shell_quote(std::string_view text) {
-  // A leading '=' needs quotes, because zsh expands it. An '=' elsewhere needs none: it would only
-  // turn the first word of a command into an assignment. In scripts dlrun itself writes the first
-  // word of each command, and a command line that is quoted as a whole is only shown.
+  // A leading '=' needs quotes, because zsh expands it. Another '=' has a meaning only in the first
+  // word of a command, which it turns into an assignment. In scripts, dlrun itself writes the first
+  // word of each command. dlrun only shows its other command lines.
   if (!text.empty() && text[0] != '=' && std::all_of(text.begin(), text.end(), is_plain))
     return std::string(text);
   const bool has_return = text.find('\r') != std::string_view::npos;

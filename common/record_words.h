@@ -1,7 +1,6 @@
 #pragma once
 // The values in events.jsonl on which programs base decisions. Each kind of value is an enum with
-// one table of names (record_words.cc). The names are used only in the file, on the command line
-// and in output.
+// one table of names (record_words.cc). Only the file, command lines and output use the names.
 
 #include <cstddef>
 #include <optional>
@@ -43,8 +42,8 @@ enum class Cause {
   kOom,
   kFailure,
   kRequeue,    ///< a user asked Slurm to requeue the job
-  kImage,      ///< never retried
-  kContainer,  ///< never retried
+  kImage,      ///< the container failed because of its image; never retried
+  kContainer,  ///< the container failed for another reason; never retried
 };
 
 /// The final state of a run: `state` of `ended`.
@@ -77,7 +76,7 @@ template <typename Enum>
 [[nodiscard]] std::optional<Enum> of_word(std::string_view name);
 
 /// A value of the record: the enum value for decisions, and its name for output. A record of a
-/// later version may have a name that this version does not know; it then has no enum value.
+/// later version may have a name that this version does not know. Such a Word has no enum value.
 template <typename Enum>
 class Word {
  public:
@@ -96,7 +95,7 @@ class Word {
 
   [[nodiscard]] bool empty() const { return text_.empty(); }
   [[nodiscard]] const std::string& text() const { return text_; }
-  /// Returns nullopt if the name is empty or this version does not know it.
+  /// Returns nullopt if the name is empty or unknown to this version.
   [[nodiscard]] std::optional<Enum> value() const { return value_; }
   friend bool operator==(const Word& word, Enum value) { return word.value_ == value; }
 

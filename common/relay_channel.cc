@@ -3,7 +3,7 @@
 namespace dlrun {
 namespace {
 
-/// Credit is sent in portions of this size, so that it needs few frames.
+/// An end sends credit in portions of this size, so that credit needs few frames.
 constexpr std::size_t kCreditPortion = kRelayWindow / 8;
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-// The state of one connection at one end of a relay: how many bytes this end may send, and the
-// received bytes that it still holds. No I/O.
+// The state of one connection at one end of a relay: the number of bytes that this end may send,
+// and the received bytes that this end still holds. No I/O.
 //
 // Flow control: each end may send kRelayWindow bytes. An end may send more when the other end has
 // written bytes to its socket and gives credit for them. An end therefore holds at most one window

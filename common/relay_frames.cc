@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kHeaderBytes = 8;
 constexpr std::size_t kNoiseLimit = 64U << 10U;  ///< bytes before the greeting
-constexpr std::size_t kKeptBytes = 256U << 10U;  ///< used bytes are removed when there are more
+constexpr std::size_t kKeptBytes = 256U << 10U;  ///< above this number, append() removes used bytes
 
 void append_number(std::string& out, std::uint32_t number, int bytes) {
   for (int shift = (bytes - 1) * 8; shift >= 0; shift -= 8)

@@ -1,7 +1,7 @@
 #pragma once
 // The frames of a relay, which carries many connections over one pair of pipes. One end is `dlrun
-// forward`, the other `dlrun-agent relay` on a node of the job. runtime/RELAY.md describes the
-// protocol. No I/O.
+// forward`, and the other end is `dlrun-agent relay` on a node of the job. runtime/RELAY.md
+// describes the protocol. No I/O.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +28,7 @@ enum class FrameKind : std::uint8_t {
 /// The largest payload of a frame, in bytes.
 inline constexpr std::size_t kFramePayloadLimit = 32U << 10U;
 
-/// A frame as it was received. The payload is valid until the buffer that returned it changes.
+/// A received frame. The payload is valid until the FrameBuffer that returned the frame changes.
 struct Frame {
   FrameKind kind = FrameKind::kData;
   std::uint32_t channel = 0;
@@ -45,7 +45,8 @@ void append_open(std::string& out, std::uint32_t channel, std::uint16_t port);
 /// Appends a kCredit with a number of bytes.
 void append_credit(std::string& out, std::uint32_t channel, std::uint32_t bytes);
 
-/// The agent sends this text first. Other programs, such as a prolog of Slurm, may print before it.
+/// The agent sends this text first. Other programs, such as a prolog of Slurm, may print something
+/// before this text.
 inline constexpr std::string_view kRelayGreeting{"\0dlrun relay 1\n", 15};
 
 /// Collects received bytes and splits them into frames.

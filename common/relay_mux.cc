@@ -31,7 +31,7 @@ bool is_temporary(int error) {
   return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
 }
 
-/// Closes the socket with a TCP reset, so that the peer sees an error instead of a regular end.
+/// Closes the socket with a TCP reset, so that the peer gets an error instead of a regular end.
 void close_with_reset(UniqueFd& socket) {
   const linger none{1, 0};
   ::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &none, sizeof none);
@@ -154,7 +154,8 @@ Result<> RelayMux::take_open(const Frame& frame) {
     return fail(Errc::kInvalid, "the relay got a request to open channel {}, which is not allowed",
                 frame.channel);
   if (!has_room()) {
-    // The other end does not count connections whose last bytes this end has still to write.
+    // This end may have more connections than the other end, because this end keeps a connection
+    // until it has written the last bytes.
     append_frame(unsent_, FrameKind::kReset, frame.channel,
                  fmt::format("the relay already has {} connections", kRelayConnections));
     return {};

@@ -1,6 +1,6 @@
 #pragma once
 // The I/O of one end of a relay: moves bytes between the sockets of many connections and one pair
-// of pipes, the trunk. One thread, poll(2).
+// of pipes, the trunk. One thread does all I/O, with poll(2).
 
 #include <poll.h>
 
@@ -60,7 +60,8 @@ class RelayMux {
   /// SIGPIPE must be blocked or ignored while run_once() writes to the trunk.
   RelayMux(End end, int in, int out, RelayEvents& events);
 
-  /// Adds a connection, and asks the other end to connect to the port there. Returns its channel.
+  /// Adds a connection, and asks the other end to connect to the port there. Returns the channel of
+  /// the connection.
   std::uint32_t open(UniqueFd socket, std::uint16_t port);
   /// Sets the socket of a channel that on_open() has announced. Does nothing if the channel no
   /// longer exists.

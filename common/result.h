@@ -1,6 +1,6 @@
 #pragma once
-// The return type of functions that can fail. dlrun's own functions do not throw. The code that
-// calls a library catches its exceptions.
+// The return type of functions that can fail. dlrun's own functions do not throw. Code that calls a
+// library catches the library's exceptions.
 
 #include <string>
 #include <string_view>
@@ -19,7 +19,7 @@ enum class Errc {
   kInvalid,      ///< the input is wrong and the user must change it
   kUsage,        ///< the command line is wrong
   kNotFound,     ///< a file, run, job or program does not exist
-  kRefused,      ///< Slurm, or a check of dlrun's own, refused; the function says when
+  kRefused,      ///< Slurm, or a check of dlrun's own, refused; the function's comment says when
   kUnavailable,  ///< a controller, peer or service did not answer
   kTimeout,      ///< a time limit expired
   kIo,           ///< a system call such as read, write, fsync or rename failed
@@ -34,7 +34,7 @@ enum class Errc {
 struct Error {
   Errc code = Errc::kInternal;
   std::string message{};
-  /// Problems with their places. Problems are printed before the message, which may then be empty.
+  /// Problems with their places. They are printed before the message, which may then be empty.
   DiagnosticList diagnostics{};
 };
 
@@ -61,8 +61,8 @@ template <typename... Args>
 
 }  // namespace dlrun
 
-/// Evaluates an expression of type Result<>. If it failed, returns its error from
-/// the enclosing function.
+/// Evaluates an expression of type Result<T>. If it failed, returns its error from the enclosing
+/// function; otherwise discards its value.
 #define DLRUN_TRY(expression)                                                     \
   do {                                                                            \
     if (auto dlrun_try_result = (expression); !dlrun_try_result) {                \

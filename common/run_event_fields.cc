@@ -1,4 +1,4 @@
-// fields() and of() of each event in run_events.h.
+// Implements fields() and of() of each event in run_events.h.
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// run_event_fields.cc has fields() and of() of each event.
+// run_event_fields.cc implements fields() and of() of each event.
 
 #include "common/run_events.h"
 

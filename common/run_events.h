@@ -2,7 +2,7 @@
 // The events of events.jsonl (runtime/ENVIRONMENT.md, "events.jsonl"): one struct per event, which
 // converts itself to JSON and back. Lead writes the events; readers dispatch on the type with
 // std::visit, never on the event's name. The header also has the rules that the writer and the
-// readers share: how important each event is, and how large the file may be.
+// readers share: the importance of each event, and the limits of the file's size.
 //
 // To add an event, add its struct here and in RunEvent, the code of lead that records it, and an
 // overload of event_text() in launcher/runs/history.cc. Without the overload the code does not
@@ -26,9 +26,9 @@ namespace dlrun {
 
 /// Size in bytes above which lead rewrites the file with fewer events (EventClass).
 inline constexpr std::size_t kCompactAtBytes = 32U << 20U;
-/// Size in bytes of the largest file that lead writes, unless the disk has no room to compact it
-/// (BackgroundFile::renew_beyond()). Readers read only the first and the last 16
-/// MiB of a larger one.
+/// Size in bytes of the largest file that lead writes, unless the disk has no room to compact the
+/// file (BackgroundFile::renew_beyond()). Readers read only the first and the last 16 MiB of a
+/// larger file.
 inline constexpr std::size_t kLargestRecordBytes = 64U << 20U;
 
 /// The parts of a file that readers read, as offsets in bytes: [0, head_end) and, if the file is
@@ -39,8 +39,8 @@ struct RecordParts {
 };
 [[nodiscard]] RecordParts parts_to_read(off_t size);
 
-/// The importance of an event: which events remain when lead rewrites the file with fewer of them.
-/// EventLog::record() says which events are dropped while the disk is slow.
+/// The importance of an event: decides which events remain when lead rewrites the file with fewer
+/// events. The comment on EventLog::record() says which events are dropped while the disk is slow.
 enum class EventClass {
   kDecides,    ///< attempts, restarts, ends, failures, the last result: all remain
   kRemark,     ///< warnings and signals: the latest ones remain
@@ -59,8 +59,8 @@ using Json = nlohmann::ordered_json;
 //             default, because anybody may have written the record.
 // A field `seconds` is the time since the start of the attempt.
 
-/// Returns the name of a component. The name becomes part of paths, so a text with other characters
-/// than those of names counts as none.
+/// Returns the name of a component. Returns "" for a text with characters that names do not have,
+/// because the name becomes part of paths.
 [[nodiscard]] std::string component_name_in(const Json& object, const char* key);
 
 /// Lead has claimed the run for its job.
@@ -82,15 +82,15 @@ struct Components {
     std::string name{};
     std::string role{};  ///< "main" or "service"
     std::int64_t nodes = 0, ranks = 0;
-    std::vector<std::string> after{};  ///< components that must be ready before it starts
+    std::vector<std::string> after{};  ///< components that must be ready before this one
 
     [[nodiscard]] Json fields() const;
     [[nodiscard]] static Component of(const Json& fields);
   };
   std::vector<Component> components{};
 
-  /// Returns the name of the first main component; empty if there is none. Its progress is the
-  /// progress of the run.
+  /// Returns the name of the first main component; empty if there is none. The progress of this
+  /// component is the progress of the run.
   [[nodiscard]] std::string leading() const;
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static Components of(const Json& fields);
@@ -249,7 +249,7 @@ struct Signal {
   [[nodiscard]] static Signal of(const Json& fields);
 };
 
-/// A rank that failed: the first one of the attempt, or one that failed on its own afterwards.
+/// A rank that failed: the first of the attempt, or another that later failed on its own.
 struct RankFailed {
   static constexpr std::string_view kKind = "rank_failed";
   std::int64_t rank = -1;  ///< -1: unknown
@@ -335,7 +335,7 @@ struct ComponentEnd {
 /// A component starts again while the other components continue.
 struct ComponentRestart {
   static constexpr std::string_view kKind = "component_restart";
-  std::int64_t code = 0;  ///< code of its end
+  std::int64_t code = 0;  ///< exit code of the component's end
   std::int64_t left = 0;  ///< restarts that are left afterwards
 
   [[nodiscard]] Json fields() const;
@@ -402,8 +402,8 @@ struct RecordedEvent {
 /// Returns the object of a line: `t`, `event` and `attempt` in this order, `component` if it is not
 /// empty, then the event's fields.
 [[nodiscard]] nlohmann::ordered_json object_of(const RecordedEvent& recorded);
-/// Returns the event of a line of the record (without its newline). Returns nullopt if its checksum
-/// is wrong or it is not an object (parse_checked_line()).
+/// Returns the event of a line of the record (without its newline). Returns nullopt if the line's
+/// checksum is wrong or the line is not an object (parse_checked_line()).
 [[nodiscard]] std::optional<RecordedEvent> event_of_line(std::string_view line);
 
 /// Returns the class of the event with this name; kDecides for unknown names.

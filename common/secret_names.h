@@ -1,5 +1,6 @@
 #pragma once
-// The names of secrets. The log, messages about specs and `dlrun init --from` share this rule.
+// The rule that tells which names are names of secrets. The log, messages about specs and `dlrun
+// init --from` share this rule.
 
 #include <string_view>
 
@@ -7,14 +8,14 @@ namespace dlrun {
 
 /// Returns true if the value of a variable, an option, a header or a key with this name may be a
 /// secret. The words of a name stand between '_', '-', '.', ':' and blanks; their case does not
-/// matter. These names count:
+/// matter. These names are names of secrets:
 /// - A word ends with token, secret, secrets, password, passwd, passphrase, key, credential,
 ///   credentials or authorization: WANDB_API_KEY, --hf-token, PGPASSWORD, authToken.
 /// - The last word is pass, pw, sshpass, creds, auth or jwt: DB_PASS, SLURM_JWT. A number may
 ///   follow: DB_PASS_2.
 /// - Two words are mysql pwd, pass phrase, pass word or auth header.
 ///
-/// These names do not count:
+/// These names do not count as names of secrets:
 /// - The last word names a property or a file: token_type, key_frames, TOKEN_FILE.
 /// - A key that names a column of data, or that is no secret in its field: --sort-key, --image_key,
 ///   NCCL_IB_PKEY, --wckey.

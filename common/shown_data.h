@@ -11,7 +11,7 @@ namespace dlrun {
 /// A value with a label before it. A line without a label continues the line above.
 struct LabelledLine {
   std::string label, value;
-  bool is_bad = false;  ///< the value is the reason of a failure
+  bool is_bad = false;  ///< the value is the reason for a failure
 };
 using LabelledLines = std::vector<LabelledLine>;
 
@@ -33,7 +33,7 @@ using TableRows = std::vector<std::vector<std::string>>;
 /// A bar with a text on each side of it.
 struct ChartBar {
   std::string label;
-  double part = 0;  ///< the length, relative to the longest measured bar: 1
+  double part = 0;  ///< the length; the longest measured bar has length 1
   std::string value;
   bool is_modelled = false;  ///< the value was computed, not measured
 };

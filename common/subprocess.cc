@@ -126,7 +126,7 @@ Result<> exchange_data(const Command& command, pid_t child, UniqueFd input, Capt
 }
 
 /// Time that the kernel may need to end a killed child. A child that waits for a device or a
-/// network file system may need longer; dlrun then does not wait for it.
+/// network file system may need longer; dlrun then stops waiting for the child.
 constexpr std::chrono::seconds kKillLimit{2};
 
 /// Waits for the child, and kills it at the deadline. The child has closed its outputs, so the wait

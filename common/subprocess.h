@@ -17,7 +17,7 @@ namespace dlrun {
 struct Command {
   std::vector<std::string> argv;  ///< argv[0] is searched in the PATH of env unless it contains '/'
   Env env;                        ///< the child's whole environment
-  std::string stdin_text;         ///< input of the child; closed afterwards
+  std::string stdin_text;         ///< the child's whole input
   std::optional<std::string> directory;  ///< working directory; by default the caller's
   std::chrono::milliseconds timeout{30'000};
   std::size_t output_limit_bytes = 16U << 20U;  ///< limit for stdout and stderr each

@@ -22,7 +22,7 @@ constexpr std::size_t kLargestTable = 256U << 20U;  ///< bytes; a line has 150
 /// An address as the tables write it: words of 32 bits in the byte order of this machine.
 struct TableAddress {
   std::string v4;  ///< for /proc/net/tcp; empty for an address of IPv6
-  std::string v6;  ///< for /proc/net/tcp6; for IPv4, its form that sockets of IPv6 use
+  std::string v6;  ///< for /proc/net/tcp6; an IPv4 address in the form that IPv6 sockets use
   std::string port;
 };
 
@@ -80,8 +80,9 @@ void for_each_row(std::string_view table, const F& call) {
   }
 }
 
-/// Returns how well a listening socket fits a connection to the address: the kernel gives the
-/// connection to the listener with the largest number. 0: the listener does not get it.
+/// Returns a number for how well a listening socket fits a connection to the address: the kernel
+/// gives the connection to the listener with the largest number. 0: the socket never gets the
+/// connection.
 int fit_of(const TableRow& row, const TableAddress& peer, bool is_table_of_v6) {
   const auto colon = row.local.find(':');
   if (row.state != "0A" || colon == std::string_view::npos ||

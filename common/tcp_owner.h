@@ -1,7 +1,7 @@
 #pragma once
 // Finds the user at the other end of a TCP connection to a program of this machine, in the kernel's
-// tables /proc/net/tcp and /proc/net/tcp6. On a machine with several users, any of them can listen
-// on a free port, so the port alone does not tell whose program answers.
+// tables /proc/net/tcp and /proc/net/tcp6. On a machine with several users, any user can listen on
+// a free port, so the port alone does not tell whose program answers.
 
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -13,9 +13,9 @@ namespace dlrun {
 
 /// Returns the owner of the socket at the other end of a connected TCP socket. While the other
 /// program has not accepted the connection, returns the owner of the listening socket. Returns
-/// nullopt if the other end is not in the tables: another machine, another network namespace, or a
-/// kernel that does not show them. Reads both tables, which takes milliseconds if there are ten
-/// thousands of connections.
+/// nullopt if the other end is not in the tables: it is on another machine or in another network
+/// namespace, or the kernel does not show the tables. Reads both tables, which takes milliseconds
+/// if there are tens of thousands of connections.
 [[nodiscard]] std::optional<uid_t> owner_of_tcp_peer(int socket);
 
 /// Returns the owner of the socket at `peer` that is connected to `own`, from the text of both

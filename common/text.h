@@ -45,13 +45,13 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 /// spelling suggestions.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// Returns the candidate nearest to the word if the word may be a misspelling of it: their distance
-/// is at most max(1, length of the word / 3). Otherwise returns nullopt.
+/// Returns the candidate that is nearest to the word if their edit distance is at most max(1,
+/// length of the word / 3). Otherwise the word is no misspelling of a candidate; returns nullopt.
 [[nodiscard]] std::optional<std::string_view> nearest(std::string_view word,
                                                       std::span<const std::string_view> candidates);
 
-/// Returns the length in bytes of the UTF-8 character at the start of text, which is not empty;
-/// 0 if it is malformed.
+/// Returns the length in bytes of the UTF-8 character at the start of the text; 0 if the character
+/// is malformed. The text must not be empty.
 [[nodiscard]] std::size_t utf8_length(std::string_view text);
 
 /// Returns true if the text is well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms).
@@ -73,8 +73,8 @@ requires std::same_as<Text, std::string> std::vector<std::string_view> split(Tex
 
 /// Formats a time like 2026-11-21T12:30:00.123Z.
 [[nodiscard]] std::string utc_timestamp(std::chrono::system_clock::time_point when);
-/// Parses a time as utc_timestamp() formats it, also without milliseconds. Returns seconds since
-/// 1970; nullopt if the text does not begin with a time.
+/// Parses a time in the form of utc_timestamp(), with or without milliseconds. Returns seconds
+/// since 1970; nullopt if the text does not begin with a time.
 [[nodiscard]] std::optional<double> seconds_of_utc(std::string_view utc);
 
 /// Makes text safe to print on a terminal: control, invisible and bidirectional characters and

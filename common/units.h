@@ -11,7 +11,7 @@ namespace dlrun {
 
 /// Formats the size of a file in KiB, MiB or GiB: "0.5 KiB", "9.2 MiB", "1.5 GiB".
 [[nodiscard]] std::string bytes_text(double bytes);
-/// Formats a size in MiB, KiB or B: the first of these in which it is a whole number. "64 KiB",
+/// Formats a size in the first of the units MiB, KiB and B in which it is a whole number: "64 KiB",
 /// "1028 B".
 [[nodiscard]] std::string exact_bytes_text(std::uint64_t bytes);
 /// Formats memory in use: "512 B", "35 MiB"; with one decimal below 10: "3.4 GiB".
@@ -27,7 +27,7 @@ struct ByteScale {
 /// Returns the largest unit in which `most` is at least 1.
 [[nodiscard]] ByteScale byte_scale(double most);
 
-/// Formats a duration in whole seconds: "46 s", "3 min 12 s", "2 h 5 min", "3 d 4 h".
+/// Formats a duration in its two largest units: "46 s", "3 min 12 s", "2 h 5 min", "3 d 4 h".
 [[nodiscard]] std::string duration_text(double seconds);
 /// Formats a duration like duration_text(); below ten seconds with one decimal: "7.5 s".
 [[nodiscard]] std::string fine_duration_text(double seconds);

@@ -32,8 +32,8 @@ Result<UniqueFd> open_untrusted(const fs::path& path, Links links) {
                 printable(path.string()));
   if (!S_ISREG(status.st_mode))
     return fail(Errc::kInvalid, "{}: is not a regular file", printable(path.string()));
-  // Opens the file that was found, even if the path now names another one. Without /proc the path
-  // is resolved again; if it is a FIFO then, O_NONBLOCK prevents a wait.
+  // Opens the file that was found, even if the path now names another file. Without /proc the path
+  // is resolved again. If the path now names a FIFO, O_NONBLOCK prevents a wait.
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
   UniqueFd file(open(fmt::format("/proc/self/fd/{}", found.get()).c_str(), kFlags));
   if (!file.is_open() && access("/proc/self/fd", X_OK) != 0)

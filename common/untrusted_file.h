@@ -1,8 +1,8 @@
 #pragma once
-// Reads files that somebody else may have written: records of a run, logs, checkpoints, data.
+// Reads files that another user may have written: records of a run, logs, checkpoints, data.
 // dlrun, its agent and its trainer read such files only with these functions. The functions never
-// wait for the writer of a FIFO, never open a device, and stop at the caller's limit.
-// common/bounded_json.h then parses JSON.
+// wait for the writer of a FIFO, never open a device, and stop at the caller's limit. To parse JSON
+// from such a file, use common/bounded_json.h.
 
 #include <cstddef>
 #include <filesystem>

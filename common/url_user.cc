@@ -6,8 +6,8 @@
 namespace dlrun {
 namespace {
 
-/// Returns true if the text after the colon of an address is a port, or in a script a variable, so
-/// that the text before the colon is a host and not a user.
+/// Returns true if the text after the colon of an address is a port, or a variable in a script. The
+/// text before the colon is then a host, not a user.
 bool is_port(std::string_view text, AddressText kind) {
   constexpr std::size_t kLongestPort = 5;
   if (text.starts_with('$')) return kind == AddressText::kScript;

@@ -1,6 +1,6 @@
-// apptainer (also installed under the name singularity). Every task starts its own container. By
-// default a container has the host's variables, /tmp and devices. dlrun does not mount the current
-// directory, and mounts the home directory only if container.mount_home is set.
+// The backend for apptainer. Every task starts its own container. By default a container has the
+// host's variables, /tmp and devices. dlrun does not mount the current directory, and mounts the
+// home directory only if container.mount_home is set.
 
 #include <algorithm>
 
@@ -11,6 +11,7 @@
 #include "container/backends.h"
 #include "container/image_name.h"
 #include "container/mounts.h"
+#include "container/script_template.h"
 
 namespace dlrun {
 namespace {
@@ -20,7 +21,7 @@ constexpr std::string_view kEnterApptainer =
   local dlrun_name dlrun_image=$1 dlrun_options=()
   if ! type -P apptainer >/dev/null; then echo "dlrun: container: apptainer is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
   shift
-  # apptainer passes on all variables of the job; these also override the image's variables.
+  # apptainer passes on all variables of the job. The variables below also override the image's variables.
   for dlrun_name in @NAMES@; do
     if [[ -v $dlrun_name ]]; then export "APPTAINERENV_$dlrun_name=${!dlrun_name}"; fi
   done
@@ -49,7 +50,7 @@ class Apptainer final : public ContainerBackend {
     return apptainer_image(name);
   }
 
-  [[nodiscard]] std::string why_not(ImageKind kind, std::string_view path) const override {
+  [[nodiscard]] std::string why_unusable(ImageKind kind, std::string_view path) const override {
     const bool needs_sif = kind != ImageKind::kFolder && path.ends_with(".sif");
     return needs_sif && kind != ImageKind::kSif ? "it is not a SIF file" : "";
   }

@@ -8,7 +8,7 @@ ExampleImage ContainerBackend::example_image(const std::string& name) const {
   return {name, fmt::format("run by {} here", this->name())};
 }
 
-std::string ContainerBackend::why_not(ImageKind kind, std::string_view) const {
+std::string ContainerBackend::why_unusable(ImageKind kind, std::string_view) const {
   if (kind == ImageKind::kFolder) return "it is a folder, not a squashfs file";
   return kind == ImageKind::kSquashfs ? "" : "it is not a squashfs file";
 }

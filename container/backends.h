@@ -1,5 +1,6 @@
 #pragma once
-// All container backends. To add one, write its file, declare its function here and add a row.
+// All container backends. To add a backend, write its file, declare its function here and add a
+// row.
 
 #include <array>
 #include <string_view>

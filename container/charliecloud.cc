@@ -1,9 +1,10 @@
-// Charliecloud (ch-run). Every task starts its own container. A container has the host's variables,
-// /tmp and devices. An image is a folder, or a squashfs file if the node has FUSE.
+// The backend for Charliecloud (ch-run). Every task starts its own container. A container has the
+// host's variables, /tmp and devices. An image is a folder, or a squashfs file if the node has
+// FUSE.
 //
-// dlrun supports ch-run from version 0.31 on. A mount needs a mount point in the image. In a folder
-// that the user may write to, the script makes it. For other images, the option --write-fake of
-// ch-run, which exists since version 0.36, puts a writable layer over the image.
+// dlrun supports ch-run from version 0.31 on. A mount needs a mount point in the image. If the
+// image is a folder that the user may write to, the script makes the mount point. Over other
+// images, the option --write-fake of ch-run (version 0.36 and later) puts a writable layer.
 
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@
 #include "container/backends.h"
 #include "container/image_name.h"
 #include "container/mounts.h"
+#include "container/script_template.h"
 
 namespace dlrun {
 namespace {
@@ -29,7 +31,7 @@ enter_container() { # IMAGE CH-RUN-OPTIONS... -- COMMAND...
   if ! type -P ch-run >/dev/null; then echo "dlrun: container: charliecloud (ch-run) is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
   shift
   export USER="${USER:-$(id -un)}" # ch-run does not start without it
-  # Sets the image's variables, then the job's, which override them. Only their names are on the command line, because other users can read it.
+  # Sets the image's variables, then the job's variables, which override them. Only the names of variables are on the command line, because other users can read command lines.
   if [[ ! -d $dlrun_image || -e $dlrun_image/ch/environment ]]; then dlrun_options+=(--set-env); fi
   for dlrun_name in @NAMES@; do
     if [[ -v $dlrun_name ]]; then
@@ -77,7 +79,7 @@ class Charliecloud final : public ContainerBackend {
     return {"./image", fmt::format("ch-image pull {0}; ch-convert {0} ./image", name)};
   }
 
-  [[nodiscard]] std::string why_not(ImageKind kind, std::string_view) const override {
+  [[nodiscard]] std::string why_unusable(ImageKind kind, std::string_view) const override {
     const bool is_usable = kind == ImageKind::kFolder || kind == ImageKind::kSquashfs;
     return is_usable ? "" : "it is neither a folder nor a squashfs file";
   }

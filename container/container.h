@@ -35,7 +35,8 @@ struct ContainerStep {
   std::vector<Mount> own_mounts;
   /// Variables whose value in the job takes precedence over the image's.
   std::vector<std::string> env_names;
-  /// The names in env_names that the script exports. For an interactive session, also the secrets.
+  /// The names in env_names that the script exports; for an interactive session, also the names of
+  /// the secrets.
   std::vector<std::string> job_names;
   bool has_gpus = false;  ///< the step may have GPUs
 };
@@ -64,7 +65,7 @@ struct ContainerEntry {
   std::vector<ContainerLine> words;
 };
 
-/// A container option from the user's launch.srun, without leading dashes, and its value.
+/// The name of a container option in the user's launch.srun, without leading dashes, and its value.
 using ContainerUserOption = std::pair<std::string, std::optional<std::string>>;
 
 struct ContainerProblem {
@@ -104,24 +105,25 @@ class ContainerBackend {
   /// Returns the commands that may print the tool's version on a login node, the preferred one
   /// first. Returns none for a tool that only srun can use.
   [[nodiscard]] virtual std::vector<VersionCommand> version_commands() const { return {}; }
-  /// Returns an example for a registry image. name: has the form REGISTRY/PATH.
+  /// Returns an example for an image in a registry. name: REGISTRY/PATH.
   [[nodiscard]] virtual ExampleImage example_image(const std::string& name) const;
   /// Returns the image's name in the form that this tool expects.
   [[nodiscard]] virtual std::string image_text(const std::string& name) const { return name; }
-  /// Returns why the tool cannot use an image of this kind; empty if it can.
-  [[nodiscard]] virtual std::string why_not(ImageKind kind, std::string_view path) const;
+  /// Returns the reason why the tool cannot use an image of this kind; empty if it can.
+  [[nodiscard]] virtual std::string why_unusable(ImageKind kind, std::string_view path) const;
   [[nodiscard]] virtual GpuDriver gpu_driver() const { return GpuDriver::kByHook; }
   /// Returns the characters that a mount's path must not contain.
   [[nodiscard]] virtual std::string_view unmountable_characters() const = 0;
   /// Returns a problem for each setting that this backend cannot express or would misread.
   [[nodiscard]] virtual std::vector<ContainerProblem> problems(const ContainerSpec& spec) const = 0;
-  /// Returns srun options. Each list option appears once: the user's values of the same option are
-  /// merged into it and removed from user_options. Returns none if the backend uses only entry().
+  /// Returns srun options. Each list option appears once, with dlrun's values and the user's. The
+  /// function removes the user's values from user_options. Returns none if the backend uses only
+  /// entry().
   [[nodiscard]] virtual std::vector<ContainerOption> step_options(
       const ContainerStep&, std::vector<ContainerUserOption>&) const {
     return {};
   }
-  /// Returns script text that enters the container. Empty if the backend uses only step_options().
+  /// Returns script text that enters the container; empty if the backend uses only step_options().
   [[nodiscard]] virtual ContainerEntry entry(const ContainerStep&) const { return {}; }
   /// Returns true if this value of a variable reaches the container byte for byte. Otherwise the
   /// rank agent sets the variable inside the container.

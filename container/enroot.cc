@@ -1,6 +1,6 @@
-// enroot without pyxis. Every node creates the container once, before the ranks start, and keeps it
-// until the job ends. Every task enters it with `enroot start`, which passes on only the variables
-// that its options name.
+// The backend for enroot without pyxis. Every node creates the container once, before the ranks
+// start, and keeps the container until the job ends. Every task enters the container with `enroot
+// start`, which passes on only the variables that its options name.
 //
 // enroot reads mounts as lines of an fstab, and variables as lines of a file. enroot would change a
 // variable's value that contains a newline or begins with a quote, so the rank agent sets such a
@@ -16,6 +16,7 @@
 #include "container/backends.h"
 #include "container/image_name.h"
 #include "container/mounts.h"
+#include "container/script_template.h"
 
 namespace dlrun {
 namespace {
@@ -103,10 +104,10 @@ constexpr std::string_view kOnTerm = "true";
 constexpr std::string_view kOnTermOfSession =
     R"sh(others | sed "s/^ *//;s/ .*//" | xargs --no-run-if-empty kill -HUP; enroot remove --force "$name"; exit 143)sh";
 
-/// Creates a named container, which stays for later jobs. Another job may create it at the same
-/// time, on this node or, if enroot's data directory is shared, on another. The lock file is
-/// therefore in the data directory. The script reads the path of that directory from an error
-/// message of enroot, because enroot prints it nowhere else.
+/// Creates a named container, which stays for later jobs. Another job may create the same container
+/// at the same time, on this node or, if the nodes share enroot's data directory, on another node.
+/// The lock file is therefore in the data directory. The script reads the path of that directory
+/// from an error message of enroot, because enroot prints the path nowhere else.
 constexpr std::string_view kHoldNamed = R"sh(hold_container() { # IMAGE
   local name=@NAME@ dlrun_data dlrun_messages dlrun_making
   dlrun_messages=$(mktemp)
@@ -131,9 +132,10 @@ constexpr std::string_view kHoldNamed = R"sh(hold_container() { # IMAGE
 }
 )sh";
 
-/// Configuration for `enroot start`. The image's start-up script /etc/rc changes to its working
-/// directory and then runs /etc/rc.local, which can run the command instead of the entry point. The
-/// hook is in a file, because enroot closes all descriptors above 2.
+/// Makes the configuration for `enroot start`. The image's start-up script /etc/rc changes to the
+/// image's working directory and then runs /etc/rc.local, which can run the command instead of the
+/// entry point. A hook in the configuration writes /etc/rc.local. The configuration is in a file,
+/// because enroot closes all descriptors above 2.
 constexpr std::string_view kConf = R"sh(
   # container.entrypoint: the command @ENTRY@.
   local dlrun_own=/tmp/dlrun-$UID dlrun_conf
@@ -197,7 +199,8 @@ constexpr std::string_view kOnThisNode = "--nodes=1 --ntasks=1 --nodelist=\"$SLU
 
 constexpr std::string_view kSessionNamed = "(hold_container \"$dlrun_image\") >&2\n";
 
-/// Saves the job's variables and restores them later, so that an entry point cannot change them.
+/// kKept saves the job's variables, and kRestored restores them after the entry point, which may
+/// have changed them.
 constexpr std::string_view kKept = R"sh(
   for dlrun_name in @NAMES@; do
     if [[ -v $dlrun_name ]]; then export "DLRUN_KEPT_$dlrun_name=${!dlrun_name}"; fi
@@ -206,8 +209,8 @@ constexpr std::string_view kRestored =
     R"sh(for n in @NAMES@; do eval "[ -z \"\${DLRUN_KEPT_$n+x}\" ] || { export $n=\"\$DLRUN_KEPT_$n\"; unset DLRUN_KEPT_$n; }"; done; exec "$@")sh";
 
 [[nodiscard]] std::string conf_text(bool has_entrypoint) {
-  // A file with one name must always have the same content, because another version of dlrun may
-  // use it at the same time.
+  // The content of a file with one of these names must never change, because another version of
+  // dlrun may use the file at the same time.
   constexpr std::string_view kAlone =
       R"sh('  [ "$(cat "$rc" 2>/dev/null)" = "$own" ] || { mkdir -p "${rc%/*}" && echo "$own" >"$rc"; }')sh";
   constexpr std::string_view kImages =
@@ -218,7 +221,8 @@ constexpr std::string_view kRestored =
                         {"@LINE@", std::string(has_entrypoint ? kImages : kAlone)}});
 }
 
-/// Returns the end of a message about an image that is not a .sqsh file: its kind, and the remedy.
+/// Returns the end of a message about an image that is not a .sqsh file: the image's kind, and the
+/// remedy.
 [[nodiscard]] std::string why_not_sqsh(std::string_view image) {
   const bool is_file = image.find("://") == std::string_view::npos;
   if (is_file && image.ends_with(".sif"))

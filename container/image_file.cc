@@ -25,7 +25,7 @@ constexpr std::size_t kSifAt = 32;
 std::string why_no_image(const std::string& path, const ContainerBackend& backend) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return errno == EACCES ? "" : errno_text(errno);
-  if (S_ISDIR(info.st_mode)) return backend.why_not(ImageKind::kFolder, path);
+  if (S_ISDIR(info.st_mode)) return backend.why_unusable(ImageKind::kFolder, path);
   if (!S_ISREG(info.st_mode)) return "it is not a regular file";
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.is_open()) return fmt::format("you cannot read it: {}", errno_text(errno));
@@ -34,10 +34,10 @@ std::string why_no_image(const std::string& path, const ContainerBackend& backen
   if (got < 0) return fmt::format("you cannot read it: {}", errno_text(errno));
   const std::string_view head(bytes.data(), static_cast<std::size_t>(got));
   const bool is_sif = head.size() == bytes.size() && head.substr(kSifAt) == kSif;
-  return backend.why_not(is_sif                        ? ImageKind::kSif
-                         : head.starts_with(kSquashfs) ? ImageKind::kSquashfs
-                                                       : ImageKind::kOther,
-                         path);
+  return backend.why_unusable(is_sif                        ? ImageKind::kSif
+                              : head.starts_with(kSquashfs) ? ImageKind::kSquashfs
+                                                            : ImageKind::kOther,
+                              path);
 }
 
 }  // namespace dlrun

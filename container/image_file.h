@@ -1,5 +1,5 @@
 #pragma once
-// Checks whether a file is a container image, by its first bytes.
+// Checks by the first bytes of a file whether a backend can use the file as an image.
 
 #include <string>
 
@@ -7,8 +7,8 @@
 
 namespace dlrun {
 
-/// Returns why the backend cannot use the existing file or folder at `path` as an image; empty if
-/// no problem is known. Opens regular files only.
+/// Returns the reason why the backend cannot use the existing file or folder at `path` as an image;
+/// empty if no problem is known. Opens only regular files.
 [[nodiscard]] std::string why_no_image(const std::string& path, const ContainerBackend& backend);
 
 }  // namespace dlrun

@@ -1,5 +1,5 @@
 #pragma once
-// Converts image names to each runtime's form.
+// Converts the names of images in registries to the form of each container tool.
 
 #include <string>
 #include <string_view>

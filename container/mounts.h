@@ -1,10 +1,9 @@
 #pragma once
-// Functions that several backends share: mounts and script templates.
+// Functions about mounts that several backends share.
 
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "container/container.h"
@@ -24,10 +23,5 @@ namespace dlrun {
 
 /// Returns the user's mounts, then dlrun's own mounts except those with the same target.
 [[nodiscard]] std::vector<Mount> all_mounts(const ContainerStep& step);
-
-/// Returns the text with each placeholder replaced by its value. values: pairs such as
-/// {"@NAME@", "x"}.
-[[nodiscard]] std::string filled(
-    std::string_view text, const std::vector<std::pair<std::string_view, std::string>>& values);
 
 }  // namespace dlrun

@@ -1,4 +1,4 @@
-// container.runtime: none. Programs run directly on the node.
+// The backend for container.runtime: none. Programs run directly on the node.
 
 #include "container/backends.h"
 

@@ -2,7 +2,8 @@
 //   --container-image, -mounts, -workdir, -name, -save, -env
 //   --[no-]container-mount-home, --[no-]container-remap-root, --[no-]container-entrypoint
 //   --container-writable|readonly
-// If an option is given twice, pyxis silently uses the last one, so every list is written once.
+// If an option is given twice, pyxis silently uses the last value. Therefore every list option is
+// written once.
 
 #include <algorithm>
 
@@ -22,7 +23,7 @@ namespace {
   return text;
 }
 
-/// Removes one option from `options` and returns the user's values of it.
+/// Removes the option `name` from `options`, and returns the user's values of this option.
 [[nodiscard]] std::vector<std::string> take(std::vector<ContainerUserOption>& options,
                                             std::string_view name) {
   std::vector<std::string> values;

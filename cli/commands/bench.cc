@@ -1,5 +1,5 @@
-// Adds `dlrun bench`, and implements `dlrun bench collectives`, which measures all-reduce and the
-// other collectives on this machine for each backend. bench_scaling.cc has `dlrun bench scaling`.
+// Adds `dlrun bench`, and implements `dlrun bench collectives`, which measures a collective such as
+// all-reduce on this machine with each backend. bench_scaling.cc has `dlrun bench scaling`.
 
 #include <unistd.h>
 
@@ -21,8 +21,8 @@
 namespace dlrun {
 namespace {
 
-/// Checks that the folder of `file` is writable. Call before a measurement, which may take minutes.
-/// Fails with kIo.
+/// Fails with kIo if the folder of `file` is not writable. Call before a measurement, which may
+/// take minutes.
 Result<> check_folder_of(const std::filesystem::path& file) {
   const auto folder = file.parent_path();
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};

@@ -1,5 +1,5 @@
-// `dlrun bench scaling`: checks the options and prints the measurements of
-// launcher/bench/scaling.h.
+// `dlrun bench scaling`: checks the options, measures with launcher/bench/scaling.h, and prints the
+// results.
 
 #include "cli/commands/bench_scaling.h"
 

@@ -17,10 +17,10 @@ struct ScalingOptions {
   bool json = false;
 };
 
-/// Runs the experiment at each size, one after the other, each as a separate run. Prints the rates
+/// Runs the experiment at each size in turn, each time as a separate run. Prints the rates
 /// in samples per second, the efficiency and the rates that a model predicts for more ranks. If
-/// Slurm would refuse a size, submits nothing and returns the exit code of `submit --test-only`. A
-/// size that fails is left out with a warning. Returns kExitRunFailed when all sizes fail.
+/// Slurm would refuse a size, submits nothing and returns the exit code of `submit --test-only`.
+/// Leaves out a size that fails, with a warning. Returns kExitRunFailed when all sizes fail.
 [[nodiscard]] Result<int> bench_scaling(Cli& cli, const ScalingOptions& options);
 
 }  // namespace dlrun

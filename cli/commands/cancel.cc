@@ -1,5 +1,5 @@
 // `dlrun cancel`: cancels the jobs of a run through the interface that submitted them (Slurm's
-// commands or slurmrestd), or sends SIGTERM to lead of a run on this machine.
+// commands or slurmrestd). For a run on this machine, sends SIGTERM to lead.
 
 #include <memory>
 

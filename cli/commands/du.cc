@@ -37,22 +37,22 @@ void print_usage(const Cli& cli, const std::vector<MeasuredRun>& measured) {
                     size_cell(sum.bytes)});
   print(cli, table(rows));
   if (sum.unread > 0)
-    print_warning(cli, fmt::format("{} folder{} could not be read and {} not counted", sum.unread,
-                                   sum.unread == 1 ? "" : "s", sum.unread == 1 ? "is" : "are"));
+    print_warning(cli, fmt::format("{} folder{} not counted: unreadable, or on another file system",
+                                   sum.unread, sum.unread == 1 ? " is" : "s are"));
 }
 
-/// Prints a note about each run whose path is a symbolic link: what a link leads to is not counted.
-/// Returns true if there is any.
+/// Prints a note about each run whose path is a symbolic link, because measure_runs() follows no
+/// link. Returns true if there is such a run.
 bool note_links(const Cli& cli, const std::vector<IndexEntry>& runs) {
-  bool is_any = false;
+  bool has_link = false;
   for (const IndexEntry& run : runs) {
     std::error_code error;
     if (!std::filesystem::is_symlink(run.path, error)) continue;
-    is_any = true;
+    has_link = true;
     print_note(cli, fmt::format("{}: is a symbolic link, and is not counted",
                                 printable(run.path.string())));
   }
-  return is_any;
+  return has_link;
 }
 
 Result<int> show_usage(Cli& cli, const DuOptions& options) {

@@ -22,6 +22,7 @@ struct ForwardOptions {
   bool socket = false, any_user = false;
 };
 
+/// Returns the name of this machine, on which the user is logged in.
 std::string login_host() {
   std::array<char, 256> host{};
   ::gethostname(host.data(), host.size() - 1);

@@ -1,4 +1,4 @@
-// `dlrun host`: lists the hosts for -H, and opens, closes and tries their connections.
+// `dlrun host`: lists the hosts of -H, and opens, closes and checks the connections to them.
 
 #include <memory>
 
@@ -54,8 +54,8 @@ Result<int> list_hosts(const Cli& cli, bool json) {
   return kExitOk;
 }
 
-/// Connects, starts dlrun on the host, and prints its version and the submissions without an
-/// answer.
+/// Connects, starts dlrun on the host, and prints the version of that dlrun and the submissions to
+/// the host that got no answer.
 Result<int> check_host(const Cli& cli, const Ssh& ssh) {
   const HostFile& host = ssh.host();
   DLRUN_TRY(ssh.open());

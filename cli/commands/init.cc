@@ -23,8 +23,8 @@ struct InitOptions {
   bool force = false, yes = false;
 };
 
-/// Returns what messages call the spec: the file of -o, or exp.yaml if the spec goes to standard
-/// output (output is empty or "-").
+/// Returns the name of the spec in messages: the file of -o, or exp.yaml if the spec goes to
+/// standard output (output is empty or "-").
 [[nodiscard]] std::string name_of_output(const std::string& output) {
   return output.empty() || output == "-" ? "exp.yaml" : output;
 }

@@ -33,7 +33,7 @@ struct LogsOptions {
   std::optional<std::size_t> tail;
 };
 
-/// Prints the log of one rank, or of the job. label: stands before each line.
+/// Prints the log of one rank, or of the job, with `label` before each line.
 Result<int> print_one_log(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
                           const LogsOptions& options, std::optional<std::int64_t> rank,
                           const std::string& label) {

@@ -1,4 +1,4 @@
-// `dlrun man`: prints the manual page, for `dlrun man | man -l -` and for docs/dlrun.1.
+// `dlrun man`: prints the manual page, which is also docs/dlrun.1.
 
 #include "cli/command_line.h"
 #include "cli/terminal/print.h"

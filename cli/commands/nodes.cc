@@ -1,4 +1,5 @@
-// `dlrun nodes`: lists or forgets the bad nodes that runs remember (health.known_bad).
+// `dlrun nodes`: lists the bad nodes that runs remember (health.known_bad), or forgets some of
+// them.
 
 #include <memory>
 
@@ -42,13 +43,13 @@ Result<int> nodes(Cli& cli, const NodesOptions& options) {
     print_note(cli, fmt::format("no node is remembered as bad in {}", printable(file.string())));
     return kExitOk;
   }
-  constexpr std::size_t kShownReason = 60;
+  constexpr std::size_t kReasonColumns = 60;
   std::vector<std::vector<std::string>> rows = {
       {"NODE", "CLUSTER", "SINCE", "UNTIL", "RUN", "REASON"}};
   for (const BadNode& bad : known) {
     rows.push_back({bad.node, bad.cluster, utc_timestamp(bad.since).substr(0, 16),
                     utc_timestamp(bad.until).substr(0, 16), bad.run,
-                    shortened(bad.reason, kShownReason)});
+                    shortened(bad.reason, kReasonColumns)});
   }
   print(cli, table(rows));
   return kExitOk;

@@ -54,9 +54,9 @@ Result<int> notify(Cli& cli, const NotifyOptions& options) {
     return fail(Errc::kUsage, "--json lists messages; it cannot be combined with --relay");
   DLRUN_TRY_ASSIGN(const auto runs, chosen_runs(cli, options));
   if (options.relay) {
-    // A command of a run is executed only if the user has named the run.
-    const bool has_commands = !options.runs.empty() && !options.webhooks;
-    return relay(cli, runs, has_commands ? SendBy::kWebhooksAndCommands : SendBy::kWebhooks);
+    // dlrun executes the command of a run only if the user has named the run.
+    const bool runs_commands = !options.runs.empty() && !options.webhooks;
+    return relay(cli, runs, runs_commands ? SendBy::kWebhooksAndCommands : SendBy::kWebhooks);
   }
   const auto notices = listed_notices(runs);
   if (options.json) {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "cli/cleanup_command.h"
+#include "cli/ask_and_clean_up.h"
 #include "cli/command_line.h"
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
@@ -50,8 +50,7 @@ void add_prune(CLI::App& root, Action& action) {
       .type_name("AGE");
   command.flag("--keep-checkpoints", options->keeps_checkpoints,
                "Delete only logs, traces, profiles and stacks of hung ranks; keep the checkpoints, "
-               "the record, the code "
-               "and all files that dlrun did not write");
+               "the record, the code and all files that dlrun did not write");
   // `--runs "$FOLDER"` with an unset variable must not mean all runs.
   command.option("--runs", options->runs, "Delete only runs in this folder")
       .type_name("DIR")

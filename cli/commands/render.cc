@@ -1,4 +1,4 @@
-// `dlrun render`: prints the job script, to be read or edited by hand.
+// `dlrun render`: prints the job script, which a user can then read or edit.
 
 #include "launcher/plan/render.h"
 
@@ -32,8 +32,8 @@ Result<int> print_or_write(const Cli& cli, const RenderOptions& options, const s
   return kExitOk;
 }
 
-/// Renders the script of the sweep's first array. In the job, each task of the array runs the
-/// script of its point.
+/// Prints the script of the sweep's first array. In the job, each task of the array runs the script
+/// of its point.
 Result<int> render_sweep(const Cli& cli, const RenderOptions& options, const Experiment& prepared) {
   TerminalReporter reporter(cli);
   DLRUN_TRY_ASSIGN(const auto sweep, sweep_to_render(cli, prepared));

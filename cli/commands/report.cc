@@ -1,4 +1,5 @@
-// `dlrun report`: writes a page about one run, or a comparison of several runs or a sweep's points.
+// `dlrun report`: writes a page about one run, or a page that compares several runs or the points
+// of a sweep.
 
 #include <memory>
 
@@ -45,8 +46,7 @@ void add_report(CLI::App& root, Action& action) {
   command
       .option("-o,--output", options->out,
               "File to write; - means standard output (default: report.html in the directory of "
-              "the run; "
-              "./report.html for several runs)")
+              "the run; ./report.html for several runs)")
       .type_name("FILE");
   command.calls(make_report, options, action);
 }

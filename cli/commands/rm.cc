@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "cli/cleanup_command.h"
+#include "cli/ask_and_clean_up.h"
 #include "cli/command_line.h"
 #include "cli/run_argument.h"
 #include "cli/spec_options.h"

@@ -1,12 +1,12 @@
-// `dlrun run`: runs the job on this machine without Slurm. Lead runs in the foreground and
-// starts the ranks. With --here, runs the job in the allocation of the shell.
+// `dlrun run`: runs the job on this machine without Slurm. Lead, the agent that starts and watches
+// the ranks, runs in the foreground. With --here, runs the job in the allocation of the shell.
 
 #include <memory>
 
 #include <nlohmann/json.hpp>
 
-#include "cli/allocation_command.h"
 #include "cli/command_line.h"
+#include "cli/run_in_allocation.h"
 #include "cli/spec_options.h"
 #include "cli/terminal/print.h"
 #include "cli/terminal/status_text.h"

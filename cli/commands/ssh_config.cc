@@ -1,5 +1,5 @@
 // `dlrun ssh-config`: prints a block for ~/.ssh/config with which ssh reaches a running job. The
-// ProxyCommand of the block is the same command with --connect.
+// ProxyCommand of the block is `dlrun ssh-config --connect`.
 
 #include "launcher/forward/ssh_config.h"
 

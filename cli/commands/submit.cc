@@ -1,4 +1,4 @@
-// `dlrun submit`: checks, plans, renders, records and submits once; with --watch, follows the run
+// `dlrun submit`: checks, plans, renders, records and submits a job. With --watch, follows the run
 // to its end.
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/allocation_command.h"
 #include "cli/command_line.h"
+#include "cli/run_in_allocation.h"
 #include "cli/spec_options.h"
 #include "cli/submission_output.h"
 #include "cli/terminal/print.h"
@@ -29,12 +29,12 @@ struct SubmitOptions {
   std::vector<std::string> specs;
   OutputOptions output;
   bool dry_run = false, test_only = false, is_chain = false;
-  std::string continued;  ///< the search to continue; empty: none
-  std::optional<std::string> in;
+  std::string continued;                 ///< the search to continue; empty: none
+  std::optional<std::string> in;         ///< the job of --in
   std::optional<std::string> rehearsal;  ///< the time of --rehearse
 };
 
-/// Prints the job that dlrun would submit without --dry-run; for a sweep, its first array.
+/// Prints the job that dlrun would submit without --dry-run; for a sweep, the first array.
 void show(const Cli& cli, const DryRun& dry_run) {
   const Job& job = dry_run.job;
   print_document(job.script);
@@ -93,14 +93,14 @@ Result<int> submit_into(Cli& cli, const SubmitOptions& options) {
       cli, {options.spec, {options.in, std::nullopt, options.dry_run}, options.output});
 }
 
-/// Prints the submissions of a chain, which should have `all` of them. If all were submitted,
-/// --watch follows the last one. Otherwise fails with the reason.
-Result<int> print_chain(Cli& cli, RunInspector& inspector, const Chain& chain, std::size_t all,
+/// Prints the submissions of a chain. If all `wanted` specs were submitted, --watch follows the
+/// last run. Otherwise fails with the reason.
+Result<int> print_chain(Cli& cli, RunInspector& inspector, const Chain& chain, std::size_t wanted,
                         const OutputOptions& options) {
   int code = kExitOk;
   for (const Submitted& submitted : chain.submitted) {
     OutputOptions output = options;
-    const bool is_last = chain.submitted.size() == all && &submitted == &chain.submitted.back();
+    const bool is_last = chain.submitted.size() == wanted && &submitted == &chain.submitted.back();
     output.watch = options.watch && is_last;
     DLRUN_TRY_ASSIGN(code, print_submitted(cli, inspector, submitted, output));
     if (code != kExitOk) return code;
@@ -124,7 +124,7 @@ Result<int> submit_with_rehearsal(Cli& cli, const SubmitOptions& options) {
   return print_chain(cli, inspector, chain, 2, options.output);
 }
 
-/// Submits the specs one after another, and prints each submission. --watch follows the last one.
+/// Submits the specs one after another, and prints each submission. --watch follows the last run.
 Result<int> submit_all(Cli& cli, const SubmitOptions& options) {
   if (options.dry_run || options.test_only || options.in || !options.continued.empty())
     return fail(Errc::kUsage,

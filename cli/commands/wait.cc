@@ -34,11 +34,11 @@ Result<int> wait(Cli& cli, const WaitOptions& options) {
   for (const auto& run : runs) {
     DLRUN_TRY(refuse_to_wait_for_foreign(run));
     DLRUN_TRY_ASSIGN(const auto status, follow_run(cli, inspector, run, silent, interrupt));
-    const int own = exit_code_of_state(status);
-    if (code == kExitOk) code = own;
+    const int run_code = exit_code_of_state(status);
+    if (code == kExitOk) code = run_code;
     if (options.json) {
       json.push_back(status_json(run, status));
-    } else if (own == kExitOk) {
+    } else if (run_code == kExitOk) {
       print(cli, "{}\n", end_text(run, status));
     } else {
       print_error(cli, end_text(run, status));

@@ -21,7 +21,8 @@ namespace {
 constexpr std::array<int, 5> kSignals = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGWINCH};
 constexpr std::array<int, 6> kDeadlySignals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT};
 
-// kEnter selects the alternate screen, hides the cursor and disables wrapping; kLeave undoes this.
+// kEnter selects the alternate screen, hides the cursor and disables wrapping. kLeave undoes all of
+// these.
 constexpr std::string_view kEnter = "\033[?1049h\033[?25l\033[?7l\033[2J";
 constexpr std::string_view kLeave = "\033[?7h\033[?25h\033[?1049l";
 

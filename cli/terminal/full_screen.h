@@ -1,6 +1,6 @@
 #pragma once
-// A full-screen view on the terminal: plain ANSI sequences, redrawn in place. The terminal is also
-// restored after a crash.
+// Shows a full-screen view on the terminal with plain ANSI sequences, and redraws it in place.
+// Restores the terminal, also after a crash.
 
 #include <signal.h>
 #include <termios.h>
@@ -23,8 +23,9 @@ struct TerminalSize {
 /// Returns the size of the terminal `fd`; 80x24 if the terminal does not report one.
 [[nodiscard]] TerminalSize terminal_size(int fd);
 
-/// Owns the terminal. Only one may exist in a process; create it before any other thread. SIGINT,
-/// SIGTERM, SIGHUP, SIGTSTP and SIGWINCH are then blocked in all threads and arrive through wait().
+/// Owns the terminal. A process may have only one FullScreen, and must create it before any other
+/// thread. SIGINT, SIGTERM, SIGHUP, SIGTSTP and SIGWINCH are then blocked in all threads and arrive
+/// through wait().
 /// A fault (SIGSEGV, SIGABRT, ...) restores the terminal before it ends the process.
 class FullScreen {
  public:
@@ -36,7 +37,7 @@ class FullScreen {
   ~FullScreen();
 
   [[nodiscard]] TerminalSize size() const;
-  /// Replaces the screen by `lines`, from the top. The caller cuts each line to the
+  /// Replaces the content of the screen by `lines`, from the top. The caller cuts each line to the
   /// terminal's width.
   void draw(const std::vector<Text>& lines, bool colour);
 

@@ -25,12 +25,13 @@ class Line {
   Text text_;
 };
 
-/// Returns a bar with a resolution of an eighth of a character. part: from 0 to 1.
+/// Returns a bar of `width` characters, of which `part` (from 0 to 1) is filled, to an eighth of a
+/// character.
 [[nodiscard]] std::string bar(double part, std::size_t width);
 
 /// Returns at most `width` block characters of eight heights. Each block shows the mean of an equal
 /// part of `values`, scaled between the smallest and the largest mean. Returns "" for fewer than
-/// two values, and if their sum or their range is no finite number.
+/// two values, for width 0, and if a mean or the range of the means is not a finite number.
 [[nodiscard]] std::string sparkline(const std::vector<double>& values, std::size_t width);
 
 }  // namespace dlrun

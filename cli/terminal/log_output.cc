@@ -1,6 +1,6 @@
 // Splits the bytes of a log into UTF-8 characters and escape sequences, and shows, escapes or drops
-// each. The log arrives in pieces. If a piece ends inside a character or a sequence, the incomplete
-// bytes wait for the next piece.
+// each of them. The log arrives in pieces. If a piece ends inside a character or a sequence, the
+// incomplete bytes wait for the next piece.
 
 #include "cli/terminal/log_output.h"
 
@@ -41,8 +41,9 @@ bool is_visible_style(std::string_view parameters) {
   return true;
 }
 
-/// Returns the length in bytes of a sequence ESC [ parameters letter at the start. Returns 0 if
-/// there is none, and more than bytes.size() if its end is still missing.
+/// Returns the length in bytes of the sequence ESC [ PARAMETERS LETTER at the start. Returns 0 if
+/// the bytes do not start with such a sequence, and more than bytes.size() if the end of the
+/// sequence is still missing.
 std::size_t sequence_length(std::string_view bytes) {
   if (bytes.size() > 1 && bytes[1] != '[') return 0;
   std::size_t at = 2;
@@ -51,7 +52,7 @@ std::size_t sequence_length(std::string_view bytes) {
 }
 
 /// Returns the length in bytes of the UTF-8 character that starts with this byte; 1 for a byte that
-/// starts none.
+/// starts no character.
 std::size_t character_length(char first) {
   const auto lead = static_cast<unsigned char>(first);
   return lead >= 0xf0 && lead <= 0xf4 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc2 ? 2 : 1;
@@ -89,8 +90,8 @@ std::string LogFilter::filtered(std::string_view bytes, bool is_last) {
       // Only the first byte of a malformed character is escaped, because the bytes after it may be
       // valid characters.
       if (!is_utf8(bytes.substr(0, length))) length = 1;
-      // printable() would escape U+FE0E and U+FE0F, because they are invisible. In a log they stay:
-      // they select the style of the emoji before them and cannot deceive the reader there.
+      // U+FE0E and U+FE0F select the style of the emoji before them. printable() would escape these
+      // invisible characters, but in a log they cannot deceive the reader.
       const auto character = bytes.substr(0, length);
       const bool is_emoji_style = character == "\ufe0e" || character == "\ufe0f";
       shown += is_emoji_style ? std::string(character) : printable(character);

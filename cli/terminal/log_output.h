@@ -12,8 +12,8 @@ namespace dlrun {
 /// - A carriage return clears the line and starts it again, so that progress bars look as intended.
 ///   It becomes a newline if `colour` is false. A carriage return before a newline is dropped.
 /// - Sequences that clear a line are dropped.
-/// - Newlines, tabs and the variation selectors of emoji stay. All other characters are escaped
-///   as by printable().
+/// - Newlines, tabs and the variation selectors of emoji stay. printable() escapes the other
+///   characters.
 class LogFilter {
  public:
   explicit LogFilter(bool colour) : colour_(colour) {}
@@ -31,8 +31,8 @@ class LogFilter {
   std::string waiting_;  ///< shorter than the longest sequence
 };
 
-/// Prints a log. On a terminal the bytes pass a LogFilter, unless `is_raw`; a file or a pipe gets
-/// them unchanged.
+/// Prints a log. On a terminal the bytes pass a LogFilter, except with `is_raw`. A file or a pipe
+/// gets the bytes unchanged.
 class LogOutput {
  public:
   LogOutput(bool is_raw, bool colour);

@@ -19,8 +19,8 @@ void print_message(const Cli& cli, const Styled& kind, std::string_view message)
   Text line;
   line.add("dlrun: ");
   if (!kind.text.empty()) line.add("{} ", kind);
-  // In a message of several lines, a line from another program must not start like dlrun's own
-  // messages, so it is indented.
+  // In a message of several lines, a line from another program must not look like a message of
+  // dlrun. Therefore a line that starts with "dlrun:" is indented.
   for (std::size_t at = message.find("\ndlrun:"); at != std::string_view::npos;
        at = message.find("\ndlrun:")) {
     line.add(Text::of_lines(message.substr(0, at))).add("\n  ");

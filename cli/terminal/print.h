@@ -47,22 +47,22 @@ void print_warning(const Cli& cli, std::string_view message);
 /// Prints a remark for people, which scripts do not read, to standard error.
 void print_note(const Cli& cli, std::string_view message);
 void print_diagnostics(const Cli& cli, const std::vector<Diagnostic>& diagnostics);
-/// Prints an error: the problems with places, then the message.
+/// Prints an error: first its diagnostics, then its message.
 void print_failure(const Cli& cli, const Error& error);
 /// Prints text without a prefix, such as a question, to standard error.
 void print_aside(const Cli& cli, const Text& text);
 
 /// Flushes standard output. Returns false if standard output has ever failed.
 bool flush_output();
-/// Calls flush_output() and returns its result. If it fails, discards the buffered output, so that
-/// the process does not write it again when it exits.
+/// Calls flush_output() and returns its result. If the flush fails, discards the buffered output,
+/// so that the process does not try to write this output again when it exits.
 [[nodiscard]] bool finish_output();
 /// Returns true if standard output is a pipe whose reader has gone, as in `dlrun ls | head -1`. The
 /// caller then reports no error.
 [[nodiscard]] bool is_reader_gone();
 
 /// Calls `print`. If standard output fails, fails with kIo and a message that contains `instead`:
-/// the facts that the user needs in any case, such as the id of the queued job.
+/// the facts that the user always needs, such as the id of the queued job.
 [[nodiscard]] Result<> print_or_fail(const std::function<void()>& print,
                                      const std::string& instead);
 

@@ -12,7 +12,7 @@ namespace dlrun {
 namespace {
 
 // Marks at the beginning and at the end of a style. The character after kBegin selects the style:
-// 'a' is the first one of enum Style.
+// 'a' selects the first style of enum Style.
 constexpr char kBegin = '\x01', kEnd = '\x02';
 
 std::string_view code_of(Style style) {

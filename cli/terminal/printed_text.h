@@ -30,7 +30,8 @@ class Text;
 
 namespace text_detail {
 
-/// Returns a format's argument as it is inserted: text escaped, a style marked, numbers unchanged.
+/// Returns an argument in the form that the format inserts: text escaped, a style marked, a number
+/// unchanged.
 [[nodiscard]] std::string marked(const Styled& value);
 [[nodiscard]] std::string marked(const Text& value);
 template <typename T>
@@ -71,7 +72,7 @@ class Text {
   /// error messages, and the output of Slurm's commands.
   [[nodiscard]] static Text of_lines(std::string_view lines, Style style = Style::kNone);
 
-  /// Returns the bytes to print. colour: with the escape sequences of the styles.
+  /// Returns the bytes to print, with the escape sequences of the styles if `colour`.
   [[nodiscard]] std::string render(bool colour) const;
   [[nodiscard]] std::string plain() const { return render(false); }
   /// Returns the number of characters in the longest line. This equals its width on a terminal only

@@ -15,7 +15,7 @@ class ProgressLine {
   /// Returns true if standard error is a terminal that can show the line; otherwise show()
   /// does nothing.
   [[nodiscard]] bool can_show() const { return can_show_; }
-  /// Shows both texts, escaped. On a narrow terminal `what` is cut before `figures`.
+  /// Shows `what` and `figures`, escaped. On a narrow terminal, first cuts `what`, then `figures`.
   void show(const std::string& what, const std::string& figures);
   void clear();
 

@@ -1,5 +1,5 @@
 #pragma once
-// Asks the questions of `dlrun init`, and whether runs may be deleted.
+// Asks the questions of `dlrun init`, and questions that the user answers with yes or no.
 
 #include <functional>
 #include <iosfwd>
@@ -11,9 +11,9 @@
 
 namespace dlrun {
 
-/// Asks for each answer that no flag sets, with the default in brackets. An empty line means the
-/// default. Repeats a question after an invalid answer. Fails with kInterrupted if the input ends
-/// before the last answer. say: prints text and flushes it.
+/// Asks for each answer that no option sets, and shows the default in brackets. An empty line means
+/// the default. Repeats a question after an invalid answer. Fails with kInterrupted if the input
+/// ends before the last answer. say: prints text and flushes it.
 [[nodiscard]] Result<> ask_questions(InitAnswers& answers, const SiteProfile& site,
                                      std::istream& in, const std::function<void(const Text&)>& say);
 

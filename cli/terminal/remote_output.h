@@ -1,6 +1,6 @@
 #pragma once
-// Prints the output of a host. On a terminal only text and the colours of visible text pass; files
-// and pipes get every byte.
+// Prints the output of a host. A terminal gets only text and the colours of visible text. Files and
+// pipes get every byte.
 
 #include <string>
 #include <string_view>

@@ -11,8 +11,8 @@
 
 namespace dlrun {
 
-/// Returns the lines of `dlrun status`. Reads the last lines of the failed rank's log. waits: lines
-/// about the run's wait in the queue (waiting_lines()).
+/// Returns the lines of `dlrun status`. Reads the last lines of the failed rank's log. waits: the
+/// lines that waiting_lines() returns about the run's wait in the queue.
 [[nodiscard]] Text status_text(const IndexEntry& run, const RunStatus& status,
                                const std::vector<std::string>& waits = {});
 

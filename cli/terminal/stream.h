@@ -6,8 +6,8 @@
 
 namespace dlrun {
 
-/// Writes the bytes, or as many as the stream accepts. Returns false if it did not accept all.
-/// Raises no SIGPIPE.
+/// Writes the bytes, or as many of them as the stream accepts. Returns false if the stream did not
+/// accept all bytes. Raises no SIGPIPE.
 bool write_to(std::FILE* stream, std::string_view bytes);
 /// Calls std::fflush() without raising SIGPIPE. Returns false if the stream has failed, now
 /// or earlier.

@@ -12,8 +12,8 @@
 namespace dlrun {
 
 /// Prints messages through print.h. On a terminal, shows the progress of downloads in one line.
-/// Without a terminal, progress() reports only once that a download waits for another dlrun. cli
-/// must outlive this object.
+/// Without a terminal, progress() prints only one note, when a download waits for another dlrun.
+/// `cli` must outlive this object.
 class TerminalReporter final : public Reporter {
  public:
   explicit TerminalReporter(const Cli& cli) : cli_(cli) {}

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kLabelWidth = 12;
 constexpr std::size_t kSparkWidth = 40;
 
-/// Adds lines to the head. The picture must outlive this object.
+/// Builds the lines of the head. The picture must outlive this object.
 class HeadLines {
  public:
   HeadLines(const RunPicture& picture, std::size_t columns)

@@ -22,7 +22,7 @@ Style style_of_mark(RankMark mark) {
                                    : Style::kYellow;
 }
 
-/// Adds the table of ranks.
+/// Formats the table of ranks as lines.
 class RankTable {
  public:
   RankTable(const RankRows& ranks, std::size_t columns) : ranks_(ranks), columns_(columns) {
@@ -33,7 +33,7 @@ class RankTable {
     }
   }
 
-  /// is_live: the table is part of the live view.
+  /// Adds the lines of the table. is_live: the table is part of the live view.
   void add_to(std::vector<Text>& lines, bool is_live) const {
     lines.push_back(line(ranks_.titles, Style::kBold));
     for (const RankRow& row : ranks_.rows)

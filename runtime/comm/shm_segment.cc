@@ -27,7 +27,7 @@
 #include <immintrin.h>
 #endif
 
-#include "common/pages.h"
+#include "common/memory_page.h"
 #include "common/processors.h"
 #include "common/text.h"
 #include "runtime/bootstrap/store.h"

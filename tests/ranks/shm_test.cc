@@ -22,7 +22,7 @@
 #include <doctest/doctest.h>
 
 #include "common/files.h"
-#include "common/pages.h"
+#include "common/memory_page.h"
 #include "runtime/bootstrap/file_store.h"
 #include "runtime/bootstrap/memory_store.h"
 #include "runtime/comm/make_communicator.h"

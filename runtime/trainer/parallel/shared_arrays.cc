@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "common/pages.h"
+#include "common/memory_page.h"
 
 namespace dlrun::trainer {
 

@@ -35,7 +35,7 @@ enter_container() { # IMAGE APPTAINER-OPTIONS... -- COMMAND...
   local dlrun_name dlrun_image=$1 dlrun_options=()
   if ! type -P apptainer >/dev/null; then echo "dlrun: container: apptainer is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
   shift
-  # apptainer passes on all variables of the job; these also override the image's variables.
+  # apptainer passes on all variables of the job. The variables below also override the image's variables.
   for dlrun_name in OMP_NUM_THREADS DLRUN_RUN DLRUN_JOB; do
     if [[ -v $dlrun_name ]]; then export "APPTAINERENV_$dlrun_name=${!dlrun_name}"; fi
   done

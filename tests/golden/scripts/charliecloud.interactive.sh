@@ -16,7 +16,7 @@ enter_container() { # IMAGE CH-RUN-OPTIONS... -- COMMAND...
   if ! type -P ch-run >/dev/null; then echo "dlrun: container: charliecloud (ch-run) is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi
   shift
   export USER="${USER:-$(id -un)}" # ch-run does not start without it
-  # Sets the image's variables, then the job's, which override them. Only their names are on the command line, because other users can read it.
+  # Sets the image's variables, then the job's variables, which override them. Only the names of variables are on the command line, because other users can read command lines.
   if [[ ! -d $dlrun_image || -e $dlrun_image/ch/environment ]]; then dlrun_options+=(--set-env); fi
   for dlrun_name in OMP_NUM_THREADS DLRUN_RUN DLRUN_JOB; do
     if [[ -v $dlrun_name ]]; then

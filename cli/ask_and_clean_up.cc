@@ -1,4 +1,4 @@
-#include "cli/cleanup_command.h"
+#include "cli/ask_and_clean_up.h"
 
 #include <iostream>
 
@@ -10,7 +10,7 @@
 namespace dlrun {
 namespace {
 
-/// Asks whether the runs may be deleted. Fails if they may not.
+/// Asks whether the runs may be deleted. Fails if there is no terminal, or if the answer is no.
 Result<> ask(const Cli& cli, const CleanupPlan& plan) {
   if (!is_input_terminal() || !is_error_terminal()) {
     return fail(Errc::kUsage,

@@ -1,5 +1,5 @@
 #pragma once
-// Shows what `rm` and `prune` would delete, asks, deletes, and reports.
+// The part that `rm` and `prune` share: shows the planned deletions, asks the user, and deletes.
 
 #include "cli/cli.h"
 #include "launcher/cleanup/cleanup.h"
@@ -17,9 +17,10 @@ struct CleanupOptions {
 /// Adds --yes, --dry-run and --json to the command.
 void add_cleanup_options(Subcommand& command, CleanupOptions& options);
 
-/// Prints the plan. Unless it is a dry run, asks on a terminal and deletes the runs. Returns the
-/// exit code. Fails with kUsage without a terminal and without `is_yes`, and with kInterrupted if
-/// the answer is no; nothing is deleted then.
+/// Prints the plan and asks on the terminal, then deletes the runs. With `is_yes`, deletes without
+/// a plan and a question. With `is_dry_run`, only prints the plan. With `is_json`, prints JSON in
+/// place of the plan. Returns the exit code. Fails with kUsage if there is no terminal to ask on,
+/// and with kInterrupted if the answer is no. Deletes nothing if it fails.
 [[nodiscard]] Result<int> ask_and_clean_up(const Cli& cli, RunInspector& inspector,
                                            const CleanupPlan& plan, const CleanupOptions& options);
 

@@ -11,9 +11,9 @@ namespace dlrun {
 struct AllocationCall {
   SpecOptions spec;
   AllocationWish wish;
-  /// watch: follows the run to its end.
+  /// With `watch`, run_in_allocation() follows the run to its end.
   OutputOptions output;
-  /// With watch: true if an interruption cancels the run; false if it only ends the watching.
+  /// true: an interruption cancels the followed run. false: an interruption only ends the watching.
   bool is_foreground = false;
 };
 

@@ -1,4 +1,4 @@
-#include "cli/allocation_command.h"
+#include "cli/run_in_allocation.h"
 
 #include <nlohmann/json.hpp>
 
@@ -49,8 +49,8 @@ void print_script(const Cli& cli, const AllocationScript& script, bool json) {
   print_note(cli, "nothing was written or started (--dry-run)");
 }
 
-/// Prints the run that has started. In the foreground, prints nothing. If the run is followed to
-/// its end, prints only the JSON of --json.
+/// Prints the id, the job and the files of the run that has started. In the foreground, prints
+/// nothing. If the run is followed to its end, prints only the JSON of --json.
 void print_start(const Cli& cli, const AllocationStart& start, const AllocationCall& call) {
   if (call.is_foreground) return;
   if (call.output.json) return print_json(submission_json(start));
