@@ -26,7 +26,7 @@ struct PartitionFacts {
   std::optional<std::int64_t> max_nodes, max_time_seconds, default_time_seconds;
 };
 
-/// A slurmrestd that the configuration lists.
+/// A slurmrestd that a site file lists.
 struct RestServerFacts {
   std::string url;
   std::vector<std::string> served;      ///< the versions of the API that it serves: "v0.0.42"

@@ -186,10 +186,11 @@ TEST_CASE("an existing file with another checksum or size is refused and stays u
   const auto found = is_downloaded(scene.folder.path(), f);
   REQUIRE_FALSE(found.has_value());
   CHECK(found.error().code == Errc::kInvalid);
-  CHECK(found.error().message == (scene.folder / "f").string() + ": has the sha256 " +
-                                     sha256_of_text("precious") + ", but the spec says " +
-                                     f.sha256 +
-                                     ". Move it away, or correct the spec; it is not written over");
+  CHECK(found.error().message ==
+        (scene.folder / "f").string() + ": has the sha256 " + sha256_of_text("precious") +
+            ", but the spec says " + f.sha256 +
+            ". Move it away, or correct the spec; dlrun does not replace the "
+            "file");
   f.bytes = 7;
   CHECK(has(is_downloaded(scene.folder.path(), f).error().message,
             "has 8 bytes, but the spec says 7. Move it away"));
