@@ -246,8 +246,7 @@ void add_nodes(std::vector<PartitionFacts>& partitions, std::string_view text) {
     keep_larger(found->cpus_per_node, leading_number(fields[2]));
     keep_larger(found->mem_per_node_mib, leading_number(fields[3]));
     add_gres(*found, fields[4]);
-    if (accepts_jobs(fields[5]))
-      found->nodes_in_use_or_idle += leading_number(fields[1]).value_or(0);
+    if (accepts_jobs(fields[5])) found->usable_nodes += leading_number(fields[1]).value_or(0);
   }
 }
 
