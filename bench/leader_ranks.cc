@@ -1,5 +1,5 @@
-// Simulates the ranks of a large job for bench/leader. The program takes the place of srun: lead
-// starts it, and it connects every rank to lead with the agents' own code, from one process.
+// Simulates the ranks of a large job for bench/leader. Lead starts this program in place of srun.
+// The program connects all ranks to lead with the agents' own code, from one process.
 //
 //   bench_leader_ranks --ranks N --per-node N --settle SECONDS --watch SECONDS --results FILE
 //

@@ -351,9 +351,11 @@ Result<> Downloader::State::fetch_and_verify(Transfer& transfer) {
     return fail(Errc::kInvalid, "{}: has {} bytes, but the spec says {}", download.url,
                 transfer.bytes, *download.bytes);
   if (const std::string found = transfer.hash.hex(); found != download.sha256)
-    return fail(Errc::kInvalid,
-                "{}: its {} bytes have the sha256 {}, but the spec says {}; nothing of it is kept",
-                download.url, transfer.bytes, found, download.sha256);
+    return fail(
+        Errc::kInvalid,
+        "{}: its {} bytes have the sha256 {}, but the spec says {}; dlrun keeps no part of the "
+        "file",
+        download.url, transfer.bytes, found, download.sha256);
   return {};
 }
 

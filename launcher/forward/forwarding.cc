@@ -195,8 +195,8 @@ Result<Forwarded> forward_ports(const std::vector<std::string>& argv, const Env&
       auto relay,
       PipedProcess::start(argv, scrubbed_for_slurm(env, munge_is_available()), Streams::kPiped));
   const auto served = ClientEnd(relay, listeners, events).serve(signals, result);
-  // A step that has not started does not notice the end of its input. A program that is no relay
-  // need not read its input.
+  // A step that has not started does not notice the end of its input, and a program that is no
+  // relay need not read its input. end() then sends SIGTERM at once.
   const bool at_once = !served || (!result.was_ready && result.signal != 0);
   result.exit_code = relay.end(at_once, result.messages);
   if (!served) return tl::unexpected(served.error());

@@ -21,8 +21,8 @@ struct LocalPath {
 /// if relative paths leave the tree, or if absolute paths lead into it, and as read_untrusted()
 /// does if the spec cannot be read. Does not check paths that start with ~ or contain ${NAME},
 /// because the host expands them. Returns the other absolute paths that exist on this machine, so
-/// that the host can check them. A file that is not YAML has no paths, because the host reports the
-/// syntax error.
+/// that the host can check them. Returns no paths of a file that is not YAML, because the host
+/// reports the syntax error.
 [[nodiscard]] Result<std::vector<LocalPath>> check_spec_paths(const std::filesystem::path& spec,
                                                               const CodeTree& tree);
 

@@ -114,7 +114,7 @@ RunColumns columns_for(const std::vector<RunReport>& reports, std::vector<std::s
   return columns;
 }
 
-/// The sum of a figure over the runs of which it is known.
+/// The sum of a figure over the runs for which the figure is known.
 struct KnownSum {
   double sum = 0;
   std::size_t runs = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// Compares the resources that a run asked for with those that it used, and says what the next spec
-// could ask for. Pure functions.
+// Compares the resources that a run asked for with those that it used, and suggests requests for
+// the next spec. Pure functions.
 
 #include <cstddef>
 #include <cstdint>

@@ -212,7 +212,7 @@ TEST_CASE("a download with another checksum or size is refused, and nothing of i
   f.sha256 = std::string(64, 'a');
   CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": its 38 bytes have the sha256 " +
                                                 sha256_of_text(kText) + ", but the spec says " +
-                                                f.sha256 + "; nothing of it is kept");
+                                                f.sha256 + "; dlrun keeps no part of the file");
   f = scene.of("f");
   f.bytes = 37;
   CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 37");
