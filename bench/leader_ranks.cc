@@ -1,10 +1,10 @@
-// Simulates the ranks of a large job for bench/leader. The program takes the place of srun: lead
-// starts it, and it connects every rank to lead with the agents' own code, from one process.
+// Simulates the ranks of a large job for bench/leader. Lead starts this program in place of srun.
+// The program connects all ranks to lead with the agents' own code, from one process.
 //
 //   bench_leader_ranks --ranks N --per-node N --settle SECONDS --watch SECONDS --results FILE
 //
 // Each simulated node has its own loopback address. The ranks join, send heartbeats as agents do,
-// and one of them disappears. The program then writes what it has measured to FILE, as JSON.
+// and one of them disappears. The program then writes its measurements to FILE, as JSON.
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -87,6 +87,7 @@ Result<> check_file_limit(int ranks) {
               ranks, wanted, limit.rlim_max);
 }
 
+/// Simulates the job of the arguments and writes the measurements to their FILE.
 Result<> simulate(const std::vector<std::string>& arguments) {
   DLRUN_TRY_ASSIGN(const auto options, parse_options(arguments));
   DLRUN_TRY_ASSIGN(const auto lead, find_lead(Env::of_process()));
@@ -105,7 +106,7 @@ Result<> simulate(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   const auto done = dlrun::agent::simulate(std::vector<std::string>(argv + 1, argv + argc));
-  if (done) return 1;  // a rank died, and srun says so with its exit code
+  if (done) return 1;  // like srun, because a rank has died
   std::fprintf(stderr, "bench_leader_ranks: %s\n", done.error().message.c_str());
   return 2;
 }

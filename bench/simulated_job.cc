@@ -160,9 +160,9 @@ class Simulation {
   Clock::time_point began_{}, phase_began_{};
   Clock::time_point told_last_{};    ///< when a rank last received Start or End
   Clock::time_point closed_last_{};  ///< when a connection was last closed
-  /// Numbers of ranks that have received Start, that have received End, and whose connection is
-  /// closed.
-  int started_ = 0, told_ = 0, gone_ = 0;
+  int started_ = 0;                  ///< ranks that have received Start
+  int told_ = 0;                     ///< ranks that have received End
+  int gone_ = 0;                     ///< ranks whose connection is closed
   std::int64_t tries_ = 0, beats_ = 0, beats_before_ = 0;
   std::string last_try_error_;
   ProcessorTime before_{};

@@ -18,8 +18,8 @@ namespace dlrun::agent {
 struct SimulationOptions {
   int ranks = 0;
   int per_node = 8;
-  /// Time between the moment at which all ranks know rank 0's address and the measurement of lead's
-  /// processor time.
+  /// Pause before the measurement of lead's processor time. It begins when all ranks know rank 0's
+  /// address.
   std::chrono::seconds settle{4};
   std::chrono::seconds watch{30};   ///< time for which lead's processor time is measured
   std::filesystem::path results{};  ///< file to which the measurements are written
@@ -35,7 +35,7 @@ struct LeadAccess {
 };
 
 /// Connects all ranks to lead, lets them send heartbeats, lets one of them disappear, and returns
-/// what it has measured. Fails if ranks do not join, or lose lead before they are told to end.
+/// the measurements. Fails if ranks do not join, or lose lead before they are told to end.
 [[nodiscard]] Result<nlohmann::ordered_json> simulate_job(const SimulationOptions& options,
                                                           const LeadAccess& lead);
 

@@ -5,7 +5,8 @@ set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
 # dlrun_module(TARGET NAME SOURCES a.cc... LIBS lib...): builds lib/dlrun/dlrun-NAME.so beside bin/,
-# which runtime/bootstrap/shared_module.h loads. Its libraries are needed only when it is loaded.
+# which runtime/bootstrap/shared_module.h loads. A program needs the libraries of a module only when
+# the module is loaded.
 function(dlrun_module target name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
   add_library(${target} MODULE ${ARG_SOURCES})

@@ -4,7 +4,7 @@
 # on request, and only where its library is installed, so its packages are recommended.
 cmake_policy(VERSION 3.25)
 file(GLOB modules ${CPACK_DLRUN_BUILD}/lib/dlrun/dlrun-*.so)
-list(FILTER modules EXCLUDE REGEX "dlrun-comm-stale") # of a unit test
+list(FILTER modules EXCLUDE REGEX "dlrun-comm-stale") # A unit test builds this module.
 
 # debian_packages(OUTPUT FILES...): the packages that own the libraries of the files, for Depends.
 # Returns an empty list if a library belongs to no package.
@@ -65,7 +65,7 @@ set(about_devel "Headers and static libraries for C++ programs that use the step
 trainer. CMake finds them with find_package(dlrun).")
 set(program native)
 if(CPACK_DLRUN_PORTABLE AND NOT CPACK_GENERATOR STREQUAL "DEB")
-  set(program portable) # runs on systems that are older than the one that made the package
+  set(program portable) # It also runs on systems that are older than this one.
 endif()
 
 if(CPACK_GENERATOR STREQUAL "DEB")

@@ -15,8 +15,8 @@ pack() {
 }
 
 # give_to_root ARCHIVE: packs the files again, so that root owns them and the same files always make
-# the same archive. cpack writes the user and the group of whoever builds, and root's tar would give
-# the files to a user of the same number.
+# the same archive. cpack writes the user and the group of the person who builds; when root unpacks
+# such an archive, tar gives the files to the user with the same number.
 give_to_root() {
     local archive=$1 files=$1.files
     mkdir "$files" &&

@@ -1,10 +1,11 @@
 """Hooks of mkdocs for the documentation site (mkdocs.yml).
 
 The pages below docs link to files elsewhere in the repository, such as ../ARCHITECTURE.md and
-../configs/examples/ray.yaml. These links work where the repository is read. For the site this file
-adds a page for each such file, source/PATH, and changes the links. A Markdown file becomes a page,
-a folder becomes a list of its files, and any other file becomes a block of code; only a picture
-stays a picture. The page of the commands is made from docs/dlrun.1, which `dlrun man` prints.
+../configs/examples/ray.yaml. These links work in a clone of the repository. For the site, these
+hooks add a page source/PATH for each such file, and change the links. A Markdown file becomes a
+page, a folder becomes a list of its files, and any other file becomes a block of code; only a
+picture stays a picture. The hooks make the page of the commands from docs/dlrun.1, which `dlrun
+man` prints.
 """
 
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes an HTML page from the text of a terminal: reads standard input with the colours of
-`tmux capture-pane -e`, and writes a page that looks like a terminal with dark background.
+`tmux capture-pane -e`, and writes a page that looks like a terminal with a dark background.
 
 usage: terminal_page.py COLUMNS ROWS <TEXT >PAGE
 """
@@ -16,7 +16,7 @@ CELL_WIDTH, CELL_HEIGHT, MARGIN = 9, 19, 14
 
 
 class Style:
-    """The colours and the weight that the escape sequences up to now have set."""
+    """The colours and the weight that the escape sequences before the present text have set."""
 
     def __init__(self):
         self.reset()

@@ -1,4 +1,5 @@
-// dlrun-trainer does the measurements. mpirun starts the ranks of MPI, the trainer all other ranks.
+// dlrun-trainer does the measurements. mpirun starts the ranks of the backend mpi. The trainer
+// starts the ranks of all other backends itself.
 
 #include "launcher/bench/collectives_bench.h"
 
@@ -19,9 +20,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::chrono::minutes kAtMost{10};  // for one backend with one number of ranks
+/// The time limit for one backend with one number of ranks.
+constexpr std::chrono::minutes kMeasurementTimeout{10};
 constexpr int kMostRanks = 1024;
-constexpr int kTrainerRefuses = 64;  // exit code of dlrun-trainer for wrong options
+constexpr int kTrainerUsageExitCode = 64;  // exit code of dlrun-trainer for wrong options
 
 Command command_of(const Env& env, const std::filesystem::path& trainer,
                    const CollectivesRequest& request, const std::string& backend, int ranks) {
@@ -29,7 +31,7 @@ Command command_of(const Env& env, const std::filesystem::path& trainer,
   command.env = env;
   // dlrun may itself run in a rank of a job. That rank's variables must not reach these ranks.
   command.env.remove_matching({"DLRUN_*", "PMI*", "OMPI_COMM_*"}, {});
-  command.timeout = kAtMost;
+  command.timeout = kMeasurementTimeout;
   std::vector<std::string> measure{trainer.string(), "collectives",     "--backend", backend,
                                    "--operation",    request.operation, "--sizes",   request.sizes};
   if (backend == "mpi") {
@@ -43,14 +45,15 @@ Command command_of(const Env& env, const std::filesystem::path& trainer,
   return command;
 }
 
-/// Returns the trainer's first error line, the reason of a failed measurement.
+/// Returns the reason of a failed measurement: the trainer's first line with an error, else the
+/// first line of standard error, else the exit code.
 std::string reason_of(const Finished& finished) {
   for (const std::string_view line : split(finished.err, '\n')) {
     if (const auto at = line.find("dlrun-trainer: "); at != std::string_view::npos)
       return std::string(trim(line.substr(at + std::string_view("dlrun-trainer: ").size())));
   }
   const std::string_view first = trim(split(finished.err, '\n').front());
-  return first.empty() ? fmt::format("it ended with {}", finished.exit_code) : std::string(first);
+  return first.empty() ? fmt::format("exit code {}", finished.exit_code) : std::string(first);
 }
 
 Result<> read_figures(const std::string& text, const std::string& backend,
@@ -68,7 +71,7 @@ Result<> read_figures(const std::string& text, const std::string& backend,
   return {};
 }
 
-/// Measures one backend. Returns the reason if it is left out.
+/// Measures one backend. Returns the reason if the backend is left out; nullopt if it was measured.
 Result<std::optional<std::string>> measure_one(const Command& command, const std::string& backend,
                                                CollectiveFigures& figures) {
   const auto finished = run_command(command);
@@ -82,7 +85,7 @@ Result<std::optional<std::string>> measure_one(const Command& command, const std
   }
   if (finished->signal == SIGINT) return fail(Errc::kInterrupted, "interrupted");
   std::string reason = reason_of(*finished);
-  if (finished->exit_code == kTrainerRefuses) return fail(Errc::kUsage, "{}", reason);
+  if (finished->exit_code == kTrainerUsageExitCode) return fail(Errc::kUsage, "{}", reason);
   return reason;
 }
 

@@ -23,9 +23,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::chrono::hours kLongestWait{24 * 7};  // for a run on this machine
-constexpr std::chrono::minutes kAnswerAtMost{10};   // for a command that only talks to Slurm
+constexpr std::chrono::minutes kSlurmTimeout{10};   // for a command that only talks to Slurm
 constexpr std::chrono::seconds kRemindEvery{60};    // interval of reminders why a job is pending
-constexpr int kMostNodes = 10'000;
+constexpr int kLargestSize = 10'000;
 
 /// Returns the last JSON object in a command's output.
 Json last_object(std::string_view out) {
@@ -111,7 +111,7 @@ Env without_log(Env env) {
 Command SizeRunner::command_of(int size, const char* verb, const char* flag) const {
   Command command;
   command.env = without_log(request_.env);
-  command.timeout = request_.is_local ? std::chrono::milliseconds(kLongestWait) : kAnswerAtMost;
+  command.timeout = request_.is_local ? std::chrono::milliseconds(kLongestWait) : kSlurmTimeout;
   command.argv = {request_.dlrun.string(), verb, request_.spec, flag};
   if (request_.runs) command.argv.insert(command.argv.end(), {"--runs", *request_.runs});
   for (const std::string& set : request_.sets)
@@ -221,9 +221,9 @@ Result<std::vector<int>> parse_sizes(const std::string& text, const char* option
   std::vector<int> sizes;
   for (const std::string_view word : split(text, ',')) {
     const auto number = parse_int(word);
-    if (!number || *number < 1 || *number > kMostNodes)
+    if (!number || *number < 1 || *number > kLargestSize)
       return fail(Errc::kUsage, "{}: '{}' is not a number from 1 to {}", option, printable(word),
-                  kMostNodes);
+                  kLargestSize);
     sizes.push_back(static_cast<int>(*number));
   }
   std::sort(sizes.begin(), sizes.end());
@@ -294,11 +294,10 @@ Result<> check_scaled_spec(const JobSpec& spec, const std::string& file) {
                 "{}: is a sweep; `bench scaling` measures one experiment at several sizes",
                 printable(file));
   if (!spec.components.empty())
-    return fail(
-        Errc::kUsage,
-        "{}: has components; `bench scaling` measures one program at several sizes: give it "
-        "a spec of one of them",
-        printable(file));
+    return fail(Errc::kUsage,
+                "{}: has components; `bench scaling` measures one program at several sizes: "
+                "name a spec that starts only one of the programs",
+                printable(file));
   if (spec.resources.ntasks) {
     return fail(Errc::kUsage,
                 "{}: resources.ntasks gives every size the same number of ranks; set "

@@ -74,7 +74,9 @@ struct ScalingMessages {
 struct ScalingPrediction {
   std::vector<ScalingModel> models;
   std::vector<ModelledFigure> modelled;
-  const char* unit = "step";  ///< what a rank computes in the time of the models
+  /// The work of a rank that takes the models' time: "step", or "sample each" if the batch of the
+  /// program is unknown.
+  const char* unit = "step";
 };
 /// Fits the models to the rates of the experiment. The batch of a program other than the trainer is
 /// unknown; the models then describe one sample of each rank.

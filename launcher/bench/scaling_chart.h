@@ -16,8 +16,8 @@ struct ScalingTables {
   TableRows modelled;  ///< empty if nothing is modelled
 };
 
-/// Return the tables and the bars. figures: not empty, sorted by ranks. per: the unit of work that
-/// the models' times are for, such as "step".
+/// Return the tables and the bars. figures: not empty, sorted by ranks. per:
+/// ScalingPrediction::unit, the work of a rank that takes the models' time.
 [[nodiscard]] ScalingTables scaling_tables(const std::vector<ScalingFigure>& figures,
                                            const std::vector<ScalingModel>& models,
                                            const std::vector<ModelledFigure>& modelled,

@@ -30,10 +30,10 @@ struct ScalingModel {
 
 /// Fits the models by least squares of the relative errors, with non-negative costs. With three or
 /// more different numbers of ranks, latency and transfer can be separated: returns one model. With
-/// two they cannot: returns two models, one with the whole cost in latency and one with it in
-/// transfer; the real costs are between them. Leaves out a model with a negative cost. If no model
-/// is left, returns a model without communication. With one number of ranks, returns none. batch
-/// must be > 0.
+/// two numbers they cannot be separated: returns two models. The first one counts the whole cost of
+/// communication as latency, and the second one counts it as transfer; the real costs are between
+/// them. Leaves out a model with a negative cost. If no model is left, returns a model without
+/// communication. With one number of ranks, returns none. batch must be > 0.
 [[nodiscard]] std::vector<ScalingModel> fit_scaling(const std::vector<ScalingFigure>& figures,
                                                     double batch);
 

@@ -59,11 +59,13 @@ void keep_larger(std::optional<std::int64_t>& most, const std::optional<std::int
 class Doctor {
  public:
   Doctor(const Env& env, const std::string& cluster)
-      : own_(env), cluster_(cluster), env_(scrubbed_for_slurm(env, munge_is_available())) {}
+      : user_env_(env),
+        cluster_(cluster),
+        slurm_env_(scrubbed_for_slurm(env, munge_is_available())) {}
 
   [[nodiscard]] Result<ClusterFacts> run() && {
     for (const char* program : {"scontrol", "sinfo"}) {
-      if (!find_program(program, env_)) {
+      if (!find_program(program, slurm_env_)) {
         return fail(Errc::kNotFound,
                     "there is no Slurm here: {} is not in PATH. On a cluster, load the module that "
                     "brings Slurm, or ask on a login node; `dlrun run` starts a job on this "
@@ -97,7 +99,7 @@ class Doctor {
     Command command;
     const std::string question = join(argv, " ");
     command.argv = std::move(argv);
-    command.env = env_;
+    command.env = slurm_env_;
     command.timeout = kQueryTimeout;
     const auto done = run_command(command);
     if (!done && done.error().code == Errc::kTimeout)
@@ -121,7 +123,7 @@ class Doctor {
   /// it is not installed.
   [[nodiscard]] std::string version_of(const std::string& program,
                                        const std::string& argument) const {
-    if (!find_program(program, env_)) return {};
+    if (!find_program(program, slurm_env_)) return {};
     const auto text = ask({program, argument});
     if (!text) return "?";
     const std::string_view line = trim(std::string_view(*text).substr(0, text->find('\n')));
@@ -139,11 +141,12 @@ class Doctor {
       }
       if (!version.empty()) facts_.container_tools.emplace_back(row.name, version);
     }
-    facts_.has_modules = own_.has("MODULESHOME") || own_.has("LMOD_CMD") || own_.has("LMOD_PKG");
-    facts_.has_slurmrestd = find_program("slurmrestd", own_).has_value();
+    facts_.has_modules =
+        user_env_.has("MODULESHOME") || user_env_.has("LMOD_CMD") || user_env_.has("LMOD_PKG");
+    facts_.has_slurmrestd = find_program("slurmrestd", user_env_).has_value();
     facts_.has_munge = munge_is_available();
     for (const char* name : {"SCRATCH", "WORK", "PSCRATCH", "SCRATCHDIR"}) {
-      const std::string folder = own_.get_or(name, "");
+      const std::string folder = user_env_.get_or(name, "");
       std::error_code error;
       if (!folder.starts_with('/') || !std::filesystem::is_directory(folder, error)) continue;
       if (::access(folder.c_str(), W_OK | X_OK) != 0) continue;
@@ -159,9 +162,9 @@ class Doctor {
     std::sort(facts_.fast_networks.begin(), facts_.fast_networks.end());
   }
 
-  const Env& own_;
+  const Env& user_env_;
   const std::string& cluster_;
-  Env env_;
+  Env slurm_env_;  ///< for Slurm's commands
   ClusterFacts facts_;
 };
 
@@ -243,8 +246,7 @@ void add_nodes(std::vector<PartitionFacts>& partitions, std::string_view text) {
     keep_larger(found->cpus_per_node, leading_number(fields[2]));
     keep_larger(found->mem_per_node_mib, leading_number(fields[3]));
     add_gres(*found, fields[4]);
-    if (accepts_jobs(fields[5]))
-      found->nodes_in_use_or_idle += leading_number(fields[1]).value_or(0);
+    if (accepts_jobs(fields[5])) found->usable_nodes += leading_number(fields[1]).value_or(0);
   }
 }
 

@@ -19,14 +19,14 @@ namespace dlrun {
 struct PartitionFacts {
   std::string name;
   bool is_default = false, is_up = true;
-  /// nodes: all of them; nodes_in_use_or_idle: those that are not down, drained or failed.
-  std::int64_t nodes = 0, nodes_in_use_or_idle = 0;
+  std::int64_t nodes = 0;         ///< all nodes of the partition
+  std::int64_t usable_nodes = 0;  ///< nodes that are not down, drained or failed
   std::optional<std::int64_t> cpus_per_node, mem_per_node_mib, gpus_per_node;
   std::vector<std::string> gpu_types;  ///< in the order found, each once
   std::optional<std::int64_t> max_nodes, max_time_seconds, default_time_seconds;
 };
 
-/// A slurmrestd that the configuration lists.
+/// A slurmrestd that a site file lists.
 struct RestServerFacts {
   std::string url;
   std::vector<std::string> served;      ///< the versions of the API that it serves: "v0.0.42"

@@ -36,7 +36,7 @@ Json doctor_json(const ClusterFacts& facts, const std::optional<std::string>& si
     one["default"] = partition.is_default;
     one["up"] = partition.is_up;
     one["nodes"] = partition.nodes;
-    one["usable_nodes"] = partition.nodes_in_use_or_idle;
+    one["usable_nodes"] = partition.usable_nodes;
     one["gpus_per_node"] = value_or_null(partition.gpus_per_node);
     one["gpu_types"] = partition.gpu_types;
     one["cpus_per_node"] = value_or_null(partition.cpus_per_node);

@@ -18,7 +18,7 @@ TableRows partition_rows(const ClusterFacts& facts) {
     rows.push_back(
         {partition.is_default ? "*" : " ", printable(partition.name),
          fmt::format("{}", partition.nodes),
-         partition.is_up ? fmt::format("{}", partition.nodes_in_use_or_idle) : "not up",
+         partition.is_up ? fmt::format("{}", partition.usable_nodes) : "not up",
          shown(partition.gpus_per_node), printable(join(partition.gpu_types, ",")),
          shown(partition.cpus_per_node),
          partition.mem_per_node_mib ? fmt::format("{}G", *partition.mem_per_node_mib / 1024) : "-",

@@ -1,5 +1,5 @@
 #pragma once
-// The tables of `dlrun doctor`.
+// The table of partitions that `dlrun doctor` shows.
 
 #include "common/shown_data.h"
 #include "launcher/doctor/cluster_facts.h"

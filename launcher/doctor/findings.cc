@@ -167,11 +167,11 @@ void add_jobs(const ClusterFacts& facts, Findings& found) {
               "a job array has at most this many tasks");
 }
 
-/// Adds the versions of the API that a configured slurmrestd and dlrun share.
+/// Adds the versions of the API that dlrun shares with a slurmrestd of a site file.
 void add_rest_server(const RestServerFacts& server, Findings& found) {
   if (!server.problem.empty())
     return found.add(Kind::kMissing, "REST", server.problem,
-                     "submit.via: slurmrestd cannot use it");
+                     "submit.via: slurmrestd cannot use this server");
   std::vector<std::string> shared;
   for (const std::string& version : server.served) {
     if (parse_rest_version(version)) shared.push_back(version);
@@ -186,9 +186,10 @@ void add_rest_server(const RestServerFacts& server, Findings& found) {
         Kind::kMissing, "REST", serves,
         fmt::format("dlrun speaks {}: jobs are submitted by sbatch", spoken_rest_versions()));
   if (!configured.empty() && std::find(shared.begin(), shared.end(), configured) == shared.end())
-    return found.add(Kind::kMissing, "REST", serves,
-                     fmt::format("the configured version {} is not one that both have ({})",
-                                 configured, join(shared, ", ")));
+    return found.add(
+        Kind::kMissing, "REST", serves,
+        fmt::format("dlrun and this server share {}, but not the configured version {}",
+                    join(shared, ", "), configured));
   found.add(Kind::kFine, "REST", serves,
             fmt::format("dlrun shares {} and uses {}", join(shared, ", "),
                         configured.empty() ? rest_version_text(*newest) : configured));

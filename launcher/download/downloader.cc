@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-constexpr std::string_view kUnfinished = ".part";
+constexpr std::string_view kUnfinishedEnding = ".part";
 constexpr std::size_t kRandomBytes = 6;
 constexpr milliseconds kLockPause{100}, kProgressPause{100};
 constexpr long kConnectSeconds = 30, kSlowestBytesPerSecond = 100, kMostRedirections = 10;
@@ -62,7 +62,7 @@ class UnfinishedFile {
  public:
   explicit UnfinishedFile(const fs::path& final_path) : final_(final_path) {
     path_ = final_.parent_path() / fmt::format(".{}.{}{}", final_.filename().string(),
-                                               random_hex(kRandomBytes), kUnfinished);
+                                               random_hex(kRandomBytes), kUnfinishedEnding);
     fd_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
     // remove_unfinished() tests this lock.
     if (fd_.is_open()) (void)::flock(fd_.get(), LOCK_EX | LOCK_NB);
@@ -108,11 +108,11 @@ class UnfinishedFile {
   bool is_adopted_ = false;
 };
 
-/// Returns true for a name that UnfinishedFile chooses: ".NAME.0123456789ab.part".
-[[nodiscard]] bool is_unfinished(std::string_view name) {
+/// Returns true if the name has the form of an unfinished file: ".NAME.0123456789ab.part".
+[[nodiscard]] bool is_name_of_unfinished(std::string_view name) {
   constexpr std::size_t kEnd = 1 + 2 * kRandomBytes;
-  if (!name.starts_with('.') || !name.ends_with(kUnfinished)) return false;
-  name.remove_suffix(kUnfinished.size());
+  if (!name.starts_with('.') || !name.ends_with(kUnfinishedEnding)) return false;
+  name.remove_suffix(kUnfinishedEnding.size());
   if (name.size() <= kEnd || name[name.size() - kEnd] != '.') return false;
   return name.substr(name.size() - kEnd + 1).find_first_not_of("0123456789abcdef") ==
          std::string_view::npos;
@@ -126,7 +126,7 @@ void remove_unfinished(const fs::path& folder) {
   fs::directory_iterator entries(folder, error);
   for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
     const auto& path = entries->path();
-    if (!is_unfinished(path.filename().string())) continue;
+    if (!is_name_of_unfinished(path.filename().string())) continue;
     constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
     // NFS locks only files that are open for writing.
     UniqueFd fd(::open(path.c_str(), O_RDWR | kFlags));
@@ -351,9 +351,11 @@ Result<> Downloader::State::fetch_and_verify(Transfer& transfer) {
     return fail(Errc::kInvalid, "{}: has {} bytes, but the spec says {}", download.url,
                 transfer.bytes, *download.bytes);
   if (const std::string found = transfer.hash.hex(); found != download.sha256)
-    return fail(Errc::kInvalid,
-                "{}: its {} bytes have the sha256 {}, but the spec says {}; nothing of it is kept",
-                download.url, transfer.bytes, found, download.sha256);
+    return fail(
+        Errc::kInvalid,
+        "{}: its {} bytes have the sha256 {}, but the spec says {}; dlrun keeps no part of the "
+        "file",
+        download.url, transfer.bytes, found, download.sha256);
   return {};
 }
 

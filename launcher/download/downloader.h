@@ -4,8 +4,8 @@
 // have no network.
 //
 // The folder gets a file .dlrun-downloads, which downloaders lock. The file has a line for each
-// verified file, "SHA256 SIZE CTIME NAME", so that a file of many gigabytes is hashed once and not
-// at every submission.
+// verified file, "SHA256 SIZE CTIME NAME" (bytes, nanoseconds since 1970), so that a file of many
+// gigabytes is hashed once and not at every submission.
 
 #include <chrono>
 #include <cstdint>

@@ -32,8 +32,8 @@ constexpr std::int64_t kNanoseconds = 1'000'000'000;
   return fields;
 }
 
-/// Returns the record's text; empty if another user could have written it. Otherwise
-/// another user's line could make dlrun accept a wrong file.
+/// Returns the record's text; empty if another user could have written the record. A line of
+/// another user could make dlrun accept a wrong file.
 [[nodiscard]] std::string own_lines(const std::filesystem::path& path) {
   struct stat status {};
   const auto file = open_untrusted(path, Links::kRefuse);
@@ -89,7 +89,8 @@ Result<bool> VerifiedFiles::check(const Download& download, const GoOn& go_on) {
   // Reads the stamp first, so that a change while the file is read is noticed later.
   DLRUN_TRY_ASSIGN(const auto stamp, stamp_of(download.file));
   if (!stamp) return false;
-  constexpr std::string_view kAdvice = "Move it away, or correct the spec; it is not written over";
+  constexpr std::string_view kAdvice =
+      "Move it away, or correct the spec; dlrun does not replace the file";
   if (download.bytes && stamp->size != *download.bytes)
     return fail(Errc::kInvalid, "{}: has {} bytes, but the spec says {}. {}",
                 printable(path.string()), stamp->size, *download.bytes, kAdvice);

@@ -36,8 +36,8 @@ class VerifiedFiles {
   /// Records that the file in its present state has the checksum.
   void note(const Download& download);
 
-  /// Writes the record in place to fd, which also holds its lock. Ignores errors; they only cost
-  /// time later.
+  /// Writes the record in place. fd: the record's file, which is open for writing; its lock is the
+  /// folder's lock. Ignores errors: a file that is missing in the record is only read once more.
   void write(int fd) const;
 
  private:

@@ -133,7 +133,7 @@ std::string label_of(double value, ChartUnit unit) {
 class Drawing {
  public:
   explicit Drawing(const Chart& chart);
-  /// Returns true if a series has two points.
+  /// Returns true if a series has two points or more.
   [[nodiscard]] bool has_curve() const { return has_curve_; }
   [[nodiscard]] std::string svg() const;
   [[nodiscard]] std::string legend() const;

@@ -38,7 +38,7 @@ struct Chart {
   bool begins_at_zero = false;
   /// The y axis is logarithmic if all values are positive and span more than two powers of ten.
   bool may_be_logarithmic = false;
-  bool x_is_time = false;        ///< x is seconds since the start; otherwise x_unit
+  bool x_is_time = false;        ///< true: x is in seconds since the start; false: in x_unit
   std::string x_unit = "steps";  ///< the name of x: "steps", "epochs", "samples"
   std::vector<ChartSeries> series;
   std::vector<ChartBand> bands;
@@ -48,8 +48,8 @@ struct Chart {
 inline constexpr std::size_t kChartColours = 8;
 
 /// Returns a <figure>: title and legend as HTML that wraps, the curves as SVG that scales. Returns
-/// an empty text if no series has two points. Leaves out points that are not finite, and averages
-/// neighbours if there are many points. Escapes names.
+/// an empty text if each series has fewer than two points. Leaves out points that are not finite,
+/// and averages neighbours if there are many points. Escapes names.
 [[nodiscard]] std::string figure_html(const Chart& chart);
 
 /// Returns round numbers that divide [low, high] into about count parts, in ascending order; `low`

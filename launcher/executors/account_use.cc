@@ -70,7 +70,7 @@ std::vector<std::string> names_of_user(const SlurmQuery& query, const char* colu
   std::vector<std::string> names;
   const std::string user = name_of_user(query.env);
   if (user.empty()) return names;
-  // sacctmgr has no -M: it takes the cluster as a condition.
+  // sacctmgr has no -M; the cluster is a condition of the query.
   std::vector<std::string> argv{
       "sacctmgr", "-n", "-P", "show", "assoc", "user=" + user, std::string("format=") + column};
   if (!query.cluster.empty()) argv.push_back("cluster=" + query.cluster);
@@ -99,7 +99,7 @@ double AccountLimit::left_minutes() const {
 
 std::optional<AccountUse> parse_sshare(std::string_view out, std::string_view account) {
   std::optional<AccountUse> use;
-  // Slurm keeps the names of accounts in small letters, and sbatch takes capital letters, too.
+  // Slurm stores the names of accounts in lower case, but sbatch also accepts capital letters.
   const std::string wanted = lower_case(account);
   for (const auto line : split(out, '\n')) {
     const auto columns = split(line, '|');

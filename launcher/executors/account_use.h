@@ -1,6 +1,6 @@
 #pragma once
-// Asks Slurm for what is left of an account, and for the names of the partitions, accounts and QOSs
-// that a job may ask for.
+// Asks Slurm for the limits on the hours of an account and for their use, and for the names of the
+// partitions, accounts and QOSs that a job may ask for.
 
 #include <chrono>
 #include <optional>
@@ -19,7 +19,8 @@ struct AccountLimit {
   /// The user whose use the limit bounds; empty: it bounds the whole account.
   std::string holder;
   double limit_minutes = 0, used_minutes = 0;
-  double reserved_minutes = 0;  ///< what the running jobs may still use up to their time limits
+  double reserved_minutes = 0;  ///< minutes that running jobs can still use up to their time limits
+  /// Returns the limit minus the used and the reserved minutes; at least 0.
   [[nodiscard]] double left_minutes() const;
 };
 
@@ -29,22 +30,21 @@ struct AccountUse {
 };
 
 inline constexpr std::string_view kSshareFormat = "Account,User,GrpTRESMins,GrpTRESRaw,TRESRunMins";
-/// Parses the output of sshare -n -P -o kSshareFormat. Keeps the lines of the account. Returns
-/// nullopt if there is none.
+/// Parses the output of sshare -n -P -o kSshareFormat. Reads only the lines of the account. Returns
+/// nullopt if no line is about the account.
 [[nodiscard]] std::optional<AccountUse> parse_sshare(std::string_view out,
                                                      std::string_view account);
 
-/// Where to ask: the submitter's environment, a cluster's name for -M (empty: the default one), and
-/// the time limit of each query.
+/// The settings of queries to Slurm.
 struct SlurmQuery {
-  const Env& env;
-  std::string cluster;
-  std::chrono::milliseconds at_most;
+  const Env& env;                     ///< the submitter's environment
+  std::string cluster;                ///< the cluster's name for -M; empty: the default cluster
+  std::chrono::milliseconds at_most;  ///< the time limit of each query
 };
 
-/// Returns what is left of the account. An empty `account` means the user's default account, which
-/// sacctmgr names. Returns nullopt if Slurm cannot say: without accounting, without
-/// priority/multifactor, or if there is no answer in time.
+/// Returns the limits of the account and how much of each is used. An empty `account` means the
+/// user's default account, which sacctmgr names. Returns nullopt without accounting, without
+/// priority/multifactor, and without an answer in time.
 [[nodiscard]] std::optional<AccountUse> account_use(const SlurmQuery& query, std::string account);
 
 /// Returns the partitions that sinfo shows, each once; empty without an answer.

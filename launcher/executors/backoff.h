@@ -20,7 +20,7 @@ class Backoff {
   /// fresh answer. Many watchers of one user whose pauses have grown to 40 s send at most one query
   /// in 30 s together.
   std::chrono::milliseconds max_age() const { return max_age_; }
-  /// Call it after each query. Doubles the pause until the next query, up to about 40 s.
+  /// Must be called after each query. Doubles the pause until the next query, up to about 40 s.
   void note_query() {
     // Jitter spreads watchers that a shell loop started at the same moment.
     std::uniform_real_distribution<double> spread(0.8, 1.2);

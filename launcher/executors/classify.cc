@@ -15,7 +15,7 @@ bool contains_any(std::string_view text, std::initializer_list<std::string_view>
   });
 }
 
-/// Removes all leading prefixes such as "sbatch: error: " and "squeue: fatal: ".
+/// Removes all prefixes such as "sbatch: error: " and "squeue: fatal: ".
 std::string_view without_prefix(std::string_view line) {
   constexpr std::array<std::string_view, 11> kPrefixes = {"sbatch: ",
                                                           "salloc: ",

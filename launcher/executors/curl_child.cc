@@ -17,7 +17,7 @@ namespace dlrun {
 namespace {
 
 constexpr int kPollMs = 100;
-constexpr std::size_t kMostWords = 64U << 10U;  ///< bytes
+constexpr std::size_t kKeptOutputBytes = 64U << 10U;
 
 /// Returns a file in memory with this text, open at its start; not open if there is no memory. A
 /// pipe would need a process that writes while curl reads.
@@ -74,19 +74,19 @@ CurlChild::~CurlChild() {
 bool CurlChild::start(std::string_view settings, std::string_view body) {
   const UniqueFd settings_file = memory_file(settings), body_file = memory_file(body);
   if (!settings_file.is_open() || !body_file.is_open() || !response_pipe_.open() ||
-      !words_pipe_.open() || !errors_pipe_.open())
+      !output_pipe_.open() || !errors_pipe_.open())
     return false;
-  // Copies with numbers above those that curl gets. Otherwise a dup2() of spawn_curl() could
-  // replace a descriptor that a later dup2() copies.
+  // Copies each descriptor to a number above those that curl gets. Otherwise a dup2() of
+  // spawn_curl() could replace a descriptor that a later dup2() copies.
   std::vector<UniqueFd> descriptors;
   for (const int fd :
-       {settings_file.get(), words_pipe_.write_end.get(), errors_pipe_.write_end.get(),
+       {settings_file.get(), output_pipe_.write_end.get(), errors_pipe_.write_end.get(),
         body_file.get(), response_pipe_.write_end.get()}) {
     descriptors.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, kCurlResponseFd + 1));
     if (!descriptors.back().is_open()) return false;
   }
   pid_ = spawn_curl(descriptors);
-  for (Pipe* pipe : {&response_pipe_, &words_pipe_, &errors_pipe_}) pipe->write_end.reset();
+  for (Pipe* pipe : {&response_pipe_, &output_pipe_, &errors_pipe_}) pipe->write_end.reset();
   return pid_ > 0;
 }
 
@@ -94,11 +94,11 @@ CurlChild::End CurlChild::read_to_end(
     const std::function<bool(char* bytes, std::size_t size)>& take,
     const std::function<bool()>& go_on) {
   UniqueFd& response = response_pipe_.read_end;
-  UniqueFd& words = words_pipe_.read_end;
+  UniqueFd& output = output_pipe_.read_end;
   UniqueFd& errors = errors_pipe_.read_end;
-  while (response.is_open() || words.is_open() || errors.is_open()) {
+  while (response.is_open() || output.is_open() || errors.is_open()) {
     std::array<pollfd, 3> ready{
-        {{response.get(), POLLIN, 0}, {words.get(), POLLIN, 0}, {errors.get(), POLLIN, 0}}};
+        {{response.get(), POLLIN, 0}, {output.get(), POLLIN, 0}, {errors.get(), POLLIN, 0}}};
     if (::poll(ready.data(), ready.size(), kPollMs) < 0) {
       if (errno != EINTR) return End::kStopped;
       for (pollfd& one : ready) one.revents = 0;
@@ -110,7 +110,7 @@ CurlChild::End CurlChild::read_to_end(
       if (count == 0) response.reset();
       if (count > 0 && !take(block_.data(), static_cast<std::size_t>(count))) return End::kRefused;
     }
-    if (ready[1].revents != 0) collect(words, words_);
+    if (ready[1].revents != 0) collect(output, output_);
     if (ready[2].revents != 0) collect(errors, errors_);
   }
   return End::kAll;
@@ -119,7 +119,7 @@ CurlChild::End CurlChild::read_to_end(
 void CurlChild::collect(UniqueFd& from, std::string& into) {
   const ssize_t count = ::read(from.get(), block_.data(), block_.size());
   if (count == 0 || (count < 0 && errno != EINTR)) from.reset();
-  if (count > 0 && into.size() < kMostWords)
+  if (count > 0 && into.size() < kKeptOutputBytes)
     into.append(block_.data(), static_cast<std::size_t>(count));
 }
 

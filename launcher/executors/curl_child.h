@@ -14,8 +14,8 @@
 
 namespace dlrun {
 
-/// The numbers of descriptors in curl, for its settings: the body of the request, and the pipe that
-/// takes the body of the response.
+/// Descriptors of the process curl, which its settings name: the body of the request, and the pipe
+/// that takes the body of the response.
 inline constexpr int kCurlBodyFd = 3, kCurlResponseFd = 4;
 
 /// One transfer. The destructor ends curl. If dlrun is killed, curl ends at its next write, because
@@ -28,8 +28,8 @@ class CurlChild {
   ~CurlChild();
 
   /// Starts curl. settings: the text that curl reads from its standard input. body: the body of the
-  /// request, which the settings name if there is one. Returns false if there is no curl in PATH,
-  /// or no memory or descriptor.
+  /// request; empty: none. Returns false if curl is not in PATH, and if memory or descriptors run
+  /// out.
   [[nodiscard]] bool start(std::string_view settings, std::string_view body);
 
   enum class End {
@@ -45,8 +45,8 @@ class CurlChild {
   /// Waits for the end of curl. Returns its exit code; nullopt if a signal has ended it.
   [[nodiscard]] std::optional<int> wait();
 
-  /// Standard output and standard error of curl, each up to 64 KiB.
-  [[nodiscard]] const std::string& words() const { return words_; }
+  /// Return the start of curl's standard output and of its standard error, each less than 128 KiB.
+  [[nodiscard]] const std::string& output() const { return output_; }
   [[nodiscard]] const std::string& errors() const { return errors_; }
 
  private:
@@ -54,12 +54,13 @@ class CurlChild {
     UniqueFd read_end{}, write_end{};
     [[nodiscard]] bool open();
   };
-  /// Appends curl's output to `into`. Reads and discards the output beyond 64 KiB.
+  /// Reads from curl, and appends the bytes to `into`. Discards the bytes if `into` already has 64
+  /// KiB or more.
   void collect(UniqueFd& from, std::string& into);
 
   pid_t pid_ = 0;
-  Pipe response_pipe_, words_pipe_, errors_pipe_;
-  std::string words_, errors_;
+  Pipe response_pipe_, output_pipe_, errors_pipe_;
+  std::string output_, errors_;
   std::array<char, 64U << 10U> block_{};
 };
 

@@ -1,8 +1,8 @@
-// libcurl's functions for the portable dlrun, a static program, which cannot load libraries. The
-// options of a transfer are stored, and curl_easy_perform() gives them to the program `curl`, whose
-// exit codes are libcurl's codes. The settings reach curl through its standard input, because other
-// users can read the arguments of a process. curl writes the response to a pipe, and the status to
-// its standard output.
+// libcurl's functions for the portable dlrun, a static program, which cannot load libraries.
+// curl_easy_setopt() stores the options of a transfer, and curl_easy_perform() passes them to the
+// program `curl`. The exit codes of curl are libcurl's codes. The settings reach curl through its
+// standard input, because other users can read the arguments of a process. curl writes the response
+// to a pipe, and the status to its standard output.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
@@ -27,7 +27,8 @@ namespace dlrun {
 namespace {
 
 /// A handle of curl_easy_init(): the options that were set, and the facts of the last transfer.
-/// Texts are copied, as libcurl does, except those that libcurl does not copy either.
+/// Copies the texts that libcurl copies, and has only pointers to the texts to which libcurl has
+/// pointers.
 struct Transfer {
   std::string url, method, user_agent, socket;
   std::optional<std::string> proxy;
@@ -251,7 +252,7 @@ std::string settings_of(const Transfer& transfer) {
 }
 
 /// Returns the address of "http://127.0.0.1:6820/...", "http://localhost:..." or
-/// "http://[::1]:...", which are the only ones that parse_rest_url() accepts with http://.
+/// "http://[::1]:...". parse_rest_url() accepts no other addresses with http://.
 std::optional<sockaddr_storage> loopback_address(std::string_view url) {
   constexpr std::string_view kHttp = "http://";
   if (!url.starts_with(kHttp)) return std::nullopt;
@@ -283,8 +284,8 @@ std::optional<sockaddr_storage> loopback_address(std::string_view url) {
 }
 
 /// Lets the caller check who listens at the server's address, on a connection that sends nothing.
-/// The program curl then opens its own connection. Between the two, another user could listen there
-/// only if the server ends at that moment.
+/// The program curl then opens a connection of its own. Between these two connections, another user
+/// could listen at the address only if the server ends at that moment.
 bool is_server_accepted(const Transfer& transfer) {
   if (transfer.open_socket == nullptr) return true;
   const auto address = loopback_address(transfer.url);
@@ -303,7 +304,7 @@ bool is_server_accepted(const Transfer& transfer) {
   return socket.is_open();
 }
 
-/// Copies curl's message, without its "curl: (7) ", where libcurl would have written it.
+/// Copies curl's message, without its "curl: (7) ", to the buffer of CURLOPT_ERRORBUFFER.
 void keep_message(const Transfer& transfer, std::string_view errors) {
   if (transfer.message == nullptr) return;
   const auto end = errors.find('\n');
@@ -335,7 +336,7 @@ CURLcode perform_transfer(CURL* handle) {
   if (end == CurlChild::End::kRefused) return CURLE_WRITE_ERROR;
   if (end == CurlChild::End::kStopped) return CURLE_ABORTED_BY_CALLBACK;
   const int code = child.wait().value_or(static_cast<int>(CURLE_ABORTED_BY_CALLBACK));
-  const auto numbers = split(child.words(), ' ');
+  const auto numbers = split(child.output(), ' ');
   if (numbers.size() == 3) {
     transfer.status = static_cast<long>(parse_int(numbers[0]).value_or(0));
     transfer.redirections = static_cast<long>(parse_int(numbers[1]).value_or(0));

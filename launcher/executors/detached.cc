@@ -86,7 +86,7 @@ Result<DetachedProcess> DetachedProcess::start(const std::vector<std::string>& a
 }
 
 Result<> DetachedProcess::release() {
-  const BlockedSigpipe blocked;  // the program may be gone
+  const BlockedSigpipe blocked;  // the waiting process may have ended
   const ssize_t written = ::write(gate_.get(), "g", 1);
   gate_.reset();
   if (written == 1) return {};

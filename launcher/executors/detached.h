@@ -1,6 +1,6 @@
 #pragma once
-// Starts a program that outlives the command: lead of a run in an allocation that the user already
-// has.
+// Starts a program that continues after this process has ended: the script of a run in an
+// allocation that the user already has.
 
 #include <sys/types.h>
 
@@ -14,8 +14,9 @@
 
 namespace dlrun {
 
-/// A program in a session of its own, without a terminal. It waits at its start until release(), so
-/// that it can be recorded before it runs; if the caller dies before, it exits.
+/// A program in a session of its own, without a terminal. The program waits at its start until
+/// release(), so that the caller can record its pid before it runs. If the caller dies before
+/// release(), the program exits.
 class DetachedProcess {
  public:
   /// Starts the program. Its standard input is /dev/null. Its outputs are appended to `log`, which
@@ -28,7 +29,7 @@ class DetachedProcess {
                                                      const std::filesystem::path& log);
 
   [[nodiscard]] pid_t pid() const { return pid_; }
-  /// Lets the program run. Fails with kIo if it is gone already.
+  /// Lets the program run. Fails with kIo if the waiting process has already ended.
   [[nodiscard]] Result<> release();
 
  private:

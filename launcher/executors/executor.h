@@ -36,8 +36,8 @@ struct JobReport {
   /// The start time or the expected one, local and without a zone: 2026-11-22T03:00:00. Empty if
   /// unknown.
   std::string start;
-  std::string comment;           ///< Slurm's comment on the job, which has dlrun's token
-  std::optional<int> exit_code;  ///< the batch script's, if it has ended and the code is known
+  std::string comment;           ///< the job's comment in Slurm, which contains dlrun's token
+  std::optional<int> exit_code;  ///< the batch script's; nullopt: still running, or not known
   int signal = 0;                ///< the signal that ended the script, 0: none
 };
 
@@ -64,7 +64,7 @@ struct SubmitRequest {
   std::map<std::string, std::string> keys;
 };
 
-/// Every call may block on the network, for a bounded time.
+/// Starts, queries and ends jobs. Every call may block on the network, for a bounded time.
 class Executor {
  public:
   Executor() = default;
@@ -84,7 +84,8 @@ class Executor {
   [[nodiscard]] virtual Result<std::string> test(const SubmitRequest& request) = 0;
 
   /// Finds the job whose comment is `comment`, or `comment` followed by a space and more text.
-  /// Returns nullopt if there is none. Fails with kUnavailable if the executor does not answer.
+  /// Returns nullopt if no job has such a comment. Fails with kUnavailable if the executor does not
+  /// answer.
   [[nodiscard]] Result<std::optional<JobId>> find(std::string_view comment,
                                                   const std::string& cluster);
 

@@ -142,7 +142,7 @@ Result<ForegroundProcess> ForegroundProcess::start(const std::vector<std::string
 
 void ForegroundProcess::release() {
   if (gate_.is_open()) {
-    // A failure means that the child is gone already, which wait() reports.
+    // wait() reports a child that has already ended.
     [[maybe_unused]] const ssize_t written = ::write(gate_.get(), "g", 1);
     gate_.reset();
   }
@@ -179,7 +179,6 @@ Result<ForegroundEnd> ForegroundProcess::wait() {
 }
 
 std::optional<std::uint64_t> process_start_ticks(pid_t pid) {
-  // /proc files have no size, which read_file() requires.
   const UniqueFd fd(::open(fmt::format("/proc/{}/stat", pid).c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.is_open()) return std::nullopt;
   std::array<char, 1024> buffer{};

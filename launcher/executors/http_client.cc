@@ -138,8 +138,8 @@ HttpClient& HttpClient::operator=(HttpClient&&) noexcept = default;
 HttpClient::~HttpClient() = default;
 
 Result<HttpClient> HttpClient::to(const RestAddress& address, CheckPeer check_peer) {
-  DLRUN_TRY_ASSIGN(
-      auto curl, CurlLibrary::load("slurmrestd is asked through", "submit.via: sbatch needs none"));
+  DLRUN_TRY_ASSIGN(auto curl, CurlLibrary::load("slurmrestd is asked through",
+                                                "submit.via: sbatch works without it"));
   auto state = std::make_unique<State>();
   state->curl = curl;
   state->address = address;

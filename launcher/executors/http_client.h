@@ -43,9 +43,9 @@ class HttpClient {
   ~HttpClient();
 
   /// Sends a request and returns the response, whatever its status. Does not follow redirections.
-  /// Fails as check_peer does; then nothing was sent. Fails with kUnavailable if no complete
-  /// response of at most largest_response bytes arrived within the timeout; the server may still
-  /// have acted on the request. Retries a GET, which is idempotent, up to three times if the
+  /// If check_peer fails, sends nothing and fails in the same way. Fails with kUnavailable if no
+  /// complete response of at most largest_response bytes arrived within the timeout; the server may
+  /// still have acted on the request. Retries a GET, which is idempotent, up to three times if the
   /// connection is lost, and no other method.
   [[nodiscard]] Result<HttpResponse> send(const HttpRequest& request);
 

@@ -21,9 +21,10 @@ namespace dlrun {
 /// Joules by cluster and job id: two clusters can have jobs of the same id.
 using JobEnergies = std::map<std::pair<std::string, std::string>, double>;
 
-/// Returns the energy of each job. A cluster measures it only with an acct_gather_energy plugin,
-/// and only for jobs that have ended. Leaves out jobs of this machine and jobs whose energy is
-/// unknown. Starts one sacct per cluster, each of which may take at most at_most.
+/// Returns the energy of each job. A cluster measures energy only with an acct_gather_energy
+/// plugin, and has the energy of a job only after the job's end. Leaves out jobs of this machine
+/// and jobs whose energy is unknown. Starts one sacct per cluster, each of which may take at most
+/// at_most.
 [[nodiscard]] JobEnergies energy_of_jobs(const Env& env, std::span<const JobId> jobs,
                                          std::chrono::milliseconds at_most);
 

@@ -10,10 +10,10 @@
 
 namespace dlrun {
 
-/// Returns those of `nodes` that the cluster has, according to sinfo. The caller needs them,
-/// because sbatch refuses to exclude a node that does not exist. `cluster`: -M; empty: the default
-/// cluster. Fails with kNotFound if sinfo is not installed, and with kUnavailable if it does not
-/// answer.
+/// Returns those of `nodes` that the cluster has, according to sinfo. Callers exclude only these
+/// nodes, because sbatch refuses to exclude a node that does not exist. `cluster`: -M; empty: the
+/// default cluster. Fails with kNotFound if sinfo is not installed, and with kUnavailable if it
+/// does not answer.
 [[nodiscard]] Result<std::vector<std::string>> nodes_that_exist(const Env& env,
                                                                 const std::string& cluster,
                                                                 std::span<const std::string> nodes);

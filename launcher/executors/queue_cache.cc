@@ -20,7 +20,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// Longer than squeue's timeout: after this time the lock's holder is assumed to be stopped.
+/// The longest wait for the lock. It is longer than squeue's timeout, so a process that holds the
+/// lock for longer is assumed to be stopped.
 constexpr milliseconds kLockPatience{35'000};
 constexpr milliseconds kCacheLockPause{20};
 constexpr std::size_t kLargestCache = 16U << 20U;
@@ -55,8 +56,8 @@ struct StoredAnswer {
   std::string text;
 };
 
-/// Reads a stored answer. Its first line holds the time, "answer" or "error", the text's size and
-/// the question. Returns nullopt if the file is incomplete.
+/// Reads a stored answer. The file's first line holds the time, "answer" or "error", the text's
+/// size and the question. Returns nullopt if the file is incomplete.
 [[nodiscard]] std::optional<StoredAnswer> read_stored(const std::filesystem::path& path,
                                                       const std::string& question) {
   const auto content = read_file(path, kLargestCache);

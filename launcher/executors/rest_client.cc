@@ -20,7 +20,8 @@ namespace {
 /// In bytes. The queue of a cluster with 50,000 jobs fits; every other response is far smaller.
 constexpr std::size_t kLargestQueue = 256U << 20U;
 
-/// Returns true if slurmrestd does not know the path of the request. It then sends plain text.
+/// Returns true if slurmrestd does not know the path of the request. slurmrestd then sends plain
+/// text.
 [[nodiscard]] bool is_path_unknown(const HttpResponse& response) {
   return response.status == 404 && !rest_is_complete(response.body);
 }
@@ -91,11 +92,10 @@ Error RestClient::no_version_in(const std::vector<std::string>& served) const {
             fmt::format("{}, and dlrun speaks {}; your configuration requests {}: change or remove "
                         "the server's `version` there",
                         serves, spoken_rest_versions(), printable(server_.version))};
-  return {
-      Errc::kRefused,
-      fmt::format("{}; dlrun speaks {}. Start it with -s openapi/slurmctld, or give submit.via: "
-                  "sbatch",
-                  serves, spoken_rest_versions())};
+  return {Errc::kRefused,
+          fmt::format("{}; dlrun speaks {}. Start slurmrestd with -s openapi/slurmctld, or set "
+                      "submit.via: sbatch",
+                      serves, spoken_rest_versions())};
 }
 
 Result<HttpResponse> RestClient::get(std::string_view path, AcceptUnknownJob accept) {
@@ -153,11 +153,11 @@ Result<HttpResponse> RestClient::send_to_server(HttpRequest request) {
 
 Error RestClient::caller_not_accepted(std::string_view status) const {
   if (server_.token_file.empty())
-    return {
-        Errc::kRefused,
-        fmt::format("slurmrestd at {} does not know the caller ({}); on a socket it serves only "
-                    "its own user, else it needs submit.token_file",
-                    server_.url, status)};
+    return {Errc::kRefused,
+            fmt::format("slurmrestd at {} does not know the caller ({}). With a unix socket, "
+                        "slurmrestd serves only the user who runs it; any other slurmrestd needs "
+                        "submit.token_file",
+                        server_.url, status)};
   return {Errc::kRefused,
           fmt::format("slurmrestd at {} does not accept the token of {} ({}); `scontrol token` "
                       "makes a new one",

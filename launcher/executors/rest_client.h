@@ -23,8 +23,8 @@ inline constexpr std::chrono::seconds kRestQueryTimeout{30};
 
 /// Checks which user listens at the other end of a connection to this machine. Accepts root, slurm,
 /// slurmrestd, slurm.conf's SlurmUser, the caller and server.user. owner: the user who owns the
-/// socket there; nullopt: the kernel does not report it, and the server is accepted. Fails with
-/// kRefused and names the user.
+/// socket there; nullopt: the kernel does not report the owner, and the server is accepted. Fails
+/// with kRefused and names the user.
 [[nodiscard]] Result<> check_server_owner(const RestServer& server, std::optional<uid_t> owner);
 
 /// A client for one slurmrestd. Every request has a time limit. The first call also asks the server
@@ -40,7 +40,8 @@ class RestClient {
 
   /// Returns the configured version, or else the newest that the server and dlrun support. Asks the
   /// server only once, and again after get() met an unknown path. Fails with kRefused if the server
-  /// does not have it; the message names the versions of both.
+  /// does not have the configured version, or no version that dlrun supports; the message names the
+  /// versions of the server and of dlrun.
   [[nodiscard]] Result<RestVersion> version();
 
   /// Checks that slurmrestd reaches a controller, and that the controller accepts the caller.
@@ -48,10 +49,10 @@ class RestClient {
   [[nodiscard]] Result<std::string> ready();
 
   enum class AcceptUnknownJob { kNo, kYes };
-  /// Sends a GET for a path below the version's path ("jobs", "job/42"). Fails unless the response
-  /// has status 200 and is a complete JSON object. If the server does not know the path, because it
-  /// may have been upgraded, asks for its versions and sends the request again, once. kYes: also
-  /// returns a response that says that Slurm does not know the job.
+  /// Sends a GET for a path below the version's path ("jobs", "job/42"). Fails if the response does
+  /// not have status 200 or is not a complete JSON object. A server that does not know the path may
+  /// have been upgraded; then asks for the server's versions and sends the request again, once.
+  /// accept: with kYes, also returns a response that says that Slurm does not know the job.
   [[nodiscard]] Result<HttpResponse> get(std::string_view path,
                                          AcceptUnknownJob accept = AcceptUnknownJob::kNo);
 

@@ -35,7 +35,7 @@ namespace dlrun {
 [[nodiscard]] bool rest_says_unknown_job(std::string_view body);
 
 /// Returns the versions of the API that can submit jobs, from the server's own description:
-/// {"v0.0.42", "v0.0.43"}. Returns at most 32, because the server may be no slurmrestd.
+/// {"v0.0.42", "v0.0.43"}. Returns at most 32 versions, because the server may not be a slurmrestd.
 [[nodiscard]] std::vector<std::string> rest_versions(std::string_view openapi);
 
 /// Returns Slurm's release, from the meta part of any response; empty if there is none.

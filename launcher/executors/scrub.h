@@ -2,8 +2,8 @@
 // Removes variables of the submitter's environment that must not reach sbatch, salloc and the
 // queries, and thus the job.
 //
-// Only the submitting side applies this deny-list. Inside the allocation the variables stay:
-// without them srun would start a second job.
+// dlrun applies this deny-list, and dlrun-agent does not: inside the allocation the variables stay,
+// because srun would otherwise start a second job.
 
 #include "common/env.h"
 

@@ -127,7 +127,7 @@ class SlurmCli final : public Executor {
     return id.substr(0, id.find_first_of("_+"));
   }
 
-  /// Returns the jobs to ask for: an array once, not each of its tasks.
+  /// Returns the ids to query, each once: the array's id in place of the ids of its tasks.
   static std::vector<std::string> whole_jobs(const std::vector<std::string>& ids) {
     std::vector<std::string> whole;
     for (const std::string& id : ids) whole.push_back(id.substr(0, id.find('_')));
@@ -178,8 +178,8 @@ class SlurmCli final : public Executor {
     return tl::unexpected(slurm_error("squeue", done.err, done.exit_code));
   }
 
-  /// Returns the lines of all of the user's jobs, so that one query serves every process that
-  /// watches one of them.
+  /// Returns the lines of all jobs of the user. One query then serves all processes that watch a
+  /// job of this user.
   Result<std::string> shared_queue(const std::string& cluster, const std::vector<std::string>& ids,
                                    std::chrono::milliseconds max_age) {
     const auto has_all = [&](const std::string& text) {

@@ -22,13 +22,9 @@ bool equal_without_case(std::string_view a, std::string_view b) {
   return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
 
-}  // namespace
-
-namespace {
-
 /// Returns the value of "NAME = value" in slurm.conf or in scontrol's output; the last one counts.
 std::string value_in(std::string_view slurm_conf, std::string_view key) {
-  std::string name;
+  std::string found;
   for (auto line : split(slurm_conf, '\n')) {
     line = trim(line.substr(0, line.find('#')));
     const auto equals = line.find('=');
@@ -38,9 +34,9 @@ std::string value_in(std::string_view slurm_conf, std::string_view key) {
     value = value.substr(0, value.find_first_of(" \t"));
     if (value.size() >= 2 && value.front() == '"' && value.back() == '"')
       value = value.substr(1, value.size() - 2);
-    name = value;
+    found = value;
   }
-  return name;
+  return found;
 }
 
 /// Returns the text of the slurm.conf that Slurm's commands would read; empty if there is none.

@@ -17,13 +17,13 @@ namespace dlrun {
 [[nodiscard]] std::string slurm_cluster_name(const Env& env);
 
 /// Returns the name of the cluster whose controller answers Slurm's commands (scontrol show
-/// config). That may be another cluster than the one in slurm.conf, because SLURM_CLUSTERS chooses
-/// one. Returns an empty text without an answer.
+/// config). SLURM_CLUSTERS may choose another cluster than that of slurm.conf. Returns an empty
+/// text without an answer.
 [[nodiscard]] std::string answering_cluster_name(const Env& env);
 
 /// Returns MaxArraySize; task ids are smaller than it. Asks the controller (scontrol show config).
-/// Without an answer, reads this machine's slurm.conf; if that does not have it, returns Slurm's
-/// default, 1001. `cluster`: -M; empty for the default cluster.
+/// Without an answer, reads this machine's slurm.conf. If this file does not set MaxArraySize
+/// either, returns Slurm's default, 1001. `cluster`: -M; empty for the default cluster.
 [[nodiscard]] std::size_t max_array_size(const Env& env, const std::string& cluster);
 
 /// Returns MaxArraySize from this machine's slurm.conf, else Slurm's default. Used for rendering.

@@ -14,7 +14,7 @@
 namespace dlrun {
 namespace {
 
-bool looks_like_job_id(std::string_view text) {
+bool has_form_of_job_id(std::string_view text) {
   return !text.empty() && text.front() >= '0' && text.front() <= '9' &&
          text.find_first_not_of("0123456789_+[]-,%") == std::string_view::npos;
 }
@@ -167,7 +167,7 @@ std::vector<JobReport> parse_squeue(std::string_view out, const std::string& clu
       continue;
     }
     const auto columns = fields(line, 7);
-    if (!columns || !looks_like_job_id((*columns)[0])) continue;
+    if (!columns || !has_form_of_job_id((*columns)[0])) continue;
     const auto& c = *columns;
     JobReport report;
     report.job = {current, std::string(c[0])};
@@ -188,7 +188,7 @@ std::vector<JobReport> parse_sacct(std::string_view out, const std::string& clus
   std::map<std::string, std::size_t> places;  // key: a job's id; value: its index in reports
   for (const auto line : split(out, '\n')) {
     const auto columns = fields(line, 7);
-    if (!columns || !looks_like_job_id((*columns)[0])) continue;
+    if (!columns || !has_form_of_job_id((*columns)[0])) continue;
     const auto& c = *columns;
     JobReport report;
     report.job = {cluster, std::string(c[0])};

@@ -20,8 +20,8 @@ inline constexpr std::string_view kSqueueFormat = "%i|%T|%r|%N|%S|%E|%k";
 inline constexpr std::string_view kSacctFormat =
     "JobID,State,ExitCode,NodeList,Start,Reason,Comment";
 
-/// Parses the output of sbatch --parsable: "42" or "42;cluster". Skips lines that a job_submit
-/// plugin printed before. Fails with kInternal if no line has this form.
+/// Parses the output of sbatch --parsable: "42" or "42;cluster". Skips the lines of job_submit
+/// plugins. Fails with kInternal if no line has this form.
 [[nodiscard]] Result<JobId> parse_sbatch(std::string_view out);
 
 /// Parses the output of squeue -h -o kSqueueFormat. With -M, a line "CLUSTER: name" precedes each

@@ -84,7 +84,7 @@ class Slurmrestd final : public Executor {
                                std::chrono::milliseconds max_age) override {
     QueryAnswer answer;
     answer.why_no_accounting = "slurmrestd was not asked for it";
-    std::set<std::string> ids;  // an array once for all its tasks
+    std::set<std::string> ids;  // the array's id in place of the ids of its tasks
     for (const auto& job : jobs) ids.insert(array_id(job.id));
     if (max_age.count() == 0 && ids.size() <= kFewJobs) {
       for (const auto& id : ids) {
@@ -135,8 +135,8 @@ class Slurmrestd final : public Executor {
                      directory, env, version, request.keys});
   }
 
-  /// Cancels a job that slurmrestd has accepted without some of its fields. Returns the error of
-  /// its submission.
+  /// Cancels a job that slurmrestd has accepted without some of the requested fields. Returns the
+  /// error of the submission.
   Error cancel_incomplete(const std::string& id, std::string_view warnings) {
     const auto cancelled = do_cancel({"", id}, {});
     const bool is_gone = cancelled || cancelled.error().code == Errc::kNotFound;
@@ -149,8 +149,8 @@ class Slurmrestd final : public Executor {
                                               id, cancelled.error().message, id))};
   }
 
-  /// Returns the user's jobs in the queue, so that one query serves every process that watches one
-  /// of them.
+  /// Returns all jobs of the user in the queue. One query then serves all processes that watch a
+  /// job of this user.
   Result<std::string> shared_queue(std::span<const JobId> jobs, std::chrono::milliseconds max_age) {
     const auto has_all = [&](const std::string& text) {
       const auto reports = rest_jobs(text, ::getuid());

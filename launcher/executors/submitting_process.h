@@ -1,7 +1,7 @@
 #pragma once
-// Adds properties of the submitting process to the job's environment: umask, resource limits,
-// priority and folder. slurmd and srun expect them there. sbatch adds them itself, slurmrestd does
-// not.
+// Adds properties of the submitting process to the job's environment, where slurmd and srun expect
+// them: umask, resource limits, priority and folder. sbatch adds these properties itself;
+// slurmrestd does not.
 
 #include <string>
 

@@ -19,7 +19,7 @@ struct ForwardedPort {
   friend bool operator==(const ForwardedPort&, const ForwardedPort&) = default;
 };
 
-/// Parses the text. Fails with kUsage.
+/// Parses PORT or PORT:LOCAL. Fails with kUsage for any other text.
 [[nodiscard]] Result<ForwardedPort> parse_forwarded_port(std::string_view text);
 /// Parses the ports. Fails with kUsage for a wrong port, and for one that is given twice.
 [[nodiscard]] Result<std::vector<ForwardedPort>> parse_forwarded_ports(

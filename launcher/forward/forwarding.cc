@@ -57,8 +57,8 @@ class EndSignals {
   UniqueFd fd_;
 };
 
-/// Returns true for an error of accept() that ends when a file or memory is free again.
-bool is_out_of_files(int error) {
+/// Returns true for an error of accept() that ends when a descriptor or memory is free again.
+bool is_shortage(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
@@ -89,7 +89,7 @@ class ClientEnd final : public RelayEvents {
         events_(events),
         mux_(RelayMux::End::kOpens, relay.out(), relay.in(), *this) {}
 
-  /// Serves clients until the end. Leaves the relay's process to the caller.
+  /// Serves clients until a signal arrives or the relay ends. The caller ends the relay's process.
   Result<> serve(const EndSignals& signals, Forwarded& result) {
     bool has_messages = true;  // the relay's standard error is open
     for (;;) {
@@ -143,7 +143,7 @@ class ClientEnd final : public RelayEvents {
       UniqueFd client(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
       if (!client.is_open() && (errno == EINTR || errno == ECONNABORTED)) continue;
       if (!client.is_open() && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
-      if (!client.is_open() && is_out_of_files(errno)) {
+      if (!client.is_open() && is_shortage(errno)) {
         // The client stays in the kernel's queue, and the connections that are open continue.
         paused_until_ = RelayMux::Clock::now() + kPauseIfFull;
         if (!std::exchange(has_been_full_, true)) events_.on_full();
@@ -151,7 +151,8 @@ class ClientEnd final : public RelayEvents {
       }
       if (!client.is_open())
         return fail(Errc::kIo, "a client cannot be accepted: {}", errno_text(errno));
-      const int on = 1;  // fails for a unix socket, which needs no such option
+      const int on = 1;
+      // Has no effect on a unix socket, which does not need the option.
       ::setsockopt(client.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       ports_[mux_.open(std::move(client), listener.port)] = listener.port;
     }
@@ -194,8 +195,8 @@ Result<Forwarded> forward_ports(const std::vector<std::string>& argv, const Env&
       auto relay,
       PipedProcess::start(argv, scrubbed_for_slurm(env, munge_is_available()), Streams::kPiped));
   const auto served = ClientEnd(relay, listeners, events).serve(signals, result);
-  // A step that has not started does not notice the end of its input. A program that is no relay
-  // need not read its input.
+  // A step that has not started does not notice the end of its input, and a program that is no
+  // relay need not read its input. end() then sends SIGTERM at once.
   const bool at_once = !served || (!result.was_ready && result.signal != 0);
   result.exit_code = relay.end(at_once, result.messages);
   if (!served) return tl::unexpected(served.error());
@@ -233,8 +234,8 @@ Result<RunState> state_after_forwarding(const Env& env, const KnownServers& serv
   }
   const std::string_view messages = trim(end.messages);
   return fail(Errc::kRefused, "{}: {} on {} (srun ended with code {}){}{}", run.id,
-              end.was_ready ? "the forwarding was ended" : "Slurm started no step", node,
-              end.exit_code, messages.empty() ? "" : ": ", messages);
+              end.was_ready ? "the forwarding ended" : "Slurm started no step", node, end.exit_code,
+              messages.empty() ? "" : ": ", messages);
 }
 
 }  // namespace dlrun

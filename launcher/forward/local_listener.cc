@@ -19,7 +19,8 @@ namespace {
 constexpr int kBacklog = 128;
 constexpr int kFlags = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
 
-/// Listens on a port of 127.0.0.1; 0: any free one. Sets errno on failure.
+/// Listens on 127.0.0.1. local: the port; 0: any free port. On failure, the socket is not open and
+/// errno is set.
 LocalListener try_loopback(std::uint16_t local) {
   LocalListener listener;
   listener.socket.reset(::socket(AF_INET, kFlags, 0));

@@ -28,8 +28,8 @@ struct LocalListener {
 /// only root may use it, and with kIo if a system call fails.
 [[nodiscard]] Result<LocalListener> listen_on_loopback(const ForwardedPort& port);
 
-/// A new folder with mode 0700 for unix sockets, which only the user can enter. The destructor
-/// removes it with its content.
+/// A new folder for unix sockets, with mode 0700: only the user can enter it. The destructor
+/// removes the folder with its content.
 class SocketFolder {
  public:
   /// Creates the folder in XDG_RUNTIME_DIR, or else in TMPDIR or /tmp. Fails with kIo.

@@ -8,16 +8,16 @@
 namespace dlrun {
 namespace {
 
-/// Doubles each `%`, with which ssh's tokens start.
-std::string without_tokens(std::string_view text) {
+/// Doubles each `%`, because ssh would take a single one as the start of a token.
+std::string with_doubled_percents(std::string_view text) {
   std::string doubled;
   for (const char c : text) doubled += c == '%' ? std::string("%%") : std::string(1, c);
   return doubled;
 }
 
 /// Returns a path as one quoted word. ssh would end the word at a quote, and replace ${NAME} by the
-/// value of a variable. No escape for these characters works in all versions of ssh, so that such a
-/// path is an error.
+/// value of a variable. No escape for these characters works in all versions of ssh, so a path with
+/// one of them is an error.
 Result<std::string> quoted_path(const std::filesystem::path& path) {
   const std::string text = path.string();
   if (text.find_first_of("\"\\") != std::string::npos || text.find("${") != std::string::npos ||
@@ -28,7 +28,7 @@ Result<std::string> quoted_path(const std::filesystem::path& path) {
         "control character; use another folder for the runs",
         printable(text));
   }
-  return fmt::format("\"{}\"", without_tokens(text));
+  return fmt::format("\"{}\"", with_doubled_percents(text));
 }
 
 }  // namespace
@@ -75,7 +75,8 @@ Result<std::string> ssh_config_text(const SshHost& host, const SshKeys& keys) {
       "  UserKnownHostsFile {}\n"
       "  StrictHostKeyChecking yes\n"
       "  ProxyCommand {}\n",
-      host.name, host.node, host.key_name, host.user, user_key, known_hosts, without_tokens(proxy));
+      host.name, host.node, host.key_name, host.user, user_key, known_hosts,
+      with_doubled_percents(proxy));
 }
 
 }  // namespace dlrun

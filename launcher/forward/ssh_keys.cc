@@ -31,7 +31,7 @@ Result<> make_key(const Env& env, const std::filesystem::path& file) {
   return {};
 }
 
-/// Makes all files in a new folder.
+/// Makes the folder, the two keys and known_hosts. host: the name of the host's key in known_hosts.
 Result<> make_keys(const Env& env, const std::filesystem::path& folder, const std::string& host) {
   DLRUN_TRY(make_private_directories(folder));
   for (const char* name : {"host_key", "user_key"}) DLRUN_TRY(make_key(env, folder / name));

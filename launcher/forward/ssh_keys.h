@@ -18,8 +18,9 @@ struct SshKeys {
 
 /// Returns the run's keys. Makes them with ssh-keygen if there are none: host_key of the sshd,
 /// user_key of the client, and known_hosts, which has the host's key under the name `host`. If
-/// several processes do so at the same time, all use the keys of one of them. Fails with kNotFound
-/// if this machine has no ssh-keygen, and with kInvalid if the folder is not the caller's own.
+/// several processes make keys at the same time, all use the keys of the process that was first.
+/// Fails with kNotFound if this machine has no ssh-keygen, and with kInvalid if the folder is not
+/// the caller's own.
 [[nodiscard]] Result<SshKeys> ssh_keys(const Env& env, const std::filesystem::path& run,
                                        const std::string& host);
 

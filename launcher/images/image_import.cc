@@ -73,12 +73,12 @@ Result<StoredImage> fetch(const Env& env, const ImageStore& store, const std::st
   if (end.exit_code != 0) {
     if (!registry.unreachable.empty()) {
       return fail(Errc::kUnavailable,
-                  "the registry of {} cannot be reached from here: {}. Import it where the "
-                  "internet can be reached, and copy the file",
+                  "the registry of {} cannot be reached from here: {}. Import the image on a "
+                  "machine with access to the internet, and copy its file",
                   uri, registry.unreachable);
     }
     return fail(Errc::kNotFound,
-                "enroot could not import {} (it ended with {}); see its messages above", uri,
+                "enroot could not import {} (exit code {}); see the messages of enroot above", uri,
                 end.exit_code);
   }
   return store.adopt(file.path(), uri, registry.digest);

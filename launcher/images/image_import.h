@@ -10,12 +10,12 @@ namespace dlrun {
 
 struct ImportedImage {
   StoredImage image;
-  bool is_new = false;  ///< true if it was fetched, false if it was in the store
+  bool is_new = false;  ///< the image was fetched now; false: it was in the store already
 };
 
 /// Returns the image from the user's store, or fetches it into the store. Asks the registry for the
-/// digest of the name, and fetches the image again if the store has another one under this name;
-/// without an answer, the stored image counts as current. uri: as enroot_uri() returns it. refresh:
+/// digest of the name, and fetches the image again if the store has another digest under this name.
+/// Without an answer, the stored image counts as current. uri: as enroot_uri() returns it. refresh:
 /// fetches the image even if the store has it. enroot's own messages go to the standard streams.
 /// Fails with kNotFound if there is no enroot or if enroot cannot import the image, with
 /// kUnavailable if the registry cannot be reached, with kInterrupted after a signal, and with kIo

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t kLongestAnswer = 1U << 20U;
 constexpr std::chrono::seconds kAnswerLimit{120};
-/// In bytes. A longer list is not sent: a frame holds at most 16 MiB, and the list is only one
-/// field of the request, in base64url.
+/// In bytes. copy_under_lock() does not return a longer list: a frame holds at most 16 MiB, and the
+/// list is only one field of the request, in base64url.
 constexpr std::size_t kLongestSentList = 4U << 20U;
 
 bool is_below_tree(const std::filesystem::path& relative) {

@@ -34,14 +34,14 @@ struct CodeToCopy {
 /// The connection to the host after copy_under_lock().
 struct LockedCopy {
   RemoteProcess process;  ///< holds the mirror's lock and waits for the frame kGo
-  std::string files;      ///< for RemoteRequest::files in that frame; may be empty
+  std::string files;      ///< the value of RemoteRequest::files in that frame; may be empty
 };
 
 /// Locks the mirror on the host and copies the code to it. Starts no rsync if the host has all
 /// files already. program: dlrun on the host. own_program: this dlrun. Fails with kUnavailable if
 /// the connection fails or another submission holds the lock, with kInvalid if the host lacks a
-/// path of the spec, with kTimeout if it does not answer within two minutes, with kIo if rsync
-/// fails, and with kInterrupted after a signal.
+/// path of the spec, with kTimeout if the host does not answer within two minutes, with kIo if
+/// rsync fails, and with kInterrupted after a signal.
 [[nodiscard]] Result<LockedCopy> copy_under_lock(const Ssh& ssh, const std::string& program,
                                                  const CodeToCopy& code,
                                                  const std::filesystem::path& own_program,

@@ -72,8 +72,8 @@ Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& h
   names.insert(names.end(), list.files.begin(), list.files.end());
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
-  // Until rsync has deleted them on the host, the file also keeps the names of files that no longer
-  // exist here.
+  // The list also keeps the names of files that no longer exist here, until rsync has deleted these
+  // files on the host.
   const std::string before = joined_names(names), after = joined_names(list.files);
   if (!earlier || *earlier != before) DLRUN_TRY(write_file_atomic(file, before));
   Command command;
@@ -95,13 +95,13 @@ Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& h
   command.timeout = kCopyTimeLimit;
   const auto ended = run_command(command);
   if (!ended && ended.error().code == Errc::kNotFound)
-    return fail(Errc::kNotFound, "rsync is not installed here; it copies your code to {}",
-                host.name);
+    return fail(Errc::kNotFound,
+                "dlrun copies your code to {} with rsync, which is not installed here", host.name);
   if (!ended) return tl::unexpected(ended.error());
   if (ended->exit_code != 0) {
     return fail(Errc::kIo,
-                "{}: the code could not be copied to {} (rsync ended with {}); nothing was "
-                "submitted: {}",
+                "{}: nothing was submitted, because the code could not be copied to {} (exit "
+                "code of rsync: {}): {}",
                 host.name, mirror, ended->exit_code, trim(ended->err));
   }
   if (after != before) DLRUN_TRY(write_file_atomic(file, after));

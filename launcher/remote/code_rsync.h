@@ -19,7 +19,7 @@ namespace dlrun {
                                  const std::string& mirror, const std::filesystem::path& program,
                                  const Env& env);
 
-/// Returns true if the last copy to the host succeeded and had exactly the listed files.
+/// Returns true if the last copy to the host succeeded and had exactly the files of `list`.
 [[nodiscard]] bool last_copy_had(const CodeTree& tree, const CodeList& list, const HostFile& host,
                                  const Env& env);
 

@@ -18,12 +18,12 @@ namespace dlrun {
                                          const std::vector<std::string>& names);
 
 /// Returns true if the mirror's files have this state. state: the result of state_of_files() on the
-/// caller's machine. The host has a list of the files beside the mirror, from the last copy;
-/// returns false if there is none.
+/// caller's machine. Reads the list of the files, which the last copy has left beside the mirror;
+/// returns false if there is no list.
 [[nodiscard]] bool is_current(const std::filesystem::path& root, const std::string& mirror,
                               std::string_view state);
-/// Replaces the list of files that is_current() reads. list: the names with a NUL after each. Call
-/// it under the mirror's lock, after a copy.
+/// Replaces the list of files that is_current() reads. list: the names with a NUL after each. The
+/// caller must hold the mirror's lock, and must have copied the files.
 [[nodiscard]] Result<> keep_file_list(const std::filesystem::path& root, const std::string& mirror,
                                       std::string_view list);
 

@@ -31,8 +31,8 @@ struct CodeList {
 
 /// Returns the files that git lists: tracked files, files that are not ignored, and those of
 /// submodules. Adds `sync.also` and leaves out `sync.exclude` of the host's file. Fails with
-/// kInvalid and the largest files if all are larger than `sync.max`, and with kInvalid and git's
-/// message if git lists no files.
+/// kInvalid and the largest files if all files together exceed `sync.max`, and with kInvalid and
+/// git's message if git lists no files.
 [[nodiscard]] Result<CodeList> list_code(const CodeTree& tree, const HostFile& host,
                                          const Env& env);
 

@@ -52,7 +52,7 @@ Result<Ssh> ssh_of(const Context& context, const std::string& host, bool can_ask
   return Ssh::of_host(std::move(file), context.env, can_ask);
 }
 
-Sink into_answer(std::string& text) {
+Sink answer_sink(std::string& text) {
   return [&text](std::string_view bytes) {
     text += bytes;
     return text.size() <= kLargestAnswer;
@@ -196,9 +196,9 @@ Result<std::optional<int>> run_on_host(const HostCaller& caller, const HostCall&
   DLRUN_TRY_ASSIGN(const auto ssh, ssh_of(caller.context, call.host, caller.streams.can_ask));
   if (is_this_machine(ssh)) return std::optional<int>();
   DLRUN_TRY(ssh.open());
-  // Two kinds of commands cannot be tried a second time, so dlrun asks first whether the host has
-  // dlrun. A command with a terminal prints no marker, so a missing dlrun would not be noticed. A
-  // command that reads standard input cannot read it twice.
+  // For two kinds of commands, dlrun asks first whether the host has dlrun, because it cannot try
+  // them a second time: a command with a terminal prints no marker, so a missing dlrun would not be
+  // noticed; and a command that reads standard input cannot read the same input twice.
   DLRUN_TRY(
       ensure_installed(caller.context, ssh, uses_terminal(caller, call) || reads_input(call)));
   auto code = run_there(caller, ssh, call);
@@ -219,7 +219,7 @@ Result<HostAnswer> ask_host(const Context& context, const Ssh& ssh, std::vector<
   HostAnswer answer;
   const Interrupt interrupt;
   DLRUN_TRY_ASSIGN(answer.end,
-                   process.finish(into_answer(answer.out), into_answer(answer.err), interrupt));
+                   process.finish(answer_sink(answer.out), answer_sink(answer.err), interrupt));
   if (answer.end.first_signal != 0) return fail(Errc::kInterrupted, "");
   DLRUN_TRY(check_end({}, ssh, answer.end));
   return answer;

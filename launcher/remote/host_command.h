@@ -82,16 +82,16 @@ struct HostAnswer {
 [[nodiscard]] Result<HostAnswer> ask_host(const Context& context, const Ssh& ssh,
                                           std::vector<std::string> argv);
 
-/// Runs argv on the host, with the standard input of this process, and returns its exit code. Used
-/// if rsync calls dlrun as its remote shell. The host's shell gets argv as one encoded word, and
-/// the text that its start files print is dropped.
+/// Runs argv on the host, with the standard input of this process, and returns the exit code of
+/// argv. rsync calls dlrun in this way as its remote shell. The host's shell gets argv as one
+/// encoded word. Drops the text that the start files of this shell print.
 [[nodiscard]] Result<int> run_as_rsync_shell(const Context& context, HostOutput& output,
                                              const std::string& host,
                                              std::vector<std::string> argv);
 
 /// Returns a sink that appends to the text, and accepts no more after 16 MiB. The text must outlive
-/// it.
-[[nodiscard]] Sink into_answer(std::string& text);
+/// the sink.
+[[nodiscard]] Sink answer_sink(std::string& text);
 
 /// Fails with kUnavailable if ssh could not connect or lost the connection, and with kNotFound if
 /// dlrun did not start on the host. A lost connection is not noticed for a command for which

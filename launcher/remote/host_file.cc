@@ -161,10 +161,11 @@ Result<> check_writers(const std::filesystem::path& path) {
   const bool is_own = status.st_uid == ::geteuid() || status.st_uid == 0;
   const bool can_group_write = (status.st_mode & S_IWGRP) != 0 && !is_private_group(status.st_gid);
   if (is_own && (status.st_mode & S_IWOTH) == 0 && !can_group_write) return {};
-  return fail(Errc::kInvalid,
-              "{}: another user can write to it, and it decides which host gets your commands; "
-              "`chmod go-w` it, or copy it so that it is yours",
-              printable(path.string()));
+  return fail(
+      Errc::kInvalid,
+      "{}: another user can write to this file or folder, which decides which host gets your "
+      "commands; run `chmod go-w` on it, or make a copy that you own",
+      printable(path.string()));
 }
 
 }  // namespace

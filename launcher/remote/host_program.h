@@ -19,22 +19,23 @@ namespace dlrun {
 [[nodiscard]] Result<RemoteProcess> start_on_host(const Ssh& ssh, const std::string& program,
                                                   const RemoteRequest& request);
 
-/// Runs the request's command on the caller's terminal and returns its exit code; kSshFailed also
-/// if the connection fails.
+/// Runs the request's command on the caller's terminal and returns its exit code. Returns
+/// kSshFailed if the connection fails.
 [[nodiscard]] Result<int> run_with_terminal(const Ssh& ssh, const std::string& program,
                                             RemoteRequest request);
 
-/// For `dlrun: auto`: asks the host whether it has this dlrun, and copies dlrun, its agent and its
-/// trainer there if not. Trusts an earlier answer unless checks_again. Returns true if dlrun was
-/// copied now. Fails with kUnavailable if the host cannot be reached, with kInvalid if the host has
-/// another operating system or processor type than this machine, and with kIo and the host's
-/// message if the programs cannot be written or do not start there.
+/// Asks the host whether it has this dlrun, and if not, copies dlrun, its agent, its trainer and
+/// its modules there. Does nothing unless the host's file has `dlrun: auto`. checks_again: asks
+/// even if the host has answered before. Returns true if dlrun was copied now. Fails with
+/// kUnavailable if the host cannot be reached, with kInvalid if the host has another operating
+/// system or processor type than this machine, and with kIo and the host's message if the programs
+/// cannot be written or do not start there.
 [[nodiscard]] Result<bool> ensure_installed(const Context& context, const Ssh& ssh,
                                             bool checks_again);
 
 /// Returns true if the host has this machine's name, according to ssh's configuration. Returns
-/// false if ssh reaches the host through another machine (ProxyJump, ProxyCommand), and without
-/// calling ssh if this machine has no sbatch, because a host has Slurm.
+/// false if ssh reaches the host through another machine (ProxyJump, ProxyCommand). Returns false
+/// without a call of ssh if this machine has no sbatch, because a host has Slurm.
 [[nodiscard]] bool is_this_machine(const Ssh& ssh);
 
 }  // namespace dlrun

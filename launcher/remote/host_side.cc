@@ -245,7 +245,7 @@ Result<std::filesystem::path> expand_root(std::string_view root, const Env& env)
     rest.remove_prefix(1);
     if (text.empty()) return fail(Errc::kInvalid, "root: HOME is not set on this host");
   }
-  const auto is_letter = [](char c) {
+  const auto is_in_name = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
   };
   while (!rest.empty()) {
@@ -256,7 +256,7 @@ Result<std::filesystem::path> expand_root(std::string_view root, const Env& env)
     }
     const bool has_brace = rest.size() > 1 && rest[1] == '{';
     std::size_t begin = has_brace ? 2 : 1, end = begin;
-    while (end < rest.size() && is_letter(rest[end])) ++end;
+    while (end < rest.size() && is_in_name(rest[end])) ++end;
     const std::string_view name = rest.substr(begin, end - begin);
     const std::string value = env.get_or(name, "");
     if (value.empty() || (has_brace && (end >= rest.size() || rest[end] != '}'))) {

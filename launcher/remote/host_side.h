@@ -21,8 +21,8 @@ struct HostStreams {
 
 /// The role of the process that returns from fork_for_request().
 struct HostRole {
-  /// Set if the process has waited for the command; it then exits with this code. Otherwise the
-  /// process runs the command.
+  /// The parent exits with this code after it has waited for the command. nullopt: the process is
+  /// the one that runs the command.
   std::optional<int> exit_code{};
   RemoteRequest request{};
   std::filesystem::path folder{};     ///< where the command starts
@@ -30,12 +30,13 @@ struct HostRole {
 };
 
 /// Serves the request of a word ("-": the word is the first line of the input). Prints marker_of()
-/// and forks. Returns in the child, which runs the command in its own process group. Returns in the
-/// parent when the command has ended. The parent ends the group when the input ends: with SIGTERM,
-/// and with SIGKILL ten seconds later.
+/// and forks. Returns in the child, which must run the command, in a process group of its own.
+/// Returns in the parent when the command has ended. The parent ends the group when the input ends:
+/// with SIGTERM, and with SIGKILL ten seconds later.
 ///
-/// For kMirror, first locks the mirror, answers, and waits for the frame kGo. For kPipe, the other
-/// program replaces this process. For kTerminal, returns at once without a marker and a fork.
+/// For kMirror, first locks the mirror, answers, and waits for the frame kGo. For kPipe, the
+/// program of the request replaces this process. For kTerminal, returns at once without a marker
+/// and a fork.
 [[nodiscard]] Result<HostRole> fork_for_request(std::string_view word, const Env& env,
                                                 const HostStreams& streams);
 

@@ -1,5 +1,5 @@
-// Submits on a host exactly once. The token is on this machine's disk before it is sent. After a
-// cut connection dlrun asks again with the same token.
+// Submits on a host exactly once. dlrun writes the token to this machine's disk before it sends the
+// token. After a cut connection dlrun asks again with the same token.
 
 #include <unistd.h>
 
@@ -162,7 +162,7 @@ class HostSubmission {
     }
     Answer answer;
     DLRUN_TRY_ASSIGN(answer.end,
-                     process.finish(into_answer(answer.out), into_answer(answer.err), interrupt));
+                     process.finish(answer_sink(answer.out), answer_sink(answer.err), interrupt));
     if (!answer.end.has_begun && answer.end.exit_code != kSshFailed) {
       is_sent = was_sent;
       DLRUN_TRY(check_end(call_, ssh_, answer.end));

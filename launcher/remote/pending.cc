@@ -30,7 +30,7 @@ UniqueFd lock_record(const std::filesystem::path& file) {
   UniqueFd fd(::open(file.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
   if (!fd.is_open()) return fd;
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) fd.reset();
-  // The other process may have deleted it just before.
+  // Another process may have deleted the record just before it released the lock.
   if (fd.is_open() && ::access(file.c_str(), F_OK) != 0) fd.reset();
   return fd;
 }

@@ -52,10 +52,10 @@ Result<std::vector<std::string>> pull(const PullRequest& request, const Env& env
   command.output_limit_bytes = kLargestPullList;
   const auto ended = run_command(command);
   if (!ended && ended.error().code == Errc::kNotFound)
-    return fail(Errc::kNotFound, "rsync is not installed here; it copies the files");
+    return fail(Errc::kNotFound, "dlrun copies the files with rsync, which is not installed here");
   if (!ended) return tl::unexpected(ended.error());
   if (ended->exit_code != 0) {
-    return fail(Errc::kIo, "{}: not all files could be copied to {} (rsync ended with {}): {}",
+    return fail(Errc::kIo, "{}: not all files could be copied to {} (exit code of rsync: {}): {}",
                 request.host, printable(request.to.string()), ended->exit_code, trim(ended->err));
   }
   std::vector<std::string> files;

@@ -39,8 +39,9 @@ struct RunOnHost {
 [[nodiscard]] Result<RunOnHost> find_on_host(const Context& context, const Ssh& ssh,
                                              const std::string& run);
 
-/// Returns the folder's name for a run's id: the id, and "RUN-3" for a sweep's point "RUN/3". Fails
-/// with kInvalid for an id that dlrun does not make. A hostile host could send such an id.
+/// Returns the name of the folder for the copy of a run: the run's id, or "RUN-3" for a sweep's
+/// point "RUN/3". Fails with kInvalid for an id that dlrun would not make, because a hostile host
+/// could send any text.
 [[nodiscard]] Result<std::string> folder_name_of(const std::string& id);
 
 }  // namespace dlrun

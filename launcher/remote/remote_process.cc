@@ -29,7 +29,8 @@ struct Streams {
   int in = -1, out = -1, err = -1;
 };
 
-/// Starts a program. owns_group: in a process group of its own, which Ctrl-C does not reach.
+/// Starts a program. owns_group: the program has a process group of its own, which Ctrl-C does not
+/// reach.
 Result<pid_t> spawn(const std::vector<std::string>& argv, const Env& env, const Streams& streams,
                     bool owns_group) {
   const auto program = find_program(argv[0], env);

@@ -42,7 +42,7 @@ struct RemoteOutcome {
   int first_signal = 0;    ///< the first signal that was passed to the command, 0: none
 };
 
-/// Receives pieces of output. Returns false if it accepts no more, which ends the command.
+/// Receives pieces of output. A sink that returns false accepts no more, which ends the command.
 using Sink = std::function<bool(std::string_view)>;
 
 /// One ssh with a request. Not thread-safe. The destructor closes the connection, which ends the

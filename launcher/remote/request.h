@@ -55,8 +55,8 @@ struct RemoteRequest {
 class MarkerFilter {
  public:
   explicit MarkerFilter(std::string_view nonce) : start_("<dlrun " + std::string(nonce) + " ") {}
-  /// Returns the new bytes after the marker; empty as long as the marker has not come. Fails with
-  /// kInvalid after more than a mebibyte without a marker.
+  /// Returns those of the new bytes that come after the marker; empty until the marker has come.
+  /// Fails with kInvalid after more than a mebibyte without a marker.
   [[nodiscard]] Result<std::string> pass(std::string_view bytes);
   [[nodiscard]] bool has_begun() const { return has_begun_; }
   [[nodiscard]] const std::string& version() const { return version_; }

@@ -35,11 +35,11 @@ class Ssh {
 
   /// Returns true if a shared connection is open.
   [[nodiscard]] bool is_open() const;
-  /// Opens the shared connection if there is none, as host().master allows. If can_ask(), ssh may
-  /// ask for a password or a code, and whether to accept the host's key. is_login: opens it also if
-  /// master is kExisting, for `dlrun host login`. patience: the longest wait for another dlrun that
-  /// opens the connection. Fails with kUnavailable and ssh's message, or with the name of that
-  /// dlrun.
+  /// Opens the shared connection if there is none and host().master allows it. If can_ask() is
+  /// true, ssh may ask for a password or a code, and whether to accept the host's key. is_login:
+  /// opens it also if master is kExisting, for `dlrun host login`. patience: the longest wait for
+  /// another dlrun that opens the connection. Fails with kUnavailable and ssh's message, or with
+  /// the name of that dlrun.
   [[nodiscard]] Result<> open(bool is_login = false,
                               std::chrono::seconds patience = std::chrono::seconds(60)) const;
   /// Closes the shared connection. Returns false if there was none.

@@ -114,7 +114,7 @@ RunColumns columns_for(const std::vector<RunReport>& reports, std::vector<std::s
   return columns;
 }
 
-/// The sum of a figure over the runs of which it is known.
+/// The sum of a figure over the runs for which the figure is known.
 struct KnownSum {
   double sum = 0;
   std::size_t runs = 0;
@@ -123,14 +123,14 @@ struct KnownSum {
     sum += *value;
     ++runs;
   }
-  /// Returns the figure. Adds the number of runs that have it if not all runs have it.
-  [[nodiscard]] std::string with_base(const std::string& figure, std::size_t all) const {
+  /// Returns the figure as text. Adds the number of runs with this figure if some runs lack it.
+  [[nodiscard]] std::string with_count(const std::string& figure, std::size_t all) const {
     return runs == all ? figure : fmt::format("{} (known for {} of them)", figure, runs);
   }
 };
 
-/// Returns what all runs together cost: ", which took 12.5 GPU-hours and 4.1 kWh"; "" if nothing is
-/// known.
+/// Returns the cost of all runs together: ", which took 12.5 GPU-hours and 4.1 kWh"; "" if no cost
+/// is known.
 std::string total_cost(const std::vector<RunReport>& reports, EnergyKind kind) {
   KnownSum hours, joules;
   for (const RunReport& report : reports) {
@@ -139,8 +139,8 @@ std::string total_cost(const std::vector<RunReport>& reports, EnergyKind kind) {
   }
   std::vector<std::string> parts;
   if (hours.sum > 0)
-    parts.push_back(hours.with_base(measurement_text(hours.sum) + " GPU-hours", reports.size()));
-  if (joules.sum > 0) parts.push_back(joules.with_base(energy_text(joules.sum), reports.size()));
+    parts.push_back(hours.with_count(measurement_text(hours.sum) + " GPU-hours", reports.size()));
+  if (joules.sum > 0) parts.push_back(joules.with_count(energy_text(joules.sum), reports.size()));
   return parts.empty() ? "" : ", which took " + join(parts, " and ");
 }
 
@@ -164,7 +164,7 @@ std::string short_legend_value(const std::string& value) {
   return value.substr(0, end) + "...";
 }
 
-/// Returns a name for each run that a legend can show: the values in which the runs differ, such as
+/// Returns the name of each run in legends: the values in which the runs differ, such as
 /// "lr 0.1, batch 64". The run's own label is added if another run has the same values. The label
 /// stands alone if the runs do not differ in their keys.
 std::vector<std::string> legend_names(const std::vector<const RunReport*>& drawn,
@@ -304,7 +304,7 @@ std::string comparison_page(const std::vector<RunReport>& reports, const std::st
   page += fmt::format("<h1>{}</h1>\n<p class=\"soft\">{} runs compared{}</p>\n", escape_html(title),
                       reports.size(), total_cost(reports, parts.energy));
   page += "<h2>Runs</h2>\n" + runs_table(reports, parts);
-  if (has_own_table) page += "<h2>What they differ in</h2>\n" + differences_html(reports, keys);
+  if (has_own_table) page += "<h2>Keys that differ</h2>\n" + differences_html(reports, keys);
   return page + notes(reports) + curves_of(reports, keys) + foot(made);
 }
 

@@ -276,7 +276,7 @@ std::string progress_tiles(const Progress& progress) {
   return page;
 }
 
-/// Returns the tiles of what all attempts together cost.
+/// Returns the tiles of the cost of all attempts together.
 std::string cost_tiles(const RunReport& report) {
   const RunUse& use = report.use;
   const bool is_one = report.history.attempts().size() <= 1;

@@ -15,10 +15,10 @@ namespace dlrun {
 /// The x axis of the reported values of one run or of several runs.
 class ReportedAxis {
  public:
-  /// Chooses steps for one run, and for runs whose steps mean the same. If the steps per epoch
-  /// differ between the runs, chooses epochs; if these are unknown and the global batches differ,
-  /// samples. Chooses epochs, too, if the programs report epochs and no steps, and the time since
-  /// the start if they report neither.
+  /// Chooses steps for one run, and for several runs whose steps have equal sizes. If the steps per
+  /// epoch differ between the runs, chooses epochs; if these are unknown and the global batches
+  /// differ, samples. Chooses epochs, too, if the programs report epochs and no steps, and the time
+  /// since the start if they report neither.
   explicit ReportedAxis(const std::vector<const RunReport*>& reports);
 
   [[nodiscard]] bool is_time() const { return kind_ == Kind::kTime; }

@@ -17,6 +17,7 @@
 namespace dlrun {
 namespace {
 
+/// A run that the page shows.
 struct Part {
   IndexEntry run;
   std::string label, short_label;  ///< see RunReport
@@ -67,7 +68,7 @@ std::string title_of(const std::vector<Part>& parts, bool is_sweep_alone) {
   return fmt::format("{} and {} more", first, parts.size() - 1);
 }
 
-/// Reads the run of a part.
+/// Reads the files of a run.
 RunReport report_of(const Part& part, const RunStatus& status) {
   RunReport report = read_report(part.run, status);
   report.label = part.label;
@@ -77,9 +78,11 @@ RunReport report_of(const Part& part, const RunStatus& status) {
   return report;
 }
 
-/// Finds the runs whose job also runs other points of a sweep (sweep.pack). Reads each sweep once.
+/// Tells which runs share their job with other points of a sweep (sweep.pack). Reads each sweep
+/// once.
 class SharedJobs {
  public:
+  /// Returns true if the run shares its job.
   [[nodiscard]] bool has(const std::filesystem::path& run) {
     const auto sweep = sweep_of_point(run);
     if (!sweep) return false;
@@ -97,7 +100,7 @@ class SharedJobs {
 
 /// Adds the energy that Slurm's accounting has for the user's own runs that have ended. Does not
 /// ask about runs that were submitted through slurmrestd, whose Slurm may not be reachable from
-/// here, and about jobs that several points share, because their energy is not that of one point.
+/// here, or about jobs that several points share, because their energy is not that of one point.
 void add_energy(const Env& env, std::vector<RunReport>& reports) {
   constexpr std::chrono::seconds kLimit{5};
   SharedJobs shared;

@@ -24,7 +24,8 @@ struct RunPage {
 
 /// Makes the page. Shows the points of a sweep instead of the sweep, and the latest run of a point
 /// that was resubmitted. warn: called for each run that cannot be read and is left out. Fails if a
-/// name is no run, if the only run cannot be read, and with kNotFound if none of several can be.
+/// name is no run, or if the only run cannot be read. Fails with kNotFound if none of several runs
+/// can be read.
 [[nodiscard]] Result<RunPage> make_run_page(const Env& env, const KnownServers& servers,
                                             const std::filesystem::path& current_dir,
                                             const std::vector<std::string>& names,

@@ -39,7 +39,7 @@ double last_time_of(const RunHistory& history, const AttemptHistory& attempt) {
   return last;
 }
 
-/// Sets the times of the attempts, and what they cost.
+/// Sets the times and the cost of the attempts.
 void add_times(const UseFacts& facts, RunUse& use) {
   double start = 0;  // of the job, for the present attempt
   for (const AttemptHistory& attempt : facts.history.attempts()) {

@@ -1,6 +1,6 @@
 #pragma once
-// Compares the resources that a run asked for with those that it used, and says what the next spec
-// could ask for. Pure functions.
+// Compares the resources that a run asked for with those that it used, and suggests requests for
+// the next spec. Pure functions.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,8 +28,8 @@ struct AskedResources {
   double units_per_node = 1;
 };
 
-/// Reads the script's #SBATCH lines. Returns nullopt if it has none: the run did not ask Slurm for
-/// resources. Leaves out the memory and the cores of a heterogeneous job.
+/// Reads the script's #SBATCH lines. Returns nullopt if the script has none: the run did not ask
+/// Slurm for resources. Leaves out the memory and the cores of a heterogeneous job.
 [[nodiscard]] std::optional<AskedResources> asked_resources(std::string_view script);
 
 /// One resource: requested, used, and what could change. Texts for people; empty if unknown.
@@ -42,8 +42,8 @@ struct RunUse {
   double seconds = 0;  ///< time of all attempts
   /// The starts of the run's jobs. An attempt that lead starts in the same allocation adds none.
   std::size_t starts = 0;
-  /// Time from a start of a job to the end of its last attempt, for the longest one. It counts
-  /// against the job's time limit.
+  /// The longest time from a start of a job to the end of the last attempt of this start. Slurm
+  /// compares this time with the job's time limit.
   double longest_seconds = 0;
   std::optional<double> gpu_hours, core_hours;
   std::optional<double> gpu_joules;  ///< computed from the power of the GPUs; nullopt: not measured

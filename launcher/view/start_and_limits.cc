@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "common/text.h"
-#include "launcher/executors/glance.h"
+#include "launcher/executors/squeue_query.h"
 #include "launcher/spec/value_syntax.h"
 
 namespace dlrun {
@@ -72,7 +72,7 @@ std::string cannot_start_text(const JobReport& report) {
 
 std::optional<JobReport> glance(const Env& env, const Submission& submission) {
   constexpr std::chrono::seconds kTimeLimit{2};
-  return submission.server ? std::nullopt : glance_at(env, submission.job, kTimeLimit);
+  return submission.server ? std::nullopt : squeue_report_on(env, submission.job, kTimeLimit);
 }
 
 }  // namespace dlrun

@@ -67,7 +67,7 @@ std::vector<std::string> waiting_lines(const Env& env, const RunStatus& status) 
     return lines_of_dependency(env, join(facts.report->failed_dependencies, ","));
   if (!waits_for_its_turn(*facts.report) || !facts.submission || facts.submission->server)
     return {};
-  const auto place = queue_place_at(env, status.job, kQueueLimit);
+  const auto place = queue_place_of(env, status.job, kQueueLimit);
   const std::string text = place ? queue_place_text(*place) : std::string();
   return text.empty() ? std::vector<std::string>() : std::vector<std::string>{text};
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/env.h"
-#include "launcher/executors/glance.h"
+#include "launcher/executors/squeue_query.h"
 #include "launcher/runs/status.h"
 
 namespace dlrun {

@@ -14,7 +14,7 @@ load forward
         pkill -KILL -P "$started" srun
         end_of_forward
         [ "$code" -eq 3 ]
-        grep -q 'the forwarding was ended on n1' "$dir/forward.err"
+        grep -q 'the forwarding ended on n1' "$dir/forward.err"
         save_dir_of "$tracker"
         job_on[$tracker]=$job
         run_on[$tracker]=$(dl status last --json | jq -r .run)

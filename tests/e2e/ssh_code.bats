@@ -42,7 +42,7 @@ load ssh
     refused_rsync() {
         run without_rsync -H near check exp.yaml
         echo "$output"
-        [[ $status == 1 && $output == *"rsync ended with 9"* ]]
+        [[ $status == 1 && $output == *"exit code of rsync: 9"* ]]
     }
     refused_rsync
     laptop -H near check exp.yaml

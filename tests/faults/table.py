@@ -29,9 +29,9 @@ The columns mean:
 - **hangs**: runs that did not end within the time limit for this kind of fault.
 - **untrue verdicts**: runs for which dlrun reported a wrong state, cause, rank, node or signal.
 - **wrong starts**: runs in which a rank's program was started twice in one attempt, in an attempt
-  that is not on the record, or while an earlier one ran.
-- **leftovers**: runs of which a process, or a file in /dev/shm, was left after their end: usually
-  8 s after it, and up to 100 s after it for some kinds of faults.
+  that is not on the record, or while an earlier program of the rank still ran.
+- **leftovers**: runs with a process, or a file in /dev/shm, that still existed some time after the
+  run's end: usually 8 s, and up to 100 s for some kinds of faults.
 - **verdict**: seconds from the fault to the recorded end of the attempt; empty if the fault need
   not end an attempt.
 """

@@ -96,14 +96,14 @@ TEST_CASE("a partition has its limits, and the largest values of any of its node
   CHECK(batch.mem_per_node_mib == 512000);
   CHECK(batch.gpus_per_node == 0);
   CHECK(batch.nodes == 4);
-  CHECK(batch.nodes_in_use_or_idle == 3);
+  CHECK(batch.usable_nodes == 3);
   const auto& mig = facts.partitions[1];
   CHECK(mig.gpus_per_node == 9);
   CHECK(mig.gpu_types == std::vector<std::string>{"a100", "1g.5gb", "2g.10gb"});
   CHECK(mig.max_nodes == 2);
   CHECK_FALSE(mig.max_time_seconds.has_value());
   CHECK_FALSE(mig.default_time_seconds.has_value());
-  CHECK(mig.nodes_in_use_or_idle == 2);
+  CHECK(mig.usable_nodes == 2);
   CHECK(mig.cpus_per_node == 128);
   CHECK_FALSE(facts.partitions[2].is_up);
   CHECK(facts.partitions[2].max_time_seconds == 1800);
@@ -201,7 +201,8 @@ TEST_CASE("doctor names the versions that a configured slurmrestd and dlrun shar
         "dlrun shares v0.0.42, v0.0.45 and uses v0.0.42");
   found = rest({"v0.0.42", "v0.0.45"}, "", "v0.0.40");
   CHECK(found.kind == Finding::Kind::kMissing);
-  CHECK(has(found.means, "the configured version v0.0.40 is not one that both have"));
+  CHECK(found.means ==
+        "dlrun and this server share v0.0.42, v0.0.45, but not the configured version v0.0.40");
   found = rest({"v0.0.39", "v0.0.46"});
   CHECK(found.kind == Finding::Kind::kMissing);
   CHECK(has(found.means, "dlrun speaks v0.0.38"));

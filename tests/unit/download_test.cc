@@ -186,10 +186,11 @@ TEST_CASE("an existing file with another checksum or size is refused and stays u
   const auto found = is_downloaded(scene.folder.path(), f);
   REQUIRE_FALSE(found.has_value());
   CHECK(found.error().code == Errc::kInvalid);
-  CHECK(found.error().message == (scene.folder / "f").string() + ": has the sha256 " +
-                                     sha256_of_text("precious") + ", but the spec says " +
-                                     f.sha256 +
-                                     ". Move it away, or correct the spec; it is not written over");
+  CHECK(found.error().message ==
+        (scene.folder / "f").string() + ": has the sha256 " + sha256_of_text("precious") +
+            ", but the spec says " + f.sha256 +
+            ". Move it away, or correct the spec; dlrun does not replace the "
+            "file");
   f.bytes = 7;
   CHECK(has(is_downloaded(scene.folder.path(), f).error().message,
             "has 8 bytes, but the spec says 7. Move it away"));
@@ -211,7 +212,7 @@ TEST_CASE("a download with another checksum or size is refused, and nothing of i
   f.sha256 = std::string(64, 'a');
   CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": its 38 bytes have the sha256 " +
                                                 sha256_of_text(kText) + ", but the spec says " +
-                                                f.sha256 + "; nothing of it is kept");
+                                                f.sha256 + "; dlrun keeps no part of the file");
   f = scene.of("f");
   f.bytes = 37;
   CHECK(scene.refused(f, Errc::kInvalid) == f.url + ": has 38 bytes, but the spec says 37");

@@ -9,7 +9,7 @@
 #include "common/env.h"
 #include "common/files.h"
 #include "launcher/executors/executor.h"
-#include "launcher/executors/glance.h"
+#include "launcher/executors/squeue_query.h"
 #include "tests/temporary_directory.h"
 
 using namespace dlrun;
@@ -113,7 +113,7 @@ TEST_CASE("an invalid job id or cluster name never reaches a command of Slurm") 
     CHECK(executor->cancel(job, "t").error().code == Errc::kInvalid);
     CHECK(executor->query({{job}}, {}).error().code == Errc::kInvalid);
     CHECK(executor->query({{job}}, std::chrono::milliseconds(5000)).error().code == Errc::kInvalid);
-    CHECK_FALSE(glance_at(slurm.env, job, std::chrono::seconds(1)).has_value());
+    CHECK_FALSE(squeue_report_on(slurm.env, job, std::chrono::seconds(1)).has_value());
   }
   for (const char* cluster : {"--me", "-u root", "a b"}) {
     CHECK(executor->cancel({cluster, "42"}, "t").error().code == Errc::kInvalid);

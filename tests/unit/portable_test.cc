@@ -293,7 +293,7 @@ TEST_CASE("portable: curl has a process group of its own, so Ctrl-C reaches dlru
   const auto end = child.read_to_end([](char*, std::size_t) { return true; }, [] { return true; });
   CHECK(end == CurlChild::End::kAll);
   CHECK(child.wait() == 0);
-  const auto numbers = split(trim(child.words()), ' ');
+  const auto numbers = split(trim(child.output()), ' ');
   REQUIRE(numbers.size() == 2);
   CHECK(numbers[0] == numbers[1]);
   CHECK(parse_int(numbers[1]) != static_cast<std::int64_t>(::getpgrp()));
@@ -308,9 +308,9 @@ TEST_CASE("portable: the destructor also ends the processes that curl has starte
     REQUIRE(child.start("", ""));
     const auto end =
         child.read_to_end([](char*, std::size_t) { return true; },
-                          [&] { return child.words().find('\n') == std::string::npos; });
+                          [&] { return child.output().find('\n') == std::string::npos; });
     CHECK(end == CurlChild::End::kStopped);
-    started = static_cast<pid_t>(parse_int(trim(child.words())).value_or(0));
+    started = static_cast<pid_t>(parse_int(trim(child.output())).value_or(0));
   }
   REQUIRE(started > 0);
   CHECK(has_ended(started));

@@ -416,7 +416,7 @@ TEST_CASE(
       reports[at].keys.emplace_back(fmt::format("train.k{}", key), std::to_string(at));
   }
   const std::string page = comparison_page(reports, "two", "now");
-  CHECK(page.find("What they differ in") != std::string::npos);
+  CHECK(page.find("Keys that differ") != std::string::npos);
   CHECK(page.find("<td class=\"t\">train.k3</td><td class=\"w\">0</td><td class=\"w\">1</td>") !=
         std::string::npos);
   CHECK(page.find(">n1<") == std::string::npos);

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "launcher/executors/glance.h"
+#include "launcher/executors/squeue_query.h"
 #include "launcher/runs/pending_reason.h"
 
 namespace dlrun {

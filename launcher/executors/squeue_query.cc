@@ -1,4 +1,4 @@
-#include "launcher/executors/glance.h"
+#include "launcher/executors/squeue_query.h"
 
 #include <utility>
 #include <vector>
@@ -41,8 +41,8 @@ std::optional<Turn> parse_turn(std::string_view text) {
 
 }  // namespace
 
-std::optional<JobReport> glance_at(const Env& env, const JobId& job,
-                                   std::chrono::milliseconds at_most) {
+std::optional<JobReport> squeue_report_on(const Env& env, const JobId& job,
+                                          std::chrono::milliseconds at_most) {
   if (!check_job(job)) return std::nullopt;
   const auto out =
       ask_squeue(env, job.cluster, {"-j", job.id, "-o", std::string(kSqueueFormat)}, at_most);
@@ -72,7 +72,7 @@ std::optional<QueuePlace> parse_queue_place(std::string_view own, std::string_vi
   return place;
 }
 
-std::optional<QueuePlace> queue_place_at(const Env& env, const JobId& job,
+std::optional<QueuePlace> queue_place_of(const Env& env, const JobId& job,
                                          std::chrono::milliseconds at_most) {
   if (!check_job(job)) return std::nullopt;
   const auto own = ask_squeue(env, job.cluster, {"-j", job.id, "-o", "%P|%Q|%A"}, at_most);
