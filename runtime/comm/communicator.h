@@ -127,9 +127,9 @@ class Request {
   Request& operator=(Request&& other) noexcept;
   ~Request();
 
-  /// Returns when the buffer holds the result. For device memory it only makes the compute
-  /// stream wait: work that is queued after this call sees the result. A second call returns
-  /// success at once.
+  /// For host memory, returns when the buffer holds the result. For device memory, returns at once
+  /// and makes only the compute stream wait: work that is queued after this call sees the result. A
+  /// second call returns success at once.
   [[nodiscard]] Result<> wait();
   [[nodiscard]] bool is_pending() const { return state_ != nullptr; }
 
@@ -200,7 +200,8 @@ class Communicator {
 
   /// Leaves the communicator without waiting for the other ranks. The destructor then does not
   /// wait either. The other ranks get an error instead of waiting, if the backend can notify them.
-  /// The communicator itself calls this function after an error.
+  /// The communicator itself calls this function after an error of a call, except if the ranks'
+  /// calls differ.
   virtual void abandon() = 0;
 
  protected:

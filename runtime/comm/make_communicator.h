@@ -30,13 +30,13 @@ struct CommunicatorOptions {
   Store* store = nullptr;
   /// Distinguishes several communicators that use one store. Must be equal on every rank.
   std::string prefix = "world";
-  /// This rank's numeric IP address for the other ranks, from DLRUN_ADDR. Only gloo uses it. If it
-  /// is empty, gloo uses Store::own_address(). If that is empty too, gloo uses the loopback
-  /// address, which works on one machine only.
+  /// This rank's numeric IP address for the other ranks, from DLRUN_ADDR. Only gloo uses it. If
+  /// `address` is empty, gloo uses Store::own_address(). If own_address() is empty, too, gloo uses
+  /// the loopback address, which works on one machine only.
   std::string address;
 
-  /// Limit for connecting, and for each collective, of shm, gloo, nccl and rccl. mpi has no limit:
-  /// its launcher ends a rank that waits for a dead one.
+  /// Time limit of shm, gloo, nccl and rccl for connecting and for each collective. mpi has no
+  /// limit: its launcher ends a rank that waits for a dead rank.
   std::chrono::milliseconds timeout{std::chrono::minutes(10)};
 
   /// The ranks compare the first checked_calls calls before they run them. If the calls differ in

@@ -232,9 +232,8 @@ Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& 
   if (options.store == nullptr) {
     return fail(Errc::kUnavailable,
                 "shm needs a store where its ranks find each other: DLRUN_STORE is not set; start "
-                "the program through dlrun-agent or with PMIx (srun --mpi=pmix, mpirun), or set it "
-                "to file:DIR with a "
-                "fresh folder that all ranks see");
+                "the program through dlrun-agent or with PMIx (srun --mpi=pmix, mpirun), or set "
+                "DLRUN_STORE to file:DIR with a fresh folder that all ranks see");
   }
   DLRUN_TRY_ASSIGN(auto memory,
                    options.world.rank == 0 ? make_memory(options) : ask_for_memory(options));
@@ -420,8 +419,8 @@ void ShmSegment::begin(std::uint64_t signature) {
 void ShmSegment::publish() {
   ++step_;
   Line& own = line(rank_);
-  // Sequentially consistent, as in await_rank(): either this rank sees the sleeper, or the
-  // sleeper sees the step.
+  // The accesses are sequentially consistent, as in await_rank(): either this rank sees the
+  // sleeper, or the sleeper sees the step.
   own.step.store(step_);
   if (own.sleepers.load() > 0) futex_wake(own.step);
 }

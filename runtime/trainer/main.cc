@@ -130,7 +130,7 @@ Result<> run(const Options& options, const Env& env, DistributedJob& job) {
 
 /// Opens the log of this rank. On failure, prints the reason; the rank continues without a log.
 void open_trainer_log(const Env& env) {
-  const auto world = read_world(env, WorldReader::kProgram);
+  const auto world = read_world(env, ProcessKind::kProgram);
   if (!world) return;  // the caller reads the world again and reports this error
   const auto setting =
       log_setting_of_job(env, env.get_or("DLRUN_RUN", ""),
@@ -201,7 +201,7 @@ int main_of_collectives(const std::vector<std::string>& args) {
 
 /// Returns "rank 3 on n1: " if there are several ranks, else an empty string.
 std::string rank_prefix(const Env& env) {
-  const auto world = read_world(env, WorldReader::kProgram);
+  const auto world = read_world(env, ProcessKind::kProgram);
   return !world || world->size == 1 ? "" : fmt::format("rank {} on {}: ", world->rank, host_name());
 }
 

@@ -103,7 +103,7 @@ int main(int argc, char** argv) {
     return report({"usage: mpi_ranks SIZE collectives|mismatch N|patient|crowded|near|lonely"});
   if (arguments[1] == "lonely") return check_lonely();
   const Env env = Env::of_process();
-  const auto world = read_world(env, WorldReader::kProgram);
+  const auto world = read_world(env, ProcessKind::kProgram);
   if (!world) return report({world.error().message});
   if (world->size != parse_int(arguments[0])) {
     return report(

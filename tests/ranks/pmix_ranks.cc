@@ -216,7 +216,7 @@ int main(int argc, char** argv) {
     if (env.has(name))
       return report({fmt::format("{} is set: this would not show what PMIx does", name)});
   }
-  const auto world = read_world(env, WorldReader::kProgram);
+  const auto world = read_world(env, ProcessKind::kProgram);
   if (!world) return report({world.error().message});
   if (world->size != parse_int(arguments[0])) {
     return report(

@@ -164,7 +164,7 @@ class CudaKernels final : public Kernels<float> {
   }
 
   void sum_rows(const float* x, float* sums, std::size_t n, std::size_t width) override {
-    const std::size_t parts = cuda::partial_sums(n, width);
+    const std::size_t parts = cuda::count_of_partials(n, width);
     if (parts > partials_.size()) partials_ = Array<double>(*this, parts);
     if (partials_.data() == nullptr) return;  // allocate() has kept the error
     cuda::channel_sums(x, n, width, partials_.data(), sums, stream_);
@@ -202,9 +202,9 @@ class CudaKernels final : public Kernels<float> {
     keep_launch_error("add_scaled");
   }
 
-  void sums_of_squares(const float* x, std::span<const TensorPart> parts, double* sums) override {
+  void sums_of_squares(const float* x, std::span<const TensorRange> parts, double* sums) override {
     std::vector<std::size_t> ranges;
-    for (const TensorPart& part : parts) ranges.insert(ranges.end(), {part.begin, part.count});
+    for (const TensorRange& part : parts) ranges.insert(ranges.end(), {part.begin, part.count});
     if (parts.size() > sums_size_) {
       ranges_ =
           std::static_pointer_cast<std::size_t>(allocate(ranges.size() * sizeof(std::size_t)));

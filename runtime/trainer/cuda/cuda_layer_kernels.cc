@@ -240,7 +240,7 @@ class CudaLayerKernels final : public LayerKernels<float> {
   /// Allocates sums_, and returns scratch memory for the partial sums; nullptr if out of memory
   /// (`status_` then holds the error).
   double* prepare_sums(std::size_t rows, std::size_t channels) {
-    const std::size_t parts = partial_sums(rows, channels);
+    const std::size_t parts = count_of_partials(rows, channels);
     if (parts > partials_.size()) partials_ = Array<double>(device_, parts);
     if (2 * channels > sums_.size()) sums_ = Array<double>(device_, 2 * channels);
     return sums_.data() == nullptr ? nullptr : partials_.data();

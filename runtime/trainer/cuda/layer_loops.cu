@@ -324,7 +324,7 @@ void average_pool_backward(const Window& window, std::size_t n, const float* dy,
       window.input, n, dx, stream);
 }
 
-std::size_t partial_sums(std::size_t rows, std::size_t channels) {
+std::size_t count_of_partials(std::size_t rows, std::size_t channels) {
   return blocks_of_rows(rows) * 2 * channels;
 }
 

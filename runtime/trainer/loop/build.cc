@@ -9,7 +9,7 @@
 #include "runtime/trainer/loop/parts.h"
 #include "runtime/trainer/nn/model.h"
 #include "runtime/trainer/parallel/agreement.h"
-#include "runtime/trainer/parallel/device_collectives.h"
+#include "runtime/trainer/parallel/array_collectives.h"
 
 namespace dlrun::trainer {
 namespace {
@@ -21,8 +21,8 @@ constexpr std::size_t kEvaluationBytes = std::size_t{512} << 20U;
 
 /// Describes the network's tensors for the optimizer. Tensors of one dimension are biases or
 /// scales.
-std::vector<TensorPart> tensors_of(const Network<float>& network) {
-  std::vector<TensorPart> parts;
+std::vector<TensorRange> tensors_of(const Network<float>& network) {
+  std::vector<TensorRange> parts;
   for (const TensorView& tensor : network.tensors()) {
     std::size_t count = 1;
     for (const std::size_t size : tensor.shape) count *= size;

@@ -67,7 +67,7 @@ struct Trainer::Parts {
   SharedArrays shared;
   Network<float> network;
   std::unique_ptr<Optimizer<float>> optimizer;
-  std::vector<TensorPart> tensors;  // of the flat arrays
+  std::vector<TensorRange> tensors;  // of the flat arrays
   OptimizerState state;
   std::unique_ptr<GradientExchange> exchange;
   Sampler sampler;

@@ -213,7 +213,7 @@ std::string collectives_help_text() {
 
 Result<> run_collectives(const CollectivesOptions& options, const Env& env) {
   if (options.ranks > 0) return run_here(options, env);
-  DLRUN_TRY_ASSIGN(const auto world, read_world(env, WorldReader::kProgram));
+  DLRUN_TRY_ASSIGN(const auto world, read_world(env, ProcessKind::kProgram));
   DLRUN_TRY_ASSIGN(const auto store, open_store_for(options.backend, world, env));
   return run_rank(options, env, world, store.get());
 }

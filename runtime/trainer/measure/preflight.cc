@@ -69,7 +69,7 @@ Result<> check_node_speed(const PreflightOptions& options, CommunicatorOptions c
 /// false: the failure is one between ranks.
 Result<> check(const PreflightOptions& options, const Env& env, Store& store, bool& is_own) {
   is_own = true;
-  DLRUN_TRY_ASSIGN(const auto world, read_world(env, WorldReader::kProgram));
+  DLRUN_TRY_ASSIGN(const auto world, read_world(env, ProcessKind::kProgram));
   DLRUN_TRY_ASSIGN(auto kernels,
                    options.backend == "nccl"
                        ? make_cuda_kernels(world.local_rank)

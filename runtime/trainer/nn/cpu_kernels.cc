@@ -201,7 +201,7 @@ class CpuKernels final : public Kernels<T> {
           [&](std::size_t at, std::size_t n) { loops::add_scaled(y + at, scale, x + at, n); });
   }
 
-  void sums_of_squares(const T* x, std::span<const TensorPart> parts, double* sums) override {
+  void sums_of_squares(const T* x, std::span<const TensorRange> parts, double* sums) override {
     // Sum each block, then add the sums of the blocks in order. Each thread processes whole blocks,
     // so the result does not depend on the number of threads.
     constexpr std::size_t kBlock = 8192;

@@ -20,7 +20,7 @@
 namespace dlrun::trainer {
 
 struct Dataset;
-struct TensorPart;
+struct TensorRange;
 template <typename T>
 class LayerKernels;
 template <typename T>
@@ -151,7 +151,7 @@ class Kernels {
   /// Computes sums[i] = sum of x[j]^2 over parts[i]. Adds in double, in an order that depends on
   /// neither threads nor instruction set, so that ranks on different processors get the same bits.
   /// x: on the device; parts, sums: host memory, equally long. Waits for the device.
-  virtual void sums_of_squares(const T* x, std::span<const TensorPart> parts, double* sums) = 0;
+  virtual void sums_of_squares(const T* x, std::span<const TensorRange> parts, double* sums) = 0;
 
  protected:
   Kernels() = default;

@@ -28,7 +28,7 @@ class Lars final : public Optimizer<T> {
     kernels.sums_of_squares(slice.parameters, slice.tensors, weights.data());
     kernels.sums_of_squares(slice.gradients, slice.tensors, gradients.data());
     for (std::size_t i = 0; i < slice.tensors.size(); ++i) {
-      const TensorPart& part = slice.tensors[i];
+      const TensorRange& part = slice.tensors[i];
       const double rate = part.is_weight ? local_rate(std::sqrt(weights[i]),
                                                       info.gradient_scale * std::sqrt(gradients[i]))
                                          : 1;

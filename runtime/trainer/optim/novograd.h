@@ -31,7 +31,7 @@ class Novograd final : public Optimizer<T> {
   void step(Kernels<T>& kernels, const Slice<T>& slice, const StepInfo& info) const override {
     const std::vector<T> v = update_second_moments(kernels, slice, info.gradient_scale);
     for (std::size_t i = 0; i < slice.tensors.size(); ++i) {
-      const TensorPart& part = slice.tensors[i];
+      const TensorRange& part = slice.tensors[i];
       const double divisor = std::sqrt(static_cast<double>(v[i])) + *options_.epsilon;
       kernels.update(
           SgdFormula<T>{

@@ -35,7 +35,7 @@ struct OptimizerOptions {
 };
 
 /// A whole tensor, as a part of the flat arrays: elements [begin, begin + count).
-struct TensorPart {
+struct TensorRange {
   std::size_t begin = 0;
   std::size_t count = 0;
   /// False for a bias or a scale. lars and lamb apply weight decay only to weights, and give each
@@ -51,7 +51,7 @@ struct Slice {
   std::span<T* const> states;  ///< [count] each, or one element per tensor (StateArray)
   std::size_t count = 0;
   /// The tensors of the slice, in order; for rules that need whole tensors.
-  std::span<const TensorPart> tensors;
+  std::span<const TensorRange> tensors;
 
   /// Returns the arrays for Kernels::update.
   [[nodiscard]] UpdateArrays<T> arrays() const {
@@ -59,7 +59,7 @@ struct Slice {
             states.size() < 2 ? nullptr : states[1], count};
   }
   /// Returns the arrays of one tensor; no state array may be per tensor.
-  [[nodiscard]] UpdateArrays<T> arrays(const TensorPart& tensor) const {
+  [[nodiscard]] UpdateArrays<T> arrays(const TensorRange& tensor) const {
     return arrays().part(tensor.begin, tensor.count);
   }
 };

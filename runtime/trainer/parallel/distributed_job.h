@@ -91,7 +91,7 @@ class DistributedOptimizer {
   [[nodiscard]] static Result<DistributedOptimizer> create(DistributedJob& job,
                                                            const OptimizerOptions& options,
                                                            std::size_t count,
-                                                           std::vector<TensorPart> tensors = {});
+                                                           std::vector<TensorRange> tensors = {});
 
   /// Does one step in place. parameters, gradients: [count]; float32, host memory. The gradients
   /// are the mean over this rank's samples; step() overwrites them. Fails with kShape if the sizes
@@ -102,12 +102,12 @@ class DistributedOptimizer {
 
  private:
   DistributedOptimizer(DistributedJob& job, std::unique_ptr<Optimizer<float>> rule,
-                       std::vector<TensorPart> tensors, std::size_t count);
+                       std::vector<TensorRange> tensors, std::size_t count);
 
   DistributedJob* job_;
   std::unique_ptr<Kernels<float>> kernels_;
   std::unique_ptr<Optimizer<float>> rule_;
-  std::vector<TensorPart> tensors_;
+  std::vector<TensorRange> tensors_;
   std::size_t count_;
   std::vector<std::vector<float>> states_;
   std::uint64_t steps_ = 0;

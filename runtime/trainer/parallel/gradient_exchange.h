@@ -35,7 +35,7 @@ struct ExchangeContext {
   std::span<float> parameters;  ///< in kernels' memory, like gradients and step_sums
   std::span<float> gradients;   ///< as long as the parameters
   std::span<float> step_sums;   ///< numbers that are summed over the ranks (StepScope::is_common)
-  std::span<const TensorPart> tensors;
+  std::span<const TensorRange> tensors;
   double clip_norm = 0;  ///< limit for the global norm of the summed gradients; 0: no limit
 };
 

@@ -1,4 +1,4 @@
-#include "runtime/trainer/nn/convolution.h"
+#include "runtime/trainer/nn/onednn_convolutions.h"
 
 #include <array>
 #include <string_view>
