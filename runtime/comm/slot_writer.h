@@ -4,8 +4,8 @@
 //
 // A plain store to a cache line that another processor has read must first fetch the line from that
 // processor's cache. Processors that share a cache write 10 GB/s and more with plain stores. Other
-// processors write 2 GB/s; their writes take most of a collective's time. A streaming store bypasses
-// the caches; the reader gets the data from memory.
+// processors write 2 GB/s; their writes take most of a collective's time. A streaming store
+// bypasses the caches; the reader gets the data from memory.
 //
 // Streaming stores are better between distant processors (by a factor of 4 on two core complexes of
 // an EPYC), and for small messages everywhere. Plain stores are better between near processors, by

@@ -102,8 +102,8 @@ Result<> run(const Options& options, const Env& env, DistributedJob& job) {
   data_options.size = world.size;
   const auto start = std::chrono::steady_clock::now();
   auto data = load_data(data_options);
-  log_info("the data are read", {{"source", data ? data->source : data.error().message},
-                                 {"seconds", std::chrono::steady_clock::now() - start}});
+  log_info("reading the data has ended", {{"source", data ? data->source : data.error().message},
+                                          {"seconds", std::chrono::steady_clock::now() - start}});
   DLRUN_TRY(agreed(data));
   auto kernels = make_kernels(options, world);
   DLRUN_TRY(agreed(kernels));

@@ -176,8 +176,8 @@ std::vector<std::string> check_backend(std::string_view backend,
   return failures;
 }
 
-/// Checks that MPI, which also uses PMIx, and the store do not finalize PMIx for each other,
-/// whichever starts and leaves first.
+/// Checks that MPI and the store, which both use PMIx, work side by side: after either has
+/// finalized PMIx, the other can still use PMIx.
 std::vector<std::string> check_beside(std::unique_ptr<Store> store, const World& world,
                                       const Env& env) {
   CommunicatorOptions options;

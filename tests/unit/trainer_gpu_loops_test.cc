@@ -148,8 +148,8 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
   check_close(dx, expected_dx, 1e-6);
   auto dw = unwritten(weights.size());
   auto expected_dw = dw;
-  std::vector<double> partials(
-      cuda::count_of_partials(kImages * deep.output.height * deep.output.width, deep.output.channels));
+  std::vector<double> partials(cuda::count_of_partials(
+      kImages * deep.output.height * deep.output.width, deep.output.channels));
   cuda::depthwise_backward_weights(deep, kImages, x.data(), slopes.data(), partials.data(),
                                    dw.data(), nullptr);
   layers.convolve_backward_weights(deep, kImages, x.data(), slopes.data(), expected_dw.data(),

@@ -202,8 +202,8 @@ template <typename T>
                                                        bool is_synchronised);
 
 /// Makes a residual block y = s(x) + f(x), where f are the inner layers (He et al. 2016) and s
-/// those of the shortcut; without a shortcut s(x) = x. Both take `inputs` elements per sample
-/// and return `outputs`.
+/// those of the shortcut; without a shortcut s(x) = x. f and s take `inputs` elements per sample,
+/// and return `outputs` elements.
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_residual(std::size_t inputs, std::size_t outputs,
                                                       Layers<T> inner, Layers<T> shortcut);

@@ -34,7 +34,7 @@ struct OptimizerOptions {
   friend bool operator==(const OptimizerOptions&, const OptimizerOptions&) = default;
 };
 
-/// A whole tensor, as a part of the flat arrays: elements [begin, begin + count).
+/// The range of a whole tensor in the flat arrays: elements [begin, begin + count).
 struct TensorRange {
   std::size_t begin = 0;
   std::size_t count = 0;
@@ -91,11 +91,11 @@ class Optimizer {
   [[nodiscard]] virtual std::span<const StateArray> states() const = 0;
 
   /// Returns true if a step depends on a whole tensor and not only on single elements. A slice must
-  /// then contain whole tensors.
+  /// then contain whole tensors only.
   [[nodiscard]] virtual bool needs_whole_tensors() const { return false; }
 
-  /// Does one step in place. An empty slice does nothing. Errors of the device are returned by
-  /// Kernels::synchronise().
+  /// Does one step in place. Does nothing for an empty slice. Kernels::synchronise() returns errors
+  /// of the device.
   virtual void step(Kernels<T>& kernels, const Slice<T>& slice, const StepInfo& info) const = 0;
 
  protected:

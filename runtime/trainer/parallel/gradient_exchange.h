@@ -64,12 +64,12 @@ struct StepScope {
 struct StepInterval {
   const char* name;  ///< a literal
   std::chrono::steady_clock::time_point begin, end;
-  std::optional<std::size_t> bucket = {};  ///< the communication of this bucket
+  std::optional<std::size_t> bucket = {};  ///< the bucket that is exchanged in the interval
   std::size_t bytes = 0;                   ///< of the bucket
 };
 
-/// One method. In each step the caller calls begin(), layer_done() for each layer during backward,
-/// update() and end(), in this order, on all ranks.
+/// One of the four methods. In each step the caller calls begin(), layer_done() for each layer
+/// during backward, update() and end(), in this order, on all ranks.
 class GradientExchange {
  public:
   virtual ~GradientExchange() = default;
@@ -115,8 +115,8 @@ class GradientExchange {
 [[nodiscard]] std::unique_ptr<GradientExchange> make_sharded_exchange(
     const ExchangeContext& context);
 
-/// Makes the same exchange as make_sharded_exchange(), with arrays in shared memory, which must
-/// outlive the exchange.
+/// Makes the exchange of shared_exchange.cc. Has the requirements of make_sharded_exchange(), and
+/// the context's parameters and gradients must be in `shared`, which must outlive the exchange.
 [[nodiscard]] std::unique_ptr<GradientExchange> make_shared_exchange(const ExchangeContext& context,
                                                                      const SharedArrays& shared);
 
