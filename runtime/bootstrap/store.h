@@ -1,6 +1,6 @@
 #pragma once
 // The rendezvous of an attempt's ranks: a small table of keys and values that all ranks share. Gloo
-// exchanges addresses through it, and NCCL exchanges its unique id.
+// exchanges addresses through the table, and NCCL exchanges its unique id.
 //
 // The value of a key cannot change: putting an equal value again succeeds, and putting another
 // value fails. Keys are UTF-8 text. Every store but MemoryStore limits their length: AgentStore to

@@ -193,9 +193,9 @@ class Communicator {
   }
 
   /// Checks that the results of all collectives so far can be trusted. Waits for running
-  /// collectives on the device. Fails if one has failed or was aborted, even if its wait() had
-  /// already returned, which can happen with device memory. This function is not a collective. Call
-  /// it before writing anything that outlives the attempt, for example a checkpoint.
+  /// collectives on the device. Fails if one has failed or was aborted, even if wait() of its
+  /// request had succeeded, which can happen with device memory. This function is not a collective.
+  /// Call it before writing anything that outlives the attempt, for example a checkpoint.
   [[nodiscard]] virtual Result<> check_settled() = 0;
 
   /// Leaves the communicator without waiting for the other ranks. The destructor then does not

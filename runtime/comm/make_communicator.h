@@ -72,7 +72,8 @@ struct CommunicatorOptions {
 /// Opens the store where the ranks find each other: the store that DLRUN_STORE names, else PMIx's
 /// (under `srun --mpi=pmix` and mpirun). Without DLRUN_STORE, returns nullptr if there is no PMIx,
 /// or if `backend` needs no store. "auto" needs none for one rank, or for several nodes if the
-/// module of mpi can be loaded; it also continues without a store if this installation has no PMIx.
+/// module of mpi can be loaded; "auto" also continues without a store if this installation has no
+/// PMIx.
 /// Fails as open_store() and PmixStore::open() do.
 [[nodiscard]] Result<std::unique_ptr<Store>> open_store_for(std::string_view backend,
                                                             const World& world, const Env& env);

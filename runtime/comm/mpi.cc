@@ -104,7 +104,7 @@ Result<> checked(int code, const char* call) {
   return fail(Errc::kPeer, "{}: {}", call, message);
 }
 
-/// The period between MPI_Init and MPI_Finalize. A process has one, shared by its communicators.
+/// The period between MPI_Init and MPI_Finalize. All communicators of a process share one object.
 class MpiLifetime {
  public:
   static Result<std::shared_ptr<MpiLifetime>> acquire(const CommunicatorOptions& options) {

@@ -45,7 +45,7 @@ int check_lonely() {
                          : std::vector<std::string>{comm.error().message});
 }
 
-/// Checks that a rank leaves the processor to others while it waits for a late one.
+/// Checks that a rank leaves the processor to others while it waits for a late rank.
 int check_patient(Communicator& comm) {
   constexpr auto kLate = std::chrono::milliseconds(600);
   if (auto met = comm.barrier(); !met) return report({met.error().message});

@@ -76,7 +76,7 @@ std::vector<std::string> check_store(Store& store, const World& world) {
   int round = 0;
   for (const std::size_t size :
        {std::size_t{0}, std::size_t{1}, std::size_t{4096}, kStoreValueLimit}) {
-    // Each rank puts some time after the others have begun to wait.
+    // Each rank puts its value some time after the other ranks have begun to wait.
     std::this_thread::sleep_for(milliseconds(20 * world.rank));
     must_put(fmt::format("round{}/{}", round, world.rank), value_of(world.rank, size));
     for (int other = 0; other < world.size; ++other)

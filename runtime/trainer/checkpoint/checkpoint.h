@@ -72,7 +72,7 @@ struct TrainingState {
 
 class CheckpointFolder {
  public:
-  /// `keep` (> 0) is the number of checkpoints to keep: the one just saved and the newest others.
+  /// `keep` (> 0) is the number of checkpoints to keep: the new checkpoint and the newest others.
   /// `may_commit` is called before files are removed, and directly before a checkpoint becomes
   /// valid; if it fails, save() fails.
   CheckpointFolder(std::filesystem::path path, std::size_t keep,

@@ -22,7 +22,7 @@ enum class Sharding {
 /// One rank's part of one step.
 struct Batch {
   std::span<const std::uint32_t> samples;  ///< of this rank; may be empty in an epoch's last step
-  /// Number of samples of all ranks in this step; the gradients are divided by it.
+  /// Number of samples of all ranks in this step; the gradients are divided by this number.
   std::size_t global_samples = 0;
   std::size_t advance = 0;  ///< number of samples by which this step moves the offset
 };

@@ -100,8 +100,8 @@ class Kernels {
   /// Waits for all queued operations, then copies to host memory.
   virtual void copy_to_host(void* to, const void* from, std::size_t bytes) = 0;
 
-  /// Makes a data set readable by gather(). A GPU copies it to its memory if a quarter of that
-  /// memory stays free. Otherwise, and on the CPU, the result points into `data`, which must
+  /// Makes a data set readable by gather(). A GPU copies the data set to its memory if a quarter of
+  /// this memory stays free. Otherwise, and on the CPU, the result points into `data`, which must
   /// outlive the result.
   [[nodiscard]] virtual DeviceData upload(const Dataset& data) = 0;
 

@@ -114,8 +114,8 @@ class LayerKernels {
 
   /// Computes factors[i, j] = 0 if number j of the random stream (seed, Purpose::kDropout, key ^
   /// samples[i]) is below rate, else 1 / (1 - rate). All devices give the same bits. samples: host
-  /// memory; if it has fewer than n elements, i replaces the missing samples[i]. factors: [n x
-  /// width].
+  /// memory; if `samples` has fewer than n elements, i replaces the missing samples[i]. factors: [n
+  /// x width].
   virtual void dropout_factors(std::uint64_t seed, std::uint64_t key,
                                std::span<const std::uint32_t> samples, std::size_t n,
                                std::size_t width, double rate, T* factors) = 0;

@@ -73,13 +73,13 @@ struct StepInfo {
 /// An array of an optimizer's state.
 struct StateArray {
   std::string_view name;
-  /// False: the array has the layout of the parameters. True: it has one element for each tensor.
+  /// False: the array has the layout of the parameters. True: the array has one element per tensor.
   /// Only rules that need whole tensors may have such an array.
   bool is_per_tensor = false;
 };
 
-/// An update rule. Its state is stored in arrays. The caller owns them, saves them in checkpoints,
-/// and passes them in the order of states().
+/// An update rule. Its state is stored in arrays. The caller owns these arrays, saves them in
+/// checkpoints, and passes them in the order of states().
 template <typename T>
 class Optimizer {
  public:

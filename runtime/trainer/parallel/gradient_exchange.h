@@ -50,8 +50,9 @@ struct StepStart {
 /// Describes the work that the ranks have in common in a step.
 struct StepScope {
   /// The loss is divided by this number of samples. If the ranks sum their gradients in this step,
-  /// it is the number of samples of all ranks: the sum is then the mean over the global batch,
-  /// however the samples are distributed. In a local step it is the number of this rank's samples.
+  /// `divisor` is the number of samples of all ranks: the sum is then the mean over the global
+  /// batch, however the samples are distributed. In a local step `divisor` is the number of this
+  /// rank's samples.
   std::size_t divisor = 0;
   /// True if all ranks hold the same parameters after the step, and step_sums are sums over all
   /// ranks.
