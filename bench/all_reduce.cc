@@ -234,7 +234,7 @@ void print_row(std::size_t bytes, const Rounds& rounds) {
 
 Result<> run() {
   CommunicatorOptions options;
-  DLRUN_TRY_ASSIGN(const auto world, read_world(Env::of_process(), WorldReader::kProgram));
+  DLRUN_TRY_ASSIGN(const auto world, read_world(Env::of_process(), ProcessKind::kProgram));
   if (world.size < 2)
     return fail(Errc::kUsage, "one rank has nothing to reduce; start it with mpirun -n 2");
   options.world = world;

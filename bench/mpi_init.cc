@@ -38,7 +38,7 @@ Result<> run_raw() {
 
 Result<> run_dlrun() {
   CommunicatorOptions options;
-  DLRUN_TRY_ASSIGN(const auto world, read_world(Env::of_process(), WorldReader::kProgram));
+  DLRUN_TRY_ASSIGN(const auto world, read_world(Env::of_process(), ProcessKind::kProgram));
   options.world = world;
   const auto start = Clock::now();
   DLRUN_TRY_ASSIGN(auto communicator, make_communicator("mpi", options));

@@ -439,7 +439,7 @@ int refuse(const World& world, const Error& error, int code) {
 }  // namespace
 
 int run_rank(const RankOptions& options, const Env& env) {
-  const auto world = read_world(env, WorldReader::kRankAgent);
+  const auto world = read_world(env, ProcessKind::kRankAgent);
   if (!world) return refuse({}, world.error(), kExitUsage);
   if (auto checked = check_roles(options, world->size); !checked)
     return refuse(*world, checked.error(), kExitUsage);

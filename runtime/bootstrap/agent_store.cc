@@ -34,8 +34,8 @@ struct Reply {
   std::string code;
 };
 
-/// Returns the code of a refusal. otherwise: the code if the reply names none, as those of earlier
-/// agents.
+/// Returns the error code of a refused request. otherwise: the code for a reply of an earlier
+/// agent, which names no code.
 Errc code_of(const Reply& reply, Errc otherwise) {
   if (reply.code.empty()) return otherwise;
   return reply.code == "timeout"   ? Errc::kTimeout
@@ -89,7 +89,7 @@ Result<> AgentStore::send_line(std::string_view line) {
       const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
       if (left <= milliseconds::zero()) {
         socket_.reset();  // part of the line may have been sent
-        return fail(Errc::kTimeout, "store: the agent accepted no data for {} ms",
+        return fail(Errc::kTimeout, "store: the agent did not accept the request within {} ms",
                     answer_within_.count());
       }
       pollfd writable{.fd = socket_.get(), .events = POLLOUT, .revents = 0};

@@ -29,10 +29,10 @@ Result<std::unique_ptr<FileStore>> FileStore::open(std::filesystem::path folder)
 }
 
 Result<std::filesystem::path> FileStore::path_of(std::string_view key) const {
-  constexpr std::size_t kNameLimit = 120;  // the name in hex, twice as long, stays below NAME_MAX
-  if (key.empty() || key.size() > kNameLimit) {
+  constexpr std::size_t kLongestKey = 120;  // the key in hex, twice as long, stays below NAME_MAX
+  if (key.empty() || key.size() > kLongestKey) {
     return fail(Errc::kInvalid, "store: the key '{}' has {} bytes; 1 to {} are allowed",
-                printable(key), key.size(), kNameLimit);
+                printable(key), key.size(), kLongestKey);
   }
   return folder_ / to_hex(std::span(reinterpret_cast<const std::uint8_t*>(key.data()), key.size()));
 }

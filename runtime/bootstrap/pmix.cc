@@ -114,8 +114,8 @@ class LibpmixClient final : public PmixClient {
       return fail(Errc::kInternal, "PMIx gives the job's size with type {}, expected {} (uint32)",
                   type, PMIX_UINT32);
     }
-    // A daemon does not answer other nodes at all about a rank that has not committed any key, so
-    // commit one.
+    // A daemon answers the questions of other nodes about a rank only after this rank has committed
+    // a key, so commit one.
     DLRUN_TRY(client->put("dlrun", "here"));
     return client;
   }

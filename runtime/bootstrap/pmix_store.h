@@ -12,8 +12,8 @@ namespace dlrun {
 
 /// PMIx has no common table, but one table for each rank. So each key belongs to one rank, which
 /// alone may put it: the rank whose number is at the end of the key ("gloo/world/3"), or rank 0 if
-/// there is no number ("nccl/world/id"). Values of a rank that has ended may be lost, because the
-/// launcher's daemon on its node, which holds them, may have ended, too.
+/// there is no number ("nccl/world/id"). The launcher's daemon on a rank's node holds the values of
+/// this rank. The values may be lost when the rank ends, because the daemon may then end, too.
 class PmixStore final : public Store {
  public:
   /// Fails as load_pmix() and PmixModule::connect() do, and with kInvalid if the launcher's rank or
@@ -33,7 +33,7 @@ class PmixStore final : public Store {
 
  private:
   /// Returns the rank to which the key belongs. Fails with kInvalid if the key is empty or too
-  /// long, or if the world has no rank with the number at its end.
+  /// long, or if the number at its end is not a rank of the world.
   [[nodiscard]] Result<int> owner_of(std::string_view key) const;
 
   std::unique_ptr<PmixClient> client_;

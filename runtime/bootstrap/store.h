@@ -1,6 +1,6 @@
 #pragma once
 // The rendezvous of an attempt's ranks: a small table of keys and values that all ranks share. Gloo
-// exchanges addresses through it, and NCCL exchanges its unique id.
+// exchanges addresses through the table, and NCCL exchanges its unique id.
 //
 // The value of a key cannot change: putting an equal value again succeeds, and putting another
 // value fails. Keys are UTF-8 text. Every store but MemoryStore limits their length: AgentStore to
@@ -30,14 +30,14 @@ class Store {
 
   /// Waits until the key exists and returns its value. Fails with kTimeout after `wait`; the
   /// message names the key. Fails with kInvalid, kUnavailable or kIo as put() does, and with
-  /// kRefused if too many requests of ranks wait.
+  /// kRefused if too many requests of ranks are already waiting.
   [[nodiscard]] virtual Result<std::string> get(std::string_view key,
                                                 std::chrono::milliseconds wait) = 0;
 
   /// Reports the program's progress for the run's record. json_object: the fields of the `progress`
   /// request in ENVIRONMENT.md. Succeeds and does nothing if this store has no record. Fails with
   /// kInvalid if the text is no JSON object, and with kUnavailable or kTimeout if the agent does
-  /// not take it.
+  /// not accept the report.
   [[nodiscard]] virtual Result<> report_progress(std::string_view json_object);
 
   /// Returns the IP address at which other nodes reach this rank. Returns an empty string if all

@@ -121,7 +121,7 @@ Result<World> of_open_mpi(const Env& env) {
   DLRUN_ASSIGN(world.local_rank, number_or(env, "OMPI_COMM_WORLD_LOCAL_RANK", 0, world.rank));
   DLRUN_ASSIGN(world.local_size, number_or(env, "OMPI_COMM_WORLD_LOCAL_SIZE", 1, world.size));
   // Open MPI does not number nodes. Assume the usual case: every node has the same number of
-  // consecutive ranks. A rank cannot find out more.
+  // consecutive ranks. A rank has no way to check this.
   world.nnodes = (world.size + world.local_size - 1) / world.local_size;
   world.node_rank = world.rank / world.local_size;
   return checked(world);
@@ -139,8 +139,8 @@ Result<World> of_pmi(const Env& env) {
   return checked(world);
 }
 
-/// Returns true in a task of a step. From Slurm 26.05 on a batch script has a SLURM_STEP_ID, too
-/// (-5). Negative ids, and their unsigned forms, do not name steps.
+/// Returns true in a task of a step. From Slurm 26.05 on, a batch script has a SLURM_STEP_ID, too:
+/// -5. Negative ids, and their unsigned forms, do not name steps.
 bool is_in_a_step(const Env& env) {
   constexpr std::int64_t kFirstSpecialId = 0xffff'0000;
   if (!env.has("SLURM_STEP_ID")) return env.has("SLURM_STEP_NUM_TASKS");
@@ -154,8 +154,8 @@ bool is_task_of_a_step(const Env& env) {
 
 }  // namespace
 
-Result<World> read_world(const Env& env, WorldReader reader) {
-  if (reader == WorldReader::kRankAgent && is_task_of_a_step(env)) return of_slurm(env);
+Result<World> read_world(const Env& env, ProcessKind process) {
+  if (process == ProcessKind::kRankAgent && is_task_of_a_step(env)) return of_slurm(env);
   if (env.has("DLRUN_RANK")) return of_dlrun(env);
   if (is_task_of_a_step(env)) return of_slurm(env);
   if (env.has("OMPI_COMM_WORLD_RANK")) return of_open_mpi(env);

@@ -29,18 +29,20 @@ struct World {
   friend bool operator==(const World&, const World&) = default;
 };
 
-/// The kind of process that reads its world. A program uses DLRUN_* first, which its rank agent has
-/// set. A rank agent under srun uses SLURM_* first, because DLRUN_RANK could only come from an
+/// The kind of process that calls read_world(). A program uses DLRUN_* first, which its rank agent
+/// has set. A rank agent under srun uses SLURM_* first, because DLRUN_RANK could only come from an
 /// outer job.
-enum class WorldReader { kProgram, kRankAgent };
+enum class ProcessKind { kProgram, kRankAgent };
 
-/// Reads the world from the first source that env has, in the order of WorldSource; WorldReader
-/// tells when a rank agent uses another order. Fails with kInvalid if its variables are incomplete
-/// or contradict each other; the message names the variable and its value. Slurm's variables count
-/// only in a task of a step. In a batch script SLURM_PROCID is 0, too, and SLURM_NTASKS is the
-/// number of tasks of the whole job. A batch script is therefore a world of one rank, unless
-/// variables of another source are set.
-[[nodiscard]] Result<World> read_world(const Env& env, WorldReader reader);
+/// Reads the world of this process from the first source that env has, in the order of WorldSource;
+/// ProcessKind describes the other order of a rank agent. Fails with kInvalid if the variables of
+/// this source are incomplete or contradict each other; the message names the variable and its
+/// value.
+///
+/// Slurm's variables count only in a task of a step. In a batch script SLURM_PROCID is 0, too, and
+/// SLURM_NTASKS is the number of tasks of the whole job. A batch script is therefore a world of one
+/// rank, unless variables of another source are set.
+[[nodiscard]] Result<World> read_world(const Env& env, ProcessKind process);
 
 /// Returns text such as "SLURM_*" for messages.
 [[nodiscard]] std::string_view to_string(WorldSource source);

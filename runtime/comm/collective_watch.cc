@@ -55,7 +55,7 @@ void CollectiveWatch::check_locked() {
 
 void CollectiveWatch::abort_locked(std::string_view reason) {
   // Set the flag before aborting: a thread that sees a collective end because of the abort must not
-  // take it for a success.
+  // count this end as a success.
   if (std::exchange(is_aborted_, true)) return;
   reason_ = reason;
   device_.abort_all();

@@ -127,9 +127,9 @@ class Request {
   Request& operator=(Request&& other) noexcept;
   ~Request();
 
-  /// Returns when the buffer holds the result. For device memory it only makes the compute
-  /// stream wait: work that is queued after this call sees the result. A second call returns
-  /// success at once.
+  /// For host memory, returns when the buffer holds the result. For device memory, returns at once
+  /// and makes only the compute stream wait: work that is queued after this call sees the result. A
+  /// second call returns success at once.
   [[nodiscard]] Result<> wait();
   [[nodiscard]] bool is_pending() const { return state_ != nullptr; }
 
@@ -193,14 +193,15 @@ class Communicator {
   }
 
   /// Checks that the results of all collectives so far can be trusted. Waits for running
-  /// collectives on the device. Fails if one has failed or was aborted, even if its wait() had
-  /// already returned, which can happen with device memory. This function is not a collective. Call
-  /// it before writing anything that outlives the attempt, for example a checkpoint.
+  /// collectives on the device. Fails if one has failed or was aborted, even if wait() of its
+  /// request had succeeded, which can happen with device memory. This function is not a collective.
+  /// Call it before writing anything that outlives the attempt, for example a checkpoint.
   [[nodiscard]] virtual Result<> check_settled() = 0;
 
   /// Leaves the communicator without waiting for the other ranks. The destructor then does not
   /// wait either. The other ranks get an error instead of waiting, if the backend can notify them.
-  /// The communicator itself calls this function after an error.
+  /// The communicator itself calls this function after an error of a call, except if the ranks'
+  /// calls differ.
   virtual void abandon() = 0;
 
  protected:

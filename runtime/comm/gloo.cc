@@ -85,9 +85,9 @@ class StoreForGloo final : public gloo::rendezvous::Store {
 };
 
 /// Blocks SIGPIPE in this thread while Gloo runs. Gloo writes to sockets without MSG_NOSIGNAL, so a
-/// lost peer would end this process. The signal goes to the writing thread: it is blocked there,
-/// and a pending one is removed before unblocking. Threads that Gloo starts meanwhile inherit the
-/// blocked signal. The program's signal disposition does not change.
+/// lost peer would end this process. The kernel sends SIGPIPE to the thread that writes. The
+/// destructor removes a pending SIGPIPE before it unblocks the signal. Threads that Gloo starts
+/// meanwhile inherit the blocked signal. The program's signal disposition does not change.
 class SigpipeBlocked {
  public:
   SigpipeBlocked() {
@@ -349,9 +349,8 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
   if (options.store == nullptr) {
     return fail(Errc::kUnavailable,
                 "gloo needs a store for the ranks' addresses: DLRUN_STORE is not set; start the "
-                "program through dlrun-agent or with PMIx (srun --mpi=pmix, mpirun), or set it to "
-                "file:DIR with a fresh folder "
-                "that all ranks see");
+                "program through dlrun-agent or with PMIx (srun --mpi=pmix, mpirun), or set "
+                "DLRUN_STORE to file:DIR with a fresh folder that all ranks see");
   }
   const Result<std::string> address =
       options.address.empty() ? options.store->own_address() : Result<std::string>(options.address);

@@ -189,8 +189,8 @@ class GuardedCommunicator final : public Communicator {
   [[nodiscard]] Result<> parts_fit(const ConstBuffer& part, const ConstBuffer& all) const {
     const auto parts = static_cast<std::size_t>(size());
     if (part.type != all.type) {
-      return fail(Errc::kShape, "one buffer holds {}, the other {}", to_string(part.type),
-                  to_string(all.type));
+      return fail(Errc::kShape, "the buffer for one rank holds {}, the buffer for all ranks {}",
+                  to_string(part.type), to_string(all.type));
     }
     if (all.count % parts != 0 || all.count / parts != part.count) {
       return fail(Errc::kShape, "the buffer for all ranks holds {} elements, expected {} x {}",

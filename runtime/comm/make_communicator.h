@@ -30,13 +30,13 @@ struct CommunicatorOptions {
   Store* store = nullptr;
   /// Distinguishes several communicators that use one store. Must be equal on every rank.
   std::string prefix = "world";
-  /// This rank's numeric IP address for the other ranks, from DLRUN_ADDR. Only gloo uses it. If it
-  /// is empty, gloo uses Store::own_address(). If that is empty too, gloo uses the loopback
-  /// address, which works on one machine only.
+  /// This rank's numeric IP address for the other ranks, from DLRUN_ADDR. Only gloo uses it. If
+  /// `address` is empty, gloo uses Store::own_address(). If own_address() is empty, too, gloo uses
+  /// the loopback address, which works on one machine only.
   std::string address;
 
-  /// Limit for connecting, and for each collective, of shm, gloo, nccl and rccl. mpi has no limit:
-  /// its launcher ends a rank that waits for a dead one.
+  /// Time limit of shm, gloo, nccl and rccl for connecting and for each collective. mpi has no
+  /// limit: its launcher ends a rank that waits for a dead rank.
   std::chrono::milliseconds timeout{std::chrono::minutes(10)};
 
   /// The ranks compare the first checked_calls calls before they run them. If the calls differ in
@@ -72,7 +72,8 @@ struct CommunicatorOptions {
 /// Opens the store where the ranks find each other: the store that DLRUN_STORE names, else PMIx's
 /// (under `srun --mpi=pmix` and mpirun). Without DLRUN_STORE, returns nullptr if there is no PMIx,
 /// or if `backend` needs no store. "auto" needs none for one rank, or for several nodes if the
-/// module of mpi can be loaded; it also continues without a store if this installation has no PMIx.
+/// module of mpi can be loaded; "auto" also continues without a store if this installation has no
+/// PMIx.
 /// Fails as open_store() and PmixStore::open() do.
 [[nodiscard]] Result<std::unique_ptr<Store>> open_store_for(std::string_view backend,
                                                             const World& world, const Env& env);

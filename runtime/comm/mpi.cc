@@ -104,7 +104,7 @@ Result<> checked(int code, const char* call) {
   return fail(Errc::kPeer, "{}: {}", call, message);
 }
 
-/// The period between MPI_Init and MPI_Finalize. A process has one, shared by its communicators.
+/// The period between MPI_Init and MPI_Finalize. All communicators of a process share one object.
 class MpiLifetime {
  public:
   static Result<std::shared_ptr<MpiLifetime>> acquire(const CommunicatorOptions& options) {
@@ -114,7 +114,7 @@ class MpiLifetime {
     MPI_Initialized(&is_initialized);
     if (is_initialized != 0) {
       return fail(Errc::kInternal,
-                  "MPI was started and ended in this process already; it cannot be started again");
+                  "this process has started MPI already; MPI cannot be started a second time");
     }
     // Ranks that share a core and wait by spinning make a small all-reduce a thousand times slower.
     // Open MPI detects shared cores only if its own launcher counts the slots. setenv is safe here,
@@ -245,7 +245,8 @@ class MpiCommunicator final : public Communicator {
   Result<> barrier() override { return checked(MPI_Barrier(comm_), "MPI_Barrier"); }
 
  private:
-  /// One start_all_reduce(). The communicator's running_ lists it until it is destroyed.
+  /// The request of one start_all_reduce(). The communicator's running_ lists this object until its
+  /// destruction.
   class Pending final : public Request::State {
    public:
     explicit Pending(MpiCommunicator& owner) : owner_(owner) { owner_.running_.push_back(this); }

@@ -344,7 +344,7 @@ class NcclCommunicator final : public Communicator {
   cudaStream_t compute_stream_ = nullptr;
   Event before_;
   Event after_;
-  void* staging_ = nullptr;  ///< device memory for data from the host
+  void* staging_ = nullptr;  ///< device memory for copies of host memory
   std::size_t staging_bytes_ = 0;
 
   NcclCollectives collectives_;
@@ -357,7 +357,7 @@ class NcclCommunicator final : public Communicator {
 };
 
 /// Returns this rank's GPU: the only visible GPU, or the GPU whose index is the local rank. Makes
-/// it the thread's current device.
+/// this GPU the thread's current device.
 Result<int> choose_device(const World& world) {
   int count = 0;
   if (const cudaError_t found = cudaGetDeviceCount(&count); found != cudaSuccess || count == 0) {
@@ -401,8 +401,8 @@ Result<std::unique_ptr<Communicator>> connect(const CommunicatorOptions& options
   if (options.store == nullptr && options.world.size > 1) {
     return fail(Errc::kUnavailable,
                 "{} needs a store for its unique id: DLRUN_STORE is not set; start the program "
-                "through dlrun-agent or with PMIx (srun --mpi=pmix, mpirun), or set it to file:DIR "
-                "with a fresh folder that all ranks see",
+                "through dlrun-agent or with PMIx (srun --mpi=pmix, mpirun), or set DLRUN_STORE to "
+                "file:DIR with a fresh folder that all ranks see",
                 kBackendName);
   }
   DLRUN_TRY_ASSIGN(const auto id, exchange_id(options));

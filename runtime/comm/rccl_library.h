@@ -13,7 +13,7 @@
 namespace dlrun {
 
 /// Loads librccl.so.1, which loads HIP. Fails with kUnavailable and names the missing library or
-/// function. No other function of this header may be called before it has succeeded.
+/// function. No other function of this header may be called before this function has succeeded.
 [[nodiscard]] Result<> load_device_library();
 
 // HIP
@@ -83,8 +83,8 @@ struct ncclUniqueId {
   char internal[128];
 };
 
-/// The configuration of version 2.14. Later versions of RCCL read only this part of it and take
-/// their defaults for the rest.
+/// The configuration of version 2.14. Later versions of RCCL read only these members and take their
+/// defaults for the others.
 struct ncclConfig_t {
   std::size_t size;
   unsigned magic;

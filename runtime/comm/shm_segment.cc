@@ -48,7 +48,7 @@ constexpr std::size_t kLargestChunk = std::size_t{512} << 10U;
 constexpr std::size_t kSmallestChunk = std::size_t{16} << 10U;
 /// How long a waiting rank polls before it sleeps. Measured on two cores with two other busy
 /// processes: with 100 us of polling, ranks train at half the speed, and with 2 ms at a tenth of
-/// it. On an idle machine the time of polling makes no difference.
+/// the speed. On an idle machine the time of polling makes no difference.
 constexpr std::chrono::microseconds kPollFor{20};
 /// How often a sleeping rank checks that the ranks it waits for are alive.
 constexpr milliseconds kLookEvery{100};
@@ -192,7 +192,8 @@ ShmLayout ShmLayout::of(int ranks, std::size_t page_bytes) {
   const auto n = static_cast<std::size_t>(ranks);
   const std::size_t wanted = std::clamp(kAllSlots / (kBuffers * n), kSmallestChunk, kLargestChunk);
   ShmLayout layout;
-  // A buffer has at least 64 bytes for each rank, because a reduce-scatter divides it by the ranks.
+  // A buffer has at least 64 bytes for each rank, because a reduce-scatter divides the buffer among
+  // the ranks.
   layout.chunk_bytes = round_up(std::max(wanted, n * 64), page_bytes);
   layout.slots = round_up(ShmSegment::kHeadBytes + ShmSegment::kLineBytes * n, page_bytes);
   layout.slot_bytes = kBuffers * layout.chunk_bytes;
@@ -232,9 +233,8 @@ Result<std::unique_ptr<ShmSegment>> ShmSegment::join(const CommunicatorOptions& 
   if (options.store == nullptr) {
     return fail(Errc::kUnavailable,
                 "shm needs a store where its ranks find each other: DLRUN_STORE is not set; start "
-                "the program through dlrun-agent or with PMIx (srun --mpi=pmix, mpirun), or set it "
-                "to file:DIR with a "
-                "fresh folder that all ranks see");
+                "the program through dlrun-agent or with PMIx (srun --mpi=pmix, mpirun), or set "
+                "DLRUN_STORE to file:DIR with a fresh folder that all ranks see");
   }
   DLRUN_TRY_ASSIGN(auto memory,
                    options.world.rank == 0 ? make_memory(options) : ask_for_memory(options));
@@ -309,8 +309,8 @@ Result<UniqueFd> ShmSegment::ask_for_memory(const CommunicatorOptions& options) 
 }
 
 Result<> ShmSegment::map() {
-  // Open a separate file description for this rank. The lock belongs to it and disappears when the
-  // rank ends.
+  // Open a separate file description for this rank. The lock belongs to the description and
+  // disappears when the rank ends.
   UniqueFd own(::open(fmt::format("/proc/self/fd/{}", memory_.get()).c_str(), O_RDWR | O_CLOEXEC));
   if (!own.is_open())
     return fail(Errc::kIo, "the shared memory cannot be opened: {}", errno_text(errno));
@@ -420,8 +420,8 @@ void ShmSegment::begin(std::uint64_t signature) {
 void ShmSegment::publish() {
   ++step_;
   Line& own = line(rank_);
-  // Sequentially consistent, as in await_rank(): either this rank sees the sleeper, or the
-  // sleeper sees the step.
+  // The accesses are sequentially consistent, as in await_rank(): either this rank sees the
+  // sleeper, or the sleeper sees the step.
   own.step.store(step_);
   if (own.sleepers.load() > 0) futex_wake(own.step);
 }

@@ -34,7 +34,7 @@ struct ShmLayout {
   std::size_t chunk_bytes = 0;  ///< size of one buffer
   std::size_t slots = 0;  ///< offset of the first slot; all ranks write to the memory before it
   std::size_t slot_bytes = 0;  ///< size of one rank's slot
-  std::size_t end = 0;
+  std::size_t end = 0;         ///< offset of the end of the last slot
 
   /// Returns the layout for this many ranks. page_bytes is the machine's page size, a power of two.
   [[nodiscard]] static ShmLayout of(int ranks, std::size_t page_bytes);
@@ -84,9 +84,9 @@ class ShmSegment {
   /// called another operation.
   [[nodiscard]] Result<> await();
 
-  /// Returns `bytes` more zeroed memory, shared by all ranks. Every rank calls this with the same
-  /// size and in the same order, and uses the memory after the next await(). Returns nullptr if
-  /// this rank cannot allocate its part.
+  /// Returns `bytes` of additional, zeroed memory that all ranks share. Every rank calls this
+  /// function with the same sizes in the same order, and uses the memory after the next await().
+  /// Returns nullptr if this rank cannot allocate its part.
   [[nodiscard]] std::shared_ptr<std::byte> extend(std::size_t bytes);
 
   [[nodiscard]] bool has_left() const { return has_left_; }
@@ -105,7 +105,8 @@ class ShmSegment {
   [[nodiscard]] static Result<UniqueFd> make_memory(const CommunicatorOptions& options);
   /// Waits for the memory of rank 0. All other ranks call it.
   [[nodiscard]] static Result<UniqueFd> ask_for_memory(const CommunicatorOptions& options);
-  /// Maps the memory, allocates this rank's slot, and locks the byte that shows that it is alive.
+  /// Maps the memory, allocates this rank's slot, and locks the byte that shows that this rank is
+  /// alive.
   [[nodiscard]] Result<> map();
   /// Passes the memory on to the other ranks. Only rank 0 calls it.
   [[nodiscard]] Result<> hand_out(const CommunicatorOptions& options);

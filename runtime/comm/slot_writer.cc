@@ -27,8 +27,8 @@ constexpr bool kCanStream =
 constexpr std::size_t kSmallBytes = std::size_t{64} << 10U;
 constexpr std::size_t kMinStreamedBytes = std::size_t{8} << 10U;
 /// A timed write stores its first kSampleBytes with plain stores and measures the time. In larger
-/// collectives, every plain write of at least 2 * kSampleBytes is timed, and one of kSampleEvery
-/// streamed writes.
+/// collectives, every plain write of at least 2 * kSampleBytes is timed, and so is every
+/// kSampleEvery-th streamed write of this size.
 constexpr std::size_t kSampleBytes = std::size_t{16} << 10U;
 constexpr unsigned kSampleEvery = 8;
 /// A timed write below this rate is slow. slow_count_ stays between 0 and kSlowLimit;

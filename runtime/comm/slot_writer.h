@@ -3,15 +3,16 @@
 // instructions.
 //
 // A plain store to a cache line that another processor has read must first fetch the line from that
-// processor's cache. Processors that share a cache write 10 GB/s and more with plain stores, others
-// 2 GB/s, and these writes then take most of a collective's time. A streaming store bypasses the
-// caches; the reader gets the data from memory.
+// processor's cache. Processors that share a cache write 10 GB/s and more with plain stores. Other
+// processors write 2 GB/s; their writes take most of a collective's time. A streaming store
+// bypasses the caches; the reader gets the data from memory.
 //
 // Streaming stores are better between distant processors (by a factor of 4 on two core complexes of
 // an EPYC), and for small messages everywhere. Plain stores are better between near processors, by
 // a factor of 2. No table of the topology is reliable, since virtual processors move. Each rank
-// therefore times a part of every large plain write. After two slow writes in a row it uses
-// streaming stores. It still times a part of every eighth large write, so that it can switch back.
+// therefore times a part of every large plain write. After two slow writes in a row the rank uses
+// streaming stores. The rank then times a part of every eighth large write, so that it can switch
+// back.
 
 #include <cstddef>
 

@@ -25,7 +25,7 @@ struct FlagValue {
   std::string placeholder;  ///< for --help; empty if the flag has no value (set ignores the text)
   std::function<Result<>(O&, std::string_view)> set;
   /// Returns the value as text. The ranks compare these texts: different texts mean different
-  /// options. Called only if Flag::may_differ is false, and otherwise may be empty.
+  /// options. If Flag::may_differ is true, `show` is not called and may be empty.
   std::function<std::string(const O&)> show;
 };
 

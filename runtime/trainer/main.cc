@@ -102,8 +102,8 @@ Result<> run(const Options& options, const Env& env, DistributedJob& job) {
   data_options.size = world.size;
   const auto start = std::chrono::steady_clock::now();
   auto data = load_data(data_options);
-  log_info("the data are read", {{"source", data ? data->source : data.error().message},
-                                 {"seconds", std::chrono::steady_clock::now() - start}});
+  log_info("reading the data has ended", {{"source", data ? data->source : data.error().message},
+                                          {"seconds", std::chrono::steady_clock::now() - start}});
   DLRUN_TRY(agreed(data));
   auto kernels = make_kernels(options, world);
   DLRUN_TRY(agreed(kernels));
@@ -130,7 +130,7 @@ Result<> run(const Options& options, const Env& env, DistributedJob& job) {
 
 /// Opens the log of this rank. On failure, prints the reason; the rank continues without a log.
 void open_trainer_log(const Env& env) {
-  const auto world = read_world(env, WorldReader::kProgram);
+  const auto world = read_world(env, ProcessKind::kProgram);
   if (!world) return;  // the caller reads the world again and reports this error
   const auto setting =
       log_setting_of_job(env, env.get_or("DLRUN_RUN", ""),
@@ -201,7 +201,7 @@ int main_of_collectives(const std::vector<std::string>& args) {
 
 /// Returns "rank 3 on n1: " if there are several ranks, else an empty string.
 std::string rank_prefix(const Env& env) {
-  const auto world = read_world(env, WorldReader::kProgram);
+  const auto world = read_world(env, ProcessKind::kProgram);
   return !world || world->size == 1 ? "" : fmt::format("rank {} on {}: ", world->rank, host_name());
 }
 

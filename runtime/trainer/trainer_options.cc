@@ -157,7 +157,7 @@ Result<DigitsOptions> parse_digits_options(std::span<const std::string> args) {
 std::string help_text() {
   return "usage: dlrun-trainer [OPTIONS]            train, as one rank of a job or alone\n"
          "       dlrun-trainer digits --out DIR     write generated digits as IDX files or arrays\n"
-         "       dlrun-trainer collectives          measure all-reduce and its companions\n"
+         "       dlrun-trainer collectives          measure all-reduce or another collective\n"
          "       dlrun-trainer preflight            check that all ranks find each other, as "
          "before a job\n\n"
          "Defaults in parentheses. Ranks find each other as runtime/ENVIRONMENT.md says; SIGUSR1 "

@@ -114,7 +114,7 @@ executed() {
         grep -q " info trainer $rank\[.*the trainer starts rank=$rank world_size=2 " \
             "$run/debug/trainer-000$rank.log"
         grep -q " the ranks are connected backend=shm " "$run/debug/trainer-000$rank.log"
-        grep -q " the data are read source=" "$run/debug/trainer-000$rank.log"
+        grep -q " reading the data has ended source=" "$run/debug/trainer-000$rank.log"
     done
     [[ $(cat "$run/debug/lead.log") == *"recorded event=ended"*"state=completed"* ]]
 }

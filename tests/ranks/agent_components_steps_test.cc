@@ -16,8 +16,8 @@
 namespace dlrun::agent {
 namespace {
 
-// The stand-in for srun. It skips all options but --ntasks. The number of the step is its process
-// id. Like srun, it ends the step at once on QUIT.
+// The stand-in for srun. It skips all options but --ntasks. The step id is the process id of the
+// stand-in. Like srun, the stand-in ends the step at once on QUIT.
 constexpr const char* kSrun = R"(#!/bin/bash
 echo "$*" >>"$DLRUN_RUN/sruns"
 tasks=1
@@ -198,7 +198,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a component that is not ready in time ends the job, and the one that waits never starts") {
+    "a component that is not ready in time ends the job, and the component that waits for it never "
+    "starts") {
   ComponentsRun run;
   run.start({component_words(
                  "server", 1,

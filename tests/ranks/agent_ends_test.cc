@@ -99,13 +99,13 @@ TEST_CASE("workers that a program leaves behind end with it") {
 }
 
 TEST_CASE("Ctrl-C ends everything within 2 s, and the state is cancelled") {
-  for (const bool whole_group : {true, false}) {
-    CAPTURE(whole_group);
+  for (const bool signals_group : {true, false}) {
+    CAPTURE(signals_group);
     Run run;
     run.start(4, kStubborn);
     run.wait_for_programs(4);
     const auto began = Clock::now();
-    if (whole_group) {
+    if (signals_group) {
       run.signal_group(SIGINT);  // like Ctrl-C in a terminal
     } else {
       run.signal(SIGINT);
@@ -130,24 +130,24 @@ TEST_CASE("TERM reaches a program once before any KILL, so that it can end by it
 }
 
 TEST_CASE("with --forward-usr1 each program gets USR1 once, without it no program does") {
-  for (const bool forward : {true, false}) {
-    CAPTURE(forward);
+  for (const bool forwards : {true, false}) {
+    CAPTURE(forwards);
     Run run;
     run.start(2,
               "trap 'echo usr1 >> $DLRUN_RUN/usr1-$DLRUN_RANK' USR1; " + kUp +
                   "while [ ! -e $DLRUN_RUN/stop ]; do sleep 0.05 & wait $!; done",
-              forward ? std::vector<std::string>{"--forward-usr1"} : std::vector<std::string>{});
+              forwards ? std::vector<std::string>{"--forward-usr1"} : std::vector<std::string>{});
     run.wait_for_programs(2);
     run.signal(SIGUSR1);
     run.signal(SIGUSR1);
     CHECK(comes_true([&] { return !run.events("signal").empty(); }));
-    if (forward) {
+    if (forwards) {
       CHECK(comes_true([&] { return !run.file("usr1-0").empty() && !run.file("usr1-1").empty(); }));
     }
     std::ofstream(run.directory / "stop") << "";
     CHECK(run.wait() == 0);
-    CHECK(run.file("usr1-0") == (forward ? "usr1\n" : ""));
-    CHECK(run.events("signal")[0]["word"] == (forward ? "checkpoint" : "none"));
+    CHECK(run.file("usr1-0") == (forwards ? "usr1\n" : ""));
+    CHECK(run.events("signal")[0]["word"] == (forwards ? "checkpoint" : "none"));
   }
 }
 
@@ -222,7 +222,8 @@ TEST_CASE(
   Run run;
   const auto bin = run.folder / "bin";
   fs::create_directories(bin);
-  REQUIRE(write_file_atomic(bin / "srun", "#!/bin/sh\nexec sleep 20\n"));  // asked for its version
+  // The run's helper calls `srun --version` for surroundings.json.
+  REQUIRE(write_file_atomic(bin / "srun", "#!/bin/sh\nexec sleep 20\n"));
   REQUIRE(::chmod((bin / "srun").c_str(), 0700) == 0);
   run.env.set("PATH", bin.string() + ":" + run.env.get_or("PATH", "/usr/bin:/bin"));
   run.env.set("SLURM_JOB_NODELIST", "here");

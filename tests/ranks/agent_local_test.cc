@@ -82,7 +82,7 @@ TEST_CASE(
   constexpr int kRanks = 12;
   Run run;
   // The agent keeps the port bound. A program that sets SO_REUSEADDR, as servers do, can still
-  // listen on it.
+  // listen on this port.
   run.start(kRanks,
             "echo \"ALL $ALL MINE $MINE.\"; [[ $TF == *'\"task\":{\"type\":\"ps\",\"index\":1}}' "
             "|| $DLRUN_RANK != 11 ]] && "

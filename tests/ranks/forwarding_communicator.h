@@ -1,5 +1,5 @@
 #pragma once
-// A communicator that passes every call on to another one.
+// A communicator that passes collectives on to another communicator.
 
 #include <string_view>
 
@@ -7,30 +7,32 @@
 
 namespace dlrun {
 
-/// Passes every call on to `whole`, which must outlive it. Tests derive from it to change a call.
+/// Passes calls on to `inner`, which must outlive this object. set_compute_stream(), progress() and
+/// allocate_shared() keep the defaults of Communicator. Tests derive from this class to change a
+/// call.
 class ForwardingCommunicator : public Communicator {
  public:
-  explicit ForwardingCommunicator(Communicator& whole) : whole_(whole) {}
-  [[nodiscard]] std::string_view name() const override { return whole_.name(); }
-  [[nodiscard]] int rank() const override { return whole_.rank(); }
-  [[nodiscard]] int size() const override { return whole_.size(); }
-  Result<> all_reduce(Buffer data, ReduceOp op) override { return whole_.all_reduce(data, op); }
+  explicit ForwardingCommunicator(Communicator& inner) : inner_(inner) {}
+  [[nodiscard]] std::string_view name() const override { return inner_.name(); }
+  [[nodiscard]] int rank() const override { return inner_.rank(); }
+  [[nodiscard]] int size() const override { return inner_.size(); }
+  Result<> all_reduce(Buffer data, ReduceOp op) override { return inner_.all_reduce(data, op); }
   Result<Request> start_all_reduce(Buffer data, ReduceOp op) override {
-    return whole_.start_all_reduce(data, op);
+    return inner_.start_all_reduce(data, op);
   }
-  Result<> broadcast(Buffer data, int root) override { return whole_.broadcast(data, root); }
+  Result<> broadcast(Buffer data, int root) override { return inner_.broadcast(data, root); }
   Result<> all_gather(ConstBuffer mine, Buffer all) override {
-    return whole_.all_gather(mine, all);
+    return inner_.all_gather(mine, all);
   }
   Result<> reduce_scatter(ConstBuffer all, Buffer mine, ReduceOp op) override {
-    return whole_.reduce_scatter(all, mine, op);
+    return inner_.reduce_scatter(all, mine, op);
   }
-  Result<> barrier() override { return whole_.barrier(); }
-  Result<> check_settled() override { return whole_.check_settled(); }
-  void abandon() override { whole_.abandon(); }
+  Result<> barrier() override { return inner_.barrier(); }
+  Result<> check_settled() override { return inner_.check_settled(); }
+  void abandon() override { inner_.abandon(); }
 
  private:
-  Communicator& whole_;
+  Communicator& inner_;
 };
 
 }  // namespace dlrun

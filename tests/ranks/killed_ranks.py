@@ -7,9 +7,9 @@ With `retry: {on: [failure]}`, `dlrun run` resumes from the newest checkpoint by
 step is on the disk, and then for the duration of the steps in between. The kills alternate between
 the entries of TRAININGS.
 
-Every run must restart exactly once, resume from a checkpoint, and end with the parameters, the
-optimizer's arrays and the result of an undisturbed run. By default there are 4 kills, drawn with
-seed 1. The long test is --kills 50.
+Every killed run must restart exactly once, and end with the parameters, the optimizer's arrays and
+the result of an undisturbed run. By default there are 4 kills, drawn with seed 1. The long test is
+--kills 50.
 """
 
 import argparse
@@ -97,8 +97,8 @@ class Run:
 
 
 def wait_for(condition, run, what):
-    """Waits until condition() returns a true value and returns that; None if the run ends before.
-    """
+    """Waits until condition() returns a true value, and returns this value. Returns None if the run
+    ends before."""
     until = time.monotonic() + LIMIT_S
     while True:
         found = condition()

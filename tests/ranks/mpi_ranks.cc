@@ -32,8 +32,8 @@ int report(const std::vector<std::string>& failures) {
   return failures.empty() ? 0 : 1;
 }
 
-/// Checks that without a launcher, where MPI has a world of one, the backend refuses a world of two
-/// and says what to do.
+/// Checks that the backend refuses a world of two without a launcher, because MPI then has a world
+/// of one. The error must name the remedy.
 int check_lonely() {
   CommunicatorOptions options;
   options.world = {.rank = 0, .size = 2};
@@ -45,7 +45,7 @@ int check_lonely() {
                          : std::vector<std::string>{comm.error().message});
 }
 
-/// Checks that a rank leaves the processor to others while it waits for a late one.
+/// Checks that a rank leaves the processor to others while it waits for a late rank.
 int check_patient(Communicator& comm) {
   constexpr auto kLate = std::chrono::milliseconds(600);
   if (auto met = comm.barrier(); !met) return report({met.error().message});
@@ -81,8 +81,8 @@ int check_crowded() {
   return report({"ranks that share a processor do not yield"});
 }
 
-/// Checks that MPI on one node is set up without a network, but that a variable which the user has
-/// set stays: here another btl than dlrun's.
+/// Checks that dlrun sets up MPI on one node without a network, and keeps a variable that the user
+/// has set. The test is started with a btl that differs from dlrun's.
 int check_near() {
   const Env now = Env::of_process();
   const auto is = [&](const char* name, std::string_view value) {
@@ -103,7 +103,7 @@ int main(int argc, char** argv) {
     return report({"usage: mpi_ranks SIZE collectives|mismatch N|patient|crowded|near|lonely"});
   if (arguments[1] == "lonely") return check_lonely();
   const Env env = Env::of_process();
-  const auto world = read_world(env, WorldReader::kProgram);
+  const auto world = read_world(env, ProcessKind::kProgram);
   if (!world) return report({world.error().message});
   if (world->size != parse_int(arguments[0])) {
     return report(

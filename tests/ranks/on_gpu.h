@@ -17,7 +17,7 @@
 
 namespace dlrun::trainer {
 
-/// An operation on device arrays; it writes its result to the first one.
+/// An operation on device arrays, which writes its result to the first array.
 using Operation = std::function<void(Kernels<float>&, const std::vector<float*>&)>;
 
 /// Copies host arrays to the device, runs the operation, and returns the first array.

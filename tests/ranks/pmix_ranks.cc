@@ -76,7 +76,7 @@ std::vector<std::string> check_store(Store& store, const World& world) {
   int round = 0;
   for (const std::size_t size :
        {std::size_t{0}, std::size_t{1}, std::size_t{4096}, kStoreValueLimit}) {
-    // Each rank puts some time after the others have begun to wait.
+    // Each rank puts its value some time after the other ranks have begun to wait.
     std::this_thread::sleep_for(milliseconds(20 * world.rank));
     must_put(fmt::format("round{}/{}", round, world.rank), value_of(world.rank, size));
     for (int other = 0; other < world.size; ++other)
@@ -176,8 +176,8 @@ std::vector<std::string> check_backend(std::string_view backend,
   return failures;
 }
 
-/// Checks that MPI, which also uses PMIx, and the store do not finalize PMIx for each other,
-/// whichever starts and leaves first.
+/// Checks that MPI and the store, which both use PMIx, work side by side: after either has
+/// finalized PMIx, the other can still use PMIx.
 std::vector<std::string> check_beside(std::unique_ptr<Store> store, const World& world,
                                       const Env& env) {
   CommunicatorOptions options;
@@ -216,7 +216,7 @@ int main(int argc, char** argv) {
     if (env.has(name))
       return report({fmt::format("{} is set: this would not show what PMIx does", name)});
   }
-  const auto world = read_world(env, WorldReader::kProgram);
+  const auto world = read_world(env, ProcessKind::kProgram);
   if (!world) return report({world.error().message});
   if (world->size != parse_int(arguments[0])) {
     return report(

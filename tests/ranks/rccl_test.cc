@@ -27,7 +27,7 @@ using std::chrono::steady_clock;
 
 constexpr int kLost = 1;  ///< the rank that is lost
 
-/// Checks the errors of a rank that has lost a peer. All of them must give `cause`.
+/// Checks the errors of a rank that has lost a peer. Each error must contain `cause`.
 class LossChecker {
  public:
   LossChecker(Communicator& comm, std::string cause) : comm_(comm), cause_(std::move(cause)) {}
@@ -42,7 +42,7 @@ class LossChecker {
   }
 
   /// Starts two all-reduces of device memory, and calls after_start() when both have started and
-  /// the wait() for one has succeeded.
+  /// the wait() for the first has succeeded.
   void check_device_memory(const StandIn& stand_in, const std::function<void()>& after_start) {
     const DeviceMemory memory(stand_in, 2 * sizeof(float));
     auto* const values = static_cast<float*>(memory.data());

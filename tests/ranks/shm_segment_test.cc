@@ -67,7 +67,7 @@ class LossyStore final : public Store {
   bool has_failed_ = false;
 };
 
-/// A store that forbids this process more file descriptors after its first put.
+/// A store whose put() leaves no further file descriptors to this process.
 class LastDescriptorStore final : public Store {
  public:
   explicit LastDescriptorStore(Store& store) : store_(store) {}
@@ -89,7 +89,7 @@ class LastDescriptorStore final : public Store {
 
 }  // namespace
 
-TEST_CASE("shm: collectives are correct when the 32-bit step counter wraps around") {
+TEST_CASE("shm: collectives are correct while the step count passes 2^32") {
   constexpr std::uint64_t kWrap = std::uint64_t{1} << 32U;
   // Under a sanitizer, seven ranks that wait for each other on two processors take half a minute.
   for (const int size : {1, 2, 4, kWithSanitizer ? 3 : 7}) {
@@ -102,7 +102,7 @@ TEST_CASE("shm: collectives are correct when the 32-bit step counter wraps aroun
             auto made = make_shm_communicator(options, kWrap - 1 - before);
             if (!made) return {made.error().message};
             const auto comm = make_guarded(std::move(*made), 0);
-            // About six chunks. Their buffers are in use together while the counter wraps around.
+            // About six chunks. Their buffers are in use together while the count passes 2^32.
             std::vector<std::int64_t> values(400'000);
             for (std::size_t i = 0; i < values.size(); ++i)
               values[i] = static_cast<std::int64_t>(i) + options.world.rank;
@@ -118,7 +118,7 @@ TEST_CASE("shm: collectives are correct when the 32-bit step counter wraps aroun
   }
 }
 
-TEST_CASE("shm: a lost rank is noticed even at the step where the 32-bit counter wraps around") {
+TEST_CASE("shm: a lost rank is noticed even at step 2^32, where the low half of the counter is 0") {
   constexpr std::uint64_t kWrap = std::uint64_t{1} << 32U;
   const TemporaryDirectory folder;
   const auto before = steady_clock::now();

@@ -156,7 +156,7 @@ TEST_CASE("shm: ranks on two nodes are refused with a remedy") {
   CHECK(has(spread.error().message, "4 ranks are on 2 nodes; use mpi, gloo or nccl"));
 }
 
-TEST_CASE("shm: a rank that waits for a late one leaves the processor to others") {
+TEST_CASE("shm: a rank that waits for a late rank leaves the processor to others") {
   constexpr auto kLate = milliseconds(600);
   check_none(on_ranks(2, [&](Communicator& comm) -> std::vector<std::string> {
     if (auto met = comm.barrier(); !met) return {met.error().message};

@@ -69,8 +69,8 @@ inline std::string lost_or_stuck() {
                      kPatience.count());
 }
 
-/// Turns off the comparison of calls: it uses host memory, so that it would notice a lost rank
-/// before a collective on device memory does.
+/// Sets the timeout to kPatience, and turns off the comparison of calls. The comparison uses host
+/// memory, so it would notice a lost rank before a collective on device memory does.
 inline void expect_loss(CommunicatorOptions& options) {
   options.timeout = kPatience;
   options.checked_calls = 0;

@@ -12,8 +12,8 @@
 namespace dlrun::trainer {
 namespace {
 
-/// A communicator on a device that was cut off after the last wait() returned. Every call succeeds,
-/// but the sums are partial.
+/// A communicator whose last collective was aborted on the device after wait() had returned. Only
+/// check_settled() fails, but the sums are partial.
 class CutOff final : public ForwardingCommunicator {
  public:
   using ForwardingCommunicator::ForwardingCommunicator;

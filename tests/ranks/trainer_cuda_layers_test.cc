@@ -63,7 +63,7 @@ struct Trained {
   std::vector<float> evaluated;
 };
 
-/// Trains on random images in batches of kBatch, with the steps of Trainer::step.
+/// Trains on random images in batches of kBatch. A step has the operations of Trainer::step().
 template <typename T>
 Trained train(Kernels<T>& kernels, const Words& words, const ImageShape& image, int steps) {
   constexpr std::size_t kBatch = 12;
@@ -243,14 +243,15 @@ TEST_CASE("pooling, dropout and sums on the GPU give the CPU's numbers") {
       },
       0);
   const std::vector<std::uint8_t> labels{0, 1, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 0, 1};
-  for (const bool totals : {false, true}) {
+  for (const bool is_of_totals : {false, true}) {
     compare(
         "sigmoid_cross_entropy", {numbers(15, 1), numbers(15, 2), numbers(15, 3)},
         [&](auto& kernels, const auto& p) {
           Array<std::uint8_t> there(kernels, labels.size());
           kernels.copy_from_host(there.data(), labels.data(), labels.size());
           kernels.layers().sigmoid_cross_entropy(p[1], there.data(), 5, 3, 0.5F,
-                                                 totals ? p[2] : p[0], totals ? p[0] : p[2]);
+                                                 is_of_totals ? p[2] : p[0],
+                                                 is_of_totals ? p[0] : p[2]);
         },
         1e-5);
   }

@@ -106,7 +106,7 @@ TEST_CASE(
       const auto rule = make_optimizer<float>(options);
       REQUIRE(rule.has_value());
       compare(options.name.c_str(), {x, y, squares, squares}, [&](auto& kernels, const auto& p) {
-        const std::array<TensorPart, 2> tensors{
+        const std::array<TensorRange, 2> tensors{
             {{0, kN * kWidth - 7, true}, {kN * kWidth - 7, 7, false}}};
         const std::array<float*, 2> states{p[2], p[3]};
         (*rule)->step(
@@ -119,7 +119,7 @@ TEST_CASE(
   compare("add_scaled", {x, y},
           [](auto& kernels, const auto& p) { kernels.add_scaled(p[0], -0.5F, p[1], kN * kWidth); });
   compare("sums_of_squares", {numbers(2, 15), x}, [](auto& kernels, const auto& p) {
-    const std::array<TensorPart, 2> parts{{{0, kWidth}, {kWidth + 1, kN * kWidth - kWidth - 1}}};
+    const std::array<TensorRange, 2> parts{{{0, kWidth}, {kWidth + 1, kN * kWidth - kWidth - 1}}};
     std::array<double, 2> sums{};
     kernels.sums_of_squares(p[1], parts, sums.data());
     const std::array<float, 2> singles{static_cast<float>(sums[0]), static_cast<float>(sums[1])};

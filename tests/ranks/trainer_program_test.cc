@@ -223,8 +223,8 @@ TEST_CASE(
 
 TEST_CASE("USR1 saves a checkpoint after the next step, and training continues to its end") {
   const TemporaryDirectory folder;
-  // The signal is blocked and pending before the program starts. The program unblocks
-  // it when it is ready.
+  // The signal is blocked and pending before the program starts. The program unblocks the signal
+  // when its handler is installed.
   const auto done =
       run(words({"/usr/bin/env", "--block-signal=USR1", "/bin/sh", "-c",
                  "kill -USR1 $$; exec \"$0\" \"$@\"", kProgram, "--checkpoint-keep", "9"},

@@ -26,8 +26,8 @@ constexpr int kStopped = 1;  ///< the rank that stops
 /// stops_at is 0.
 class GradientsOnDevice final : public ForwardingCommunicator {
  public:
-  GradientsOnDevice(Communicator& whole, const StandIn& stand_in, int stops_at)
-      : ForwardingCommunicator(whole), stand_in_(stand_in), stops_at_(stops_at) {}
+  GradientsOnDevice(Communicator& inner, const StandIn& stand_in, int stops_at)
+      : ForwardingCommunicator(inner), stand_in_(stand_in), stops_at_(stops_at) {}
 
   Result<Request> start_all_reduce(Buffer data, ReduceOp op) override {
     if (++calls_ == stops_at_) {

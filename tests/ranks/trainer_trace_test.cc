@@ -57,7 +57,8 @@ std::map<std::pair<int, int>, Track> tracks_of(const std::filesystem::path& path
   return tracks;
 }
 
-/// Checks that every event is completely inside the event that is still open, or begins after it.
+/// Checks that every event is completely inside the event that is still open, or begins after the
+/// end of that event.
 void check_nesting(Track track) {
   std::ranges::sort(track, [](const Event& a, const Event& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;

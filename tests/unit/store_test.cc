@@ -141,7 +141,7 @@ TEST_CASE(
   for (int i = 0; i < 100 && reported; ++i) reported = (*store)->report_progress(object);
   REQUIRE_FALSE(reported);
   CHECK(reported.error().code == Errc::kTimeout);
-  CHECK(reported.error().message == "store: the agent accepted no data for 100 ms");
+  CHECK(reported.error().message == "store: the agent did not accept the request within 100 ms");
   CHECK((*store)->put("key", "value").error().code == Errc::kUnavailable);
 }
 

@@ -147,7 +147,7 @@ TEST_CASE(
   REQUIRE(damaged.size() == 1);
   CHECK(has(damaged[0],
             "manifest.json: the checksum in the file does not match its content; there is no "
-            "earlier one: training starts from the beginning"));
+            "earlier checkpoint: training starts from the beginning"));
 }
 
 TEST_CASE(

@@ -148,8 +148,8 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
   check_close(dx, expected_dx, 1e-6);
   auto dw = unwritten(weights.size());
   auto expected_dw = dw;
-  std::vector<double> partials(
-      cuda::partial_sums(kImages * deep.output.height * deep.output.width, deep.output.channels));
+  std::vector<double> partials(cuda::count_of_partials(
+      kImages * deep.output.height * deep.output.width, deep.output.channels));
   cuda::depthwise_backward_weights(deep, kImages, x.data(), slopes.data(), partials.data(),
                                    dw.data(), nullptr);
   layers.convolve_backward_weights(deep, kImages, x.data(), slopes.data(), expected_dw.data(),
@@ -250,7 +250,7 @@ TEST_CASE("the GPU's sums over rows, and batch normalisation from them, match th
     const auto dy = numbers(rows * channels, 2);
     const auto parameters = numbers(2 * channels, 3);
     const std::vector<float> running(2 * channels, 2.5F);
-    std::vector<double> partials(cuda::partial_sums(rows, channels), NAN);
+    std::vector<double> partials(cuda::count_of_partials(rows, channels), NAN);
     std::vector<double> sums(2 * channels, NAN);
     auto row_sums = unwritten(channels);
     auto expected_row_sums = row_sums;
@@ -373,7 +373,7 @@ TEST_CASE("the GPU's element-wise functions, gather and norms match the CPU's") 
   CHECK(x == std::vector<float>{0.5F, 1, 1.5F, 2});
 
   const std::array<std::size_t, 4> ranges{0, 11, 12, kCount - 12};
-  const std::array<TensorPart, 2> parts{{{0, 11}, {12, kCount - 12}}};
+  const std::array<TensorRange, 2> parts{{{0, 11}, {12, kCount - 12}}};
   std::vector<double> squares(2, NAN);
   std::vector<double> expected_squares(2, NAN);
   cuda::sums_of_squares(a.data(), ranges.data(), 2, squares.data(), nullptr);

@@ -532,8 +532,10 @@ TEST_CASE("an invalid layer is refused with its number, its text and the reason"
   CHECK(message({"squeeze-excite"}) ==
         "layer 1, 'squeeze-excite': expected its squeezed channels, a whole number from 1 to "
         "1048576");
-  CHECK(message({"avgpool 3 same"}) ==
-        "layer 1, 'avgpool 3 same': 'same' would count zeros into means; only maxpool takes it");
+  CHECK(
+      message({"avgpool 3 same"}) ==
+      "layer 1, 'avgpool 3 same': avgpool cannot use 'same': the zeros of the padding would count "
+      "in the means");
   CHECK(message({"siul"}) == "layer 1, 'siul': no layer is called 'siul'; did you mean 'silu'?");
   CHECK(message({"dropout 1"}) == "layer 1, 'dropout 1': expected its rate, from 0 to below 1");
   CHECK(message({"residual: conv2d 2 3"}).find("turn 28 x 28 x 1 into 26 x 26 x 2") !=

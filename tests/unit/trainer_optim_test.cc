@@ -46,7 +46,7 @@ std::vector<T> stepped(const Case& reference, std::size_t copies, int threads) {
   const std::size_t count = 8 * copies;
   std::vector<T> parameters(count);
   std::vector<T> gradients(count);
-  std::vector<TensorPart> tensors;
+  std::vector<TensorRange> tensors;
   for (std::size_t i = 0; i < count; ++i)
     parameters[i] = static_cast<T>(0.1 * (static_cast<double>(i % 8) - 3));
   for (std::size_t i = 0; i < count; i += 8)
@@ -125,7 +125,7 @@ TEST_CASE(
   std::vector<float> x(100'003);
   for (std::size_t i = 0; i < x.size(); ++i)
     x[i] = static_cast<float>(std::sin(static_cast<double>(i)));
-  const std::array<TensorPart, 3> parts{{{0, 17}, {17, 99'000}, {99'017, 0}}};
+  const std::array<TensorRange, 3> parts{{{0, 17}, {17, 99'000}, {99'017, 0}}};
   std::array<double, 3> one{};
   make_cpu_kernels<float>(1)->sums_of_squares(x.data(), parts, one.data());
   double direct = 0;
@@ -138,7 +138,7 @@ TEST_CASE(
     CHECK(many == one);
   }
   const std::vector<float> threes(70'000, 3);
-  const TensorPart all{0, threes.size()};
+  const TensorRange all{0, threes.size()};
   double sum = 0;
   make_cpu_kernels<float>(1)->sums_of_squares(threes.data(), std::span(&all, 1), &sum);
   CHECK(sum == 630'000);
@@ -166,7 +166,7 @@ TEST_CASE("lars and lamb use the plain rate for a weight of zeros") {
     std::array<double, 2> first{};
     std::array<double, 2> second{};
     const std::array<double*, 2> states{first.data(), second.data()};
-    const TensorPart part{0, 2};
+    const TensorRange part{0, 2};
     (*optimizer)
         ->step(*kernels,
                {parameters.data(), gradients.data(),

@@ -19,15 +19,15 @@ Env task_of_step() {
 }
 
 TEST_CASE("an empty environment is a world of one") {
-  const auto world = read_world(Env{}, WorldReader::kProgram);
+  const auto world = read_world(Env{}, ProcessKind::kProgram);
   REQUIRE(world);
   CHECK(*world == World{});
   CHECK(to_string(world->source) == "no launcher");
 }
 
 TEST_CASE("a task of a step reads the step's numbers, not the job's") {
-  for (const auto reader : {WorldReader::kProgram, WorldReader::kRankAgent}) {
-    const auto world = read_world(task_of_step(), reader);
+  for (const auto process : {ProcessKind::kProgram, ProcessKind::kRankAgent}) {
+    const auto world = read_world(task_of_step(), process);
     REQUIRE(world);
     CHECK(*world == World{5, 7, 1, 2, 2, 4, WorldSource::kSlurm});
   }
@@ -38,7 +38,7 @@ TEST_CASE("the number of ranks on a node is read from Slurm's list with repeated
   env.set("SLURM_PROCID", "6");
   env.set("SLURM_LOCALID", "0");
   env.set("SLURM_NODEID", "3");
-  CHECK(read_world(env, WorldReader::kRankAgent)->local_size == 1);
+  CHECK(read_world(env, ProcessKind::kRankAgent)->local_size == 1);
 }
 
 TEST_CASE("DLRUN_* variables take precedence for a program, and SLURM_* for the rank agent") {
@@ -49,8 +49,8 @@ TEST_CASE("DLRUN_* variables take precedence for a program, and SLURM_* for the 
   env.set("DLRUN_LOCAL_WORLD_SIZE", "2");
   env.set("DLRUN_NODE_RANK", "1");
   env.set("DLRUN_NNODES", "2");
-  CHECK(*read_world(env, WorldReader::kProgram) == World{3, 4, 1, 2, 1, 2, WorldSource::kDlrun});
-  CHECK(read_world(env, WorldReader::kRankAgent)->source == WorldSource::kSlurm);
+  CHECK(*read_world(env, ProcessKind::kProgram) == World{3, 4, 1, 2, 1, 2, WorldSource::kDlrun});
+  CHECK(read_world(env, ProcessKind::kRankAgent)->source == WorldSource::kSlurm);
 }
 
 TEST_CASE(
@@ -62,10 +62,10 @@ TEST_CASE(
                {"SLURM_NTASKS", "8"},
                {"SLURM_STEP_ID", id},
                {"SLURM_NODEID", "0"}});
-    CHECK(*read_world(batch, WorldReader::kProgram) == World{});
+    CHECK(*read_world(batch, ProcessKind::kProgram) == World{});
     batch.set("OMPI_COMM_WORLD_RANK", "1");
     batch.set("OMPI_COMM_WORLD_SIZE", "2");
-    CHECK(read_world(batch, WorldReader::kProgram)->source == WorldSource::kOpenMpi);
+    CHECK(read_world(batch, ProcessKind::kProgram)->source == WorldSource::kOpenMpi);
   }
 }
 
@@ -74,8 +74,8 @@ TEST_CASE("a batch script does not count as a task of a step, although it has SL
                    {"SLURM_NTASKS", "8"},
                    {"SLURM_LOCALID", "0"},
                    {"SLURM_NODEID", "0"}});
-  CHECK(*read_world(batch, WorldReader::kProgram) == World{});
-  CHECK(*read_world(batch, WorldReader::kRankAgent) == World{});
+  CHECK(*read_world(batch, ProcessKind::kProgram) == World{});
+  CHECK(*read_world(batch, ProcessKind::kRankAgent) == World{});
 }
 
 TEST_CASE("Open MPI's and PMI's variables are read if there are no DLRUN_* or SLURM_* variables") {
@@ -83,10 +83,10 @@ TEST_CASE("Open MPI's and PMI's variables are read if there are no DLRUN_* or SL
                       {"OMPI_COMM_WORLD_SIZE", "6"},
                       {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                       {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
-  CHECK(*read_world(open_mpi, WorldReader::kProgram) ==
+  CHECK(*read_world(open_mpi, ProcessKind::kProgram) ==
         World{5, 6, 1, 2, 2, 3, WorldSource::kOpenMpi});
   const Env pmi({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}});
-  CHECK(*read_world(pmi, WorldReader::kProgram) == World{1, 2, 1, 2, 0, 1, WorldSource::kPmi});
+  CHECK(*read_world(pmi, ProcessKind::kProgram) == World{1, 2, 1, 2, 0, 1, WorldSource::kPmi});
 }
 
 TEST_CASE("incomplete and contradicting variables are refused, and the error has the wrong value") {
@@ -112,14 +112,14 @@ TEST_CASE("incomplete and contradicting variables are refused, and the error has
     CAPTURE(wrong.value);
     auto env = task_of_step();
     env.set(wrong.name, wrong.value);
-    const auto world = read_world(env, WorldReader::kRankAgent);
+    const auto world = read_world(env, ProcessKind::kRankAgent);
     REQUIRE_FALSE(world);
     CHECK(world.error().code == Errc::kInvalid);
     CHECK(world.error().message.find(wrong.says) != std::string::npos);
   }
   Env only_rank;
   only_rank.set("DLRUN_RANK", "0");
-  const auto alone = read_world(only_rank, WorldReader::kProgram);
+  const auto alone = read_world(only_rank, ProcessKind::kProgram);
   REQUIRE_FALSE(alone);
   CHECK(alone.error().message.find("DLRUN_WORLD_SIZE is not set") != std::string::npos);
 }

@@ -35,8 +35,8 @@ constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kManifestFile = "manifest.json";
 constexpr std::size_t kManifestLimit = 1U << 20U;
-/// Limit for a file of arrays whose manifest declares a smaller size: such a file is damaged, but a
-/// file that does not fit into memory is an error of its own.
+/// Smallest limit for reading a file of arrays, in bytes. A file that is longer than its manifest
+/// declares is read, too, so that the message about the damage has both sizes.
 constexpr std::size_t kArraysLimit = std::size_t{64} << 30U;
 
 std::span<const std::uint8_t> bytes_of(std::string_view text) {
@@ -97,7 +97,7 @@ struct StoredCheckpoint {
   std::string optimizer;
 };
 
-/// Returns the checksum of a manifest without its own checksum.
+/// Returns the checksum of a manifest, computed without the field that holds this checksum.
 std::string checksum_of(ordered_json manifest) {
   manifest.erase("blake2b");
   return blake2b_hex(bytes_of(manifest.dump()));
@@ -204,10 +204,10 @@ Result<> CheckpointFolder::save(const TrainingState& state, const CheckpointLayo
   fs::remove_all(folder, ignored);
   const auto start = std::chrono::steady_clock::now();
   auto written = write(folder, state, layout);
-  log_info("a checkpoint is written", {{"folder", folder},
-                                       {"step", state.position.step},
-                                       {"seconds", std::chrono::steady_clock::now() - start},
-                                       {"error", written ? "" : written.error().message}});
+  log_info("writing a checkpoint has ended", {{"folder", folder},
+                                              {"step", state.position.step},
+                                              {"seconds", std::chrono::steady_clock::now() - start},
+                                              {"error", written ? "" : written.error().message}});
   if (!written) {
     // If another attempt has taken over, this directory may already be a checkpoint of that
     // attempt.
@@ -295,14 +295,14 @@ Result<std::optional<TrainingState>> CheckpointFolder::load(
   DLRUN_TRY_ASSIGN(const auto all, names());
   for (const std::string& name : all) {
     const fs::path folder = path_ / name;
-    const char* const next = name == all.back()
-                                 ? "there is no earlier one: training starts from the beginning"
-                                 : "using the previous checkpoint";
+    const char* const next =
+        name == all.back() ? "there is no earlier checkpoint: training starts from the beginning"
+                           : "using the previous checkpoint";
     std::error_code ignored;
     if (!fs::exists(folder / kManifestFile, ignored) && !ignored) {  // the manifest is written last
-      skipped.push_back(
-          fmt::format("unfinished checkpoint: {}: its attempt ended while it was written; {}",
-                      folder.string(), next));
+      skipped.push_back(fmt::format(
+          "unfinished checkpoint: {}: its attempt ended before the checkpoint was complete; {}",
+          folder.string(), next));
       continue;
     }
     auto stored = read_stored(folder);

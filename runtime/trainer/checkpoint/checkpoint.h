@@ -39,8 +39,8 @@ struct Position {
 struct CheckpointLayout {
   std::vector<TensorView> parameters;
   std::vector<TensorView> running = {};  ///< the network's running statistics
-  /// Names of the optimizer's arrays that have one element for each tensor. The others have the
-  /// layout of the parameters.
+  /// Names of the optimizer's arrays that have one element for each tensor. The optimizer's other
+  /// arrays have the layout of the parameters.
   std::vector<std::string> per_tensor = {};
 };
 
@@ -63,16 +63,16 @@ struct TrainingState {
   std::uint64_t epoch_ranks = 1;
 };
 
-/// Checks that this process may still write checkpoints. The file `attempt` of a run names the
-/// attempt that owns them; an older attempt, for example on a node that was unreachable, must not
-/// write any more. Fails with kRefused and both numbers if another attempt owns the run, and as
-/// read_file() does if the file cannot be read. Succeeds outside a run: without DLRUN_RUN or
-/// DLRUN_ATTEMPT.
+/// Checks that this process may still write checkpoints. The file `attempt` in the run's directory
+/// names the attempt that owns the run. An older attempt, for example on a node that was
+/// unreachable, must not write any more. Fails with kRefused and both numbers if another attempt
+/// owns the run, and as read_file() does if the file cannot be read. Succeeds outside a run:
+/// without DLRUN_RUN or DLRUN_ATTEMPT.
 [[nodiscard]] Result<> check_attempt(const Env& env);
 
 class CheckpointFolder {
  public:
-  /// `keep` (> 0) is the number of checkpoints to keep: the one just saved and the newest others.
+  /// `keep` (> 0) is the number of checkpoints to keep: the new checkpoint and the newest others.
   /// `may_commit` is called before files are removed, and directly before a checkpoint becomes
   /// valid; if it fails, save() fails.
   CheckpointFolder(std::filesystem::path path, std::size_t keep,
@@ -83,8 +83,8 @@ class CheckpointFolder {
   /// the file and the reason), with the error of may_commit, or with kInvalid if load_newest()
   /// would not accept the checkpoint, for example because the model has too many tensors; earlier
   /// checkpoints then do not change. The new checkpoint is removed after a failure, unless another
-  /// attempt owns the directory. It remains if only writing `latest` or listing the older
-  /// checkpoints failed; the message then says so.
+  /// attempt owns the directory. If only writing `latest` or listing the older checkpoints failed,
+  /// the new checkpoint remains, and the message says so.
   [[nodiscard]] Result<> save(const TrainingState& state, const CheckpointLayout& layout) const;
 
   /// Returns the newest undamaged checkpoint, or nothing. Adds a message to `skipped` for each

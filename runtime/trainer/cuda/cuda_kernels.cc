@@ -164,8 +164,8 @@ class CudaKernels final : public Kernels<float> {
   }
 
   void sum_rows(const float* x, float* sums, std::size_t n, std::size_t width) override {
-    const std::size_t parts = cuda::partial_sums(n, width);
-    if (parts > partials_.size()) partials_ = Array<double>(*this, parts);
+    const std::size_t needed = cuda::count_of_partials(n, width);
+    if (needed > partials_.size()) partials_ = Array<double>(*this, needed);
     if (partials_.data() == nullptr) return;  // allocate() has kept the error
     cuda::channel_sums(x, n, width, partials_.data(), sums, stream_);
     keep_launch_error("sum_rows");
@@ -202,23 +202,25 @@ class CudaKernels final : public Kernels<float> {
     keep_launch_error("add_scaled");
   }
 
-  void sums_of_squares(const float* x, std::span<const TensorPart> parts, double* sums) override {
+  void sums_of_squares(const float* x, std::span<const TensorRange> tensors,
+                       double* sums) override {
     std::vector<std::size_t> ranges;
-    for (const TensorPart& part : parts) ranges.insert(ranges.end(), {part.begin, part.count});
-    if (parts.size() > sums_size_) {
+    for (const TensorRange& tensor : tensors)
+      ranges.insert(ranges.end(), {tensor.begin, tensor.count});
+    if (tensors.size() > sums_size_) {
       ranges_ =
           std::static_pointer_cast<std::size_t>(allocate(ranges.size() * sizeof(std::size_t)));
-      sums_ = std::static_pointer_cast<double>(allocate(parts.size() * sizeof(double)));
-      sums_size_ = parts.size();
+      sums_ = std::static_pointer_cast<double>(allocate(tensors.size() * sizeof(double)));
+      sums_size_ = tensors.size();
     }
     if (ranges_ == nullptr || sums_ == nullptr) {  // allocate() has kept the error
-      std::fill_n(sums, parts.size(), 0.0);
+      std::fill_n(sums, tensors.size(), 0.0);
       return;
     }
     copy_from_host(ranges_.get(), ranges.data(), ranges.size() * sizeof(std::size_t));
-    cuda::sums_of_squares(x, ranges_.get(), parts.size(), sums_.get(), stream_);
+    cuda::sums_of_squares(x, ranges_.get(), tensors.size(), sums_.get(), stream_);
     keep_launch_error("sums_of_squares");
-    copy_to_host(sums, sums_.get(), parts.size() * sizeof(double));
+    copy_to_host(sums, sums_.get(), tensors.size() * sizeof(double));
   }
 
  private:

@@ -240,14 +240,14 @@ class CudaLayerKernels final : public LayerKernels<float> {
   /// Allocates sums_, and returns scratch memory for the partial sums; nullptr if out of memory
   /// (`status_` then holds the error).
   double* prepare_sums(std::size_t rows, std::size_t channels) {
-    const std::size_t parts = partial_sums(rows, channels);
-    if (parts > partials_.size()) partials_ = Array<double>(device_, parts);
+    const std::size_t needed = count_of_partials(rows, channels);
+    if (needed > partials_.size()) partials_ = Array<double>(device_, needed);
     if (2 * channels > sums_.size()) sums_ = Array<double>(device_, 2 * channels);
     return sums_.data() == nullptr ? nullptr : partials_.data();
   }
 
-  /// Replaces sums_ by its sum over all ranks that are normalised together. Returns the number of
-  /// rows of these ranks. Waits for the device if there are other ranks.
+  /// Replaces sums_ by its sum over all ranks whose batches are normalised together. Returns the
+  /// number of rows of these ranks. Waits for the device if there are other ranks.
   double add_up(std::size_t rows, std::size_t channels, const SumOverRanks* sum_over_ranks) {
     if (sum_over_ranks == nullptr) return static_cast<double>(rows);
     // If this rank's device has failed, the rank contributes zeros, so that the other ranks do not

@@ -95,7 +95,7 @@ struct Operand {
 template <typename Descriptor, typename Number>
 Operand(const Descriptor&, Number*, std::size_t) -> Operand<Descriptor, Number>;
 
-/// One of the three passes of a window at a batch size, which computes an array from two others.
+/// One of the three passes of a window at a batch size. A pass computes an array from two others.
 /// kFind lists the algorithms, fastest first; there are at most kRoom of them. kNeeds returns the
 /// workspace size of an algorithm, and kExecute runs an algorithm.
 template <typename Algorithm, typename Found, std::size_t kRoom, auto kFind, auto kNeeds,
@@ -176,12 +176,13 @@ struct Entry {
                                    "cudnnGetConvolutionBackwardFilterAlgorithm_v7"};
 };
 
-std::size_t places(const Window& window) {
+/// Returns the number of weights of one output channel.
+std::size_t weights_per_channel(const Window& window) {
   return window.size * window.size * window.input.channels;
 }
 
 std::size_t weights_of(const Window& window) {
-  return places(window) * window.output.channels;
+  return weights_per_channel(window) * window.output.channels;
 }
 
 }  // namespace
@@ -316,12 +317,13 @@ struct CudnnConvolutions::Parts {
                                    const Entry& entry) {
     if (entry.type != CUDNN_DATA_FLOAT) return false;
     const Window& w = entry.window;
-    return fail(Errc::kInternal,
-                "{}: cuDNN {} has no algorithm in float32 that repeats to the bit for {} images of "
-                "{} x {} x {}, {} windows of {} x {}, stride {}, padding {}{}{}",
-                call, cudnnGetVersion(), entry.n, w.input.height, w.input.width, w.input.channels,
-                w.output.channels, w.size, w.size, w.stride, w.padding,
-                refused.empty() ? "" : "; cuDNN refused the last algorithm: ", refused);
+    return fail(
+        Errc::kInternal,
+        "{}: cuDNN {} has no algorithm in float32 that gives the same bits in every run, for "
+        "{} images of {} x {} x {}, {} windows of {} x {}, stride {}, padding {}{}{}",
+        call, cudnnGetVersion(), entry.n, w.input.height, w.input.width, w.input.channels,
+        w.output.channels, w.size, w.size, w.stride, w.padding,
+        refused.empty() ? "" : "; cuDNN refused the last algorithm: ", refused);
   }
 };
 
@@ -334,10 +336,11 @@ Result<> CudnnConvolutions::forward(const Window& window, std::size_t n, const f
   Parts& p = *parts_;
   return p.in_precision(window, n, [&](Entry& entry) -> Result<bool> {
     const Shapes& s = entry.shapes;
-    DLRUN_TRY(p.transpose_into(w, places(window), window.output.channels, p.weights.data()));
-    const float* const turned = p.weights.data();
+    DLRUN_TRY(
+        p.transpose_into(w, weights_per_channel(window), window.output.channels, p.weights.data()));
+    const float* const transposed = p.weights.data();
     return p.run(entry.forward, entry, Operand{s.x, x, n * window.input.size()},
-                 Operand{s.w, turned, weights_of(window)},
+                 Operand{s.w, transposed, weights_of(window)},
                  Operand{s.y, y, n * window.output.size()});
   });
 }
@@ -347,9 +350,10 @@ Result<> CudnnConvolutions::backward_input(const Window& window, std::size_t n, 
   Parts& p = *parts_;
   return p.in_precision(window, n, [&](Entry& entry) -> Result<bool> {
     const Shapes& s = entry.shapes;
-    DLRUN_TRY(p.transpose_into(w, places(window), window.output.channels, p.weights.data()));
-    const float* const turned = p.weights.data();
-    return p.run(entry.backward_input, entry, Operand{s.w, turned, weights_of(window)},
+    DLRUN_TRY(
+        p.transpose_into(w, weights_per_channel(window), window.output.channels, p.weights.data()));
+    const float* const transposed = p.weights.data();
+    return p.run(entry.backward_input, entry, Operand{s.w, transposed, weights_of(window)},
                  Operand{s.y, dy, n * window.output.size()},
                  Operand{s.x, dx, n * window.input.size()});
   });
@@ -365,7 +369,8 @@ Result<> CudnnConvolutions::backward_weights(const Window& window, std::size_t n
                  Operand{s.w, p.weights.data(), weights_of(window)});
   });
   if (!done) return done;
-  return p.transpose_into(p.weights.data(), window.output.channels, places(window), dw);
+  return p.transpose_into(p.weights.data(), window.output.channels, weights_per_channel(window),
+                          dw);
 }
 
 const std::vector<std::string>& CudnnConvolutions::implementations() const {

@@ -19,9 +19,9 @@ class DenseForward {
   DenseForward(const DenseForward&) = delete;
   DenseForward& operator=(const DenseForward&) = delete;
 
-  /// Computes Kernels::dense, with x and w in the type of the precision; device memory. Returns
-  /// false, and queues nothing, if cuBLASLt has no algorithm for this case. Fails with kInternal
-  /// and names the call and its reason.
+  /// Computes Kernels::dense. x and w have the type of the precision. All arrays are device memory.
+  /// Returns false, and queues nothing, if cuBLASLt has no algorithm for this case. Fails with
+  /// kInternal; the message names the call and the reason.
   [[nodiscard]] Result<bool> run(std::size_t n, std::size_t inputs, std::size_t outputs,
                                  const void* x, const void* w, const float* bias, bool with_relu,
                                  float* y);

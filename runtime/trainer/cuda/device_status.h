@@ -1,5 +1,5 @@
 #pragma once
-// Remembers the first failure of a device. Kernels::synchronise() returns it.
+// Remembers the first failure of a device. Kernels::synchronise() returns this failure.
 
 #include <string_view>
 #include <utility>

@@ -79,8 +79,8 @@ __global__ void add_scaled_kernel(float* y, float scale, const float* x, std::si
   for (std::size_t i = first(); i < count; i += stride()) y[i] += scale * x[i];
 }
 
-/// Converts like Bfloat16 of runtime/comm/half.h, which this C++17 file cannot include: it is
-/// C++20.
+/// Converts like Bfloat16 of runtime/comm/half.h. This file is C++17, so it cannot include half.h,
+/// which is C++20.
 __device__ std::uint16_t bfloat16_of(float value) {
   std::uint32_t wide = 0;
   memcpy(&wide, &value, sizeof wide);

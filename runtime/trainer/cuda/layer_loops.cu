@@ -88,9 +88,9 @@ struct Pair {
   double b;
 };
 
-/// Computes partials[block, 2 x channels] = the sums of both parts of value(i, channel) over a
-/// block's rows. The blocks depend only on the number of rows, and their sums are added in order,
-/// so every run gives the same bits.
+/// Computes partials[block, 2 x channels] = the sums over a block's rows of value(i, channel).a,
+/// then of value(i, channel).b. The blocks depend only on the number of rows, and their sums are
+/// added in order, so every run gives the same bits.
 template <typename Value>
 __global__ void partial_sums_kernel(Value value, std::size_t rows, std::size_t channels,
                                     double* partials) {
@@ -324,7 +324,7 @@ void average_pool_backward(const Window& window, std::size_t n, const float* dy,
       window.input, n, dx, stream);
 }
 
-std::size_t partial_sums(std::size_t rows, std::size_t channels) {
+std::size_t count_of_partials(std::size_t rows, std::size_t channels) {
   return blocks_of_rows(rows) * 2 * channels;
 }
 

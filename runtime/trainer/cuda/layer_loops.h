@@ -22,8 +22,8 @@ void transpose(const float* x, std::size_t rows, std::size_t columns, float* y,
 void add_channel_bias(float* y, const float* bias, std::size_t rows, std::size_t channels,
                       bool with_relu, cudaStream_t stream);
 
-// Depthwise convolutions. bias: nullptr for zeros. partials: scratch memory for partial_sums(rows
-// of the output, channels) doubles.
+// Depthwise convolutions. bias: nullptr for zeros. partials: scratch memory for
+// count_of_partials(rows of the output, channels) doubles.
 void depthwise(const Window& window, std::size_t n, const float* x, const float* w,
                const float* bias, bool with_relu, float* y, cudaStream_t stream);
 void depthwise_backward_input(const Window& window, std::size_t n, const float* w, const float* dy,
@@ -49,7 +49,7 @@ void average_pool_backward(const Window& window, std::size_t n, const float* dy,
                            cudaStream_t stream);
 
 /// Returns the number of doubles that the sums over rows need as scratch memory (`partials`).
-[[nodiscard]] std::size_t partial_sums(std::size_t rows, std::size_t channels);
+[[nodiscard]] std::size_t count_of_partials(std::size_t rows, std::size_t channels);
 /// Sums x over the rows. x: [rows x channels], sums: [channels].
 void channel_sums(const float* x, std::size_t rows, std::size_t channels, double* partials,
                   float* sums, cudaStream_t stream);

@@ -47,7 +47,7 @@ class Uploads {
  private:
   struct Chunk {
     std::byte* memory = nullptr;
-    cudaEvent_t free = nullptr;  // recorded when the copies out of the chunk are queued
+    cudaEvent_t free = nullptr;  // recorded after the chunk's last copy: the chunk is then free
     bool is_held = false;        // in use by recorded copies
   };
 

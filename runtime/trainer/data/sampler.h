@@ -22,7 +22,7 @@ enum class Sharding {
 /// One rank's part of one step.
 struct Batch {
   std::span<const std::uint32_t> samples;  ///< of this rank; may be empty in an epoch's last step
-  /// Number of samples of all ranks in this step; the gradients are divided by it.
+  /// Number of samples of all ranks in this step; the gradients are divided by this number.
   std::size_t global_samples = 0;
   std::size_t advance = 0;  ///< number of samples by which this step moves the offset
 };
@@ -97,13 +97,14 @@ struct EpochPlace {
 [[nodiscard]] EpochPlace redistributed(EpochPlace place, std::size_t length,
                                        std::uint64_t old_ranks, std::uint64_t new_ranks);
 
-/// The part of a range that belongs to one rank.
+/// The items [begin, end) that belong to one rank.
 struct Range {
   std::size_t begin = 0;
   std::size_t end = 0;
   [[nodiscard]] std::size_t size() const { return end - begin; }
 };
-/// Returns rank's part of n items. The first n mod size ranks get one item more.
+/// Returns the part of n items that belongs to `rank`. The first n mod size ranks get one item
+/// more.
 [[nodiscard]] Range even_part(std::size_t n, int rank, int size);
 
 }  // namespace dlrun::trainer

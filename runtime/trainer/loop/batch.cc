@@ -13,7 +13,7 @@ void Trainer::gather(std::span<const std::uint32_t> samples) {
   kernels.gather(p.train, samples, kPixelScale, is_plain ? p.network.input() : p.originals.data(),
                  p.labels.data());
   if (is_plain) return;
-  // If the ranks do not divide the samples of each epoch among them, each rank draws its own
+  // If the ranks do not divide the samples of each epoch among themselves, each rank draws its own
   // changes, like its own order of samples (Sampler::shuffle).
   const std::uint64_t rank_salt =
       options_.sharding == Sharding::kSample

@@ -9,7 +9,7 @@
 #include "runtime/trainer/loop/parts.h"
 #include "runtime/trainer/nn/model.h"
 #include "runtime/trainer/parallel/agreement.h"
-#include "runtime/trainer/parallel/device_collectives.h"
+#include "runtime/trainer/parallel/array_collectives.h"
 
 namespace dlrun::trainer {
 namespace {
@@ -19,16 +19,16 @@ namespace {
 constexpr std::size_t kEvaluationBatch = 256;
 constexpr std::size_t kEvaluationBytes = std::size_t{512} << 20U;
 
-/// Describes the network's tensors for the optimizer. Tensors of one dimension are biases or
-/// scales.
-std::vector<TensorPart> tensors_of(const Network<float>& network) {
-  std::vector<TensorPart> parts;
+/// Returns the ranges of the network's tensors for the optimizer. Tensors of one dimension are
+/// biases or scales.
+std::vector<TensorRange> tensors_of(const Network<float>& network) {
+  std::vector<TensorRange> ranges;
   for (const TensorView& tensor : network.tensors()) {
     std::size_t count = 1;
     for (const std::size_t size : tensor.shape) count *= size;
-    parts.push_back({tensor.offset, count, tensor.shape.size() > 1});
+    ranges.push_back({tensor.offset, count, tensor.shape.size() > 1});
   }
-  return parts;
+  return ranges;
 }
 
 /// Returns true if the ranks may keep their arrays in shared memory. Returns false for rules that

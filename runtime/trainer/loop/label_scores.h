@@ -13,7 +13,7 @@ namespace dlrun::trainer {
 struct ClassScore {
   double precision = 0;  ///< share of right answers among the samples predicted to have the class
   double recall = 0;     ///< share of right answers among the samples that have the class
-  double f1 = 0;         ///< harmonic mean of both
+  double f1 = 0;         ///< harmonic mean of precision and recall
   double samples = 0;    ///< number of samples that have the class
 };
 

@@ -24,8 +24,8 @@ using Clock = std::chrono::steady_clock;
 /// Indices of the step's sums, which are stored after the gradients (Network::extra): the sum of
 /// the losses, the number of right answers, and the number of ranks that ask for a checkpoint. The
 /// usual exchange sums them over all ranks in the all-reduce of the gradients. Decision 24
-/// (docs/decisions/0024-facts-of-a-step-travel-with-the-gradients.md) lists the exchanges that do
-/// not.
+/// (docs/decisions/0024-facts-of-a-step-travel-with-the-gradients.md) lists the exchanges that sum
+/// them in another way.
 enum StepSum : std::size_t { kLossSum, kCorrect, kSaveRequests, kStepSums };
 
 inline constexpr float kPixelScale = 1.0F / 255;
@@ -67,7 +67,7 @@ struct Trainer::Parts {
   SharedArrays shared;
   Network<float> network;
   std::unique_ptr<Optimizer<float>> optimizer;
-  std::vector<TensorPart> tensors;  // of the flat arrays
+  std::vector<TensorRange> tensors;  // in the flat arrays
   OptimizerState state;
   std::unique_ptr<GradientExchange> exchange;
   Sampler sampler;
@@ -84,7 +84,7 @@ struct Trainer::Parts {
   bool is_recorded = false;      // steps run as CUDA graphs: Kernels::begin_step
   Clock::duration waited{};      // time that the current step has waited for other ranks
   Result<> summed;               // first failure of sum_over_ranks
-  SumOverRanks sum_over_ranks;   // for layers that join ranks
+  SumOverRanks sum_over_ranks;   // for layers that communicate
   Schedule schedule;
   Position position;
   bool is_save_due = false;      // save at the end of this step or epoch

@@ -11,8 +11,8 @@
 namespace dlrun::trainer {
 namespace {
 
-/// Index of the first track; the track of bucket i is i + 1.
-constexpr std::size_t kSteps = 0;
+/// Index of the first track, which shows the steps; the track of bucket i is i + 1.
+constexpr std::size_t kStepsTrack = 0;
 
 double microseconds(Trace::Clock::duration time) {
   return std::chrono::duration<double, std::micro>(time).count();
@@ -27,7 +27,7 @@ std::string header(int rank, const std::string& host, std::size_t buckets) {
       R"({{"ph":"M","pid":{0},"name":"process_sort_index","args":{{"sort_index":{0}}}}},)"
       "\n"
       R"({{"ph":"M","pid":{0},"tid":{2},"name":"thread_name","args":{{"name":"steps"}}}})",
-      rank, name.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), kSteps);
+      rank, name.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), kStepsTrack);
   for (std::size_t i = 0; i < buckets; ++i) {
     text += fmt::format(
         ",\n"
@@ -55,7 +55,7 @@ Trace::Span::Span(Trace* trace, const char* name, const char* amount_name, std::
 
 Trace::Span::~Span() {
   if (trace_ != nullptr)
-    trace_->events_.push_back({name_, amount_name_, amount_, begin_, Clock::now(), kSteps});
+    trace_->events_.push_back({name_, amount_name_, amount_, begin_, Clock::now(), kStepsTrack});
 }
 
 Trace::Trace(Communicator& communicator, Options options)
@@ -69,7 +69,7 @@ Result<Trace> Trace::start(Communicator& communicator, Options options) {
 }
 
 void Trace::span(const char* name, Clock::time_point begin, Clock::time_point end) {
-  if (is_recording()) events_.push_back({name, nullptr, 0, begin, end, kSteps});
+  if (is_recording()) events_.push_back({name, nullptr, 0, begin, end, kStepsTrack});
 }
 
 void Trace::bucket(std::size_t i, const char* name, std::uint64_t bytes, Clock::time_point begin,

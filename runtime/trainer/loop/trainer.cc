@@ -14,7 +14,7 @@
 
 #include "runtime/trainer/loop/parts.h"
 #include "runtime/trainer/parallel/agreement.h"
-#include "runtime/trainer/parallel/device_collectives.h"
+#include "runtime/trainer/parallel/array_collectives.h"
 
 namespace dlrun::trainer {
 Trainer::Trainer(const TrainOptions& options, const Split& data, const Session& session)

@@ -96,8 +96,9 @@ void TrainingReporter::print_line(const std::string& line) {
   std::fflush(stdout);
 }
 
-/// Returns the mean of StepReport::work in milliseconds over the steps since the last call.
-double TrainingReporter::work_ms() {
+/// Returns the mean of StepReport::work in milliseconds over the steps since the last call, and
+/// starts a new mean.
+double TrainingReporter::take_work_ms() {
   const auto steps = std::exchange(steps_since_reported_, 0);
   const auto work = std::exchange(work_since_reported_, {});
   return steps == 0 ? 0 : 1e3 * work.count() / static_cast<double>(steps);
@@ -107,7 +108,7 @@ void TrainingReporter::report_rank(const StepReport& report, Clock::time_point n
   if (options_.store == nullptr || now - reported_ < kReportEvery) return;
   reported_ = now;
   keep(options_.store->report_progress(
-      ordered_json{{"step", report.step}, {"work_ms", work_ms()}}.dump()));
+      ordered_json{{"step", report.step}, {"work_ms", take_work_ms()}}.dump()));
 }
 
 void TrainingReporter::step(const StepReport& report) {
@@ -153,7 +154,7 @@ void TrainingReporter::step(const StepReport& report) {
       ordered_json record = fields;
       record["epochs"] = options_.epochs;
       record["steps"] = report.steps;
-      record["work_ms"] = work_ms();
+      record["work_ms"] = take_work_ms();
       keep(options_.store->report_progress(record.dump()));
     }
     reported_ = now;

@@ -91,7 +91,7 @@ class TrainingReporter {
   explicit TrainingReporter(const Options& options) : options_(options) {}
   /// Reports the step and the time of work of a rank other than 0.
   void report_rank(const StepReport& report, Clock::time_point now);
-  [[nodiscard]] double work_ms();
+  [[nodiscard]] double take_work_ms();
   void print_line(const std::string& line);
   void print_classes(const LabelScores& scores);
   void write_metrics(const std::string& json);

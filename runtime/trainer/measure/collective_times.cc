@@ -6,7 +6,7 @@
 #include <array>
 #include <chrono>
 
-#include "runtime/trainer/parallel/device_collectives.h"
+#include "runtime/trainer/parallel/array_collectives.h"
 
 namespace dlrun::trainer {
 namespace {

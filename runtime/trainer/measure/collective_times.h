@@ -29,8 +29,8 @@ enum class Collective { kAllReduce, kBroadcast, kAllGather, kReduceScatter };
 [[nodiscard]] double bus_factor(Collective collective, int ranks);
 
 struct CollectiveTime {
-  /// Size of the array. For all_gather it is the result, and for reduce_scatter the input; their
-  /// numbers of elements are multiples of the number of ranks.
+  /// Size of the array: of the result for all_gather, and of the input for reduce_scatter. The
+  /// number of elements of these two arrays is a multiple of the number of ranks.
   std::size_t bytes = 0;
   double microseconds = 0;
   [[nodiscard]] double algorithm_gb_s() const {  ///< bytes / time, in 1e9 bytes per second

@@ -52,7 +52,8 @@ Result<std::vector<std::size_t>> parse_sizes(std::string_view text) {
     if (!first) return tl::unexpected(first.error());
     DLRUN_TRY_ASSIGN(const auto last,
                      dots == std::string_view::npos ? first : parse_bytes(word.substr(dots + 2)));
-    if (last < *first) return fail(Errc::kUsage, "--sizes: '{}' goes down", printable(word));
+    if (last < *first)
+      return fail(Errc::kUsage, "--sizes: the range '{}' ends below its start", printable(word));
     for (std::size_t size = *first; size <= last; size *= 4) sizes.push_back(size);
   }
   return sizes;
@@ -131,7 +132,7 @@ Result<> run_here(const CollectivesOptions& options, const Env& env) {
                  stderr);
     }
     std::fflush(nullptr);
-    // If a backend is missing, every rank reports it; the exit code reports it to the parent.
+    // If a backend is missing, every rank prints the error, and exit code 69 tells the parent.
     ::_exit(done ? 0 : done.error().code == Errc::kUnavailable ? 69 : 1);
   }
   if (!status) kill_all(children);
@@ -206,14 +207,14 @@ std::string collectives_help_text() {
          "  --operation WORD                  all_reduce|broadcast|all_gather|reduce_scatter "
          "(all_reduce)\n"
          "  --sizes SIZE[,SIZE...]            bytes up to 4G, as 8, 64K (65536) or 16M; 8..16M: "
-         "each four times the last (8..16M)\n"
+         "each four times the one before (8..16M)\n"
          "  --ranks N                         start N ranks on this machine; else this is one of "
          "the launcher's ranks\n";
 }
 
 Result<> run_collectives(const CollectivesOptions& options, const Env& env) {
   if (options.ranks > 0) return run_here(options, env);
-  DLRUN_TRY_ASSIGN(const auto world, read_world(env, WorldReader::kProgram));
+  DLRUN_TRY_ASSIGN(const auto world, read_world(env, ProcessKind::kProgram));
   DLRUN_TRY_ASSIGN(const auto store, open_store_for(options.backend, world, env));
   return run_rank(options, env, world, store.get());
 }

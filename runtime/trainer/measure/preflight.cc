@@ -17,10 +17,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Size in bytes: more than one step of a ring, and less than a second on any network.
+// Size in bytes of the checked all-reduce, which has more than one step of a ring, and takes less
+// than a second on any network.
 constexpr std::size_t kCheckedBytes = std::size_t{4} << 20U;
 constexpr int kMostSeconds = 3600;
-// Sizes in bytes with which the speed is measured. A GPU needs the larger one to reach its full
+// Sizes in bytes with which the speed is measured. A GPU needs the larger size to reach its full
 // bandwidth.
 constexpr std::size_t kSpeedBytesOfGpus = std::size_t{256} << 20U;
 constexpr std::size_t kSpeedBytesOfCpus = std::size_t{32} << 20U;
@@ -29,7 +30,7 @@ Result<> report(Store& store, const Json& message) {
   return store.report_progress(message.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-/// Fails with kInvalid if all-reduce is slower than expected_gb_s. among: the ranks, for the
+/// Fails with kInvalid if all-reduce is slower than expected_gb_s. among: name of the ranks for the
 /// message.
 Result<> check_speed(Communicator& communicator, Kernels<float>& kernels, bool has_gpus,
                      std::int64_t expected_gb_s, std::string_view among) {
@@ -49,7 +50,7 @@ Result<> check_speed(Communicator& communicator, Kernels<float>& kernels, bool h
 /// Checks the speed among the ranks of this node, over a communicator of their own.
 Result<> check_node_speed(const PreflightOptions& options, CommunicatorOptions comm,
                           Kernels<float>& kernels) {
-  if (options.node_all_reduce == 0 || comm.world.local_size < 2) return {};
+  if (options.node_all_reduce_gb_s == 0 || comm.world.local_size < 2) return {};
   comm.prefix = fmt::format("preflight-node-{}", comm.world.node_rank);
   comm.world.rank = comm.world.local_rank;
   comm.world.size = comm.world.local_size;
@@ -59,17 +60,17 @@ Result<> check_node_speed(const PreflightOptions& options, CommunicatorOptions c
   if (!communicator) return tl::unexpected(communicator.error());
   (*communicator)->set_compute_stream(kernels.stream());
   auto done = check_speed(**communicator, kernels, options.backend == "nccl",
-                          options.node_all_reduce, "the ranks of the node");
+                          options.node_all_reduce_gb_s, "the ranks of the node");
   if (!done) (*communicator)->abandon();
   return done;
 }
 
 /// Runs the check. After a failure, is_own is true if this rank or its node caused the failure:
 /// this rank has no device or lacks the backend, or its node is too slow. Otherwise is_own is
-/// false: the failure is one between ranks.
+/// false: the failure is between ranks.
 Result<> check(const PreflightOptions& options, const Env& env, Store& store, bool& is_own) {
   is_own = true;
-  DLRUN_TRY_ASSIGN(const auto world, read_world(env, WorldReader::kProgram));
+  DLRUN_TRY_ASSIGN(const auto world, read_world(env, ProcessKind::kProgram));
   DLRUN_TRY_ASSIGN(auto kernels,
                    options.backend == "nccl"
                        ? make_cuda_kernels(world.local_rank)
@@ -88,7 +89,7 @@ Result<> check(const PreflightOptions& options, const Env& env, Store& store, bo
     return tl::unexpected(communicator.error());
   }
   (*communicator)->set_compute_stream(kernels->stream());
-  // One collective alone, so that the limit of a collective is that of the whole check.
+  // Call only one collective, so that its time limit bounds the whole check of the result.
   auto works = check_collective(**communicator, *kernels, Collective::kAllReduce, kCheckedBytes);
   if (!works) {
     (*communicator)->abandon();
@@ -99,7 +100,7 @@ Result<> check(const PreflightOptions& options, const Env& env, Store& store, bo
     (*communicator)->abandon();                    // the other nodes would wait for this rank
     return done;
   }
-  return check_speed(**communicator, *kernels, options.backend == "nccl", options.all_reduce,
+  return check_speed(**communicator, *kernels, options.backend == "nccl", options.all_reduce_gb_s,
                      "all ranks");
 }
 
@@ -114,9 +115,9 @@ Result<PreflightOptions> parse_preflight_options(std::span<const std::string> ar
     if (args[at] == "--backend") {
       options.backend = value;
     } else if (args[at] == "--all-reduce" && number && *number >= 0) {
-      options.all_reduce = *number;
+      options.all_reduce_gb_s = *number;
     } else if (args[at] == "--node-all-reduce" && number && *number >= 0) {
-      options.node_all_reduce = *number;
+      options.node_all_reduce_gb_s = *number;
     } else if (args[at] == "--timeout" && number && *number >= 1 && *number <= kMostSeconds) {
       options.timeout = std::chrono::seconds(*number);
     } else {

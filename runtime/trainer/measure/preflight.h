@@ -15,9 +15,9 @@ namespace dlrun::trainer {
 struct PreflightOptions {
   std::string backend = "nccl";      ///< for make_communicator()
   std::chrono::seconds timeout{60};  ///< for all ranks to arrive, and for each collective
-  /// The least bus bandwidth of all-reduce in GB/s among all ranks, and among the ranks of a node;
-  /// 0: not measured.
-  std::int64_t all_reduce = 0, node_all_reduce = 0;
+  /// The least bus bandwidth of all-reduce among all ranks, and among the ranks of a node; 0: not
+  /// measured.
+  std::int64_t all_reduce_gb_s = 0, node_all_reduce_gb_s = 0;
 };
 
 /// Parses the arguments after `preflight`. Fails with kUsage.

@@ -41,7 +41,7 @@ class BatchNorm final : public Layer<T> {
           call.batch.global_samples > 0 ? call.batch.global_samples : call.n;
       const double share =
           static_cast<double>(call.n) / static_cast<double>(std::max<std::size_t>(samples, 1));
-      kernels.batch_statistics(x, rows, channels_, all_ranks(call), share, call.running,
+      kernels.batch_statistics(x, rows, channels_, sum_over_ranks(call), share, call.running,
                                call.workspace, call.observed);
     } else {
       kernels.running_statistics(call.running, channels_, call.workspace);
@@ -58,7 +58,7 @@ class BatchNorm final : public Layer<T> {
     LayerKernels<T>& kernels = call.kernels.layers();
     const std::size_t rows = call.n * places_;
     T* const means = call.workspace + 2 * channels_;
-    kernels.normalise_backward_sums(x, dy, call.workspace, rows, channels_, all_ranks(call),
+    kernels.normalise_backward_sums(x, dy, call.workspace, rows, channels_, sum_over_ranks(call),
                                     gradients, means);
     if (rows == 0 || dx == nullptr) return;
     kernels.normalise_backward_input(x, dy, call.workspace, call.parameters, means, rows, channels_,
@@ -66,9 +66,9 @@ class BatchNorm final : public Layer<T> {
   }
 
  private:
-  /// Returns the function that sums over the ranks that are normalised together; nullptr if this
-  /// rank is normalised alone.
-  [[nodiscard]] const SumOverRanks* all_ranks(const LayerCall<T>& call) const {
+  /// Returns the function that sums over the ranks whose batches are normalised together; nullptr
+  /// if this rank's batch is normalised alone.
+  [[nodiscard]] const SumOverRanks* sum_over_ranks(const LayerCall<T>& call) const {
     return is_synchronised_ ? call.batch.sum_over_ranks : nullptr;
   }
 

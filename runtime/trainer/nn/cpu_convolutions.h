@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/result.h"
-#include "runtime/trainer/nn/convolution.h"
+#include "runtime/trainer/nn/onednn_convolutions.h"
 #include "runtime/trainer/nn/product_convolutions.h"
 #include "runtime/trainer/nn/winograd_convolutions.h"
 

@@ -32,7 +32,7 @@ constexpr std::size_t kSerialElements = 16'384;
 constexpr unsigned kDenormalBits = _MM_FLUSH_ZERO_ON | 0x40U;
 #endif
 
-/// Returns how this thread treats denormal numbers: some of kDenormalBits.
+/// Returns how this thread treats denormal numbers: those of kDenormalBits that are set.
 unsigned denormals_of_this_thread() {
 #if defined(__SSE2__)
   return _mm_getcsr() & kDenormalBits;
@@ -201,19 +201,19 @@ class CpuKernels final : public Kernels<T> {
           [&](std::size_t at, std::size_t n) { loops::add_scaled(y + at, scale, x + at, n); });
   }
 
-  void sums_of_squares(const T* x, std::span<const TensorPart> parts, double* sums) override {
+  void sums_of_squares(const T* x, std::span<const TensorRange> tensors, double* sums) override {
     // Sum each block, then add the sums of the blocks in order. Each thread processes whole blocks,
     // so the result does not depend on the number of threads.
     constexpr std::size_t kBlock = 8192;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      const std::size_t blocks = (parts[i].count + kBlock - 1) / kBlock;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const std::size_t blocks = (tensors[i].count + kBlock - 1) / kBlock;
       block_sums_.assign(blocks, 0);
-#pragma omp parallel for num_threads(threads_) if (parts[i].count >= kSerialElements) \
+#pragma omp parallel for num_threads(threads_) if (tensors[i].count >= kSerialElements) \
     schedule(static)
       for (std::size_t block = 0; block < blocks; ++block) {
         const std::size_t at = block * kBlock;
-        block_sums_[block] =
-            loops::sum_of_squares(x + parts[i].begin + at, std::min(kBlock, parts[i].count - at));
+        block_sums_[block] = loops::sum_of_squares(x + tensors[i].begin + at,
+                                                   std::min(kBlock, tensors[i].count - at));
       }
       sums[i] = std::accumulate(block_sums_.begin(), block_sums_.end(), 0.0);
     }

@@ -330,8 +330,8 @@ class CpuLayerKernels final : public LayerKernels<T> {
     for (std::size_t i = 0; i < block_sums_.size(); ++i) sums_[i % width] += block_sums_[i];
   }
 
-  /// Replaces sums_ by its sum over all ranks that are normalised together. Returns the number of
-  /// rows of these ranks.
+  /// Replaces sums_ by its sum over all ranks whose batches are normalised together. Returns the
+  /// number of rows of these ranks.
   double add_up(std::size_t rows, const SumOverRanks* sum_over_ranks) {
     sums_.push_back(static_cast<double>(rows));
     if (sum_over_ranks != nullptr) (*sum_over_ranks)(sums_);

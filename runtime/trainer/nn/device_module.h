@@ -1,6 +1,6 @@
 #pragma once
 // The object that lib/dlrun/dlrun-trainer-cuda.so exports as `dlrun_trainer_device`. CUDA is in a
-// separate library so that the program starts on machines without it.
+// separate library so that the program starts on machines without CUDA.
 
 #include <memory>
 

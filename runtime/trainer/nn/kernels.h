@@ -20,7 +20,7 @@
 namespace dlrun::trainer {
 
 struct Dataset;
-struct TensorPart;
+struct TensorRange;
 template <typename T>
 class LayerKernels;
 template <typename T>
@@ -70,15 +70,15 @@ class Kernels {
 
   /// Returns for example "cpu, 1 thread" or "cuda 0 (NVIDIA H100)".
   [[nodiscard]] virtual std::string description() const = 0;
-  [[nodiscard]] virtual bool uses_host_memory() const = 0;  ///< the CPU can read the pointers
+  [[nodiscard]] virtual bool uses_host_memory() const = 0;  ///< the CPU can use the memory
 
   [[nodiscard]] virtual Precision precision() const { return Precision::kFloat32; }
 
   /// Begins a step of the given kind: all operations until the host next waits in copy_to_host() or
   /// synchronise(). All steps of a kind consist of the same operations with other arguments. A GPU
   /// with records_steps then runs the step as one CUDA graph. Operations are still queued one by
-  /// one in the first step of a kind, and after an allocation within a step. The caller must not
-  /// wait for a part of a step by any other function.
+  /// one in the first step of a kind, and after an allocation within a step. Within a step the
+  /// caller must wait for the GPU only by these two functions.
   virtual void begin_step(std::size_t /*kind*/) {}
   [[nodiscard]] virtual bool records_steps() const { return false; }
 
@@ -100,8 +100,8 @@ class Kernels {
   /// Waits for all queued operations, then copies to host memory.
   virtual void copy_to_host(void* to, const void* from, std::size_t bytes) = 0;
 
-  /// Makes a data set readable by gather(). A GPU copies it to its memory if a quarter of that
-  /// memory stays free. Otherwise, and on the CPU, the result points into `data`, which must
+  /// Makes a data set readable by gather(). A GPU copies the data set to its memory if a quarter of
+  /// this memory stays free. Otherwise, and on the CPU, the result points into `data`, which must
   /// outlive the result.
   [[nodiscard]] virtual DeviceData upload(const Dataset& data) = 0;
 
@@ -148,10 +148,10 @@ class Kernels {
   /// Computes y += scale * x. x, y: [count].
   virtual void add_scaled(T* y, T scale, const T* x, std::size_t count) = 0;
 
-  /// Computes sums[i] = sum of x[j]^2 over parts[i]. Adds in double, in an order that depends on
-  /// neither threads nor instruction set, so that ranks on different processors get the same bits.
-  /// x: on the device; parts, sums: host memory, equally long. Waits for the device.
-  virtual void sums_of_squares(const T* x, std::span<const TensorPart> parts, double* sums) = 0;
+  /// Computes sums[i] = sum of x[j]^2 over the range tensors[i]. Adds in double, in an order that
+  /// depends on neither threads nor instruction set, so that ranks on different processors get the
+  /// same bits. x: on the device; tensors, sums: host memory, equally long. Waits for the device.
+  virtual void sums_of_squares(const T* x, std::span<const TensorRange> tensors, double* sums) = 0;
 
  protected:
   Kernels() = default;
@@ -194,8 +194,8 @@ template <typename T>
 [[nodiscard]] std::unique_ptr<Kernels<T>> make_cpu_kernels(int threads);
 
 /// Gives the calling thread the settings that make_cpu_kernels<float>(1) gives it: one thread in
-/// OpenMP loops, and denormal numbers are zero. At its end the thread has its earlier settings
-/// again. For kernels in a thread that belongs to a user's program.
+/// OpenMP loops, and denormal numbers are zero. The destructor restores the thread's earlier
+/// settings. For kernels in a thread that belongs to a user's program.
 class CpuKernelSettings {
  public:
   CpuKernelSettings();

@@ -186,7 +186,7 @@ template <typename T>
 /// Makes a dropout layer. During training each element becomes 0 with probability `rate`, else
 /// x / (1 - rate) (Srivastava et al. 2014, in its inverted form); in evaluation y = x. The choice
 /// of elements depends only on seed, step, sample and `index`, not on the world size. `index` is
-/// the number of the dropout layer, so that two of them differ. 0 <= rate < 1.
+/// the number of the dropout layer, so that two dropout layers differ. 0 <= rate < 1.
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_dropout(std::size_t width, double rate,
                                                      std::uint64_t index);
@@ -202,8 +202,8 @@ template <typename T>
                                                        bool is_synchronised);
 
 /// Makes a residual block y = s(x) + f(x), where f are the inner layers (He et al. 2016) and s
-/// those of the shortcut; without a shortcut s(x) = x. Both take `inputs` elements per sample
-/// and return `outputs`.
+/// those of the shortcut; without a shortcut s(x) = x. f and s take `inputs` elements per sample,
+/// and return `outputs` elements.
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_residual(std::size_t inputs, std::size_t outputs,
                                                       Layers<T> inner, Layers<T> shortcut);

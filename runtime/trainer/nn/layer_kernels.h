@@ -4,7 +4,7 @@
 // comment mentions host memory.
 //
 // Images are stored by rows with the channels of a pixel side by side: [n x height x width x
-// channels] (NHWC). An image with one byte per pixel needs no reordering, and pooling loops run
+// channels] (NHWC). An image with one channel therefore needs no reordering, and pooling loops run
 // over adjacent channels.
 
 #include <cstddef>
@@ -65,32 +65,33 @@ class LayerKernels {
   /// dx to 0.
   virtual void average_pool_backward(const Window& window, std::size_t n, const T* dy, T* dx) = 0;
 
-  // Means and factors of whole channels. x, y, dx, dy: [n x places x channels]; means, factors,
-  // products and dmeans: [n x channels]. Sums are added in the order of the places.
+  // Means and factors of whole channels. `places` is the number of pixels of an image. x, y, dx,
+  // dy: [n x places x channels]; means, factors, products and dmeans: [n x channels]. Sums are
+  // added in the order of the pixels.
 
-  /// Computes means = the mean of x over the places.
+  /// Computes means = the mean of x over the pixels.
   virtual void channel_means(std::size_t n, std::size_t places, std::size_t channels, const T* x,
                              T* means) = 0;
-  /// Computes dx = dmeans / places for each place; with is_added, adds it to dx.
+  /// Computes dx = dmeans / places for each pixel; with is_added, computes dx += dmeans / places.
   virtual void channel_means_backward(std::size_t n, std::size_t places, std::size_t channels,
                                       const T* dmeans, bool is_added, T* dx) = 0;
   /// Computes y = x times the factor of sample and channel. x and y may be the same array.
   virtual void scale_channels(std::size_t n, std::size_t places, std::size_t channels, const T* x,
                               const T* factors, T* y) = 0;
-  /// Computes products = the sum of x dy over the places: dL/dfactors of scale_channels.
+  /// Computes products = the sum of x dy over the pixels: dL/dfactors of scale_channels.
   virtual void channel_products(std::size_t n, std::size_t places, std::size_t channels, const T* x,
                                 const T* dy, T* products) = 0;
 
   // Batch normalisation (Ioffe & Szegedy 2015, Algorithm 1) of x, y, dx, dy: [rows x channels].
   // statistics (mean, scale), parameters (gamma, beta), gradients, running and observed (mean,
   // variance) and means are [2 x channels]. Sums are in double, in an order that does not depend on
-  // threads. sum_over_ranks adds the sums over all ranks that are normalised together; nullptr:
-  // only this rank.
+  // threads. sum_over_ranks adds the sums over all ranks whose batches are normalised together; it
+  // is nullptr if this rank's batch is normalised alone.
 
   /// Computes statistics = the mean of the rows, then 1 / sqrt(variance + epsilon). The sums are
   /// relative to the running mean, which is equal on all ranks, so the variance is not a difference
   /// of two large numbers. Unless observed is nullptr, also adds share times mean and unbiased
-  /// variance to it. A rank without rows only participates in the sum.
+  /// variance to observed. A rank without rows only participates in the sum.
   virtual void batch_statistics(const T* x, std::size_t rows, std::size_t channels,
                                 const SumOverRanks* sum_over_ranks, double share, const T* running,
                                 T* statistics, T* observed) = 0;
@@ -113,8 +114,8 @@ class LayerKernels {
 
   /// Computes factors[i, j] = 0 if number j of the random stream (seed, Purpose::kDropout, key ^
   /// samples[i]) is below rate, else 1 / (1 - rate). All devices give the same bits. samples: host
-  /// memory; if it has fewer than n elements, i replaces the missing samples[i]. factors: [n x
-  /// width].
+  /// memory; if `samples` has fewer than n elements, i replaces the missing samples[i]. factors: [n
+  /// x width].
   virtual void dropout_factors(std::uint64_t seed, std::uint64_t key,
                                std::span<const std::uint32_t> samples, std::size_t n,
                                std::size_t width, double rate, T* factors) = 0;

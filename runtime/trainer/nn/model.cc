@@ -154,7 +154,8 @@ class Builder {
     }
     DLRUN_TRY_ASSIGN(const auto w, read_window(shape_.channels, 0));
     if (w.padding > 0)
-      return fail(Errc::kUsage, "'same' would count zeros into means; only maxpool takes it");
+      return fail(Errc::kUsage,
+                  "avgpool cannot use 'same': the zeros of the padding would count in the means");
     layers.push_back(make_average_pool<T>(w));
     shape_ = w.output;
     return {};

@@ -130,9 +130,9 @@ template <typename From, typename To>
   }
 }
 
-/// Computes the transform M x M^T for all channels, with M from both sides. x: [kFrom x kFrom], the
-/// result: [kTo x kTo]. from(i, k) and to(i, k) return the address of element i of channel k.
-/// one_side(from, to) multiplies M with a vector.
+/// Computes the transform M x M^T for all channels: multiplies by M on both sides of x. x:
+/// [kFrom x kFrom], the result: [kTo x kTo]. from(i, k) and to(i, k) return the address of element
+/// i of channel k. one_side(from, to) multiplies M with a vector.
 template <std::size_t kFrom, std::size_t kTo, typename From, typename To, typename OneSide>
 [[gnu::always_inline]] inline void on_both_sides(std::size_t channels, const From& from,
                                                  const To& to, const OneSide& one_side) {

@@ -63,20 +63,21 @@ class Lamb final : public Optimizer<T> {
         .weight_decay = 0,
         .gradient_scale = static_cast<T>(info.gradient_scale),
     };
-    for (const TensorPart& part : slice.tensors) {
-      direction.weight_decay = static_cast<T>(part.is_weight ? *options_.weight_decay : 0);
-      kernels.update(direction, slice.arrays(part));
+    for (const TensorRange& tensor : slice.tensors) {
+      direction.weight_decay = static_cast<T>(tensor.is_weight ? *options_.weight_decay : 0);
+      kernels.update(direction, slice.arrays(tensor));
     }
     std::vector<double> weights(slice.tensors.size());
     std::vector<double> directions(slice.tensors.size());
     kernels.sums_of_squares(slice.parameters, slice.tensors, weights.data());
     kernels.sums_of_squares(slice.gradients, slice.tensors, directions.data());
     for (std::size_t i = 0; i < slice.tensors.size(); ++i) {
-      const TensorPart& part = slice.tensors[i];
-      const bool is_scaled = part.is_weight && weights[i] > 0 && directions[i] > 0;
+      const TensorRange& tensor = slice.tensors[i];
+      const bool is_scaled = tensor.is_weight && weights[i] > 0 && directions[i] > 0;
       const double ratio = is_scaled ? std::sqrt(weights[i]) / std::sqrt(directions[i]) : 1;
-      kernels.add_scaled(slice.parameters + part.begin, static_cast<T>(-info.learning_rate * ratio),
-                         slice.gradients + part.begin, part.count);
+      kernels.add_scaled(slice.parameters + tensor.begin,
+                         static_cast<T>(-info.learning_rate * ratio),
+                         slice.gradients + tensor.begin, tensor.count);
     }
   }
 

@@ -28,19 +28,20 @@ class Lars final : public Optimizer<T> {
     kernels.sums_of_squares(slice.parameters, slice.tensors, weights.data());
     kernels.sums_of_squares(slice.gradients, slice.tensors, gradients.data());
     for (std::size_t i = 0; i < slice.tensors.size(); ++i) {
-      const TensorPart& part = slice.tensors[i];
-      const double rate = part.is_weight ? local_rate(std::sqrt(weights[i]),
-                                                      info.gradient_scale * std::sqrt(gradients[i]))
-                                         : 1;
+      const TensorRange& tensor = slice.tensors[i];
+      const double rate =
+          tensor.is_weight
+              ? local_rate(std::sqrt(weights[i]), info.gradient_scale * std::sqrt(gradients[i]))
+              : 1;
       kernels.update(
           SgdFormula<T>{
               .rate = 1,
               .momentum = static_cast<T>(*options_.momentum),
-              .weight_decay = static_cast<T>(part.is_weight ? *options_.weight_decay : 0),
+              .weight_decay = static_cast<T>(tensor.is_weight ? *options_.weight_decay : 0),
               .gradient_scale = static_cast<T>(info.gradient_scale),
               .inner_rate = static_cast<T>(info.learning_rate * rate),
           },
-          slice.arrays(part));
+          slice.arrays(tensor));
     }
   }
 

@@ -31,7 +31,7 @@ class Novograd final : public Optimizer<T> {
   void step(Kernels<T>& kernels, const Slice<T>& slice, const StepInfo& info) const override {
     const std::vector<T> v = update_second_moments(kernels, slice, info.gradient_scale);
     for (std::size_t i = 0; i < slice.tensors.size(); ++i) {
-      const TensorPart& part = slice.tensors[i];
+      const TensorRange& tensor = slice.tensors[i];
       const double divisor = std::sqrt(static_cast<double>(v[i])) + *options_.epsilon;
       kernels.update(
           SgdFormula<T>{
@@ -40,10 +40,10 @@ class Novograd final : public Optimizer<T> {
               .weight_decay = static_cast<T>(*options_.weight_decay),
               .gradient_scale = static_cast<T>(info.gradient_scale / divisor),
           },
-          {.parameters = slice.parameters + part.begin,
-           .gradients = slice.gradients + part.begin,
-           .first = slice.states[0] + part.begin,
-           .count = part.count});
+          {.parameters = slice.parameters + tensor.begin,
+           .gradients = slice.gradients + tensor.begin,
+           .first = slice.states[0] + tensor.begin,
+           .count = tensor.count});
     }
   }
 

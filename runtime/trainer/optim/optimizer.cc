@@ -101,7 +101,7 @@ double clipping_scale(double norm, double most) {
 
 template <typename T>
 double clipping_scale(Kernels<T>& kernels, const T* gradients, std::size_t count, double most) {
-  const TensorPart all{0, count};
+  const TensorRange all{0, count};
   double sum = 0;
   kernels.sums_of_squares(gradients, std::span(&all, 1), &sum);
   return clipping_scale(std::sqrt(sum), most);

@@ -34,8 +34,8 @@ struct OptimizerOptions {
   friend bool operator==(const OptimizerOptions&, const OptimizerOptions&) = default;
 };
 
-/// A whole tensor, as a part of the flat arrays: elements [begin, begin + count).
-struct TensorPart {
+/// The range of a whole tensor in the flat arrays: elements [begin, begin + count).
+struct TensorRange {
   std::size_t begin = 0;
   std::size_t count = 0;
   /// False for a bias or a scale. lars and lamb apply weight decay only to weights, and give each
@@ -51,7 +51,7 @@ struct Slice {
   std::span<T* const> states;  ///< [count] each, or one element per tensor (StateArray)
   std::size_t count = 0;
   /// The tensors of the slice, in order; for rules that need whole tensors.
-  std::span<const TensorPart> tensors;
+  std::span<const TensorRange> tensors;
 
   /// Returns the arrays for Kernels::update.
   [[nodiscard]] UpdateArrays<T> arrays() const {
@@ -59,7 +59,7 @@ struct Slice {
             states.size() < 2 ? nullptr : states[1], count};
   }
   /// Returns the arrays of one tensor; no state array may be per tensor.
-  [[nodiscard]] UpdateArrays<T> arrays(const TensorPart& tensor) const {
+  [[nodiscard]] UpdateArrays<T> arrays(const TensorRange& tensor) const {
     return arrays().part(tensor.begin, tensor.count);
   }
 };
@@ -73,13 +73,13 @@ struct StepInfo {
 /// An array of an optimizer's state.
 struct StateArray {
   std::string_view name;
-  /// False: the array has the layout of the parameters. True: it has one element for each tensor.
+  /// False: the array has the layout of the parameters. True: the array has one element per tensor.
   /// Only rules that need whole tensors may have such an array.
   bool is_per_tensor = false;
 };
 
-/// An update rule. Its state is stored in arrays. The caller owns them, saves them in checkpoints,
-/// and passes them in the order of states().
+/// An update rule. Its state is stored in arrays. The caller owns these arrays, saves them in
+/// checkpoints, and passes them in the order of states().
 template <typename T>
 class Optimizer {
  public:
@@ -91,11 +91,11 @@ class Optimizer {
   [[nodiscard]] virtual std::span<const StateArray> states() const = 0;
 
   /// Returns true if a step depends on a whole tensor and not only on single elements. A slice must
-  /// then contain whole tensors.
+  /// then contain whole tensors only.
   [[nodiscard]] virtual bool needs_whole_tensors() const { return false; }
 
-  /// Does one step in place. An empty slice does nothing. Errors of the device are returned by
-  /// Kernels::synchronise().
+  /// Does one step in place. Does nothing for an empty slice. Kernels::synchronise() returns errors
+  /// of the device.
   virtual void step(Kernels<T>& kernels, const Slice<T>& slice, const StepInfo& info) const = 0;
 
  protected:

@@ -19,7 +19,7 @@ std::string host_name() {
 Result<DistributedJob> DistributedJob::initialise(std::string_view backend, const Env& env) {
   DistributedJob job;
   job.host_ = host_name();
-  DLRUN_TRY_ASSIGN(job.world_, read_world(env, WorldReader::kProgram));
+  DLRUN_TRY_ASSIGN(job.world_, read_world(env, ProcessKind::kProgram));
   DLRUN_TRY_ASSIGN(job.store_, open_store_for(backend, job.world_, env));
   CommunicatorOptions options;
   options.world = job.world_;
@@ -54,7 +54,7 @@ Result<> DistributedJob::on_root(const std::function<Result<>()>& work) {
 
 DistributedOptimizer::DistributedOptimizer(DistributedJob& job,
                                            std::unique_ptr<Optimizer<float>> rule,
-                                           std::vector<TensorPart> tensors, std::size_t count)
+                                           std::vector<TensorRange> tensors, std::size_t count)
     : job_(&job),
       kernels_(make_cpu_kernels<float>(1)),
       rule_(std::move(rule)),
@@ -68,7 +68,7 @@ DistributedOptimizer::DistributedOptimizer(DistributedJob& job,
 Result<DistributedOptimizer> DistributedOptimizer::create(DistributedJob& job,
                                                           const OptimizerOptions& options,
                                                           std::size_t count,
-                                                          std::vector<TensorPart> tensors) {
+                                                          std::vector<TensorRange> tensors) {
   const CpuKernelSettings settings;  // the constructor makes kernels, which change this thread
   DLRUN_TRY_ASSIGN(auto rule, make_optimizer<float>(options));
   return DistributedOptimizer(job, std::move(rule), std::move(tensors), count);

@@ -85,29 +85,28 @@ class DistributedJob {
 class DistributedOptimizer {
  public:
   /// Creates an optimizer for `count` parameters, divided into `tensors`. If `tensors` is empty,
-  /// all parameters count as one weight. Does not change the calling thread's number of OpenMP
-  /// threads and its treatment of denormal numbers, nor does step(). Fails with kUsage as resolve()
-  /// does.
+  /// all parameters count as one weight. create() and step() restore the calling thread's number of
+  /// OpenMP threads and its treatment of denormal numbers. Fails with kUsage as resolve() does.
   [[nodiscard]] static Result<DistributedOptimizer> create(DistributedJob& job,
                                                            const OptimizerOptions& options,
                                                            std::size_t count,
-                                                           std::vector<TensorPart> tensors = {});
+                                                           std::vector<TensorRange> tensors = {});
 
   /// Does one step in place. parameters, gradients: [count]; float32, host memory. The gradients
   /// are the mean over this rank's samples; step() overwrites them. Fails with kShape if the sizes
-  /// differ. Other failures are those of all_reduce(). learning_rate: that of this step, already
-  /// scheduled.
+  /// differ. Other failures are those of all_reduce(). learning_rate: the rate of this step,
+  /// already scheduled.
   [[nodiscard]] Result<> step(std::span<float> parameters, std::span<float> gradients,
                               double learning_rate);
 
  private:
   DistributedOptimizer(DistributedJob& job, std::unique_ptr<Optimizer<float>> rule,
-                       std::vector<TensorPart> tensors, std::size_t count);
+                       std::vector<TensorRange> tensors, std::size_t count);
 
   DistributedJob* job_;
   std::unique_ptr<Kernels<float>> kernels_;
   std::unique_ptr<Optimizer<float>> rule_;
-  std::vector<TensorPart> tensors_;
+  std::vector<TensorRange> tensors_;
   std::size_t count_;
   std::vector<std::vector<float>> states_;
   std::uint64_t steps_ = 0;

@@ -18,8 +18,8 @@ class PartTiming {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// `summed` is when this rank's part of the sum was ready, `stepped` when the optimizer had run.
-  /// `bytes` is the size of the arrays that the ranks exchange.
+  /// summed: the time at which this rank's part of the sum was ready. stepped: the time at which
+  /// the optimizer had run. bytes: the size of the arrays that the ranks exchange.
   void set(Time start, Time summed, Time stepped, Time end, std::size_t bytes) {
     waited_ = (summed - start) + (end - stepped);
     intervals_ = {{{"sum of gradients", start, summed},

@@ -35,7 +35,7 @@ struct ExchangeContext {
   std::span<float> parameters;  ///< in kernels' memory, like gradients and step_sums
   std::span<float> gradients;   ///< as long as the parameters
   std::span<float> step_sums;   ///< numbers that are summed over the ranks (StepScope::is_common)
-  std::span<const TensorPart> tensors;
+  std::span<const TensorRange> tensors;
   double clip_norm = 0;  ///< limit for the global norm of the summed gradients; 0: no limit
 };
 
@@ -50,8 +50,9 @@ struct StepStart {
 /// Describes the work that the ranks have in common in a step.
 struct StepScope {
   /// The loss is divided by this number of samples. If the ranks sum their gradients in this step,
-  /// it is the number of samples of all ranks: the sum is then the mean over the global batch,
-  /// however the samples are distributed. In a local step it is the number of this rank's samples.
+  /// `divisor` is the number of samples of all ranks: the sum is then the mean over the global
+  /// batch, however the samples are distributed. In a local step `divisor` is the number of this
+  /// rank's samples.
   std::size_t divisor = 0;
   /// True if all ranks hold the same parameters after the step, and step_sums are sums over all
   /// ranks.
@@ -64,12 +65,12 @@ struct StepScope {
 struct StepInterval {
   const char* name;  ///< a literal
   std::chrono::steady_clock::time_point begin, end;
-  std::optional<std::size_t> bucket = {};  ///< the communication of this bucket
+  std::optional<std::size_t> bucket = {};  ///< the bucket that is exchanged in the interval
   std::size_t bytes = 0;                   ///< of the bucket
 };
 
-/// One method. In each step the caller calls begin(), layer_done() for each layer during backward,
-/// update() and end(), in this order, on all ranks.
+/// One of the four methods. In each step the caller calls begin(), layer_done() for each layer
+/// during backward, update() and end(), in this order, on all ranks.
 class GradientExchange {
  public:
   virtual ~GradientExchange() = default;
@@ -115,8 +116,8 @@ class GradientExchange {
 [[nodiscard]] std::unique_ptr<GradientExchange> make_sharded_exchange(
     const ExchangeContext& context);
 
-/// Makes the same exchange as make_sharded_exchange(), with arrays in shared memory, which must
-/// outlive the exchange.
+/// Makes the exchange of shared_exchange.cc. Has the requirements of make_sharded_exchange(), and
+/// the context's parameters and gradients must be in `shared`, which must outlive the exchange.
 [[nodiscard]] std::unique_ptr<GradientExchange> make_shared_exchange(const ExchangeContext& context,
                                                                      const SharedArrays& shared);
 

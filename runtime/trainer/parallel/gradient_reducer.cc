@@ -6,7 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "runtime/trainer/parallel/device_collectives.h"
+#include "runtime/trainer/parallel/array_collectives.h"
 
 namespace dlrun::trainer {
 

@@ -8,7 +8,7 @@
 // statistics. After an average all ranks hold the same state, so one checkpoint is enough, and
 // training can resume with any number of ranks. An average costs one all-reduce per array.
 
-#include "runtime/trainer/parallel/device_collectives.h"
+#include "runtime/trainer/parallel/array_collectives.h"
 #include "runtime/trainer/parallel/exchange_steps.h"
 #include "runtime/trainer/parallel/gradient_exchange.h"
 

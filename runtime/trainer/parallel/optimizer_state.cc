@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/trainer/parallel/device_collectives.h"
+#include "runtime/trainer/parallel/array_collectives.h"
 
 namespace dlrun::trainer {
 
@@ -30,7 +30,7 @@ void EvenParts::copy_part(const std::vector<float>& whole, std::span<float> mine
 }
 
 Result<double> EvenParts::clipping_scale_of(const float* mine, double most) const {
-  const TensorPart all{0, own_size_};
+  const TensorRange all{0, own_size_};
   double sum = 0;
   kernels_.sums_of_squares(mine, std::span(&all, 1), &sum);
   if (auto summed = communicator_.all_reduce(std::span(&sum, 1), ReduceOp::kSum); !summed)

@@ -1,7 +1,7 @@
 // The ranks of one node share their arrays and send no gradients. Each rank sums its part of all
 // ranks' gradients directly from their memory, updates its part of the common parameters, and then
-// waits for the others. It updates the parameters piece by piece, in its own cache, and writes each
-// new piece with stores that bypass the cache (loops::publish).
+// waits for the others. A rank updates the parameters piece by piece, in its own cache, and writes
+// each new piece with stores that bypass the cache (loops::publish).
 
 #include <algorithm>
 

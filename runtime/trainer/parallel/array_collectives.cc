@@ -1,4 +1,4 @@
-#include "runtime/trainer/parallel/device_collectives.h"
+#include "runtime/trainer/parallel/array_collectives.h"
 
 namespace dlrun::trainer {
 
