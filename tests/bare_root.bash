@@ -41,8 +41,8 @@ make_bare_root() {
     cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
 }
 
-# mount_bare_root ROOT: mounts what programs in the root expect, in the mount namespace of the
-# caller, which must be its own: `unshare --mount --propagation private --pid --fork`.
+# mount_bare_root ROOT: mounts the file systems that programs in the root expect. The caller must
+# have a mount namespace of its own: `unshare --mount --propagation private --pid --fork`.
 mount_bare_root() {
     local root=$1
     mount --bind "$root" "$root"

@@ -11,8 +11,8 @@ experiments and runs after each change. Files in FOLDER change the replies:
 
   token   each request must have this bearer token
   down    each reply has status 503
-  drop    the names of requests, one a line; the reply to the first such request is lost after the
-          request was done, once for each line
+  drop    names of requests, one a line. For each line, the server does one such request, and then
+          closes the connection without a reply
 """
 
 import http.server

@@ -54,7 +54,7 @@ const std::string& UnreadableFile::path() {
   return the_unreadable_path;
 }
 
-void build(const Image& image, const fs::path& target) {
+void write_image(const Image& image, const fs::path& target) {
   for (const auto& [path, bytes] : image) {  // a folder comes before its content
     if (bytes) {
       std::ofstream(target / path, std::ios::binary) << *bytes;
@@ -128,7 +128,7 @@ int LazyDisk::node_of(const Place& place) const {
   return found == names.end() ? -1 : found->second;
 }
 
-bool LazyDisk::skips(std::string_view call, const std::string& path) {
+bool LazyDisk::record_ordering_call(std::string_view call, const std::string& path) {
   static const std::regex kRandom("\\.[0-9a-f]{12}\\.");
   const std::string name =
       std::regex_replace(fs::path(path).lexically_relative(folder_).string(), kRandom, ".*.");
@@ -137,7 +137,7 @@ bool LazyDisk::skips(std::string_view call, const std::string& path) {
       ordering_calls_.begin(), ordering_calls_.end(),
       [&](const std::string& other) { return other.starts_with(ordering_call + ", "); });
   ordering_calls_.push_back(fmt::format("{}, {}", ordering_call, before + 1));
-  return skip_ == ordering_calls_.size() - 1;
+  return skip_ != ordering_calls_.size() - 1;
 }
 
 void LazyDisk::add(Step step) {

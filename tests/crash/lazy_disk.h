@@ -30,7 +30,7 @@ namespace dlrun::crash {
 using Image = std::map<std::string, std::optional<std::string>>;
 
 /// Creates the files of `image` in the empty folder `target`.
-void build(const Image& image, const std::filesystem::path& target);
+void write_image(const Image& image, const std::filesystem::path& target);
 
 /// While this object exists, read() of the file at `path` fails with EIO.
 class UnreadableFile {
@@ -76,8 +76,8 @@ class LazyDisk {
   static void lock();
   static void unlock();
   [[nodiscard]] bool covers(const std::string& path) const;
-  /// Counts an ordering call. Returns true if this call is to be skipped.
-  [[nodiscard]] bool skips(std::string_view call, const std::string& path);
+  /// Records an ordering call. Returns false if this call is to have no effect.
+  [[nodiscard]] bool record_ordering_call(std::string_view call, const std::string& path);
   void opened(const std::string& path, bool truncates);
   void wrote(const std::string& path, std::size_t offset, std::string_view bytes);
   void truncated(const std::string& path, std::size_t length);

@@ -36,7 +36,7 @@ Outcome outcome_of(const Writer& writer, std::optional<std::size_t> skip) {
   for (const LazyDisk::Crash& crash : disk.crashes()) {
     ++outcome.crashes;
     const TemporaryDirectory left;
-    build(crash.image, left.path());
+    write_image(crash.image, left.path());
     const std::string fault = writer.fault_of(left.path(), crash.marks);
     if (fault.empty()) continue;
     outcome.faults.push_back(crash.description + ": " + fault);

@@ -83,9 +83,8 @@ components:
 YAML
     dl submit parts.yaml
     wait_until 60 test -e "$dir/page-1"
-    # All parts have the run's nodes, and a shell reaches a node of the second part.
-    nodes=$(squeue -h -u "$DLRUN_TESTBED_USER" -o %N | wc -l)
-    [ "$nodes" -eq 2 ]
+    # The job has two parts, and a shell reaches a node of the second part.
+    [ "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %N | wc -l)" -eq 2 ]
     second=$(squeue -h -u "$DLRUN_TESTBED_USER" -o '%i %N' | sed -n 's/.*+1 //p')
     run dl attach last --node "$second" -- bash -c 'echo "on $SLURMD_NODENAME"'
     [[ $output == *"on $second"* ]]

@@ -43,7 +43,7 @@ load components
     local node
     node=$(events joined trainer | jq -r .hosts | xargs scontrol show hostnames | tail -n 1)
     "$testbed/fault" kill "$node"
-    # Slurm requeues the job, or lead asks for it; both record the cause.
+    # Slurm requeues the job, or lead asks Slurm to do so. The record has the cause in both cases.
     has_cause() { events attempt_end | grep -q '"cause":"node_failure"'; }
     run wait_until 60 has_cause
     "$testbed/up" --again >/dev/null

@@ -27,7 +27,8 @@ load components
     [ "$(grep -c healthy "$run_dir"/logs/attempt-0/trainer/rank-*.log | grep -c :1)" -eq 4 ]
     [ "$(events component_end server | jq -r '[.reason, .code] | join(" ")')" = "stopped 0" ]
     [ "$(state_of server) $(state_of trainer)" = "stopped ended" ]
-    # Both were on n1 at the same time, each with two of its four GPUs.
+    # The server and ranks 0 and 1 of the trainer were on n1 at the same time. Each component had
+    # two of the four GPUs there.
     [ "$(cut -d' ' -f3 "$dir"/trainer-* | sort -u)" = n1 ]
     cut -d' ' -f2 "$dir"/trainer-{0,1} "$dir/server-starts" | tr , '\n' | sort -u >"$dir/gpus"
     [ "$(wc -l <"$dir/gpus")" -eq 4 ]

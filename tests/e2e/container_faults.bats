@@ -142,7 +142,7 @@ start_session() {
 }
 
 # fails_for CAUSE WORDS [ARGUMENTS]: checks that the job fails with this cause, that the status
-# contains WORDS from the tool's message, and that no restart is tried, although retry allows it.
+# contains WORDS from the tool's message, and that no restart is tried, although retry.max is 3.
 # shellcheck disable=SC2031 # run sets output and status in this test, not in another one's subshell
 fails_for() {
     local cause=$1 words=$2

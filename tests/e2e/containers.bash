@@ -9,7 +9,7 @@
 #                            in the container, or, after a failure, the job's messages
 #   printed LINE...          succeeds if $output has each of these as a whole line
 #   attach_enters_the_image  checks that a command beside a running job's ranks sees the image and
-#                            the job's mount
+#                            the job's mount, and that ssh-config warns that ssh sessions do not
 #   make_root DIR            makes a root file system of busybox, with an os-release and an
 #                            environment of its own
 #   make_image DIR FILE      makes a squashfs image of DIR

@@ -102,7 +102,7 @@ request_count() { grep -c "^/$1 from" "$dir/port.log"; }
     [ "$status" -eq 0 ]
     wait "$first"
     for name in "${names[@]:0:3}"; do [ "$(request_count "$name")" -eq 1 ]; done
-    [ "$(request_count "${names[3]}")" -eq 2 ] # once for bad.yaml, once for one of the two
+    [ "$(request_count "${names[3]}")" -eq 2 ] # for bad.yaml, and for one of the two submissions
     dl wait last
     [ "$(dl status last --json | jq -r .state)" = completed ]
     finished=$(dl status last --json | jq -r .run)

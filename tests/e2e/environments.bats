@@ -27,8 +27,8 @@ TOML
     spec spack 'spack: ./.' SPACK_ENV
 }
 
-# spec NAME ENVIRONMENT VARIABLE: writes NAME.yaml, whose ranks print the variable until go-NAME
-# exists
+# spec NAME ENVIRONMENT VARIABLE: writes NAME.yaml, whose ranks wait until the file `go` exists and
+# then print the variable
 spec() {
     as_user tee "$dir/$1.yaml" >/dev/null <<YAML
 name: $1

@@ -77,7 +77,7 @@ JSON
             [[ $(output_of "ls --runs") == *"of user $attacker"* ]]
         done
     done
-    # A copy that belongs to the victim contacts no server that the configuration does not list.
+    # For a copy that belongs to the victim, dlrun contacts only servers of the configuration.
     as_user cp -r "$hostile" "$dir/copied"
     for words in status top report cancel wait; do
         run timeout 4 "$testbed/as_user" bash -c 'cd "$1" && exec dlrun "$2" ./copied' - "$dir" \

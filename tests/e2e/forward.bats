@@ -38,7 +38,7 @@ setup() { dir=$(fresh_dir); }
     is_running
 }
 
-@test "a client waits for a program that does not listen yet, over a socket of the user alone" {
+@test "a client waits until the program listens, over a socket that only the user can reach" {
     serving_job later
     # shellcheck disable=SC2034 # start_forward uses it
     forward_env=(SSH_CONNECTION=x)

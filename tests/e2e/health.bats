@@ -7,8 +7,8 @@ load helpers
 
 setup() { dir=$(fresh_dir); }
 spec() { as_user tee "$dir/$1.yaml" >/dev/null; }
-# unfit CHECK RESOURCES: writes CHECK.yaml, whose nodes fail this check. Its retry.on lists only
-# other causes
+# unfit CHECK RESOURCES: writes CHECK.yaml, whose nodes all fail this check. The job must not
+# restart, although retry.on lists node_failure
 unfit() {
     spec "$1" <<YAML
 name: $1

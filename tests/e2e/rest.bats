@@ -60,7 +60,7 @@ same() {
     grep -qx Reservation=kept "$BATS_TEST_TMPDIR/two"
     same "${held[@]}" --set 'slurm={mail-type: "BEGIN,END", mail-user: me@example.org, nice: "7"}'
     local words='time-min: "2", ntasks-per-socket: "1"'
-    # sbatch of Slurm 26.05 refuses mincpus, and slurmrestd cannot do what cores-per-socket does.
+    # sbatch of Slurm 26.05 refuses mincpus, and from v0.0.40 on dlrun refuses cores-per-socket.
     ! speaks_text || words+=', mincpus: "3", cores-per-socket: "4"'
     same "${held[@]}" --set "slurm={$words, deadline: 2037-02-02T00:00:00}"
     words='oversubscribe: true, spread-job: true, use-min-nodes: true, no-kill: true'

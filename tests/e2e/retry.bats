@@ -223,7 +223,7 @@ YAML
     submit "$2-$1"
 }
 ends_of() { event ended "$(run_dir "$1")" | jq -r '"\(.attempt) \(.state) \(.code)"' | xargs; }
-has_lost_one() { [[ -n $(event attempt_end "$(run_dir "$1")") ]]; }
+has_ended_attempt() { [[ -n $(event attempt_end "$(run_dir "$1")") ]]; }
 
 @test "a requeue, preemption, cancellation or timeout during the setup is not a failure" {
     # Slurm preempts the run `taken`, requeues `queued`, cancels `dropped`, ends `late` at its time
@@ -245,7 +245,7 @@ has_lost_one() { [[ -n $(event attempt_end "$(run_dir "$1")") ]]; }
         dl cancel "${id[$tracker-dropped]}"
         scontrol update JobId="$(json "${id[$tracker-late]}" | jq -r .job)" EndTime=now+1
         for name in taken queued gone; do
-            wait_until 20 has_lost_one "${id[$tracker-$name]}"
+            wait_until 20 has_ended_attempt "${id[$tracker-$name]}"
             [[ $(json "${id[$tracker-$name]}" | jq -r .state) == @(pending|running) ]]
         done
         [[ $(dl cancel "${id[$tracker-gone]}") == *": cancelled job "* ]]

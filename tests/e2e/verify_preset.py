@@ -167,7 +167,7 @@ def all_ranks(folder, preset, size):
     reports = [json.loads(path.read_text()) for path in pathlib.Path(folder).glob("*.json")]
     reports.sort(key=lambda report: report["rank"])
     require([report["rank"] for report in reports] == list(range(int(size))),
-            "the ranks are no permutation",
+            "the ranks are not numbered from 0 on without a gap:",
             [report["rank"] for report in reports])
     for shared in ("size", "master", "cluster", "nproc_per_node"):
         require(len({json.dumps(report.get(shared)) for report in reports}) == 1,

@@ -65,8 +65,8 @@ class JobType:
 
 
 TYPES = {
-    kind.name: kind
-    for kind in (
+    job_type.name: job_type
+    for job_type in (
         JobType("trainer-shm", TRAINER, 1, 2, 2500, {"backend": "shm"}),
         JobType("trainer-gloo", TRAINER, 2, 1, 2500, {"backend": "gloo"}),
         JobType(
@@ -108,7 +108,7 @@ class Job:
     def __init__(
         self,
         testbed: Testbed,
-        kind: JobType,
+        job_type: JobType,
         name: str,
         resources: str = "",
         causes: str = "",
@@ -116,7 +116,7 @@ class Job:
         runs: pathlib.Path | None = None,
         checkpoints: pathlib.Path | None = None,
     ) -> None:
-        self.testbed, self.type, self.name = testbed, kind, name
+        self.testbed, self.type, self.name = testbed, job_type, name
         self.folder = testbed.home / name
         self.folder.mkdir()
         for part in (self.folder, self.folder / "work"):
@@ -128,19 +128,19 @@ class Job:
             if folder:
                 folder.mkdir(exist_ok=True)
                 self.give_to_user(folder)
-        text = (COMMON + kind.text).format(
+        text = (COMMON + job_type.text).format(
             name=name,
-            nodes=kind.nodes,
-            per_node=kind.per_node,
+            nodes=job_type.nodes,
+            per_node=job_type.per_node,
             resources=resources,
-            hang_after=kind.hang_after,
+            hang_after=job_type.hang_after,
             causes=causes or "failure, hang, node_failure, preemption, timeout",
             checkpoints=checkpoints or "ckpt",
             programs=testbed.home / "programs",
             folder=self.folder / "work",
-            steps=kind.steps,
+            steps=job_type.steps,
             slow_ms=slow_ms,
-            **kind.placeholders,
+            **job_type.placeholders,
         )
         (self.folder / "exp.yaml").write_text(text)
         self._run: pathlib.Path | None = None

@@ -34,7 +34,7 @@ class Truth:
     ends: the signals and exit codes that the run may report; empty: any.
     states: the possible final states of the run.
     details: words of which the run's detail must contain one; empty: any detail.
-    resubmits: the run does not finish by itself, but does after it is submitted again."""
+    resubmits: the run finishes only after it is submitted again."""
 
     causes: frozenset[tuple[str, ...]] = frozenset({("failure",)})
     blames: str = "rank"

@@ -72,13 +72,13 @@ def _has_started_again(scene: Scene) -> bool:
     return scene.job.has_event("started", 1) or scene.job.has_ended()
 
 
-def unplug_until(heals: bool) -> Callable[[Scene], Injected]:
-    """Unplugs a node, and plugs it in again. heals: plugs it in when the run continues on other
-    nodes; otherwise when the run has ended. If the run's lead is on the unplugged node, lead
-    reports that the other nodes no longer answer."""
+def unplug_until(run_restarts: bool) -> Callable[[Scene], Injected]:
+    """Unplugs a node, and plugs it in again. run_restarts: plugs it in when the run has started
+    again on other nodes; otherwise when the run has ended. If the run's lead is on the unplugged
+    node, lead reports that the other nodes no longer answer."""
 
     def inject(scene: Scene) -> Injected:
-        until = "goes on" if heals else "has ended"
+        until = "goes on" if run_restarts else "has ended"
         words = f"{scene.node} is unplugged until the run {until}"
         injected = Injected(rank=scene.rank, node=scene.node, words=words)
         lead = scene.found.known_lead()
@@ -87,7 +87,8 @@ def unplug_until(heals: bool) -> Callable[[Scene], Injected]:
             injected.words += ", lead is there"
         scene.testbed.fault("unplug", scene.node)
         wait_for(
-            lambda: _has_started_again(scene) if heals else scene.job.has_ended(), NOTICE_LIMIT_S
+            lambda: _has_started_again(scene) if run_restarts else scene.job.has_ended(),
+            NOTICE_LIMIT_S,
         )
         scene.testbed.fault("plug", scene.node)
         return injected
@@ -128,8 +129,9 @@ def lose_node(scene: Scene) -> Injected:
 UNHARMED = Truth(causes=causes(NONE), blames="nobody")
 # A killed controller forgets all changes since its last save; it saves every few seconds. The nodes
 # then kill a forgotten job at once, and dlrun can only report that the job is gone. If the
-# controller still knows a forgotten start as a pending job, it starts the job a second time, which
-# fails on the nodes where the job runs. The controller then holds the job, and dlrun reports this.
+# controller has forgotten only the start of a job, the job is pending again and starts a second
+# time. This start fails on the nodes where the job runs. The controller then holds the job, and
+# dlrun reports this.
 FORGOTTEN = Truth(
     causes=causes(NONE),
     blames="nobody",
@@ -154,7 +156,7 @@ KINDS = (
     Kind("unplug a node for a moment", unplug((0.2, 2.5)), UNHARMED, lane="cluster"),
     Kind(
         "unplug a node until the run has ended",
-        unplug_until(heals=False),
+        unplug_until(run_restarts=False),
         LOST,
         jobs=("plain",),
         lane="cluster",
@@ -166,7 +168,7 @@ KINDS = (
     ),
     Kind(
         "unplug a node until the run goes on",
-        unplug_until(heals=True),
+        unplug_until(run_restarts=True),
         LOST,
         jobs=("plain",),
         lane="cluster",

@@ -131,7 +131,7 @@ def submit_with(fates: tuple[str, ...]) -> Callable[[Job, random.Random], str]:
     return submit
 
 
-def _nothing(scene: Scene) -> Injected:
+def _never_called(scene: Scene) -> Injected:
     raise AssertionError("Kind.submit injects this fault")
 
 
@@ -183,7 +183,7 @@ KINDS = (
     ),
     Kind(
         "lost reply of sbatch",
-        _nothing,
+        _never_called,
         UNHARMED,
         jobs=("plain",),
         weight=2,
@@ -191,7 +191,7 @@ KINDS = (
     ),
     Kind(
         "sbatch or dlrun killed at submission",
-        _nothing,
+        _never_called,
         UNHARMED,
         jobs=("plain",),
         weight=3,

@@ -26,8 +26,8 @@ def bad_ends(events: list[JsonObject]) -> list[JsonObject]:
 
 
 def verdict_s(events: list[JsonObject], injected: Injected) -> float | None:
-    """Returns the seconds from the fault to the first report that something has ended because of
-    it; None if there is no report."""
+    """Returns the seconds from the fault to the first recorded end of an attempt whose reason is
+    not `ok`; None if the record has no such end."""
     later = [
         seconds_of(event) - injected.at
         for event in bad_ends(events)
@@ -87,9 +87,9 @@ def untrue(
 
 
 def wrong_starts(job: Job, attempt: int | None) -> list[str]:
-    """Returns program starts that should not exist: two of one rank in an attempt, starts of
-    attempts after `attempt`, the last one on the record (None: the record has no attempt), and
-    starts while an earlier program of the rank still ran."""
+    """Returns a text for each start of a program that should not exist: a second start of a rank in
+    an attempt, a start in an attempt that is not on the record, and a start while an earlier
+    program of the rank still ran. attempt: the last attempt on the record; None if it has none."""
     starts = job.starts()
     twice = [
         f"rank {rank} was started {count} times in attempt {number}"

@@ -18,7 +18,7 @@ namespace {
 using namespace dlrun;
 
 /// Connects every channel to a socket whose peer has closed it.
-class Answers final : public RelayEvents {
+class ClosedPeers final : public RelayEvents {
  public:
   void on_open(std::uint32_t channel, std::uint16_t) override {
     std::array<int, 2> ends{};
@@ -65,9 +65,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, trunk.data()) != 0) return 0;
   const UniqueFd ours(trunk[0]);
   UniqueFd theirs(trunk[1]);
-  Answers answers;
-  RelayMux mux(RelayMux::End::kAccepts, ours.get(), ours.get(), answers);
-  answers.mux = &mux;
+  ClosedPeers peers;
+  RelayMux mux(RelayMux::End::kAccepts, ours.get(), ours.get(), peers);
+  peers.mux = &mux;
   if (::send(theirs.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) return 0;
   ::shutdown(theirs.get(), SHUT_WR);
   constexpr int kRounds = 16;

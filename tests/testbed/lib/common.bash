@@ -45,8 +45,6 @@ lock_state() {
     flock -w 120 9 || die "another testbed command has held the lock on ${state%/*} for two minutes"
 }
 
-is_up() { [[ -e $state/up ]]; }
-
 # Reads the settings of the running testbed, which `up` writes before it creates anything.
 load_settings() {
     [[ -r $state/settings ]] || die "no testbed in $state; bring it up with $testbed_source/up"
