@@ -12,7 +12,6 @@
 #include "common/json_read.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
-#include "launcher/runs/deleted_runs.h"
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/sweep_record.h"
 
@@ -296,7 +295,6 @@ Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
     if (foreign_owner_of_path(run.path)) continue;
     if (last_time_of(run) < oldest) old.push_back(run);
   }
-  DeletedRuns::beside(index).forget_old(std::chrono::system_clock::now());
   CleanupPlan plan = Decider(inspector, listing.entries, request.parts).decide_all(std::move(old));
   for (const IndexEntry& run : listing.entries) {
     const auto parent = run.path.parent_path();

@@ -56,9 +56,8 @@ struct PruneRequest {
 };
 
 /// Chooses the runs of the index that ended longer ago than the request says. A run whose end has
-/// no recorded time counts from its last event, else from its creation. Also forgets which runs
-/// were deleted more than a year ago (deleted_runs.h). Fails only if the index or the path of the
-/// folder cannot be read.
+/// no recorded time counts from its last event, else from its creation. Deletes nothing. Fails only
+/// if the index or the path of the folder cannot be read.
 [[nodiscard]] Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
                                                const PruneRequest& request);
 

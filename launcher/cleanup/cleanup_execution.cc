@@ -1,9 +1,11 @@
 #include "launcher/cleanup/cleanup_execution.h"
 
+#include <chrono>
 #include <utility>
 
 #include "common/text.h"
 #include "common/units.h"
+#include "launcher/runs/deleted_runs.h"
 
 namespace dlrun {
 namespace {
@@ -89,6 +91,8 @@ CleanupResult clean_up(const Env& env, RunInspector& inspector, const CleanupPla
     listener.note(
         fmt::format("finished an earlier, interrupted deletion ({})", size_text(earlier.freed)));
   result.freed += earlier.freed;
+  if (const auto index = RunIndex::of_user(env))
+    DeletedRuns::beside(*index).forget_old(std::chrono::system_clock::now());
   if (plan.runs.size() > 1) listener.result("freed " + size_text(result.freed));
   return result;
 }

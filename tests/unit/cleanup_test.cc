@@ -14,7 +14,9 @@
 #include "common/json_lines.h"
 #include "common/mlflow.h"
 #include "common/text.h"
+#include "launcher/cleanup/cleanup_execution.h"
 #include "launcher/cleanup/disk_usage.h"
+#include "launcher/runs/deleted_runs.h"
 #include "launcher/runs/journal.h"
 #include "launcher/runs/run_directory.h"
 #include "launcher/runs/sweep_record.h"
@@ -401,6 +403,29 @@ TEST_CASE_FIXTURE(CleanupFixture, "prune of a folder that cannot be looked up ch
   const auto made = plan_pruning(env, inspector, request);
   REQUIRE_FALSE(made.has_value());
   CHECK(has_part(made.error().message, "loop"));
+}
+
+TEST_CASE_FIXTURE(CleanupFixture,
+                  "a run that was deleted a year ago is forgotten by a deletion, not by its plan") {
+  const std::string id = "old-20261121-120000-00aa";
+  const auto deleted = DeletedRuns::beside(index());
+  REQUIRE(deleted.add({{id, name_of_id(id), runs / id, days_ago(500)}, "completed", days_ago(400)})
+              .has_value());
+  const std::time_t then = ::time(nullptr) - 400 * 86'400;
+  const timeval old[2] = {{then, 0}, {then, 0}};
+  const auto record = index().directory().parent_path() / "deleted" / id;
+  REQUIRE(::utimes(record.c_str(), old) == 0);
+  PruneRequest request;
+  request.older_than = std::chrono::hours(24 * 30);
+  RunInspector inspector(env);
+  const auto made = plan_pruning(env, inspector, request);
+  REQUIRE(made.has_value());
+  CHECK(dry_cleanup(*made).runs.empty());
+  CHECK(deleted.find(id).has_value());
+  const CleanupListener listener{[](const std::string&) {}, [](const std::string&) {},
+                                 [](const Error&) {}};
+  CHECK_FALSE(clean_up(env, inspector, *made, listener).failure.has_value());
+  CHECK_FALSE(deleted.find(id).has_value());
 }
 
 TEST_CASE_FIXTURE(CleanupFixture, "an entry without a directory can be removed from the list") {
