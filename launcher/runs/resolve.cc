@@ -53,15 +53,15 @@ bool is_own(const IndexEntry& entry) {
   return !foreign_owner_of_path(entry.path);
 }
 
-/// Returns the caller's run, sweep or point that has the job.
+/// Returns the first of the caller's runs, sweeps and points that has the job. Slurm may use a job
+/// id again.
 std::optional<IndexEntry> run_with_job(const std::vector<IndexEntry>& entries,
                                        std::string_view job) {
-  // The owner's check takes longer than the others, and there may be ten thousand entries.
   for (const auto& entry : entries) {
-    if (auto found = sweep_with_job(entry, job); found && is_own(entry)) return found;
-  }
-  for (const auto& entry : entries) {
-    if (has_job(entry.path, job) && is_own(entry)) return entry;
+    auto found = sweep_with_job(entry, job);
+    if (!found && has_job(entry.path, job)) found = entry;
+    // The owner's check takes longer than the others, and there may be ten thousand entries.
+    if (found && is_own(entry)) return found;
   }
   return std::nullopt;
 }

@@ -140,6 +140,20 @@ TEST_CASE("a point is found by its number, its job and its path, and a sweep by 
   CHECK(f.id("no/1").find("no run 'no'") != std::string::npos);
 }
 
+TEST_CASE("if a sweep and a run have had the same job id, the newer one is found") {
+  const SweepRecordFixture f;
+  const auto make_run = [&](const std::string& id, const char* created) {
+    const fs::path path = f.runs / id;
+    fs::create_directories(path);
+    SweepRecordFixture::put(path / "submission.json", R"({"state":"submitted","job":"70"})");
+    REQUIRE(f.index.add({id, "mnist", path, created}).has_value());
+  };
+  make_run("mnist-20251121-120000-00bb", "2025-11-21T12:00:00.000Z");
+  CHECK(f.id("70") == f.sweep.id);
+  make_run("mnist-20271121-120000-00cc", "2027-11-21T12:00:00.000Z");
+  CHECK(f.id("70") == "mnist-20271121-120000-00cc");
+}
+
 TEST_CASE("a point has the time of its sweep, also if its path names it") {
   const SweepRecordFixture f;
   for (const std::string& text : {f.sweep.id + "/1", f.point(1).string()}) {
