@@ -13,6 +13,7 @@
 #include <chrono>
 #include <utility>
 
+#include "common/blocked_sigpipe.h"
 #include "common/log.h"
 #include "common/subprocess.h"
 #include "common/text.h"
@@ -143,6 +144,7 @@ Result<ForegroundProcess> ForegroundProcess::start(const std::vector<std::string
 void ForegroundProcess::release() {
   if (gate_.is_open()) {
     // wait() reports a child that has already ended.
+    const BlockedSigpipe blocked;
     [[maybe_unused]] const ssize_t written = ::write(gate_.get(), "g", 1);
     gate_.reset();
   }

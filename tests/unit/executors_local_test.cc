@@ -46,6 +46,20 @@ TEST_CASE("a foreground child's exit code and signal are distinguished") {
   CHECK(killed->signal == SIGKILL);
 }
 
+TEST_CASE("a foreground child that was killed before its release is reported by its signal") {
+  auto child = ForegroundProcess::start({"sh", "-c", "exit 3"}, Env::of_process(), "",
+                                        OnSignal::kTermThenKill);
+  REQUIRE(child.has_value());
+  REQUIRE(::kill(child->pid(), SIGKILL) == 0);
+  siginfo_t info{};
+  const auto pid = static_cast<id_t>(child->pid());
+  REQUIRE(::waitid(P_PID, pid, &info, WEXITED | WNOWAIT) == 0);
+  const auto end = child->wait();
+  REQUIRE(end.has_value());
+  CHECK(end->signal == SIGKILL);
+  CHECK(end->exit_code == 137);
+}
+
 TEST_CASE("a signal to the caller reaches a foreground child as SIGTERM, and is reported") {
   // The child signals this process as soon as it runs; the handler is installed before that.
   auto child = ForegroundProcess::start(
