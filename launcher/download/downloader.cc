@@ -265,7 +265,7 @@ Result<> Downloader::State::load_curl() {
   if (handle != nullptr) return {};
   DLRUN_TRY_ASSIGN(curl, CurlLibrary::load("downloads go through",
                                            fmt::format("fetch the files into {} by other means",
-                                                       folder.string())));
+                                                       printable(folder.string()))));
   handle = curl->easy_init();
   if (handle == nullptr) return fail(Errc::kInternal, "libcurl could not be set up");
   return {};
@@ -345,17 +345,18 @@ Result<CURLcode> Downloader::State::perform_to_end(Transfer& transfer) {
 /// Fetches the file and checks its size and checksum.
 Result<> Downloader::State::fetch_and_verify(Transfer& transfer) {
   const Download& download = transfer.download;
+  const std::string url = printable(download.url);
   DLRUN_TRY_ASSIGN(const auto code, perform_to_end(transfer));
   DLRUN_TRY(check_result(transfer, code));
   if (download.bytes && transfer.bytes != *download.bytes)
-    return fail(Errc::kInvalid, "{}: has {} bytes, but the spec says {}", download.url,
-                transfer.bytes, *download.bytes);
+    return fail(Errc::kInvalid, "{}: has {} bytes, but the spec says {}", url, transfer.bytes,
+                *download.bytes);
   if (const std::string found = transfer.hash.hex(); found != download.sha256)
     return fail(
         Errc::kInvalid,
         "{}: its {} bytes have the sha256 {}, but the spec says {}; dlrun keeps no part of the "
         "file",
-        download.url, transfer.bytes, found, download.sha256);
+        url, transfer.bytes, found, download.sha256);
   return {};
 }
 
@@ -378,7 +379,8 @@ Result<> Downloader::State::check_result(const Transfer& transfer, CURLcode code
     const std::string where =
         transfer.error->code == Errc::kInvalid
             ? url
-            : fmt::format("{}, {}", (folder / transfer.download.file).string(), how_far(transfer));
+            : fmt::format("{}, {}", printable((folder / transfer.download.file).string()),
+                          how_far(transfer));
     return within(where, *transfer.error);
   }
   switch (code) {

@@ -227,6 +227,16 @@ TEST_CASE("a download with another checksum or size is refused, and nothing of i
         f.url + ": has more than 38 bytes, but the spec says 38");
 }
 
+TEST_CASE("the error for another checksum or size shows an invisible character of the URL") {
+  const Scene scene;
+  Download f = scene.of("f#\u202e");
+  f.sha256 = std::string(64, 'a');
+  CHECK(has(scene.refused(f, Errc::kInvalid), "/f#\\xe2\\x80\\xae: its 38 bytes have"));
+  f = scene.of("long/f#\u202e");  // the server announces no length
+  f.bytes = 50;
+  CHECK(has(scene.refused(f, Errc::kInvalid), "/f#\\xe2\\x80\\xae: has 39 bytes, but"));
+}
+
 TEST_CASE("the error for an answer without the file has the URL and the answer") {
   const Scene scene;
   const auto url = [&](const std::string& path) { return scene.server.url(path); };
@@ -413,8 +423,13 @@ TEST_CASE(
   const rlimit small{200'000, before.rlim_max};
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
   const std::string message = scene.refused(large, Errc::kIo);
+  auto downloader = Downloader::in(scene.folder / "two\nlines", {});
+  REQUIRE(downloader.has_value());
+  const auto elsewhere = downloader->fetch(large);
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
   std::signal(SIGXFSZ, handler);
+  REQUIRE_FALSE(elsewhere.has_value());
+  CHECK(has(elsewhere.error().message, "/two\\x0alines/large, after "));
   CHECK(has(message, (scene.folder / "large").string() + ", after "));
   CHECK(has(message, " of 1048576 bytes: File too large (EFBIG)"));
 }
