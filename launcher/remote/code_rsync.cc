@@ -100,7 +100,7 @@ Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& h
   if (!ended) return tl::unexpected(ended.error());
   if (ended->exit_code != 0) {
     return fail(Errc::kIo,
-                "{}: nothing was submitted, because the code could not be copied to {} (exit "
+                "{}: the command did not start, because the code could not be copied to {} (exit "
                 "code of rsync: {}): {}",
                 host.name, mirror, ended->exit_code, trim(ended->err));
   }

@@ -48,7 +48,7 @@ Result<MirrorLock> MirrorLock::take(const std::filesystem::path& root, const std
   if (lock_within(fd.get(), patience)) return MirrorLock(std::move(fd));
   return fail(Errc::kUnavailable,
               "{}: another submission uses this copy of the code, so it must not change now; "
-              "nothing was submitted. Try again when that submission has ended",
+              "the command did not start. Try again when that submission has ended",
               printable((root / name).string()));
 }
 

@@ -74,6 +74,7 @@ TEST_CASE("a mirror's lock refuses a second holder, and names that are hidden or
     CHECK(std::filesystem::is_directory(folder.path() / "code-1"));
     const auto second = MirrorLock::take(folder.path(), "code-1", std::chrono::seconds(0));
     CHECK(error_text(second).find("another submission") != std::string::npos);
+    CHECK(error_text(second).find("the command did not start") != std::string::npos);
   }
   CHECK(MirrorLock::take(folder.path(), "code-1"));
   for (const char* name : {"", "..", ".", "a/b", "../a", ".hidden"}) {
@@ -214,6 +215,21 @@ TEST_CASE("code larger than sync.max is refused with its largest files") {
   const auto text = error_text(code.prepare());
   CHECK(text.find("weights.bin") != std::string::npos);
   CHECK(text.find("sync.max") != std::string::npos);
+}
+
+TEST_CASE("the error of a failed copy fits `render` and `check`, which submit nothing") {
+  Repository code;
+  const auto rsync = code.folder.path() / "bin/rsync";
+  write(rsync, "#!/bin/sh\ncat >/dev/null\necho 'no space left' >&2\nexit 11\n");
+  std::filesystem::permissions(rsync, std::filesystem::perms::owner_all);
+  code.env.set("PATH", (code.folder.path() / "bin").string() + ":/usr/bin:/bin");
+  const auto prepared = code.prepare();
+  REQUIRE(prepared);
+  const auto copied =
+      copy_code(prepared->tree, prepared->list, code.host, "/mirror", "/usr/bin/dlrun", code.env);
+  CHECK(error_text(copied) ==
+        "far: the command did not start, because the code could not be copied to /mirror (exit "
+        "code of rsync: 11): no space left");
 }
 
 TEST_CASE("paths of a spec that are wrong on a host are refused, with key, line and column") {
