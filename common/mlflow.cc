@@ -163,9 +163,12 @@ std::string MlflowClient::find_or_create_run() {
     if (problem_.empty()) problem_ = "the server's answer names no experiment";
     return {};
   }
-  const auto id_in = [](const MlflowJson& run) {
+  const auto id_in = [this](const MlflowJson& run) {
     const auto info = run.is_object() ? run.find("info") : run.end();
-    return run.is_object() && info != run.end() ? json_read::text(*info, "run_id") : std::string();
+    auto id =
+        run.is_object() && info != run.end() ? json_read::text(*info, "run_id") : std::string();
+    if (id.empty()) problem_ = "the server's answer names no run";
+    return id;
   };
   // The name of a run has letters, digits, '.', '_', '-' and '/' only, so it needs no escape.
   const auto found = call("POST", "runs/search",
@@ -183,9 +186,7 @@ std::string MlflowClient::find_or_create_run() {
                                                          tag_json("mlflow.runName", run_.run)})}});
   if (!created) return {};
   const auto run = created->find("run");
-  auto id = run == created->end() ? std::string() : id_in(*run);
-  if (id.empty()) problem_ = "the server's answer names no run";
-  return id;
+  return id_in(run == created->end() ? MlflowJson() : *run);
 }
 
 bool MlflowClient::log_batch(const std::string& run_id, MlflowJson metrics, MlflowJson params,

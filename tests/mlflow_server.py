@@ -9,10 +9,11 @@ Writes its port to PORT-FILE when it listens, and ends at the end of its standar
 PORT-FILE.log has a line "METHOD PATH STATUS" for each request. FOLDER/state.json has all
 experiments and runs after each change. Files in FOLDER change the replies:
 
-  token   each request must have this bearer token
-  down    each reply has status 503
-  drop    names of requests, one a line. For each line, the server does one such request, and then
-          closes the connection without a reply
+  token     each request must have this bearer token
+  down      each reply has status 503
+  nameless  a search finds one run without its fields
+  drop      names of requests, one a line. For each line, the server does one such request, and then
+            closes the connection without a reply
 """
 
 import http.server
@@ -88,6 +89,8 @@ def search_runs(body):
     numbers, condition, most = fields(body, experiment_ids=list, filter=str, max_results=int)
     found = re.fullmatch(r"tags\.`([^`]+)` = '([^']*)'", condition)
     check(found and most >= 1, f"the filter {condition!r}")
+    if os.path.exists(os.path.join(FOLDER, "nameless")):
+        return {"runs": [{}]}
     tag, value = found.groups()
     runs = [{"info": {"run_id": run_id}} for run_id, run in STATE["runs"].items()
             if run["experiment_id"] in numbers and run["tags"].get(tag) == value]

@@ -145,6 +145,17 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "a record whose state is lost finds its ru
   CHECK(only_run()["metrics"].size() == 2);
 }
 
+TEST_CASE_FIXTURE(TrackedRunOnServer, "a server that names no run has not got everything") {
+  std::ofstream(server.folder() / "nameless") << "";
+  const auto report = sync();
+  CHECK_FALSE(report.is_complete);
+  CHECK(report.problem == "the server's answer names no run");
+  CHECK(report.run_id.empty());
+  std::filesystem::remove(server.folder() / "nameless");
+  CHECK(sync().is_complete);
+  CHECK(only_run()["name"] == "mnist-1");
+}
+
 TEST_CASE_FIXTURE(TrackedRunOnServer, "values are sent in batches that the server takes") {
   for (int step = 1; step <= 30; ++step) {
     TrackJson values = TrackJson::object();
