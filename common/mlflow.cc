@@ -422,6 +422,7 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
   }
   const UniqueFd lock(
       ::open((folder_ / "mlflow.lock").c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  // Another error than EWOULDBLOCK means that the file system has no locks.
   if (!lock.is_open() || (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)) {
     report.problem = lock.is_open() ? "another process sends the record now"
                                     : fmt::format("mlflow.lock: {}", errno_text(errno));

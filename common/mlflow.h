@@ -82,7 +82,9 @@ class MlflowRecord {
 
   /// Sends the values that the server does not have yet, in batches. token: for the header
   /// Authorization; empty: none. may_continue: called before each request; false ends the call.
-  /// Only one process sends at a time. If another process is sending, the report has a problem.
+  /// Only one process sends at a time. If another process is sending, the report has a problem. On
+  /// a file system without locks, two processes may send at once: each value still counts once, but
+  /// a record without a run may get two runs on the server.
   /// missing_end: first added to mlflow.jsonl, unless the last line has an end. Pass an end only if
   /// no process of the job can still write to the file.
   [[nodiscard]] SyncReport sync(const Env& env, const std::string& token,
