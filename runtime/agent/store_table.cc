@@ -5,14 +5,21 @@
 #include "common/text.h"
 
 namespace dlrun::agent {
+namespace {
+
+/// Fails with kInvalid if the key is empty or too long.
+Result<> check_key(std::string_view key) {
+  if (!key.empty() && key.size() <= StoreTable::kKeyLimitBytes) return {};
+  return fail(Errc::kInvalid, "the key has {} bytes; 1 to {} are allowed", key.size(),
+              StoreTable::kKeyLimitBytes);
+}
+
+}  // namespace
 
 std::vector<StoreTable::Answer> StoreTable::put(int rank, std::uint64_t id, std::string_view key,
                                                 std::string_view value) {
-  if (key.empty() || key.size() > kKeyLimitBytes) {
-    return {{rank, id,
-             fail(Errc::kInvalid, "the key has {} bytes; 1 to {} are allowed", key.size(),
-                  kKeyLimitBytes)}};
-  }
+  if (auto checked = check_key(key); !checked)
+    return {{rank, id, tl::unexpected(std::move(checked.error()))}};
   if (const auto held = values_.find(key); held != values_.end()) {
     if (held->second == value) return {{rank, id, std::string()}};
     return {{rank, id,
@@ -36,13 +43,14 @@ std::vector<StoreTable::Answer> StoreTable::put(int rank, std::uint64_t id, std:
 std::vector<StoreTable::Answer> StoreTable::get(int rank, std::uint64_t id, std::string_view key,
                                                 std::chrono::milliseconds wait,
                                                 Clock::time_point now) {
+  if (auto checked = check_key(key); !checked)
+    return {{rank, id, tl::unexpected(std::move(checked.error()))}};
   if (const auto held = values_.find(key); held != values_.end()) return {{rank, id, held->second}};
   if (wait <= std::chrono::milliseconds::zero()) {
     return {{rank, id, fail(Errc::kNotFound, "key '{}' does not exist", printable(key))}};
   }
-  if (key.size() > kKeyLimitBytes || waiters_.size() >= kTotalLimitBytes / kKeyLimitBytes) {
-    return {{rank, id, fail(Errc::kRefused, "too many requests wait, or the key is too long")}};
-  }
+  if (waiters_.size() >= kTotalLimitBytes / kKeyLimitBytes)
+    return {{rank, id, fail(Errc::kRefused, "too many requests wait")}};
   const Number number = next_++;
   waiters_.emplace(number, Waiter{rank, id, std::string(key), wait, now + wait});
   by_deadline_.emplace(now + wait, number);

@@ -41,9 +41,9 @@ class StoreTable {
   [[nodiscard]] std::vector<Answer> put(int rank, std::uint64_t id, std::string_view key,
                                         std::string_view value);
 
-  /// Returns the answer at once if the key exists, if wait is zero (kNotFound), or if the key is
-  /// too long or too many requests wait (kRefused). Otherwise put() or expire() returns it later,
-  /// unless drop() removes the request.
+  /// Returns the answer at once if the key exists, if it is empty or too long (kInvalid), if wait
+  /// is zero (kNotFound), or if too many requests wait (kRefused). Otherwise put() or expire()
+  /// returns it later, unless drop() removes the request.
   [[nodiscard]] std::vector<Answer> get(int rank, std::uint64_t id, std::string_view key,
                                         std::chrono::milliseconds wait, Clock::time_point now);
 

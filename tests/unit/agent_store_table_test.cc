@@ -70,6 +70,19 @@ TEST_CASE("the waits of a lost rank are dropped") {
   CHECK(store.put(0, 1, "k", "00").size() == 2);
 }
 
+TEST_CASE("a key that is empty or too long is invalid at once, for put and for get") {
+  StoreTable store;
+  for (const std::string& key : {std::string(), std::string(StoreTable::kKeyLimitBytes + 1, 'k')}) {
+    for (const auto& answers :
+         {store.put(0, 1, key, "00"), store.get(1, 2, key, milliseconds(500), kNow),
+          store.get(1, 3, key, milliseconds(0), kNow)}) {
+      REQUIRE(answers.size() == 1);
+      REQUIRE_FALSE(answers[0].value);
+      CHECK(answers[0].value.error().code == Errc::kInvalid);
+    }
+  }
+}
+
 TEST_CASE("the length of keys and the size of the whole table are limited") {
   StoreTable store;
   CHECK_FALSE(store.put(0, 1, "", "00").back().value);
