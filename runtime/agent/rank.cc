@@ -48,6 +48,19 @@ namespace {
 constexpr milliseconds kPortWait{5000};
 constexpr milliseconds kPortTriedEvery{100};
 
+/// Restores the TMPDIR of the spec. slurmstepd sets /tmp instead of a TMPDIR that it cannot create
+/// or write, but the rank may be able to write there, as in a container. Otherwise env stays, and
+/// the function returns the reason. wanted: empty: keep the present TMPDIR.
+std::optional<std::string> restore_tmpdir(const std::string& wanted, Env& env) {
+  const auto got = env.get_or("TMPDIR", "");
+  if (wanted.empty() || got == wanted) return std::nullopt;
+  if (auto problem = disk_problem(wanted))
+    return fmt::format("{} (TMPDIR of environment.vars; Slurm has put '{}' in its place)", *problem,
+                       printable(got));
+  env.set("TMPDIR", wanted);
+  return std::nullopt;
+}
+
 }  // namespace
 
 RankRunner::RankRunner(const RankOptions& options, Env env, const World& world, EventLoop& loop,
@@ -87,7 +100,7 @@ void RankRunner::send(const MessageToLead& message) {
 }
 
 std::optional<int> RankRunner::join_lead() {
-  restore_tmpdir();
+  tmpdir_problem_ = restore_tmpdir(options_.tmpdir, env_);
   if (options_.checks.has_check_before_hello())
     node_problems_ = node_problems(options_.checks, env_, world_);
   const bool is_checked = options_.checks.disk && tmpdir_problem_;
@@ -130,18 +143,6 @@ Result<> RankRunner::say_hello() {
   // not become readable for them.
   lead_.receive();
   return {};
-}
-
-/// Restores the TMPDIR of the spec. slurmstepd sets /tmp instead of a TMPDIR that it cannot create
-/// or write, but the rank may be able to write there, as in a container. Otherwise tmpdir_problem_
-/// gets the reason.
-void RankRunner::restore_tmpdir() {
-  const auto got = env_.get_or("TMPDIR", "");
-  if (options_.tmpdir.empty() || got == options_.tmpdir) return;
-  tmpdir_problem_ = disk_problem(options_.tmpdir);
-  if (!tmpdir_problem_) return env_.set("TMPDIR", options_.tmpdir);
-  *tmpdir_problem_ +=
-      fmt::format(" (TMPDIR of environment.vars; Slurm has put '{}' in its place)", printable(got));
 }
 
 void RankRunner::open_log() {
@@ -418,6 +419,8 @@ int RankRunner::run() {
     if (const auto code = join_lead()) return *code;
   } else {
     open_log();
+    tmpdir_problem_ = restore_tmpdir(options_.tmpdir, env_);
+    if (tmpdir_problem_ && world_.local_rank == 0) warn(*tmpdir_problem_);
     stages_here() ? start_staging() : start_alone();
   }
   while (!is_done()) {
@@ -430,10 +433,24 @@ int RankRunner::run() {
 
 namespace {
 
+void print_of_rank(const World& world, std::string_view line) {
+  std::ignore = write_all(STDERR_FILENO,
+                          fmt::format("dlrun: rank {} on {}: {}\n", world.rank, own_host(), line));
+}
+
 int refuse(const World& world, const Error& error, int code) {
-  std::ignore = write_all(STDERR_FILENO, fmt::format("dlrun: rank {} on {}: {}\n", world.rank,
-                                                     own_host(), error.message));
+  print_of_rank(world, error.message);
   return code;
+}
+
+/// Returns the options that need an agent beside the program.
+std::vector<std::string> options_of_agent(const RankOptions& options, int rank) {
+  std::vector<std::string> names;
+  if (options.checks.has_check_before_hello() || !options.checks.collective.empty())
+    names.emplace_back("--preflight");
+  if (!options.outputs.empty()) names.emplace_back("--output");
+  if (options.profile.includes(rank)) names.emplace_back("--profile");
+  return names;
 }
 
 }  // namespace
@@ -446,6 +463,13 @@ int run_rank(const RankOptions& options, const Env& env) {
   if (::isatty(STDIN_FILENO) == 1 && !env.has("DLRUN_LEAD")) {
     // The program replaces this process, so that it keeps the terminal as its input and output.
     auto own = env;
+    if (const auto problem = restore_tmpdir(options.tmpdir, own); problem && world->local_rank == 0)
+      print_of_rank(*world, *problem);
+    if (const auto names = options_of_agent(options, world->rank); !names.empty())
+      print_of_rank(*world,
+                    fmt::format("on a terminal, the program replaces the agent. These options have "
+                                "no effect then: {}",
+                                dlrun::join(names, ", ")));
     set_missing_tmpdir(options.stage, options.outputs, own);
     if (const auto report = stage_data({options.stage, world->nnodes}, own); !report.error.empty())
       return refuse(*world, {Errc::kIo, report.error}, kExitStaging);

@@ -29,7 +29,8 @@ struct RankOptions {
 
 /// Runs the program to its end. Returns its exit code, 128 + signal if a signal ended it, or a code
 /// of exit_codes.h. Without a lead and with a terminal on standard input, the program replaces this
-/// process instead. Blocks signals. Call it once per process.
+/// process instead; checks, profile and outputs then have no effect, and a line on standard error
+/// names them. Blocks signals. Call it once per process.
 [[nodiscard]] int run_rank(const RankOptions& options, const Env& env);
 
 }  // namespace dlrun::agent

@@ -70,7 +70,6 @@ class RankRunner final : public RankOutlet {
   /// Connects to lead and says hello. Returns an exit code if the rank ends here.
   [[nodiscard]] std::optional<int> join_lead();
   Result<> say_hello();
-  void restore_tmpdir();
   void open_log();
   /// Handles lead's order to start. Without lead, start_alone() calls it.
   void on_start(const std::string& addr, const std::string& master_addr, int master_port);

@@ -29,6 +29,7 @@
 #include "common/text.h"
 #include "runtime/agent/address.h"
 #include "tests/ranks/agent_run.h"
+#include "tests/temporary_directory.h"
 #include "tests/time_limit.h"
 
 namespace dlrun::agent {
@@ -347,35 +348,85 @@ TEST_CASE(
   CHECK(run.events("attempt_end")[0]["first_failed"]["rank"] == 1);
 }
 
-TEST_CASE(
-    "without a lead, a program whose standard input is a terminal replaces the agent, so that no "
-    "pipe or process is between them") {
+/// A `dlrun-agent rank` without a lead that ended on a terminal of its own.
+struct EndOnTerminal {
+  pid_t pid = -1;
+  std::string seen;  ///< its output
+  int status = -1;   ///< from waitpid()
+};
+
+/// Runs `dlrun-agent rank` with these arguments, and with another TMPDIR.
+EndOnTerminal run_on_terminal(std::vector<std::string> arguments, const std::string& tmpdir) {
   const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   REQUIRE(terminal >= 0);
   REQUIRE(::grantpt(terminal) == 0);
   REQUIRE(::unlockpt(terminal) == 0);
   const std::string name = ::ptsname(terminal);
-  const pid_t pid = ::fork();
-  REQUIRE(pid >= 0);
-  if (pid == 0) {
+  arguments.insert(arguments.begin(), {kAgent, "rank"});
+  std::vector<char*> argv;
+  for (auto& word : arguments) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  EndOnTerminal end;
+  end.pid = ::fork();
+  REQUIRE(end.pid >= 0);
+  if (end.pid == 0) {
     ::setsid();
+    ::setenv("TMPDIR", tmpdir.c_str(), 1);
     for (const int fd : {0, 1, 2}) ::dup2(::open(name.c_str(), O_RDWR), fd);
-    ::execl(kAgent.c_str(), kAgent.c_str(), "rank", "--env", "RANK={rank}", "--", "bash", "-c",
-            "[ -t 0 ] && [ -t 1 ] && echo rank $RANK pid $$", nullptr);
+    ::execv(argv[0], argv.data());
     ::_exit(99);
   }
-  std::string seen;
   std::array<char, 1024> buffer;
   CHECK(comes_true([&] {
     const auto got = ::read(terminal, buffer.data(), buffer.size());
-    if (got > 0) seen.append(buffer.data(), static_cast<std::size_t>(got));
-    return got < 0 || seen.find('\n') != std::string::npos;
+    if (got > 0) end.seen.append(buffer.data(), static_cast<std::size_t>(got));
+    return got < 0;  // no process has the terminal any more
   }));
-  CHECK(seen.find("rank 0 pid " + std::to_string(pid)) != std::string::npos);
-  int status = 0;
-  CHECK(::waitpid(pid, &status, 0) == pid);
-  CHECK(status == 0);
+  CHECK(::waitpid(end.pid, &end.status, 0) == end.pid);
   ::close(terminal);
+  return end;
+}
+
+TEST_CASE(
+    "without a lead, a program whose standard input is a terminal replaces the agent, so that no "
+    "pipe or process is between them") {
+  const auto end = run_on_terminal({"--env", "RANK={rank}", "--", "bash", "-c",
+                                    "[ -t 0 ] && [ -t 1 ] && echo rank $RANK pid $$"},
+                                   "/tmp");
+  CHECK(end.seen == "rank 0 pid " + std::to_string(end.pid) + "\r\n");
+  CHECK(end.status == 0);
+}
+
+TEST_CASE("without a lead, --tmpdir restores TMPDIR on a terminal, too") {
+  const TemporaryDirectory folder;
+  const std::vector<std::string> program{"--", "bash", "-c", "echo tmp $TMPDIR"};
+  const auto arguments_with = [&](std::vector<std::string> options) {
+    options.insert(options.end(), program.begin(), program.end());
+    return options;
+  };
+  const auto own = folder.path().string();
+  CHECK(run_on_terminal(arguments_with({"--tmpdir", own}), "/tmp").seen == "tmp " + own + "\r\n");
+  const auto missing = run_on_terminal(arguments_with({"--tmpdir", own + "/none"}), "/tmp");
+  CHECK(missing.seen.find("Slurm has put '/tmp' in its place") != std::string::npos);
+  CHECK(missing.seen.ends_with("\ntmp /tmp\r\n"));
+  Env env = Env::of_process();
+  env.set("TMPDIR", "/tmp");
+  auto argv = arguments_with({"--tmpdir", own});
+  argv.insert(argv.begin(), {kAgent, "rank"});
+  const auto piped =
+      run_command({.argv = argv, .env = env, .stdin_text = "", .directory = std::nullopt});
+  REQUIRE(piped);
+  CHECK(piped->out == "tmp " + own + "\n");
+}
+
+TEST_CASE("on a terminal without a lead, a line names the options that have no effect") {
+  const auto end =
+      run_on_terminal({"--preflight", "disk", "--profile", "perf", "--output",
+                       R"({"from": "$TMPDIR/x", "to": "/none", "limit_s": 1})", "--", "true"},
+                      "/tmp");
+  CHECK(end.seen.find("no effect then: --preflight, --output, --profile\r\n") != std::string::npos);
+  CHECK(end.status == 0);
+  CHECK(run_on_terminal({"--", "true"}, "/tmp").seen.empty());
 }
 
 TEST_CASE("without a lead, `dlrun-agent rank` only runs the program and returns its exit code") {
