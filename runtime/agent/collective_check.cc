@@ -117,7 +117,9 @@ std::optional<to_lead::CheckFailed> CollectiveCheck::finish(int status) const {
 
 to_lead::CheckFailed CollectiveCheck::failure(const std::string& backend, std::string_view words,
                                               bool is_own) {
-  return {fmt::format("{}: {}", backend, words), is_own};
+  const std::string name = backend + ": ";
+  // An error of the backend itself has the name already.
+  return {fmt::format("{}{}", words.starts_with(name) ? "" : name, words), is_own};
 }
 
 }  // namespace dlrun::agent

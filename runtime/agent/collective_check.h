@@ -54,7 +54,7 @@ class CollectiveCheck {
   /// waitpid().
   [[nodiscard]] std::optional<to_lead::CheckFailed> finish(int status) const;
   /// Returns the message about a failed check, or about a check that could not start. words: the
-  /// reason. is_own: see to_lead::CheckFailed.
+  /// reason, with or without the name of the backend before it. is_own: see to_lead::CheckFailed.
   [[nodiscard]] static to_lead::CheckFailed failure(const std::string& backend,
                                                     std::string_view words, bool is_own);
 

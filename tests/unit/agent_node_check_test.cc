@@ -39,6 +39,14 @@ TEST_CASE(
   CHECK_FALSE(NodeChecks::parse("nccl,rccl"));
 }
 
+TEST_CASE("the message about a failed check of collectives has the name of the backend once") {
+  for (const char* reason : {"no GPU", "nccl: no GPU"}) {
+    const auto failed = CollectiveCheck::failure("nccl", reason, true);
+    CHECK(failed.words == "nccl: no GPU");
+    CHECK(failed.is_own);
+  }
+}
+
 TEST_CASE("the agent knows every check that health.preflight offers") {
   const KeyRow* const row = find_key("health.preflight");
   REQUIRE(row != nullptr);
