@@ -42,6 +42,12 @@ constexpr std::array<std::string_view, 4> kSetBySlurm{
   return {};
 }
 
+/// Returns the kind of the places in the files of the folder.
+Origin::Kind kind_of_folder(std::string_view folder) {
+  if (folder == "sites") return Origin::Kind::kSite;
+  return folder == "presets" ? Origin::Kind::kPreset : Origin::Kind::kFile;
+}
+
 /// Returns the errno that prevents a search of the folder below dir; 0 if the folder can be
 /// searched or does not exist.
 int search_error(const std::filesystem::path& dir, std::string_view folder) {
@@ -63,9 +69,8 @@ std::vector<Diagnostic> unsearchable_folders(std::string_view folder,
   for (const auto& dir : dirs) {
     const int error = search_error(dir, folder);
     if (error == 0) continue;
-    const auto kind = folder == "sites" ? Origin::Kind::kSite : Origin::Kind::kPreset;
     closed.push_back({Diagnostic::Severity::kWarning,
-                      {kind, (dir / folder).string(), 0, 0},
+                      {kind_of_folder(folder), (dir / folder).string(), 0, 0},
                       errno_text(error) + "; the folder is skipped",
                       ""});
   }
@@ -76,7 +81,7 @@ std::optional<ConfigFile> find_config(std::string_view folder, std::string_view 
                                       const std::vector<std::filesystem::path>& dirs,
                                       std::vector<Diagnostic>& diagnostics) {
   ConfigFile file;
-  file.kind = folder == "sites" ? Origin::Kind::kSite : Origin::Kind::kPreset;
+  file.kind = kind_of_folder(folder);
   const auto fail_with = [&](int line, int column, std::string message) {
     diagnostics.push_back({Diagnostic::Severity::kError,
                            {file.kind, file.source, line, column},

@@ -214,6 +214,17 @@ TEST_CASE(
   CHECK_FALSE(read_host("../far", {folder.folder.path()}));
 }
 
+TEST_CASE("the place of a mistake in a host's file is in a file, not in a preset") {
+  HostFolder folder;
+  for (const char* text : {"shh: a\n", "ssh: [\n"}) {
+    const auto host = folder.read(text);
+    REQUIRE_FALSE(host);
+    for (const Diagnostic& one : host.error().diagnostics.all())
+      CHECK(one.where.kind == Origin::Kind::kFile);
+    CHECK_FALSE(host.error().diagnostics.all().empty());
+  }
+}
+
 TEST_CASE("a host's file that every user can write is refused") {
   HostFolder folder;
   REQUIRE(folder.read("ssh: a\n"));
