@@ -14,6 +14,9 @@
 
 namespace dlrun {
 
+/// The reason why a command has no certain meaning; nullopt: the meaning is certain.
+using ImportReason = std::optional<std::string>;
+
 /// A line of the script that the spec does not have, or has in another form, or that needs a
 /// change.
 struct ImportRemark {
@@ -117,8 +120,7 @@ enum class Launcher { kNone, kProgram, kSrun, kMpirun, kHorovodrun, kTorchrun };
 [[nodiscard]] Launcher launcher_of(const ShellCommand& command);
 /// Reads the command that starts the ranks into keys of the spec. Returns nullopt on success.
 /// Returns the reason if the command has no certain meaning; the keys are then incomplete.
-[[nodiscard]] std::optional<std::string> import_launch(const ShellCommand& command,
-                                                       ImportState& state);
+[[nodiscard]] ImportReason import_launch(const ShellCommand& command, ImportState& state);
 /// Sets launch.command to the words, and launch.preset to `preset`.
 void set_command(const std::vector<std::string>& words, std::string_view preset, std::size_t line,
                  ImportState& state);

@@ -19,9 +19,6 @@
 namespace dlrun {
 namespace {
 
-/// The reason why the command has no certain meaning; nullopt: the meaning is certain.
-using Reason = std::optional<std::string>;
-
 std::string base_name(std::string_view path) {
   return std::string(path.substr(path.rfind('/') + 1));
 }
@@ -109,8 +106,8 @@ std::optional<std::string> shell_text(const ShellWord& word, const ImportState& 
 }
 
 /// Sets launch.command to the words of the program, with `before` in front.
-Reason set_program(std::span<const ShellWord> words, std::vector<std::string> before,
-                   std::string_view preset, std::size_t line, ImportState& state) {
+ImportReason set_program(std::span<const ShellWord> words, std::vector<std::string> before,
+                         std::string_view preset, std::size_t line, ImportState& state) {
   if (words.empty()) return "it names no program";
   std::vector<std::string> all = before;
   bool is_known = true;
@@ -140,7 +137,7 @@ Reason set_program(std::span<const ShellWord> words, std::vector<std::string> be
 }
 
 /// Reads the words after `torchrun`: its options, and the script.
-Reason read_torchrun(const ShellCommand& command, std::size_t from, ImportState& state) {
+ImportReason read_torchrun(const ShellCommand& command, std::size_t from, ImportState& state) {
   LauncherOptions options(command, from, state);
   bool is_module = false, is_program = false;
   if (auto why = options.read_torchrun(is_module, is_program)) return why;
@@ -150,7 +147,7 @@ Reason read_torchrun(const ShellCommand& command, std::size_t from, ImportState&
   return set_program(options.rest(), std::move(before), "torchrun", command.line, state);
 }
 
-Reason read_srun(const ShellCommand& command, std::size_t from, ImportState& state) {
+ImportReason read_srun(const ShellCommand& command, std::size_t from, ImportState& state) {
   LauncherOptions options(command, from, state);
   if (auto why = options.read_srun()) return why;
   const auto words = literal_words(command, options.position());
@@ -159,8 +156,8 @@ Reason read_srun(const ShellCommand& command, std::size_t from, ImportState& sta
   return set_program(options.rest(), {}, preset_of_srun(state), command.line, state);
 }
 
-Reason read_mpirun(const ShellCommand& command, std::size_t from, std::string_view preset,
-                   ImportState& state) {
+ImportReason read_mpirun(const ShellCommand& command, std::size_t from, std::string_view preset,
+                         ImportState& state) {
   LauncherOptions options(command, from, state);
   if (auto why = options.read_mpirun()) return why;
   return set_program(options.rest(), {}, preset, command.line, state);
@@ -238,7 +235,7 @@ void set_command(const std::vector<std::string>& words, std::string_view preset,
   state.keys.set({"launch.command"_key, "[" + join(texts, ", ") + "]", line, ""});
 }
 
-std::optional<std::string> import_launch(const ShellCommand& command, ImportState& state) {
+ImportReason import_launch(const ShellCommand& command, ImportState& state) {
   if (command.is_joined) return "it is joined with other commands, or runs in the background";
   if (command.tail.find('<') != std::string::npos)
     return "it reads a file through its standard input";

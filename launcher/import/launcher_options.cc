@@ -16,8 +16,6 @@
 namespace dlrun {
 namespace {
 
-using Why = std::optional<std::string>;
-
 /// An option of srun, mpirun or torchrun that the key table does not have.
 struct LauncherOption {
   std::string_view name;
@@ -206,7 +204,7 @@ void LauncherOptions::drop(const Option& option, std::string_view reason) {
   state_.remark(command_.line, shown, std::string(reason));
 }
 
-Why LauncherOptions::read_srun() {
+ImportReason LauncherOptions::read_srun() {
   while (is_at_option()) {
     if (command_.words[at_].source == "--") {
       ++at_;
@@ -217,7 +215,7 @@ Why LauncherOptions::read_srun() {
   return std::nullopt;
 }
 
-Why LauncherOptions::take_srun_option() {
+ImportReason LauncherOptions::take_srun_option() {
   const std::string source = command_.words[at_].source;
   Option option;
   if (source.starts_with("--")) {
@@ -318,7 +316,7 @@ void LauncherOptions::set_count(std::string_view key, const Option& option) {
   if (row != nullptr) set_job_key(*row, option);
 }
 
-Why LauncherOptions::read_mpirun() {
+ImportReason LauncherOptions::read_mpirun() {
   while (is_at_option()) {
     Option option = take_name();
     if (option.name.starts_with("--")) option.name.erase(0, 1);
@@ -347,7 +345,7 @@ Why LauncherOptions::read_mpirun() {
   return std::nullopt;
 }
 
-Why LauncherOptions::read_torchrun(bool& is_module, bool& is_program) {
+ImportReason LauncherOptions::read_torchrun(bool& is_module, bool& is_program) {
   while (is_at_option()) {
     Option option = take_name();
     // torchrun accepts '-' and '_' in the names of its options.

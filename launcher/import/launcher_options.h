@@ -21,10 +21,10 @@ class LauncherOptions {
 
   /// Read all options and set keys. Return a reason if an option is not known, because the words
   /// after it could then be its values.
-  [[nodiscard]] std::optional<std::string> read_srun();
-  [[nodiscard]] std::optional<std::string> read_mpirun();
+  [[nodiscard]] ImportReason read_srun();
+  [[nodiscard]] ImportReason read_mpirun();
   /// is_module: torchrun starts a module (-m). is_program: torchrun does not start Python.
-  [[nodiscard]] std::optional<std::string> read_torchrun(bool& is_module, bool& is_program);
+  [[nodiscard]] ImportReason read_torchrun(bool& is_module, bool& is_program);
 
   /// Return the position of the program, and the words from there on.
   [[nodiscard]] std::size_t position() const { return at_; }
@@ -50,7 +50,7 @@ class LauncherOptions {
   [[nodiscard]] bool take_value(Option& option);
   /// Reads the next word of srun's options and sets keys. Returns the reason if an option is not
   /// known or has no value.
-  [[nodiscard]] std::optional<std::string> take_srun_option();
+  [[nodiscard]] ImportReason take_srun_option();
   /// Sets the key of an option of srun. Adds a remark if there is no such key.
   void set_srun_option(const Option& option);
   /// Sets container.runtime to pyxis.
