@@ -105,16 +105,23 @@ Result<> checked(int code, const char* call) {
 }
 
 /// The period between MPI_Init and MPI_Finalize. All communicators of a process share one object.
+/// If the program has called MPI_Init, the program also calls MPI_Finalize.
 class MpiLifetime {
  public:
   static Result<std::shared_ptr<MpiLifetime>> acquire(const CommunicatorOptions& options) {
     static std::weak_ptr<MpiLifetime> current;
-    if (auto lifetime = current.lock()) return lifetime;
+    static bool has_started = false;  // this class has called MPI_Init_thread
+    if (auto lifetime = current.lock(); lifetime && !is_over()) return lifetime;
     int is_initialized = 0;
     MPI_Initialized(&is_initialized);
-    if (is_initialized != 0) {
+    if (has_started || is_over()) {
       return fail(Errc::kInternal,
                   "this process has started MPI already; MPI cannot be started a second time");
+    }
+    if (is_initialized != 0) {
+      std::shared_ptr<MpiLifetime> lifetime(new MpiLifetime(Owner::kProgram));
+      current = lifetime;
+      return lifetime;
     }
     // Ranks that share a core and wait by spinning make a small all-reduce a thousand times slower.
     // Open MPI detects shared cores only if its own launcher counts the slots. setenv is safe here,
@@ -123,10 +130,11 @@ class MpiLifetime {
       ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     if (options.world.nnodes == 1 && options.world.local_size == options.world.size)
       stay_on_this_node();
+    has_started = true;
     int provided = MPI_THREAD_SINGLE;
     DLRUN_TRY(checked(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided),
                       "MPI_Init_thread"));
-    std::shared_ptr<MpiLifetime> lifetime(new MpiLifetime);
+    std::shared_ptr<MpiLifetime> lifetime(new MpiLifetime(Owner::kThis));
     current = lifetime;
     DLRUN_TRY(checked(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN),
                       "MPI_Comm_set_errhandler"));
@@ -138,7 +146,14 @@ class MpiLifetime {
   MpiLifetime(const MpiLifetime&) = delete;
   MpiLifetime& operator=(const MpiLifetime&) = delete;
   ~MpiLifetime() {
-    if (!is_abandoned_) MPI_Finalize();
+    if (!is_abandoned_ && owner_ == Owner::kThis && !is_over()) MPI_Finalize();
+  }
+
+  /// Returns true after MPI_Finalize.
+  [[nodiscard]] static bool is_over() {
+    int is_finalized = 0;
+    MPI_Finalized(&is_finalized);
+    return is_finalized != 0;
   }
 
   /// Makes the destructor skip MPI_Finalize, which would wait for the other ranks. The launcher
@@ -146,7 +161,8 @@ class MpiLifetime {
   void abandon() { is_abandoned_ = true; }
 
  private:
-  MpiLifetime() = default;
+  enum class Owner { kThis, kProgram };  ///< calls MPI_Init and MPI_Finalize
+  explicit MpiLifetime(Owner owner) : owner_(owner) {}
 
   /// Restricts Open MPI to shared memory, and TCP for ranks in separate containers. Otherwise
   /// MPI_Init spends nine tenths of its time on finding networks (UCX, libfabric) that ranks of one
@@ -160,6 +176,7 @@ class MpiLifetime {
     }
   }
 
+  Owner owner_;
   bool is_abandoned_ = false;
 };
 
@@ -168,7 +185,7 @@ class MpiCommunicator final : public Communicator {
   MpiCommunicator(std::shared_ptr<MpiLifetime> lifetime, MPI_Comm comm, int rank, int size)
       : lifetime_(std::move(lifetime)), comm_(comm), rank_(rank), size_(size) {}
   ~MpiCommunicator() override {
-    if (is_abandoned_) return;
+    if (is_abandoned_ || MpiLifetime::is_over()) return;
     half_ops_.release();
     MPI_Comm_free(&comm_);
   }

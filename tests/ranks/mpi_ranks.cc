@@ -1,6 +1,6 @@
 // One rank of the MPI tests, started by mpirun or srun:
 //
-//   mpi_ranks SIZE collectives|mismatch N|patient|crowded|near|lonely
+//   mpi_ranks SIZE collectives|mismatch N|patient|crowded|near|lonely|running
 //
 // SIZE is the world size requested from the launcher. The test fails if the launcher starts a world
 // of another size, such as one rank, because it would then check less.
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <mpi.h>
 #include <sched.h>
 #include <stdlib.h>
 
@@ -63,6 +64,25 @@ int check_patient(Communicator& comm) {
   return 0;
 }
 
+/// Checks that the backend uses the MPI that the program has started, and does not finalise it.
+int check_running(const CommunicatorOptions& options) {
+  MPI_Init(nullptr, nullptr);
+  {
+    const auto comm = make_communicator("mpi", options);
+    if (!comm) return report({comm.error().message});
+    if (const int code = report(check_collectives(**comm)); code != 0) return code;
+  }
+  int is_finalized = 0;
+  MPI_Finalized(&is_finalized);
+  if (is_finalized != 0) return report({"the backend has finalised the program's MPI"});
+  const auto again = make_communicator("mpi", options);
+  if (!again) return report({again.error().message});
+  MPI_Finalize();  // before the destructor of the communicator, which must not call MPI any more
+  const auto late = make_communicator("mpi", options);
+  return report(late ? std::vector<std::string>{"MPI was used after its end"}
+                     : std::vector<std::string>{});
+}
+
 /// Binds this process to the first of its processors.
 void take_one_processor() {
   const ProcessorSet own = own_processors();
@@ -100,7 +120,8 @@ int check_near() {
 int main(int argc, char** argv) {
   const std::vector<std::string_view> arguments(argv + 1, argv + argc);
   if (arguments.size() < 2)
-    return report({"usage: mpi_ranks SIZE collectives|mismatch N|patient|crowded|near|lonely"});
+    return report(
+        {"usage: mpi_ranks SIZE collectives|mismatch N|patient|crowded|near|lonely|running"});
   if (arguments[1] == "lonely") return check_lonely();
   const Env env = Env::of_process();
   const auto world = read_world(env, ProcessKind::kProgram);
@@ -112,6 +133,7 @@ int main(int argc, char** argv) {
   CommunicatorOptions options;
   options.world = *world;
   options.has_mpi_launcher = has_mpi_launcher(env);
+  if (arguments[1] == "running") return check_running(options);
   // A checked call is a blocking all-reduce inside the library, which would meet the late
   // rank first.
   options.checked_calls = arguments[1] == "patient" ? 0 : 100;
