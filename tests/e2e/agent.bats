@@ -96,7 +96,7 @@ stop() {
     done
 }
 
-@test "scancel ends ranks that ignore TERM within 2 s, and each gets TERM once" {
+@test "within 2 s after scancel, ranks that ignore TERM are gone, and each has got TERM once" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
         # shellcheck disable=SC2016
@@ -215,7 +215,7 @@ job_failed_with() {
     grep -q 'holds this run' "$dir/out"
 }
 
-@test "an attempt that is superseded by a later one ends, and writes no more events" {
+@test "an attempt that is superseded by a later one ends, and records no end of the run" {
     lead_job '' '' sleep 300
     wait_until 20 has_event joined
     as_user bash -c 'echo 1 >"$0/attempt"' "$run_dir"

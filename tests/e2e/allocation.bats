@@ -64,7 +64,7 @@ is_running() { [[ $(job_state "$1") == RUNNING ]]; }
     is_running "$job"
 }
 
-@test "a rank that fails is named, and the run restarts in the allocation, but never requeues it" {
+@test "a failed rank is named, and the run restarts in the allocation, which is not requeued" {
     hold 2
     run dl submit exp.yaml --in "$job" --set retry.max=1 --watch \
         --set 'environment.vars.WORK=test $DLRUN_RANK != 1 || exit 7'

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Jobs in containers with Charliecloud: the packaged ch-run, without a stand-in.
+# Jobs in containers with Charliecloud. The tests use the ch-run of Debian's package; there is no
+# stand-in for it.
 # timeout: 200
 
 load helpers
@@ -9,7 +10,7 @@ load secrets
 setup() {
     boxed_job charliecloud 1 1
     echo "# ch-run $(as_user ch-run --version 2>&1)" >&3
-    # As on a cluster, the user has unpacked the image into a folder.
+    # The image is a folder, as on a cluster where the user has unpacked it.
     folder=$dir/image
     as_user unsquashfs -no-progress -quiet -dest "$folder" "$images/tiny.sqsh" >/dev/null
     # Every image of a distribution has this folder and these files.

@@ -60,7 +60,9 @@ no_container_is_left() {
 }
 
 started() { [[ $(dl logs last) == *waiting* ]]; }
-wait_in_container() {
+# start_waiting_job: submits a job that waits in its containers until Slurm ends it; waits until it
+# has started
+start_waiting_job() {
     dl submit job.yaml \
         --set "launch.command=[sh, -c, 'trap : TERM; echo waiting; while :; do sleep 0.2; done']"
     wait_until 60 started
@@ -68,13 +70,13 @@ wait_in_container() {
 }
 
 @test "a cancelled job leaves no container" {
-    wait_in_container
+    start_waiting_job
     dl cancel last
     wait_until 60 no_container_is_left
 }
 
 @test "a job whose lead is killed leaves no container" {
-    wait_in_container
+    start_waiting_job
     job=$(dl status last --json | jq -r .job)
     lead=$(pgrep -u "$DLRUN_TESTBED_USER" -f 'dlrun-agent lead' | while read -r pid; do
         ! tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "SLURM_JOB_ID=$job" || echo "$pid"; done |
@@ -86,7 +88,7 @@ wait_in_container() {
 @test "a job removes containers that earlier jobs left on its node, but not a running job's" {
     on_node n1 enroot create --force --name dlrun-999999-n1 "$images/tiny.sqsh"
     on_node n1 enroot create --force --name mine "$images/tiny.sqsh"
-    wait_in_container
+    start_waiting_job
     first=$(containers_of n1 | grep '^dlrun-')
     [[ $first != *999999* ]]
     run inside 'echo second' --set resources.nodes=1 --set resources.nodelist=n1

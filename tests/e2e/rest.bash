@@ -28,7 +28,7 @@
 
 setup_file() {
     local own=$DLRUN_TESTBED_DIR.rest
-    # This testbed also has its own user, so the runs of other files are in another list.
+    # This testbed also has its own user, whose list of runs has no run of another test file.
     forget_testbed
     export DLRUN_TESTBED_DIR=$own
     "$testbed/down" # A test run that was killed may have left a testbed.
