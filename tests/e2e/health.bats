@@ -21,7 +21,7 @@ YAML
 json() { dl status "$1" --json 2>/dev/null; }
 event() { jq -c "select(.event == \"$1\")" "$(json "$2" | jq -r .path)/events.jsonl"; }
 
-@test "preflight: a failure on all nodes blames no node, and gloo is tried between the ranks" {
+@test "preflight: a failure on all nodes blames no node, and the check gloo covers all ranks" {
     for check in gpu nccl; do unfit "$check" 'nodes: 2, tasks_per_node: 1, gpus_per_node: 1'; done
     unfit disk 'nodes: 2, tasks_per_node: 2'
     spec warned <<'YAML'
