@@ -44,8 +44,8 @@ echo "usr1 $usr1 term $term" >"$1/count-$DLRUN_RANK"
 SH
     chmod 755 "$dir/counter"
 }
-counts() { sort "$dir"/count-* | uniq -c | sed 's/^ *//' | tee /dev/stderr; }
-stop() {
+print_counts() { sort "$dir"/count-* | uniq -c | sed 's/^ *//' | tee /dev/stderr; }
+end_run() {
     as_user touch "$dir/stop"
     wait_until 20 has_event ended
 }
@@ -62,8 +62,8 @@ stop() {
             wait_until 10 has_event signal
             # A second USR1 would arrive within this time.
             sleep 0.5
-            stop
-            [ "$(counts)" = "8 usr1 1 term 0" ]
+            end_run
+            [ "$(print_counts)" = "8 usr1 1 term 0" ]
             [[ $(event signal) == *'"signal":"SIGUSR1"'*'"word":"checkpoint"'* ]]
             [[ $(event ended) == *'"state":"completed"'* ]]
         done
@@ -76,8 +76,8 @@ stop() {
     wait_until 30 all_are_up
     as_user scancel -s USR1 "$job"
     wait_until 10 has_event signal
-    stop
-    [ "$(counts)" = "8 usr1 0 term 0" ]
+    end_run
+    [ "$(print_counts)" = "8 usr1 0 term 0" ]
     [[ $(event signal) == *'"word":"none"'* ]]
 }
 
@@ -90,8 +90,8 @@ stop() {
         as_user scancel -s TERM "$job.0"
         wait_until 10 has_event signal
         sleep 0.5
-        stop
-        [[ $(counts) == "8 usr1 1 term "[01] ]]
+        end_run
+        [[ $(print_counts) == "8 usr1 1 term "[01] ]]
         [[ $(event ended) == *'"state":"completed"'* ]]
     done
 }

@@ -16,18 +16,18 @@ setup() {
 }
 
 teardown() {
-    kill "$(victim)" || true
+    kill "$(victim_pid)" || true
     end_test
     # Other tests read all files of the home directory. The hostile files have gigabytes of holes.
     rm -rf "$dir"
 }
 
-victim() { pgrep -n -u "$DLRUN_TESTBED_USER" -fx 'sleep 1200'; }
-victim_is_there() { victim >/dev/null; }
+victim_pid() { pgrep -n -u "$DLRUN_TESTBED_USER" -fx 'sleep 1200'; }
+victim_is_there() { victim_pid >/dev/null; }
 # Prints the identity of a local job as dlrun writes it: HOST:PID:START.
 victim_identity() {
     local pid
-    pid=$(victim)
+    pid=$(victim_pid)
     echo "$(as_user hostname):$pid:$(sed 's/.*) //' "/proc/$pid/stat" | cut -d' ' -f20)"
 }
 
