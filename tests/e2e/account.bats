@@ -24,15 +24,15 @@ teardown_file() {
     "$testbed/down"
 }
 
-says() { [[ $(dl check exp.yaml 2>&1) == *"$1"* ]]; }
+check_prints() { [[ $(dl check exp.yaml 2>&1) == *"$1"* ]]; }
 
 @test "check prints the hours that the account has left, and warns if the job may use more" {
-    wait_until 30 says "account   testers, without a limit on its hours"
+    wait_until 30 check_prints "account   testers, without a limit on its hours"
     sacctmgr -i modify account testers set GrpTRESMins=gres/gpu=60000
-    wait_until 30 says "account   testers: 1000 of 1000 GPU-hours are left"
+    wait_until 30 check_prints "account   testers: 1000 of 1000 GPU-hours are left"
     [ "$(dl check exp.yaml --json | jq -c '.account | [.name, .limits[0].left_hours]')" \
         = '["testers",1000]' ]
     dl check exp.yaml --json | fields check
     sacctmgr -i modify account testers set GrpTRESMins=gres/gpu=600
-    wait_until 30 says "the job may use 20 GPU-hours, and the account testers has 10 left"
+    wait_until 30 check_prints "the job may use 20 GPU-hours, and the account testers has 10 left"
 }

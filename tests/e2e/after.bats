@@ -22,17 +22,17 @@ YAML
 state() { dl status "$1" --json | jq -r .state; }
 is_state() { [[ $(state "$1") == "$2" ]]; }
 job() { dl status "$1" --json | jq -r .job; }
-names_first() { [[ $(dl status second) == *"job $(job first) is the run first-"* ]]; }
+says_what_it_waits_for() { [[ $(dl status second) == *"job $(job first) is the run first-"* ]]; }
 dependency() {
     scontrol show job --oneliner "$(job "$1")" | sed -n 's/.* Dependency=\([^ ]*\).*/\1/p'
 }
 
-@test "after.ok waits for a run by its name, and starts when it has succeeded" {
+@test "a job with after.ok waits for the run that it names, and starts when this has succeeded" {
     dl submit first.yaml
     dl submit second.yaml --set 'after.ok=[first]'
     [[ $(dependency second) == "afterok:$(job first)"* ]]
     is_state second pending
-    wait_until 30 names_first
+    wait_until 30 says_what_it_waits_for
     [ "$(dl status second --json | jq -r .slurm_reason)" = Dependency ]
     # A resubmission waits again.
     dl cancel second
@@ -69,7 +69,7 @@ dependency() {
     [[ $output == *"/resolved.yaml:"*"after.ok: first-"*" is failed: this job would never start"* ]]
 }
 
-@test "after.notok and after.any start a job after a failure, and accept job ids" {
+@test "jobs with after.notok or after.any start after a failure, and both keys accept job ids" {
     dl submit first.yaml
     dl submit second.yaml --set "after.notok=[first]" --set "after.any=$(job first)"
     # An interactive session waits for runs and for job ids: salloc's option has the ids from the

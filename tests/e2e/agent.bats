@@ -44,8 +44,8 @@ echo "usr1 $usr1 term $term" >"$1/count-$DLRUN_RANK"
 SH
     chmod 755 "$dir/counter"
 }
-counts() { sort "$dir"/count-* | uniq -c | sed 's/^ *//' | tee /dev/stderr; }
-stop() {
+print_counts() { sort "$dir"/count-* | uniq -c | sed 's/^ *//' | tee /dev/stderr; }
+end_run() {
     as_user touch "$dir/stop"
     wait_until 20 has_event ended
 }
@@ -62,8 +62,8 @@ stop() {
             wait_until 10 has_event signal
             # A second USR1 would arrive within this time.
             sleep 0.5
-            stop
-            [ "$(counts)" = "8 usr1 1 term 0" ]
+            end_run
+            [ "$(print_counts)" = "8 usr1 1 term 0" ]
             [[ $(event signal) == *'"signal":"SIGUSR1"'*'"word":"checkpoint"'* ]]
             [[ $(event ended) == *'"state":"completed"'* ]]
         done
@@ -76,8 +76,8 @@ stop() {
     wait_until 30 all_are_up
     as_user scancel -s USR1 "$job"
     wait_until 10 has_event signal
-    stop
-    [ "$(counts)" = "8 usr1 0 term 0" ]
+    end_run
+    [ "$(print_counts)" = "8 usr1 0 term 0" ]
     [[ $(event signal) == *'"word":"none"'* ]]
 }
 
@@ -90,13 +90,13 @@ stop() {
         as_user scancel -s TERM "$job.0"
         wait_until 10 has_event signal
         sleep 0.5
-        stop
-        [[ $(counts) == "8 usr1 1 term "[01] ]]
+        end_run
+        [[ $(print_counts) == "8 usr1 1 term "[01] ]]
         [[ $(event ended) == *'"state":"completed"'* ]]
     done
 }
 
-@test "scancel ends ranks that ignore TERM within 2 s, and each gets TERM once" {
+@test "within 2 s after scancel, ranks that ignore TERM are gone, and each has got TERM once" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
         # shellcheck disable=SC2016
@@ -215,7 +215,7 @@ job_failed_with() {
     grep -q 'holds this run' "$dir/out"
 }
 
-@test "an attempt that is superseded by a later one ends, and writes no more events" {
+@test "an attempt that is superseded by a later one ends, and records no end of the run" {
     lead_job '' '' sleep 300
     wait_until 20 has_event joined
     as_user bash -c 'echo 1 >"$0/attempt"' "$run_dir"

@@ -106,17 +106,17 @@ it'\''s "$HOME" `id` \ {x} 0'* ]]
         >"$BATS_TEST_TMPDIR/choose"
     # The fixed seed gives the same choice each time, so only occupied ports change it. No other
     # test on this machine uses the resulting ports.
-    choose() {
+    choose_port() {
         bash -ec 'RANDOM=4711; . "$1"; flock --unlock "$dlrun_lock"; echo "$dlrun_port"' \
             - "$BATS_TEST_TMPDIR/choose"
     }
-    first=$(choose)
-    [ "$(choose)" = "$first" ]
+    first=$(choose_port)
+    [ "$(choose_port)" = "$first" ]
     locks=/tmp/dlrun-ports-$UID
     (umask 077 && mkdir -p "$locks")
     exec {lock}>>"$locks/$first"
     flock --nonblock "$lock"
-    second=$(choose)
+    second=$(choose_port)
     [ "$second" != "$first" ]
     exec {lock}>&-
     python3 -c 'import socket, sys, time
@@ -126,7 +126,7 @@ time.sleep(60)' \
         "$first" >"$BATS_TEST_TMPDIR/up" 3>&- &
     server=$!
     wait_until 20 grep up "$BATS_TEST_TMPDIR/up"
-    third=$(choose)
+    third=$(choose_port)
     kill "$server"
     rm -f "$locks/$first" "$locks/$second"
     [ "$third" = "$second" ]

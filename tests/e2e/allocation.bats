@@ -17,13 +17,13 @@ YAML
 
 field() { dl status last --json | jq -r "$1"; }
 is_state() { [[ $(field .state) == "$1" ]]; }
-runs() { find "$dir" -name job.sh | wc -l; }
+count_runs() { find "$dir" -name job.sh | wc -l; }
 steps_of() { squeue -h -s -j "$1" -o %i | grep -cv -e batch -e extern -e interactive; }
 has_no_steps() { [[ $(steps_of "$1") == 0 ]]; }
-works() { grep -q 'rank 0 of 4' "$(field .path)/local.out"; }
+rank_0_has_printed() { grep -q 'rank 0 of 4' "$(field .path)/local.out"; }
 
-# hold NODES: starts a job of the user that only holds its allocation, and sets $job
-hold() {
+# hold_allocation NODES: starts a job of the user that only holds its allocation, and sets $job
+hold_allocation() {
     job=$(as_user sbatch --parsable -N "$1" --ntasks-per-node=2 -t 5 -o /dev/null --wrap 'sleep 300')
     wait_until 30 is_running "$job"
 }
@@ -40,7 +40,7 @@ is_running() { [[ $(job_state "$1") == RUNNING ]]; }
 }
 
 @test "submit --in starts one run after the other in a job, and the job goes on" {
-    hold 2
+    hold_allocation 2
     for _ in 1 2; do
         run dl submit exp.yaml --in "$job" --set environment.vars.WORK=: --watch
         echo "$output"
@@ -48,13 +48,13 @@ is_running() { [[ $(job_state "$1") == RUNNING ]]; }
         [[ $output == *"rank 3 of 4 in job $job"* ]]
     done
     is_running "$job"
-    [ "$(runs)" -eq 2 ]
+    [ "$(count_runs)" -eq 2 ]
 }
 
 @test "cancel ends the run and its step, and leaves the allocation" {
-    hold 2
+    hold_allocation 2
     dl submit exp.yaml --in "$job" --set 'environment.vars.WORK=sleep 300'
-    wait_until 30 works
+    wait_until 30 rank_0_has_printed
     [ "$(steps_of "$job")" -eq 1 ]
     is_state running
     [ "$(field .allocation)" = "$job" ]
@@ -64,8 +64,8 @@ is_running() { [[ $(job_state "$1") == RUNNING ]]; }
     is_running "$job"
 }
 
-@test "a rank that fails is named, and the run restarts in the allocation, but never requeues it" {
-    hold 2
+@test "a failed rank is named, and the run restarts in the allocation, which is not requeued" {
+    hold_allocation 2
     run dl submit exp.yaml --in "$job" --set retry.max=1 --watch \
         --set 'environment.vars.WORK=test $DLRUN_RANK != 1 || exit 7'
     echo "$output"
@@ -77,7 +77,7 @@ is_running() { [[ $(job_state "$1") == RUNNING ]]; }
 }
 
 @test "a run that does not fit, and a job that is not the user's or does not run, are refused" {
-    hold 2
+    hold_allocation 2
     run dl submit exp.yaml --in "$job" --set resources.nodes=3
     [ "$status" -eq 2 ]
     [[ $output == *"resources.nodes: the run needs 3 nodes, but there are 2 ("*") in job $job"* ]]
@@ -97,5 +97,5 @@ is_running() { [[ $(job_state "$1") == RUNNING ]]; }
     run dl run --here exp.yaml
     [ "$status" -eq 2 ]
     [[ $output == *"SLURM_JOB_ID is not set"* ]]
-    [ "$(runs)" -eq 0 ]
+    [ "$(count_runs)" -eq 0 ]
 }

@@ -8,7 +8,7 @@ load containers
 load secrets
 
 setup() {
-    boxed_job apptainer 1 1
+    write_boxed_job apptainer 1 1
     echo "# $(as_user apptainer --version)" >&3
 }
 
@@ -30,7 +30,7 @@ setup() {
         --set environment.vars.LD_LIBRARY_PATH=/job/lib
     echo "$output"
     [ "$status" -eq 0 ]
-    printed ID=dlrun-test "rank 0 of 4 is 0" '<job>' '<image>' '<one' 'EVIL=1 {two}>' \
+    has_lines ID=dlrun-test "rank 0 of 4 is 0" '<job>' '<image>' '<one' 'EVIL=1 {two}>' \
         "<it's \"q\">" '</job/lib>' /etc from-data ro rw root-ro no-home \
         odd-there "$(id -u "$DLRUN_TESTBED_USER")"
     [[ $output != *canary* && $output != *job.yaml* ]]
@@ -45,7 +45,7 @@ setup() {
         --set container.entrypoint=true --set resources.gpus_per_node=1
     echo "$output"
     [ "$status" -eq 0 ]
-    printed /new /root/canary 0
+    has_lines /new /root/canary 0
     [[ $(cat "$dir"/runs/boxed-*/slurm-*.out) == *"entered by the runscript"* ]]
     [[ $(dl logs last) == *"nv files"* || -e /dev/nvidiactl ]]
 }

@@ -12,9 +12,9 @@ json() { dl status "$1" --json 2>/dev/null; }
 event() { jq -c "select(.event == \"$1\")" "$(json "$2" | jq -r .path)/events.jsonl"; }
 nodes_of() { scontrol show job --oneliner "$1" | sed -n 's/.* NodeList=\([^ ]*\).*/\1/p'; }
 
-# unfit NAME NODES: writes NAME.yaml, whose job cannot write its TMPDIR on n1 and remembers n1 as
-# bad
-unfit() {
+# write_failing_spec NAME NODES: writes NAME.yaml, whose job cannot write its TMPDIR on n1 and
+# remembers n1 as bad
+write_failing_spec() {
     spec "$1" <<YAML
 name: $1
 resources: {nodes: $2, tasks_per_node: 1, time: 5m}
@@ -28,7 +28,7 @@ YAML
 }
 
 @test "the next submission excludes a bad node, and dlrun nodes lists and forgets it" {
-    unfit first 2
+    write_failing_spec first 2
     run dl submit first.yaml --watch
     echo "$output"
     [ "$status" -eq 5 ]

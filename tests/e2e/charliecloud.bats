@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Jobs in containers with Charliecloud: the packaged ch-run, without a stand-in.
+# Jobs in containers with Charliecloud. The tests use the ch-run of Debian's package; there is no
+# stand-in for it.
 # timeout: 200
 
 load helpers
@@ -7,9 +8,9 @@ load containers
 load secrets
 
 setup() {
-    boxed_job charliecloud 1 1
+    write_boxed_job charliecloud 1 1
     echo "# ch-run $(as_user ch-run --version 2>&1)" >&3
-    # As on a cluster, the user has unpacked the image into a folder.
+    # The image is a folder, as on a cluster where the user has unpacked it.
     folder=$dir/image
     as_user unsquashfs -no-progress -quiet -dest "$folder" "$images/tiny.sqsh" >/dev/null
     # Every image of a distribution has this folder and these files.
@@ -37,7 +38,7 @@ has_writable_layer() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
         --set "environment.vars.QUOTED=\"it's \\\"\$PATH:\$HOME\\\"\""
     echo "$output"
     [ "$status" -eq 0 ]
-    printed ID=dlrun-test "rank 0 of 4 is 0" '<job>' '<image>' '<one' 'EVIL=1 {two}>' \
+    has_lines ID=dlrun-test "rank 0 of 4 is 0" '<job>' '<image>' '<one' 'EVIL=1 {two}>' \
         "<it's \"\$PATH:\$HOME\">" '<>' nothing-kept /etc from-data rw root-ro no-home \
         odd-there "$(id -u "$DLRUN_TESTBED_USER")"
     [[ $output != *canary* && $output != *job.yaml* ]]
@@ -50,12 +51,12 @@ has_writable_layer() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
     run inside 'ls ~/canary; id -u' --set container.mount_home=true --set container.remap_root=true
     echo "$output"
     [ "$status" -eq 0 ]
-    printed "/home/$DLRUN_TESTBED_USER/canary" 0
+    has_lines "/home/$DLRUN_TESTBED_USER/canary" 0
     run inside 'touch /new && ls /new' --set container.writable=true
     echo "$output"
     if has_writable_layer; then
         [ "$status" -eq 0 ]
-        printed /new
+        has_lines /new
     else
         [ "$status" -ne 0 ]
         [[ $output == *"container.writable needs charliecloud 0.36 or newer; n1 has "* ]]
@@ -83,7 +84,7 @@ has_writable_layer() { [[ $(ch-run --help 2>&1) == *--write-fake* ]]; }
         --set "container.image=$dir/image.sqfs" --set environment.vars.IN_BOTH=job
     echo "$output"
     [ "$status" -eq 0 ]
-    printed ID=dlrun-test "job image"
+    has_lines ID=dlrun-test "job image"
 }
 
 @test "an invalid image fails the job with ch-run's message, and nothing is tried again" {

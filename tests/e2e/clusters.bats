@@ -8,7 +8,7 @@ load helpers
 
 setup_file() {
     local own=$DLRUN_TESTBED_DIR.two
-    # This testbed also has its own user, so the runs of other files are in another list.
+    # This testbed also has its own user, whose list of runs has no run of another test file.
     forget_testbed
     export DLRUN_TESTBED_DIR=$own
     "$testbed/down" # A test run that was killed may have left a testbed.
@@ -76,7 +76,7 @@ all_named_other() {
     ! grep -Ev -- '(-M|--clusters?)[ =]?other( |$)' <<<"$calls"
 }
 
-@test "every command reaches a job of another cluster, though a job here has the same id" {
+@test "each command reaches the job of the other cluster, although a job here has the same id" {
     run dl submit job.yaml --json
     [ "$status" -eq 0 ]
     id=$(jq -r .run <<<"$output") job=$(jq -r .job <<<"$output")

@@ -81,7 +81,7 @@ field() { dl status last --json | jq -r "$1"; }
     [ "$(jq -r .git.commit "$path/provenance.json")" = "$(as_user git -C "$dir" rev-parse HEAD)" ]
     grep -q '^+# edited' "$path/tree.patch"
     [ "$(jq -r .state "$path/submission.json")" = submitted ]
-    # The staged programs have the hash that the provenance names.
+    # The copied programs have the hash that the provenance names.
     tools=$dir/runs/.agents-$(id -u "$DLRUN_TESTBED_USER")/$(jq -r .tools "$path/provenance.json")
     grep -Fq "/.agents-$(id -u "$DLRUN_TESTBED_USER")/${tools##*/}/dlrun-agent" "$path/job.sh"
     cmp "$tools/dlrun-agent" "$DLRUN_TESTBED_PREFIX/bin/dlrun-agent"

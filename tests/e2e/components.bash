@@ -1,12 +1,13 @@
 # shellcheck shell=bash disable=SC2034 # the tests use the variables
-# For tests of jobs with components, from scripts submitted by hand. A test builds the command of
-# lead with `component`, one call for each component, and submits it with `submit_components`.
+# Functions for tests of jobs with components. The jobs come from scripts that the tests write, not
+# from specs. A test builds the command of lead with `component`, one call for each component, and
+# submits the script with `submit_components`.
 
 agent=$DLRUN_TESTBED_PREFIX/bin/dlrun-agent
 
 # The arguments of lead; empty before the first component.
 declare -ga lead_words=()
-lead_options=()      # run-wide options
+lead_options=()      # options of lead for the whole run
 sbatch_options=(-N3) # of the job, or of the first part of a heterogeneous job
 sbatch_more=()       # of the second part of a heterogeneous job
 
@@ -69,9 +70,9 @@ job_ended_with() {
 # has written into pid-COMPONENT-RANK.
 process_of() { cat "$dir/pid-$1-$2"; }
 
-# Prints the command line of a server for HTTP, which serves $dir/www on the port that lead holds
-# for the component ({port}). Each start of the server adds a line with this port and the GPUs that
-# the server sees to the file server-starts.
+# Prints the command line of a server for HTTP, which serves $dir/www on the port that dlrun
+# reserves for the component ({port}). Each start of the server adds a line to the file
+# server-starts: this port, and the GPUs that the server sees.
 server_program() {
     # shellcheck disable=SC2016 # expanded on the node
     echo 'echo $$ >"$0/pid-$DLRUN_COMPONENT-$DLRUN_RANK"
@@ -86,8 +87,8 @@ signal_program='trap "echo usr1 >>\"$0/usr1-$DLRUN_COMPONENT-$DLRUN_RANK\"" USR1
     while [ ! -e "$0/stop" ]; do sleep 0.1 & wait $!; done'
 
 all_have_started() { [ "$(cat "$dir"/pid-* 2>/dev/null | wc -l)" -eq 3 ]; }
-# server_and_trainer: a service of one rank on n1, which never ends by itself, and a main component
-# of two ranks
+# server_and_trainer: submits a job with a service of one rank on n1, which never ends by itself,
+# and a main component of two ranks; waits until all ranks have started
 server_and_trainer() {
     component server 0 1 1 0 --role service -- bash -c "${signal_program//stop/never}" "$dir"
     component trainer 1 2 2 0 -- bash -c "$signal_program" "$dir"

@@ -97,7 +97,7 @@ YAML
     [[ -z $(squeue -h -u "$DLRUN_TESTBED_USER") ]]
 }
 
-@test "a job whose main component fails ends with its code, and the log of a rank can be read" {
+@test "if a main component fails, the run has its exit code, and the log of a rank can be read" {
     write fails.yaml <<'YAML'
 name: fails
 resources: {time: 5m, cpus_per_task: 1, mem: 100M}
@@ -107,6 +107,7 @@ components:
 YAML
     dl submit fails.yaml
     wait_until 60 is_state failed
+    [ "$(json status last | jq -r .code)" -eq 7 ]
     [[ $(dl logs --component work --rank 0 last) == *bye* ]]
     run dl logs --rank 0 last
     [ "$status" -eq 2 ]

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# How components end: the code of the job, services that start again, and the names of ranks.
+# How components end: the exit code of the job, services that start again, and the rank that dlrun
+# names as the cause.
 # timeout: 120
 
 load helpers
@@ -28,7 +29,7 @@ waiting_program='echo $$ >"$0/pid-$DLRUN_COMPONENT-$DLRUN_RANK"; exec sleep 300'
     [[ $(dl status "$run_dir") == *"component trainer: rank 1 on n3"* ]]
 }
 
-@test "kill -9 of a rank names the rank and its component, and all others are gone in 2.5 s" {
+@test "after kill -9 of a rank, it and its component are named, and all others end within 2.5 s" {
     component server 0 1 1 0 --role service -- bash -c "$waiting_program" "$dir"
     component trainer 1 2 4 0 -- bash -c "$waiting_program" "$dir"
     submit_components

@@ -5,12 +5,12 @@
 load helpers
 load components
 
-# hetjob: the next job has a first part of two nodes and a second part of one
+# request_two_parts: the next job has a first part of two nodes and a second part of one
 # shellcheck disable=SC2034 # components.bash uses the variables
-hetjob() { sbatch_options=(-N2) sbatch_more=(-N1); }
+request_two_parts() { sbatch_options=(-N2) sbatch_more=(-N1); }
 
 @test "the components of a heterogeneous job find each other, and know their own nodes" {
-    hetjob
+    request_two_parts
     # shellcheck disable=SC2016
     component trainer h0 2 2 2 --after server -- bash -c \
         'echo "$CUDA_VISIBLE_DEVICES $DLRUN_COMPONENT_SERVER_HOSTS $SLURM_JOB_ID" \
@@ -35,7 +35,7 @@ hetjob() { sbatch_options=(-N2) sbatch_more=(-N1); }
 }
 
 @test "scancel of the second part alone ends the job, and names its component" {
-    hetjob
+    request_two_parts
     component trainer h0 2 2 0 -- sleep 300
     component server h1 1 1 0 --role service -- sleep 300
     submit_components
@@ -49,7 +49,7 @@ hetjob() { sbatch_options=(-N2) sbatch_more=(-N1); }
 }
 
 @test "scancel of the job cancels all parts" {
-    hetjob
+    request_two_parts
     component trainer h0 2 2 0 -- sleep 300
     component server h1 1 1 0 --role service -- sleep 300
     submit_components

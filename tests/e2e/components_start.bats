@@ -6,7 +6,7 @@
 load helpers
 load components
 
-@test "a trainer starts when the server on its node is ready, and the server is stopped" {
+@test "a trainer starts when the server on its node is ready, and dlrun stops the server after it" {
     component server 0 1 1 2 --role service --ready-http /health --port-count 1 \
         -- bash -c "$(server_program)" "$dir"
     # shellcheck disable=SC2016
@@ -50,7 +50,7 @@ load components
     [[ $(events ended) == *'"message":"all 2 main components ended with 0"'* ]]
 }
 
-@test "a server is ready when its port accepts connections, and one that never does ends the job" {
+@test "a server is ready when its port accepts connections, and if it never does, the job fails" {
     component server 0 1 1 0 --role service --ready-tcp --port-count 1 \
         -- bash -c "sleep 1; $(server_program)" "$dir"
     component trainer 1 1 1 0 --after server -- true

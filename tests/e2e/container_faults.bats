@@ -6,16 +6,16 @@
 load helpers
 load containers
 
-setup() { boxed_job pyxis 1 1; }
+setup() { write_boxed_job pyxis 1 1; }
 
-runtime() { sed -i "s/runtime: .*/runtime: $1/" "$dir/job.yaml"; }
+set_runtime() { sed -i "s/runtime: .*/runtime: $1/" "$dir/job.yaml"; }
 containers_of() { on_node "$1" env PATH="$PATH" enroot list; }
 no_container_is_left() { ! { containers_of n1 && containers_of n2; } | grep ^dlrun-; }
 has_a_container() { containers_of n1 | grep -q ^dlrun-; }
 
 @test "with the preset mpi, a session, a job without PMIx and attach start in the container" {
     for runtime in pyxis enroot; do
-        runtime $runtime
+        set_runtime $runtime
         run dl interactive job.yaml --set launch.preset=mpi -- cat /etc/os-release
         echo "$output"
         [[ $status == 0 && $output == *ID=dlrun-test* ]]
@@ -70,7 +70,7 @@ start_session() {
 }
 
 @test "enroot: a session's container is removed, whatever ends the session" {
-    runtime enroot
+    set_runtime enroot
     for how in cancel limit hangup term kill; do
         echo "$how"
         start_session
@@ -89,7 +89,7 @@ start_session() {
 }
 
 @test "enroot: a session removes the container that an earlier job left on the node" {
-    runtime enroot
+    set_runtime enroot
     on_node n1 env PATH="$PATH" enroot create --name dlrun-999999-n1 "$images/tiny.sqsh"
     run dl interactive job.yaml --set resources.nodelist=n1 -- cat /etc/os-release
     [ "$status" -eq 0 ]
@@ -97,7 +97,7 @@ start_session() {
 }
 
 @test "enroot: nodes that share the data folder create a named container once" {
-    runtime enroot
+    set_runtime enroot
     as_user mkdir "$dir/shared"
     # Unpacking 40 MB takes so long that nodes which did not wait would unpack at the same time.
     head -c 40M /dev/urandom >"$BATS_TEST_TMPDIR/large"
@@ -128,7 +128,7 @@ start_session() {
         >>"$BATS_TEST_TMPDIR/root/etc/environment"
     make_image "$BATS_TEST_TMPDIR/root" "$dir/nvidia.sqsh"
     for runtime in pyxis enroot; do
-        runtime $runtime
+        set_runtime $runtime
         run inside 'cat /.nvidia' --set resources.gpus_per_node=1 \
             --set "container.image=$dir/nvidia.sqsh"
         echo "$output"
@@ -162,14 +162,14 @@ fails_for() {
     echo nonsense >"$dir/bad.sqsh"
     chmod a+r "$dir/bad.sqsh"
     for runtime in pyxis enroot; do
-        runtime $runtime
+        set_runtime $runtime
         fails_for image "Invalid image format: $dir/bad.sqsh" --set "container.image=$dir/bad.sqsh"
         fails_for image "No such file or directory: $dir/none.sqsh" \
             --set "container.image=$dir/none.sqsh"
     done
     run dl check job.yaml --set "container.image=$dir/bad.sqsh"
     [[ $output == *"no container can be made of '$dir/bad.sqsh': it is not a squashfs file"* ]]
-    runtime apptainer
+    set_runtime apptainer
     cp "$dir/bad.sqsh" "$dir/bad.sif"
     fails_for image "could not open image $dir/bad.sif" --set "container.image=$dir/bad.sif"
 }
@@ -181,7 +181,7 @@ fails_for() {
     echo "$output"
     [[ $output == *"no container can be made of '$dir/closed.sqsh': "*"ermission denied"* ]]
     for runtime in pyxis enroot; do
-        runtime $runtime
+        set_runtime $runtime
         fails_for image "$dir/closed.sqsh" --set "container.image=$dir/closed.sqsh"
     done
 }
@@ -193,7 +193,7 @@ fails_for() {
     fails_for container "container start failed with error code: 7" \
         --set "container.image=$dir/entry.sqsh" --set container.entrypoint=true
     fails_for container "couldn't chdir to /none" --set container.workdir=/none
-    runtime enroot
+    set_runtime enroot
     fails_for container "failed to mount: /dev/none" --set "container.mounts=['/dev/none:/none']"
 }
 
@@ -216,22 +216,22 @@ fails_for() {
     make_imported_root "$BATS_TEST_TMPDIR/root"
     make_image "$BATS_TEST_TMPDIR/root" "$dir/imported.sqsh"
     for runtime in pyxis enroot; do
-        runtime $runtime
+        set_runtime $runtime
         run inside 'pwd; echo "$IN_BOTH"' --set "container.image=$dir/imported.sqsh" \
             --set resources.tasks_per_node=2
         echo "$output"
-        printed /work image
+        has_lines /work image
         [[ $output != *"the entry point ran"* ]]
         run inside 'pwd; echo "$IN_BOTH"' --set "container.image=$dir/imported.sqsh" \
             --set container.entrypoint=true --set environment.vars.IN_BOTH=job
         echo "$output"
-        printed /work job
+        has_lines /work job
     done
     [[ $(cat "$dir"/runs/boxed-*/slurm-*.out) == *"the entry point ran"* ]]
 }
 
 @test "enroot: the output of a created container has no statistics of its files" {
-    runtime enroot
+    set_runtime enroot
     run dl submit job.yaml --watch
     echo "$output"
     [ "$status" -eq 0 ]

@@ -1,13 +1,13 @@
 # shellcheck shell=bash
 # For test files whose jobs run in containers. The images are small and made here, so no download is
-# needed. setup_file creates $images/tiny.sqsh, the image of boxed_job.
+# needed. setup_file creates $images/tiny.sqsh, the image of write_boxed_job.
 #
-#   boxed_job RUNTIME NODES TASKS
+#   write_boxed_job RUNTIME NODES TASKS
 #                            sets dir to a new directory with job.yaml, whose container has the
 #                            image tiny.sqsh, and with data/file and "odd ä", which a job may mount
 #   inside LINE [ARGUMENTS]  submits job.yaml with this line of shell; prints the output of rank 0
 #                            in the container, or, after a failure, the job's messages
-#   printed LINE...          succeeds if $output has each of these as a whole line
+#   has_lines LINE...        succeeds if $output has each of these as a whole line
 #   attach_enters_the_image  checks that a command beside a running job's ranks sees the image and
 #                            the job's mount, and that ssh-config warns that ssh sessions do not
 #   make_root DIR            makes a root file system of busybox, with an os-release and an
@@ -130,7 +130,7 @@ setup_file() {
     export images
 }
 
-boxed_job() {
+write_boxed_job() {
     containers_are_there # bats ignores a skip in setup_file, so each test checks.
     dir=$(fresh_dir)
     as_user mkdir "$dir/data" "$dir/odd ä"
@@ -146,7 +146,7 @@ YAML
     as_user touch canary # Jobs look for this file in the home directory.
 }
 
-printed() {
+has_lines() {
     local line
     for line in "$@"; do
         grep -Fqx -- "$line" <<<"$output" || { echo "not printed: $line" && return 1; }

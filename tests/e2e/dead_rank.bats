@@ -6,9 +6,9 @@
 load helpers
 load trackers
 
-# eight PROGRAM: submits a job of 8 ranks on 4 nodes whose ranks write their pid and then
-# run PROGRAM
-eight() {
+# submit_eight PROGRAM: submits a job of 8 ranks on 4 nodes whose ranks write their process ids, and
+# those of their agents, and then run PROGRAM
+submit_eight() {
     cat >"$dir/eight.yaml" <<YAML
 name: eight
 resources: {nodes: 4, tasks_per_node: 2, cpus_per_task: 1, time: 5m}
@@ -24,9 +24,9 @@ YAML
 }
 all_have_started() { [ "$(cat "$dir"/pid-* 2>/dev/null | wc -l)" -eq 8 ]; }
 
-# dies PID: kills the process with SIGKILL. Checks that all processes of the job are gone within
-# 2 s, and that every report names rank 3, its host and the signal
-dies() {
+# kill_and_check PID: kills the process with SIGKILL. Checks that all processes of the job are gone
+# within 2 s, and that every report names rank 3, its host and the signal
+kill_and_check() {
     local since=$EPOCHREALTIME
     kill -9 "$1"
     wait_until 10 none_is_alive
@@ -41,34 +41,34 @@ dies() {
     jq -e '.first_failed | .rank == 3 and .host == "n2" and .signal == "SIGKILL"' <<<"$output"
 }
 
-# killed program|agent PROGRAM: kills that process of rank 3 in a job of eight ranks that run
-# PROGRAM, with both trackers
-killed() {
+# kill_rank_3 program|agent PROGRAM: submits a job of eight ranks that run PROGRAM, and kills the
+# program or the agent of rank 3; with both trackers
+kill_rank_3() {
     local field tracker
     [[ $1 == program ]] && field=1 || field=2
     for tracker in cgroup linuxproc; do
         on "$tracker"
-        eight "$2"
-        dies "$(cut -d' ' -f"$field" "$dir/pid-3")"
+        submit_eight "$2"
+        kill_and_check "$(cut -d' ' -f"$field" "$dir/pid-3")"
     done
 }
 
-@test "kill -9 of one of 8 programs ends all within 2 s, with rank, host and signal named" {
-    killed program 'sleep 300'
+@test "after kill -9 of one of 8 programs, all end within 2 s, with rank, host and signal named" {
+    kill_rank_3 program 'sleep 300'
 }
 
-@test "kill -9 of one of 8 programs ends all within 2 s, even if they ignore TERM" {
-    killed program 'trap "" TERM INT HUP USR1; setsid sleep 300 & sleep 300; sleep 300'
+@test "after kill -9 of one of 8 programs, all end within 2 s, even if they ignore TERM" {
+    kill_rank_3 program 'trap "" TERM INT HUP USR1; setsid sleep 300 & sleep 300; sleep 300'
 }
 
 @test "kill -9 of one rank's agent: its own program and the others are gone within 2 s" {
-    killed agent 'trap "" TERM; sleep 300; sleep 300'
+    kill_rank_3 agent 'trap "" TERM; sleep 300; sleep 300'
 }
 
 @test "kill -9 of lead: no rank outlives its lease" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
-        eight 'trap "" TERM; sleep 300; sleep 300'
+        submit_eight 'trap "" TERM; sleep 300; sleep 300'
         kill -9 "$(jq -r 'select(.event == "claimed") | .pid' \
             "$(dl status last --json | jq -r .path)/events.jsonl")"
         wait_until 15 none_is_alive

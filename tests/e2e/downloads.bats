@@ -45,8 +45,8 @@ spec() {
     chown "$DLRUN_TESTBED_USER:" "$dir/$1"
 }
 
-# any_spec NAME: writes any.yaml, a job without the trainer that downloads this file.
-any_spec() {
+# write_any_spec NAME: writes any.yaml, a job without the trainer that downloads this file.
+write_any_spec() {
     local name=$1 sum
     sum=$(sha256sum <"$dir/served/$name")
     cat >"$dir/any.yaml" <<YAML
@@ -263,7 +263,7 @@ dl_trusting() {
 @test "any program gets downloads, finds their folder in a variable, and can stage them" {
     serve
     local name=${names[0]}
-    any_spec "$name"
+    write_any_spec "$name"
     run dl check any.yaml
     echo "$output"
     [ "$status" -eq 0 ]

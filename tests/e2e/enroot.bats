@@ -6,7 +6,7 @@ load helpers
 load containers
 load secrets
 
-setup() { boxed_job enroot 2 2; }
+setup() { write_boxed_job enroot 2 2; }
 
 containers_of() { on_node "$1" enroot list; }
 no_container_is_left() {
@@ -52,29 +52,31 @@ no_container_is_left() {
         --set container.workdir=/tmp
     echo "$output"
     [ "$status" -eq 0 ]
-    printed /tmp from-data ro root-ro no-home odd-there "$(id -u "$DLRUN_TESTBED_USER")"
+    has_lines /tmp from-data ro root-ro no-home odd-there "$(id -u "$DLRUN_TESTBED_USER")"
     run inside 'touch /new && ls /new; ls ~/canary; id -u' --set container.writable=true \
         --set container.mount_home=true --set container.remap_root=true
     echo "$output"
-    printed /new /root/canary 0
+    has_lines /new /root/canary 0
 }
 
-started() { [[ $(dl logs last) == *waiting* ]]; }
-wait_in_container() {
+has_started() { [[ $(dl logs last) == *waiting* ]]; }
+# start_waiting_job: submits a job that waits in its containers until Slurm ends it; waits until it
+# has started
+start_waiting_job() {
     dl submit job.yaml \
         --set "launch.command=[sh, -c, 'trap : TERM; echo waiting; while :; do sleep 0.2; done']"
-    wait_until 60 started
+    wait_until 60 has_started
     [ -n "$(containers_of n1)" ]
 }
 
 @test "a cancelled job leaves no container" {
-    wait_in_container
+    start_waiting_job
     dl cancel last
     wait_until 60 no_container_is_left
 }
 
 @test "a job whose lead is killed leaves no container" {
-    wait_in_container
+    start_waiting_job
     job=$(dl status last --json | jq -r .job)
     lead=$(pgrep -u "$DLRUN_TESTBED_USER" -f 'dlrun-agent lead' | while read -r pid; do
         ! tr '\0' '\n' <"/proc/$pid/environ" | grep -qx "SLURM_JOB_ID=$job" || echo "$pid"; done |
@@ -86,7 +88,7 @@ wait_in_container() {
 @test "a job removes containers that earlier jobs left on its node, but not a running job's" {
     on_node n1 enroot create --force --name dlrun-999999-n1 "$images/tiny.sqsh"
     on_node n1 enroot create --force --name mine "$images/tiny.sqsh"
-    wait_in_container
+    start_waiting_job
     first=$(containers_of n1 | grep '^dlrun-')
     [[ $first != *999999* ]]
     run inside 'echo second' --set resources.nodes=1 --set resources.nodelist=n1

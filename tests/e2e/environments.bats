@@ -38,8 +38,8 @@ launch: {command: [bash, -c, 'until [[ -e $dir/go ]]; do sleep 0.1; done; echo "
 YAML
 }
 with_tools() { as_user env --chdir="$dir" PATH="$path" "$@"; }
-current() { as_user readlink -e "$dir/.dlrun/uv/current"; }
-versions() { find "$dir/.dlrun/uv" -mindepth 1 -maxdepth 1 -type d | wc -l; }
+current_environment() { as_user readlink -e "$dir/.dlrun/uv/current"; }
+count_environments() { find "$dir/.dlrun/uv" -mindepth 1 -maxdepth 1 -type d | wc -l; }
 
 @test "two submissions at once build uv's environment once, and all ranks use it" {
     as_user touch "$dir/go"
@@ -49,16 +49,16 @@ versions() { find "$dir/.dlrun/uv" -mindepth 1 -maxdepth 1 -type d | wc -l; }
     echo "$output"
     [ "$status" -eq 0 ]
     wait "$first"
-    [ "$(versions)" -eq 1 ]
+    [ "$(count_environments)" -eq 1 ]
     [ "$(cat "$BATS_TEST_TMPDIR/one" - <<<"$output" | grep -c 'uv builds the environment of')" -eq 1 ]
     dl wait last
-    [[ $(dl logs --rank 0 last) == *"0 in $(current)"* ]]
-    [[ $(dl logs --rank 1 last) == *"1 in $(current)"* ]]
+    [[ $(dl logs --rank 0 last) == *"0 in $(current_environment)"* ]]
+    [[ $(dl logs --rank 1 last) == *"1 in $(current_environment)"* ]]
 }
 
 @test "another uv.lock gets another environment, and a running job keeps its own" {
     with_tools dlrun submit uv.yaml
-    old=$(current)
+    old=$(current_environment)
     is_running() { [[ $(dl status last --json | jq -r .state) == running ]]; }
     wait_until 30 is_running
     as_user sed -i 's/version = "1"/version = "2"/' "$dir/pyproject.toml"
@@ -74,8 +74,8 @@ versions() { find "$dir/.dlrun/uv" -mindepth 1 -maxdepth 1 -type d | wc -l; }
         bash -c 'echo "shell in $VIRTUAL_ENV"' </dev/null
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *"shell in $(current)"* ]]
-    [ "$(current)" != "$old" ]
+    [[ $output == *"shell in $(current_environment)"* ]]
+    [ "$(current_environment)" != "$old" ]
     as_user touch "$dir/go"
     dl wait last
     [[ $(dl logs --rank 1 last) == *"1 in $old"* ]]
@@ -115,5 +115,5 @@ versions() { find "$dir/.dlrun/uv" -mindepth 1 -maxdepth 1 -type d | wc -l; }
     as_user rm -r "$dir/.dlrun/uv"
     with_tools dlrun resubmit last
     dl wait last
-    [[ $(dl logs --rank 1 last) == *"1 in $(current)"* ]]
+    [[ $(dl logs --rank 1 last) == *"1 in $(current_environment)"* ]]
 }

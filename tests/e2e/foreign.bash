@@ -17,7 +17,7 @@
 #                                 a run, on RUN and without a terminal. Each must end within 5 s by
 #                                 itself and print no raw control character. Sets transcript to the
 #                                 commands and their output
-#   state_of PATH                 prints a hash of all files below PATH, including names, owners,
+#   hash_of PATH                  prints a hash of all files below PATH, including names, owners,
 #                                 modes and times
 #
 # $dir is the victim's directory, as for dl.
@@ -101,7 +101,7 @@ stop_listener() {
 }
 requests() { cat "$requests_file"; }
 
-state_of() {
+hash_of() {
     (cd "$1" && find . -printf '%p %u %m %T@ %l\n' -type f -exec sha256sum {} + | sort | sha256sum)
 }
 

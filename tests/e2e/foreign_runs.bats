@@ -33,7 +33,7 @@ teardown() {
     end_test
 }
 
-index() { as_user bash -c 'ls "$HOME/.local/state/dlrun/runs" 2>/dev/null' || true; }
+list_index() { as_user bash -c 'ls "$HOME/.local/state/dlrun/runs" 2>/dev/null' || true; }
 # Prints the victim's pending and running jobs. Slurm may start a job at any time, so the state is
 # left out.
 jobs_of_victim() { squeue -h -u "$DLRUN_TESTBED_USER" -t pending,running -o '%i' | sort; }
@@ -41,8 +41,8 @@ jobs_of_victim() { squeue -h -u "$DLRUN_TESTBED_USER" -t pending,running -o '%i'
 # nothing_was_done RUN: checks after the commands that the hostile directory RUN had no effect.
 nothing_was_done() {
     [ -z "$(requests)" ] || { requests >&2 && return 1; }
-    [ "$(state_of "$1")" = "$before" ] || { echo "$1 was written" >&2 && return 1; }
-    [[ $(index) != *"${1##*/}"* ]] || { echo "$1 is in the index" >&2 && return 1; }
+    [ "$(hash_of "$1")" = "$before" ] || { echo "$1 was written" >&2 && return 1; }
+    [[ $(list_index) != *"${1##*/}"* ]] || { echo "$1 is in the index" >&2 && return 1; }
     [ "$(jobs_of_victim)" = "$jobs" ] ||
         { echo "the victim's jobs were: $jobs; they are: $(jobs_of_victim)" >&2 && return 1; }
     [[ $transcript != *"PRIVATE KEY"* && $transcript != *secretword* ]] ||
@@ -55,7 +55,7 @@ output_of() { sed -n "/^[$] dlrun $1 /,/^(code /p" <<<"$transcript"; }
 
 # try_commands_on RUN: runs every command on RUN and checks that none had an effect.
 try_commands_on() {
-    before=$(state_of "$1") jobs=$(jobs_of_victim)
+    before=$(hash_of "$1") jobs=$(jobs_of_victim)
     commands_on "$1"
     nothing_was_done "$1"
 }
@@ -169,7 +169,7 @@ JSON
     as_user rm "$DLRUN_TESTBED_HOME/.local/state/dlrun/runs/${hostile##*/}"
 }
 
-@test "no command acts on the own runs to which the points of a foreign sweep lead" {
+@test "no command acts on runs of the user to which the points of a foreign sweep lead" {
     own=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .path)
     hostile=$there/lr-20990101-000000-0001
     hostile_run "$hostile"
@@ -182,7 +182,7 @@ JSON
     hostile_file "$hostile/array-0/0/resubmitted" <<<"$own"
     as_attacker ln -s "$own" "$hostile/array-0/2"
     for path in "$hostile" "$hostile/0" "$hostile/array-0/1"; do
-        before=$(state_of "$hostile") jobs=$(jobs_of_victim)
+        before=$(hash_of "$hostile") jobs=$(jobs_of_victim)
         commands_on "$path"
         nothing_was_done "$hostile"
     done
@@ -308,10 +308,10 @@ YAML
     chmod 755 "$dir"
     dl render hello.yaml --set launch.agent=false --set launch.preset=torch |
         sed -n '/^# A port for/,/^export DLRUN_MASTER_PORT/p' >"$dir/choose"
-    before=$(state_of "$dir")
+    before=$(hash_of "$dir")
     run as_user bash -ec '. "$1"; echo "port $dlrun_port in $dlrun_locks"' - "$dir/choose"
     rm "/tmp/dlrun-ports-$(id -u "$DLRUN_TESTBED_USER")"
     [ "$status" -eq 0 ]
     [[ $output == *"port "* && $output != *dlrun-ports-* ]]
-    [ "$(state_of "$dir")" = "$before" ]
+    [ "$(hash_of "$dir")" = "$before" ]
 }

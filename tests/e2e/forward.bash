@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Functions of the tests of `dlrun forward` and `dlrun ssh-config`. $dir is the test's directory.
 #
-#   serving_job [later]        submits a job of two nodes with a web server on port 8888 of each
+#   submit_servers [later]     submits a job of two nodes with a web server on port 8888 of each
 #                              node, and waits until it runs. With `later` the servers start once
 #                              the file `serve` exists. Sets job
 #   start_forward ARGUMENTS..  starts dlrun forward in the background, with the variables of the
@@ -17,7 +17,7 @@
 #   ssh_to COMMAND...          runs ssh with this block alone
 
 # shellcheck disable=SC2154 # the test sets dir
-serving_job() {
+submit_servers() {
     cat >"$dir/serve.py" <<'PY'
 import http.server
 import os

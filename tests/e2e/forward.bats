@@ -7,7 +7,7 @@ load forward
 setup() { dir=$(fresh_dir); }
 
 @test "a page, 200 MB and 20 connections at once arrive, beside a client that reads nothing" {
-    serving_job
+    submit_servers
     head -c 200000000 /dev/urandom >"$dir/www/large"
     start_forward last 8888:0
     [[ $(fetch "$address/") == "<h1>a page of the job</h1>" ]]
@@ -39,7 +39,7 @@ setup() { dir=$(fresh_dir); }
 }
 
 @test "a client waits until the program listens, over a socket that only the user can reach" {
-    serving_job later
+    submit_servers later
     # shellcheck disable=SC2034 # start_forward uses it
     forward_env=(SSH_CONNECTION=x)
     start_forward last 8888 --node n2
@@ -67,7 +67,7 @@ setup() { dir=$(fresh_dir); }
 }
 
 @test "wrong ports, wrong nodes and runs that cannot be entered are refused with the reason" {
-    serving_job
+    submit_servers
     for port in 0 70000 80:x -1 '' "8888 "; do
         run dl forward last -- "$port"
         [ "$status" -eq 2 ]

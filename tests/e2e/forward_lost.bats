@@ -9,7 +9,7 @@ load forward
     declare -A job_on run_on
     for tracker in cgroup linuxproc; do
         on "$tracker"
-        serving_job
+        submit_servers
         start_forward last 8888:0
         pkill -KILL -P "$started" srun
         end_of_forward

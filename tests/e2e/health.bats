@@ -7,9 +7,9 @@ load helpers
 
 setup() { dir=$(fresh_dir); }
 spec() { as_user tee "$dir/$1.yaml" >/dev/null; }
-# unfit CHECK RESOURCES: writes CHECK.yaml, whose nodes all fail this check. The job must not
-# restart, although retry.on lists node_failure
-unfit() {
+# write_failing_check CHECK RESOURCES: writes CHECK.yaml, whose nodes all fail this check. The job
+# must not restart, although retry.on lists node_failure
+write_failing_check() {
     spec "$1" <<YAML
 name: $1
 resources: {$2, time: 5m}
@@ -21,9 +21,11 @@ YAML
 json() { dl status "$1" --json 2>/dev/null; }
 event() { jq -c "select(.event == \"$1\")" "$(json "$2" | jq -r .path)/events.jsonl"; }
 
-@test "preflight: a failure on all nodes blames no node, and gloo is tried between the ranks" {
-    for check in gpu nccl; do unfit "$check" 'nodes: 2, tasks_per_node: 1, gpus_per_node: 1'; done
-    unfit disk 'nodes: 2, tasks_per_node: 2'
+@test "preflight: a failure on all nodes blames no node, and the check gloo covers all ranks" {
+    for check in gpu nccl; do
+        write_failing_check "$check" 'nodes: 2, tasks_per_node: 1, gpus_per_node: 1'
+    done
+    write_failing_check disk 'nodes: 2, tasks_per_node: 2'
     spec warned <<'YAML'
 name: warned
 resources: {nodes: 1, time: 5m}

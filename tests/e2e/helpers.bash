@@ -14,8 +14,8 @@
 #   fields NAME                  compares the JSON on standard input with the schema NAME or
 #                                NAME#DEFINITION of docs/json
 #   cancel_jobs                  ends every job of the user and waits until they are gone
-#   end_test                     ends every test, from teardown: after a failure, prints the state
-#                                of the cluster and repairs it; ends the jobs
+#   end_test                     ends the user's jobs; after a failed test, first prints the state
+#                                of the cluster and repairs it. Every teardown calls it
 #
 # A failing test is repeated DLRUN_TEST_RETRIES times (CMake sets 1), because its time limits are
 # real time on a machine that others use, too. A repetition is never silent: scripts/test names

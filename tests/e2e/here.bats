@@ -146,7 +146,7 @@ field() { dl status last --json | jq -r "$1"; }
 }
 
 @test "SIGTERM, Ctrl-C or a kill ends an interactive session and its allocation" {
-    start() {
+    start_session() {
         as_user bash -c 'cd "$1" && echo $$ >pid && shift &&
             exec dlrun interactive hello.yaml "$@"' \
             - "$dir" "$@" </dev/null &
@@ -160,17 +160,17 @@ field() { dl status last --json | jq -r "$1"; }
     }
     is_queued() { [[ $(squeue -h -u "$DLRUN_TESTBED_USER" -o %T) == "$1" ]]; }
     for signal in TERM INT; do
-        start --set resources.begin=now+1hour -- true
+        start_session --set resources.begin=now+1hour -- true
         wait_until 30 is_queued PENDING
         kill -"$signal" "$(cat "$dir/pid")"
         ends_with 130
     done
-    start -- bash -c 'touch began; exec sleep 1000'
+    start_session -- bash -c 'touch began; exec sleep 1000'
     wait_until 30 test -e "$dir/began"
     kill -TERM "$(cat "$dir/pid")"
     ends_with 130
     rm "$dir/began"
-    start -- bash -c 'touch began; exec sleep 1000'
+    start_session -- bash -c 'touch began; exec sleep 1000'
     wait_until 30 test -e "$dir/began"
     kill -KILL "$(cat "$dir/pid")"
     ends_with 137

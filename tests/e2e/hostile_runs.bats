@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
-# Malicious run directories (hostile_runs.py): first of another user, then of the user, because a
-# user's job can write the files of its own run. No command may crash, take more than 5 s or
-# 200 MiB, print control characters to a terminal, show a private file, send a token, signal a
-# process or touch a job.
+# Malicious run directories (hostile_runs.py). First they belong to another user, then to the user
+# who calls dlrun, because a user's job can write the files of its own run. No command may crash,
+# take more than 5 s or 200 MiB, print control characters to a terminal, show a private file, send a
+# token, signal a process or touch a job.
 # timeout: 1500
 
 load helpers
@@ -16,18 +16,18 @@ setup() {
 }
 
 teardown() {
-    kill "$(victim)" || true
+    kill "$(victim_pid)" || true
     end_test
     # Other tests read all files of the home directory. The hostile files have gigabytes of holes.
     rm -rf "$dir"
 }
 
-victim() { pgrep -n -u "$DLRUN_TESTBED_USER" -fx 'sleep 1200'; }
-victim_is_there() { victim >/dev/null; }
+victim_pid() { pgrep -n -u "$DLRUN_TESTBED_USER" -fx 'sleep 1200'; }
+victim_is_there() { victim_pid >/dev/null; }
 # Prints the identity of a local job as dlrun writes it: HOST:PID:START.
 victim_identity() {
     local pid
-    pid=$(victim)
+    pid=$(victim_pid)
     echo "$(as_user hostname):$pid:$(sed 's/.*) //' "/proc/$pid/stat" | cut -d' ' -f20)"
 }
 

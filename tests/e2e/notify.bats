@@ -101,7 +101,7 @@ has_requests() { (($(requests) == $1)); }
     has_requests 1
 }
 
-@test "a redirect is not followed, and a server that is busy gets the message later" {
+@test "a redirect is not followed, and a message that a busy server has not taken waits" {
     with_hook redirect/x run n.yaml --set 'launch.command=[true]'
     has_requests 1
     is_notice refused

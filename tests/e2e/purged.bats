@@ -9,7 +9,7 @@ load helpers
 
 setup_file() {
     local own=$DLRUN_TESTBED_DIR.purged
-    # This testbed also has its own user, so the runs of other files are in another list.
+    # This testbed also has its own user, whose list of runs has no run of another test file.
     forget_testbed
     export DLRUN_TESTBED_DIR=$own
     "$testbed/down" # A test run that was killed may have left a testbed.

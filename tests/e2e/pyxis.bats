@@ -6,7 +6,7 @@ load helpers
 load containers
 load secrets
 
-setup() { boxed_job pyxis 1 1; }
+setup() { write_boxed_job pyxis 1 1; }
 
 @test "the job sees the image's own os-release, on every node and rank" {
     run dl submit job.yaml --watch --set resources.nodes=2 --set resources.tasks_per_node=2
@@ -22,7 +22,7 @@ setup() { boxed_job pyxis 1 1; }
         --set "container.mounts=['$dir/data:/mnt/a', '$dir/data:/mnt/b:ro+rprivate']"
     echo "$output"
     [ "$status" -eq 0 ]
-    printed from-data a-written b-refused root-refused
+    has_lines from-data a-written b-refused root-refused
     [ -e "$dir/data/new" ]
 }
 

@@ -15,24 +15,24 @@ setup() {
     install -m 755 -o "$DLRUN_TESTBED_USER" "$DLRUN_SOURCE_DIR"/tests/stand_ins/{trl,ray} "$dir/bin"
     # RECIPE and PRESET are variables of the job. The arguments show whether the command of the
     # recipe reached the program.
-    program python <<SH
+    install_program python <<SH
 echo "\$*" >"$dir/\$RECIPE/arguments"
 exec python3 "$dir/verify_preset.py" rank "$dir/\$RECIPE" "\$PRESET"
 SH
-    program torchrun <<SH
+    install_program torchrun <<SH
 echo "\$*" >"$dir/torchrun/arguments"
 exec python3 "$dir/verify_preset.py" rank "$dir/torchrun" torchrun "\$@"
 SH
 }
 
-# program NAME: installs standard input as a program of the jobs
-program() {
+# install_program NAME: installs standard input as a program of the jobs
+install_program() {
     { echo '#!/bin/sh' && cat; } | as_user tee "$dir/bin/$1" >/dev/null
     chmod 755 "$dir/bin/$1"
 }
 
-# recipe NAME PRESET OPTIONS...: submits a recipe with the programs above
-recipe() {
+# submit_recipe NAME PRESET OPTIONS...: submits a recipe with the programs above
+submit_recipe() {
     local name=$1 preset=$2
     shift 2
     as_user mkdir "$dir/$name"
@@ -45,12 +45,12 @@ small=(--set resources.nodes=2 --set resources.gpus_per_node=2 --set resources.c
     --set resources.mem=null --set resources.time=20m)
 
 @test "Lightning, Accelerate, DeepSpeed, Megatron, JAX, Horovod: the ranks find each other" {
-    recipe lightning lightning "${small[@]}"
-    recipe accelerate accelerate "${small[@]}"
-    recipe deepspeed deepspeed "${small[@]}"
-    recipe megatron torch "${small[@]}"
-    recipe jax jax "${small[@]}"
-    recipe horovod horovod "${small[@]}"
+    submit_recipe lightning lightning "${small[@]}"
+    submit_recipe accelerate accelerate "${small[@]}"
+    submit_recipe deepspeed deepspeed "${small[@]}"
+    submit_recipe megatron torch "${small[@]}"
+    submit_recipe jax jax "${small[@]}"
+    submit_recipe horovod horovod "${small[@]}"
     for preset in lightning accelerate deepspeed megatron:torch jax horovod; do
         name=${preset%:*}
         dl wait "$name" || { dl logs "$name" && false; }
@@ -65,7 +65,7 @@ small=(--set resources.nodes=2 --set resources.gpus_per_node=2 --set resources.c
 }
 
 @test "torchrun: each node's torchrun gets its number of processes and the first node's address" {
-    recipe torchrun torchrun "${small[@]}"
+    submit_recipe torchrun torchrun "${small[@]}"
     dl wait torchrun || { dl logs torchrun && false; }
     run as_user python3 "$dir/verify_preset.py" all "$dir/torchrun" torchrun 2
     echo "$output"
@@ -91,7 +91,7 @@ PY
     as_user sed 's/mem: .*/mem: 8G/' "$DLRUN_TESTBED_PREFIX/share/dlrun/examples/trl-vllm.yaml" |
         as_user tee "$dir/trl-vllm.yaml" >/dev/null
     as_user touch "$dir/train.py"
-    program python <<SH
+    install_program python <<SH
 curl -fsS --max-time 10 "http://\$DLRUN_COMPONENT_SERVER_ADDR/health/" || exit 1
 exec python3 "$dir/verify_preset.py" rank "$dir/trl-vllm" accelerate
 SH
@@ -116,7 +116,7 @@ with socket.create_connection((host, int(port)), timeout=30) as head:
     head.sendall(b"who\n")
     print("nodes:", len(set(head.makefile().readline().split())))
 PY
-    program python <<<'exec python3 "$@"'
+    install_program python <<<'exec python3 "$@"'
     run dl submit ray.yaml --watch
     echo "$output"
     [ "$status" -eq 0 ]

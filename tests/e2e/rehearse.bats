@@ -17,7 +17,11 @@ launch:
 YAML
 }
 
-runs() { dl submit exp.yaml --rehearse "$1" --json 2>/dev/null | jq -rs 'map(.run) | join(" ")'; }
+# submit_rehearsed TIME: submits exp.yaml with a rehearsal; prints the ids of the rehearsal and of
+# the run
+submit_rehearsed() {
+    dl submit exp.yaml --rehearse "$1" --json 2>/dev/null | jq -rs 'map(.run) | join(" ")'
+}
 json() { dl status "$1" --json 2>/dev/null; }
 is_state() { [[ $(json "$2" | jq -r .state) == "$1" ]]; }
 
@@ -27,7 +31,7 @@ is_state() { [[ $(json "$2" | jq -r .state) == "$1" ]]; }
         while true; do step=$((step + 10)); [[ -z $DLRUN_PROGRESS ]] ||
         echo "{\"step\": $step, \"steps\": 1000}" >"$DLRUN_PROGRESS"; sleep 1; done'
     local rehearsal run
-    read -r rehearsal run < <(runs 20s)
+    read -r rehearsal run < <(submit_rehearsed 20s)
     [[ $rehearsal == big-rehearsal-* && $run == big-* ]]
     run dl wait "$run"
     echo "$output"
@@ -48,7 +52,7 @@ is_state() { [[ $(json "$2" | jq -r .state) == "$1" ]]; }
 @test "if the rehearsal fails, the run never starts" {
     spec 'echo "$DLRUN_WORLD_SIZE" >>worlds; exit 3'
     local rehearsal run
-    read -r rehearsal run < <(runs 10s)
+    read -r rehearsal run < <(submit_rehearsed 10s)
     wait_until 60 is_state failed "$rehearsal"
     run is_state completed "$run"
     [ "$status" -ne 0 ]

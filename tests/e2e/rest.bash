@@ -22,13 +22,13 @@
 #   portable ARGUMENTS... runs the portable dlrun, which uses the program curl, in $dir
 #   put_portable          puts the portable dlrun and its tools into $dir/portable; skips the test
 #                         if the build has none
-#   refused CODE TEXT ARGUMENTS...
+#   is_refused CODE TEXT ARGUMENTS...
 #                         submits with these arguments and checks the exit code and the message, and
 #                         that nothing is recorded or queued
 
 setup_file() {
     local own=$DLRUN_TESTBED_DIR.rest
-    # This testbed also has its own user, so the runs of other files are in another list.
+    # This testbed also has its own user, whose list of runs has no run of another test file.
     forget_testbed
     export DLRUN_TESTBED_DIR=$own
     "$testbed/down" # A test run that was killed may have left a testbed.
@@ -125,7 +125,7 @@ by_token() {
 }
 by_proxy() { echo "--set submit.via=slurmrestd --set submit.url=unix:$dir/proxy"; }
 
-refused() {
+is_refused() {
     local code=$1 text=$2
     shift 2
     run dl submit job.yaml "$@"

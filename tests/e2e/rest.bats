@@ -18,9 +18,9 @@ fields() {
         sed -E "/^Std(Out|Err)=/{s#$dir/runs/job-[^/]*/#RUN/#;s#\\b$1\\b#JOB#g}"
 }
 
-# same SPEC-OPTIONS...: submits the same spec by sbatch and by slurmrestd, both held, and compares
-# the jobs field by field.
-same() {
+# compare_jobs SPEC-OPTIONS...: submits the same spec by sbatch and by slurmrestd, both held, and
+# compares the jobs field by field.
+compare_jobs() {
     local one two
     one=$(dl submit job.yaml --json --set "$(via sbatch)" "$@" 2>/dev/null | jq -r .job)
     two=$(dl submit job.yaml --json --set "$(via slurmrestd)" "$@" 2>/dev/null | jq -r .job)
@@ -34,43 +34,44 @@ same() {
 
 @test "slurmrestd and sbatch give the same job, field by field, for every common key" {
     held=(--set resources.begin=2037-01-02T03:04:05)
-    same "${held[@]}"
-    same "${held[@]}" --set resources.nodes=2 --set resources.tasks_per_node=3 \
+    compare_jobs "${held[@]}"
+    compare_jobs "${held[@]}" --set resources.nodes=2 --set resources.tasks_per_node=3 \
         --set resources.cpus_per_task=2 --set resources.mem=4G
-    same "${held[@]}" --set resources.nodes=2-4 --set resources.gpus_per_node=2 \
+    compare_jobs "${held[@]}" --set resources.nodes=2-4 --set resources.gpus_per_node=2 \
         --set resources.cpus_per_gpu=3 --set resources.mem_per_gpu=2G
-    same "${held[@]}" --set resources.tasks_per_node=null --set resources.nodes=null \
+    compare_jobs "${held[@]}" --set resources.tasks_per_node=null --set resources.nodes=null \
         --set resources.ntasks=5 --set resources.gpus_per_task=1 --set resources.mem_per_cpu=100M
-    same "${held[@]}" --set 'resources.gpus_per_node={type: pretend, count: 1}' \
+    compare_jobs "${held[@]}" --set 'resources.gpus_per_node={type: pretend, count: 1}' \
         --set resources.exclusive=true --set resources.threads_per_core=1
-    same "${held[@]}" --set resources.gres=gpu:pretend:2 --set resources.exclusive=user \
+    compare_jobs "${held[@]}" --set resources.gres=gpu:pretend:2 --set resources.exclusive=user \
         --set resources.time=12:03:04
-    same "${held[@]}" --set 'resources.nodelist=n[2-3]' --set resources.nodes=2 \
+    compare_jobs "${held[@]}" --set 'resources.nodelist=n[2-3]' --set resources.nodes=2 \
         --set resources.exclude=n4 --set resources.partition=preempt
-    same "${held[@]}" --set after.any=1 --set resources.error=logs/%j.err
+    compare_jobs "${held[@]}" --set after.any=1 --set resources.error=logs/%j.err
     grep -qx "StdErr=$dir/logs/JOB.err" "$BATS_TEST_TMPDIR/two"
-    same "${held[@]}" --set resources.output=logs/%x-%j.out --set resources.account=some \
+    compare_jobs "${held[@]}" --set resources.output=logs/%x-%j.out --set resources.account=some \
         --set resources.constraint=fast --set resources.licenses=tool:2
     for field in "StdOut=$dir/logs/job-JOB.out" Account=some Features=fast Licenses=tool:2; do
         grep -qxF "$field" "$BATS_TEST_TMPDIR/two"
     done
-    same "${held[@]}" --set 'retry={max: 2, on: [node_failure, preemption]}'
+    compare_jobs "${held[@]}" --set 'retry={max: 2, on: [node_failure, preemption]}'
     grep -qx Requeue=1 "$BATS_TEST_TMPDIR/two"
-    same "${held[@]}" --set resources.reservation=kept
+    compare_jobs "${held[@]}" --set resources.reservation=kept
     grep -qx Reservation=kept "$BATS_TEST_TMPDIR/two"
-    same "${held[@]}" --set 'slurm={mail-type: "BEGIN,END", mail-user: me@example.org, nice: "7"}'
+    compare_jobs "${held[@]}" \
+        --set 'slurm={mail-type: "BEGIN,END", mail-user: me@example.org, nice: "7"}'
     local words='time-min: "2", ntasks-per-socket: "1"'
     # sbatch of Slurm 26.05 refuses mincpus, and from v0.0.40 on dlrun refuses cores-per-socket.
     ! speaks_text || words+=', mincpus: "3", cores-per-socket: "4"'
-    same "${held[@]}" --set "slurm={$words, deadline: 2037-02-02T00:00:00}"
+    compare_jobs "${held[@]}" --set "slurm={$words, deadline: 2037-02-02T00:00:00}"
     words='oversubscribe: true, spread-job: true, use-min-nodes: true, no-kill: true'
-    same "${held[@]}" --set "slurm={$words, wckey: w, delay-boot: \"5\"}"
+    compare_jobs "${held[@]}" --set "slurm={$words, wckey: w, delay-boot: \"5\"}"
     speaks_text && return
-    same "${held[@]}" --set resources.nodes=2 --set resources.distribution=cyclic:block \
+    compare_jobs "${held[@]}" --set resources.nodes=2 --set resources.distribution=cyclic:block \
         --set resources.signal=B:USR1@90
-    same "${held[@]}" --set 'slurm={contiguous: true, gpu-bind: closest}' \
+    compare_jobs "${held[@]}" --set 'slurm={contiguous: true, gpu-bind: closest}' \
         --set resources.gpus_per_node=1
-    same "${held[@]}" --set resources.nodes=2 --set resources.gpus_per_task=1 \
+    compare_jobs "${held[@]}" --set resources.nodes=2 --set resources.gpus_per_task=1 \
         --set resources.cpus_per_task=2
 }
 
@@ -120,33 +121,35 @@ YAML
 
 @test "submit, ls, status, logs, wait and cancel need no Slurm command in PATH" {
     new_token 600
-    alone() {
+    dl_without_slurm() {
         as_user env PATH="$DLRUN_TESTBED_PREFIX/bin" DIR="$dir" \
             "$(command -v bash)" -c 'cd "$DIR" && exec dlrun "$@"' - "$@"
     }
     # shellcheck disable=SC2046 # splits the words
-    run alone submit job.yaml $(by_token) --json
+    run dl_without_slurm submit job.yaml $(by_token) --json
     [ "$status" -eq 0 ]
     id=$(jq -r .run <<<"$output") job=$(jq -r .job <<<"$output")
     wait_until 30 is_running "$job"
-    run alone status "$id" --json
+    run dl_without_slurm status "$id" --json
     echo "$output"
     [ "$(jq -r .state <<<"$output")" = running ]
-    run alone ls --json
+    run dl_without_slurm ls --json
     echo "$output"
     [ "$(jq -r '.[0].state' <<<"$output")" = running ]
     as_user touch "$dir/go"
     run timeout 60 "$testbed/as_user" env PATH="$DLRUN_TESTBED_PREFIX/bin" dlrun wait "$id"
     [ "$status" -eq 0 ]
-    alone logs "$id"
-    run alone resubmit "$id" --json
+    dl_without_slurm logs "$id"
+    run dl_without_slurm resubmit "$id" --json
     [ "$status" -eq 0 ]
     rm -f "$dir/go"
     # shellcheck disable=SC2046
-    second=$(alone submit job.yaml $(by_token) --json | jq -r .run)
-    alone cancel "$second"
-    cancelled() { [[ $(alone status "$second" --json | jq -r .state) == cancelled ]]; }
-    wait_until 60 cancelled
+    second=$(dl_without_slurm submit job.yaml $(by_token) --json | jq -r .run)
+    dl_without_slurm cancel "$second"
+    is_cancelled() {
+        [[ $(dl_without_slurm status "$second" --json | jq -r .state) == cancelled ]]
+    }
+    wait_until 60 is_cancelled
 }
 
 @test "the portable dlrun submits, asks and cancels through slurmrestd with the program curl" {
@@ -192,12 +195,12 @@ YAML
 }
 
 @test "keys that slurmrestd would drop or misread are refused together before anything is sent" {
-    refused 2 "resources.hint: slurmrestd cannot do what --hint=nomultithread does" \
+    is_refused 2 "resources.hint: slurmrestd cannot do what --hint=nomultithread does" \
         --set "$(via slurmrestd)" --set resources.hint=nomultithread \
         --set resources.clusters=other
     [[ $output == *"resources.clusters: "* ]]
     if speaks_text; then
-        refused 2 "resources.distribution: slurmrestd (v0.0.38) cannot do" \
+        is_refused 2 "resources.distribution: slurmrestd (v0.0.38) cannot do" \
             --set "$(via slurmrestd)" --set resources.distribution=cyclic \
             --set resources.signal=B:USR1@60 --set 'slurm={contiguous: true}'
         [[ $output == *"resources.signal: "* && $output == *"slurm.contiguous: "* ]]

@@ -43,26 +43,26 @@ load rest
 
 @test "a missing socket, server or token, or a bad token, gives an error and no record" {
     rest=(--set "$(via slurmrestd)")
-    refused 4 "no such socket" "${rest[@]}" --set submit.url=unix:/run/nothing
-    refused 2 "set submit.token_file" "${rest[@]}" --set "submit.url=$DLRUN_TESTBED_REST_URL"
-    refused 2 "would send the token in the clear" "${rest[@]}" \
+    is_refused 4 "no such socket" "${rest[@]}" --set submit.url=unix:/run/nothing
+    is_refused 2 "set submit.token_file" "${rest[@]}" --set "submit.url=$DLRUN_TESTBED_REST_URL"
+    is_refused 2 "would send the token in the clear" "${rest[@]}" \
         --set submit.url=http://rest.example.org --set submit.token_file=token
-    refused 6 "No such file" "${rest[@]}" --set "submit.url=$DLRUN_TESTBED_REST_URL" \
+    is_refused 6 "No such file" "${rest[@]}" --set "submit.url=$DLRUN_TESTBED_REST_URL" \
         --set submit.token_file=nosuch
     new_token 600
     chmod 640 "$dir/token"
     # shellcheck disable=SC2046
-    refused 2 "others may read" $(by_token)
+    is_refused 2 "others may read" $(by_token)
     as_user bash -c 'umask 077 && rm -f "$1/token" && echo nonsense >"$1/token"' - "$dir"
     # shellcheck disable=SC2046
-    refused 4 "does not accept the token of $dir/token" $(by_token)
+    is_refused 4 "does not accept the token of $dir/token" $(by_token)
     new_token 600
-    refused 4 "onnect" "${rest[@]}" --set submit.url=http://127.0.0.1:9 \
+    is_refused 4 "onnect" "${rest[@]}" --set submit.url=http://127.0.0.1:9 \
         --set "submit.token_file=$dir/token"
     new_token 1
     sleep 2 # The token must expire.
     # shellcheck disable=SC2046
-    refused 2 "expired" $(by_token)
+    is_refused 2 "expired" $(by_token)
 }
 
 @test "a program of another user that holds the server's port gets no token" {
@@ -74,7 +74,7 @@ load rest
         --bind 127.0.0.1 --directory /tmp >"$BATS_TEST_TMPDIR/requests" 2>&1 3>&- &
     stranger=$!
     wait_until 10 bash -c ": </dev/tcp/127.0.0.1/$port"
-    refused 3 "user daemon (uid 1) listens there" --set "$(via slurmrestd)" \
+    is_refused 3 "user daemon (uid 1) listens there" --set "$(via slurmrestd)" \
         --set "submit.url=http://127.0.0.1:$port" --set "submit.token_file=$dir/token"
     if [[ -e $DLRUN_BUILD_DIR/portable/bin/dlrun ]]; then
         put_portable
@@ -96,8 +96,8 @@ certificate() {
         -subj "/CN=$1" -addext "$2" "${by[@]}" \
         -keyout "$BATS_TEST_TMPDIR/$1.key" -out "$BATS_TEST_TMPDIR/$1.pem" 2>/dev/null
 }
-# tls NAME: puts slurmrestd behind TLS with that certificate; sets url.
-tls() {
+# serve_over_tls NAME: puts slurmrestd behind TLS with that certificate; sets url.
+serve_over_tls() {
     stop_proxy
     cp "$BATS_TEST_TMPDIR/$1".{pem,key} "$dir"
     chown "$DLRUN_TESTBED_USER" "$dir/$1".{pem,key}
@@ -123,7 +123,7 @@ dl_trusting() {
     certificate misnamed subjectAltName=DNS:other.example.org authority
     new_token 600
     for name in good misnamed; do
-        tls "$name"
+        serve_over_tls "$name"
         trusting=dl_trusting
         # The certificate `good` is valid, but `dl` does not know its authority.
         [[ $name == misnamed ]] || trusting=dl
@@ -136,7 +136,7 @@ dl_trusting() {
         [ ! -e "$dir/runs" ] || [ -z "$(ls "$dir/runs")" ]
         [ "$(wc -l <"$dir/proxy")" -eq 1 ] # No request has arrived.
     done
-    tls good
+    serve_over_tls good
     run dl_trusting submit job.yaml --json --set submit.via=slurmrestd --set "submit.url=$url" \
         --set "submit.token_file=$dir/token"
     echo "$output"
@@ -151,7 +151,7 @@ dl_trusting() {
     while IFS='|' read -r code text status body <&4; do
         start_proxy answer "$status" "$body"
         # shellcheck disable=SC2046 # splits the words
-        refused "$code" "$text" $(by_proxy)
+        is_refused "$code" "$text" $(by_proxy)
         stop_proxy
     done 4<<'ANSWERS'
 3|in version v0.0.46 of its API; dlrun speaks v0|200|{"paths": {"/slurm/v0.0.46/job/submit": 0}}
@@ -198,8 +198,8 @@ ANSWERS
     [ "$status" -eq 3 ]
     [[ $output == *'Ignoring unknown field "odd"'*"was cancelled"* ]]
     [ "$(state last)" = refused ]
-    gone() { [ "$(jobs_in_queue)" -eq 0 ]; }
-    wait_until 30 gone
+    queue_is_empty() { [ "$(jobs_in_queue)" -eq 0 ]; }
+    wait_until 30 queue_is_empty
 }
 
 @test "dlrun uses the newest common version or the configured one, and doctor names it" {
@@ -214,7 +214,7 @@ ANSWERS
     wanted_version=v0.0.40
     list_servers
     served_versions | grep -qx v0.0.40 ||
-        refused 3 "your configuration requests v0.0.40" --set "$(via slurmrestd)"
+        is_refused 3 "your configuration requests v0.0.40" --set "$(via slurmrestd)"
 }
 
 @test "a refusal by Slurm is printed in Slurm's words and recorded in the run" {

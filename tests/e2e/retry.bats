@@ -141,9 +141,10 @@ YAML
     [ "$(json early | jq -c '[.state, .detail]')" = '["completed","the rank ended with 0"]' ]
 }
 
-# preemptible PARTITION TRACKER THEN: submits a run on two nodes that can be preempted. On USR1,
-# each rank saves and then executes the shell command THEN; if THEN is empty, the rank continues.
-preemptible() {
+# submit_preemptible PARTITION TRACKER THEN: submits a run on two nodes that can be preempted. On
+# USR1, each rank saves and then executes the shell command THEN; if THEN is empty, the rank
+# continues.
+submit_preemptible() {
     spec <<YAML
 name: $1
 resources: {nodes: 2, tasks_per_node: 1, time: 5m, partition: $1, exclusive: true}
@@ -162,8 +163,8 @@ YAML
 @test "a preempted run saves if there is time, is requeued, and its first attempt records no end" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
-        preemptible preempt "$tracker" "$([[ $tracker == cgroup ]] || echo exit 0)"
-        preemptible preempt-now "$tracker" ''
+        submit_preemptible preempt "$tracker" "$([[ $tracker == cgroup ]] || echo exit 0)"
+        submit_preemptible preempt-now "$tracker" ''
         as_user sbatch -N4 --exclusive -t 1 -o /dev/null --wrap 'sleep 1'
         save_dir_of "$tracker"
     done
@@ -205,16 +206,16 @@ YAML
     [ "$(<"$dir/ups")" = up ]
 }
 
-# staging NAME TRACKER RESOURCES RETRY: submits a run with a secret. Its setup runs until Slurm ends
-# the job. After the restart, the rank waits for the file `go` and then writes the secret to
-# got-NAME.
-staging() {
+# submit_long_setup NAME TRACKER RESOURCES RETRY: submits a run with a secret. The setup of the run
+# lasts until Slurm ends the job. After the restart, the rank waits for the file `go` and then
+# writes the secret to got-NAME.
+submit_long_setup() {
     spec <<YAML
 name: $1
 resources: {nodes: 1, tasks_per_node: 1, time: 5m, $3}
 environment:
   secrets: [{name: TOKEN, file: token}]
-  setup: '[[ -n \$SLURM_RESTART_COUNT ]] || { touch staging-$1; sleep 100; }'
+  setup: '[[ -n \$SLURM_RESTART_COUNT ]] || { touch in-setup-$1; sleep 100; }'
 launch:
   command: [bash, -c,
     'until [[ -e go ]]; do sleep 0.1; done; echo "\$DLRUN_ATTEMPT \$TOKEN" >>got-$1']
@@ -231,12 +232,13 @@ has_ended_attempt() { [[ -n $(event attempt_end "$(run_dir "$1")") ]]; }
     for tracker in cgroup linuxproc; do
         on "$tracker"
         as_user tee "$dir/token" <<<canary >/dev/null
-        staging taken "$tracker" 'partition: preempt-now, nodelist: n4, exclusive: true' preemption
+        submit_long_setup taken "$tracker" 'partition: preempt-now, nodelist: n4, exclusive: true' \
+            preemption
         for name in queued dropped late gone; do
-            staging "$name" "$tracker" 'exclude: n4' node_failure
+            submit_long_setup "$name" "$tracker" 'exclude: n4' node_failure
         done
         for name in taken queued dropped late gone; do
-            wait_until 30 test -e "$dir/staging-$name"
+            wait_until 30 test -e "$dir/in-setup-$name"
         done
         for name in queued gone; do
             scontrol requeue "$(json "${id[$tracker-$name]}" | jq -r .job)"
@@ -272,10 +274,10 @@ has_ended_attempt() { [[ -n $(event attempt_end "$(run_dir "$1")") ]]; }
     done
 }
 
-# lasting NAME RESOURCES RETRY PROGRAM RANKS [ATTEMPTS]: submits a run in which each attempt runs
-# PROGRAM. The last attempt (the second, or number ATTEMPTS) ends by itself; the others do not.
+# submit_lasting NAME RESOURCES RETRY PROGRAM RANKS [ATTEMPTS]: submits a run in which each attempt
+# runs PROGRAM. The last attempt (the second, or number ATTEMPTS) ends by itself; the others do not.
 # Waits until the file NAME has a line of each of the RANKS ranks.
-lasting() {
+submit_lasting() {
     spec <<YAML
 name: $1
 resources: {cpus_per_task: 1, time: 5m, $2}
@@ -294,14 +296,15 @@ YAML
 @test "after a lost node or a hang, a run restarts, and none of its old ranks is alive" {
     # This run loses two nodes. When it loses the second node, the first is up again but no longer
     # belongs to the job, although SLURM_JOB_NODELIST names it.
-    lasting shrink 'nodes: "2-4", tasks_per_node: 2' 'retry: {max: 2, on: [node_failure]}' : 8 3
-    lasting fixed 'nodes: 2' 'retry: {max: 1, on: [node_failure]}' : 2
+    submit_lasting shrink 'nodes: "2-4", tasks_per_node: 2' \
+        'retry: {max: 2, on: [node_failure]}' : 8 3
+    submit_lasting fixed 'nodes: 2' 'retry: {max: 1, on: [node_failure]}' : 2
     # This run loses its only node, with lead. The second attempt gets the lock only after the
     # first attempt's rank, which Slurm believes dead, has ended.
-    lasting alone 'nodes: 1, exclude: n1' 'retry: {max: 1, on: [node_failure]}' \
+    submit_lasting alone 'nodes: 1, exclude: n1' 'retry: {max: 1, on: [node_failure]}' \
         'exec 9>lock; flock -w 30 9 || exit 1' 1
     # This run prints something until it is frozen.
-    lasting frozen 'nodes: 1, exclude: "n[1-2]"' \
+    submit_lasting frozen 'nodes: 1, exclude: "n[1-2]"' \
         $'retry: {max: 1, on: [hang], exclude_bad_nodes: true}\nhealth: {hang_after: 3}' \
         'sleep() { echo alive; command sleep "$1"; }' 1
     lost=$(cut -d' ' -f6 "$dir/alone")
@@ -310,7 +313,8 @@ YAML
     save_dir_of cgroup
     on linuxproc
     # shellcheck disable=SC2016 # not expanded by the test
-    lasting cut 'nodes: 2' $'retry: {max: 3, on: [node_failure, hang]}\nhealth: {hang_after: 2}' \
+    submit_lasting cut 'nodes: 2' \
+        $'retry: {max: 3, on: [node_failure, hang]}\nhealth: {hang_after: 2}' \
         '[ $DLRUN_RANK != 0 ] || while [ ! -e cut-off ]; do echo alive; sleep 0.5; done & :' 2
     cut=$(grep '^0 1 ' "$dir/cut" | cut -d' ' -f6)
     as_user touch "$dir/cut-off"

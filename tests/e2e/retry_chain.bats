@@ -31,7 +31,7 @@ YAML
 
 json() { dl status "${1:-last}" --json 2>/dev/null; }
 is_state() { [[ $(json | jq -r .state) == "$1" ]]; }
-job() { json | jq -r ".chain[$1]"; }
+chain_job() { json | jq -r ".chain[$1]"; }
 has_started() { [[ -s $dir/starts ]]; }
 is_gone() { [[ ! $(job_state "$1" 2>/dev/null) =~ PENDING|RUNNING|COMPLETING ]]; }
 
@@ -41,7 +41,7 @@ is_gone() { [[ ! $(job_state "$1" 2>/dev/null) =~ PENDING|RUNNING|COMPLETING ]];
     echo "$output"
     [[ $output == *"continue the run when it reaches its time limit"* ]]
     local first second third path
-    first=$(job 0) second=$(job 1) third=$(job 2)
+    first=$(chain_job 0) second=$(chain_job 1) third=$(chain_job 2)
     [[ $(squeue -h -j "$second" -o %E) == "afterany:$first"* ]]
     wait_until 30 has_started
     [[ $(json | jq -r .job) == "$first" ]]
@@ -67,7 +67,7 @@ is_gone() { [[ ! $(job_state "$1" 2>/dev/null) =~ PENDING|RUNNING|COMPLETING ]];
     spec ''
     dl submit exp.yaml
     local first third
-    first=$(job 0) third=$(job 2)
+    first=$(chain_job 0) third=$(chain_job 2)
     as_user tee "$dir/next.yaml" >/dev/null <<YAML
 name: next
 resources: {nodes: 1, tasks_per_node: 1, time: 1m}
@@ -100,7 +100,7 @@ YAML
     sleeper=$(as_user sbatch --parsable --wrap 'sleep 300' --output=/dev/null)
     spec "after: {any: [$sleeper]}"
     dl submit exp.yaml
-    as_user scancel "$(job 0)"
+    as_user scancel "$(chain_job 0)"
     wait_until 60 is_state cancelled
     [[ $(dl status last) == *"ended before it started the run"* ]]
     [ ! -e "$dir/starts" ]

@@ -74,20 +74,22 @@ field() { dl status "$1" --json | jq -r "$2"; }
     dl run first.yaml
     newer=$(field first .run)
     socket=$BATS_TEST_TMPDIR/tmux
-    ask() {
+    answer_question() {
         tmux -S "$socket" new-session -d -x 150 -y 30 "$testbed/as_user" bash -c \
             "cd '$dir' && dlrun rm first; echo code \$? >'$dir/code'"
-        wait_until 20 asks
+        wait_until 20 question_is_shown
         tmux -S "$socket" send-keys "$1" Enter
         wait_until 20 test -s "$dir/code"
     }
-    asks() { [[ $(tmux -S "$socket" capture-pane -p) == *"Delete 1 run ("*"[y/N]"* ]]; }
-    ask n
+    question_is_shown() {
+        [[ $(tmux -S "$socket" capture-pane -p) == *"Delete 1 run ("*"[y/N]"* ]]
+    }
+    answer_question n
     [ "$(cat "$dir/code")" = "code 130" ]
     dl status "$newer"
     as_user rm "$dir/code"
     wait_until 20 eval '! tmux -S "$socket" has-session 2>/dev/null'
-    ask y
+    answer_question y
     [ "$(cat "$dir/code")" = "code 0" ]
     run dl status first
     [ "$status" -eq 6 ]

@@ -10,9 +10,10 @@
 #   stop_sshd             ends the sshd and its connections
 #   laptop ARGUMENTS...   runs dlrun on the laptop, in $dir
 #   laptop_env ARGV...    runs a command with the laptop's environment
-#   cut MS ARGUMENTS...   runs dlrun on the laptop, and kills it with all its children after MS
+#   cut_after MS ARGUMENTS...
+#                         runs dlrun on the laptop, and kills it with all its children after MS
 #                         milliseconds
-#   refused CODE TEXT ARGUMENTS...
+#   is_refused CODE TEXT ARGUMENTS...
 #                         checks that dlrun on the laptop fails with this code and text
 #   host_file NAME LINES  writes the file of a host; its dlrun is the installed one unless a line
 #                         says otherwise
@@ -115,13 +116,13 @@ laptop_env() {
 # shellcheck disable=SC2016 # the inner bash expands the variables
 laptop() { laptop_env bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"; }
 
-cut() {
+cut_after() {
     local after=$1
     shift
     laptop_env python3 "$DLRUN_SOURCE_DIR/tests/e2e/cut_after.py" "$after" "$dir" dlrun "$@"
 }
 
-refused() {
+is_refused() {
     local code=$1 text=$2
     shift 2
     run laptop "$@" </dev/null
@@ -164,7 +165,7 @@ YAML
 submit_cut() {
     local failed=0 arguments=(-H near submit "$3" --set "name=cut-$1"
         --set "launch.command=[sh, -c, 'echo \$0 >>$dir/executed', '$1']")
-    cut "$2" "${arguments[@]}" &>"$dir/out-$1" && return
+    cut_after "$2" "${arguments[@]}" &>"$dir/out-$1" && return
     # If the answer came before the cut, a user would not repeat the command.
     ! grep -q '^submitted ' "$dir/out-$1" || return 0
     until laptop "${arguments[@]}" &>>"$dir/out-$1"; do ((++failed < 5)) || return 1; done

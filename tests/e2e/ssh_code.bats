@@ -58,28 +58,28 @@ load ssh
     make_code
     host_file near 'sync: {max: 1K}'
     as_user dd if=/dev/zero of="$dir/weights" bs=1M count=3 status=none
-    refused 2 'weights' -H near submit exp.yaml
+    is_refused 2 'weights' -H near submit exp.yaml
     as_user rm "$dir/weights"
     host_file near 'root: /proc/nowhere'
-    refused 1 '/proc/nowhere' -H near submit exp.yaml
+    is_refused 1 '/proc/nowhere' -H near submit exp.yaml
     host_file near "root: \$SCRATCH/me"
-    refused 2 'SCRATCH' -H near submit exp.yaml
+    is_refused 2 'SCRATCH' -H near submit exp.yaml
     host_file near
     as_user tee "$dir/bad.yaml" >/dev/null <<<'base: ../elsewhere.yaml'
-    refused 2 "bad.yaml:1:7: error: base: '../elsewhere.yaml' leaves the tree" \
+    is_refused 2 "bad.yaml:1:7: error: base: '../elsewhere.yaml' leaves the tree" \
         -H near check bad.yaml
     as_user rm "$dir/bad.yaml"
     as_user tee "$dir/bad.yaml" >/dev/null <<YAML
 launch: {command: ["true"]}
 environment: {venv: $dir/venv}
 YAML
-    refused 2 'is a path of this machine' -H near check bad.yaml
+    is_refused 2 'is a path of this machine' -H near check bad.yaml
     as_user tee "$dir/bad.yaml" >/dev/null <<'YAML'
 resources: {time: 5m}
 launch: {command: [sleep, "{x}"]}
 sweep: {parameters: {x: {min: 1, max: 9}}, ask: ["true"]}
 YAML
-    refused 2 'a search cannot be submitted with -H' -H near submit bad.yaml
+    is_refused 2 'a search cannot be submitted with -H' -H near submit bad.yaml
     no_jobs
 }
 

@@ -88,12 +88,14 @@ SH
     make_code
     as_user tee "$dir/long.yaml" >/dev/null <<<"$long_spec"
     run=$(laptop -H near submit long.yaml --json | jq -r .run)
-    gone() { ! as_user pgrep -u "$DLRUN_TESTBED_USER" -f 'dlrun --remote' >/dev/null; }
-    cut 3000 -H near logs -f "$run" || [ $? = 137 ]
-    wait_until 15 gone
+    remote_dlrun_is_gone() {
+        ! as_user pgrep -u "$DLRUN_TESTBED_USER" -f 'dlrun --remote' >/dev/null
+    }
+    cut_after 3000 -H near logs -f "$run" || [ $? = 137 ]
+    wait_until 15 remote_dlrun_is_gone
     run laptop_env timeout -s INT 3 dlrun -H near logs -f "$run"
     echo "$output"
-    wait_until 15 gone
+    wait_until 15 remote_dlrun_is_gone
     laptop -H near status "$run" --json | jq -e '.state == "running" or .state == "pending"'
 }
 

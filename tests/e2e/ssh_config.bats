@@ -7,7 +7,7 @@ load forward
 setup() { dir=$(fresh_dir); }
 
 @test "a session has the job's environment, and its exit code and scp of 50 MB arrive" {
-    serving_job
+    submit_servers
     ssh_block last --node n2
     # The fields are: node, job, tasks of the step, and a variable of the spec.
     run ssh_to 'hostname; echo "$SLURM_JOB_ID $SLURM_STEP_NUM_TASKS $GREETING"'
@@ -33,7 +33,7 @@ setup() { dir=$(fresh_dir); }
 }
 
 @test "an editor's session: no command, a forwarded port (-L) and a SOCKS proxy (-D)" {
-    serving_job
+    submit_servers
     ssh_block last --node n2
     socks=127.0.0.1:$(python3 -c 'import socket
 s = socket.create_server(("127.0.0.1", 0))
@@ -62,7 +62,7 @@ print(s.getsockname()[1])')
 }
 
 @test "a node without sshd, a wrong node and --connect on a terminal are refused with the reason" {
-    serving_job
+    submit_servers
     "$testbed/on_node" n1 mount --bind /dev/null /usr/sbin/sshd
     run dl ssh-config last
     "$testbed/on_node" n1 umount /usr/sbin/sshd

@@ -10,7 +10,7 @@ no_sleeper() { ! pgrep -u "$DLRUN_TESTBED_USER" -a -f 'sleep 98765'; }
 @test "a connection's programs end with it, and all connections end with the job" {
     for tracker in cgroup linuxproc; do
         on "$tracker"
-        serving_job
+        submit_servers
         ssh_block last --node n2
         # The program has its own session and ignores the signals with which sshd ends programs.
         ssh_to 'setsid sh -c "trap \"\" TERM HUP; sleep 98765" >/dev/null 2>&1 </dev/null &'

@@ -35,7 +35,7 @@ exec sleep 30
 SH
     as_user chmod +x "$dir/bin/dlrun"
     host_file near "dlrun: $dir/bin/dlrun"
-    cut 2000 -H near submit exp.yaml || [ $? = 137 ]
+    cut_after 2000 -H near submit exp.yaml || [ $? = 137 ]
     host_file near
     run laptop host check near
     echo "$output"

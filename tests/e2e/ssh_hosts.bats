@@ -8,14 +8,14 @@ load ssh
 
 @test "an error says if a host is unknown, unreachable, has another key, or asks for a password" {
     make_code
-    refused 6 "there is no host 'nera'; did you mean 'near'?" -H nera ls
-    refused 4 'Connection refused' -H lost ls
-    refused 4 'HOST IDENTIFICATION HAS CHANGED' -H odd ls
-    refused 4 'dlrun host login locked' -H locked ls
+    is_refused 6 "there is no host 'nera'; did you mean 'near'?" -H nera ls
+    is_refused 4 'Connection refused' -H lost ls
+    is_refused 4 'HOST IDENTIFICATION HAS CHANGED' -H odd ls
+    is_refused 4 'dlrun host login locked' -H locked ls
     host_file locked 'master: none'
-    refused 4 'master: auto' -H locked ls
+    is_refused 4 'master: auto' -H locked ls
     host_file locked
-    refused 4 'Connection refused' -H lost submit exp.yaml
+    is_refused 4 'Connection refused' -H lost submit exp.yaml
     no_jobs
 }
 

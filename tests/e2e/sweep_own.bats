@@ -160,24 +160,25 @@ resources: {tasks_per_node: 1, time: 5m}
 launch: {command: [sleep, "{x}"]}
 sweep: {parameters: {x: {min: 1, max: 900}}, ask: [bash, search.sh], ask_timeout: 2s}
 YAML
-    # answers CODE WORDS: checks that submit prints WORDS and fails if the search program, after it
-    # has read the first message, runs CODE
-    answers() {
+    # fails_after CODE WORDS: checks that submit prints WORDS and fails if the search program runs
+    # CODE after it has read the first message
+    fails_after() {
         write search.sh <<<"read -r start; $1"
         run dl submit search.yaml
         [ "$status" -ne 0 ]
         [[ $output == *"$2"* ]]
     }
-    answers 'read -r a; echo "Trial 0 started"; sleep 60' \
+    fails_after 'read -r a; echo "Trial 0 started"; sleep 60' \
         "bash answered 'Trial 0 started' (line 1 of its output): it is not a JSON object"
-    answers 'read -r a; echo "{\"point\": {\"x\": 1000}}"; sleep 60' \
+    fails_after 'read -r a; echo "{\"point\": {\"x\": 1000}}"; sleep 60' \
         "'x': 1000 is not between 1 and 900"
-    answers 'sleep 60' "bash has not answered for 2 s (sweep.ask_timeout)"
-    answers 'exit 3' "bash ended with code 3 before the search was over"
-    answers 'read -r a; echo "{\"done\": true}"; sleep 60' "bash proposed no point"
+    fails_after 'sleep 60' "bash has not answered for 2 s (sweep.ask_timeout)"
+    fails_after 'exit 3' "bash ended with code 3 before the search was over"
+    fails_after 'read -r a; echo "{\"done\": true}"; sleep 60' "bash proposed no point"
     [[ -z $(squeue -h -u "$DLRUN_TESTBED_USER") ]] # No job was queued.
     # The first point completes although the program fails at the second.
-    answers 'read -r a; echo "{\"point\": {\"x\": 1}}"; read -r told; read -r a; echo nonsense' \
+    fails_after \
+        'read -r a; echo "{\"point\": {\"x\": 1}}"; read -r told; read -r a; echo nonsense' \
         "\`dlrun sweep wrong"
     [[ $(points .state) == completed ]]
 }

@@ -19,9 +19,9 @@ setup() { load helpers; }
 
 user_job() { as_user srun --time=1 "$@"; }
 
-# remains STATE: prints everything of the testbed in STATE that is left on the machine, one item per
-# line
-remains() {
+# print_leftovers STATE: prints everything of the testbed in STATE that is left on the machine, one
+# item per line
+print_leftovers() {
     local pid environment
     grep -F "$1" /proc/mounts
     grep -lF "dlrun-testbed:$1" /sys/class/net/*/ifalias
@@ -168,7 +168,7 @@ runs_a_step() {
     run env DLRUN_TESTBED_DIR="$other" "$testbed/up" --again
     [ "$status" -eq 1 ]
     [[ $output == *"no testbed is up in $other"* ]]
-    [ -z "$(remains "$other")" ]
+    [ -z "$(print_leftovers "$other")" ]
     user_job -N4 hostname
 }
 
@@ -202,7 +202,7 @@ n1" ]
     [ "$status" -eq 1 ]
     [[ $output == *"$taken.0/24"*"in use"* ]]
     DLRUN_TESTBED_DIR=$DLRUN_TESTBED_DIR.other "$testbed/down"
-    [ -z "$(remains "$DLRUN_TESTBED_DIR.other")" ]
+    [ -z "$(print_leftovers "$DLRUN_TESTBED_DIR.other")" ]
 }
 
 @test "down removes everything from an up that was killed at any moment" {
@@ -210,7 +210,7 @@ n1" ]
     for delay in 0.02 0.05 0.1 0.15 0.2 0.25 0.3; do
         DLRUN_TESTBED_DIR=$other timeout -s KILL "$delay" "$testbed/up" --nodes 2 || true
         DLRUN_TESTBED_DIR=$other "$testbed/down"
-        [ -z "$(remains "$other")" ]
+        [ -z "$(print_leftovers "$other")" ]
     done
 }
 
@@ -220,7 +220,7 @@ n1" ]
     "$testbed/down"
     run pgrep -f '^sleep 7654321$'
     [ "$status" -ne 0 ]
-    [ -z "$(remains "$DLRUN_TESTBED_DIR")" ]
+    [ -z "$(print_leftovers "$DLRUN_TESTBED_DIR")" ]
     "$testbed/down"
     teardown() { :; } # No cluster is left that could have jobs.
 }

@@ -25,7 +25,7 @@ teardown() {
     end_test
 }
 
-rank() { dl top last --json | jq -e "[.rank_samples[] | select(.rank == $1) | $2] == [true]"; }
+rank_has() { dl top last --json | jq -e "[.rank_samples[] | select(.rank == $1) | $2] == [true]"; }
 shows_power() { [[ $(dl top last) == *"GPU power   400 W"* ]]; }
 shows() { tmux -S "$socket" capture-pane -p | grep -qE "$1"; }
 type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys Enter; }
@@ -39,8 +39,9 @@ type_line() { tmux -S "$socket" send-keys -l "$1" && tmux -S "$socket" send-keys
     as_user bash -c 'cd "$1" && PATH=$1/bin:$PATH exec dlrun run busy.yaml' - "$dir" \
         >"$BATS_TEST_TMPDIR/out" 2>&1 &
     runner=$!
-    wait_until 60 rank 0 '.cpu > 0.03 and .cpu < 1.5 and .rss_bytes > 100000 and .gpu_percent == 93'
-    wait_until 30 rank 1 '.cpu < 0.03 and .gpu_percent == 7 and .gpu_used_bytes == 104857600'
+    wait_until 60 rank_has 0 \
+        '.cpu > 0.03 and .cpu < 1.5 and .rss_bytes > 100000 and .gpu_percent == 93'
+    wait_until 30 rank_has 1 '.cpu < 0.03 and .gpu_percent == 7 and .gpu_used_bytes == 104857600'
     wait_until 30 shows_power
     run dl top last
     [ "$status" -eq 0 ]

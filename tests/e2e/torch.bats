@@ -16,15 +16,16 @@ launch:
 YAML
 }
 
-# trained RANKS: checks that every rank of the last run reports the same result as training alone
-trained() {
+# check_training RANKS: checks that every rank of the last run reports the same result as training
+# alone
+check_training() {
     [ "$(dl logs last | grep -c "ddp: rank [0-9]* of $1: equal to training alone")" -eq "$1" ]
 }
 
 @test "on 4 nodes with 1 or 2 ranks each, all ranks get the result of one process" {
     for per_node in 1 2; do
         dl submit ddp.yaml --set "resources.tasks_per_node=$per_node" --watch
-        trained $((4 * per_node))
+        check_training $((4 * per_node))
     done
 }
 
@@ -39,12 +40,12 @@ trained() {
     as_user env DLRUN_CONFIG="$dir/config" bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" \
         submit ddp.yaml --set resources.tasks_per_node=null \
         --set resources.nodes=2 --set launch.preset=torchrun --set launch.nproc_per_node=2 --watch
-    trained 4
+    check_training 4
 }
 
 @test "dlrun run trains with 2 ranks on this machine" {
     dl run ddp.yaml --set resources.tasks_per_node=2
-    trained 2
+    check_training 2
 }
 
 @test "4 jobs at once on the same nodes: no port collides, and all succeed" {

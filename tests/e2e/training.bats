@@ -23,9 +23,9 @@ setup() {
     spec=$DLRUN_TESTBED_PREFIX/share/dlrun/examples/mnist-mlp.yaml
 }
 
-# trained RANKS: checks that the last run completed with at least the accuracy $least, and that all
-# its ranks hold the same parameters
-trained() {
+# check_training RANKS: checks that the last run completed with at least the accuracy $least, and
+# that all its ranks hold the same parameters
+check_training() {
     local status
     status=$(dl status last --json)
     jq -e --argjson least "$least" '.state == "completed" and .result.test_accuracy >= $least' \
@@ -42,7 +42,7 @@ trained() {
     echo "$output" | tail -n 5
     [ "$status" -eq 0 ]
     [[ $output == *"x 8 ranks; mpi;"* ]]
-    trained 8
+    check_training 8
 }
 
 @test "4 nodes x 2 ranks over Gloo reach the accuracy and end with the same parameters" {
@@ -50,7 +50,7 @@ trained() {
     echo "$output" | tail -n 5
     [ "$status" -eq 0 ]
     [[ $output == *"x 8 ranks; gloo;"* ]]
-    trained 8
+    check_training 8
 }
 
 @test "on one node under Slurm the ranks communicate through shared memory" {
@@ -58,7 +58,7 @@ trained() {
     echo "$output" | tail -n 5
     [ "$status" -eq 0 ]
     [[ $output == *"x 2 ranks; shm;"* ]]
-    least=0.9 trained 2
+    least=0.9 check_training 2
 }
 
 @test "the same file trains on one machine without Slurm" {
@@ -66,5 +66,5 @@ trained() {
     echo "$output" | tail -n 5
     [ "$status" -eq 0 ]
     [[ $output == *"x 2 ranks; shm;"* ]]
-    trained 2
+    check_training 2
 }

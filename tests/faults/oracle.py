@@ -42,9 +42,11 @@ def _untrue_blame(
     first = end.get("first_failed")
     lost = end.get("lost_nodes", [])
     if lost and truth.blames == "node":
-        return [f"{', '.join(lost)} lost, expected {injected.node}"] * (lost != [injected.node])
+        if lost == [injected.node]:
+            return []
+        return [f"{', '.join(lost)} lost, expected {injected.node}"]
     if not first:
-        return ["nobody is named" for _ in range(truth.blames in ("rank", "node"))]
+        return ["nobody is named"] if truth.blames in ("rank", "node") else []
     named = f"rank {first['rank']} on {first['host']} ({first['signal'] or first['code']})"
     if truth.blames == "anybody":
         return []

@@ -20,8 +20,10 @@ namespace {
   return found;
 }
 
-/// Adds the variables of the job step to `environment`. If any of them is PMIx's, returns the mount
-/// of the PMIx server's folder, which must exist.
+/// Adds the variables of the job step to `environment`: SLURM_* and PMI_*, and PMIX_* unless
+/// SLURM_MPI_TYPE names another plugin than pmix. If it adds PMIX_*, returns the line of an fstab
+/// that mounts the PMIx server's folder; the mount fails if the folder does not exist. Outside of a
+/// job step, adds nothing.
 [[nodiscard]] Words slurm_pmi(Environment& environment) {
   const std::string job = variable("SLURM_JOB_ID");
   const std::string step = variable("SLURM_STEP_ID");

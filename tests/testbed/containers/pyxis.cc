@@ -1,6 +1,6 @@
 // A stand-in for NVIDIA's pyxis, for machines without it: a SPANK plugin with pyxis's options and
 // mechanism. Once for each step and node it creates a container with enroot, starts it with a
-// shell that suspends itself (SIGSTOP), and keeps that shell's namespaces and environment open.
+// shell that suspends itself (SIGSTOP), opens that shell's namespaces and copies its environment.
 // Each task enters the namespaces just before it starts its program. The plugin prints in the job's
 // output that it is a stand-in; its errors have the texts of pyxis's errors.
 //
@@ -263,8 +263,8 @@ void print_log(int log) {
 }
 
 /// Returns the pid of a process in the container; "" if there is none.
-[[nodiscard]] std::string running_in(const std::string& name,
-                                     const std::map<std::string, std::string>& environment) {
+[[nodiscard]] std::string pid_in(const std::string& name,
+                                 const std::map<std::string, std::string>& environment) {
   for (const std::string& line : listed({"--fancy"}, environment)) {
     std::istringstream columns(line);
     std::string container, pid;
@@ -288,8 +288,10 @@ void print_log(int log) {
   return is_ok;
 }
 
-/// Opens the namespaces of a process in the container and copies its environment.
-[[nodiscard]] bool keep(spank_t sp, const std::string& pid) {
+/// Saves what the tasks need to enter the container of this process: opens its namespaces, stores
+/// its current folder, and copies its environment into that of the tasks. Returns false if a
+/// namespace cannot be opened.
+[[nodiscard]] bool save_process(spank_t sp, const std::string& pid) {
   const std::string proc = "/proc/" + pid;
   const Words jobs_own = split(state.given[kEnv].value_or(""), ',');
   char folder[4096] = "/";
@@ -316,8 +318,8 @@ void print_log(int log) {
   return state.user_ns >= 0 && state.mount_ns >= 0;
 }
 
-/// Starts the container's shell, waits until the shell suspends itself (SIGSTOP), keeps its
-/// namespaces and environment, and kills it.
+/// Starts the container's shell, waits until the shell suspends itself (SIGSTOP), calls
+/// save_process() for it, and kills it.
 [[nodiscard]] bool start(spank_t sp, const std::string& step,
                          const std::map<std::string, std::string>& environment) {
   // enroot runs hooks() of this file, which writes /etc/rc.local. The image's start-up script
@@ -364,10 +366,10 @@ void print_log(int log) {
     return false;
   }
   ::close(log);
-  const bool is_kept = keep(sp, std::to_string(pid));
+  const bool is_saved = save_process(sp, std::to_string(pid));
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);
-  return is_kept;
+  return is_saved;
 }
 
 [[nodiscard]] bool make_container(spank_t sp) {
@@ -387,12 +389,12 @@ void print_log(int log) {
     const Words name = split(*state.given[kName], ':');
     state.container = "pyxis_" + name[0];
     if (name.size() > 1 && name[1] == "exec") {
-      const std::string pid = running_in(state.container, environment);
+      const std::string pid = pid_in(state.container, environment);
       if (pid.empty())
         slurm_error(
             "pyxis stand-in: \"exec\" flag was passed to --container-name but the container is not "
             "running");
-      return !pid.empty() && keep(sp, pid);
+      return !pid.empty() && save_process(sp, pid);
     }
     if (exists(state.container, environment)) return start(sp, id, environment);
     if (!state.given[kImage]) {
