@@ -18,7 +18,8 @@ using Kind = ComponentCourse::Order::Kind;
 
 constexpr std::size_t kServer = 0, kTrainer = 1, kEvaluator = 2;
 
-/// A server with `retries`, a trainer that waits for it, and an evaluator that waits for nothing.
+/// Returns a server with `retries`, a trainer that waits for it, and an evaluator that waits for
+/// nothing.
 std::vector<ComponentOptions> three_components(int retries = 0) {
   std::vector<ComponentOptions> components(3);
   components[kServer].name = "server";
@@ -134,7 +135,9 @@ TEST_CASE("a service that ends by itself fails the job, even with code 0") {
   CHECK(course.attempt_end().cause == Cause::kFailure);
 }
 
-TEST_CASE("a service with restarts left starts again alone, and its last failure ends the job") {
+TEST_CASE(
+    "a service with restarts left starts again without the other components, and a failure after "
+    "its last restart ends the job") {
   const auto components = three_components(1);
   ComponentCourse course(components);
   start_all(course, components);

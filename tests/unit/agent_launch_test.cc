@@ -1,4 +1,5 @@
-// Tests how an attempt handles Slurm's messages about its nodes.
+// Tests what an attempt takes from Slurm: messages about nodes, the end of srun, and whether a
+// preempted job is queued again.
 #include <doctest/doctest.h>
 
 #include "runtime/agent/controller.h"

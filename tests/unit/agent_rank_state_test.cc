@@ -205,7 +205,7 @@ TEST_CASE("a signal is reported to lead, and lead's answer decides what happens"
   CHECK(scene.state.next_deadline(scene.now) == scene.now + RankState::kAnswerWait);
   scene.pass(RankState::kAnswerWait - milliseconds(1));
   CHECK(scene.orders.empty());
-  SUBCASE("checkpoint: the program gets USR1, once an attempt") {
+  SUBCASE("checkpoint: the program gets USR1 once in an attempt") {
     scene.state.on_answer(SignalDecision::kCheckpoint, scene.now);
     scene.pass(SignalRelay::kTreeWait);
     CHECK(scene.orders == Texts{kUsr1});

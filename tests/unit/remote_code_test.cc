@@ -22,7 +22,7 @@
 #include "launcher/remote/host_side.h"
 #include "launcher/remote/mirror_lock.h"
 #include "tests/temporary_directory.h"
-#include "tests/unit/remote_parts.h"
+#include "tests/unit/remote_helpers.h"
 
 namespace dlrun {
 namespace {

@@ -155,8 +155,9 @@ TEST_CASE_FIXTURE(RehearsalCluster, "a sweep and components are not rehearsed") 
             "has components"));
 }
 
-TEST_CASE_FIXTURE(RehearsalCluster,
-                  "the run waits for its rehearsal, whose agent ends it in time") {
+TEST_CASE_FIXTURE(
+    RehearsalCluster,
+    "the run waits for its rehearsal, and the rehearsal's agent gets its time limit") {
   RunInspector inspector(context.env, known_servers(context));
   const auto chain = submit_rehearsed(
       context, reporter, inspector,

@@ -13,7 +13,8 @@
 namespace dlrun::trainer {
 
 TEST_CASE(
-    "patches have BigEarthNet's shape, and depend on seed, index and whether they train or test") {
+    "patches have BigEarthNet's shape, and depend on seed, index and whether they are for training "
+    "or for testing") {
   const Dataset three = generate_patches(3, 120, 7, false);
   CHECK(three.features == 120 * 120 * 12);
   CHECK(three.images.size() == 3 * three.features);
