@@ -201,7 +201,7 @@ TEST_CASE(
     CHECK(scene.notes.broadcasts_of("end") == 0);
     scene.pass(seconds(1));
   }
-  SUBCASE("the program leaves by itself") {
+  SUBCASE("the program exits by itself") {
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {3, 0, {}}, scene.now);
   }
   CHECK(scene.notes.broadcasts_of("end") == 1);

@@ -157,12 +157,12 @@ TEST_CASE(
     "first") {
   Scene scene({.job_nodes = "n[1-2]"});
   scene.all_join(4);
-  SUBCASE("srun") {
+  SUBCASE("the loss of srun is reported first") {
     scene.attempt.on_srun_killed(SIGKILL, scene.now);
     for (const int rank : {1, 0, 2, 3})
       scene.attempt.on_lost(rank, "the connection was closed", scene.now);
   }
-  SUBCASE("its ranks") {
+  SUBCASE("the losses of the ranks are reported first") {
     for (const int rank : {1, 0, 2, 3})
       scene.attempt.on_lost(rank, "the connection was closed", scene.now);
     scene.attempt.on_srun_killed(SIGKILL, scene.now);

@@ -115,7 +115,7 @@ TEST_CASE(
   CHECK(file.drain(milliseconds(5000)));
 }
 
-TEST_CASE("the number of lost bytes is written in their place, and counted") {
+TEST_CASE("lost bytes are counted, and their number is written where they are missing") {
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
   const UniqueFd reader(ends[0]);

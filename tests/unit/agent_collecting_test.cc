@@ -120,7 +120,7 @@ TEST_CASE("a file or folder that cannot be read does not keep the others from be
   CHECK(has(report.problems[1], "closed"));
 }
 
-TEST_CASE("a copy stops at its time limit and reports it") {
+TEST_CASE("a copy stops at its time limit, and its report says so") {
   const NodeScene scene;
   scene.write(scene.node / "ckpt/a", "a");
   const auto report = scene.collect(true, {}, std::chrono::seconds(0));

@@ -230,8 +230,8 @@ TEST_CASE("the only component that a signal reached is named") {
 }
 
 TEST_CASE(
-    "a service does not start again after a signal, a later attempt of the run, the loss of a "
-    "node, a bad image, or a failed check of the nodes") {
+    "a service does not start again after a signal, a takeover of the run by a later attempt, the "
+    "loss of a node, a bad image, or a failed check of the nodes") {
   const auto components = three_components(5);
   ComponentCourse course(components);
   start_all(course, components);
@@ -240,7 +240,7 @@ TEST_CASE(
     end = component_end(128 + SIGTERM, EndReason::kSignalled);
     end.is_cancelled = true;
   }
-  SUBCASE("a later attempt of the run") {
+  SUBCASE("a later attempt has taken the run over") {
     end = component_end(75, EndReason::kSignalled);
   }
   SUBCASE("node") {

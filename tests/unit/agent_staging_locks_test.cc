@@ -100,7 +100,8 @@ TEST_CASE("a copy that loses a file while it is made is not used") {
   CHECK(fs::exists(scene.node / "data/first"));
 }
 
-TEST_CASE("a run that waits for another run's copy does not keep the lock for the turn") {
+TEST_CASE(
+    "a run that waits for another run's copy releases the lock .dlrun-turn between its tries") {
   const StagingScene scene;
   scene.put(scene.source / "a");
   const auto open = [&](const char* name) {

@@ -121,7 +121,7 @@ TEST_CASE("portable: getent gives the account that only a directory service know
   CHECK(group->members == std::vector<std::string>{"ann", "bob"});
 }
 
-TEST_CASE("portable: id gives the name where getent knows nothing or does not exist") {
+TEST_CASE("portable: id gives the name if getent knows nothing or does not exist") {
   const OwnPrograms programs(true);
   CHECK_FALSE(account_of(kNamedById).has_value());
   programs.add("getent", "echo \"wrong:x:12:12::/:\"\n");  // another user

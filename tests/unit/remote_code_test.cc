@@ -66,7 +66,9 @@ struct Repository {
 
 }  // namespace
 
-TEST_CASE("a mirror's lock refuses a second holder, and names that are hidden or leave the root") {
+TEST_CASE(
+    "a mirror's lock has one holder, and a mirror's name that is hidden or leaves the root is "
+    "refused") {
   TemporaryDirectory folder;
   {
     const auto lock = MirrorLock::take(folder.path(), "code-1");

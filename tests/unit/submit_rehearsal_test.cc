@@ -122,7 +122,8 @@ TEST_CASE_FIXTURE(RehearsalCluster, "a rehearsal has two ranks with their share 
                 "resources.time=420s"});
 }
 
-TEST_CASE_FIXTURE(RehearsalCluster, "a run with the longest name can be rehearsed") {
+TEST_CASE_FIXTURE(RehearsalCluster,
+                  "a run can be rehearsed even if its name has the greatest length") {
   const std::string name(64, 'n');
   const auto found = changes("name: " + name + "\nresources: {time: 1h}\nlaunch: {command: [x]}\n");
   REQUIRE_FALSE(found.empty());

@@ -44,8 +44,8 @@ TEST_CASE("each patch has one to four labels, and all labels occur, the first on
 }
 
 TEST_CASE(
-    "the spectra distinguish the classes: a patch has the class of the patch of another seed with "
-    "the nearest means of bands") {
+    "the spectra distinguish the classes: among patches of another seed, the one with the nearest "
+    "means of its bands has the same class") {
   // Only patches of one label are used. The mean of each band removes noise.
   const auto means_of = [](const Dataset& data, std::size_t i) {
     std::vector<double> means(12);
