@@ -1,5 +1,6 @@
-"""Tests the completions like a user: a real shell on a terminal of its own, a typed line, the TAB
-key. For fish, the tests call its `complete -C`, which prints what TAB would offer.
+"""Tests the completions as a user would: types a line and TAB into a real shell on a
+pseudo-terminal. For fish, the tests call `complete -C`, which prints the words that TAB would
+offer.
 
 usage: completion_test.py DLRUN SHELL [unittest's options]     SHELL: bash, zsh or fish
 """
@@ -39,9 +40,9 @@ def environment(home):
 
 
 class Terminal:
-    """A shell on a pseudo-terminal. The constructor waits for the shell's prompt, because before it
-    the terminal itself would interpret control characters. After the prompt, the shell reads the
-    typed bytes in order, so no test has to wait for an echo."""
+    """A shell on a pseudo-terminal. The constructor waits for the shell's prompt: before it comes,
+    the terminal itself would interpret control characters. Afterwards, the shell reads the typed
+    bytes in order, so no test has to wait for an echo."""
 
     def __init__(self, home, setup=""):
         argv, start = START[SHELL]
@@ -85,7 +86,7 @@ class Completion(unittest.TestCase):
         (self.home / "data-folder").mkdir()
 
     def words(self, typed, setup=""):
-        """Returns the words of the command line after `typed` and TAB."""
+        """Types `typed` and TAB, and returns the words that the command line then has."""
         if SHELL == "fish":
             done = subprocess.run(["fish", "--no-config",
                                    "-c",
@@ -107,7 +108,8 @@ class Completion(unittest.TestCase):
         return re.findall("<([^<>]*)>", text[text.rindex("<dlrun>"):])
 
     def listed(self, typed):
-        """Returns everything that the shell offers at the second TAB."""
+        """Returns all words that the terminal shows after a second TAB: the offered words and the
+        typed line."""
         terminal = Terminal(self.home)
         try:
             terminal.send(typed + "\t\t" + "\x15printf 'do''ne\\n'\n")

@@ -107,9 +107,9 @@ def options_of(lines, prefix):
     return found
 
 
-def array(script, name):
-    """Returns the lines between NAME=( and )."""
-    match = re.search(rf"^{name}=\(\n(.*?)^\)$", script, re.S | re.M)
+def array(text, name):
+    """Returns the lines between NAME=( and ); none if the script has no such array."""
+    match = re.search(rf"^{name}=\(\n(.*?)^\)$", text, re.S | re.M)
     return match.group(1).splitlines() if match else []
 
 
@@ -140,15 +140,15 @@ def same(script, on_slide, value):
     return on_slide == script.relative(value or "")
 
 
-def function(script, name):
+def function(text, name):
     """Returns the lines of the body of a shell function; none if the script does not have it."""
-    match = re.search(rf"^{name}\(\) \{{.*?\n(.*?)^\}}$", script, re.S | re.M)
+    match = re.search(rf"^{name}\(\) \{{.*?\n(.*?)^\}}$", text, re.S | re.M)
     return match.group(1).splitlines() if match else []
 
 
 def enroot_differences(course, script):
-    """Compares the commands of enroot: the container, its mounts, and the comment that explains
-    each other option."""
+    """Returns the differences in the commands of enroot: in the container, in its mounts, and each
+    other option that no comment explains."""
     found = []
     lines = [line for line in array(script.text, "dlrun_enter")
              if line.strip().startswith("--mount ")]

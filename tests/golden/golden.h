@@ -16,14 +16,14 @@ inline std::filesystem::path folder() {
 }
 
 /// Returns the file's content; "" if it cannot be read.
-inline std::string slurp(const std::filesystem::path& path) {
+inline std::string content_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
 }
 
-/// Checks that `actual` equals the file's content. A missing file fails. With
+/// Checks that `actual` equals the file's content. Fails the test if the file is missing. With
 /// DLRUN_UPDATE_GOLDEN=1, writes the file instead.
 inline void check(const std::filesystem::path& path, const std::string& actual) {
   INFO(path.string());
@@ -35,7 +35,7 @@ inline void check(const std::filesystem::path& path, const std::string& actual) 
   }
   REQUIRE_MESSAGE(std::filesystem::exists(path),
                   "golden file is missing; DLRUN_UPDATE_GOLDEN=1 writes it");
-  CHECK(actual == slurp(path));
+  CHECK(actual == content_of(path));
 }
 
 }  // namespace dlrun::golden

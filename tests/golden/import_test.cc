@@ -1,5 +1,5 @@
-// Makes specs from the job scripts of this folder, and compares them and the remarks with golden
-// files.
+// Imports each job script of the folder `imported`, and compares the spec, the remarks and the
+// warnings with golden files.
 
 #include <algorithm>
 #include <vector>
@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST_CASE("the spec and the remarks of every job script match their goldens") {
+TEST_CASE("the spec, remarks and warnings of every job script match their goldens") {
   std::vector<fs::path> scripts;
   for (const auto& entry : fs::directory_iterator(golden::folder() / "imported")) {
     if (entry.path().extension() == ".sbatch") scripts.push_back(entry.path());
@@ -25,7 +25,7 @@ TEST_CASE("the spec and the remarks of every job script match their goldens") {
     INFO(file.string());
     ImportRequest import;
     import.name = file.filename().string();
-    import.script = golden::slurp(file);
+    import.script = golden::content_of(file);
     import.load.file = "exp.yaml";
     import.load.current_dir = "/home/user/exp";
     import.load.env.set("HOME", "/home/user");

@@ -1,11 +1,12 @@
-"""Compares the fields of every --json output with the schemas in docs/json, with real output of
-dlrun.
+"""Runs dlrun's commands with --json, and compares the fields of their output with the schemas in
+docs/json.
 
 usage: json_test.py DLRUN [unittest's options]
 
-These commands need no Slurm. tests/e2e/json_fields.bats does the same for the commands that do. The
-last test fails if a command has no schema, or if no output of the other tests had a field of a
-schema. unittest runs tests in the order of their names, so the name of the last test starts with z.
+These commands need no Slurm. tests/e2e/json_fields.bats does the same for the commands that need
+Slurm. The last test fails if a command has no schema, or if a field of a schema was in no output of
+the other tests. unittest runs tests in the order of their names, so the name of the last test
+starts with test_z.
 """
 
 import json
@@ -30,7 +31,7 @@ ON_SLURM = {
     "container#import", "doctor", "resubmit", "submit#job", "submit#sweep", "submit#search",
     "submit#test_only", "submit#allocation", "submit#allocation_dry_run",
 }
-# The fields of other schemas that need Slurm: account.bats, retry_chain.bats and rehearse.bats
+# Fields that need Slurm, in the other schemas: account.bats, retry_chain.bats and rehearse.bats
 # compare them.
 LIMIT = ("resource", "user", "limit_hours", "used_hours", "reserved_hours", "left_hours")
 FIELDS_ON_SLURM = {
@@ -53,7 +54,8 @@ def event(kind, attempt=0, **values):
 
 
 def parts():
-    """Returns the names of all schemas; those of several objects as NAME#DEFINITION."""
+    """Yields the names of all schemas. A schema of several objects gives one name NAME#DEFINITION
+    for each of them."""
     for name in json_fields.names():
         whole = json_fields.document(name)
         refs = [one["$ref"] for one in whole.get("anyOf", [])]
@@ -93,6 +95,8 @@ class Fields(unittest.TestCase):
         return value
 
     def run_directory(self, name, *events, **files):
+        """Creates a run directory with these events and files. In the name of a file, _json stands
+        for .json."""
         run = self.path / "records" / name
         run.mkdir(parents=True)
         (run / "events.jsonl").write_text("".join(events))
@@ -157,7 +161,7 @@ class Fields(unittest.TestCase):
                 except subprocess.TimeoutExpired:
                     pass
             self.assertTrue(waiting.exists(), "the run did not start within 30 s")
-            # A running run is kept.
+            # A run that still runs is not deleted.
             self.compare("prune", "prune", "--older-than", "0s", "--dry-run")
             kept = self.compare("rm", "rm", "long", "plain", "--yes", code=2)
             self.assertEqual([one["name"] for one in kept["kept"]], ["long"])
@@ -246,7 +250,7 @@ class Fields(unittest.TestCase):
 
     def test_scripts_of_runs_on_this_machine_have_the_documented_fields(self):
         plain = self.compare("run", "run", "plain.yaml", "--dry-run")
-        # This test is in no allocation.
+        # This test is in no allocation, so `allocation` is null in both outputs.
         here = self.compare("run", "run", "plain.yaml", "--here", "--dry-run")
         for shown in (plain, here):
             self.assertEqual(list(shown), ["run", "allocation", "script"])

@@ -25,7 +25,7 @@ TOO_SMALL = r"but (site '[\w-]+' has at most|a node of the partition has) \d+"
 
 
 def dlrun(folder, *words):
-    # Without sbatch on PATH dlrun asks no Slurm.
+    # Without sbatch on PATH, dlrun does not ask Slurm.
     environment = {"PATH": "/nonexistent", "HOME": str(folder), "LANG": "C.UTF-8"}
     return subprocess.run([DLRUN, *words], cwd=folder, env=environment, check=False,
                           capture_output=True, text=True, timeout=60)

@@ -1,5 +1,5 @@
-// Renders every example and every spec of this folder with fixed paths, and compares the script
-// with its golden file.
+// Renders every spec of configs/examples and of the folder `specs` with fixed paths, and compares
+// the scripts with golden files.
 
 #include "launcher/plan/render.h"
 
@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 LoadRequest request_for(const fs::path& file) {
   LoadRequest request;
   request.file = file.filename().string();
-  request.text = golden::slurp(file);
+  request.text = golden::content_of(file);
   // The folder need not exist: rendering reads nothing from this machine. pyxis cannot mount a path
   // with white space.
   request.current_dir = request.text->find("runtime: pyxis") == std::string::npos
@@ -117,8 +117,8 @@ std::vector<std::string> steps_of(const std::string& script) {
 }
 
 TEST_CASE(
-    "every srun in every script sets its CPUs, because steps inherit none from the job since Slurm "
-    "22.05") {
+    "every srun in every script sets its CPUs, because since Slurm 22.05 a step does not inherit "
+    "--cpus-per-task from its job") {
   std::size_t steps = 0;
   for (const auto& file : all_specs()) {
     const LaunchPlan plan = plan_of(load(file), Target::kSlurm);
@@ -135,7 +135,7 @@ TEST_CASE(
   CHECK(steps > 2 * all_specs().size());
 }
 
-TEST_CASE("the script of a sweep's array and of one point match their goldens") {
+TEST_CASE("the scripts and resolved specs of a sweep and of one point match their goldens") {
   const auto file = golden::folder() / "specs" / "sweep.yaml";
   const auto sweep = plan_sweep(request_for(file), load(file), inputs(Target::kSlurm), {});
   REQUIRE(sweep.has_value());
@@ -146,7 +146,7 @@ TEST_CASE("the script of a sweep's array and of one point match their goldens") 
   golden::check(script_of(file, ".resolved.yaml"), resolved_yaml(load(file)));
 }
 
-TEST_CASE("a sweep's resolved spec and the script of a point with own parameters match goldens") {
+TEST_CASE("the resolved specs and the script of a sweep with own parameters match their goldens") {
   const auto file = golden::folder() / "specs" / "sweep-own.yaml";
   const auto sweep = plan_sweep(request_for(file), load(file), inputs(Target::kSlurm), {});
   REQUIRE(sweep.has_value());
@@ -155,7 +155,9 @@ TEST_CASE("a sweep's resolved spec and the script of a point with own parameters
   golden::check(script_of(file, ".resolved.yaml"), resolved_yaml(load(file)));
 }
 
-TEST_CASE("the scripts of a packed array and of its last point match their goldens") {
+TEST_CASE(
+    "the scripts of a packed array and of its last point, and the resolved spec of that point, "
+    "match their goldens") {
   const auto file = golden::folder() / "specs" / "sweep-pack.yaml";
   const auto sweep = plan_sweep(request_for(file), load(file), inputs(Target::kSlurm), {});
   REQUIRE(sweep.has_value());
@@ -182,8 +184,8 @@ TEST_CASE("plans, resolved specs and warnings match their goldens") {
   }
 }
 
-/// Returns the script without the comments that name the keys of --chdir and --ntasks-per-node,
-/// whose origins differ in a resolved spec.
+/// Returns the script without the comments of --chdir and --ntasks-per-node: they name the key from
+/// which the option comes, and a resolved spec has another key.
 std::string script_without_origin(const LoadedSpec& loaded) {
   auto plan = plan_of(loaded, Target::kSlurm);
   for (auto& directive : plan.directives) {
@@ -274,8 +276,8 @@ TEST_CASE("a relay's step shares the resources of the ranks, and srun does not b
 }
 
 TEST_CASE(
-    "a protocol command beside the ranks runs on the node, and only it can use standard input and "
-    "output") {
+    "a protocol command beside the ranks runs on the node, and the lines before it cannot use its "
+    "standard input and output") {
   const auto plan = plan_of(load(golden::folder() / "specs" / "everything.yaml"), Target::kSlurm);
   const auto beside = render_beside(plan, {"42", "n2", "", 6}, {"/a/dlrun-agent", "sshd"}, "/s.sh");
   CHECK(join(beside.argv, " ") ==
@@ -318,8 +320,8 @@ TEST_CASE("no script uses set -x, lists variables in --export, or passes --wait 
 TEST_CASE(
     "a script's own variables start with dlrun_, so that they never replace a variable of the "
     "user") {
-  // Matches an assignment, a loop variable, or a variable set by printf, read or coproc. bash
-  // exports a `local` variable if the user's variable of that name is exported.
+  // Matches an assignment, a loop variable, or a variable set by printf, read or coproc. A `local`
+  // variable counts, too, because bash exports it if the user's variable of that name is exported.
   const std::regex own(
       R"(^ *(?:(?:local )?([A-Za-z_]\w*)=.*|)"
       R"((?:for|for \(\(|coproc|printf -v|read -r -d ''|read -r -u "[^"]*") ?([A-Za-z_]\w*) .*)$)");

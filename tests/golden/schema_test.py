@@ -2,8 +2,8 @@
 
 usage: schema_test.py DLRUN [unittest's options]
 
-The schema must accept everything that dlrun accepts. It must refuse everything that dlrun refuses
-for the type, range or name of a single value.
+The schema must accept every spec that dlrun accepts. It must refuse a spec if dlrun refuses it
+because one value has a wrong type, range or name.
 """
 
 import json
@@ -59,7 +59,7 @@ def complaints(document):
 
 
 def nested(key, value):
-    """Returns the YAML text of a spec with this key alone. value: YAML on one line."""
+    """Returns the YAML text of a spec with only this key. value: YAML on one line."""
     names = key.split(".")
     indented = "".join("  " * depth + name + ":\n" for depth, name in enumerate(names[:-1]))
     return f"{indented}{'  ' * (len(names) - 1)}{names[-1]}: {value}\n"
@@ -69,15 +69,15 @@ class Schema(unittest.TestCase):
     maxDiff = None
 
     def messages_about(self, key, value):
-        """Returns dlrun's messages about the value of this key. Leaves out messages about other
-        keys or files that are missing or excluded."""
+        """Returns dlrun's messages about this key and its value. Leaves out messages about
+        conflicts with other keys, and about other keys or files that are missing."""
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / "x.yaml").write_text(nested(key, value))
-            said = dlrun("explain", "x.yaml", "--json", cwd=folder)
-        self.assertIn(said.returncode, (0, 2), said.stderr)
+            ended = dlrun("explain", "x.yaml", "--json", cwd=folder)
+        self.assertIn(ended.returncode, (0, 2), ended.stderr)
         place = re.compile(r"^x\.yaml:\d+:\d+: error: (?:" + re.escape(key) + r"\b|unknown key|"
                            + re.escape(key.split(".")[0]) + r" is )")
-        return [line for line in said.stderr.splitlines() if place.match(line)
+        return [line for line in ended.stderr.splitlines() if place.match(line)
                 and "exclude each other" not in line
                 and "needs container" not in line and "needs health.idle_gpu_after" not in line
                 and "needs environment." not in line and "needs profile.tool" not in line

@@ -41,7 +41,8 @@ def section(title):
 
 
 def bullets(title):
-    """Returns {head: [words in backticks]} of the list in a section; the head without backticks."""
+    """Returns {head: [words in backticks]} of the list in a section. The head is without its
+    backticks."""
     found = {}
     for item in re.findall(r"^- (.*(?:\n  .*)*)", section(title), re.M):
         head, _, words = item.partition(":")
@@ -50,13 +51,13 @@ def bullets(title):
 
 
 def table(text):
-    """Returns the first cells of a table of Markdown, without its head."""
+    """Returns the first column of a Markdown table, without the header row."""
     rows = re.findall(r"^\| *([^|]+?) *\|", text, re.M)
     return [row.strip("`") for row in rows[1:] if not row.startswith("-")]
 
 
 def matches(path, patterns):
-    """Returns the patterns of the page that name a file of a run directory."""
+    """Returns the patterns of the page that match `path`, a path in a run directory."""
     words = {"NNNN": "[0-9][0-9][0-9][0-9]", "JOBID": "*", "COMPONENT": "*"}
     found = set()
     for pattern in patterns:
@@ -167,8 +168,9 @@ class Stability(unittest.TestCase):
         return pathlib.Path(json.loads(self.dlrun("run", f"{name}.yaml", "--json"))["path"])
 
     def train(self):
-        """Trains until the trainer has reported its rate, which it does once a second. Returns the
-        run directory and the names of all metrics."""
+        """Trains for more and more epochs, until a run takes so long that the trainer has reported
+        its rate, which it does once a second. Returns the run directory and the names of all
+        metrics."""
         for epochs in (16, 64, 256, 1024, 4096):
             run = self.run_spec(
                 "trained", resources={"ntasks": 2}, track={"tensorboard": True},

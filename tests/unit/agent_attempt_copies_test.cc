@@ -86,7 +86,7 @@ TEST_CASE("a node that cannot stage its data is named, and no program starts") {
   CHECK(scene.sent("noted") == 1);
 }
 
-TEST_CASE("nodes that wait for a broadcast copy their data when the broadcast is done") {
+TEST_CASE("nodes wait while sbcast sends the large files, and then copy their data") {
   struct Sender final : AttemptOutlet {
     int broadcasts_begun = 0;
     std::vector<Json> sent;
@@ -163,7 +163,7 @@ TEST_CASE("the step is not stopped while outputs are copied, and is stopped afte
   CHECK(scene.notes.stops == std::vector<bool>{false});
 }
 
-TEST_CASE("an attempt stops waiting for an agent that does not copy its outputs in time") {
+TEST_CASE("an attempt stops waiting for the outputs of an agent that is late, silent or gone") {
   CopyScene scene;
   scene.all_join_with(false, seconds(60));
   for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {}, scene.now);
@@ -175,17 +175,17 @@ TEST_CASE("an attempt stops waiting for an agent that does not copy its outputs 
   };
   beats_for(60);
   CHECK(scene.sent("noted") == 0);
-  SUBCASE("the time for its copy is over") {
+  SUBCASE("the time for the copy is over") {
     beats_for(20);
   }
   SUBCASE("the time limit is near") {
     scene.attempt.end_collecting_by(scene.now + seconds(2));
     beats_for(2);
   }
-  SUBCASE("its agent is silent") {
+  SUBCASE("the agent is silent") {
     scene.pass(kLease + seconds(1));
   }
-  SUBCASE("its agent is gone") {
+  SUBCASE("the agent is gone") {
     scene.attempt.on_lost(0, "closed", scene.now);
     scene.attempt.on_lost(2, "closed", scene.now);
     scene.pass(seconds(1));

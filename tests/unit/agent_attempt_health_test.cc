@@ -73,7 +73,7 @@ TEST_CASE(
 
 TEST_CASE(
     "while ranks try a collective before their programs start, no hang is reported, and the node "
-    "of a rank that does not join is unfit") {
+    "of a rank that does not join the collective is unfit") {
   AttemptOptions options;
   options.hang_after = seconds(10);
   options.tries_collective = true;

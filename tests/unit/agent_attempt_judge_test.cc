@@ -23,13 +23,14 @@ EndFacts failed_rank(int code, int signal = 0) {
   return facts;
 }
 
+/// Returns the facts of an attempt whose four ranks have ended with 0.
 EndFacts all_zero() {
   EndFacts facts{.ranks = 4, .has_any_rank = true};
   facts.end.reason = EndReason::kOk;
   return facts;
 }
 
-TEST_CASE("a rank that fails by itself is a failure, with no extra line for the user") {
+TEST_CASE("if a rank fails by itself, the cause is a failure, and the user gets no extra line") {
   const auto judged = judge(failed_rank(1));
   CHECK(judged.end.cause == Cause::kFailure);
   CHECK(judged.end.code == 1);
@@ -95,8 +96,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "ranks that all end with 0 complete the run, unless the time limit's warning came before and "
-    "allows a restart") {
+    "if all ranks end with 0, the run is complete, unless the time limit was near and retry.on has "
+    "timeout") {
   auto facts = all_zero();
   CHECK(judge(facts).end.cause == Cause::kNone);
   CHECK(judge(facts).end.message == "all 4 ranks ended with 0");
@@ -163,7 +164,7 @@ TEST_CASE("nodes where the step could not be launched are lost, if others could 
   CHECK(judge(facts).end.lost_nodes.size() == 2);
 }
 
-TEST_CASE("a container is the reason only if the rank never joined") {
+TEST_CASE("a container is the cause only if the rank's program has not started") {
   auto facts = failed_rank(1);
   facts.container = ContainerFailure{Cause::kImage, "no such image"};
   CHECK(judge(facts).end.cause == Cause::kFailure);  // the program of rank 3 was started
@@ -175,7 +176,8 @@ TEST_CASE("a container is the reason only if the rank never joined") {
   CHECK(judge(facts).lines.empty());
 }
 
-TEST_CASE("a node is suspect if an agent of it is lost, and silent if none of its ranks is left") {
+TEST_CASE(
+    "a node is suspect if one of its agents is lost, and silent if none of its ranks is left") {
   auto facts = failed_rank(128 + SIGKILL);
   facts.lost_hosts = {"n2", ""};
   facts.ranks_left = {{"n1", 2}, {"n2", 1}, {"", 1}};

@@ -1,4 +1,4 @@
-// Tests signals, the time limit, progress and causes of an attempt.
+// Tests how an attempt handles signals, the time limit and progress, and the cause of its end.
 #include <signal.h>
 
 #include <string>
@@ -26,8 +26,8 @@ TEST_CASE("a TERM to lead ends all ranks, and the attempt is cancelled with code
 }
 
 TEST_CASE(
-    "the message has Slurm's reason beside the signal, and a time limit is a failure but a "
-    "preemption is not") {
+    "the message has Slurm's reason beside the signal, and a preemption counts as a cancellation, "
+    "but a time limit does not") {
   for (const bool reason_comes_first : {false, true}) {
     for (const auto& [reason, sentence, is_cancelled] :
          {std::tuple{"TIME LIMIT",
@@ -106,7 +106,7 @@ TEST_CASE(
     scene.attempt.on_rank_signal(1, SIGTERM, scene.now);
     CHECK(scene.notes.broadcasts_of("word") == 1);
     CHECK(scene.notes.broadcasts_of("end") == 0);
-    CHECK(scene.notes.count("signal") == 1);  // one event, not one for each of 10,000 ranks
+    CHECK(scene.notes.count("signal") == 1);  // one event, not one for each rank
   }
   SUBCASE("without signal_before") {
     Scene scene;
@@ -180,8 +180,8 @@ TEST_CASE("a superseded attempt ends with the code of give_up()") {
 }
 
 TEST_CASE(
-    "before the time limit the attempt ends when a checkpoint is saved, or when the time left is "
-    "used up") {
+    "after the warning of the time limit, an attempt ends as a timeout when a checkpoint is saved, "
+    "the time is used up or the program exits") {
   AttemptOptions options;
   options.forwards_usr1 = true;
   options.retries_timeout = true;
@@ -201,7 +201,7 @@ TEST_CASE(
     CHECK(scene.notes.broadcasts_of("end") == 0);
     scene.pass(seconds(1));
   }
-  SUBCASE("the program leaves by itself") {
+  SUBCASE("the program exits by itself") {
     for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {3, 0, {}}, scene.now);
   }
   CHECK(scene.notes.broadcasts_of("end") == 1);
@@ -261,8 +261,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "ranks that exit with 0 in a preemption's grace time were preempted, unless they have reported "
-    "results") {
+    "ranks that exit with 0 in a preemption's grace time count as preempted, unless they have "
+    "reported results") {
   AttemptOptions options;
   options.forwards_usr1 = true;
   Scene scene(options);
@@ -277,7 +277,7 @@ TEST_CASE(
   for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, {}, scene.now);
   scene.attempt.on_step_end(0, "", scene.now);
   REQUIRE(scene.attempt.is_over());
-  CHECK(scene.attempt.end().code == 0);  // not yet asked whether Slurm requeues the job
+  CHECK(scene.attempt.end().code == 0);  // lead has not yet asked whether Slurm requeues the job
   CHECK(scene.attempt.end().cause == (is_done ? Cause::kNone : Cause::kPreemption));
 }
 

@@ -98,13 +98,13 @@ TEST_CASE(
     "first") {
   Scene scene;
   scene.all_join(4);
-  const RankEnd gone{68, 0, "rank 2 is gone", true, -1};
-  const RankEnd left{1, 0, "", true};
-  scene.attempt.on_exit(0, gone, scene.now);
+  const RankEnd peer_gone{68, 0, "rank 2 is gone", true, -1};
+  const RankEnd exit_with_1{1, 0, "", true};
+  scene.attempt.on_exit(0, peer_gone, scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 1);  // the other ranks are ended at once anyway
   CHECK(scene.notes.printed.empty());
   SUBCASE("killed") {
-    scene.attempt.on_exit(1, left, scene.now);
+    scene.attempt.on_exit(1, exit_with_1, scene.now);
     scene.attempt.on_exit(2, {137, SIGKILL, "", true}, scene.now);
     CHECK(scene.attempt.end().code == 137);
     CHECK(scene.notes.last("rank_failed")["signal"] == "SIGKILL");
@@ -115,7 +115,7 @@ TEST_CASE(
     CHECK(scene.attempt.end().code == 137);
   }
   SUBCASE("exited with a code") {
-    scene.attempt.on_exit(2, left, scene.now);
+    scene.attempt.on_exit(2, exit_with_1, scene.now);
     scene.attempt.on_exit(1, {143, SIGTERM, "", false}, scene.now);
     scene.pass(Attempt::kCulpritWait);
     CHECK(scene.attempt.end().code == 1);
@@ -157,12 +157,12 @@ TEST_CASE(
     "first") {
   Scene scene({.job_nodes = "n[1-2]"});
   scene.all_join(4);
-  SUBCASE("srun") {
+  SUBCASE("the loss of srun is reported first") {
     scene.attempt.on_srun_killed(SIGKILL, scene.now);
     for (const int rank : {1, 0, 2, 3})
       scene.attempt.on_lost(rank, "the connection was closed", scene.now);
   }
-  SUBCASE("its ranks") {
+  SUBCASE("the losses of the ranks are reported first") {
     for (const int rank : {1, 0, 2, 3})
       scene.attempt.on_lost(rank, "the connection was closed", scene.now);
     scene.attempt.on_srun_killed(SIGKILL, scene.now);
@@ -226,7 +226,7 @@ TEST_CASE("a step that does not end is stopped, then killed") {
   CHECK(scene.notes.stops.size() == 2);
 }
 
-TEST_CASE("two TERMs end the attempt within 5 s, though neither the step nor the ranks ever end") {
+TEST_CASE("a second TERM ends the attempt within 5 s, even if neither the step nor the ranks end") {
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_own_signal(SIGTERM, scene.now);
@@ -244,7 +244,8 @@ TEST_CASE("two TERMs end the attempt within 5 s, though neither the step nor the
 }
 
 TEST_CASE(
-    "lead without descriptors for its ranks reports it at once, and the run does not start again") {
+    "a lead with too few file descriptors for its ranks reports this at once, and the run does not "
+    "start again") {
   Scene scene;
   scene.hello(0, 4);
   scene.attempt.on_too_few_files("too few open files", scene.now);

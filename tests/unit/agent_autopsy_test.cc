@@ -28,7 +28,8 @@ using Frames = std::vector<std::string>;
 const Frames kReduces{"all_reduce (distributed_c10d.py:2050)", "step (train.py:40)"};
 const Frames kWaits{"acquire (threading.py:320)", "load (train.py:12)"};
 
-/// Returns four ranks that have reported progress and then stopped.
+/// Returns an attempt of four ranks that hangs: rank 0 has reported progress once, and all agents
+/// still send heartbeats.
 Scene hung_scene() {
   Scene scene({.hang_after = seconds(10), .has_autopsy = true});
   scene.all_join(4);
@@ -126,7 +127,8 @@ TEST_CASE("no rank is an outlier if the ranks are divided evenly, or if all stac
   CHECK(outliers_of({kReduces, {}, kReduces, {}}).empty());
 }
 
-TEST_CASE("the main thread's frames are read from py-spy, Python's faulthandler and gdb") {
+TEST_CASE(
+    "the main thread's frames are read from the output of py-spy, Python's faulthandler and gdb") {
   CHECK(frames_of_py_spy(
             "Process 12: python train.py\nPython v3.11.2 (/usr/bin/python3.11)\n\n"
             "Thread 14 (idle): \"Thread-1\"\n    wait (threading.py:324)\n"
@@ -195,9 +197,9 @@ TEST_CASE(
   // No recorder has opened the pipe.
   CHECK_FALSE(copy_flight_record(program, 3, folder / "copy", milliseconds(100)));
   std::thread recorder([&] {
-    std::ifstream wish(pipe + "3.pipe");
+    std::ifstream request(pipe + "3.pipe");
     std::string line;
-    std::getline(wish, line);
+    std::getline(request, line);
     std::ofstream(folder / "record-3") << "a record";
   });
   bool is_copied = false;
@@ -214,8 +216,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "NCCL's RAS service on this node is queried, and a port that does not answer costs no more "
-    "than the limit") {
+    "NCCL's RAS service on this node is queried, and a query to a port that does not answer ends "
+    "soon after its limit") {
   const auto listener = listen_on_free_port(true);
   REQUIRE(listener);
   std::string question;

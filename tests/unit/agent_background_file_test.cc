@@ -115,7 +115,7 @@ TEST_CASE(
   CHECK(file.drain(milliseconds(5000)));
 }
 
-TEST_CASE("the number of lost bytes is written in their place, and counted") {
+TEST_CASE("lost bytes are counted, and their number is written where they are missing") {
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
   const UniqueFd reader(ends[0]);
@@ -167,7 +167,7 @@ TEST_CASE("after a full disk, the log says how many bytes are missing as soon as
                                              ": File too large (EFBIG)\nthree\n");
 }
 
-TEST_CASE("once a file has become smaller after a failed try, its first limit applies again") {
+TEST_CASE("once a file has been renewed after a failed try, its first limit applies again") {
   const TemporaryDirectory folder;
   const auto path = (folder / "record").string();
   auto file = BackgroundFile::open(path, 1U << 20U);
@@ -182,11 +182,11 @@ TEST_CASE("once a file has become smaller after a failed try, its first limit ap
     REQUIRE((*file)->push(std::string(bytes, 'x')));
     REQUIRE((*file)->drain(milliseconds(5000)));
   };
-  write(150);  // this call fails, so the next one comes beyond 162 bytes
+  write(150);  // the renewal fails, so the next one comes beyond 162 bytes
   CHECK(calls == 1);
   write(10);
   CHECK(calls == 1);
-  write(10);  // this call empties the file
+  write(10);  // the renewal empties the file
   CHECK(calls == 2);
   write(150);
   CHECK(calls == 3);

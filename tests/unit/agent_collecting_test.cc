@@ -120,7 +120,7 @@ TEST_CASE("a file or folder that cannot be read does not keep the others from be
   CHECK(has(report.problems[1], "closed"));
 }
 
-TEST_CASE("a copy stops at its time limit and reports it") {
+TEST_CASE("a copy stops at its time limit, and its report says so") {
   const NodeScene scene;
   scene.write(scene.node / "ckpt/a", "a");
   const auto report = scene.collect(true, {}, std::chrono::seconds(0));
@@ -138,7 +138,8 @@ TEST_CASE("a link in the place of the outputs' folder is not followed") {
   CHECK(report.files == 0);
 }
 
-TEST_CASE("the last copy of outputs removes what killed copies have left, and no more") {
+TEST_CASE(
+    "the last copy of outputs removes the temporary files of killed copies, and nothing else") {
   const NodeScene scene;
   scene.write(scene.node / "ckpt/a", "a");
   const auto part = scene.run / "out/.0123456789abcdef.old-host.dlrun-part";
@@ -154,7 +155,7 @@ TEST_CASE("the last copy of outputs removes what killed copies have left, and no
   CHECK(collect(false, std::chrono::seconds(0)).problems.empty());
   CHECK(fs::exists(part));
   CHECK(collect(true, kLeftoverAge).problems.empty());
-  CHECK(fs::exists(part));  // another attempt may write it
+  CHECK(fs::exists(part));  // another attempt may be writing it
   CHECK(collect(true, std::chrono::seconds(0)).problems.empty());
   CHECK_FALSE(fs::exists(part));
   CHECK(fs::exists(other));

@@ -34,8 +34,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kBegin = 1'790'000'000'000;  // ms since 1970
 
-// The points of an attempt in long_record(), one per second. A sanitizer needs fewer of them to
-// find a wrong access to memory; the checks of sizes belong to the other builds.
+// The number of progress events of an attempt in long_record(), one per second. With a sanitizer
+// fewer are enough to find a wrong access to memory; only the other builds check sizes.
 constexpr int kPoints = kWithSanitizer ? 3'500 : 35'000;
 
 std::string line_at(std::int64_t ms, std::string_view event, int attempt, Json fields) {
@@ -48,8 +48,8 @@ std::string line_at(std::int64_t ms, std::string_view event, int attempt, Json f
   return to_checked_line(object);
 }
 
-/// Returns progress events from second `from` on, one per second. The attempt's furthest step,
-/// `best`, is in the middle.
+/// Returns progress events from second `from` on, one per second, and a samples event each minute.
+/// The attempt's furthest step, `best`, is in the middle.
 std::string progress(std::int64_t from, int seconds, int attempt, std::int64_t best) {
   std::string text;
   for (int i = 0; i < seconds; ++i) {
@@ -66,7 +66,8 @@ std::string progress(std::int64_t from, int seconds, int attempt, std::int64_t b
   return text;
 }
 
-/// Returns three attempts with events of every kind between curves of kPoints points.
+/// Returns the events of three attempts, each with kPoints progress events and with events that
+/// affect decisions.
 std::string long_record() {
   std::string text;
   for (int attempt = 0; attempt < 3; ++attempt) {
@@ -326,7 +327,8 @@ TEST_CASE(
 #endif
 
 TEST_CASE(
-    "only the known fields of a program's report are recorded, and no long or nested values") {
+    "the known fields of a progress report and at most 64 values of a final report are recorded, "
+    "without long or nested values") {
   Json body{{"step", 7},
             {"loss", 0.5},
             {"epoch", "one"},

@@ -18,7 +18,8 @@ using Kind = ComponentCourse::Order::Kind;
 
 constexpr std::size_t kServer = 0, kTrainer = 1, kEvaluator = 2;
 
-/// A server with `retries`, a trainer that waits for it, and an evaluator that waits for nothing.
+/// Returns a server with `retries`, a trainer that waits for it, and an evaluator that waits for
+/// nothing.
 std::vector<ComponentOptions> three_components(int retries = 0) {
   std::vector<ComponentOptions> components(3);
   components[kServer].name = "server";
@@ -134,7 +135,9 @@ TEST_CASE("a service that ends by itself fails the job, even with code 0") {
   CHECK(course.attempt_end().cause == Cause::kFailure);
 }
 
-TEST_CASE("a service with restarts left starts again alone, and its last failure ends the job") {
+TEST_CASE(
+    "a service with restarts left starts again without the other components, and a failure after "
+    "its last restart ends the job") {
   const auto components = three_components(1);
   ComponentCourse course(components);
   start_all(course, components);
@@ -227,8 +230,8 @@ TEST_CASE("the only component that a signal reached is named") {
 }
 
 TEST_CASE(
-    "a service does not start again after a signal, a later attempt of the run, the loss of a "
-    "node, a bad image, or a failed check of the nodes") {
+    "a service does not start again after a signal, a takeover of the run by a later attempt, the "
+    "loss of a node, a bad image, or a failed check of the nodes") {
   const auto components = three_components(5);
   ComponentCourse course(components);
   start_all(course, components);
@@ -237,7 +240,7 @@ TEST_CASE(
     end = component_end(128 + SIGTERM, EndReason::kSignalled);
     end.is_cancelled = true;
   }
-  SUBCASE("a later attempt of the run") {
+  SUBCASE("a later attempt has taken the run over") {
     end = component_end(75, EndReason::kSignalled);
   }
   SUBCASE("node") {

@@ -42,7 +42,7 @@ TEST_CASE("a stopped component ends with 0 and the reason `stopped`, whatever it
   CHECK(scene.notes.count("rank_failed") == 0);
 }
 
-TEST_CASE("a component that is not ready in time fails with a code of its own") {
+TEST_CASE("a component that is not ready in time fails with a separate exit code") {
   AttemptOptions options;
   options.is_component = true;
   Scene scene(options);
@@ -258,8 +258,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a component's step has its name, and its nodes or its part of a heterogeneous job, and a "
-    "job with too few nodes is an error") {
+    "the step of a component has the component's name, and its nodes or its part of a "
+    "heterogeneous job, and a job with too few nodes is an error") {
   const auto parsed = parse_arguments(kTwoComponents);
   REQUIRE(parsed);
   const auto& components = std::get<LeadOptions>(*parsed).components;
@@ -320,7 +320,7 @@ TEST_CASE("a component's step inherits no option of the batch step, and knows it
 }
 
 TEST_CASE(
-    "a component's program gets the places of the others and its port, and sees no GPU if they are "
+    "a component's program gets the places of the others and its port, and sees no GPU if GPUs are "
     "hidden") {
   RankOptions options;
   options.program = {"serve", "--port={port}", "{addr}", "{port}-{port}"};
@@ -345,7 +345,9 @@ TEST_CASE(
         std::vector<std::string>{"serve", "--port=4711", "{addr}", "4711-4711"});
 }
 
-TEST_CASE("a job with one program has none of the variables, and keeps {port} in its arguments") {
+TEST_CASE(
+    "a job with one program has none of the variables of components, and keeps {port} in its "
+    "arguments") {
   RankOptions options;
   options.program = {"serve", "{port}"};
   TemplateValues fields;

@@ -1,3 +1,5 @@
+// Tests how lead reads the messages of container tools about containers that do not start.
+
 #include <array>
 #include <vector>
 
@@ -116,7 +118,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "after a rank has joined, its failure is its own, even if a container message came before") {
+    "once a rank has joined, an earlier message about a container is not the cause of its "
+    "failure") {
   Scene scene;
   scene.all_join(4);
   scene.attempt.on_unmarked_line("[ERROR] a program's own word");

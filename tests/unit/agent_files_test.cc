@@ -323,8 +323,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a torn claim is left alone if the run's origin is another job, and replaced if the folder has "
-    "this job's id") {
+    "a torn claim is kept if the run's origin is another job, and replaced if the folder has this "
+    "job's id") {
   const Folder folder;
   std::ofstream(folder.path / "claim") << "{";
   std::ofstream(folder.path / "origin") << R"({"cluster":"alps","job":"41"})";

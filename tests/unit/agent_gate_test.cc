@@ -89,6 +89,7 @@ bool echoes(Link& link, const std::string& text) {
   return came;
 }
 
+/// Opens a connection that proves nothing.
 UniqueFd stranger(std::uint16_t port) {
   auto socket = begin_connect({"127.0.0.1", port});
   return socket ? std::move(*socket) : UniqueFd();
@@ -118,7 +119,7 @@ struct JoinedRank {
   Result<Link> rank = connect_rank(lead.port, secret);
 };
 
-TEST_CASE("a rank that no lead answers stops its tries to connect as soon as it is asked to") {
+TEST_CASE("a rank that reaches no lead stops trying as soon as its caller asks it to") {
   const auto held = hold_port(0);  // nothing listens on this port, so it refuses connections
   REQUIRE(held);
   int asked = 0;
@@ -194,8 +195,8 @@ TEST_CASE("the pauses and the time limits of the tries to reach lead grow up to 
 }
 
 TEST_CASE(
-    "connections with garbage, another secret or another job are not admitted, and a rank still "
-    "is") {
+    "connections with garbage, another secret or another job are not admitted, and a rank that "
+    "connects after them is admitted") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
   Echo lead(secret);
@@ -275,8 +276,8 @@ UniqueFd stranger_from(const char* ip, std::uint16_t port) {
 }
 
 TEST_CASE(
-    "if all places for strangers are taken, the host with the most connections loses one, and the "
-    "other hosts lose none") {
+    "if as many strangers are connected as the gate allows, the host with the most connections "
+    "loses one, and the other hosts lose none") {
   REQUIRE(init_crypto());
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);

@@ -34,8 +34,8 @@ TEST_CASE("nodes that never used their GPUs are named, once") {
 }
 
 TEST_CASE(
-    "on a node that uses only some of its GPUs the idle ones are counted, and work restarts the "
-    "time") {
+    "on a node that uses only some of its GPUs the idle ones are counted, and work on a GPU "
+    "restarts its time") {
   IdleGpus gpus(seconds(90));
   gpus.on_start(kFirstHour);
   const auto report_use = [&](int second, double first, double second_gpu) {

@@ -1,4 +1,5 @@
-// Tests how an attempt handles Slurm's messages about its nodes.
+// Tests what an attempt takes from Slurm: messages about nodes, the end of srun, and whether a
+// preempted job is queued again.
 #include <doctest/doctest.h>
 
 #include "runtime/agent/controller.h"
@@ -97,8 +98,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "since Slurm 24.05 a job that ends in its grace time is queued again if preemption means "
-    "requeue") {
+    "since Slurm 24.05 a job that ends in its grace time is queued again if PreemptMode has "
+    "REQUEUE") {
   const auto config = [](std::string_view version, std::string_view type, std::string_view mode) {
     return fmt::format(
         "PreemptMode             = {}\nPreemptType             = preempt/{}\nSLURM_VERSION         "

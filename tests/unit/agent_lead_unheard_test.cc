@@ -9,12 +9,14 @@
 namespace dlrun::agent {
 namespace {
 
+/// Returns the end of a rank whose agent heard nothing from lead for too long.
 RankEnd lost_lead() {
   RankEnd end{128 + SIGTERM, SIGTERM, "ended by its agent: no message from lead for 10 s", false};
   end.lead_was_unheard = true;
   return end;
 }
 
+/// Stops lead for this time.
 void stop_lead(Scene& scene, seconds time) {
   scene.now += time;
   scene.attempt.on_asleep(time, scene.now);

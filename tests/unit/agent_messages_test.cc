@@ -98,7 +98,8 @@ Written<MessageToRank> messages_to_rank() {
   };
 }
 
-/// Checks that each message writes its bytes, and that `parse` makes the same message of them.
+/// Checks that each message is written as its bytes, that `parse` turns the bytes into the same
+/// message, and that `all` has every type of message.
 template <typename Message, typename Parse>
 void check(const Written<Message>& all, const Parse& parse) {
   std::vector<bool> has_bytes(std::variant_size_v<Message>);
@@ -113,7 +114,7 @@ void check(const Written<Message>& all, const Parse& parse) {
   for (const bool has : has_bytes) CHECK(has);
 }
 
-TEST_CASE("each message writes the same bytes as older versions, and can be read back") {
+TEST_CASE("each message has the same bytes as in older versions, and can be read back") {
   check(messages_to_lead(), [](const std::string& bytes) {
     auto read = parse_to_lead(bytes);
     REQUIRE(read);
@@ -153,7 +154,7 @@ TEST_CASE("fields of the wrong type keep their defaults, and numbers and texts a
   CHECK_FALSE(beat.cpu);
   CHECK_FALSE(beat.rss_bytes);
   CHECK_FALSE(beat.step);
-  REQUIRE(beat.gpus->size() == 3);  // a GPU keeps its place behind unreadable ones
+  REQUIRE(beat.gpus->size() == 3);  // a GPU behind unreadable ones keeps its index
   CHECK_FALSE(beat.gpus->at(1).percent);
   CHECK(beat.gpus->at(2).percent == 80.0);
   CHECK_FALSE(beat.node_gpus);

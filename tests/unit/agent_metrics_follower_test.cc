@@ -1,4 +1,5 @@
-// Tests how lead reads metrics.jsonl, which any program of the user may write.
+// Tests how lead reads metrics.jsonl, which any program of the user may write, and how its lines
+// are copied for an MLflow server.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -340,7 +341,7 @@ TEST_CASE_FIXTURE(MetricsRun,
   const auto place = run / "track/mlflow.copied";
   append(metrics_text(1) + "\n");
   REQUIRE(MetricsCopy(run.path()).copy_new(record).has_value());
-  Steps expected{1, 1, 3};  // MLflow ignores a value that it has
+  Steps expected{1, 1, 3};  // MLflow ignores a value that it already has
   SUBCASE("the file is another one") {
     std::filesystem::rename(file, run / "old");
     append(metrics_text(1) + "\n" + metrics_text(2) + "\n");

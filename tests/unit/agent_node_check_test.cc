@@ -27,7 +27,7 @@ void write_program(const std::filesystem::path& path, const std::string& text, i
 
 TEST_CASE(
     "node checks are parsed by name, the error for an unknown name lists the known ones, and two "
-    "collectives are refused") {
+    "checks of collectives are refused") {
   const auto checks = NodeChecks::parse("disk,gpu");
   REQUIRE(checks.has_value());
   CHECK((checks->disk && checks->gpu && !checks->clock));

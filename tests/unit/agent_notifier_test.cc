@@ -1,4 +1,4 @@
-// Tests which events lead turns into notices (notify).
+// Tests which events lead turns into notices (notify), and what its notifier sends to the helper.
 
 #include <unistd.h>
 
@@ -118,7 +118,7 @@ TEST_CASE("without `hang` in notify.on a run that ends after a hang has failed")
   CHECK(notices.note(events::Ended{.state = EndState::kFailed}, 0)->occasion == "failed");
 }
 
-TEST_CASE("the last lines of a rank leave out empty lines and dlrun's own") {
+TEST_CASE("the last lines of a rank are at most three, without empty lines and dlrun's own lines") {
   const TemporaryDirectory run;
   std::filesystem::create_directories(run / "logs/attempt-2");
   std::ofstream(run / "logs/attempt-2/rank-0003.log")
@@ -186,15 +186,15 @@ struct PipedNotifier {
   }
 };
 
-TEST_CASE_FIXTURE(
-    PipedNotifier,
-    "the numbers of a report reach the helper in lines that fit into a pipe, and so does the end") {
+TEST_CASE_FIXTURE(PipedNotifier,
+                  "the numbers of a report reach the helper in lines that fit into a pipe, and so "
+                  "does the end of the run") {
   Json body{{"step", 7}};
   for (int i = 0; i < 64; ++i)
     body["a-name-of-some-length-that-is-cut-at-sixty-four-characters-" + std::to_string(i)] =
         1.0 / (i + 3);
   notifier.on_report(body, wall, now);
-  notifier.on_report(Json{{"step", 8}, {"loss", 1}}, wall, now);  // too soon
+  notifier.on_report(Json{{"step", 8}, {"loss", 1}}, wall, now);  // too soon to be sent
   notifier.on_event(events::Ended{.state = EndState::kCancelled}, 0, {});
   const auto lines = sent_lines();
   REQUIRE(lines.size() == 3);
@@ -205,9 +205,10 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(PipedNotifier,
-                  "final values belong to the step of the last report, also if it came too soon") {
+                  "final values belong to the step of the last report, even if that report came "
+                  "too soon to be sent") {
   notifier.on_report(Json{{"step", 7}, {"loss", 1}}, wall, now);
-  notifier.on_report(Json{{"step", 8}, {"loss", 1}}, wall, now);  // too soon
+  notifier.on_report(Json{{"step", 8}, {"loss", 1}}, wall, now);  // too soon to be sent
   notifier.on_report(Json{{"final", true}, {"score", 0.5}}, wall, now);
   const auto lines = sent_lines();
   REQUIRE(lines.size() == 2);

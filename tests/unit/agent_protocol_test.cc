@@ -112,8 +112,8 @@ TEST_CASE("a recorded proof is refused on another connection") {
 }
 
 TEST_CASE(
-    "a claim that was changed on the way is refused, and one above the length limit before it has "
-    "arrived") {
+    "a claim that was changed on the way is refused, and a claim above the length limit is refused "
+    "before all of it has arrived") {
   REQUIRE(init_crypto());
   const auto secret = random_key();
   const LeadHandshake lead;

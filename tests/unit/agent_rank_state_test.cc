@@ -56,7 +56,7 @@ TEST_CASE("an order to end sends TERM at once and KILL a second later") {
   CHECK(scene.state.next_deadline(scene.now) == scene.now + milliseconds(1));
   scene.pass(milliseconds(1));
   CHECK(scene.orders == Texts{"TERM tree", "kill"});
-  SUBCASE("the kill is repeated until nothing is left") {
+  SUBCASE("the kill is repeated until no process is left") {
     CHECK(scene.state.next_deadline(scene.now) == scene.now + RankState::kKillEvery);
     scene.pass(milliseconds(100));
     scene.state.on_program_end(128 + SIGKILL, SIGKILL, scene.now);
@@ -205,7 +205,7 @@ TEST_CASE("a signal is reported to lead, and lead's answer decides what happens"
   CHECK(scene.state.next_deadline(scene.now) == scene.now + RankState::kAnswerWait);
   scene.pass(RankState::kAnswerWait - milliseconds(1));
   CHECK(scene.orders.empty());
-  SUBCASE("checkpoint: the program gets USR1, once an attempt") {
+  SUBCASE("checkpoint: the program gets USR1 once in an attempt") {
     scene.state.on_answer(SignalDecision::kCheckpoint, scene.now);
     scene.pass(SignalRelay::kTreeWait);
     CHECK(scene.orders == Texts{kUsr1});

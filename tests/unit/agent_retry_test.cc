@@ -1,4 +1,5 @@
-// Tests when a run starts again and when it does not.
+// Tests when a run starts again: the decision, the history on which it is based, Slurm's reports
+// about jobs and nodes, and the watch for hangs.
 #include <string>
 #include <vector>
 

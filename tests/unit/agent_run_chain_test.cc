@@ -45,9 +45,11 @@ struct ChainFixture {
     for (const auto& event : events) text += to_checked_line(event);
     REQUIRE(write_file_atomic(folder.path() / "events.jsonl", text));
   }
+  /// Returns why job 43, the second job of the chain, is not needed; std::nullopt if it is.
   [[nodiscard]] Result<std::optional<UnneededJob>> look() const {
     return why_unneeded(folder.path(), options_of_chain(3), env, "43");
   }
+  /// Writes the submission record of a job of the chain.
   void journal(int number, const std::string& text) {
     const auto path = folder.path() / ("chain-" + std::to_string(number));
     REQUIRE(make_private_directories(path));

@@ -78,7 +78,7 @@ Env path_with_nvidia_smi(const TemporaryDirectory& folder, const std::string& bo
   return env;
 }
 
-/// Runs the loop until the probe's helper has ended. Returns its readings.
+/// Runs the loop until the probe's helper has ended. Returns the probe's readings.
 std::optional<std::vector<GpuReading>> wait_for(EventLoop& loop, GpuProbe& probe) {
   const auto until = std::chrono::steady_clock::now() + seconds(20);
   while (probe.helper() > 0 && std::chrono::steady_clock::now() < until) {
@@ -318,8 +318,8 @@ TEST_CASE("CUDA_VISIBLE_DEVICES selects GPUs by index or UUID, in its own order"
 }
 
 TEST_CASE(
-    "one rank per node reads all GPUs, each rank reads its own if Slurm bound them, and none reads "
-    "without GPUs") {
+    "one rank per node reads all GPUs, or each rank reads its own if Slurm bound them, and without "
+    "GPUs no rank reads") {
   const auto env_of = [](std::map<std::string, std::string, std::less<>> values) {
     return Env(std::move(values));
   };

@@ -57,8 +57,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a signal to the script alone is distinguished from `exit 0`, although bash reports code 0 for "
-    "both") {
+    "a signal that only the script gets is distinguished from `exit 0`, although bash reports code "
+    "0 for both") {
   for (const auto& facts : {std::optional<JobFacts>(running()), std::optional<JobFacts>()}) {
     const auto [end, comes_again] = judge(facts, log_of(""));
     CHECK_FALSE(comes_again);

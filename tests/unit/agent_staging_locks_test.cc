@@ -42,7 +42,7 @@ struct StagingScene : NodeScene {
   }
 };
 
-TEST_CASE("staging to a shared file system leaves the copies of other hosts alone") {
+TEST_CASE("staging to a shared file system keeps the unfinished copies of other hosts") {
   const StagingScene scene;
   scene.put(scene.source / "a");
   // Another host writes these files. The locks of that host are not visible on this node.
@@ -61,7 +61,7 @@ TEST_CASE("staging to a shared file system leaves the copies of other hosts alon
 
 /// Stages in a child process, and removes the first file of the copy while the child is stopped in
 /// the middle. Returns the child's exit code, which is 0 if staging reported the change; -1 if the
-/// copy was complete before it could be stopped.
+/// child was not stopped in the middle of the copy.
 int code_of_disturbed_copy(const StagingScene& scene) {
   const auto part = scene.node / ".data.dlrun-part";
   const pid_t child = ::fork();
@@ -100,7 +100,8 @@ TEST_CASE("a copy that loses a file while it is made is not used") {
   CHECK(fs::exists(scene.node / "data/first"));
 }
 
-TEST_CASE("a run that waits for another run's copy does not keep the lock for the turn") {
+TEST_CASE(
+    "a run that waits for another run's copy releases the lock .dlrun-turn between its tries") {
   const StagingScene scene;
   scene.put(scene.source / "a");
   const auto open = [&](const char* name) {

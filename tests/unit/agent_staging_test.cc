@@ -348,7 +348,9 @@ TEST_CASE(
   CHECK_FALSE(fs::exists(sent));
 }
 
-TEST_CASE("staging removes what killed copies of this user have left in its folder, and no more") {
+TEST_CASE(
+    "staging removes the files that killed copies of this user have left in its folder, and no "
+    "others") {
   const NodeScene scene;
   scene.write(scene.shared / "set", "new");
   const auto part = scene.node / ".older.dlrun-part", lock = scene.node / ".older.dlrun-lock";

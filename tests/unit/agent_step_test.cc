@@ -1,4 +1,4 @@
-// Tests how the processes of a step are found and ended without SIGCHLD.
+// Tests that the end of a step is noticed without SIGCHLD, and that all its processes are found.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,4 +1,5 @@
-// put() returns one answer for each rank that waits, and one answer to its own request.
+// Tests the table of keys with which lead answers the ranks. put() returns one answer for each rank
+// that waits, and one answer to its own request.
 
 #include <string>
 

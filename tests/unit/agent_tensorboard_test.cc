@@ -60,7 +60,7 @@ struct EventFile {
     log = std::move(*opened);
   }
   void report(std::string_view text) { log->on_report(report_of(text), wall, now); }
-  /// Appends a line to metrics.jsonl with the time SECOND of the minute 12:30.
+  /// Appends a line with the time 12:30 and `second` to metrics.jsonl.
   void append_line(int attempt, int second, int step, double loss) const {
     std::ofstream(run / "metrics.jsonl", std::ios::app)
         << fmt::format(

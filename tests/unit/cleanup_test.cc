@@ -1,4 +1,5 @@
-// Tests which runs `rm` and `prune` choose, and other work on many runs at once.
+// Tests which runs `rm` and `prune` choose, what `track sync` adds to runs, and how `du` measures
+// them.
 
 #include "launcher/cleanup/cleanup.h"
 
@@ -78,6 +79,7 @@ struct CleanupFixture {
                                                {"code", 0},
                                                {"message", ""}}));
   }
+  /// Creates a run that was made and has ended these numbers of days ago.
   IndexEntry make_ended(const std::string& id, int created, int ended) {
     const auto run = make_run(id, created);
     submit(run.path, Submission::State::kSubmitted, "42");
@@ -197,7 +199,7 @@ TEST_CASE_FIXTURE(CleanupFixture,
   CHECK(both.runs[0].run.id == sweep.id);
   // The sweep must really be gone before the repetition is deleted.
   CHECK_FALSE(remove(both.runs[1]).has_value());
-  // If the sweep stays, the repetition does.
+  // If the sweep stays, the repetition stays, too.
   fs::rename(sweep.path / "array-0/0/events.jsonl", folder.path() / "aside");
   const auto none = plan({again, sweep});
   CHECK(none.runs.empty());

@@ -69,7 +69,7 @@ struct CliFixture {
     ::dup2(before.get(), STDERR_FILENO);
     return std::to_string(code) + "\n" + read(".stderr");
   }
-  /// Returns a file of the folder; "" if it does not exist.
+  /// Returns the content of a file of the folder; "" if it does not exist.
   [[nodiscard]] std::string read(const char* name) const {
     return read_file(folder.path() / name, 1U << 20U).value_or("");
   }

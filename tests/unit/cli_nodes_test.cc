@@ -48,7 +48,7 @@ TEST_CASE_FIXTURE(NodesFixture, "nodes --forget refuses --json and forgets no no
   CHECK(read("runs/known-bad.jsonl") == before);
 }
 
-TEST_CASE_FIXTURE(NodesFixture, "nodes refuses a runs folder that is no folder") {
+TEST_CASE_FIXTURE(NodesFixture, "nodes refuses a --runs that is not a folder") {
   std::ofstream(folder / "file") << "text";
   const auto result = code_and_stderr({"nodes", "--runs", "file"});
   CHECK(result.starts_with("6\n"));

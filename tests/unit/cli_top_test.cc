@@ -22,6 +22,7 @@ std::string event_line(int second, const std::string& kind, Json fields) {
   return to_checked_line(event);
 }
 
+/// Returns a running run whose last rank is slow.
 RunPicture running(int ranks) {
   RunPicture picture;
   picture.run.id = "mnist-20260101-000000-abcd";
@@ -162,7 +163,8 @@ TEST_CASE(
   CHECK(has(all, "  0  train.lr=0   completed    test_accuracy 0.5"));
   CHECK(has(all, " 39  train.lr=39  pending      Resources"));
   CHECK_FALSE(has(all, "more points"));
-  // -n N bounds the points in the live view and in one print alike, but nothing exceeds the screen.
+  // -n N limits the points in the live view and in a single print. The live view never exceeds the
+  // screen.
   for (const std::size_t rows : {0, 60})
     CHECK(has(lines_of(picture, {100, rows, 3}, false), " 37 more points"));
   const auto full = lines_of(picture, {100, 24, 30}, false);

@@ -38,7 +38,9 @@ Result<> started() {
 
 }  // namespace
 
-TEST_CASE("wait_until_settled() waits for running collectives and succeeds if they ended well") {
+TEST_CASE(
+    "wait_until_settled() waits for running collectives and succeeds if they ended without an "
+    "error") {
   Scripted device;
   CollectiveWatch watch(device, milliseconds(10'000));
   CHECK(watch.wait_until_settled(milliseconds(0)));

@@ -75,7 +75,7 @@ TEST_CASE("enroot: the job's variables are passed on by name, never by value") {
   CHECK_FALSE(has(entry.batch, "| NCCL_DEBUG"));  // a pattern already covers it
 }
 
-TEST_CASE("enroot: values that its file of variables would change are not put into it") {
+TEST_CASE("enroot: carries() is false for a value that enroot's file of variables would change") {
   CHECK(enroot_backend().carries("a 'b' \"c\" $d = {e}"));
   CHECK_FALSE(enroot_backend().carries("one\ntwo"));
   CHECK_FALSE(enroot_backend().carries("\"quoted\""));

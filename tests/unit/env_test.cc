@@ -23,7 +23,7 @@ TEST_CASE("get_or() returns the fallback for an empty variable, which is still s
   CHECK_FALSE(env.has("B"));
 }
 
-TEST_CASE("a change of a copy leaves the original as it is, and the other way round") {
+TEST_CASE("a copy and its original can be changed independently") {
   Env original({{"A", "1"}, {"B", "2"}});
   Env set = original, unset = original, matching = original;
   set.set("A", "3");

@@ -37,7 +37,8 @@ struct FakeSlurmrestd {
   }
 };
 
-TEST_CASE("the client uses the newest version that both support, or the configured one") {
+TEST_CASE(
+    "the client uses the newest version that it shares with the server, or the configured one") {
   const FakeSlurmrestd fake;
   CHECK(fake.client().version().value() == RestVersion::k45);
   CHECK(fake.client("v0.0.42").version().value() == RestVersion::k42);

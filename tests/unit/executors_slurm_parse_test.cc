@@ -104,7 +104,7 @@ TEST_CASE("sacct's record gives the end state, the code and the signal") {
   CHECK(reports[1].start.empty());
 }
 
-TEST_CASE("the last of a requeued job's accounting records counts") {
+TEST_CASE("the last accounting record of a requeued job counts") {
   const auto reports =
       parse_sacct("42|NODE_FAIL|0:0|n1|Unknown|None|\n42|COMPLETED|0:0|n2|Unknown|None|\n", "");
   REQUIRE(reports.size() == 1);
@@ -192,7 +192,8 @@ TEST_CASE("times of Slurm, which are local, are converted to UTC with regard to 
 }
 
 TEST_CASE(
-    "a time that summer time skips has no UTC, and one that exists twice has one of the two") {
+    "a local time that summer time skips has no UTC time, and a local time that occurs twice has "
+    "one of its two UTC times") {
   const TimeZone zone("EST5EDT,M3.2.0,M11.1.0");  // America/New_York, also without zone files
   CHECK(utc_of_slurm_time("2026-03-08T01:59:59") == "2026-03-08T06:59:59.000Z");
   CHECK(utc_of_slurm_time("2026-03-08T02:30:00").empty());

@@ -57,8 +57,8 @@ TEST_CASE("a port that is given twice is refused") {
 }
 
 TEST_CASE(
-    "a user who logged in by ssh gets sockets, and a warning for each port with LOCAL, which is "
-    "refused if only sockets are wanted") {
+    "a user who logged in by ssh gets sockets, and a warning for each port with LOCAL; if only "
+    "sockets are wanted, such a port is refused") {
   const TemporaryDirectory folder;
   Env env;
   env.set("XDG_RUNTIME_DIR", folder.path().string());
@@ -121,7 +121,7 @@ TEST_CASE("unix sockets are in a folder that only the user can enter, and are re
   CHECK(SocketFolder::make(env)->path().parent_path() == "/tmp");
 }
 
-TEST_CASE("a child ends with its input, and a child that continues gets SIGTERM") {
+TEST_CASE("a child ends when its input ends, and a child that continues gets SIGTERM") {
   std::string messages;
   auto reader = PipedProcess::start({"sh", "-c", "cat; echo over >&2; exit 3"}, Env::of_process(),
                                     Streams::kPiped);

@@ -25,13 +25,16 @@ ImportRequest request_of(const std::string& script) {
   return import;
 }
 
-/// Returns the spec and the remarks as one text; the message if the import fails.
+/// Returns the spec and the remarks as one text; the message and the diagnostics if the import
+/// fails.
 std::string made_from(const std::string& script) {
   const auto made = import_script(request_of(script));
   if (!made) return made.error().message + format_diagnostics(made.error().diagnostics.all());
   return made->spec + "\n" + format_diagnostics(made->remarks);
 }
 
+/// Returns the loaded spec that is made from a script. Fails the test if the import or the load
+/// fails.
 JobSpec spec_from(const std::string& script) {
   const auto made = import_script(request_of(script));
   if (!made) FAIL(made.error().message << format_diagnostics(made.error().diagnostics.all()));
@@ -68,7 +71,7 @@ TEST_CASE("each form of an sbatch option sets its key, and the last one counts")
   CHECK(spec.slurm[2].value == "/w");
 }
 
-TEST_CASE("an option that a spec refuses is a remark with the reason, and not in the spec") {
+TEST_CASE("an option that a spec refuses gives a remark with the reason, and is not in the spec") {
   const std::string text = made_from(std::string(kHead) +
                                      "#SBATCH --array=1-9\n#SBATCH --requeue\n#SBATCH --mem=lots\n"
                                      "#SBATCH --export=NONE,HF_TOKEN=abc\nsrun ./x\n"
@@ -334,7 +337,9 @@ TEST_CASE("a quoted password of curl inside a quoted command is masked") {
   }
 }
 
-TEST_CASE("a line of the spec that has a secret is not among the lines that the spec lacks") {
+TEST_CASE(
+    "a line of the script that became launch.command is not listed as missing, even if it has a "
+    "secret") {
   const std::string script = std::string(kHead) + "srun ./x --hub-token abcdef123\n";
   const auto made = import_script(request_of(script));
   REQUIRE(made.has_value());
@@ -384,7 +389,7 @@ TEST_CASE("ordinary words of a command that has no key are shown as they are") {
   }
 }
 
-TEST_CASE("arguments that only look like secrets by their names give no remark") {
+TEST_CASE("arguments whose names only look like those of secrets give no remark") {
   for (const char* argument :
        {"--token-type wordpiece", "--pad-token '<|endoftext|>'", "--max-token 131072",
         "--sort-key alphabet", "--token $HF_TOKEN", "--token --verbose", "--tokenizer gpt2-large",

@@ -29,7 +29,7 @@ struct Lines {
   Lines(const Lines&) = delete;
   Lines& operator=(const Lines&) = delete;
   ~Lines() { close_log(); }
-  /// Returns the only line after the program's name: "MESSAGE name=value".
+  /// Returns the only line, from its message on: "MESSAGE name=value".
   [[nodiscard]] std::string only() const {
     REQUIRE(all.size() == 1);
     const auto start = all[0].find("]: ");

@@ -145,7 +145,8 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "a record whose state is lost finds its ru
   CHECK(only_run()["metrics"].size() == 2);
 }
 
-TEST_CASE_FIXTURE(TrackedRunOnServer, "a server that names no run has not got everything") {
+TEST_CASE_FIXTURE(TrackedRunOnServer,
+                  "a record is not complete if the server's answer names no run") {
   std::ofstream(server.folder() / "nameless") << "";
   const auto report = sync();
   CHECK_FALSE(report.is_complete);
@@ -198,7 +199,8 @@ TEST_CASE_FIXTURE(TrackedRunOnServer, "the token is sent, and no message or file
   }
 }
 
-TEST_CASE_FIXTURE(TrackedRunOnServer, "damaged lines are skipped, and half a line waits") {
+TEST_CASE_FIXTURE(TrackedRunOnServer,
+                  "damaged lines are skipped, and half a line waits for its end") {
   add(1, 0.5);
   std::ofstream(run / "track/mlflow.jsonl", std::ios::app)
       << "{\n[1]\n{\"m\": 4}\n{\"m\": {\"loss\": \"x\"}}\n{\"t\": 7, \"step\": 2, \"m\": {\"lo";
@@ -230,7 +232,7 @@ TEST_CASE("a record whose values are in a FIFO is refused without waiting") {
 TEST_CASE_FIXTURE(TrackedRunOnServer, "a record whose values cannot be read is not complete") {
   add(1, 0.5);
   REQUIRE(sync().is_complete);
-  // The kernel refuses to read at this place, as it does if the disk fails.
+  // The kernel cannot read at this offset. A failing disk gives an error in the same way.
   write("track/mlflow.state",
         R"({"run_id": "x", "sent": 9223372036854775807, "has_params": true})");
   const auto report = sync();

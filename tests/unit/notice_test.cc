@@ -372,7 +372,7 @@ TEST_CASE_FIXTURE(QueueOfRun,
   CHECK(failed.waiting == 1);
   CHECK(has(failed.problem, "tell ended with code 1"));
   write("code", "0");
-  // A sender for webhooks alone runs no command.
+  // A sender that only sends to webhooks runs no command.
   CHECK_FALSE(queue.has_waiting(SendBy::kWebhooks));
   CHECK(queue.send(env, SendBy::kWebhooks, [] { return true; }).sent == 0);
   CHECK(send().sent == 1);

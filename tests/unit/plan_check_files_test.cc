@@ -48,7 +48,8 @@ TEST_CASE("a missing script is reported before the job is queued") {
 }
 
 TEST_CASE(
-    "an image file that is missing or has the wrong format is reported before the job is queued") {
+    "an image that is not in the format of its container runtime is reported before the job is "
+    "queued") {
   TemporaryDirectory folder;
   const auto of = [&](const std::string& file, const std::string& runtime) {
     return found(folder, "resources: {time: 1m}\nlaunch: {command: [x]}\ncontainer: {runtime: " +

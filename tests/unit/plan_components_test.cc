@@ -106,7 +106,8 @@ TEST_CASE("lead gets the role, the order and the nodes of each component") {
 }
 
 TEST_CASE(
-    "the script starts one lead with all components, and hides the request of the whole job") {
+    "the script starts one lead with all components, and unsets the variables that describe the "
+    "whole job's request") {
   const std::string script = *render_script(components_plan(kThree));
   INFO(script);
   CHECK(has(script, "\nunset SLURM_NTASKS SLURM_NPROCS "));

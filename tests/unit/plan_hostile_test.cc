@@ -32,7 +32,8 @@ struct Folder {
   ~Folder() { fs::remove_all(path); }
 };
 
-/// Returns strings each of which creates the file `canary` if anything expands or executes it.
+/// Returns strings with a meaning in YAML, bash or sbatch. Those with a command create the file
+/// `canary` if it is executed.
 std::vector<std::string> hostile_strings(const std::string& canary) {
   const std::string touch = "touch " + canary;
   std::vector<std::string> strings{"'",

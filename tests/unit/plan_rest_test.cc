@@ -215,7 +215,9 @@ TEST_CASE("a malformed value is refused, and the expected form is named") {
   }
 }
 
-TEST_CASE("dlrun chooses the newest version that both support, and each release has its versions") {
+TEST_CASE(
+    "dlrun chooses the newest version that it shares with the server, and each release of Slurm "
+    "has its versions") {
   CHECK(newest_rest_version(std::vector<std::string>{"v0.0.45", "v0.0.42", "v0.0.46"}) ==
         RestVersion::k45);
   CHECK(newest_rest_version(std::vector<std::string>{"v0.0.38", "v0.0.39"}) == RestVersion::k38);

@@ -143,7 +143,8 @@ TEST_CASE("an error in a combination of values names the first point that has it
 
 const std::string kProgram = "resources: {nodes: 1, time: 30m}\n";
 
-TEST_CASE("values of own parameters replace the fields in the command and the variables") {
+TEST_CASE(
+    "the values of a sweep's own parameters replace the fields in the command and the variables") {
   const SweepPlan sweep =
       planned(kProgram +
               "launch: {command: [python, train.py, --lr, \"{lr}\", \"{{x}}\"]}\n"
@@ -161,14 +162,15 @@ TEST_CASE("values of own parameters replace the fields in the command and the va
   CHECK(describe(sweep.points[3].values) == "lr=1e-4 depth=\"a b\"");
 }
 
-TEST_CASE("without own parameters, braces of the command stay as they are") {
+TEST_CASE("in a sweep without own parameters, braces of the command stay as they are") {
   const SweepPlan sweep = planned(kProgram +
                                   "launch: {command: [sh, -c, \"f() { echo {lr}; }\"]}\n"
                                   "sweep: {parameters: {environment.vars.A: [1, 2]}}");
   CHECK(has(sweep.points[0].script, "f() { echo {lr}; }"));
 }
 
-TEST_CASE("a point sets keys and own parameters, and keeps nothing of the point before it") {
+TEST_CASE(
+    "a point sets keys and the sweep's own parameters, and keeps nothing of the point before it") {
   const SweepPlan sweep = planned(
       kProgram +
       "launch: {command: [a, \"{x}\"]}\nsweep: {points: [{x: 1, environment.vars.V: \"<{x}>\"}, "
@@ -254,7 +256,8 @@ TEST_CASE("a packed sweep has as many arrays as its tasks need at MaxArraySize")
 }
 
 TEST_CASE(
-    "the script of a point has the rule of stop_early, and its resolved spec no other sweep key") {
+    "the script of a point has the rule of stop_early, and its resolved spec has no other key of "
+    "the sweep") {
   const SweepPlan sweep =
       planned(kProgram +
               "launch: {command: [a, \"{x}\"]}\nsweep: {parameters: {x: [1, 2]}, stop_early: "

@@ -358,8 +358,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "with health.known_bad, bad nodes are remembered in the runs folder for a week, unless "
-    "it names another file or time") {
+    "with health.known_bad, bad nodes are remembered in the runs folder for a week, unless the key "
+    "names another file or time") {
   const std::string spec = "launch: {preset: plain, command: [x]}\n";
   CHECK_FALSE(planned(spec).known_bad);
   const LaunchPlan plan = planned(spec + "health: {known_bad: 2d}\n");
@@ -457,7 +457,7 @@ TEST_CASE("options that no slurmrestd can express are refused by their keys, all
   for (const char* word :
        {"exp.yaml:1:19: error: resources.hint: ", "resources.clusters: ", "--no-such-option"})
     CHECK_MESSAGE(found.find(word) != std::string::npos, word, " in ", found);
-  // Some versions of the API can express these; the server is asked for its version later.
+  // Some versions of the API can express these options; the server is asked for its version later.
   CHECK(planned("resources: {distribution: cyclic, time: 10m}\ncheckpoint: {signal_before: 2m}\n"
                 "slurm: {contiguous: true, profile: task}\n"
                 "launch: {command: [x]}\nsubmit: {via: slurmrestd, url: unix:/run/s}\n")

@@ -1,4 +1,4 @@
-// Tests the files that the portable dlrun has instead of members of the libraries. This program is
+// Tests the source files that replace files of the libraries in the portable dlrun. This program is
 // linked with them, so downloads and requests to slurmrestd go through the program curl.
 
 #include <sys/stat.h>
@@ -53,7 +53,7 @@ class OwnPrograms {
 // remembers the answers.
 constexpr uid_t kForeign = 3'999'999'998, kNamedById = 3'999'999'990, kCounted = 3'999'999'980;
 
-/// The scene of a download of one file.
+/// A server with one file, and a folder into which it is downloaded.
 struct DownloadScene {
   FileServer server;
   TemporaryDirectory folder;
@@ -121,7 +121,7 @@ TEST_CASE("portable: getent gives the account that only a directory service know
   CHECK(group->members == std::vector<std::string>{"ann", "bob"});
 }
 
-TEST_CASE("portable: id gives the name where getent knows nothing or does not exist") {
+TEST_CASE("portable: id gives the name if getent knows nothing or does not exist") {
   const OwnPrograms programs(true);
   CHECK_FALSE(account_of(kNamedById).has_value());
   programs.add("getent", "echo \"wrong:x:12:12::/:\"\n");  // another user
@@ -274,7 +274,7 @@ TEST_CASE("portable: no argument of curl shows the address or the token") {
   CHECK_FALSE(has(settings, "\nlocation\n"));  // a redirect would carry the token elsewhere
 }
 
-TEST_CASE("portable: a curl that hangs is killed with its owner") {
+TEST_CASE("portable: the destructor of a CurlChild kills a curl that hangs") {
   const OwnPrograms programs;
   programs.add("curl", "exec sleep 600\n");
   CurlChild child;
@@ -283,7 +283,7 @@ TEST_CASE("portable: a curl that hangs is killed with its owner") {
   CHECK(end == CurlChild::End::kStopped);
 }  // the destructor returns, although the program would run for ten minutes
 
-TEST_CASE("portable: curl has a process group of its own, so Ctrl-C reaches dlrun alone") {
+TEST_CASE("portable: curl has a process group of its own, so Ctrl-C reaches only dlrun") {
   const OwnPrograms programs;
   programs.add("curl",
                "read -r pid name state parent group rest </proc/$$/stat\n"

@@ -21,7 +21,7 @@ using std::chrono::seconds;
 struct RankScene : RankOutlet {
   std::vector<Json> sent;
   std::vector<std::string> printed;  ///< the lines of say()
-  /// The orders about processes, in order: "start", "kill", "TERM tree", and signals by their
+  /// The orders about processes, oldest first: "start", "kill", "TERM tree", and signals by their
   /// number, such as "signal 10".
   std::vector<std::string> orders;
   int beats = 0;

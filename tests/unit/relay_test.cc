@@ -272,7 +272,9 @@ TEST_CASE("a connection that breaks at one end of a relay breaks at the other") 
   CHECK(relay.far.connections() == 0);
 }
 
-TEST_CASE("a relay ends with its trunk, and a channel that is opened twice is an error") {
+TEST_CASE(
+    "a relay ends when the connection between its ends closes, and a channel that is opened twice "
+    "is an error") {
   Relay relay;
   relay.settle();
   Pair trunk;
@@ -288,7 +290,7 @@ TEST_CASE("a relay ends with its trunk, and a channel that is opened twice is an
   CHECK(near.run_once({}, milliseconds(0)).value() == false);
 }
 
-TEST_CASE("a relay that has no room for a connection refuses this connection alone") {
+TEST_CASE("a relay that has no room for a connection refuses only this connection") {
   Relay relay(false);
   Pair trunk;
   RelayMux far(RelayMux::End::kAccepts, trunk.ours.get(), trunk.ours.get(), relay);

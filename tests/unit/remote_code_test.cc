@@ -22,7 +22,7 @@
 #include "launcher/remote/host_side.h"
 #include "launcher/remote/mirror_lock.h"
 #include "tests/temporary_directory.h"
-#include "tests/unit/remote_parts.h"
+#include "tests/unit/remote_helpers.h"
 
 namespace dlrun {
 namespace {
@@ -66,7 +66,9 @@ struct Repository {
 
 }  // namespace
 
-TEST_CASE("a mirror's lock refuses a second holder, and names that are hidden or leave the root") {
+TEST_CASE(
+    "a mirror's lock has one holder, and a mirror's name that is hidden or leaves the root is "
+    "refused") {
   TemporaryDirectory folder;
   {
     const auto lock = MirrorLock::take(folder.path(), "code-1");

@@ -27,7 +27,7 @@
 #include "launcher/remote/ssh.h"
 #include "launcher/submit/held_token.h"
 #include "tests/temporary_directory.h"
-#include "tests/unit/remote_parts.h"
+#include "tests/unit/remote_helpers.h"
 
 namespace dlrun {
 namespace {

@@ -141,7 +141,7 @@ TEST_CASE("a name that is no component's name counts as none, because it becomes
   }
 }
 
-TEST_CASE("each event writes the same bytes as older versions, and can be read back") {
+TEST_CASE("each event has the same bytes as in older versions, and can be read back") {
   std::vector<bool> has_line(std::variant_size_v<RunEvent>);
   for (const auto& [event, fields] : lines()) {
     has_line[event.index()] = true;

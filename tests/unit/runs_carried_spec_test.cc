@@ -38,7 +38,8 @@ TEST_CASE("the spec in a script consists of comments, whatever it contains") {
 }
 
 TEST_CASE(
-    "an edited script still carries its spec, and a script that lost a part of it carries none") {
+    "an edited script still carries its spec, and a script that lost a part of the spec carries "
+    "none") {
   const std::string text = with_spec("#!/bin/bash\nexec agent\n", example());
   CHECK(carried_spec("# mine\n" + text + "# more\n").has_value());
   CHECK_FALSE(carried_spec("#!/bin/bash\n#| name: a\n").has_value());

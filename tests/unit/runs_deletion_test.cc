@@ -176,7 +176,7 @@ TEST_CASE_FIXTURE(DeletionFixture, "directories that are deep or not writable ar
   CHECK(entries() == 0);
 }
 
-TEST_CASE_FIXTURE(DeletionFixture, "another directory at the run's path is left alone") {
+TEST_CASE_FIXTURE(DeletionFixture, "another directory at the run's path is not deleted") {
   const auto run = make_run(kOlder);
   const auto examined = examine_run(run, RunParts::kAll);
   fs::rename(run.path, runs / "elsewhere");
@@ -191,7 +191,7 @@ TEST_CASE_FIXTURE(DeletionFixture, "another directory at the run's path is left 
 }
 
 TEST_CASE_FIXTURE(DeletionFixture,
-                  "a directory that replaces the run during the check is left alone") {
+                  "a directory that replaces the run during the check is not deleted") {
   const auto run = make_run(kOlder);
   const auto done = remove(run, [&] {
     if (!fs::exists(runs / "elsewhere")) {
@@ -257,7 +257,7 @@ TEST_CASE_FIXTURE(DeletionFixture,
       CHECK(index.find(id).has_value());
     }
   }
-  MESSAGE("left alone: ", left, ", deleted: ", deleted);
+  MESSAGE("not deleted: ", left, ", deleted: ", deleted);
   CHECK(left + deleted == 300);
 }
 
@@ -305,7 +305,8 @@ TEST_CASE_FIXTURE(DeletionFixture, "a run that is being submitted, or whose sear
   CHECK(remove(run).has_value());
 }
 
-TEST_CASE_FIXTURE(DeletionFixture, "a point that is being resubmitted keeps its whole sweep") {
+TEST_CASE_FIXTURE(DeletionFixture,
+                  "a sweep is not deleted while one of its points is being resubmitted") {
   const auto sweep = make_run("lr-20261121-120000-00aa");
   put(sweep.path / "sweep.json", "{}");
   const auto point = sweep.path / "array-0" / "1";

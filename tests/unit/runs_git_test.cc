@@ -134,11 +134,11 @@ TEST_CASE("a copy of the code without .git records the state that the caller's m
 
 TEST_CASE_FIXTURE(RepositoryFixture,
                   "the diff of a repository with filters is made without the filters") {
-  Command heal;  // the missing blob would end the diff
-  heal.argv = {"git", "-C", repo.string(), "hash-object", "--no-filters", "-w", "--stdin"};
-  heal.stdin_text = "gone\n";
-  heal.env = env;
-  REQUIRE(run_command(heal)->exit_code == 0);
+  Command restore;  // the missing blob would end the diff
+  restore.argv = {"git", "-C", repo.string(), "hash-object", "--no-filters", "-w", "--stdin"};
+  restore.stdin_text = "gone\n";
+  restore.env = env;
+  REQUIRE(run_command(restore)->exit_code == 0);
   remove_canaries();
   REQUIRE(Provenance(repo, env, {"dlrun"}, "").write(run).has_value());
   const auto patch = read_file(run / "tree.patch", 1U << 20U);

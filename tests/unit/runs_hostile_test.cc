@@ -89,7 +89,7 @@ std::size_t read_all(const fs::path& run) {
   return bytes + report.spec.size() + report.script.size() + report.metrics.size();
 }
 
-/// Calls `spoil` on each of a run's files in turn and reads the run.
+/// Replaces each file of a run in turn by what `spoil` makes, and reads the run.
 void check_each(const std::function<void(const fs::path&)>& spoil) {
   for (const char* name : kFiles) {
     CAPTURE(std::string(name));

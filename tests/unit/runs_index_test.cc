@@ -117,7 +117,9 @@ TEST_CASE_FIXTURE(IndexFixture,
   CHECK_FALSE(resolve("mnist").has_value());
 }
 
-TEST_CASE("folders exist if their parent lists them, also where no parent can be listed") {
+TEST_CASE(
+    "a folder exists only if its parent lists it, and a folder in a missing parent does not "
+    "exist") {
   const TemporaryDirectory folder;
   std::filesystem::create_directories(folder / "runs" / "a");
   ExistingFolders folders;

@@ -1,4 +1,4 @@
-// Tests that a query that fails for some runs of a call leaves the other runs alone.
+// Tests that a query that fails for some runs of a call does not affect the other runs.
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -56,7 +56,7 @@ struct TwoClusters {
 }  // namespace
 
 TEST_CASE_FIXTURE(TwoClusters,
-                  "a cluster that does not answer leaves the runs of other clusters alone") {
+                  "a cluster that does not answer does not affect the runs of other clusters") {
   const auto states = inspect({make_run("a", {"broken", "42"}), make_run("b", {"whole", "43"})});
   CHECK(is_unreachable(*states[0]));
   CHECK(states[0]->facts.unreachable.find("Unable to contact") != std::string::npos);
@@ -64,7 +64,8 @@ TEST_CASE_FIXTURE(TwoClusters,
   CHECK(states[1]->state == RunState::kRunning);
 }
 
-TEST_CASE_FIXTURE(TwoClusters, "a run whose job has a malformed id leaves the other runs alone") {
+TEST_CASE_FIXTURE(TwoClusters,
+                  "a run whose job has a malformed id does not affect the other runs") {
   const auto array = make_run("array", {"", "42"});
   fs::create_directories(array / "point");
   // The number of this task is too long for an id.

@@ -57,7 +57,6 @@ class Listener {
     pollfd one{fd_.get(), POLLIN, 0};
     return ::poll(&one, 1, 0) == 1;
   }
-  void hang_up() { fd_.reset(); }
 
  private:
   UniqueFd fd_;
@@ -325,7 +324,7 @@ TEST_CASE_FIXTURE(
   fs::create_directory(theirs);
   fs::create_directory_symlink(own, theirs / "run");
   fs::create_directory_symlink(runs, theirs / "runs");
-  fs::create_directory_symlink("theirs/runs", mine);  // an own link through theirs
+  fs::create_directory_symlink("theirs/runs", mine);  // the user's link through another user's link
   for (const auto& path :
        {theirs / "run", theirs / "runs" / own.filename(), mine / own.filename()}) {
     CAPTURE(path);

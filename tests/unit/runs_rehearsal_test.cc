@@ -23,7 +23,7 @@ Json event_at(int second, const char* name, Json fields) {
   return event;
 }
 
-/// The record of a rehearsal that did 40 steps in 20 seconds after its slow first steps.
+/// Returns the record of a rehearsal that did 40 steps in 20 seconds after its slow first steps.
 std::string rehearsed_record(const char* reason, const char* state) {
   std::string text;
   const auto add = [&](const Json& event) { text += to_checked_line(event); };

@@ -178,7 +178,8 @@ TEST_CASE_FIXTURE(
 }
 
 TEST_CASE_FIXTURE(
-    Folder, "no text of a base that is not a spec is shown, because `base` may name any file") {
+    Folder,
+    "an error shows no text of a base that is not a spec, because `base` may name any file") {
   write("exp.yaml", "base: private\n");
   for (const char* text :
        {"-----BEGIN OPENSSH PRIVATE KEY-----\nsecretword\n", "secretword\n", "!secretword x\n",

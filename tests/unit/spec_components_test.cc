@@ -113,7 +113,9 @@ TEST_CASE("a service has one task per node, and a main component one for each GP
   CHECK(ranks(3) == 2);
 }
 
-TEST_CASE("components get nodes of their own in their order, and those that share count together") {
+TEST_CASE(
+    "components get nodes of their own in their order, and components that share nodes are counted "
+    "together") {
   const LoadedSpec spec = loaded(components_request(
       "{name: a, nodes: 2, gpus_per_node: 2, mem: 4G}, {name: b, nodes: 3, tasks_per_node: 4}, "
       "{name: c, shares: a, gpus_per_node: 1, cpus_per_task: 5, mem: 512M}"));

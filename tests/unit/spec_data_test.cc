@@ -97,7 +97,7 @@ TEST_CASE("overlapping, incomplete and invalid items of stage and outputs are re
   CHECK(has(format_diagnostics(result.error()), "only the agent can copy data to nodes (stage)"));
 }
 
-TEST_CASE("download works for any program, which finds the folder in DLRUN_DOWNLOADS") {
+TEST_CASE("download works for any program, and DLRUN_DOWNLOADS names the folder") {
   const auto spec = data_loaded("download: {path: ./data, files: " + kFiles + "}\n");
   REQUIRE(spec.spec.download.files.size() == 1);
   CHECK(spec.spec.download.files[0].file == "a.bin");
@@ -114,7 +114,7 @@ TEST_CASE("download works for any program, which finds the folder in DLRUN_DOWNL
             "(not shown)"));
 }
 
-TEST_CASE("the rank agents get data to stage and outputs as JSON") {
+TEST_CASE("the rank agents get the items of stage and outputs as JSON") {
   const auto spec = data_loaded(
       "stage: [{from: /d/it's.tar, to: $TMPDIR/a, unpack: true}]\n"
       "outputs: [{from: $TMPDIR/ckpt, to: out, every: 1h, limit: 2m}]\n");
@@ -127,7 +127,7 @@ TEST_CASE("the rank agents get data to stage and outputs as JSON") {
         R"({"from":"$TMPDIR/ckpt","to":"out","every_s":3600,"limit_s":120})");
 }
 
-TEST_CASE("in a container a warning says that the container may lack the node's disk") {
+TEST_CASE("a job in a container gets a warning if the container may lack the node's disk") {
   const std::string container =
       "container: {runtime: pyxis, image: ./i.sqsh, mounts: [/local:/local]}\n";
   const std::string stage = "stage: [{from: /d, to: $LOCAL/d}]\n";

@@ -239,7 +239,8 @@ TEST_CASE("an empty image causes one error") {
 }
 
 TEST_CASE(
-    "a mount is text or a map, may have flags, and an absolute path alone has the same target") {
+    "a mount is text or a map, may have flags, and an absolute path without a target has itself as "
+    "target") {
   const auto mounts = with(
                           "container: {runtime: pyxis, image: i, mounts: [./a:/a:ro+rprivate, /b, "
                           "{source: c, target: "
@@ -285,7 +286,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a relative image file causes a warning, because pyxis would read a registry name") {
+TEST_CASE("a relative image file causes a warning, because pyxis reads it as a registry name") {
   const auto warnings = with("container: {runtime: pyxis, image: images/x.sqsh}").warnings;
   REQUIRE(warnings.size() == 1);
   CHECK(has(warnings[0].message, "reads 'images/x.sqsh' as a registry name"));

@@ -88,7 +88,9 @@ TEST_CASE("notices that cannot work are refused, and the error names the line") 
   CHECK(has(refused(agentless), "only the agent can send messages (notify)"));
 }
 
-TEST_CASE("the address may not be in an argument, nor its secret in environment.vars") {
+TEST_CASE(
+    "the address may not be in an argument, and the variable that holds it may not be in "
+    "environment.vars") {
   auto request = with_notify("{on: [failed]}");
   request.sets = {std::string("notify.webhook.url=") + kAddress};
   CHECK(has(refused(request), "other users can see the arguments"));

@@ -1,5 +1,5 @@
-// Tests sites as data: the shipped files and the user's, which site a job is on, its defaults and
-// its limits.
+// Tests sites as data: the shipped files and the user's, which site a job is on, and the defaults
+// and limits of a site.
 
 #include <algorithm>
 #include <fstream>

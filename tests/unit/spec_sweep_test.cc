@@ -182,7 +182,8 @@ TEST_CASE("ranges and numbers of points are checked") {
 const std::string kProgram = "launch: {command: [a, \"{lr}\"]}\n";
 
 TEST_CASE(
-    "own parameters have lists and ranges, and a range of whole numbers gives whole numbers") {
+    "a sweep's own parameters have lists and ranges, and a range of whole numbers gives whole "
+    "numbers") {
   CHECK(
       points(kProgram + "sweep: {parameters: {lr: [0.1, 2e-3, \"x y\", true, -1, \"${BIG}\"]}}") ==
       std::vector<std::string>{"lr=0.1", "lr=2e-3", "lr=\"x y\"", "lr=true", "lr=-1", "lr=256"});
@@ -257,7 +258,9 @@ TEST_CASE(
   CHECK(has(of_trainer, "sweep over 'lr' and write {lr} in launch.command"));
 }
 
-TEST_CASE("wrong values and ranges of own parameters are refused, and the error names the line") {
+TEST_CASE(
+    "wrong values and ranges of a sweep's own parameters are refused, and the error names the "
+    "line") {
   const std::string text =
       errors_of(kProgram +
                 "sweep:\n  parameters:\n    lr: [[1], null, {a: 1}]\n    b: {min: x, max: 2}\n    "
@@ -274,7 +277,7 @@ TEST_CASE("wrong values and ranges of own parameters are refused, and the error 
   CHECK(has(text, "exp.yaml:10:12: error: sweep.parameters: 1 is tried twice for 'e'"));
 }
 
-TEST_CASE("the resolved spec of a sweep keeps the fields of own parameters") {
+TEST_CASE("the resolved spec of a sweep keeps the fields of its own parameters") {
   const LoadedSpec first = loaded(sweep_request(
       "launch: {command: [a, \"{lr}\", \"{{\"]}\nsweep: {parameters: {lr: [1, -2]}}"));
   CHECK(first.spec.launch.command == std::vector<std::string>{"a", "1", "{"});

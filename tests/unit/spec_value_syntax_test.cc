@@ -74,7 +74,7 @@ TEST_CASE("a node count is a number or an ascending range") {
   }
 }
 
-TEST_CASE("only the GPUs in a raw gres are counted") {
+TEST_CASE("gpus_in_gres() counts no resources except GPUs") {
   CHECK(gpus_in_gres("gpu:4") == 4);
   CHECK(gpus_in_gres("gpu") == 1);
   CHECK(gpus_in_gres("gpu:a100:4,shard:8") == 4);

@@ -320,8 +320,9 @@ TEST_CASE_FIXTURE(ChainCluster,
   CHECK_FALSE(is_marked_cancelled(done->run.path));
 }
 
-TEST_CASE_FIXTURE(ChainCluster,
-                  "an interrupted submission of a chain sends only the missing jobs") {
+TEST_CASE_FIXTURE(
+    ChainCluster,
+    "after an interrupted submission of a chain, only the missing jobs are submitted") {
   submit_long();
   std::filesystem::remove_all(follow_up_path(done->run.path, 2));
   RunInspector inspector(context.env, known_servers(context));

@@ -85,7 +85,9 @@ struct Project {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Project, "uv locks a project without a lock, and builds its environment once") {
+TEST_CASE_FIXTURE(Project,
+                  "uv makes the lock file of a project that has none, and the project's "
+                  "environment is built once") {
   REQUIRE(message(build("uv: .")).empty());
   CHECK(fs::exists(folder / "uv.lock"));
   CHECK(fs::exists(folder / ".dlrun/uv/current/bin/activate"));

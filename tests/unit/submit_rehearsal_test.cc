@@ -122,7 +122,8 @@ TEST_CASE_FIXTURE(RehearsalCluster, "a rehearsal has two ranks with their share 
                 "resources.time=420s"});
 }
 
-TEST_CASE_FIXTURE(RehearsalCluster, "a run with the longest name can be rehearsed") {
+TEST_CASE_FIXTURE(RehearsalCluster,
+                  "a run can be rehearsed even if its name has the greatest length") {
   const std::string name(64, 'n');
   const auto found = changes("name: " + name + "\nresources: {time: 1h}\nlaunch: {command: [x]}\n");
   REQUIRE_FALSE(found.empty());
@@ -155,8 +156,9 @@ TEST_CASE_FIXTURE(RehearsalCluster, "a sweep and components are not rehearsed") 
             "has components"));
 }
 
-TEST_CASE_FIXTURE(RehearsalCluster,
-                  "the run waits for its rehearsal, whose agent ends it in time") {
+TEST_CASE_FIXTURE(
+    RehearsalCluster,
+    "the run waits for its rehearsal, and the rehearsal's agent gets its time limit") {
   RunInspector inspector(context.env, known_servers(context));
   const auto chain = submit_rehearsed(
       context, reporter, inspector,

@@ -36,7 +36,7 @@ TEST_CASE_FIXTURE(Cluster, "a spec, its rendered script and the recorded run giv
   CHECK_FALSE(first->is_interrupted);
   for (const char* file : {"spec.yaml", "resolved.yaml", "plan.json", "job.sh", "provenance.json"})
     CHECK(fs::exists(first->run.path / file));
-  // The rendered script alone requests the same job.
+  // The rendered script requests the same job without the spec.
   std::ofstream(folder / "x.sh") << first->job.script;
   const auto second = submit("x.sh");
   REQUIRE(second.has_value());

@@ -75,7 +75,9 @@ const std::string kNone = "00000000:0000";
 
 }  // namespace
 
-TEST_CASE("the owner of a connection is the user of the program that has accepted it") {
+TEST_CASE(
+    "the owner of a connection is the user of the program that has accepted it, and of the "
+    "listener until then") {
   const auto own = address_of("127.0.0.1", 40000), peer = address_of("127.0.0.1", 8080);
   const std::string listener = row("0100007F:1F90", kNone, "0A", 7, 1);
   CHECK(find_tcp_owner(own, peer, kTitles + listener, "") == 7U);

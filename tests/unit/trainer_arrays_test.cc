@@ -25,8 +25,8 @@ using Shape = std::vector<std::size_t>;
 
 constexpr std::size_t kRecord = 3073;
 
-/// Returns `records` records of the classes first, first + 1, ... Red is 1 times, green 2 times and
-/// blue 3 times the pixel's index modulo 80.
+/// Returns `records` records of the classes first, first + 1, ... modulo 10. Red is 1 times, green
+/// 2 times and blue 3 times the pixel's index modulo 80.
 Bytes cifar(std::size_t records, std::size_t first = 0) {
   Bytes bytes(records * kRecord);
   for (std::size_t i = 0; i < records; ++i) {

@@ -23,7 +23,7 @@ constexpr ImageShape kShape{3, 2, 4};
 constexpr std::size_t kElements = kNormImages * 3 * 2 * 4;
 constexpr int kBatches = 3;
 
-/// Returns the numbers of value() in tests/reference/layers.py.
+/// Returns the i-th number of a batch, as value() in tests/reference/layers.py does.
 double value(std::size_t i, int batch) {
   const auto channel = static_cast<double>(i % kShape.channels);
   return std::sin(1.3 * static_cast<double>(i) + batch) * std::pow(10.0, channel - 2) + channel -
@@ -39,8 +39,8 @@ void check_equal(std::span<const T> got, const std::vector<double>& want, double
   }
 }
 
-/// The tolerance in double: PyTorch rounds epsilon to float32, also in double, and a channel's
-/// variance may be as small as 5 epsilon.
+/// The tolerance for T = double. PyTorch rounds the layer's epsilon (1e-5) to float32 even for
+/// double tensors, and a channel's variance may be only five times that epsilon.
 constexpr double kNormTolerance = 1e-7;
 
 /// Trains a network of this single layer on the batches and compares it with the reference.

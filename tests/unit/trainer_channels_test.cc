@@ -15,7 +15,7 @@ namespace dlrun::trainer {
 namespace {
 
 constexpr std::size_t kSamples = 3;
-constexpr std::size_t kPlaces = 6;
+constexpr std::size_t kPixels = 6;
 constexpr std::size_t kChannels = 5;
 constexpr std::size_t kSqueezed = 2;
 
@@ -33,9 +33,9 @@ double logistic(double x) {
 /// Returns the mean of channel k of sample i.
 double mean_of(const std::vector<double>& x, std::size_t i, std::size_t k) {
   double sum = 0;
-  for (std::size_t place = 0; place < kPlaces; ++place)
-    sum += x[(i * kPlaces + place) * kChannels + k];
-  return sum / kPlaces;
+  for (std::size_t pixel = 0; pixel < kPixels; ++pixel)
+    sum += x[(i * kPixels + pixel) * kChannels + k];
+  return sum / kPixels;
 }
 
 }  // namespace
@@ -61,8 +61,8 @@ TEST_CASE(
     "squeeze-excite scales each channel like plain loops, and its parameters have the names that "
     "checkpoints use") {
   const auto kernels = make_cpu_kernels<double>(1);
-  const auto layer = make_squeeze_excite<double>(kPlaces, kChannels, kSqueezed);
-  const auto x = drawn(kSamples * kPlaces * kChannels, 1);
+  const auto layer = make_squeeze_excite<double>(kPixels, kChannels, kSqueezed);
+  const auto x = drawn(kSamples * kPixels * kChannels, 1);
   const auto p = drawn(2 * kChannels * kSqueezed + kChannels + kSqueezed, 2);
   std::vector<double> y(x.size());
   std::vector<double> workspace(kSamples * layer->workspace());
@@ -82,8 +82,8 @@ TEST_CASE(
     for (std::size_t k = 0; k < kChannels; ++k) {
       double sum = b2[k];
       for (std::size_t j = 0; j < kSqueezed; ++j) sum += hidden[j] * w2[j * kChannels + k];
-      for (std::size_t place = 0; place < kPlaces; ++place) {
-        const std::size_t at = (i * kPlaces + place) * kChannels + k;
+      for (std::size_t pixel = 0; pixel < kPixels; ++pixel) {
+        const std::size_t at = (i * kPixels + pixel) * kChannels + k;
         CHECK(y[at] == doctest::Approx(x[at] * logistic(sum)).epsilon(1e-12));
       }
     }
@@ -101,7 +101,7 @@ TEST_CASE(
   for (const int threads : {1, 2}) {
     const auto kernels = make_cpu_kernels<double>(threads);
     const auto layer = make_global_average_pool<double>({2, 3, kChannels});
-    const auto x = drawn(kSamples * kPlaces * kChannels, 3);
+    const auto x = drawn(kSamples * kPixels * kChannels, 3);
     std::vector<double> y(kSamples * kChannels);
     const BatchInfo batch;
     layer->forward({*kernels, nullptr, nullptr, kSamples, batch}, x.data(), y.data());
@@ -111,8 +111,8 @@ TEST_CASE(
     for (std::size_t i = 0; i < kSamples; ++i) {
       for (std::size_t k = 0; k < kChannels; ++k) {
         CHECK(y[i * kChannels + k] == doctest::Approx(mean_of(x, i, k)).epsilon(1e-12));
-        CHECK(dx[(i * kPlaces + 4) * kChannels + k] ==
-              doctest::Approx(mean_of(x, i, k) / kPlaces).epsilon(1e-12));
+        CHECK(dx[(i * kPixels + 4) * kChannels + k] ==
+              doctest::Approx(mean_of(x, i, k) / kPixels).epsilon(1e-12));
       }
     }
   }

@@ -186,6 +186,7 @@ TEST_CASE("a missing checkpoint folder has no checkpoint") {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/// Checks that a process with 1 GiB of memory fails to load with kIo.
 void check_too_little_memory(const TemporaryDirectory& folder) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);

@@ -1,5 +1,5 @@
-// Tests on the CPU what the GPU computes for one element, against the CPU's own loops, which use
-// other algorithms.
+// Compares, on the CPU, the functions with which the GPU computes one element with the CPU's own
+// loops, which use other algorithms.
 
 #include <array>
 #include <cmath>
@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::size_t kImages = 3;
 
-/// Returns windows that tile the image, overlap, leave gaps, leave a remainder, or cover the
-/// whole image.
+/// Returns windows that tile the image, overlap, leave gaps, leave a remainder, or are as wide as
+/// the image.
 std::vector<Window> windows() {
   constexpr ImageShape kImage{7, 6, 3};
   std::vector<Window> all;

@@ -110,7 +110,7 @@ TEST_CASE("data that do not fit into memory are an error that names the file, no
 }
 #endif
 
-TEST_CASE("an IDX file reads the same plain and compressed, whatever its name") {
+TEST_CASE("an IDX file has the same content plain and compressed, whatever its name") {
   const TemporaryDirectory folder;
   write(folder / "plain.gz", two_images());
   write_gz(folder / "compressed", two_images());

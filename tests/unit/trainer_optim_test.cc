@@ -24,7 +24,7 @@ const Case kCases[] = {
 #include "tests/reference/optimizers.inc"
 };
 
-/// Returns the numbers of gradient() in tests/reference/optimizers.py.
+/// Returns the i-th gradient of step t, as gradient() in tests/reference/optimizers.py does.
 double gradient(std::size_t i, int t) {
   if ((static_cast<int>(i) + t) % 5 == 0) return 0;
   return std::sin(1.7 * static_cast<double>(i) + 0.3 * t) *

@@ -13,7 +13,8 @@
 namespace dlrun::trainer {
 
 TEST_CASE(
-    "patches have BigEarthNet's shape, and depend on seed, index and whether they train or test") {
+    "patches have BigEarthNet's shape, and depend on seed, index and whether they are for training "
+    "or for testing") {
   const Dataset three = generate_patches(3, 120, 7, false);
   CHECK(three.features == 120 * 120 * 12);
   CHECK(three.images.size() == 3 * three.features);
@@ -43,8 +44,8 @@ TEST_CASE("each patch has one to four labels, and all labels occur, the first on
 }
 
 TEST_CASE(
-    "the spectra distinguish the classes: a patch has the class of the patch of another seed with "
-    "the nearest means of bands") {
+    "the spectra distinguish the classes: among patches of another seed, the one with the nearest "
+    "means of its bands has the same class") {
   // Only patches of one label are used. The mean of each band removes noise.
   const auto means_of = [](const Dataset& data, std::size_t i) {
     std::vector<double> means(12);

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Keeps the reports. While is_broken, each report is kept and fails.
+/// Stores the reports. While is_broken, report_progress() stores the report and fails.
 class RecordingStore final : public Store {
  public:
   Result<> put(std::string_view, std::string_view) override { return {}; }

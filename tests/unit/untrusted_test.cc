@@ -1,4 +1,5 @@
-// Tests the one reader and the one parser for files that others may have written; both have limits.
+// Tests the reader and the parser for files that other users may have written, and the limits of
+// both.
 
 #include <fcntl.h>
 #include <sys/socket.h>

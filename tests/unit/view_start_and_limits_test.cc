@@ -8,7 +8,8 @@ namespace dlrun {
 namespace {
 
 TEST_CASE(
-    "a partition's limits are described in one line, by default for the site's default partition") {
+    "the limits of a partition, or of the site's default partition if none is named, are described "
+    "in one line") {
   SiteProfile site;
   site.default_partition = "gpu";
   auto& gpu = site.partitions["gpu"];

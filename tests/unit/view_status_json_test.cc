@@ -40,7 +40,7 @@ Json code_of(const std::string& state, std::optional<int> exit_code, int signal)
 
 }  // namespace
 
-TEST_CASE("the code of a job that a signal ended is 128 and the signal") {
+TEST_CASE("the code of a job that a signal ended is 128 plus the signal's number") {
   CHECK(code_of("FAILED", 0, 9) == 137);
   CHECK(code_of("CANCELLED", 0, 15) == 143);
   CHECK(code_of("FAILED", 0, 31) == 159);
@@ -76,7 +76,8 @@ TEST_CASE("a run that has not ended has no code, also if an earlier start of its
   }
 }
 
-TEST_CASE("the points of a sweep are counted by their states, and failed counts failed ones only") {
+TEST_CASE(
+    "the points of a sweep are counted by their states, and `failed` counts only failed points") {
   std::vector<Result<RunStatus>> points;
   for (const RunState state : {RunState::kFailed, RunState::kTimeout, RunState::kRefused,
                                RunState::kTimeout, RunState::kCompleted}) {

@@ -1,8 +1,8 @@
 #pragma once
-// Replaces CUDA's header in tests that compile the GPU's loops as C++. The threads of a kernel
-// run as contexts on this thread, block after block, and switch at __syncthreads(). Copies are
-// queued: they run when the caller waits for a later event. Recorded copies run only when their
-// graph is launched.
+// Replaces CUDA's header in tests that compile the GPU's loops as C++. A kernel runs at once: its
+// threads are contexts of the calling thread, run block after block, and switch at __syncthreads().
+// Copies are queued, and run when the caller waits for an event that was recorded after them. Each
+// launch of a graph queues the copies that were recorded for it.
 
 #include <cstddef>
 #include <cstring>
@@ -51,11 +51,13 @@ struct Device {
 };
 inline Device device;
 
+/// Switches from the running thread to run().
 inline void leave() {
   Thread* const self = device.running;
   swapcontext(&self->context, &device.scheduler);
 }
 
+/// Runs the kernel in the context of a thread.
 inline void begin() {
   device.work(device.argument);
   device.running->is_done = true;
@@ -73,7 +75,8 @@ inline void begin() {
   makecontext(&thread.context, begin, 0);
 }
 
-/// Runs work() on every thread of every block. The size limits hold for all GPUs since 2010.
+/// Runs work() on every thread of every block. Throws if a GPU would refuse the sizes; the limits
+/// are those of compute capability 3.0 and newer.
 template <typename Work>
 void run(dim3 blocks, dim3 threads, const Work& work) {
   const unsigned count = threads.x * threads.y;
@@ -204,7 +207,7 @@ inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* ready, cudaGraph_t grap
   *ready = new gpu_on_cpu::Graph(*graph);
   return cudaSuccess;
 }
-/// A graph can be updated if it has the same number of operations.
+/// Succeeds if both graphs have the same number of operations.
 inline cudaError_t cudaGraphExecUpdate(cudaGraphExec_t ready, cudaGraph_t graph,
                                        cudaGraphExecUpdateResultInfo* /*result*/) {
   if (ready->work.size() != graph->work.size()) return cudaErrorInvalidValue;

@@ -1,5 +1,5 @@
 #pragma once
-// Shared by the tests of launcher/remote.
+// Functions that the tests of launcher/remote share.
 
 #include <filesystem>
 #include <string>
