@@ -21,14 +21,15 @@ struct ImportRemark {
   std::size_t last_line = 0;  ///< of a block; otherwise 0
   std::string source;         ///< the line, without the values of secrets
   std::string reason;
-  bool is_in_spec = false;  ///< the spec has the line, so that only a warning names it
+  bool is_in_spec =
+      false;  ///< the spec has the line: a warning names it, but no comment of the spec
 };
 
 /// A value of the new spec.
 struct ImportedKey {
   std::string path;      ///< "resources.nodes", "slurm.mail-type"
   std::string yaml;      ///< the value as one line of YAML
-  std::size_t line = 0;  ///< the script's line; 0: no line of its own
+  std::size_t line = 0;  ///< the line of the script; 0: the value is from no line
   std::string comment;   ///< shown instead of the line's number, if it is not empty
 };
 
@@ -81,12 +82,12 @@ struct ImportState {
   [[nodiscard]] bool has_secret(std::string_view name) const;
 };
 
-/// Returns the words that the shell makes of one word: one, or several if an unquoted variable has
-/// blanks. Returns nullopt if only the job knows the value.
+/// Returns the words that the shell makes of one word: usually one; several if an unquoted variable
+/// has blanks, none if it is empty. Returns nullopt if only the job knows the words, or if they
+/// cannot be told without running a shell.
 [[nodiscard]] std::optional<std::vector<std::string>> expanded(const ShellWord& word,
                                                                const ImportState& state);
-/// Returns the word as one text; nullopt if the shell makes no word or several words of it, or if
-/// only the job knows the value.
+/// Returns the word as one text; nullopt if expanded() returns nullopt, no word or several words.
 [[nodiscard]] std::optional<std::string> expanded_text(const ShellWord& word,
                                                        const ImportState& state);
 

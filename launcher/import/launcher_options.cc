@@ -21,7 +21,7 @@ using Why = std::optional<std::string>;
 /// An option of srun, mpirun or torchrun that the key table does not have.
 struct LauncherOption {
   std::string_view name;
-  char letter = 0;
+  char letter = 0;         ///< the short name; 0: there is none
   std::size_t values = 0;  ///< the number of words that follow the name
 };
 
@@ -50,7 +50,8 @@ constexpr auto kSrunOptions = std::to_array<LauncherOption>({
     {"--network", 0, 1},
 });
 
-/// Options of mpirun and horovodrun. Open MPI takes its long options with one dash, too.
+/// Options of mpirun and horovodrun. A long name has only one dash here: Open MPI accepts one dash
+/// and two, and read_mpirun() removes the second.
 constexpr auto kMpirunOptions = std::to_array<LauncherOption>({
     {"-np", 0, 1},
     {"-n", 0, 1},

@@ -68,6 +68,8 @@ class WordReader {
     }
   }
 
+  /// Reads the next piece of the word: a character, a text in quotes, or a substitution. Returns
+  /// false if a quote or a bracket is not closed.
   bool piece(bool is_first) {
     const char c = peek();
     if (c == '\'') return single_quoted();

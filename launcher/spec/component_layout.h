@@ -31,8 +31,9 @@ struct NodeGroup {
 
 struct ComponentLayout {
   bool is_hetjob = false;
-  /// The first key, such as "partition", whose values differ between components although one
-  /// allocation has a single value. Empty if there is none.
+  /// The first key whose values differ between components although an allocation has only one value
+  /// of it, such as "partition"; "gpus_per_node" if the types of the GPUs differ. Empty if none
+  /// differs.
   std::string differing_key;
   std::vector<NodeGroup> groups;
   std::int64_t nodes = 0;  ///< of all groups

@@ -9,8 +9,8 @@
 namespace dlrun {
 
 /// Returns a component as a spec with a single program: the values of the whole spec, replaced by
-/// those that the component gives. The result has no text, so that line_under() finds no line in
-/// it. loaded.component_presets must have the component's preset.
+/// those that the component gives. The result has no text, so that source_line_of() finds no line
+/// in it. loaded.component_presets must have the component's preset.
 [[nodiscard]] LoadedSpec loaded_spec_of_component(const LoadedSpec& loaded, std::size_t index);
 
 /// Returns all components as specs, in the order of the whole spec; none if it has no components.

@@ -67,7 +67,7 @@ std::vector<const KeyRow*> keys_below(std::string_view section) {
 
 namespace {
 
-/// Returns the key above path whose value is a map of free names; nullptr if there is none.
+/// Returns the key above path whose value is a map of arbitrary names; nullptr if there is none.
 [[nodiscard]] const KeyRow* map_above(std::string_view path) {
   for (auto dot = path.rfind('.'); dot != std::string_view::npos && dot > 0;
        dot = path.rfind('.', dot - 1)) {

@@ -95,8 +95,7 @@ constexpr std::size_t kLongestKeyName = 256;  ///< bytes; a longer text is no na
   return split_words(text, " \t[]{},'\"");
 }
 
-/// Returns true if a word is the name of a variable, perhaps misspelt, and no value of a secret;
-/// see has_only_names().
+/// Returns true if a word is clearly the name of a variable, by the rules of has_only_names().
 [[nodiscard]] bool is_clear_name(std::string_view word) {
   constexpr std::size_t kLongest = 40, kShortestSecret = 6, kMostDigits = 2;
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };

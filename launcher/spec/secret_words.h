@@ -37,8 +37,8 @@ struct MaskedText {
 [[nodiscard]] MaskedText without_secrets(std::string_view text,
                                          std::span<const std::string> names = {});
 
-/// Masks only secrets that have a form of their own: passwords in addresses, tokens of known
-/// services, and addresses of webhooks (`https://hooks...`) except for the scheme and the host.
+/// Masks only secrets that their form reveals: passwords in addresses, tokens of known services,
+/// and the part after the host of addresses that contain "hook", as those of webhooks do.
 [[nodiscard]] MaskedText without_evident_secrets(std::string_view text);
 
 }  // namespace dlrun

@@ -55,21 +55,22 @@ struct Site {
 
 /// Returns the slurmrestd servers that a site's file lists: under `slurmrestd`, and as submit.url
 /// and submit.token_file in its defaults and those of its partitions. Only entries under
-/// `slurmrestd` can have a version and a user. `env` is for ~ and ${VAR}. Ignores the file's
-/// problems, which the commands that show or use the site report.
+/// `slurmrestd` can have a version and a user. Leaves out invalid addresses. `env` is for ~ and
+/// ${VAR}. Reports no problems of the file, because the commands that show or use the site do.
 [[nodiscard]] std::vector<RestServer> servers_of_site(
     std::string_view name, const std::vector<std::filesystem::path>& dirs, const Env& env);
 
 /// Returns the first site with a `clusters` entry that matches cluster_name; nullopt if there is
-/// none, or if cluster_name is empty. Adds to `problems`, as warnings, the problems of the user's
-/// site files that were read before the site was found. Skips files that cannot be read.
+/// none, or if cluster_name is empty. Skips files that cannot be read. Adds warnings to `problems`:
+/// the folders that cannot be searched, and the problems of the user's site files that were read
+/// before the site was found.
 [[nodiscard]] std::optional<std::string> match_site(std::string_view cluster_name,
                                                     const std::vector<std::filesystem::path>& dirs,
                                                     std::vector<Diagnostic>& problems);
 
 /// Applies the site's defaults to builder as the weakest layer, and returns the site. The defaults
 /// of the job's partition override the site's other defaults. A default is ignored if the spec sets
-/// a key that excludes it (gres and gpus_per_node). Relative paths in the defaults start at
+/// a key that excludes it, such as gres for gpus_per_node. Relative paths in the defaults start at
 /// current_dir. Reports all problems to builder. Returns nullopt if there is no site of this name.
 [[nodiscard]] std::optional<Site> apply_site(SpecBuilder& builder, std::string_view name,
                                              const std::vector<std::filesystem::path>& dirs,

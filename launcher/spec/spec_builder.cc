@@ -206,7 +206,7 @@ void SpecBuilder::apply_at(const YamlDocument& document, YamlId id, std::string_
     if (path.size() > row.path.size() && path.substr(0, row.path.size()) == row.path &&
         path[row.path.size()] == '.') {
       if (!row.is_supported()) break;
-      return set_free_entry(*this, document, source, row, node, path.substr(row.path.size() + 1));
+      return set_map_entry(*this, document, source, row, node, path.substr(row.path.size() + 1));
     }
   }
   const auto dot = path.rfind('.');
@@ -321,7 +321,8 @@ void SpecBuilder::unknown_key(const Layer& layer, const YamlNode& key, const std
 
 namespace {
 
-/// Checks a number, a time, a size or a node list, and returns it in the form that Slurm expects.
+/// Checks a number, a time, a size, an interval or a node list. Converts a time limit to Slurm's
+/// form and a duration to seconds; returns other values unchanged.
 Result<std::string> formatted_amount(Format format, std::string value) {
   switch (format) {
     case Format::kCount: {

@@ -62,7 +62,7 @@ std::vector<Diagnostic> Validator::run() && {
                     "the job components (docs/components.md)",
                     preset_.name));
   check_agent();
-  check_retry();
+  check_retry_and_health();
   check_profile();
   check_notify();
   check_track();

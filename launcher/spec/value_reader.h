@@ -72,7 +72,7 @@ struct ValueReader {
       const YamlNode& at = layer.document.at(node.items[i]);
       Result<Item> item = read(at, found);
       if (item) {
-        keep_origin_of_item(i, at);
+        record_origin_of_item(i, at);
         found.push_back(std::move(*item));
       } else {
         refuse_item(item.error(), at);
@@ -110,7 +110,7 @@ struct ValueReader {
   /// Reports an item's error. Does not show the line of a kRefused error, which is about a
   /// password.
   void refuse_item(const Error& why, const YamlNode& at) const;
-  void keep_origin_of_item(std::size_t index, const YamlNode& at) const;
+  void record_origin_of_item(std::size_t index, const YamlNode& at) const;
 };
 
 }  // namespace dlrun

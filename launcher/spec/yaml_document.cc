@@ -97,7 +97,7 @@ class EventReader final : public YAML::EventHandler {
                              "'_'; put a text that starts with '&' in quotes",
                              name))};
     }
-    require(tree_.name_anchor(name, where));
+    require(tree_.count_anchor_name(name, where));
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
@@ -159,6 +159,7 @@ class EventReader final : public YAML::EventHandler {
     std::size_t children{};  ///< number of keys and values, or of items
   };
 
+  /// Returns the position of an event's mark, and records the event in text_.
   [[nodiscard]] YamlSource::At at_mark(const YAML::Mark& mark) {
     const auto at = source_.at(mark.pos, mark.line, mark.column);
     text_.event(source_.place(at));
@@ -475,7 +476,7 @@ tl::expected<YamlDocument, YamlProblem> parse_yaml(std::string_view text,
       return YamlDocument{{YamlNode{}}, 0};
     }
     // EventReader refuses a second document. yaml-cpp also reads any text after "[a]" as a second
-    // document. If text is left that is no second document, that text is a directive.
+    // document. If text is left, but no second document, the text is a directive.
     if (parser && !parser.HandleNextDocument(reader)) {
       return tl::unexpected(
           yaml_problem(source.place(source.last_directive().value_or(source.end())),
