@@ -21,8 +21,8 @@ struct ImportRemark {
   std::size_t last_line = 0;  ///< of a block; otherwise 0
   std::string source;         ///< the line, without the values of secrets
   std::string reason;
-  bool is_in_spec =
-      false;  ///< the spec has the line: a warning names it, but no comment of the spec
+  /// The spec has the line. A warning names the line, but the comments of the spec do not list it.
+  bool is_in_spec = false;
 };
 
 /// A value of the new spec.
@@ -98,7 +98,7 @@ struct Assignment {
 /// Returns the name and the value of a word such as NAME=VALUE; nullopt for any other word.
 [[nodiscard]] std::optional<Assignment> assignment_of(const ShellWord& word);
 
-/// Reads the #SBATCH lines.
+/// Sets keys from the #SBATCH lines.
 void import_directives(std::string_view script, ImportState& state);
 /// Sets the variables that describe the job, such as SLURM_NTASKS, from the keys.
 void set_job_variables(ImportState& state);
@@ -109,14 +109,14 @@ void set_job_variables(ImportState& state);
 /// Marks the variables that the command may set as unknown: the import cannot tell whether the
 /// command runs.
 void mark_variables_unknown(const ShellCommand& command, ImportState& state);
-/// Writes the lists that import_preparation() has collected into the keys.
+/// Sets the keys of modules and secrets from the lists that import_preparation() has collected.
 void finish_preparation(ImportState& state);
 
 /// The program that starts the ranks in a script. kNone: the command starts no ranks.
 enum class Launcher { kNone, kProgram, kSrun, kMpirun, kHorovodrun, kTorchrun };
 /// Returns the launcher that a command calls. kProgram: the command starts a program directly.
 [[nodiscard]] Launcher launcher_of(const ShellCommand& command);
-/// Reads the command that starts the ranks into keys of the spec. Returns nullopt on success.
+/// Sets keys of the spec from the command that starts the ranks. Returns nullopt on success.
 /// Returns the reason if the command has no certain meaning; the keys are then incomplete.
 [[nodiscard]] std::optional<std::string> import_launch(const ShellCommand& command,
                                                        ImportState& state);

@@ -197,7 +197,7 @@ bool LauncherOptions::take_value(Option& option) {
   return true;
 }
 
-void LauncherOptions::drop(const Option& option, std::string_view reason) {
+void LauncherOptions::remark_on_option(const Option& option, std::string_view reason) {
   std::string shown = option.name;
   if (option.value) {
     // Quotes keep the words of a secret together.
@@ -254,9 +254,9 @@ Why LauncherOptions::take_srun_option() {
 
 void LauncherOptions::set_srun_option(const Option& option) {
   if (option.name == "--container-env")
-    return drop(option,
-                "dlrun passes its variables and those of environment.vars into the "
-                "container");
+    return remark_on_option(option,
+                            "dlrun passes its variables and those of environment.vars into the "
+                            "container");
   if (option.name == "--export" && option.value == "ALL") return;
   if (option.name == "--kill-on-bad-exit" && option.value.value_or("1") == "1") return;
   if (const KeyRow* row = key_of_negation(option.name)) {
@@ -264,7 +264,7 @@ void LauncherOptions::set_srun_option(const Option& option) {
     state_.keys.set({std::string(row->path), "false", command_.line, ""});
     return;
   }
-  if (option.is_unknown) return drop(option, "only the job knows its value");
+  if (option.is_unknown) return remark_on_option(option, "only the job knows its value");
   if (const KeyRow* row = key_of_option(KeyTarget::kContainer, option.name))
     return set_container(*row, option);
   const std::string yaml = option.value ? yaml_with_variables(*option.value) : "true";
@@ -301,10 +301,12 @@ void LauncherOptions::set_job_key(const KeyRow& row, const Option& option) {
   const ImportedKey* of_job = state_.keys.find(row.path);
   if (of_job != nullptr && of_job->yaml == yaml) return;
   if (!is_of_step(row.path))
-    return drop(option, "it is for this step only; the options of the job are in resources");
+    return remark_on_option(option,
+                            "it is for this step only; the options of the job are in resources");
   if (of_job != nullptr)
-    return drop(option, fmt::format("the job has {}: {}, and the ranks of a run use all of it",
-                                    row.path, of_job->yaml));
+    return remark_on_option(
+        option, fmt::format("the job has {}: {}, and the ranks of a run use all of it", row.path,
+                            of_job->yaml));
   // The number of ranks follows from the nodes and the ranks on each of them.
   const auto tasks = state_.variables.find("SLURM_NTASKS");
   if (row.path == "resources.ntasks"_key && tasks != state_.variables.end() &&
@@ -314,7 +316,7 @@ void LauncherOptions::set_job_key(const KeyRow& row, const Option& option) {
 }
 
 void LauncherOptions::set_count(std::string_view key, const Option& option) {
-  if (option.is_unknown) return drop(option, "only the job knows its value");
+  if (option.is_unknown) return remark_on_option(option, "only the job knows its value");
   const KeyRow* row = find_key(key);
   if (row != nullptr) set_job_key(*row, option);
 }
@@ -341,7 +343,7 @@ Why LauncherOptions::read_mpirun() {
                option.value->find('=') == std::string::npos) {
       continue;  // the ranks have every variable of the job
     } else {
-      drop(option, "the ranks of dlrun are started by srun; see the keys of launch");
+      remark_on_option(option, "the ranks of dlrun are started by srun; see the keys of launch");
     }
   }
   at_ = std::min(at_, command_.words.size());
@@ -371,10 +373,10 @@ Why LauncherOptions::read_torchrun(bool& is_module, bool& is_program) {
     } else if (option.name == "--nnodes" && is_number) {
       set_count("resources.nodes"_key, option);
     } else if (option.name == "--max-restarts" && option.value != "0") {
-      drop(option, "retry.max restarts the whole run");
+      remark_on_option(option, "retry.max restarts the whole run");
     } else if (option.name == "--tee" || option.name == "--redirects" ||
                option.name == "--log-dir") {
-      drop(option, "`dlrun logs --rank N` shows the output of one rank");
+      remark_on_option(option, "`dlrun logs --rank N` shows the output of one rank");
     }
   }
   return std::nullopt;

@@ -65,7 +65,7 @@ class LauncherOptions {
   /// Sets the number of nodes or ranks of the job. Adds a remark if only the job knows the number.
   void set_count(std::string_view key, const Option& option);
   /// Adds a remark on an option that the spec does not have.
-  void drop(const Option& option, std::string_view reason);
+  void remark_on_option(const Option& option, std::string_view reason);
 
   const ShellCommand& command_;
   ImportState& state_;

@@ -339,7 +339,7 @@ class CommandReader {
     }
   }
 
-  /// Ends the present command and stores it if it has words.
+  /// Ends the present command, and stores it if it has a word or an operator.
   void finish() {
     if (start_ != std::string_view::npos) {
       const auto before = script_.substr(counted_, start_ - counted_);

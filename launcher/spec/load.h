@@ -61,7 +61,7 @@ struct LoadedSpec {
 };
 
 /// Returns the source line that a diagnostic about this origin shows: kLineNotShown if the line may
-/// hold a secret; empty if the origin has no line.
+/// hold a secret; empty if the origin has no line or `loaded` does not have its text.
 [[nodiscard]] std::string source_line_of(const LoadedSpec& loaded, const Origin& where);
 
 /// A spec and its bases are at most this number of files.

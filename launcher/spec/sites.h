@@ -19,7 +19,8 @@ namespace dlrun {
 
 class SpecBuilder;
 
-/// A site file after reading. A fact with a problem keeps the default value of its member.
+/// A site file after reading. A fact with a problem keeps the default value of its member; a list
+/// has its valid items.
 struct Site {
   SiteProfile profile;
   std::string text;  ///< the file's text
@@ -68,10 +69,11 @@ struct Site {
                                                     const std::vector<std::filesystem::path>& dirs,
                                                     std::vector<Diagnostic>& problems);
 
-/// Applies the site's defaults to builder as the weakest layer, and returns the site. The defaults
-/// of the job's partition override the site's other defaults. A default is ignored if the spec sets
-/// a key that excludes it, such as gres for gpus_per_node. Relative paths in the defaults start at
-/// current_dir. Reports all problems to builder. Returns nullopt if there is no site of this name.
+/// Applies the site's defaults to builder, after all stronger layers, and returns the site. The
+/// defaults of the job's partition override the site's other defaults. A default is ignored if the
+/// spec sets a key that excludes it, such as gres for gpus_per_node. Relative paths in the defaults
+/// start at current_dir. Reports all problems to builder. Returns nullopt if there is no site of
+/// this name.
 [[nodiscard]] std::optional<Site> apply_site(SpecBuilder& builder, std::string_view name,
                                              const std::vector<std::filesystem::path>& dirs,
                                              const std::string& current_dir);

@@ -176,7 +176,7 @@ struct ProfileSpec {
 struct NotifySpec {
   std::vector<std::string> on;                ///< occasions (common/notice.h)
   std::optional<std::string> webhook_secret;  ///< the variable that holds the address at submission
-  std::optional<std::string> webhook_url;     ///< the address itself; shown nowhere
+  std::optional<std::string> webhook_url;     ///< the address itself; dlrun never shows it
   std::vector<std::string> command;
   [[nodiscard]] bool has_webhook() const { return webhook_secret || webhook_url; }
 };

@@ -133,7 +133,7 @@ class Validator {
   void check_preset();
   void check_launch();
   void check_train_backend();
-  /// Checks the keys of the network, of the optimizer and of the arithmetic.
+  /// Checks the keys of the network, the optimizer, the precision and CUDA graphs.
   void check_optimization();
   void check_train_data();
   /// Checks the dataset `patches` and train.augment.

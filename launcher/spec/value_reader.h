@@ -52,7 +52,8 @@ struct ValueReader {
   /// Fails with kInvalid if the number is outside the row's limits.
   [[nodiscard]] Result<> check_range(double number, std::string_view text) const;
 
-  /// Sets the member, unless a stronger layer has set it. Reports the error if value has one.
+  /// Sets the member, unless a stronger layer has decided the key. Reports the error if value has
+  /// one.
   template <typename Member, typename Value>
   void put(Access<Member> member, Result<Value> value) const {
     if (!value) return refuse(value.error());

@@ -318,7 +318,7 @@ class EventReader final : public YAML::EventHandler {
 
 /// A message of yaml-cpp, and the message that replaces it.
 struct Wording {
-  std::string_view theirs, ours;
+  std::string_view original, replacement;
 };
 
 /// Messages that need only the place of the error. A message of yaml-cpp may continue with a part
@@ -377,7 +377,7 @@ const std::array kWordings{
 /// for any other error.
 std::optional<YamlProblem> EventReader::problem_of_collection(const std::string& message,
                                                               const YamlPlace& where) const {
-  const auto is = [&](std::string_view theirs) { return message == theirs; };
+  const auto is = [&](std::string_view original) { return message == original; };
   const int opened = levels_.empty() ? 0 : levels_.back().begin.line + 1;
   const std::size_t column = levels_.empty() ? 0 : levels_.back().begin.column() + 1;
   if (is(YAML::ErrorMsg::END_OF_SEQ_FLOW)) {
@@ -450,8 +450,8 @@ YamlProblem EventReader::problem_of(const YAML::Exception& error) {
                                    : "a text cannot start with this character; put it in quotes");
   }
   for (const Wording& wording : kWordings) {
-    if (error.msg.starts_with(wording.theirs))
-      return yaml_problem(where, std::string(wording.ours));
+    if (error.msg.starts_with(wording.original))
+      return yaml_problem(where, std::string(wording.replacement));
   }
   return problem_that_quotes_text(where, error.msg);
 }

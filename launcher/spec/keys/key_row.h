@@ -10,7 +10,7 @@
 namespace dlrun::keys {
 
 /// The upper limit for numbers that have no other limit.
-inline constexpr double kMany = 1e9;
+inline constexpr double kDefaultMax = 1e9;
 
 /// Return the option that a key becomes: an option of sbatch, of srun, of the container (in pyxis's
 /// form) or of the bundled trainer. Without a name, the key is a map of options.
