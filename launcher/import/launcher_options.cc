@@ -125,7 +125,7 @@ const KeyRow* key_of_negation(std::string_view option) {
 
 /// Returns true for the keys of ranks and resources. The import may take their values from the
 /// options of a step.
-bool is_of_step(std::string_view key) {
+bool may_come_from_step(std::string_view key) {
   constexpr std::array kKeys{"resources.nodes"_key,          "resources.ntasks"_key,
                              "resources.tasks_per_node"_key, "resources.cpus_per_task"_key,
                              "resources.gpus_per_node"_key,  "resources.gpus"_key,
@@ -140,7 +140,7 @@ bool is_of_step(std::string_view key) {
 
 /// Returns the number of words that follow an option of srun; nullopt if it is not known.
 std::optional<std::size_t> values_of_srun(const std::string& name) {
-  if (const LauncherOption* own = find_option(kSrunOptions, name)) return own->values;
+  if (const LauncherOption* option = find_option(kSrunOptions, name)) return option->values;
   if (key_of_negation(name) != nullptr) return 0;
   if (const KeyRow* row = key_of_option(KeyTarget::kContainer, name))
     return traits_of(*row).is_switch ? 0 : 1;
@@ -151,8 +151,8 @@ std::optional<std::size_t> values_of_srun(const std::string& name) {
 
 /// Returns the long name of a short option of srun; "" if it is not known.
 std::string long_name_of_srun(char letter) {
-  if (const LauncherOption* own = find_option(kSrunOptions, std::string{'-', letter}))
-    return std::string(own->name);
+  if (const LauncherOption* option = find_option(kSrunOptions, std::string{'-', letter}))
+    return std::string(option->name);
   const RestOption* known = find_rest_option(letter);
   return known != nullptr ? std::string(known->option) : "";
 }
@@ -300,7 +300,7 @@ void LauncherOptions::set_job_key(const KeyRow& row, const Option& option) {
   const std::string yaml = option.value ? yaml_with_variables(*option.value) : "true";
   const ImportedKey* of_job = state_.keys.find(row.path);
   if (of_job != nullptr && of_job->yaml == yaml) return;
-  if (!is_of_step(row.path))
+  if (!may_come_from_step(row.path))
     return remark_on_option(option,
                             "it is for this step only; the options of the job are in resources");
   if (of_job != nullptr)

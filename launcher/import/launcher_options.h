@@ -60,7 +60,7 @@ class LauncherOptions {
   /// Sets a key of `container` from an option of pyxis.
   void set_container(const KeyRow& row, const Option& option);
   /// Sets a key of the job from an option of its step. Adds a remark instead if the job has another
-  /// value of the key, or if the option can be only for a step.
+  /// value of the key, or if the key is not about ranks and resources.
   void set_job_key(const KeyRow& row, const Option& option);
   /// Sets the number of nodes or ranks of the job. Adds a remark if only the job knows the number.
   void set_count(std::string_view key, const Option& option);

@@ -32,7 +32,7 @@ struct ComponentReader {
   const SpecBuilder::Layer& layer;
   const KeyRow& row;  ///< the row of components, for messages
 
-  /// Returns nullopt if a component is refused.
+  /// Returns nullopt if the list or one of its components is refused.
   [[nodiscard]] std::optional<std::vector<ComponentSpec>> components(const YamlNode& node) const;
 
  private:

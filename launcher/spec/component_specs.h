@@ -17,7 +17,8 @@ namespace dlrun {
 [[nodiscard]] std::vector<LoadedSpec> loaded_specs_of_components(const LoadedSpec& loaded);
 
 /// Returns the spec of loaded_spec_of_component() without the values that the component's preset
-/// decides.
+/// decides. The component gets folders of its own for outputs, and a container name of its own. A
+/// service has one task per node by default. Without GPUs, the component has no checks of GPUs.
 [[nodiscard]] JobSpec spec_of_component(const JobSpec& whole, const ComponentSpec& component);
 
 /// Returns true if the job, or one of its components, runs the bundled trainer.

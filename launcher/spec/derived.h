@@ -50,9 +50,10 @@ inline constexpr std::int64_t kDefaultRetryMax = 3;
 /// has whole nodes (resources.exclusive): Slurm hides the GPUs of a node from jobs that neither
 /// request GPUs nor have the whole node.
 [[nodiscard]] bool may_have_gpus(const JobSpec& spec);
-/// Returns whether the ranks get GPUs: false if a key or an option of Slurm says 0 GPUs. Returns
-/// nullopt if this depends on the nodes: the job has whole nodes (resources.exclusive), no key or
-/// option counts GPUs, and the site file does not say that the nodes have none.
+/// Returns whether the ranks get GPUs, from the number that a key of `resources` or an option of
+/// Slurm gives. If nothing gives a number, returns false for a job that shares its nodes, and for
+/// nodes that have no GPUs by the site file. Returns nullopt for a job with whole nodes
+/// (resources.exclusive) that may have GPUs.
 [[nodiscard]] std::optional<bool> has_gpus(const JobSpec& spec, const SiteProfile& site);
 
 }  // namespace dlrun

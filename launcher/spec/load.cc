@@ -453,8 +453,8 @@ std::vector<std::string> spec_config_names(std::string_view folder,
 
 std::vector<std::filesystem::path> config_directories(const Env& env) {
   std::vector<std::filesystem::path> directories;
-  if (const std::string own = env.get_or("DLRUN_CONFIG", ""); !own.empty())
-    directories.emplace_back(own);
+  if (const std::string folder = env.get_or("DLRUN_CONFIG", ""); !folder.empty())
+    directories.emplace_back(folder);
   const std::string xdg = env.get_or("XDG_CONFIG_HOME", ""), home = env.get_or("HOME", "");
   if (!xdg.empty()) {
     directories.push_back(std::filesystem::path(xdg) / "dlrun");

@@ -11,8 +11,8 @@ namespace dlrun {
 /// hold a secret by kLineNotShown.
 void show_lines(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded);
 
-/// Sorts by source: the spec's lines first, then those of its bases, then the rest. Sorts each
-/// source's diagnostics by line and column.
+/// Sorts by source: first the spec, then its bases, then all other sources by their kind. Within
+/// these groups, sorts by line and column.
 void sort_by_position(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded);
 
 }  // namespace dlrun

@@ -133,10 +133,11 @@ std::string_view password_in(std::string_view word) {
     word.remove_prefix(at + kSlashes.size());
     const auto quoted = quoted_password_in(word);
     if (!quoted.empty() && !is_plain_variable(quoted)) return quoted;
-    const auto place = user_and_host_in(word, AddressText::kScript);
-    const auto host = place.rfind('@');
-    if (host == std::string_view::npos || place.substr(host + 1).starts_with("sha256:")) continue;
-    const auto user = place.substr(0, host);
+    const auto authority = user_and_host_in(word, AddressText::kScript);
+    const auto sign = authority.rfind('@');
+    if (sign == std::string_view::npos || authority.substr(sign + 1).starts_with("sha256:"))
+      continue;
+    const auto user = authority.substr(0, sign);
     const auto colon = user.find(':');
     if (colon == std::string_view::npos) continue;
     const auto password = user.substr(colon + 1);

@@ -33,7 +33,8 @@ struct MaskedText {
 /// - passwords in addresses: `https://user:PASSWORD@host`;
 /// - tokens in the form of a known service, anywhere in a word.
 /// A masked value that has less than six characters, or is a number or a variable, does not set
-/// has_secret. names: further variables whose values are secrets.
+/// has_secret. names: further variables whose values are masked; these do not set has_secret
+/// either.
 [[nodiscard]] MaskedText without_secrets(std::string_view text,
                                          std::span<const std::string> names = {});
 

@@ -311,8 +311,8 @@ std::optional<std::string> match_site(std::string_view cluster_name,
     return ClusterPattern(expression).matches(cluster);
   };
   for (const std::string& name : site_names(dirs)) {
-    if (const auto own = built_in_config("sites", name, dirs)) {
-      const auto clusters = clusters_of(*own);
+    if (const auto built_in = built_in_config("sites", name, dirs)) {
+      const auto clusters = clusters_of(*built_in);
       if (std::any_of(clusters.begin(), clusters.end(), matches_cluster)) return name;
       continue;
     }

@@ -24,7 +24,7 @@ class SpecBuilder;
 struct Site {
   SiteProfile profile;
   std::string text;  ///< the file's text
-  /// Problems of the facts and of the defaults for a spec's keys.
+  /// Problems of the file, of its facts, and of its defaults for a spec's keys.
   std::vector<Diagnostic> problems;
 };
 
@@ -51,7 +51,9 @@ struct Site {
                                         const std::filesystem::path& folder,
                                         const std::vector<std::filesystem::path>& dirs);
 
-/// Reads a site's file from any folder. The site's name is the file's name without .yaml.
+/// Returns the site in the text of a file. source: the file's path; the site's name is the file's
+/// name without .yaml. If the text is not valid YAML, returns a site without facts and with
+/// `problems`.
 [[nodiscard]] Site read_site_file(std::string source, std::string text);
 
 /// Returns the slurmrestd servers that a site's file lists: under `slurmrestd`, and as submit.url

@@ -19,7 +19,7 @@
 namespace dlrun {
 namespace {
 
-[[nodiscard]] std::string below(const std::string& section, std::string_view name) {
+[[nodiscard]] std::string path_below(const std::string& section, std::string_view name) {
   return section.empty() ? std::string(name) : section + "." + std::string(name);
 }
 
@@ -180,7 +180,7 @@ std::vector<std::pair<const YamlNode*, const YamlNode*>> SpecBuilder::entries(
     const auto [first, is_new] = seen.emplace(key.text, key.line);
     if (!is_new) {
       error(layer, key, path,
-            fmt::format("'{}' is given twice; the first is at line {}", below(path, key.text),
+            fmt::format("'{}' is given twice; the first is at line {}", path_below(path, key.text),
                         first->second));
       continue;
     }
@@ -237,7 +237,7 @@ void SpecBuilder::exclude_alternatives() {
 void SpecBuilder::walk_section(const Layer& layer, const YamlNode& map,
                                const std::string& section) {
   for (const auto& [key, value] : entries(layer, map, section)) {
-    const std::string path = below(section, key->text);
+    const std::string path = path_below(section, key->text);
     const bool is_one_name = key->text.find('.') == std::string::npos;
     if (const KeyRow* row = is_one_name ? find_key(path) : nullptr) {
       if (!row->is_supported()) {

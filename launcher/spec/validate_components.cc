@@ -84,12 +84,12 @@ void Validator::check_components() {
 
 void Validator::check_component_job() {
   using Reason = std::pair<const char*, std::string_view>;
-  constexpr std::string_view kCount = "give each component nodes and tasks_per_node";
-  constexpr std::string_view kGpus =
+  constexpr std::string_view kGiveTasks = "give each component nodes and tasks_per_node";
+  constexpr std::string_view kGiveGpus =
       "give gpus_per_node, which each component inherits or replaces";
   for (const auto& [key, why] :
-       {Reason{"resources.ntasks"_key, kCount}, Reason{"resources.gpus"_key, kGpus},
-        Reason{"resources.gpus_per_task"_key, kGpus}, Reason{"resources.gres"_key, kGpus},
+       {Reason{"resources.ntasks"_key, kGiveTasks}, Reason{"resources.gpus"_key, kGiveGpus},
+        Reason{"resources.gpus_per_task"_key, kGiveGpus}, Reason{"resources.gres"_key, kGiveGpus},
         Reason{"resources.cpus_per_gpu"_key, "give cpus_per_task"},
         Reason{"resources.mem_per_gpu"_key, "give mem"},
         Reason{"resources.spare_nodes"_key, "each component has nodes of its own"},

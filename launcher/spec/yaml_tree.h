@@ -69,7 +69,9 @@ class YamlTree {
   [[nodiscard]] YamlProblem too_many(YamlPlace where) const;
   [[nodiscard]] tl::expected<void, YamlProblem> attach_new(YamlNode node, Extent extent);
   void anchor_last(Anchor anchor, bool is_open);
+  /// Adds a node to the innermost open collection. The first node becomes the root.
   void attach(YamlId id, Extent extent);
+  /// Adds the extent of a child to that of its parent.
   void grow(YamlId parent, Extent child);
 
   YamlLimits limits_;

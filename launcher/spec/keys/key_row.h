@@ -1,6 +1,6 @@
 #pragma once
-// Defines the macro and the functions with which the rows of the key table are written. Only
-// launcher/spec/keys and spec_keys.cc include this file.
+// Defines the macro and the functions with which the rows of the key table are written. Only the
+// other files of launcher/spec/keys include this file.
 
 #include "launcher/spec/spec_keys.h"
 
