@@ -180,7 +180,7 @@ void Variables::set_entry(const ValueReader& in, Access<NamedValues> member,
   if (value.kind == YamlNode::Kind::kNull) {
     if (in.layer.source.kind == Origin::Kind::kFile) {
       in.warn(name_node,
-              fmt::format("{} has no value and is left out; write \"\" for an empty one", path));
+              fmt::format("{} has no value and is left out; write \"\" for an empty value", path));
     }
     in.mark_decided(path);
     return;
