@@ -199,7 +199,7 @@ std::string lines_of(const ImportRemark& remark) {
                                         : fmt::format("{}", remark.line);
 }
 
-/// Returns the lines that the spec does not have or has in another form, as comments.
+/// Returns comments that list the lines that the spec does not have or has in another form.
 std::string remarks_text(const ImportRequest& import, const std::vector<ImportRemark>& remarks) {
   std::string text;
   std::string reason;

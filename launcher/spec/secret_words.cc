@@ -110,8 +110,8 @@ bool is_plain_variable(std::string_view text) {
   return std::all_of(text.begin(), text.end(), is_name_part);
 }
 
-/// Returns the text between quotes that an address has after the colon of its user, as in
-/// https://user:'password'@host; empty if there is none.
+/// Returns the quoted text after "user:" in an address, as in https://user:'password'@host; empty
+/// if there is none. address: without the scheme.
 std::string_view quoted_password_in(std::string_view address) {
   const auto colon = address.find_first_of(":/?#\"'");
   if (colon == std::string_view::npos || colon + 1 >= address.size() || address[colon] != ':' ||
@@ -378,8 +378,8 @@ std::size_t length_of_word_with_text(std::string_view text) {
   return has_text ? word.size() : 0;
 }
 
-/// Returns the position after the letter of an option of curl that takes USER:PASSWORD, as in -u
-/// and -fsSLu; 0 if the word starts with no such option.
+/// Returns the position after the letter u or U, curl's options that take USER:PASSWORD, as in -u,
+/// -fsSLu and -uUSER:PASSWORD; 0 if the word has no such option.
 std::size_t after_user_letter(std::string_view word) {
   // The other letters of the word take no value.
   constexpr std::string_view kFlags = "aBfGgIijJkLlMNnOpqRSsvVZ0123469#";
@@ -388,8 +388,8 @@ std::size_t after_user_letter(std::string_view word) {
   return at != std::string_view::npos && (word[at] == 'u' || word[at] == 'U') ? at + 1 : 0;
 }
 
-/// Returns the position of the text USER:PASSWORD of curl in the word at the start of a text, as in
-/// -uUSER:PASSWORD; npos if the word is no such text.
+/// Returns the position at which curl's USER:PASSWORD starts in the first word of a text, such as 2
+/// for -uUSER:PASSWORD; npos if the word has no such argument.
 std::size_t start_of_curl_user(const WordsBefore& before, std::string_view text) {
   if (!before.has_curl) return std::string_view::npos;
   const auto last = before.last;

@@ -1,5 +1,5 @@
-// Reads site files with MapReader. The maps below `defaults` hold keys of a spec; they are kept as
-// nodes of the document and applied by a SpecBuilder later.
+// Reads site files with MapReader. The maps below `defaults` hold keys of a spec: MapReader records
+// only their nodes, and a SpecBuilder applies these later.
 #include "launcher/spec/sites.h"
 
 #include <algorithm>
