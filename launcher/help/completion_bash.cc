@@ -69,7 +69,7 @@ std::string helpers(const SetCompletions& set) {
 }
 
 /// Returns the start of the function that bash calls. This part finds the command. It completes the
-/// name of a command, and a value of --set that bash has split.
+/// name of a command, the host of -H, and a value of --set that bash has split.
 std::string beginning(const CommandTable& table, const SetCompletions& set) {
   std::string text =
       "_dlrun() {\n  local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} "

@@ -92,8 +92,7 @@ std::string zsh(const CommandTable& table) {
   text +=
       "_dlrun() {\n  local context state line\n  typeset -A opt_args\n  _arguments -C '--help[Show "
       "help]' '--version[Show the version]' '*'{-v,--verbose}'[Log on stderr]' '--log-file[Append "
-      "the log "
-      "to this file]:file:_files' '*'{-H,--host}'[Run on this host]:host:_dlrun_hosts' '1: "
+      "the log to this file]:file:_files' '*'{-H,--host}'[Run on this host]:host:_dlrun_hosts' '1: "
       ":->command' '*:: :->rest' && return\n";
   text += "  case $state in\n    command)\n      local -a commands\n      commands=(\n";
   for (const auto& command : table.commands)

@@ -27,9 +27,10 @@ struct ExplainedValue {
   std::string where;  ///< the origin as text
 };
 
-/// Returns the values that the spec sets, then those of the site and the preset, then those that
-/// dlrun chose. Masks secrets: *** replaces the value of a variable that is named like a secret,
-/// and "..." replaces tokens and passwords in other values. plan: the plan of the same spec.
+/// Returns the values that the layers of the spec set (see load_spec()), then those that the site
+/// file and the preset add to the script, then those that dlrun chose. Masks secrets: *** replaces
+/// the value of a variable that is named like a secret, and "..." replaces tokens and passwords in
+/// other values. plan: the plan of the same spec.
 [[nodiscard]] std::vector<ExplainedValue> explain_values(const LoadedSpec& loaded,
                                                          const LaunchPlan& plan);
 

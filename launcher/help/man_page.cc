@@ -83,12 +83,12 @@ constexpr std::string_view kEnvironment[][2] = {
      "The folder for run directories, if --runs is not given; the default is the folder of the "
      "site, else ./runs."},
     {"DLRUN_CONFIG",
-     "A folder with your own sites/, presets/ and hosts/. dlrun prefers it to "
-     "$XDG_CONFIG_HOME/dlrun, else ~/.config/dlrun."},
+     "A folder with your own sites/, presets/ and hosts/. Its files replace files of the same "
+     "names in $XDG_CONFIG_HOME/dlrun (by default ~/.config/dlrun)."},
     {"DLRUN_LOG",
-     "The log of dlrun and of the job's programs: off, info (as -v), debug (as -vv), or a level "
-     "and a file, as in debug:/tmp/dlrun.log. dlrun logs to this file, or to standard error if no "
-     "file is given. The programs of a job always log to the folder debug of the run."},
+     "The log of dlrun, and of its agent and trainer in a job: off, info (as -v), debug (as -vv), "
+     "or a level and a file, as in debug:/tmp/dlrun.log. dlrun logs to this file, or to standard "
+     "error if no file is given. Agent and trainer always log to the folder debug of the run."},
     {"DLRUN_IMAGES",
      "The folder of the images that `dlrun container import` makes; the default is "
      "$XDG_CACHE_HOME/dlrun/images, else ~/.cache/dlrun/images."},

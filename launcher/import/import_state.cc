@@ -171,7 +171,7 @@ std::optional<Assignment> assignment_of(const ShellWord& word) {
   assignment.value.parts.front().text.erase(0, equals + 1);
   const auto in_source = word.source.find('=');
   assignment.value.source = word.source.substr(in_source + 1);
-  // An assignment splits no words, so that every part counts as quoted.
+  // The shell does not split the value of an assignment, so every part counts as quoted.
   for (ShellPart& part : assignment.value.parts) part.is_quoted = true;
   return assignment;
 }

@@ -24,14 +24,15 @@ struct ImportRemark {
   std::size_t last_line = 0;  ///< of a block; otherwise 0
   std::string source;         ///< the line, without the values of secrets
   std::string reason;
-  bool is_in_spec = false;  ///< the spec has the line, so that only a warning names it
+  /// The spec has the line. A warning names the line, but the comments of the spec do not list it.
+  bool is_in_spec = false;
 };
 
 /// A value of the new spec.
 struct ImportedKey {
   std::string path;      ///< "resources.nodes", "slurm.mail-type"
   std::string yaml;      ///< the value as one line of YAML
-  std::size_t line = 0;  ///< the script's line; 0: no line of its own
+  std::size_t line = 0;  ///< the line of the script; 0: the value is from no line
   std::string comment;   ///< shown instead of the line's number, if it is not empty
 };
 
@@ -84,12 +85,12 @@ struct ImportState {
   [[nodiscard]] bool has_secret(std::string_view name) const;
 };
 
-/// Returns the words that the shell makes of one word: one, or several if an unquoted variable has
-/// blanks. Returns nullopt if only the job knows the value.
+/// Returns the words that the shell makes of one word: usually one; several if an unquoted variable
+/// has blanks, none if it is empty. Returns nullopt if only the job knows the words, or if they
+/// cannot be told without running a shell.
 [[nodiscard]] std::optional<std::vector<std::string>> expanded(const ShellWord& word,
                                                                const ImportState& state);
-/// Returns the word as one text; nullopt if the shell makes no word or several words of it, or if
-/// only the job knows the value.
+/// Returns the word as one text; nullopt if expanded() returns nullopt, no word or several words.
 [[nodiscard]] std::optional<std::string> expanded_text(const ShellWord& word,
                                                        const ImportState& state);
 
@@ -100,7 +101,7 @@ struct Assignment {
 /// Returns the name and the value of a word such as NAME=VALUE; nullopt for any other word.
 [[nodiscard]] std::optional<Assignment> assignment_of(const ShellWord& word);
 
-/// Reads the #SBATCH lines.
+/// Sets keys from the #SBATCH lines.
 void import_directives(std::string_view script, ImportState& state);
 /// Sets the variables that describe the job, such as SLURM_NTASKS, from the keys.
 void set_job_variables(ImportState& state);
@@ -111,14 +112,14 @@ void set_job_variables(ImportState& state);
 /// Marks the variables that the command may set as unknown: the import cannot tell whether the
 /// command runs.
 void mark_variables_unknown(const ShellCommand& command, ImportState& state);
-/// Writes the lists that import_preparation() has collected into the keys.
+/// Sets the keys of modules and secrets from the lists that import_preparation() has collected.
 void finish_preparation(ImportState& state);
 
 /// The program that starts the ranks in a script. kNone: the command starts no ranks.
 enum class Launcher { kNone, kProgram, kSrun, kMpirun, kHorovodrun, kTorchrun };
 /// Returns the launcher that a command calls. kProgram: the command starts a program directly.
 [[nodiscard]] Launcher launcher_of(const ShellCommand& command);
-/// Reads the command that starts the ranks into keys of the spec. Returns nullopt on success.
+/// Sets keys of the spec from the command that starts the ranks. Returns nullopt on success.
 /// Returns the reason if the command has no certain meaning; the keys are then incomplete.
 [[nodiscard]] ImportReason import_launch(const ShellCommand& command, ImportState& state);
 /// Sets launch.command to the words, and launch.preset to `preset`.

@@ -62,8 +62,8 @@ std::size_t words_of_torchrun(std::span<const std::string> words) {
 
 /// Returns the words that the shell makes of the value of an unquoted variable, each quoted, so
 /// that the shell on each rank makes the same words again. is_whole_word: no text stands beside the
-/// variable. Returns nullopt if the shell would look for files, or would join a word with such
-/// text.
+/// variable. Returns nullopt if the value has a pattern of file names, a tab or a line break, or if
+/// it has a blank and text stands beside the variable.
 std::optional<std::string> requoted(const std::string& value, bool is_whole_word) {
   if (value.find_first_of("*?[\t\n") != std::string::npos) return std::nullopt;
   if (!is_whole_word && value.find(' ') != std::string::npos) return std::nullopt;
@@ -105,7 +105,9 @@ std::optional<std::string> shell_text(const ShellWord& word, const ImportState& 
   return text;
 }
 
-/// Sets launch.command to the words of the program, with `before` in front.
+/// Sets launch.command to the words of the program, with `before` in front. If only the job knows
+/// some words, sets it to a shell line that has the same variables. Returns a reason if the words
+/// cannot be told.
 ImportReason set_program(std::span<const ShellWord> words, std::vector<std::string> before,
                          std::string_view preset, std::size_t line, ImportState& state) {
   if (words.empty()) return "it names no program";

@@ -19,7 +19,7 @@ namespace {
 /// An option of srun, mpirun or torchrun that the key table does not have.
 struct LauncherOption {
   std::string_view name;
-  char letter = 0;
+  char letter = 0;         ///< the short name; 0: there is none
   std::size_t values = 0;  ///< the number of words that follow the name
 };
 
@@ -48,7 +48,8 @@ constexpr auto kSrunOptions = std::to_array<LauncherOption>({
     {"--network", 0, 1},
 });
 
-/// Options of mpirun and horovodrun. Open MPI takes its long options with one dash, too.
+/// Options of mpirun and horovodrun. A long name has only one dash here: Open MPI accepts one dash
+/// and two, and read_mpirun() removes the second.
 constexpr auto kMpirunOptions = std::to_array<LauncherOption>({
     {"-np", 0, 1},
     {"-n", 0, 1},
@@ -122,7 +123,7 @@ const KeyRow* key_of_negation(std::string_view option) {
 
 /// Returns true for the keys of ranks and resources. The import may take their values from the
 /// options of a step.
-bool is_of_step(std::string_view key) {
+bool may_come_from_step(std::string_view key) {
   constexpr std::array kKeys{"resources.nodes"_key,          "resources.ntasks"_key,
                              "resources.tasks_per_node"_key, "resources.cpus_per_task"_key,
                              "resources.gpus_per_node"_key,  "resources.gpus"_key,
@@ -137,7 +138,7 @@ bool is_of_step(std::string_view key) {
 
 /// Returns the number of words that follow an option of srun; nullopt if it is not known.
 std::optional<std::size_t> values_of_srun(const std::string& name) {
-  if (const LauncherOption* own = find_option(kSrunOptions, name)) return own->values;
+  if (const LauncherOption* option = find_option(kSrunOptions, name)) return option->values;
   if (key_of_negation(name) != nullptr) return 0;
   if (const KeyRow* row = key_of_option(KeyTarget::kContainer, name))
     return traits_of(*row).is_switch ? 0 : 1;
@@ -148,8 +149,8 @@ std::optional<std::size_t> values_of_srun(const std::string& name) {
 
 /// Returns the long name of a short option of srun; "" if it is not known.
 std::string long_name_of_srun(char letter) {
-  if (const LauncherOption* own = find_option(kSrunOptions, std::string{'-', letter}))
-    return std::string(own->name);
+  if (const LauncherOption* option = find_option(kSrunOptions, std::string{'-', letter}))
+    return std::string(option->name);
   const RestOption* known = find_rest_option(letter);
   return known != nullptr ? std::string(known->option) : "";
 }
@@ -194,7 +195,7 @@ bool LauncherOptions::take_value(Option& option) {
   return true;
 }
 
-void LauncherOptions::drop(const Option& option, std::string_view reason) {
+void LauncherOptions::remark_on_option(const Option& option, std::string_view reason) {
   std::string shown = option.name;
   if (option.value) {
     // Quotes keep the words of a secret together.
@@ -251,9 +252,9 @@ ImportReason LauncherOptions::take_srun_option() {
 
 void LauncherOptions::set_srun_option(const Option& option) {
   if (option.name == "--container-env")
-    return drop(option,
-                "dlrun passes its variables and those of environment.vars into the "
-                "container");
+    return remark_on_option(option,
+                            "dlrun passes its variables and those of environment.vars into the "
+                            "container");
   if (option.name == "--export" && option.value == "ALL") return;
   if (option.name == "--kill-on-bad-exit" && option.value.value_or("1") == "1") return;
   if (const KeyRow* row = key_of_negation(option.name)) {
@@ -261,7 +262,7 @@ void LauncherOptions::set_srun_option(const Option& option) {
     state_.keys.set({std::string(row->path), "false", command_.line, ""});
     return;
   }
-  if (option.is_unknown) return drop(option, "only the job knows its value");
+  if (option.is_unknown) return remark_on_option(option, "only the job knows its value");
   if (const KeyRow* row = key_of_option(KeyTarget::kContainer, option.name))
     return set_container(*row, option);
   const std::string yaml = option.value ? yaml_with_variables(*option.value) : "true";
@@ -297,11 +298,13 @@ void LauncherOptions::set_job_key(const KeyRow& row, const Option& option) {
   const std::string yaml = option.value ? yaml_with_variables(*option.value) : "true";
   const ImportedKey* of_job = state_.keys.find(row.path);
   if (of_job != nullptr && of_job->yaml == yaml) return;
-  if (!is_of_step(row.path))
-    return drop(option, "it is for this step only; the options of the job are in resources");
+  if (!may_come_from_step(row.path))
+    return remark_on_option(option,
+                            "it is for this step only; the options of the job are in resources");
   if (of_job != nullptr)
-    return drop(option, fmt::format("the job has {}: {}, and the ranks of a run use all of it",
-                                    row.path, of_job->yaml));
+    return remark_on_option(
+        option, fmt::format("the job has {}: {}, and the ranks of a run use all of it", row.path,
+                            of_job->yaml));
   // The number of ranks follows from the nodes and the ranks on each of them.
   const auto tasks = state_.variables.find("SLURM_NTASKS");
   if (row.path == "resources.ntasks"_key && tasks != state_.variables.end() &&
@@ -311,7 +314,7 @@ void LauncherOptions::set_job_key(const KeyRow& row, const Option& option) {
 }
 
 void LauncherOptions::set_count(std::string_view key, const Option& option) {
-  if (option.is_unknown) return drop(option, "only the job knows its value");
+  if (option.is_unknown) return remark_on_option(option, "only the job knows its value");
   const KeyRow* row = find_key(key);
   if (row != nullptr) set_job_key(*row, option);
 }
@@ -338,7 +341,7 @@ ImportReason LauncherOptions::read_mpirun() {
                option.value->find('=') == std::string::npos) {
       continue;  // the ranks have every variable of the job
     } else {
-      drop(option, "the ranks of dlrun are started by srun; see the keys of launch");
+      remark_on_option(option, "the ranks of dlrun are started by srun; see the keys of launch");
     }
   }
   at_ = std::min(at_, command_.words.size());
@@ -368,10 +371,10 @@ ImportReason LauncherOptions::read_torchrun(bool& is_module, bool& is_program) {
     } else if (option.name == "--nnodes" && is_number) {
       set_count("resources.nodes"_key, option);
     } else if (option.name == "--max-restarts" && option.value != "0") {
-      drop(option, "retry.max restarts the whole run");
+      remark_on_option(option, "retry.max restarts the whole run");
     } else if (option.name == "--tee" || option.name == "--redirects" ||
                option.name == "--log-dir") {
-      drop(option, "`dlrun logs --rank N` shows the output of one rank");
+      remark_on_option(option, "`dlrun logs --rank N` shows the output of one rank");
     }
   }
   return std::nullopt;

@@ -19,11 +19,12 @@ class LauncherOptions {
   LauncherOptions(const ShellCommand& command, std::size_t from, ImportState& state)
       : command_(command), state_(state), at_(from) {}
 
-  /// Read all options and set keys. Return a reason if an option is not known, because the words
-  /// after it could then be its values.
+  /// Read all options and set keys. Return a reason if an option is not known (the words after it
+  /// could be its values), has no value, or is a word that only the job knows.
   [[nodiscard]] ImportReason read_srun();
   [[nodiscard]] ImportReason read_mpirun();
-  /// is_module: torchrun starts a module (-m). is_program: torchrun does not start Python.
+  /// is_module: set to true if torchrun starts a Python module (-m). is_program: set to true if
+  /// torchrun starts a program without Python (--no-python).
   [[nodiscard]] ImportReason read_torchrun(bool& is_module, bool& is_program);
 
   /// Return the position of the program, and the words from there on.
@@ -48,22 +49,23 @@ class LauncherOptions {
   [[nodiscard]] std::optional<std::string> value_of(ShellWord word, std::string_view name) const;
   /// Reads the next word as the option's value. Returns false if there is no word.
   [[nodiscard]] bool take_value(Option& option);
-  /// Reads the next word of srun's options and sets keys. Returns the reason if an option is not
-  /// known or has no value.
+  /// Reads the next word of srun's options, and its value, and sets keys. Returns a reason as
+  /// read_srun() does.
   [[nodiscard]] ImportReason take_srun_option();
-  /// Sets the key of an option of srun. Adds a remark if there is no such key.
+  /// Sets the key of an option of srun, or an entry of launch.srun if it has no key. Adds a remark
+  /// instead if dlrun sets the option itself, or if only the job knows the value.
   void set_srun_option(const Option& option);
   /// Sets container.runtime to pyxis.
   void set_runtime();
   /// Sets a key of `container` from an option of pyxis.
   void set_container(const KeyRow& row, const Option& option);
   /// Sets a key of the job from an option of its step. Adds a remark instead if the job has another
-  /// value of the key, or if the option can be only for a step.
+  /// value of the key, or if the key is not about ranks and resources.
   void set_job_key(const KeyRow& row, const Option& option);
   /// Sets the number of nodes or ranks of the job. Adds a remark if only the job knows the number.
   void set_count(std::string_view key, const Option& option);
   /// Adds a remark on an option that the spec does not have.
-  void drop(const Option& option, std::string_view reason);
+  void remark_on_option(const Option& option, std::string_view reason);
 
   const ShellCommand& command_;
   ImportState& state_;

@@ -174,8 +174,9 @@ Result<> read_commands(const ImportRequest& import, const std::vector<ShellComma
   return {};
 }
 
-/// Sets the name and the site. Sets resources.tasks_per_node if dlrun's default differs from
-/// sbatch's.
+/// Sets the name if the script gives none, and the site. Sets resources.tasks_per_node to sbatch's
+/// default if the script gives no number of ranks, because dlrun's default is one rank for each
+/// GPU.
 void set_defaults(const ImportRequest& import, ImportState& state) {
   ImportedKeys& keys = state.keys;
   if (keys.find("name") == nullptr) {
@@ -198,7 +199,7 @@ std::string lines_of(const ImportRemark& remark) {
                                         : fmt::format("{}", remark.line);
 }
 
-/// Returns the lines that the spec does not have or has in another form, as comments.
+/// Returns comments that list the lines that the spec does not have or has in another form.
 std::string remarks_text(const ImportRequest& import, const std::vector<ImportRemark>& remarks) {
   std::string text;
   std::string reason;
@@ -224,7 +225,7 @@ std::string spec_text(const ImportRequest& import, ImportState& state) {
 
 /// Returns the key that an error is about if the import has set this key; nullopt otherwise. For an
 /// item of a list, returns the list's key.
-std::optional<std::string> own_key(const ImportState& state, const Diagnostic& problem) {
+std::optional<std::string> imported_key_of(const ImportState& state, const Diagnostic& problem) {
   const std::string key = problem.key.substr(0, problem.key.find('['));
   if (state.keys.find(key) != nullptr) return key;
   return std::nullopt;
@@ -265,20 +266,20 @@ bool remove_secret_values(const ImportRequest& import, ImportState& state) {
 std::vector<Diagnostic> masked_problems(std::vector<Diagnostic> problems) {
   for (Diagnostic& problem : problems) {
     problem.message = without_secrets(problem.message).text;
-    // A line in which "..." replaces a secret would not fit the mark below it.
+    // The caret below the line would be in the wrong column if "..." replaced the secret.
     if (without_secrets(problem.line_text).text != problem.line_text) problem.line_text.clear();
   }
   return problems;
 }
 
-/// Moves each key that a spec cannot have to the remarks, with the reason. Fails with the problems
-/// if none of them is about a key of the import.
+/// Moves each key with an error, except launch.command, to the remarks, with the message of the
+/// error. Fails with the problems if there is no such key.
 Result<> remove_refused(const ImportRequest& import, const std::vector<Diagnostic>& problems,
                         ImportState& state) {
   bool is_changed = false;
   for (const Diagnostic& problem : problems) {
     if (!is_error(problem)) continue;
-    const auto key = own_key(state, problem);
+    const auto key = imported_key_of(state, problem);
     if (!key || *key == "launch.command") continue;
     const auto [removed, source] = remove_key(import, *key, state);
     is_changed = true;

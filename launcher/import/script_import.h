@@ -24,16 +24,19 @@ struct ImportRequest {
 
 struct ImportedSpec {
   std::string spec;  ///< the text of the spec; it loads without errors
-  /// A warning with its place in the script for each line that did not become a key, that became a
-  /// key in another form, or that has a secret.
+  /// A warning with its place in the script for each line or block that did not become a key, that
+  /// became a key in another form, or that has a secret.
   std::vector<Diagnostic> remarks;
   std::vector<Diagnostic> warnings;  ///< those of the new spec
 };
 
-/// Makes the spec. A line becomes a key only if its meaning is certain. Fails with kInvalid if
-/// `command` is empty and not exactly one line starts the program; if the script does not begin
-/// with "#!", has control characters, is a heterogeneous job or was rendered by dlrun; and if the
-/// new spec has an error that is not about a key of the import.
+/// Makes the spec. A line becomes a key only if its meaning is certain. Fails with kInvalid
+/// - if the script does not begin with "#!", has control characters, is a heterogeneous job or was
+///   rendered by dlrun;
+/// - if `command` is empty, and not exactly one line starts the program;
+/// - if `command` is empty, and the meaning of the line that starts the program is not certain;
+/// - if the new spec has an error that does not disappear when the keys with errors are removed.
+///   launch.command is never removed.
 [[nodiscard]] Result<ImportedSpec> import_script(const ImportRequest& import);
 
 }  // namespace dlrun

@@ -51,7 +51,7 @@ class WordReader {
     const std::size_t start = at_;
     while (!is_at_end() &&
            std::string_view(" \t\n;&|<>()").find(peek()) == std::string_view::npos) {
-      if (!piece(at_ == start)) return std::nullopt;
+      if (!read_piece(at_ == start)) return std::nullopt;
     }
     word_.source = std::string(text_.substr(start, at_ - start));
     if (word_.parts.empty()) word_.parts.push_back({"", false, true});
@@ -68,7 +68,9 @@ class WordReader {
     }
   }
 
-  bool piece(bool is_first) {
+  /// Reads the next piece of the word: a character, a text in quotes, or a substitution. Returns
+  /// false if a quote or a bracket is not closed.
+  bool read_piece(bool is_first) {
     const char c = peek();
     if (c == '\'') return single_quoted();
     if (c == '"') return double_quoted();
@@ -204,7 +206,7 @@ class CommandReader {
     begin();
     while (!words_.is_at_end()) {
       words_.skip_blanks();
-      if (!step()) {
+      if (!read_next()) {
         lose_track();
         break;
       }
@@ -220,7 +222,7 @@ class CommandReader {
   }
 
   /// Reads one word, operator or comment. Returns false if the text cannot be followed.
-  bool step() {
+  bool read_next() {
     const char c = words_.peek();
     if (words_.is_at_end()) return true;
     if (c == '\n' || c == ';') {
@@ -234,7 +236,7 @@ class CommandReader {
       return true;
     }
     if (start_ == std::string_view::npos) start_ = words_.position();
-    if (std::string_view("&|<>()").find(c) != std::string_view::npos) return operate(c);
+    if (std::string_view("&|<>()").find(c) != std::string_view::npos) return read_operator(c);
     auto word = words_.word();
     if (!word) return false;
     if (command_.tail.empty()) command_.words.push_back(std::move(*word));
@@ -242,7 +244,7 @@ class CommandReader {
   }
 
   /// Reads an operator. A redirection or a pipe begins the tail of the command.
-  bool operate(char c) {
+  bool read_operator(char c) {
     if (c == '(' || c == ')') {
       parenthesis(c);
       words_.skip(1);
@@ -337,7 +339,7 @@ class CommandReader {
     }
   }
 
-  /// Ends the present command and stores it if it has words.
+  /// Ends the present command, and stores it if it has a word or an operator.
   void finish() {
     if (start_ != std::string_view::npos) {
       const auto before = script_.substr(counted_, start_ - counted_);

@@ -40,7 +40,8 @@ struct ShellCommand {
   /// True if && or || or & connects the command with others, or if it has a parenthesis or a
   /// here-document.
   bool is_joined = false;
-  /// True inside a condition, a loop, a function or a subshell.
+  /// True inside a condition, a loop, a function or a subshell, and after the reader has lost
+  /// track.
   bool is_nested = false;
 };
 

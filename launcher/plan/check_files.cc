@@ -103,7 +103,7 @@ class FileCheck {
     const Origin where = origin != spec_.origins.end()
                              ? origin->second
                              : Origin{Origin::Kind::kFile, loaded_.file, 0, 0};
-    found_.push_back({severity, where, key + ": " + message, line_under(loaded_, where)});
+    found_.push_back({severity, where, key + ": " + message, source_line_of(loaded_, where)});
   }
 
   /// Reports an absolute path that does not exist; other paths are names and are not checked. what:
@@ -213,7 +213,7 @@ std::vector<Diagnostic> check_files(const LoadedSpec& loaded) {
   for (const LoadedSpec& job : specs) {
     for (Diagnostic& one : FileCheck(job).run()) {
       if (!seen.emplace(describe(one.where), one.message).second) continue;
-      one.line_text = line_under(loaded, one.where);
+      one.line_text = source_line_of(loaded, one.where);
       found.push_back(std::move(one));
     }
   }

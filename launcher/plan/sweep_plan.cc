@@ -153,7 +153,7 @@ class SweepPlanner {
                                   "does not depend on {} ({} and {})",
                                   first->second, i, differing_keys(earlier, values),
                                   describe(earlier), describe(values)),
-                      line_under(loaded, where)});
+                      source_line_of(loaded, where)});
   }
   return errors;
 }
@@ -166,7 +166,7 @@ class SweepPlanner {
           fmt::format("sweep.random: the ranges are too narrow for {} different points; {} were "
                       "found",
                       count_points(loaded.spec.sweep), found),
-          line_under(loaded, where)};
+          source_line_of(loaded, where)};
 }
 
 /// Assigns points to arrays. An array has at most max_tasks tasks with `pack` points each, all with

@@ -17,8 +17,8 @@ namespace dlrun {
 struct NodeRequest {
   std::int64_t ranks = 0, cpus = 0;
   Gpus gpus;
-  /// nullopt: a component requests no amount of memory. In ComponentLayout::widest: every group has
-  /// such a component.
+  /// nullopt if a component requests no amount of memory. In ComponentLayout::widest: nullopt if
+  /// every group has such a component.
   std::optional<std::int64_t> mem_mib = 0;
 };
 
@@ -31,8 +31,9 @@ struct NodeGroup {
 
 struct ComponentLayout {
   bool is_hetjob = false;
-  /// The first key, such as "partition", whose values differ between components although one
-  /// allocation has a single value. Empty if there is none.
+  /// The first key whose values differ between components although an allocation has only one value
+  /// of it, such as "partition"; "gpus_per_node" if the types of the GPUs differ. Empty if none
+  /// differs.
   std::string differing_key;
   std::vector<NodeGroup> groups;
   std::int64_t nodes = 0;  ///< of all groups
@@ -64,8 +65,8 @@ struct ComponentLayout {
 /// Returns a component's name as it stands in names of variables: "my-server" -> MY_SERVER.
 [[nodiscard]] std::string variable_part(std::string_view component);
 
-/// Returns the names of a cycle in which each component waits for the next, the first name again
-/// at the end; empty if there is none.
+/// Returns the names of a cycle in which each component waits for the next one, with the first name
+/// again at the end; empty if there is no cycle.
 [[nodiscard]] std::vector<std::string> cycle_of_after(const JobSpec& spec);
 
 }  // namespace dlrun

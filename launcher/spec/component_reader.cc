@@ -44,8 +44,8 @@ constexpr std::array<std::string_view, 6> kOwnKeys{"name",  "role",  "ready",
          });
 }
 
-/// Returns the message without the section of a key that a component has at its top:
-/// "resources.nodes: ..." -> "nodes: ...".
+/// Returns the message with a key's name as it is in a component: "resources.nodes: ..." ->
+/// "nodes: ...".
 [[nodiscard]] std::string_view in_component(std::string_view message) {
   for (const std::string_view section : {"resources.", "environment."}) {
     if (message.starts_with(section)) message.remove_prefix(section.size());

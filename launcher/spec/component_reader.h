@@ -22,7 +22,8 @@ struct ComponentKey {
 [[nodiscard]] std::span<const ComponentKey> shared_component_keys();
 
 /// Returns where a component has a key of the spec, as the names of the nested maps:
-/// "launch.srun.mpi" -> launch, srun, mpi; "resources.nodes" -> nodes.
+/// "launch.srun.mpi" -> launch, srun, mpi; "resources.nodes" -> nodes. Returns {path} for a key
+/// that components do not have.
 [[nodiscard]] std::vector<std::string_view> names_in_component(std::string_view path);
 
 /// Reads the components. The functions report problems to builder.
@@ -31,7 +32,7 @@ struct ComponentReader {
   const SpecBuilder::Layer& layer;
   const KeyRow& row;  ///< the row of components, for messages
 
-  /// Returns nullopt if a component is refused.
+  /// Returns nullopt if the list or one of its components is refused.
   [[nodiscard]] std::optional<std::vector<ComponentSpec>> components(const YamlNode& node) const;
 
  private:
@@ -57,7 +58,7 @@ struct ComponentReader {
   /// Returns the text of a value; nullopt if it was refused.
   [[nodiscard]] std::optional<std::string> text(Reading& reading, const YamlNode& value,
                                                 std::string_view expected) const;
-  /// Takes over the values and the problems of `reading.values`.
+  /// Moves the values of `reading.values` into the component, and its problems to the builder.
   void take_values(Reading& reading) const;
 };
 

@@ -65,16 +65,16 @@ bool is_skipped(const Error& error, const std::filesystem::path& dir, std::strin
 
 std::vector<Diagnostic> unsearchable_folders(std::string_view folder,
                                              const std::vector<std::filesystem::path>& dirs) {
-  std::vector<Diagnostic> closed;
+  std::vector<Diagnostic> warnings;
   for (const auto& dir : dirs) {
     const int error = search_error(dir, folder);
     if (error == 0) continue;
-    closed.push_back({Diagnostic::Severity::kWarning,
-                      {kind_of_folder(folder), (dir / folder).string(), 0, 0},
-                      errno_text(error) + "; the folder is skipped",
-                      ""});
+    warnings.push_back({Diagnostic::Severity::kWarning,
+                        {kind_of_folder(folder), (dir / folder).string(), 0, 0},
+                        errno_text(error) + "; the folder is skipped",
+                        ""});
   }
-  return closed;
+  return warnings;
 }
 
 std::optional<ConfigFile> find_config(std::string_view folder, std::string_view name,
@@ -122,16 +122,16 @@ std::optional<std::string_view> built_in_config(std::string_view folder, std::st
                                                 const std::vector<std::filesystem::path>& dirs) {
   const std::string relative = fmt::format("{}/{}.yaml", folder, name);
   const auto files = embedded_files();
-  const auto own = std::find_if(files.begin(), files.end(),
-                                [&](const auto& file) { return file.name == relative; });
-  if (own == files.end()) return std::nullopt;
+  const auto built_in = std::find_if(files.begin(), files.end(),
+                                     [&](const auto& file) { return file.name == relative; });
+  if (built_in == files.end()) return std::nullopt;
   for (const auto& dir : dirs) {
     const auto text = read_file(dir / relative, kLargestConfig);
     if (!text && is_skipped(text.error(), dir, folder)) continue;
-    if (!text || *text != own->text) return std::nullopt;
+    if (!text || *text != built_in->text) return std::nullopt;
     break;
   }
-  return own->text;
+  return built_in->text;
 }
 
 std::vector<std::string> config_names(std::string_view folder,

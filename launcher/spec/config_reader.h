@@ -47,7 +47,8 @@ struct ConfigFile {
 [[nodiscard]] std::vector<std::string> config_names(std::string_view folder,
                                                     const std::vector<std::filesystem::path>& dirs);
 
-/// Reads a preset. Adds problems to diagnostics; fields with problems keep their defaults.
+/// Reads a preset. Adds problems to diagnostics. A field with a problem keeps its default; a list
+/// gets its valid items.
 [[nodiscard]] Preset read_preset(const ConfigFile& file, std::string_view name,
                                  std::vector<Diagnostic>& diagnostics);
 

@@ -17,8 +17,8 @@ namespace dlrun {
 
 /// Returns the number of ranks on each node: resources.tasks_per_node, else resources.ntasks
 /// divided by the nodes, else resources.gpus_per_node, else 1. GPUs that another key requests, such
-/// as resources.gres, do not count. Returns nullopt if only ntasks is given, and the number of
-/// nodes is not fixed or does not divide ntasks evenly.
+/// as resources.gres, do not count. Returns nullopt if ntasks would decide, but the spec gives no
+/// number of nodes, a range of nodes, or a number that does not divide ntasks evenly.
 [[nodiscard]] std::optional<std::int64_t> ranks_per_node(const JobSpec& spec);
 
 /// Returns the number of processes that a preset's own launcher starts on each node:
@@ -45,13 +45,15 @@ inline constexpr std::int64_t kDefaultRetryMax = 3;
 /// the spec requests none, nullopt if it counts GPUs in another way (resources.gpus,
 /// resources.gpus_per_task).
 [[nodiscard]] std::optional<std::int64_t> gpus_per_node(const JobSpec& spec);
-/// Returns true if the job may get GPUs: a key or an option of Slurm requests them, or the job has
-/// whole nodes (resources.exclusive) and no key says 0 GPUs. Slurm hides the GPUs of a node from
-/// jobs that neither request GPUs nor have the whole node.
+/// Returns true if the job may get GPUs. The keys of `resources` decide if one of them gives a
+/// number of GPUs. Otherwise the job may get GPUs if an option of Slurm names them, or if the job
+/// has whole nodes (resources.exclusive): Slurm hides the GPUs of a node from jobs that neither
+/// request GPUs nor have the whole node.
 [[nodiscard]] bool may_have_gpus(const JobSpec& spec);
-/// Returns whether the ranks get GPUs: false if a key or an option of Slurm says 0 GPUs. Returns
-/// nullopt if this depends on the nodes: the job has whole nodes (resources.exclusive), no key or
-/// option counts GPUs, and the site file does not say that the nodes have none.
+/// Returns whether the ranks get GPUs, from the number that a key of `resources` or an option of
+/// Slurm gives. If nothing gives a number, returns false for a job that shares its nodes, and for
+/// nodes that have no GPUs by the site file. Returns nullopt for a job with whole nodes
+/// (resources.exclusive) that may have GPUs.
 [[nodiscard]] std::optional<bool> has_gpus(const JobSpec& spec, const SiteProfile& site);
 
 }  // namespace dlrun

@@ -12,7 +12,8 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kShownBytes = 160;  ///< bytes of a source line, around the caret
+constexpr std::size_t kShownBytes = 160;      ///< bytes of a source line, around the caret
+constexpr std::size_t kBytesAfterCaret = 40;  ///< of kShownBytes, if the line is longer
 
 [[nodiscard]] bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
@@ -33,8 +34,8 @@ constexpr std::size_t kShownBytes = 160;  ///< bytes of a source line, around th
 [[nodiscard]] std::pair<std::string, std::string> excerpt(std::string_view line, int column) {
   std::size_t caret = byte_of_column(line, column);
   std::string prefix;
-  if (caret > kShownBytes - 40) {
-    std::size_t cut = caret - (kShownBytes - 40);
+  if (caret > kShownBytes - kBytesAfterCaret) {
+    std::size_t cut = caret - (kShownBytes - kBytesAfterCaret);
     while (cut < line.size() && is_continuation(line[cut])) ++cut;
     line.remove_prefix(cut);
     caret -= cut;
@@ -62,10 +63,6 @@ constexpr std::size_t kShownBytes = 160;  ///< bytes of a source line, around th
   }
   return {shown + suffix, under + "^"};
 }
-
-}  // namespace
-
-namespace {
 
 /// Returns true if the source line may hold a secret.
 [[nodiscard]] bool must_hide_line(const Diagnostic& diagnostic) {

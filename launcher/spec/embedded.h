@@ -1,7 +1,7 @@
 #pragma once
-// Data files that are compiled into the program: templates/presets and configs/sites. Their YAML is
-// read when dlrun is built (embed_yaml.cc): reading a preset and a site with yaml-cpp would take a
-// tenth of the time of `dlrun render`.
+// Data files that are compiled into the program: templates/presets and configs/sites. embed_yaml.cc
+// parses their YAML when dlrun is built. If each start parsed a preset and a site with yaml-cpp,
+// this would take a tenth of the time of `dlrun render`.
 
 #include <cstdint>
 #include <span>
@@ -16,8 +16,8 @@ struct EmbeddedNode {
   YamlNode::Kind kind = YamlNode::Kind::kNull;
   bool is_plain = false;
   std::int32_t line = 0, column = 0;
-  std::uint32_t text = 0, text_size = 0;     ///< part of EmbeddedFile::node_texts
-  std::uint32_t items = 0, items_count = 0;  ///< part of EmbeddedFile::items
+  std::uint32_t text = 0, text_size = 0;     ///< offset and size in EmbeddedFile::node_texts
+  std::uint32_t items = 0, items_count = 0;  ///< first index and number in EmbeddedFile::items
 };
 
 struct EmbeddedFile {
@@ -32,7 +32,7 @@ struct EmbeddedFile {
 /// Returns all embedded files, sorted by name within each folder.
 [[nodiscard]] std::span<const EmbeddedFile> embedded_files();
 
-/// Returns what parse_yaml(file.text) returns.
+/// Returns the document that parse_yaml(file.text) would return.
 [[nodiscard]] YamlDocument document_of(const EmbeddedFile& file);
 
 }  // namespace dlrun

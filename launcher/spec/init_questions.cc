@@ -13,8 +13,8 @@ namespace {
 
 using MaybeQuestion = std::optional<InitQuestion>;
 
-/// Returns a question whose answer may be any text. The answer "none" leaves the value absent, as
-/// an empty answer does.
+/// Returns a question whose answer may be any text. An empty answer and the answer "none" leave the
+/// value absent.
 InitQuestion text_or_none(std::string text, std::optional<std::string>& into) {
   return {std::move(text), "none", {}, [&into](const std::string& answer) -> Result<> {
             if (answer != "none") into = answer;

@@ -15,8 +15,7 @@ namespace dlrun {
 
 struct InitQuestion {
   std::string text;
-  /// Shown as the default, which an empty answer selects. If this text is empty, no default is
-  /// shown.
+  /// The text that is shown as the default, which an empty answer selects; empty: none is shown.
   std::string fallback;
   std::vector<std::pair<std::string, std::string>> choices;  ///< names and help texts
   /// Stores a non-empty answer. Fails with the reason if the answer is invalid. The function refers

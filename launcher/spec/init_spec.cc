@@ -93,8 +93,8 @@ void environment(YamlPage& page, const InitAnswers& a) {
   if (a.venv) page.row("  venv: " + yaml_text(*a.venv));
 }
 
-/// Returns the runtime's backend. For an unknown runtime, returns pyxis's backend, so that there is
-/// an example image to write. dlrun refuses the runtime when it reads the spec.
+/// Returns the runtime's backend; pyxis's backend for an unknown runtime, so that init_spec() has
+/// an example image to write. load_spec() refuses the unknown runtime later.
 [[nodiscard]] const ContainerBackend& backend_of(std::string_view runtime) {
   const ContainerBackend* backend = find_container_backend(runtime);
   return backend != nullptr ? *backend : pyxis_backend();

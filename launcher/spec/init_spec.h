@@ -11,8 +11,9 @@
 
 namespace dlrun {
 
-/// Answers for a first spec. complete() sets some absent answers. init_spec() writes the keys of
-/// the other absent answers with a default that works on every cluster, or as comments.
+/// Answers for a first spec. complete() sets some absent answers. For each other absent answer,
+/// init_spec() writes a default that works on every cluster, a comment, or nothing (`site` and
+/// `runtime`).
 struct InitAnswers {
   std::optional<std::string> name, partition, account, time, mem, image, runtime, conda, venv,
       preset;
@@ -28,12 +29,13 @@ struct InitAnswers {
 /// shorter. Converts an image's registry name to the form that the runtime expects.
 [[nodiscard]] InitAnswers complete(InitAnswers answers, const SiteProfile& site);
 
-/// Returns the runtime for the image: the one in the answers, else the site's, which may be "none".
+/// Returns the runtime for the image: the one in the answers. If they have none or "auto", returns
+/// the site's runtime, which may be "none".
 [[nodiscard]] std::string runtime_of(const InitAnswers& answers, const SiteProfile& site);
 
 /// Returns the spec's text: the answers with short remarks, and as comments the keys that users
-/// often add next. The text loads without errors or warnings if the answers are within the site's
-/// limits.
+/// often add next. The text loads without errors or warnings if the answers are valid and within
+/// the site's limits.
 [[nodiscard]] std::string init_spec(const InitAnswers& completed, const SiteProfile& site);
 
 }  // namespace dlrun

@@ -174,9 +174,10 @@ Result<Download> ItemReader::download(const YamlNode& item,
   if (!checked) return checked;
   for (const Download& other : before) {
     if (other.file == checked->file)
-      return fail(Errc::kInvalid,
-                  "two downloads would be the file '{}'; give one of them another name with file",
-                  printable(other.file));
+      return fail(
+          Errc::kInvalid,
+          "two downloads have the file name '{}'; give one of them another name with `file`",
+          printable(other.file));
   }
   return checked;
 }

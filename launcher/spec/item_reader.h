@@ -13,9 +13,9 @@ namespace dlrun {
 /// Returns the reason why the job's script cannot set this variable; empty if it can.
 [[nodiscard]] std::string_view why_not_variable(std::string_view name);
 
-/// Reads one item of `row`'s list. Every function fails with kInvalid for an invalid item, and with
-/// kRefused for an item with a password; the caller must not show the line of that item. `before`:
-/// the items that were read so far.
+/// Reads one item of `row`'s list. Every function fails with kInvalid for an invalid item, and as
+/// substitute_variables() does. download() fails with kRefused for a url with a user or a password;
+/// the caller must not show the line of that item. `before`: the items that were read so far.
 struct ItemReader {
   SpecBuilder& builder;
   const SpecBuilder::Layer& layer;

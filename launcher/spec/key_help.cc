@@ -35,7 +35,7 @@ namespace {
   return "";
 }
 
-[[nodiscard]] std::string nested(const KeyRow& row) {
+[[nodiscard]] std::string nested_example(const KeyRow& row) {
   const auto names = split(row.path, '.');
   std::string text;
   for (std::size_t i = 0; i < names.size(); ++i)
@@ -52,7 +52,7 @@ namespace {
 
 KeyHelp describe_key(const KeyRow& row) {
   if (!row.is_supported()) return {"not supported yet", "", "", ""};
-  return {type_in_words(row), range_of(row), option_made_from(row), nested(row)};
+  return {type_in_words(row), range_of(row), option_made_from(row), nested_example(row)};
 }
 
 std::vector<const KeyRow*> keys_below(std::string_view section) {
@@ -67,7 +67,7 @@ std::vector<const KeyRow*> keys_below(std::string_view section) {
 
 namespace {
 
-/// Returns the key above path whose value is a map of free names; nullptr if there is none.
+/// Returns the key above path whose value is a map of arbitrary names; nullptr if there is none.
 [[nodiscard]] const KeyRow* map_above(std::string_view path) {
   for (auto dot = path.rfind('.'); dot != std::string_view::npos && dot > 0;
        dot = path.rfind('.', dot - 1)) {

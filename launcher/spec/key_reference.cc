@@ -38,8 +38,8 @@ support yet, and never ignores it.
   effective value and its origin.
 )";
 
-/// Returns the heading above row, the first row of a section. section: empty for a key without a
-/// section.
+/// Returns the heading above `row`, which is the first row of its section. section: the name of the
+/// section; empty if the row is in none.
 [[nodiscard]] std::string heading_of(const KeyRow& row, std::string_view section) {
   if (!section.empty()) return fmt::format("`{}`", section);
   if (row.path == "slurm"_key) return "Other options of sbatch";
@@ -59,9 +59,9 @@ std::string key_reference_markdown() {
       continue;
     }
     const std::string_view top = row.path.substr(0, row.path.find('.'));
-    const std::string_view of = top == row.path ? "" : top;
-    if (of != section) {
-      section = of;
+    const std::string_view row_section = top == row.path ? "" : top;
+    if (row_section != section) {
+      section = row_section;
       text += fmt::format("\n## {}\n", heading_of(row, section));
     }
     const KeyHelp help = describe_key(row);

@@ -28,9 +28,9 @@ std::vector<RestServer> KnownServers::listed() const {
 std::vector<RestServer> KnownServers::all() const {
   std::vector<RestServer> all;
   for (RestServer& server : listed()) {
-    const bool is_there = std::any_of(
+    const bool is_listed = std::any_of(
         all.begin(), all.end(), [&](const RestServer& other) { return other.url == server.url; });
-    if (!is_there) all.push_back(std::move(server));
+    if (!is_listed) all.push_back(std::move(server));
   }
   return all;
 }

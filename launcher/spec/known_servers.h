@@ -18,12 +18,14 @@ class KnownServers {
   /// Lists no server.
   KnownServers() = default;
   /// Lists the servers of all site files, those in config_dirs and the built-in ones: the list
-  /// `slurmrestd`, and the url and token_file in `defaults.submit`. find() reads the files.
+  /// `slurmrestd`, and the url and token_file in `defaults.submit`. find() and all() read the
+  /// files.
   KnownServers(std::vector<std::filesystem::path> config_dirs, Env env)
       : config_dirs_(std::move(config_dirs)), env_(std::move(env)) {}
 
   /// Returns the listed server with the same url, and with the same token file if `named` has one.
-  /// Fails with kInvalid if there is none; the message explains where to list the server.
+  /// Fails with kInvalid if there is none. The message explains where to list the server, or names
+  /// the token file that is listed for it.
   [[nodiscard]] Result<RestServer> find(const RestServer& named) const;
 
   /// Returns all servers, each url once.

@@ -129,7 +129,9 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
   }
 }
 
-/// Chooses the site: the spec's, else $DLRUN_SITE, else the site of the cluster, else 'generic'.
+/// Chooses the site and applies its defaults: the spec's site, else $DLRUN_SITE, else the site of
+/// the cluster, else 'generic'. If the site does not exist, reports an error and returns a site
+/// without limits.
 [[nodiscard]] Site choose_site(SpecBuilder& builder, const LoadRequest& request) {
   std::string name = "generic";
   Origin origin{};
@@ -220,14 +222,14 @@ void default_name(SpecBuilder& builder, const LoadRequest& request) {
 }
 
 /// Parses and applies one file of a spec, and subtracts its size from the limits `left`, which
-/// apply to all files together. Returns false if the file is not a map of keys; the caller then
-/// skips further checks.
+/// apply to all files together. Returns false if the file is not valid YAML, or is a list or text;
+/// the caller then skips further checks.
 bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& folder,
                 YamlLimits& left) {
   auto document = parse_yaml(file.text, left);
   if (!document) {
     const YamlProblem& problem = document.error();
-    // load_spec() replaces the source lines of all problems that may hold a secret.
+    // load_spec() later hides the source line if it may hold a secret.
     const bool quotes_secret =
         problem.quotes_text && shown_line(file.text, problem.line) == kLineNotShown;
     builder.report({Diagnostic::Severity::kError,
@@ -259,9 +261,9 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   return false;
 }
 
-/// Reports an error and returns true if a base is not a spec. The message shows no text of the
-/// file: the spec's author chooses the base, which may be a private file of the user who checks the
-/// spec.
+/// If a base is not a spec, reports an error, removes the base's text and returns true. The message
+/// shows no text of the file: the spec's author chooses the base, which may be a private file of
+/// the user who checks the spec.
 [[nodiscard]] bool refuse_if_not_spec(SpecBuilder& builder, SpecFile& base,
                                       const YamlLimits& left) {
   const auto document = parse_yaml(base.text, left);
@@ -280,8 +282,8 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   return true;
 }
 
-/// Returns the name of a base for messages: relative to the current folder if it is below that
-/// folder, else the whole path.
+/// Returns the name of a base for messages. The name is relative to the current folder if the base
+/// is below that folder and the user gave the spec with a relative path; else it is the whole path.
 [[nodiscard]] std::string shown_name(const std::string& path, const LoadRequest& request) {
   const std::string relative =
       std::filesystem::path(path).lexically_relative(request.current_dir).string();
@@ -451,8 +453,8 @@ std::vector<std::string> spec_config_names(std::string_view folder,
 
 std::vector<std::filesystem::path> config_directories(const Env& env) {
   std::vector<std::filesystem::path> directories;
-  if (const std::string own = env.get_or("DLRUN_CONFIG", ""); !own.empty())
-    directories.emplace_back(own);
+  if (const std::string folder = env.get_or("DLRUN_CONFIG", ""); !folder.empty())
+    directories.emplace_back(folder);
   const std::string xdg = env.get_or("XDG_CONFIG_HOME", ""), home = env.get_or("HOME", "");
   if (!xdg.empty()) {
     directories.push_back(std::filesystem::path(xdg) / "dlrun");

@@ -55,12 +55,14 @@ struct LoadedSpec {
   std::vector<SpecFile> bases;            ///< the files that the spec inherits from, nearest first
   SpecFile site_file;                     ///< the site's file
   std::vector<Diagnostic> warnings;       ///< sorted by position
-  /// The keys with fields of a sweep's own parameters. In `spec`, values replace the fields.
+  /// The values that contain fields ({NAME}) of a sweep's own parameters. In `spec`, the values of
+  /// the point have replaced the fields.
   SweptTemplates templates;
 };
 
-/// Returns the source line that a diagnostic about this origin shows; empty if there is none.
-[[nodiscard]] std::string line_under(const LoadedSpec& loaded, const Origin& where);
+/// Returns the source line that a diagnostic about this origin shows: kLineNotShown if the line may
+/// hold a secret; empty if the origin has no line or `loaded` does not have its text.
+[[nodiscard]] std::string source_line_of(const LoadedSpec& loaded, const Origin& where);
 
 /// A spec and its bases are at most this number of files.
 inline constexpr std::size_t kMostSpecFiles = 32;
@@ -98,12 +100,13 @@ struct EffectiveValue {
   Origin origin;
 };
 
-/// Returns all values that were set, in the key table's order.
+/// Returns all values that were set, in the key table's order. In place of the address in
+/// notify.webhook.url, which is a secret, notify.webhook.secret names the secret that holds it.
 [[nodiscard]] std::vector<EffectiveValue> effective_values(const JobSpec& given);
 
 /// Returns the run's parameters.json, which an MLflow server gets: an object with the text of every
 /// value that was set, without the values of notify and track. Returns an empty text if the spec
-/// names no server.
+/// has no track.mlflow.url.
 [[nodiscard]] std::string parameters_json(const LoadedSpec& loaded);
 
 /// Returns the values that a component gives itself, with keys such as "components.server.nodes".

@@ -1,4 +1,4 @@
-// Also implements line_under(), which load.h declares.
+// Also implements source_line_of(), which load.h declares.
 
 #include "launcher/spec/load_diagnostics.h"
 
@@ -14,7 +14,8 @@
 namespace dlrun {
 namespace {
 
-/// Returns the text that an origin's line belongs to; nullopt if it has no such text.
+/// Returns the text whose line the origin names; nullopt if the origin has no line, or if `loaded`
+/// does not hold the text (such as that of a preset).
 [[nodiscard]] std::optional<std::string_view> source_text(const LoadedSpec& loaded,
                                                           const Origin& where) {
   if (where.line == 0) return std::nullopt;
@@ -38,8 +39,8 @@ void add_line_texts(std::vector<Diagnostic>& diagnostics, const LoadedSpec& load
   }
 }
 
-/// Replaces the source lines that may hold a secret. The key of a secret may be on an earlier line,
-/// so this function needs the whole text.
+/// Hides the lines of one source that may hold a secret. The function needs the whole text of the
+/// source, because the key of a secret may be on an earlier line than its value.
 void hide_secret_lines(std::vector<Diagnostic>& diagnostics, const std::string& source,
                        std::string_view text) {
   std::optional<SecretLines> lines;  // most texts have no diagnostic, and the scan is slow
@@ -52,7 +53,7 @@ void hide_secret_lines(std::vector<Diagnostic>& diagnostics, const std::string& 
   }
 }
 
-/// Replaces the source lines of all files of a spec that may hold a secret.
+/// Hides the lines of the spec, its bases and the site's file that may hold a secret.
 void hide_secret_lines(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded) {
   hide_secret_lines(diagnostics, loaded.file, loaded.text);
   for (const SpecFile& base : loaded.bases) hide_secret_lines(diagnostics, base.name, base.text);
@@ -61,7 +62,7 @@ void hide_secret_lines(std::vector<Diagnostic>& diagnostics, const LoadedSpec& l
 
 }  // namespace
 
-std::string line_under(const LoadedSpec& loaded, const Origin& where) {
+std::string source_line_of(const LoadedSpec& loaded, const Origin& where) {
   const auto text = source_text(loaded, where);
   return text ? shown_line(*text, where.line) : "";
 }

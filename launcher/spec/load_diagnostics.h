@@ -7,11 +7,12 @@
 
 namespace dlrun {
 
-/// Adds the source line to diagnostics that have only an origin. Replaces the source lines that may
-/// hold a secret.
+/// Adds the source line to diagnostics that have only an origin. Replaces each source line that may
+/// hold a secret by kLineNotShown.
 void show_lines(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded);
 
-/// Sorts by source: the spec's lines first, then those of its bases, then the rest.
+/// Sorts by source: first the spec, then its bases, then all other sources by their kind. Within
+/// these groups, sorts by line and column.
 void sort_by_position(std::vector<Diagnostic>& diagnostics, const LoadedSpec& loaded);
 
 }  // namespace dlrun

@@ -24,8 +24,8 @@ namespace dlrun {
 
 /// Passes each value of a map to the reader of its key. A reader is a function that checks a value
 /// and stores it in the member `into`, which must outlive the reader. Reports unknown and repeated
-/// keys, and values that a reader refuses, as errors. A single value then stays as it was; a list
-/// or a map of variables may already have some items.
+/// keys, and values that a reader refuses, as errors. If a reader refuses its value, a member with
+/// a single value stays as it was, but a list or a map of variables may have got some of the items.
 class MapReader {
  public:
   MapReader(const ConfigFile& file, std::vector<Diagnostic>& diagnostics)

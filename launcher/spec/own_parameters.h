@@ -1,7 +1,7 @@
 #pragma once
 // A sweep's own parameters: names that are not keys of a spec, but parameters of the user's
-// program. Their values replace {NAME} in launch.command and environment.vars. If a sweep has no
-// own parameters, braces have no meaning.
+// program. Their values replace {NAME} in launch.command and environment.vars, and in the commands
+// and variables of components. If a sweep has no own parameters, braces have no meaning.
 
 #include <set>
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace dlrun {
 
-/// The keys that may contain fields such as {NAME}, before the values of a point replace the
-/// fields.
+/// The values that may contain fields such as {NAME}, as they are before the values of a point
+/// replace the fields.
 struct SweptTemplates {
   std::vector<std::string> command;
   NamedValues vars;

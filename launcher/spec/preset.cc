@@ -38,17 +38,17 @@ const TemplateField* find_field(std::string_view name) {
   return found == kFields.end() ? nullptr : found;
 }
 
-/// Returns the first field of the preset's templates for which is_so returns true; nullopt if there
-/// is none.
-template <typename IsSo>
-std::optional<std::string> find_in_templates(const Preset& preset, IsSo is_so) {
+/// Returns the first field of the preset's templates for which matches(field) is true; nullopt if
+/// there is none.
+template <typename Matches>
+std::optional<std::string> find_in_templates(const Preset& preset, Matches matches) {
   std::vector<std::string_view> texts(preset.words.begin(), preset.words.end());
   for (const auto& [name, text] : preset.env) texts.emplace_back(text);
   for (const auto text : texts) {
     const auto fields = fields_of(text);
-    if (!fields) continue;  // reported when the file was read
+    if (!fields) continue;  // read_preset() has reported the error
     for (const auto name : *fields) {
-      if (is_so(*find_field(name))) return std::string(name);
+      if (matches(*find_field(name))) return std::string(name);
     }
   }
   return std::nullopt;

@@ -6,12 +6,13 @@
 
 namespace dlrun {
 
-/// Returns the preset of a job without components. Sets launch.preset if the spec names no preset,
-/// and one task per node if the preset starts the ranks of a node itself.
+/// Returns the preset of a job without components. Sets launch.preset if the spec names no preset.
+/// Sets resources.tasks_per_node to 1 if the preset starts the ranks of a node itself and the spec
+/// gives no number of tasks.
 [[nodiscard]] Preset choose_preset(SpecBuilder& builder, const LoadRequest& request);
 
-/// Reads the preset of each component into loaded.component_presets. The job as a whole then runs
-/// no program; its own preset has no effect.
+/// Reads the preset of each component into loaded.component_presets. loaded.preset becomes `plain`
+/// and has no effect, because only the components run programs.
 void choose_component_presets(SpecBuilder& builder, const LoadRequest& request, LoadedSpec& loaded);
 
 }  // namespace dlrun

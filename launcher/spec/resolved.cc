@@ -1,4 +1,4 @@
-// Writes the effective spec as YAML: every value that was set, with its origin.
+// Makes resolved.yaml and parameters.json, which list every value of a spec that was set.
 
 #include <algorithm>
 #include <optional>
@@ -41,13 +41,9 @@ class YamlWriter {
   std::string text_;
 };
 
-}  // namespace
-
-namespace {
-
 /// Returns the spec in the form that may be shown: the address of notify.webhook.url becomes the
 /// name of the secret under which the run keeps it. Returns nullopt if the spec has no address.
-std::optional<JobSpec> without_address(const JobSpec& given) {
+std::optional<JobSpec> without_webhook_address(const JobSpec& given) {
   if (!given.notify.webhook_url) return std::nullopt;
   JobSpec spec = given;
   spec.notify.webhook_url.reset();
@@ -60,7 +56,7 @@ std::optional<JobSpec> without_address(const JobSpec& given) {
 }  // namespace
 
 std::vector<EffectiveValue> effective_values(const JobSpec& given) {
-  const std::optional<JobSpec> shown = without_address(given);
+  const std::optional<JobSpec> shown = without_webhook_address(given);
   const JobSpec& spec = shown ? *shown : given;
   std::vector<EffectiveValue> values;
   const auto add = [&](std::string key, std::string text) {
@@ -81,7 +77,7 @@ std::string parameters_json(const LoadedSpec& loaded) {
   nlohmann::ordered_json parameters = nlohmann::ordered_json::object();
   for (const EffectiveValue& value : effective_values(loaded.spec)) {
     if (value.key.starts_with("notify.") || value.key.starts_with("track.")) continue;
-    // A quoted text is JSON, and a parameter needs no quotes.
+    // Removes the quotes of a quoted text, which is JSON.
     const auto parsed = parse_json(value.text);
     parameters[value.key] = parsed.is_string() ? parsed.get<std::string>() : value.text;
   }

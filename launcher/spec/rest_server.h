@@ -16,8 +16,8 @@ struct RestServer {
   /// The version of the API to use, such as "v0.0.42". Empty: the newest that dlrun and the server
   /// both support.
   std::string version = {};
-  /// For http:// only: the name or uid of an account that may run the server. root, slurm and
-  /// slurmrestd may always run it.
+  /// For http:// only: the name or uid of an account that may run the server. The caller, root,
+  /// slurm, slurmrestd and the SlurmUser of slurm.conf may always run it.
   std::string user = {};
   friend bool operator==(const RestServer&, const RestServer&) = default;
 };

@@ -95,8 +95,7 @@ constexpr std::size_t kLongestKeyName = 256;  ///< bytes; a longer text is no na
   return split_words(text, " \t[]{},'\"");
 }
 
-/// Returns true if a word is the name of a variable, perhaps misspelt, and no value of a secret;
-/// see has_only_names().
+/// Returns true if a word is clearly the name of a variable, by the rules of has_only_names().
 [[nodiscard]] bool is_clear_name(std::string_view word) {
   constexpr std::size_t kLongest = 40, kShortestSecret = 6, kMostDigits = 2;
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
@@ -118,14 +117,14 @@ class KeyFollower {
   [[nodiscard]] HidingRule next(std::string_view line) {
     const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
     const bool is_empty = line.find_first_not_of(" \t") == std::string_view::npos;
-    if (is_empty || (block_text_ && indent > *block_text_)) return here();
+    if (is_empty || (block_text_ && indent > *block_text_)) return current_rule();
     block_text_.reset();
     const bool is_block = brackets_.empty() && quote_ == '\0';
     if (is_block && line[indent] == '#') return {};
     if (is_block) enter(line, indent, keys_);
     // A text whose quote or bracket is never closed must not hide the keys after it.
     enter(line, indent, all_keys_);
-    const HidingRule rule = here().with(rule_below(all_keys_));
+    const HidingRule rule = current_rule().with(rule_below(all_keys_));
     read(line, indent);
     return rule;
   }
@@ -143,7 +142,7 @@ class KeyFollower {
   [[nodiscard]] static HidingRule rule_below(const std::vector<Key>& keys) {
     return keys.empty() ? HidingRule{} : keys.back().rule;
   }
-  [[nodiscard]] HidingRule here() const {
+  [[nodiscard]] HidingRule current_rule() const {
     if (!brackets_.empty()) return brackets_.back().rule.with(brackets_.back().value);
     return rule_below(keys_);
   }
@@ -170,14 +169,14 @@ class KeyFollower {
   /// Leaves the keys that do not enclose the line, and enters the line's own key. A line without a
   /// key continues the value of the key before it, even if its indentation is wrong.
   static void enter(std::string_view line, std::size_t indent, std::vector<Key>& keys) {
-    const auto is_sign = [&](std::size_t at) {
+    const auto is_indicator = [&](std::size_t at) {
       return at < line.size() && (line[at] == '-' || line[at] == '?' || line[at] == ':') &&
              (at + 1 == line.size() || is_space_or_tab(line[at + 1]));
     };
-    const bool continues = is_sign(indent) && line[indent] != '?';
+    const bool continues = is_indicator(indent) && line[indent] != '?';
     std::size_t at = indent;
     bool is_key = false;
-    while (is_sign(at)) {
+    while (is_indicator(at)) {
       is_key = line[at] == '?';
       at = std::min(line.find_first_not_of(" \t", at + 1), line.size());
     }
@@ -209,7 +208,7 @@ class KeyFollower {
       if ((c == '"' || c == '\'') && is_start) {
         quote_ = c;
       } else if (c == '[' || c == '{') {
-        if (is_start || !brackets_.empty()) brackets_.push_back({here()});
+        if (is_start || !brackets_.empty()) brackets_.push_back({current_rule()});
       } else if (!brackets_.empty()) {
         read_in_brackets(line, at);
       } else if (c == '|' || c == '>') {
@@ -250,14 +249,14 @@ class KeyFollower {
 
 bool is_secret_key(std::string_view path) {
   if (path.empty() || path.size() > kLongestKeyName) return false;
-  constexpr std::array<std::string_view, 3> kPlaces{"secret", "secrets", "webhook"};
+  constexpr std::array<std::string_view, 3> kSecretParts{"secret", "secrets", "webhook"};
   const auto parts = split(path, '.');
   return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {
     part = part.substr(0, part.find('['));
     if (is_secret_name(part)) return true;
     const std::string lower = lower_case(part);
-    return std::any_of(kPlaces.begin(), kPlaces.end(), [&](std::string_view place) {
-      return edit_distance(lower, place) <= 1;  // a misspelling
+    return std::any_of(kSecretParts.begin(), kSecretParts.end(), [&](std::string_view name) {
+      return edit_distance(lower, name) <= 1;  // the name, or a misspelling of it
     });
   });
 }

@@ -16,8 +16,9 @@ inline constexpr const char* kLineNotShown = "(not shown)";
 /// is `webhook`. Misspellings of `secrets` and `webhook` count too.
 [[nodiscard]] bool is_secret_key(std::string_view path);
 
-/// Returns true if a line may hold a secret: it has a name such as HF_TOKEN, an address with a
-/// password or of a webhook, or a token of a known service.
+/// Returns true if a line may hold a secret: it gives a value to a key, a variable or an option
+/// that is named like a secret (HF_TOKEN, --api-key), or it has an address with a user, the address
+/// of a webhook, or a token of a known service.
 [[nodiscard]] bool may_hold_secret(std::string_view line);
 
 /// Returns true if each word of a text is clearly the name of a variable, perhaps misspelt
@@ -26,6 +27,7 @@ inline constexpr const char* kLineNotShown = "(not shown)";
 /// - has only capitals, digits, '_', '-' and '.', and at most 40 characters;
 /// - does not start with a digit, and has at most two digits, or no digit if it has '-' or '.';
 /// - contains '_', is named like a secret, or has fewer than six characters.
+/// Returns false for a text without words.
 [[nodiscard]] bool has_only_names(std::string_view text);
 
 /// Returns true if `key` is environment.secrets and the line has names of secrets but no values:
@@ -40,7 +42,7 @@ struct HidingRule {
   bool hides_all = false;        ///< the whole line is hidden
   bool hides_addresses = false;  ///< the line is hidden if it has an address
 
-  /// Returns the rule that hides all that this rule or the other one hides.
+  /// Returns the rule that hides everything that one of the two rules hides.
   [[nodiscard]] HidingRule with(const HidingRule& other) const {
     return {hides_all || other.hides_all, hides_addresses || other.hides_addresses};
   }

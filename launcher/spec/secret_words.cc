@@ -22,14 +22,14 @@ bool may_be_secret(std::string_view value) {
          value.find_first_not_of("0123456789.") != std::string_view::npos;
 }
 
-/// How the tokens of a service begin.
+/// The form of the tokens of a service.
 struct TokenForm {
   std::string_view start;
   /// After the start comes a run of at least this many letters and digits. Names such as
   /// hf_finetune_llama_7b.py have only shorter runs.
   std::size_t least_run = 16;
-  /// The longest run has a digit. Names such as sk-internationalization.csv have none.
-  bool has_digit = false;
+  /// Only a text whose longest run has a digit is a token. sk-internationalization.csv has none.
+  bool needs_digit = false;
 };
 
 bool is_letter_or_digit(char c) {
@@ -62,7 +62,7 @@ std::string_view token_at_start(std::string_view text, const TokenForm& form) {
   const auto run = longest_run_in(token.substr(form.start.size()));
   const bool is_token =
       run.size() >= form.least_run &&
-      (!form.has_digit || run.find_first_of("0123456789") != std::string_view::npos);
+      (!form.needs_digit || run.find_first_of("0123456789") != std::string_view::npos);
   return is_token ? token : std::string_view();
 }
 
@@ -101,7 +101,8 @@ bool is_name_part(char c) {
   return is_letter_or_digit(c) || c == '_';
 }
 
-/// Returns true for $NAME and ${NAME}. YAML writes the "$" twice.
+/// Returns true for $NAME and ${NAME}, and for $${NAME}, which a spec has in the place of a literal
+/// ${NAME}.
 bool is_plain_variable(std::string_view text) {
   if (!text.starts_with('$')) return false;
   text.remove_prefix(std::min(text.find_first_not_of('$'), text.size()));
@@ -109,8 +110,8 @@ bool is_plain_variable(std::string_view text) {
   return std::all_of(text.begin(), text.end(), is_name_part);
 }
 
-/// Returns the text between quotes that an address has after the colon of its user, as in
-/// https://user:'password'@host; empty if there is none.
+/// Returns the quoted text after "user:" in an address, as in https://user:'password'@host; empty
+/// if there is none. address: without the scheme.
 std::string_view quoted_password_in(std::string_view address) {
   const auto colon = address.find_first_of(":/?#\"'");
   if (colon == std::string_view::npos || colon + 1 >= address.size() || address[colon] != ':' ||
@@ -132,10 +133,11 @@ std::string_view password_in(std::string_view word) {
     word.remove_prefix(at + kSlashes.size());
     const auto quoted = quoted_password_in(word);
     if (!quoted.empty() && !is_plain_variable(quoted)) return quoted;
-    const auto place = user_and_host_in(word, AddressText::kScript);
-    const auto host = place.rfind('@');
-    if (host == std::string_view::npos || place.substr(host + 1).starts_with("sha256:")) continue;
-    const auto user = place.substr(0, host);
+    const auto authority = user_and_host_in(word, AddressText::kScript);
+    const auto sign = authority.rfind('@');
+    if (sign == std::string_view::npos || authority.substr(sign + 1).starts_with("sha256:"))
+      continue;
+    const auto user = authority.substr(0, sign);
     const auto colon = user.find(':');
     if (colon == std::string_view::npos) continue;
     const auto password = user.substr(colon + 1);
@@ -306,7 +308,7 @@ std::size_t end_of_value(std::string_view text, std::size_t at, char quote,
   return i;
 }
 
-/// The name before a sign "=" in a text.
+/// The name before a '=' in a text.
 struct NameLeftOf {
   std::string_view name;    ///< "HF_TOKEN", or "token" of the option --hub-token
   std::string_view option;  ///< the name with the words before it: "--hub-token"
@@ -343,7 +345,8 @@ MaskedText without_assigned_secrets(std::string_view text, std::span<const std::
     const auto [name, option, before] = name_left_of(text, i);
     const bool has_secret_name = !name.empty() && is_secret_name(option);
     if (!has_secret_name && std::find(names.begin(), names.end(), name) == names.end()) continue;
-    // A list such as --export=A=1,B=2 ends each value with a comma. The shell's own value does not.
+    // In a list such as --export=A=1,B=2, a comma ends each value. In an assignment of the shell, a
+    // comma is part of the value.
     const bool is_in_list = before == ',' || before == '=';
     const bool is_quoted_whole = quote != '\0' && before == quote;
     const auto end = is_quoted_whole ? closing_quote(text, i + 1, quote)
@@ -375,8 +378,8 @@ std::size_t length_of_word_with_text(std::string_view text) {
   return has_text ? word.size() : 0;
 }
 
-/// Returns the position after the letter of an option of curl that takes USER:PASSWORD, as in -u
-/// and -fsSLu; 0 if the word starts with no such option.
+/// Returns the position after the letter u or U, curl's options that take USER:PASSWORD, as in -u,
+/// -fsSLu and -uUSER:PASSWORD; 0 if the word has no such option.
 std::size_t after_user_letter(std::string_view word) {
   // The other letters of the word take no value.
   constexpr std::string_view kFlags = "aBfGgIijJkLlMNnOpqRSsvVZ0123469#";
@@ -385,8 +388,8 @@ std::size_t after_user_letter(std::string_view word) {
   return at != std::string_view::npos && (word[at] == 'u' || word[at] == 'U') ? at + 1 : 0;
 }
 
-/// Returns the position of the text USER:PASSWORD of curl in the word at the start of a text, as in
-/// -uUSER:PASSWORD; npos if the word is no such text.
+/// Returns the position at which curl's USER:PASSWORD starts in the first word of a text, such as 2
+/// for -uUSER:PASSWORD; npos if the word has no such argument.
 std::size_t start_of_curl_user(const WordsBefore& before, std::string_view text) {
   if (!before.has_curl) return std::string_view::npos;
   const auto last = before.last;

@@ -33,12 +33,13 @@ struct MaskedText {
 /// - passwords in addresses: `https://user:PASSWORD@host`;
 /// - tokens in the form of a known service, anywhere in a word.
 /// A masked value that has less than six characters, or is a number or a variable, does not set
-/// has_secret. names: further variables whose values are secrets.
+/// has_secret. names: further variables whose values are masked; these do not set has_secret
+/// either.
 [[nodiscard]] MaskedText without_secrets(std::string_view text,
                                          std::span<const std::string> names = {});
 
-/// Masks only secrets that have a form of their own: passwords in addresses, tokens of known
-/// services, and addresses of webhooks (`https://hooks...`) except for the scheme and the host.
+/// Masks only secrets that their form reveals: passwords in addresses, tokens of known services,
+/// and the part after the host of addresses that contain "hook", as those of webhooks do.
 [[nodiscard]] MaskedText without_evident_secrets(std::string_view text);
 
 }  // namespace dlrun

@@ -1,5 +1,5 @@
-// Reads site files with MapReader. The maps below `defaults` hold keys of a spec; they are kept as
-// nodes of the document and applied by a SpecBuilder later.
+// Reads site files with MapReader. The maps below `defaults` hold keys of a spec: MapReader records
+// only their nodes, and a SpecBuilder applies these later.
 #include "launcher/spec/sites.h"
 
 #include <algorithm>
@@ -180,7 +180,7 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
 /// Checks every map of defaults by applying it to an empty spec.
 [[nodiscard]] std::vector<Diagnostic> problems_of_defaults(const ConfigFile& file,
                                                            const DefaultIds& defaults) {
-  const Env none;  // a job that uses a default checks whether its variables are set
+  const Env none;  // the variables are checked when a job uses the default
   const SpecSource source{Origin::Kind::kSite, file.source, file.text, "/", 0};
   std::vector<Diagnostic> problems;
   const auto check = [&](YamlId id) {
@@ -193,8 +193,9 @@ void read_servers(MapReader& reader, const ConfigFile& file, YamlId id,
   return problems;
 }
 
-[[nodiscard]] Site whole_site(const ConfigFile& file, std::string_view name,
-                              std::vector<Diagnostic> problems) {
+/// Returns the site in a file, with `problems` and those of its facts and defaults.
+[[nodiscard]] Site checked_site(const ConfigFile& file, std::string_view name,
+                                std::vector<Diagnostic> problems) {
   Site site;
   DefaultIds defaults;
   site.problems = std::move(problems);
@@ -241,7 +242,7 @@ std::optional<Site> find_site(std::string_view name,
   if (!is_slug(name)) return std::nullopt;
   std::vector<Diagnostic> problems;
   const auto file = find_config("sites", name, dirs, problems);
-  if (file) return whole_site(*file, name, std::move(problems));
+  if (file) return checked_site(*file, name, std::move(problems));
   if (problems.empty()) return std::nullopt;
   Site broken;
   broken.profile.name = name;
@@ -254,7 +255,7 @@ Site read_site_file(std::string source, std::string text) {
   const std::string name = std::filesystem::path(source).stem().string();
   auto document = parse_yaml(text);
   if (document)
-    return whole_site(
+    return checked_site(
         {Origin::Kind::kSite, std::move(source), std::move(text), std::move(*document)}, name, {});
   const YamlProblem& problem = document.error();
   Site broken;
@@ -310,8 +311,8 @@ std::optional<std::string> match_site(std::string_view cluster_name,
     return ClusterPattern(expression).matches(cluster);
   };
   for (const std::string& name : site_names(dirs)) {
-    if (const auto own = built_in_config("sites", name, dirs)) {
-      const auto clusters = clusters_of(*own);
+    if (const auto built_in = built_in_config("sites", name, dirs)) {
+      const auto clusters = clusters_of(*built_in);
       if (std::any_of(clusters.begin(), clusters.end(), matches_cluster)) return name;
       continue;
     }

@@ -19,11 +19,12 @@ namespace dlrun {
 
 class SpecBuilder;
 
-/// A site file after reading. A fact with a problem keeps the default value of its member.
+/// A site file after reading. A fact with a problem keeps the default value of its member; a list
+/// has its valid items.
 struct Site {
   SiteProfile profile;
   std::string text;  ///< the file's text
-  /// Problems of the facts and of the defaults for a spec's keys.
+  /// Problems of the file, of its facts, and of its defaults for a spec's keys.
   std::vector<Diagnostic> problems;
 };
 
@@ -50,27 +51,31 @@ struct Site {
                                         const std::filesystem::path& folder,
                                         const std::vector<std::filesystem::path>& dirs);
 
-/// Reads a site's file from any folder. The site's name is the file's name without .yaml.
+/// Returns the site in the text of a file. source: the file's path; the site's name is the file's
+/// name without .yaml. If the text is not valid YAML, returns a site without facts and with
+/// `problems`.
 [[nodiscard]] Site read_site_file(std::string source, std::string text);
 
 /// Returns the slurmrestd servers that a site's file lists: under `slurmrestd`, and as submit.url
 /// and submit.token_file in its defaults and those of its partitions. Only entries under
-/// `slurmrestd` can have a version and a user. `env` is for ~ and ${VAR}. Ignores the file's
-/// problems, which the commands that show or use the site report.
+/// `slurmrestd` can have a version and a user. Leaves out invalid addresses. `env` is for ~ and
+/// ${VAR}. Reports no problems of the file, because the commands that show or use the site do.
 [[nodiscard]] std::vector<RestServer> servers_of_site(
     std::string_view name, const std::vector<std::filesystem::path>& dirs, const Env& env);
 
 /// Returns the first site with a `clusters` entry that matches cluster_name; nullopt if there is
-/// none, or if cluster_name is empty. Adds to `problems`, as warnings, the problems of the user's
-/// site files that were read before the site was found. Skips files that cannot be read.
+/// none, or if cluster_name is empty. Skips files that cannot be read. Adds warnings to `problems`:
+/// the folders that cannot be searched, and the problems of the user's site files that were read
+/// before the site was found.
 [[nodiscard]] std::optional<std::string> match_site(std::string_view cluster_name,
                                                     const std::vector<std::filesystem::path>& dirs,
                                                     std::vector<Diagnostic>& problems);
 
-/// Applies the site's defaults to builder as the weakest layer, and returns the site. The defaults
-/// of the job's partition override the site's other defaults. A default is ignored if the spec sets
-/// a key that excludes it (gres and gpus_per_node). Relative paths in the defaults start at
-/// current_dir. Reports all problems to builder. Returns nullopt if there is no site of this name.
+/// Applies the site's defaults to builder, after all stronger layers, and returns the site. The
+/// defaults of the job's partition override the site's other defaults. A default is ignored if the
+/// spec sets a key that excludes it, such as gres for gpus_per_node. Relative paths in the defaults
+/// start at current_dir. Reports all problems to builder. Returns nullopt if there is no site of
+/// this name.
 [[nodiscard]] std::optional<Site> apply_site(SpecBuilder& builder, std::string_view name,
                                              const std::vector<std::filesystem::path>& dirs,
                                              const std::string& current_dir);

@@ -80,12 +80,13 @@ struct Launch {
   std::vector<std::string> command;
   std::optional<bool> agent;  ///< false: the script needs no part of dlrun on the nodes
   std::optional<std::int64_t> nproc_per_node;  ///< for a preset that starts a node's ranks itself
-  std::optional<std::int64_t> chief, ps, evaluator;  ///< roles; all other ranks are workers
+  /// The numbers of ranks in these roles. All other ranks are workers.
+  std::optional<std::int64_t> chief, ps, evaluator;
   std::optional<std::string> mpi, cpu_bind, gpu_bind;
   std::vector<SlurmOption> srun;
 };
 
-/// A file that a login node fetches before the job is queued.
+/// A file that dlrun downloads on the submitting machine before the job is queued.
 struct Download {
   std::string url;     ///< https:// or http://, without user and password
   std::string sha256;  ///< 64 hexadecimal digits, lowercase
@@ -108,7 +109,7 @@ struct OutputCopy {
   std::optional<std::int64_t> limit_s;  ///< the longest time for one copy; nullopt: 600 s
 };
 
-/// Files for the program of the job, which can be any program; a login node fetches the files.
+/// Files that dlrun downloads for the program of the job, which can be any program.
 struct DownloadSpec {
   std::optional<std::string> path;  ///< absolute
   std::vector<Download> files;
@@ -151,8 +152,8 @@ struct RetrySpec {
 
 /// A check of nodes before the programs start: one of dlrun's, or a shell line of the user.
 struct PreflightCheck {
-  std::string name;  ///< "run" for a shell line
-  std::string line{};
+  std::string name;    ///< "run" for a shell line
+  std::string line{};  ///< the shell line; empty for a check of dlrun's
 };
 
 struct HealthSpec {
@@ -164,7 +165,7 @@ struct HealthSpec {
   std::optional<std::string> known_bad_for;   ///< seconds, as text
 };
 
-/// The profile of chosen ranks.
+/// The tool that profiles chosen ranks, and when it runs.
 struct ProfileSpec {
   std::optional<std::string> tool;           ///< nsys, py-spy, perf
   std::vector<std::string> ranks;            ///< whole numbers, as text
@@ -175,7 +176,7 @@ struct ProfileSpec {
 struct NotifySpec {
   std::vector<std::string> on;                ///< occasions (common/notice.h)
   std::optional<std::string> webhook_secret;  ///< the variable that holds the address at submission
-  std::optional<std::string> webhook_url;     ///< the address itself; shown nowhere
+  std::optional<std::string> webhook_url;     ///< the address itself; dlrun never shows it
   std::vector<std::string> command;
   [[nodiscard]] bool has_webhook() const { return webhook_secret || webhook_url; }
 };

@@ -19,7 +19,7 @@
 namespace dlrun {
 namespace {
 
-[[nodiscard]] std::string below(const std::string& section, std::string_view name) {
+[[nodiscard]] std::string path_below(const std::string& section, std::string_view name) {
   return section.empty() ? std::string(name) : section + "." + std::string(name);
 }
 
@@ -180,7 +180,7 @@ std::vector<std::pair<const YamlNode*, const YamlNode*>> SpecBuilder::entries(
     const auto [first, is_new] = seen.emplace(key.text, key.line);
     if (!is_new) {
       error(layer, key, path,
-            fmt::format("'{}' is given twice; the first is at line {}", below(path, key.text),
+            fmt::format("'{}' is given twice; the first is at line {}", path_below(path, key.text),
                         first->second));
       continue;
     }
@@ -206,7 +206,7 @@ void SpecBuilder::apply_at(const YamlDocument& document, YamlId id, std::string_
     if (path.size() > row.path.size() && path.substr(0, row.path.size()) == row.path &&
         path[row.path.size()] == '.') {
       if (!row.is_supported()) break;
-      return set_free_entry(*this, document, source, row, node, path.substr(row.path.size() + 1));
+      return set_map_entry(*this, document, source, row, node, path.substr(row.path.size() + 1));
     }
   }
   const auto dot = path.rfind('.');
@@ -237,7 +237,7 @@ void SpecBuilder::exclude_alternatives() {
 void SpecBuilder::walk_section(const Layer& layer, const YamlNode& map,
                                const std::string& section) {
   for (const auto& [key, value] : entries(layer, map, section)) {
-    const std::string path = below(section, key->text);
+    const std::string path = path_below(section, key->text);
     const bool is_one_name = key->text.find('.') == std::string::npos;
     if (const KeyRow* row = is_one_name ? find_key(path) : nullptr) {
       if (!row->is_supported()) {
@@ -321,7 +321,8 @@ void SpecBuilder::unknown_key(const Layer& layer, const YamlNode& key, const std
 
 namespace {
 
-/// Checks a number, a time, a size or a node list, and returns it in the form that Slurm expects.
+/// Checks a number, a time, a size, an interval or a node list. Converts a time limit to Slurm's
+/// form and a duration to seconds; returns other values unchanged.
 Result<std::string> formatted_amount(Format format, std::string value) {
   switch (format) {
     case Format::kCount: {

@@ -92,6 +92,7 @@ class SpecBuilder {
                                               std::string value, const YamlNode& node);
 
   [[nodiscard]] Origin origin(const Layer& layer, const YamlNode& node) const;
+  /// Reports an error about the key `path`, and adds the key to refused().
   void error(const Layer& layer, const YamlNode& node, std::string_view path, std::string message);
   void warn(const Layer& layer, const YamlNode& node, std::string message);
   /// Marks path as decided. Returns true on the first call for path: this layer's value counts.

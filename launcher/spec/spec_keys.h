@@ -28,7 +28,7 @@ enum class Format {
   kPattern,       ///< a path in which % starts one of Slurm's patterns
   kInside,        ///< an absolute path inside the container
   kTime,          ///< a time limit
-  kDuration,      ///< seconds, or 120s, 2m
+  kDuration,      ///< a length of time: 90 (seconds), 120s, 2m
   kMemory,        ///< a memory size in Slurm's units
   kInterval,      ///< 500 steps, 1 epoch
   kCount,         ///< a whole number from 1
@@ -73,7 +73,7 @@ struct KeyRow {
   double min = 0, max = 0;        ///< limits of numbers, both included; both 0: unbounded
   KeyOption option = {};
   std::string_view help = {};
-  /// The value that applies if the key is not given, if there is one.
+  /// The value that applies if the key is not given; empty: there is none.
   std::string_view fallback = {};
   std::string_view example = {};  ///< one line of YAML; every supported key has one
   [[nodiscard]] bool is_supported() const { return field.index() != 0; }

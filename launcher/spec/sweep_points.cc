@@ -149,10 +149,10 @@ std::vector<SweepPoint> sweep_points(const SweepSpec& sweep) {
 }
 
 bool sweeps_over(const SweepSpec& sweep, std::string_view key) {
-  const auto is_it = [&](const auto& swept) { return swept.key == key; };
-  return std::any_of(sweep.parameters.begin(), sweep.parameters.end(), is_it) ||
+  const auto has_key = [&](const auto& swept) { return swept.key == key; };
+  return std::any_of(sweep.parameters.begin(), sweep.parameters.end(), has_key) ||
          std::any_of(sweep.points.begin(), sweep.points.end(), [&](const SweepPoint& point) {
-           return std::any_of(point.begin(), point.end(), is_it);
+           return std::any_of(point.begin(), point.end(), has_key);
          });
 }
 

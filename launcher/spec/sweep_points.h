@@ -15,12 +15,13 @@ namespace dlrun {
 /// The largest number of points of a sweep: few enough to review, and to plan in seconds.
 inline constexpr std::uint64_t kMostSweepPoints = 10'000;
 
-/// Returns the number of combinations of the parameters; UINT64_MAX if the number is larger, or if
-/// a parameter has a range. If the sweep lists its points, returns the number of points. Returns 1
-/// for a search, whose program chooses the points later.
+/// Returns the number of points if the sweep lists its points, and 1 for a search, whose program
+/// chooses the points later. Otherwise returns the number of combinations of the parameters;
+/// UINT64_MAX if the number is larger, or if a parameter has a range.
 [[nodiscard]] std::uint64_t grid_size(const SweepSpec& sweep);
 
-/// Returns the number of points that sweep_points() should return.
+/// Returns sweep.random if the sweep draws its points, else grid_size(). sweep_points() returns
+/// this number of points, or fewer if it draws from ranges that are too narrow.
 [[nodiscard]] std::uint64_t count_points(const SweepSpec& sweep);
 
 /// Returns the points of a sweep:

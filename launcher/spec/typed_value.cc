@@ -15,14 +15,14 @@ using Json = nlohmann::ordered_json;
   return traits_of(row).is_text;
 }
 
-/// Returns true for keys with lists of whole numbers. The numbers are stored as words in quotes, so
-/// that YAML alone does not show that they are numbers.
-[[nodiscard]] bool is_count(const KeyRow* row) {
+/// Returns true for keys with lists of whole numbers. These numbers are stored as words in quotes,
+/// and only the key's row tells that they are numbers.
+[[nodiscard]] bool has_whole_numbers(const KeyRow* row) {
   return row != nullptr && row->format == Format::kCount;
 }
 
 [[nodiscard]] Json scalar(const std::string& text, bool is_plain, const KeyRow* row, bool is_own) {
-  if (is_count(row)) {
+  if (has_whole_numbers(row)) {
     if (const auto whole = parse_int(text)) return *whole;
   }
   const bool is_always_text = row == nullptr ? !is_own : is_text(*row);

@@ -62,7 +62,7 @@ std::vector<Diagnostic> Validator::run() && {
                     "the job components (docs/components.md)",
                     preset_.name));
   check_agent();
-  check_retry();
+  check_retry_and_health();
   check_profile();
   check_notify();
   check_track();
@@ -339,12 +339,14 @@ void Validator::check_pack() {
                       pack, r.gpus_per_node->count, r.gpus_per_node->count * pack, site_.name,
                       *site_.max_gpus_per_node));
   using Reason = std::pair<const char*, std::string_view>;
-  constexpr std::string_view kCount = "dlrun cannot multiply it; give resources.gpus_per_node";
+  constexpr std::string_view kCannotMultiply =
+      "dlrun cannot multiply it; give resources.gpus_per_node";
   constexpr std::string_view kOwnLog = "each point of a job writes its own log";
   for (const auto& [key, why] :
-       {Reason{"resources.gres"_key, kCount}, Reason{"resources.gpus"_key, kCount},
-        Reason{"resources.gpus_per_task"_key, kCount}, Reason{"resources.output"_key, kOwnLog},
-        Reason{"resources.error"_key, kOwnLog},
+       {Reason{"resources.gres"_key, kCannotMultiply},
+        Reason{"resources.gpus"_key, kCannotMultiply},
+        Reason{"resources.gpus_per_task"_key, kCannotMultiply},
+        Reason{"resources.output"_key, kOwnLog}, Reason{"resources.error"_key, kOwnLog},
         Reason{"environment.setup_node"_key,
                "each point of a node would run it; use environment.setup"}}) {
     if (has(key)) error(key, fmt::format("{}: cannot be given with sweep.pack: {}", key, why));

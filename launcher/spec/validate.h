@@ -12,8 +12,8 @@
 
 namespace dlrun {
 
-/// Returns errors and warnings in no particular order, without the text of their lines. Skips keys
-/// in `refused`, which have an error already.
+/// Returns errors and warnings in no particular order, without source lines. Skips the keys in
+/// `refused`, which have an error already.
 [[nodiscard]] std::vector<Diagnostic> validate(const LoadedSpec& loaded,
                                                const std::set<std::string, std::less<>>& refused);
 

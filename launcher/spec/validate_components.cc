@@ -23,7 +23,7 @@ constexpr std::string_view kPortField = "{port}";
 /// The argument that separates the components in lead's command line.
 constexpr std::string_view kSeparatorOfComponents = "+++";
 
-/// Options of srun that dlrun sets to give a component its own nodes and resources.
+/// Options of srun that choose nodes and resources. dlrun makes this choice for each component.
 constexpr std::array<std::string_view, 18> kOptionsOfStep{
     "exact",    "overlap",       "exclusive",     "nodes",       "ntasks",      "ntasks-per-node",
     "nodelist", "exclude",       "relative",      "gres",        "gpus",        "gpus-per-node",
@@ -70,7 +70,7 @@ void Validator::check_components() {
   const auto specs = loaded_specs_of_components(loaded_);
   for (std::size_t i = 0; i < specs.size(); ++i) {
     check_roles(i, specs[i]);
-    check_port(i, specs[i]);
+    check_command_and_port(i, specs[i]);
     check_step_options(i, specs[i]);
   }
   check_trainers(specs);
@@ -84,12 +84,12 @@ void Validator::check_components() {
 
 void Validator::check_component_job() {
   using Reason = std::pair<const char*, std::string_view>;
-  constexpr std::string_view kCount = "give each component nodes and tasks_per_node";
-  constexpr std::string_view kGpus =
+  constexpr std::string_view kGiveTasks = "give each component nodes and tasks_per_node";
+  constexpr std::string_view kGiveGpus =
       "give gpus_per_node, which each component inherits or replaces";
   for (const auto& [key, why] :
-       {Reason{"resources.ntasks"_key, kCount}, Reason{"resources.gpus"_key, kGpus},
-        Reason{"resources.gpus_per_task"_key, kGpus}, Reason{"resources.gres"_key, kGpus},
+       {Reason{"resources.ntasks"_key, kGiveTasks}, Reason{"resources.gpus"_key, kGiveGpus},
+        Reason{"resources.gpus_per_task"_key, kGiveGpus}, Reason{"resources.gres"_key, kGiveGpus},
         Reason{"resources.cpus_per_gpu"_key, "give cpus_per_task"},
         Reason{"resources.mem_per_gpu"_key, "give mem"},
         Reason{"resources.spare_nodes"_key, "each component has nodes of its own"},
@@ -148,7 +148,7 @@ void Validator::check_roles(std::size_t index, const LoadedSpec& job) {
                      "restarts the whole job");
 }
 
-void Validator::check_port(std::size_t index, const LoadedSpec& job) {
+void Validator::check_command_and_port(std::size_t index, const LoadedSpec& job) {
   const ComponentSpec& component = spec_.components[index];
   const auto& command = job.spec.launch.command;
   if (std::find(command.begin(), command.end(), kSeparatorOfComponents) != command.end())
@@ -246,10 +246,11 @@ void Validator::check_shares(const std::vector<LoadedSpec>& specs) {
 void Validator::check_hetjob(const ComponentLayout& layout) {
   if (!layout.is_hetjob) {
     if (layout.differing_key.empty()) return;
-    error("hetjob"_key,
-          fmt::format("hetjob is false, but the components differ in {}, in which the nodes of one "
-                      "allocation cannot differ; remove hetjob",
-                      layout.differing_key));
+    error(
+        "hetjob"_key,
+        fmt::format("hetjob is false, but the components differ in {}, which must be the same for "
+                    "all nodes of one allocation; remove hetjob",
+                    layout.differing_key));
     return;
   }
   // Without the key hetjob, the choice is automatic: the messages then point to the components.
@@ -263,8 +264,9 @@ void Validator::check_hetjob(const ComponentLayout& layout) {
     error(key, "hetjob: a heterogeneous job has at least two components; this one has one");
   for (std::size_t i = 0; i < spec_.components.size(); ++i) {
     if (!spec_.components[i].shares.empty())
-      refuse_component(i, "shares",
-                       fmt::format("shares: {}, whose parts never have a node in common", why));
+      refuse_component(
+          i, "shares",
+          fmt::format("shares: {}; the parts of a heterogeneous job have no node in common", why));
   }
   using Reason = std::pair<const char*, std::string_view>;
   for (const auto& [refused, reason] :
@@ -279,8 +281,9 @@ void Validator::check_hetjob(const ComponentLayout& layout) {
                       "one with --set, or give all components the same kind of nodes",
                       why));
   if (spec_.submit.via == "slurmrestd")
-    error("submit.via"_key,
-          fmt::format("submit.via: slurmrestd: {}, which dlrun submits with sbatch only", why));
+    error(
+        "submit.via"_key,
+        fmt::format("submit.via: slurmrestd: {}; dlrun submits such a job with sbatch only", why));
 }
 
 void Validator::check_nodes_of_components(const ComponentLayout& layout) {
@@ -333,6 +336,7 @@ void Validator::check_each_component(const std::vector<LoadedSpec>& specs) {
   for (const Diagnostic& one : found_) seen.emplace(describe(one.where), one.message);
   const auto take = [&](std::vector<Diagnostic> found, std::string_view prefix) {
     for (Diagnostic& one : found) {
+      // The warning says that a component does not use the key. The trainer's component uses it.
       const bool is_of_trainer = one.key.starts_with("train.") && !is_error(one);
       if (is_of_trainer && runs_trainer(loaded_)) continue;
       if (!seen.emplace(describe(one.where), one.message).second) continue;
@@ -363,7 +367,7 @@ void Validator::check_each_component(const std::vector<LoadedSpec>& specs) {
   LoadedSpec any = with_gpus == specs.end() ? specs.front() : *with_gpus;
   any.spec.health = spec_.health;
   Validator whole(any, refused_);
-  whole.check_retry();
+  whole.check_retry_and_health();
   take(std::move(whole.found_), "");
   check_environment(std::all_of(specs.begin(), specs.end(), [](const LoadedSpec& job) {
     return container_runtime(job.spec, job.site) != "none";

@@ -111,7 +111,7 @@ void Validator::check_agent() {
   }
 }
 
-void Validator::check_retry() {
+void Validator::check_retry_and_health() {
   const RetrySpec& r = spec_.retry;
   if (has("retry.on"_key) && r.on.empty() && !refused_.contains("retry.on"_key))
     error("retry.on"_key, "retry.on names no cause; set retry.max: 0 to disable restarts");

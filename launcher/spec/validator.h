@@ -56,7 +56,7 @@ class Validator {
   void check_sweep();
   void check_stop_early();
   void check_ask();
-  /// Refuses keys that points in one job cannot share (sweep.pack).
+  /// Refuses keys and values that do not work if one job runs several points (sweep.pack).
   void check_pack();
   /// Refuses swept keys of the bundled trainer if another program runs.
   void check_swept_trainer_keys();
@@ -69,11 +69,11 @@ class Validator {
   void check_component_job();
   void check_component_names();
   /// Checks the role of a component, and keys that depend on it (ready, retry) or that no component
-  /// can have (launch.agent, a range of nodes).
+  /// can have (launch.agent, a range of nodes). Warns if cpus_per_task is missing.
   void check_roles(std::size_t index, const LoadedSpec& job);
   /// Checks the use of {port} in the command; {port} is the port that dlrun reserves for a service.
   /// Refuses the argument that separates components.
-  void check_port(std::size_t index, const LoadedSpec& job);
+  void check_command_and_port(std::size_t index, const LoadedSpec& job);
   /// Refuses a second trainer: train and checkpoint are keys of the whole spec, so that both would
   /// use one checkpoint folder.
   void check_trainers(const std::vector<LoadedSpec>& specs);
@@ -104,8 +104,8 @@ class Validator {
   /// without another key that it needs. has_container: true if every rank runs in a container.
   void check_environment(bool has_container);
   void check_agent();
-  /// Checks retry and health.
-  void check_retry();
+  /// Checks retry, health and resources.spare_nodes.
+  void check_retry_and_health();
   void check_grow();
   void check_chain();
   void check_profile();
@@ -133,6 +133,7 @@ class Validator {
   void check_preset();
   void check_launch();
   void check_train_backend();
+  /// Checks the keys of the network, the optimizer, the precision and CUDA graphs.
   void check_optimization();
   void check_train_data();
   /// Checks the dataset `patches` and train.augment.

@@ -22,7 +22,7 @@ constexpr std::string_view kComponentNamePattern = R"(^[A-Za-z][A-Za-z0-9_-]{0,3
 
 /// A value inside a map that is written on one line.
 struct FlowValue {
-  std::vector<std::string> names;  ///< the names of the maps around the value, then its own
+  std::vector<std::string> names;  ///< the names of the maps around the value, then its own name
   std::string yaml;
   std::string path{};  ///< the key in the origins of ComponentSpec::own
 };
@@ -50,8 +50,8 @@ struct FlowValue {
   return text + "]";
 }
 
-/// Returns the value that a component gives to a key of the spec, as YAML; null if the component
-/// removes the inherited value.
+/// Returns the value that a component gives to a key of the spec, as YAML. If the component removes
+/// the inherited value, returns null, or false for an option of srun.
 [[nodiscard]] std::string shared_value(const JobSpec& own, std::string_view path) {
   if (const KeyRow* row = find_key(path)) return value_yaml(*row, own).value_or("null");
   for (const KeyRow& row : spec_keys()) {
@@ -80,7 +80,7 @@ struct FlowValue {
   return values;
 }
 
-/// Returns all values that a component gives. Its name comes first.
+/// Returns all values that a component gives. The component's name comes first.
 [[nodiscard]] std::vector<FlowValue> all_values(const ComponentSpec& component) {
   std::vector<FlowValue> values{{{"name"}, yaml_string(component.name), "component.name"}};
   const auto add = [&](std::vector<std::string> names, std::string yaml) {

@@ -108,8 +108,8 @@ void set_value(SpecBuilder& builder, const YamlDocument& document, const SpecSou
   visit_type(row, [&](auto type, auto member) { decltype(type)::set(in, member); });
 }
 
-void set_free_entry(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source,
-                    const KeyRow& row, const YamlNode& node, std::string_view name) {
+void set_map_entry(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source,
+                   const KeyRow& row, const YamlNode& node, std::string_view name) {
   YamlNode key;
   key.kind = YamlNode::Kind::kScalar;
   key.line = 1;

@@ -21,7 +21,7 @@ struct ValueTraits {
   bool is_map = false;             ///< a map whose names the user chooses
   bool has_entries = false;        ///< a map in which --set can set one entry: KEY.NAME=VALUE
   std::string_view range = {};     ///< the limits of the type, as text for people
-  std::string_view set_form = {};  ///< the value's form in --set, if a file may have a map
+  std::string_view set_form = {};  ///< the form of the whole value in --set, if a file may nest it
 };
 
 [[nodiscard]] ValueTraits traits_of(const KeyRow& row);

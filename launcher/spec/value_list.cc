@@ -262,8 +262,8 @@ std::string SweptKeys::description(const KeyRow&) {
 
 namespace {
 
-/// Returns `min` or `max` of a range. The decimal point of an own parameter's limit distinguishes a
-/// range of numbers from a range of whole numbers.
+/// Returns `min` or `max` of a range as YAML. A range of an own parameter is a range of whole
+/// numbers unless a limit has a decimal point.
 [[nodiscard]] std::string range_limit(const SweptKey& key, double limit) {
   std::string text = fmt::format("{}", limit);
   if (!key.range->is_whole && is_own_parameter(key.key) && parse_int(text)) text += ".0";

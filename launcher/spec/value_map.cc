@@ -18,10 +18,9 @@ namespace {
 using namespace schema_parts;
 
 /// An option's name, and the reason why a spec cannot set it.
-using OwnOption = std::pair<std::string_view, std::string_view>;
+using RefusedOption = std::pair<std::string_view, std::string_view>;
 
-/// Options that dlrun sets itself, and options that would prevent dlrun from following the job.
-constexpr std::array<OwnOption, 24> kOwnSbatchOptions{{
+constexpr std::array<RefusedOption, 24> kRefusedSbatchOptions{{
     {"array", "use sweep"},
     {"comment", "dlrun recognises its submissions by it"},
     {"export", "the job's environment is environment.vars"},
@@ -48,7 +47,7 @@ constexpr std::array<OwnOption, 24> kOwnSbatchOptions{{
     {"gid", "a job runs as the user who submits it"},
 }};
 
-constexpr std::array<OwnOption, 14> kOwnSrunOptions{{
+constexpr std::array<RefusedOption, 14> kRefusedSrunOptions{{
     {"export", "dlrun passes the whole environment; use environment.vars"},
     {"kill-on-bad-exit", "dlrun sets it"},
     {"wait", "it kills ranks that are still saving"},
@@ -65,6 +64,7 @@ constexpr std::array<OwnOption, 14> kOwnSrunOptions{{
     {"test-only", "use dlrun check"},
 }};
 
+/// Returns the reason why the map of options `row` cannot have this option; empty if it can.
 [[nodiscard]] std::string why_not_option(const KeyRow& row, std::string_view name) {
   const bool fine = !name.empty() && name[0] >= 'a' && name[0] <= 'z' &&
                     std::all_of(name.begin(), name.end(), [](char c) {
@@ -84,19 +84,19 @@ constexpr std::array<OwnOption, 14> kOwnSrunOptions{{
       return fmt::format("has a key of its own: {}", other.path);
   }
   if (is_srun) {
-    for (const auto& [own, why] : kOwnSrunOptions) {
-      if (name == own) return fmt::format("cannot be given: {}", why);
+    for (const auto& [refused, why] : kRefusedSrunOptions) {
+      if (name == refused) return fmt::format("cannot be given: {}", why);
     }
     return "";
   }
-  for (const auto& [own, why] : kOwnSbatchOptions) {
-    if (name == own) return fmt::format("cannot be given: {}", why);
+  for (const auto& [refused, why] : kRefusedSbatchOptions) {
+    if (name == refused) return fmt::format("cannot be given: {}", why);
   }
   return "";
 }
 
-/// Returns the names that a map of options refuses: options with a key of their own, and options
-/// that dlrun sets itself.
+/// Returns the names that a map of options refuses: the options with a key of their own, and the
+/// refused options above.
 [[nodiscard]] std::vector<std::string_view> refused_option_names(const KeyRow& row) {
   std::vector<std::string_view> names;
   const auto add = [&](std::string_view name) {
@@ -108,21 +108,21 @@ constexpr std::array<OwnOption, 14> kOwnSrunOptions{{
     if (other.option.name.starts_with("--")) add(other.option.name.substr(2));
   }
   for (const auto& [name, why] : row.option.target == KeyTarget::kSrun
-                                     ? std::span<const OwnOption>(kOwnSrunOptions)
-                                     : std::span<const OwnOption>(kOwnSbatchOptions))
+                                     ? std::span<const RefusedOption>(kRefusedSrunOptions)
+                                     : std::span<const RefusedOption>(kRefusedSbatchOptions))
     add(name);
   return names;
 }
 
 void refuse_entry(const ValueReader& in, std::string_view name, const YamlNode& at,
                   std::string_view why) {
-  // A name such as HF_TOKEN=VALUE, which is a mistake, holds a secret.
+  // If somebody writes HF_TOKEN=VALUE in the place of a name, the message must not show the value.
   const std::string shown = shown_argument(name);
   in.refuse_as(at, in.entry_key(name), fmt::format("{}: '{}' {}", in.row.path, shown, why));
 }
 
-/// Reads an option. For a bare option, `value` is nullopt. Returns nullopt for false, which removes
-/// the option, and after a problem, which is reported.
+/// Reads an option from the node of its value. The option has no value if the node is null or true.
+/// Returns nullopt for false, which removes the option, and after reporting a problem.
 [[nodiscard]] std::optional<SlurmOption> option_of(const ValueReader& in, std::string_view name,
                                                    const YamlNode& value) {
   const std::string path = in.entry_key(name);
@@ -180,7 +180,7 @@ void Variables::set_entry(const ValueReader& in, Access<NamedValues> member,
   if (value.kind == YamlNode::Kind::kNull) {
     if (in.layer.source.kind == Origin::Kind::kFile) {
       in.warn(name_node,
-              fmt::format("{} has no value and is left out; write \"\" for an empty one", path));
+              fmt::format("{} has no value and is left out; write \"\" for an empty value", path));
     }
     in.mark_decided(path);
     return;

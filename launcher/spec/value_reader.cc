@@ -36,7 +36,7 @@ void ValueReader::refuse_item(const Error& why, const YamlNode& at) const {
                   kLineNotShown, std::string(row.path)});
 }
 
-void ValueReader::keep_origin_of_item(std::size_t index, const YamlNode& at) const {
+void ValueReader::record_origin_of_item(std::size_t index, const YamlNode& at) const {
   builder.spec_.origins.try_emplace(fmt::format("{}[{}]", row.path, index),
                                     builder.origin(layer, at));
 }

@@ -52,7 +52,8 @@ struct ValueReader {
   /// Fails with kInvalid if the number is outside the row's limits.
   [[nodiscard]] Result<> check_range(double number, std::string_view text) const;
 
-  /// Sets the member, unless a stronger layer has set it. Reports the error if value has one.
+  /// Sets the member, unless a stronger layer has decided the key. Reports the error if value has
+  /// one.
   template <typename Member, typename Value>
   void put(Access<Member> member, Result<Value> value) const {
     if (!value) return refuse(value.error());
@@ -72,7 +73,7 @@ struct ValueReader {
       const YamlNode& at = layer.document.at(node.items[i]);
       Result<Item> item = read(at, found);
       if (item) {
-        keep_origin_of_item(i, at);
+        record_origin_of_item(i, at);
         found.push_back(std::move(*item));
       } else {
         refuse_item(item.error(), at);
@@ -110,7 +111,7 @@ struct ValueReader {
   /// Reports an item's error. Does not show the line of a kRefused error, which is about a
   /// password.
   void refuse_item(const Error& why, const YamlNode& at) const;
-  void keep_origin_of_item(std::size_t index, const YamlNode& at) const;
+  void record_origin_of_item(std::size_t index, const YamlNode& at) const;
 };
 
 }  // namespace dlrun

@@ -29,9 +29,9 @@ void set_value(SpecBuilder& builder, const YamlDocument& document, const SpecSou
                const KeyRow& row, const YamlNode& node);
 
 /// Sets one entry of a map with arbitrary names (environment.vars, slurm, launch.srun), for example
-/// for --set environment.vars.NAME=VALUE.
-void set_free_entry(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source,
-                    const KeyRow& row, const YamlNode& node, std::string_view name);
+/// for --set environment.vars.NAME=VALUE. Reports an error if the key of row has no entries.
+void set_map_entry(SpecBuilder& builder, const YamlDocument& document, const SpecSource& source,
+                   const KeyRow& row, const YamlNode& node, std::string_view name);
 
 /// Returns the node's kind as text for messages: "a list", "a map", ...
 [[nodiscard]] std::string_view kind_name(const YamlNode& node);

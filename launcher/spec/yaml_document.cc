@@ -97,7 +97,7 @@ class EventReader final : public YAML::EventHandler {
                              "'_'; put a text that starts with '&' in quotes",
                              name))};
     }
-    require(tree_.name_anchor(name, where));
+    require(tree_.count_anchor_name(name, where));
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
@@ -159,6 +159,7 @@ class EventReader final : public YAML::EventHandler {
     std::size_t children{};  ///< number of keys and values, or of items
   };
 
+  /// Returns the position of an event's mark, and records the event in text_.
   [[nodiscard]] YamlSource::At at_mark(const YAML::Mark& mark) {
     const auto at = source_.at(mark.pos, mark.line, mark.column);
     text_.event(source_.place(at));
@@ -317,7 +318,7 @@ class EventReader final : public YAML::EventHandler {
 
 /// A message of yaml-cpp, and the message that replaces it.
 struct Wording {
-  std::string_view theirs, ours;
+  std::string_view original, replacement;
 };
 
 /// Messages that need only the place of the error. A message of yaml-cpp may continue with a part
@@ -376,7 +377,7 @@ const std::array kWordings{
 /// for any other error.
 std::optional<YamlProblem> EventReader::problem_of_collection(const std::string& message,
                                                               const YamlPlace& where) const {
-  const auto is = [&](std::string_view theirs) { return message == theirs; };
+  const auto is = [&](std::string_view original) { return message == original; };
   const int opened = levels_.empty() ? 0 : levels_.back().begin.line + 1;
   const std::size_t column = levels_.empty() ? 0 : levels_.back().begin.column() + 1;
   if (is(YAML::ErrorMsg::END_OF_SEQ_FLOW)) {
@@ -449,8 +450,8 @@ YamlProblem EventReader::problem_of(const YAML::Exception& error) {
                                    : "a text cannot start with this character; put it in quotes");
   }
   for (const Wording& wording : kWordings) {
-    if (error.msg.starts_with(wording.theirs))
-      return yaml_problem(where, std::string(wording.ours));
+    if (error.msg.starts_with(wording.original))
+      return yaml_problem(where, std::string(wording.replacement));
   }
   return problem_that_quotes_text(where, error.msg);
 }
@@ -475,7 +476,7 @@ tl::expected<YamlDocument, YamlProblem> parse_yaml(std::string_view text,
       return YamlDocument{{YamlNode{}}, 0};
     }
     // EventReader refuses a second document. yaml-cpp also reads any text after "[a]" as a second
-    // document. If text is left that is no second document, that text is a directive.
+    // document. If text is left, but no second document, the text is a directive.
     if (parser && !parser.HandleNextDocument(reader)) {
       return tl::unexpected(
           yaml_problem(source.place(source.last_directive().value_or(source.end())),

@@ -182,11 +182,11 @@ bool YamlSource::is_document_start(const At& at) const {
 const YamlSource::Margin& YamlSource::margin(const At& at) {
   if (margin_.line_start == at.line_start) return margin_;
   std::size_t end = at.line_start;
-  const auto is_sign = [&] {
+  const auto is_indicator = [&] {
     return (text_[end] == '-' || text_[end] == '?') && end + 1 < text_.size() &&
            is_blank(text_[end + 1]);
   };
-  while (end < text_.size() && (is_blank(text_[end]) || is_sign())) ++end;
+  while (end < text_.size() && (is_blank(text_[end]) || is_indicator())) ++end;
   margin_ = {at.line_start, end, std::string_view(text_).substr(0, end).find('\t', at.line_start)};
   return margin_;
 }

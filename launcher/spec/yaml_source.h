@@ -93,8 +93,8 @@ class YamlSource {
     std::size_t tab = std::string::npos;  ///< the offset of the first tab
   };
 
-  /// Removes the last line if it holds only spaces, as many as the indentation of the line before
-  /// has. yaml-cpp 0.7 would read the spaces as text of a '>' block.
+  /// Removes the last line if it has only spaces, and as many as the line before it is indented.
+  /// yaml-cpp 0.7 would read the spaces as text of a '>' block.
   void drop_last_indentation();
   [[nodiscard]] std::size_t end_of_property(std::size_t offset) const;
   /// Returns the offset after white space, line breaks and comments.

@@ -78,7 +78,8 @@ tl::expected<void, YamlProblem> YamlTree::alias(Anchor anchor, std::string_view 
   return {};
 }
 
-tl::expected<void, YamlProblem> YamlTree::name_anchor(std::string_view name, YamlPlace where) {
+tl::expected<void, YamlProblem> YamlTree::count_anchor_name(std::string_view name,
+                                                            YamlPlace where) {
   names_.emplace(name);
   if (names_.size() <= limits_.anchors) return {};
   return tl::unexpected(yaml_problem(where, fmt::format("more than {} anchors", limits_.anchors)));

@@ -22,8 +22,9 @@ struct YamlPlace {
 /// Returns a problem whose message quotes a part of the text.
 [[nodiscard]] YamlProblem problem_that_quotes_text(YamlPlace where, std::string message);
 
-/// Builds the tree. Every call that adds a node fails if the node would exceed the limits; the
-/// caller then stops. Anchors are numbered from 1 in the order of the text; 0 means no anchor.
+/// Builds the tree. Every call that adds a node fails if the node would exceed the limits or has an
+/// unsupported tag; the caller then stops. Anchors are numbered from 1 in the order of the text; 0
+/// means no anchor.
 class YamlTree {
  public:
   using Anchor = std::size_t;
@@ -39,11 +40,14 @@ class YamlTree {
   [[nodiscard]] tl::expected<void, YamlProblem> open(YamlNode node, Anchor anchor,
                                                      std::string_view tag);
   void close();
-  /// Adds the node of the anchor once more. name: the alias's name, for messages.
+  /// Adds the node of the anchor once more. Fails if no such anchor precedes the alias, or if the
+  /// alias is inside the anchor's node. name: the alias's name, for messages.
   [[nodiscard]] tl::expected<void, YamlProblem> alias(Anchor anchor, std::string_view name,
                                                       YamlPlace where);
-  /// Counts an anchor's name. A name counts once, even if the text defines it several times.
-  [[nodiscard]] tl::expected<void, YamlProblem> name_anchor(std::string_view name, YamlPlace where);
+  /// Counts an anchor's name. A name counts once, even if the text defines it several times. Fails
+  /// if the text has too many names.
+  [[nodiscard]] tl::expected<void, YamlProblem> count_anchor_name(std::string_view name,
+                                                                  YamlPlace where);
 
   [[nodiscard]] YamlProblem too_deep(YamlPlace where) const;
 
@@ -65,7 +69,9 @@ class YamlTree {
   [[nodiscard]] YamlProblem too_many(YamlPlace where) const;
   [[nodiscard]] tl::expected<void, YamlProblem> attach_new(YamlNode node, Extent extent);
   void anchor_last(Anchor anchor, bool is_open);
+  /// Adds a node to the innermost open collection. The first node becomes the root.
   void attach(YamlId id, Extent extent);
+  /// Adds the extent of a child to that of its parent.
   void grow(YamlId parent, Extent child);
 
   YamlLimits limits_;

@@ -186,7 +186,7 @@ void warn_of_unknown_jobs(Reporter& reporter, RunInspector& inspector, const Loa
       reporter.warning(message);
     } else {
       reporter.diagnostics(
-          {{Diagnostic::Severity::kWarning, where, message, line_under(loaded, where)}});
+          {{Diagnostic::Severity::kWarning, where, message, source_line_of(loaded, where)}});
     }
   }
 }
@@ -222,7 +222,7 @@ Result<std::optional<std::string>> dependency_of(
     wrong.push_back({Diagnostic::Severity::kError, where,
                      fmt::format("{}: {}{}", one.key, part.error().message,
                                  is_gone ? command_without(where, one.key) : ""),
-                     line_under(loaded, where)});
+                     source_line_of(loaded, where)});
   }
   if (!wrong.empty()) return fail(Errc::kInvalid, std::move(wrong));
   return parts.empty() ? std::optional<std::string>() : std::optional(join(parts, ","));

@@ -43,7 +43,7 @@ Diagnostic error_about(const LoadedSpec& loaded, const std::string& key, const E
                            : Origin{Origin::Kind::kFile, loaded.file, 0, 0};
   return {Diagnostic::Severity::kError, where,
           fmt::format("{}: {}", key.substr(0, key.find('[')), error.message),
-          line_under(loaded, where)};
+          source_line_of(loaded, where)};
 }
 
 /// Returns the error with its place in the spec. An interruption needs no place.

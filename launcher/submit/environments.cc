@@ -58,7 +58,7 @@ struct EnvironmentTool {
                            ? origin->second
                            : Origin{Origin::Kind::kFile, loaded.file, 0, 0};
   return {Diagnostic::Severity::kError, where, fmt::format("{}: {}", key, message),
-          line_under(loaded, where)};
+          source_line_of(loaded, where)};
 }
 
 /// Returns the environment variables of the tools: the user's, without the secrets of the job and

@@ -129,7 +129,7 @@ void warn_of_unlisted_server(const Context& context, Reporter& reporter, const L
       {{Diagnostic::Severity::kWarning, where,
         "submit.url: no site file of yours or of this installation lists this server: nothing is "
         "sent to it",
-        line_under(loaded, where)}});
+        source_line_of(loaded, where)}});
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ void add_lead_secrets(const Context& context, const LoadedSpec& loaded,
     const auto origin = spec.origins.find(key);
     const Origin where = origin != spec.origins.end() ? origin->second : Origin{};
     missing.push_back({Diagnostic::Severity::kError, where, fmt::format("{}: {}", key, problem),
-                       line_under(loaded, where)});
+                       source_line_of(loaded, where)});
   };
   if (spec.notify.has_webhook())
     add(spec.notify.webhook_secret.value_or(kWebhookUrlSecret),
@@ -68,7 +68,8 @@ Result<std::vector<SecretValue>> secrets_of_spec(const Context& context, const L
     const auto origin = loaded.spec.origins.find(fmt::format("environment.secrets[{}]", i));
     const Origin where = origin != loaded.spec.origins.end() ? origin->second : Origin{};
     missing.push_back({Diagnostic::Severity::kError, where,
-                       "environment.secrets: " + value.error().message, line_under(loaded, where)});
+                       "environment.secrets: " + value.error().message,
+                       source_line_of(loaded, where)});
   }
   if (has_lead) add_lead_secrets(context, loaded, values, missing);
   if (!missing.empty()) return fail(Errc::kInvalid, std::move(missing));

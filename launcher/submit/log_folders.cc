@@ -36,7 +36,7 @@ Place place_of(const LogScript& script, const std::string& key, std::string_view
   if (script.spec != nullptr) {
     const auto origin = script.spec->spec.origins.find(key);
     const Origin where = origin != script.spec->spec.origins.end() ? origin->second : Origin{};
-    return {key, where, line_under(*script.spec, where)};
+    return {key, where, source_line_of(*script.spec, where)};
   }
   const int number = static_cast<int>(line);
   return {std::string(option),

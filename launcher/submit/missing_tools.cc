@@ -46,7 +46,7 @@ class ToolSearch {
                              ? origin->second
                              : Origin{Origin::Kind::kFile, loaded_.file, 0, 0};
     Diagnostic one{Diagnostic::Severity::kWarning, where, fmt::format("{}: {}", key, message),
-                   line_under(loaded_, where)};
+                   source_line_of(loaded_, where)};
     one.key = key;
     found_.push_back(std::move(one));
   }

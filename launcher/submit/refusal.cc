@@ -82,7 +82,7 @@ Error explained_refusal(const Context& context, const Job& job, Error error) {
                                 ? fmt::format("{} is not set", row->key)
                                 : fmt::format("{} is '{}'", row->key, printable(refused));
   Diagnostic found{Diagnostic::Severity::kError, where, value + names_text(*row, names, refused),
-                   line_under(loaded, where)};
+                   source_line_of(loaded, where)};
   found.key = row->key;
   error.diagnostics = std::vector<Diagnostic>{std::move(found)};
   return error;

@@ -59,7 +59,7 @@ void check_program(const LoadedSpec& loaded, const Env& env, const std::string& 
         {severity, where,
          fmt::format("{}: the {} here has no option --{}{}", path, program, printable(option.name),
                      similar ? fmt::format("; did you mean '{}'?", *similar) : ""),
-         line_under(loaded, where)});
+         source_line_of(loaded, where)});
   }
 }
 
@@ -81,7 +81,7 @@ void check_mpi(const LoadedSpec& loaded, const Env& env, std::vector<Diagnostic>
   found.push_back({Diagnostic::Severity::kWarning, where,
                    fmt::format("launch.mpi: the srun here has no MPI plugin '{}'; it has {}",
                                printable(mpi), printable(join(facts.mpi_plugins, ", "))),
-                   line_under(loaded, where)});
+                   source_line_of(loaded, where)});
 }
 
 }  // namespace
@@ -119,7 +119,7 @@ Result<> check_salloc_options(const Context& context, const LoadedSpec& loaded,
       const Origin where = origin_of(loaded, path);
       found.push_back({Diagnostic::Severity::kError, where,
                        path + ": would keep the allocation and start nothing in it; leave it out",
-                       line_under(loaded, where)});
+                       source_line_of(loaded, where)});
       continue;
     }
     const bool is_given = std::any_of(salloc.begin(), salloc.end(), [&](std::string_view word) {

@@ -227,7 +227,8 @@ TEST_CASE("a heterogeneous job refuses what its parts cannot have") {
     INFO(found);
     CHECK(has(found, message));
   };
-  refuses("shares: a, partition: gpu", "", "whose parts never have a node in common");
+  refuses("shares: a, partition: gpu", "",
+          "the parts of a heterogeneous job have no node in common");
   refuses("partition: gpu", "sweep: {parameters: {environment.vars.X: [1, 2]}}\n",
           "Slurm has no arrays of such jobs");
   refuses("partition: gpu", "hetjob: false\n", "hetjob is false, but the components differ in");

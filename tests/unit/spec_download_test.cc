@@ -130,7 +130,7 @@ TEST_CASE("a malformed download is refused, and the error names the line") {
   CHECK(has(of("https://h/f"), "expected a list of {url, sha256}, not a single value"));
   CHECK(has(
       of("[{url: https://h/f, sha256: " + kSum + "}, {url: https://i/f, sha256: " + kSum + "}]"),
-      "two downloads would be the file 'f'"));
+      "two downloads have the file name 'f'"));
 }
 
 TEST_CASE(

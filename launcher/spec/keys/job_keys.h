@@ -46,7 +46,7 @@ inline constexpr KeyRow kJobKeys[] = {
            "resources.nodes. It cannot be combined with resources.ntasks or resources.gpus. The "
            "cost of the job includes spare nodes.",
    .fallback = "none", .example = "1"},
-  {.path = "resources.ntasks", FIELD(resources.ntasks), .min = 1, .max = kMany,
+  {.path = "resources.ntasks", FIELD(resources.ntasks), .min = 1, .max = kDefaultMax,
    .option = sbatch("--ntasks"),
    .help = "The whole job has this number of ranks.",
    .example = "8"},

@@ -1,6 +1,6 @@
 #pragma once
-// Defines the macro and the functions with which the rows of the key table are written. Only
-// launcher/spec/keys and spec_keys.cc include this file.
+// Defines the macro and the functions with which the rows of the key table are written. Only the
+// other files of launcher/spec/keys include this file.
 
 #include "launcher/spec/spec_keys.h"
 
@@ -10,7 +10,7 @@
 namespace dlrun::keys {
 
 /// The upper limit for numbers that have no other limit.
-inline constexpr double kMany = 1e9;
+inline constexpr double kDefaultMax = 1e9;
 
 /// Return the option that a key becomes: an option of sbatch, of srun, of the container (in pyxis's
 /// form) or of the bundled trainer. Without a name, the key is a map of options.

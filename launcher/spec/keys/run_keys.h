@@ -256,7 +256,7 @@ inline constexpr KeyRow kRunKeys[] = {
            "of the other points at the same epoch or step. At least three other points must have "
            "reached that epoch or step.",
    .fallback = "median", .example = "median"},
-  {.path = "sweep.stop_early.after", FIELD(sweep.stop_after), .min = 1, .max = kMany,
+  {.path = "sweep.stop_early.after", FIELD(sweep.stop_after), .min = 1, .max = kDefaultMax,
    .help = "No point ends early before this epoch, or before this step if its program reports no "
            "epoch.",
    .fallback = "1", .example = "5"},

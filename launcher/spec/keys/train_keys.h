@@ -32,11 +32,11 @@ inline constexpr KeyRow kTrainKeys[] = {
            "a password.",
    .example = "[{url: \"https://example.org/mnist/t10k-labels-idx1-ubyte.gz\", sha256: "
               "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6}]"},
-  {.path = "train.data.train_samples", FIELD(train.train_samples), .min = 0, .max = kMany,
+  {.path = "train.data.train_samples", FIELD(train.train_samples), .min = 0, .max = kDefaultMax,
    .option = trainer("--train-samples"),
    .help = "The trainer uses only this number of training samples, the first ones; 0 means all.",
    .fallback = "0", .example = "10000"},
-  {.path = "train.data.test_samples", FIELD(train.test_samples), .min = 0, .max = kMany,
+  {.path = "train.data.test_samples", FIELD(train.test_samples), .min = 0, .max = kDefaultMax,
    .option = trainer("--test-samples"),
    .help = "The trainer uses only this number of test samples, the first ones; 0 means all.",
    .fallback = "0", .example = "1000"},
