@@ -65,7 +65,7 @@ void Attempt::on_check_failed(int rank, std::string_view words, bool is_own,
   if (is_own) {
     const auto& hello = member->hello;
     lose_node(hello.host);
-    running->fitness.note(rank, hello.host, hello.world.local_size, words, now);
+    running->fitness.add_result(rank, hello.host, hello.world.local_size, words, now);
     return judge_fitness(running->fitness, now);
   }
   int first = -1;

@@ -66,7 +66,8 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
         now);
   }
   // Either all ranks checkpoint or none. Otherwise a collective in the middle of a checkpoint would
-  // hang. This rank also gets its own reply, because it waits for a reply about this signal.
+  // hang. The rank that asked also gets a reply of its own, because it waits for one about its
+  // signal.
   outlet_.send(rank, to_rank::SignalAnswer{signal, answer});
   signs_.is_preemption_near = signs_.is_preemption_near || signal == SIGTERM;
   ask_for_checkpoint(signal);

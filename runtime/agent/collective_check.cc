@@ -23,9 +23,9 @@ std::string trainer_path() {
       .string();
 }
 
-/// Returns true if the check also compares the speed with the figures of the site. With rccl the
-/// trainer's data are in host memory. The measured speed would be that of the copies to the GPU and
-/// back, so the figures do not apply.
+/// Returns true if the check also compares the speed of collectives with the figures of the site.
+/// The figures do not apply to rccl: the trainer's data are then in host memory, so the measured
+/// speed would be that of the copies to the GPU and back.
 bool measures_speed(const NodeChecks& checks) {
   return checks.fabric && checks.collective != "rccl";
 }

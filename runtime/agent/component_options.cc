@@ -13,7 +13,8 @@ bool is_ascii_letter(char c) {
   return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
 }
 
-/// Returns the components that could never start because they wait for each other.
+/// Returns the components that could never start: those that wait for each other, and those that
+/// wait for one of them.
 std::vector<std::string> circle_of(const std::vector<ComponentOptions>& components) {
   std::set<std::string> can_start;
   for (bool has_changed = true; has_changed;) {
@@ -127,7 +128,7 @@ Result<> check_components(const std::vector<ComponentOptions>& components) {
   return {};
 }
 
-const ComponentOptions& leading_component(const std::vector<ComponentOptions>& components) {
+const ComponentOptions& first_main_component(const std::vector<ComponentOptions>& components) {
   return *std::find_if(components.begin(), components.end(), [](const ComponentOptions& one) {
     return one.role == ComponentRole::kMain;
   });

@@ -18,8 +18,8 @@ std::string without_details(std::string_view words) {
 
 }  // namespace
 
-void Fitness::note(int rank, const std::string& host, int local_size, std::string_view unfit,
-                   Clock::time_point now) {
+void Fitness::add_result(int rank, const std::string& host, int local_size, std::string_view unfit,
+                         Clock::time_point now) {
   const auto [found, is_new] = nodes_.try_emplace(host, Node{local_size, {}});
   auto& node = found->second;
   if (!is_new && node.is_fit()) --fit_;

@@ -224,7 +224,7 @@ int run_lead(const LeadOptions& options, const Env& env) {
     read = std::move(*history);
   }
 
-  if (read.last.is_requeued) {
+  if (read.last.is_requeued_after_end) {
     return refuse({Errc::kRefused,
                    "the run has completed; Slurm started its job again because it was preempted "
                    "once; there is nothing left to do (dlrun resubmit starts it again)"},

@@ -284,7 +284,7 @@ Result<> parse_components(const std::vector<std::string>& arguments,
                 "--local, --never-started, --min-nodes and --step-nodes do not work with "
                 "--component");
   }
-  lead.always_reports = leading_component(lead.components).always_reports;
+  lead.always_reports = first_main_component(lead.components).always_reports;
   return {};
 }
 

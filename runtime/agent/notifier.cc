@@ -252,8 +252,9 @@ Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, con
             .cluster = identity.cluster,
             .start_ms = milliseconds_of(std::chrono::system_clock::now())}
             .to_json();
-    const auto& command =
-        options.components.empty() ? options.command : leading_component(options.components).step;
+    const auto& command = options.components.empty()
+                              ? options.command
+                              : first_main_component(options.components).step;
     if (writes_metrics(options.always_reports, command)) targets["has_metrics"] = true;
   }
   const auto line = json_read::dump(targets) + "\n";
@@ -278,7 +279,7 @@ Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, con
   // The pipe is empty and holds 64 KiB, so it takes the line at once.
   DLRUN_TRY(write_all(write_end.get(), line));
   const std::string leading =
-      options.components.empty() ? std::string() : leading_component(options.components).name;
+      options.components.empty() ? std::string() : first_main_component(options.components).name;
   return std::make_unique<Notifier>(NoticeMaker(notify.on, identity, name, leading), has_mlflow,
                                     std::move(write_end), helper);
 }

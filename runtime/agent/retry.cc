@@ -93,7 +93,7 @@ class HistoryReader {
                           [&](const events::AttemptEnd& end) { take(end); },
                           [&](const events::Ended& end) {
                             read_.last.has_ended = true;
-                            read_.last.is_requeued = end.requeued;
+                            read_.last.is_requeued_after_end = end.requeued;
                             read_.last.is_completed = end.state == EndState::kCompleted;
                             if (read_.last.is_completed || end.code != 0)
                               read_.last.code = recorded_code(end.code);

@@ -119,7 +119,7 @@ void record_end(EventLog& events, const std::filesystem::path& run, const Attemp
                                                           : EndState::kFailed,
                               .code = end.code,
                               .message = end.message,
-                              .requeued = end.is_requeued});
+                              .requeued = end.is_requeued_after_end});
   remove_secrets(run);
 }
 
@@ -160,7 +160,7 @@ int RunLeader::run() {
     if (report_if_superseded()) return leave(kExitRunTaken);  // the later attempt owns the record
     remember_bad_nodes(end, plan.bad_nodes);
     if (plan.next == Next::kEnd) {
-      end.is_requeued =
+      end.is_requeued_after_end =
           may_be_requeued(end) && controller_->requeues_by_itself(history_.was_preempted());
       record_end(end);
       return leave(end.code);
