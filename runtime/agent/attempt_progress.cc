@@ -17,7 +17,7 @@ void Attempt::on_progress(int rank, const Json& body, Clock::time_point now) {
     progress_.add_result(body);
     if (running != nullptr) running->hang.off();
   } else {
-    auto where = progress_.note_position(body);
+    auto where = progress_.update_position(body);
     if (running != nullptr) {
       running->hang.on_progress(now, std::move(where));
       if (running->limit_at && body.contains("checkpoint") && !progress_.has_reported_done()) {

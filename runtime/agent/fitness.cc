@@ -27,8 +27,8 @@ void Fitness::add_result(int rank, const std::string& host, int local_size, std:
   if (!unfit.empty() && node.complaint.empty()) {
     node.complaint = unfit;
     ++unfit_;
-    has_another_ =
-        has_another_ || (first_ && without_details(first_->words) != without_details(unfit));
+    has_other_complaint_ = has_other_complaint_ ||
+                           (first_ && without_details(first_->words) != without_details(unfit));
   }
   if (node.is_fit()) ++fit_;
   if (unfit.empty() || first_) return;
@@ -38,7 +38,7 @@ void Fitness::add_result(int rank, const std::string& host, int local_size, std:
 
 Fitness::Verdict Fitness::verdict(int nodes, Clock::time_point now) const {
   if (!first_) return Verdict::kOpen;
-  if (fit_ > 0 || has_another_) return Verdict::kNodes;
+  if (fit_ > 0 || has_other_complaint_) return Verdict::kNodes;
   const bool all_alike = unfit_ == nodes_.size();
   if (all_alike && static_cast<int>(nodes_.size()) >= nodes)
     return nodes > 1 ? Verdict::kEverywhere : Verdict::kNodes;

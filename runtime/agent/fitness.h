@@ -53,11 +53,11 @@ class Fitness {
   };
   std::map<std::string, Node> nodes_;
   // verdict() is called for each hello. With these counts it does not look at all nodes.
-  std::size_t fit_ = 0;       ///< number of fit nodes
-  std::size_t unfit_ = 0;     ///< number of nodes with a complaint
-  bool has_another_ = false;  ///< a node's complaint differs from the first one
+  std::size_t fit_ = 0;               ///< number of fit nodes
+  std::size_t unfit_ = 0;             ///< number of nodes with a complaint
+  bool has_other_complaint_ = false;  ///< a node's complaint differs from the first one
   std::optional<Complaint> first_;
-  Clock::time_point since_{};
+  Clock::time_point since_{};  ///< when the first complaint arrived
 };
 
 }  // namespace dlrun::agent

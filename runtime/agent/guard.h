@@ -24,9 +24,9 @@ struct Guarded {
   UniqueFd signals;
 };
 
-/// Returns the real-time signal by which the guard passes a signal on to the agent. Its value is
-/// the number of the original signal. The kernel never merges it with a signal that was sent
-/// directly.
+/// Returns the real-time signal by which the guard passes a signal on to the agent. The value sent
+/// with it (si_int) is the number of the original signal. The kernel never merges it with a signal
+/// that was sent directly.
 [[nodiscard]] int passed_on_signal();
 /// Returns the signal that the agent gets when the guard is gone.
 [[nodiscard]] int guard_gone_signal();

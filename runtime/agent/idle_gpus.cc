@@ -21,8 +21,8 @@ std::string time_text(std::chrono::seconds time) {
 
 }  // namespace
 
-void IdleGpus::note(int rank, const std::string& host, const to_lead::Beat& beat,
-                    Clock::time_point now) {
+void IdleGpus::add_beat(int rank, const std::string& host, const to_lead::Beat& beat,
+                        Clock::time_point now) {
   if (!limit_ || !began_) return;
   for (const auto* gpus : {&beat.gpus, &beat.node_gpus}) {
     if (!*gpus) continue;

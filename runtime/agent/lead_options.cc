@@ -145,7 +145,7 @@ std::vector<Option> options_of_reports(LeadOptions& lead) {
            [&notify](std::string_view value) -> Result<> {
              // The message does not show the value: somebody may give the address by mistake.
              if (value.empty() || value.find_first_of("=:/") != std::string_view::npos)
-               return fail(Errc::kUsage, "--webhook takes the name of a secret alone");
+               return fail(Errc::kUsage, "--webhook takes only the name of a secret");
              notify.webhook = value;
              return {};
            },
@@ -181,7 +181,7 @@ Result<std::string> parse_http_path(std::string_view text) {
   return std::string(text);
 }
 
-/// Returns an Option::takes that stores a whole number from 0 to `max`.
+/// Returns a function for Option::takes, which stores a whole number from 0 to `max`.
 std::function<Result<>(std::string_view)> index_into(std::string_view name, int max,
                                                      std::optional<int>& target) {
   return [=, &target](std::string_view value) {

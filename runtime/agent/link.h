@@ -1,7 +1,7 @@
 #pragma once
 // A rank's TCP connection to lead, without the event loop: connects, runs the handshake, and sends
-// and receives framed messages. LinkTry and LinkPace are the steps of Link::connect() that never
-// block. bench/simulated_job.cc makes thousands of links with them in one process.
+// and receives framed messages. LinkTry and LinkPace are the parts of Link::connect() that never
+// block. bench/simulated_job.cc uses them to make thousands of links in one process.
 
 #include <chrono>
 #include <functional>

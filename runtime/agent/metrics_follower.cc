@@ -31,8 +31,8 @@ constexpr std::chrono::milliseconds kPauseBetweenParts{30};
 
 }  // namespace
 
-bool writes_metrics(bool is_trusted, const std::vector<std::string>& command) {
-  return is_trusted && std::none_of(command.begin(), command.end(), [](std::string_view word) {
+bool writes_metrics(bool is_own_trainer, const std::vector<std::string>& command) {
+  return is_own_trainer && std::none_of(command.begin(), command.end(), [](std::string_view word) {
            return word == "--metrics" || word.starts_with("--metrics=");
          });
 }

@@ -32,9 +32,9 @@ class OutputBoard {
   /// Returns when the last copy was done or given up; nullopt while a copy is awaited.
   [[nodiscard]] std::optional<Clock::time_point> done_at() const { return done_at_; }
 
-  /// Returns the ranks that are to copy now: all ranks of their nodes have ended, or the programs
-  /// were told to end at ends_since and have had their time. Notes the copies that cannot be made
-  /// any more. Call it every kLookEvery.
+  /// Returns the ranks that are to copy now. Such a rank has ended, and so have all other ranks of
+  /// its node, unless kAskAnyway has passed since the programs were told to end, at ends_since.
+  /// Gives up the copies that cannot be made any more. Call it every kLookEvery.
   [[nodiscard]] std::vector<int> take_due(const Members& members,
                                           std::optional<Clock::time_point> ends_since,
                                           Clock::time_point now);

@@ -54,7 +54,7 @@ Result<Env> program_env(const Env& own, const RankOptions& options, const Templa
   env.remove_matching({"DLRUN_SECRET", "DLRUN_LEAD", "DLRUN_TOKEN", "DLRUN_STORE", "DLRUN_PROGRESS",
                        "DLRUN_ADDR", "DLRUN_MASTER_*", "DLRUN_HELD_PORT"},
                       {});
-  // The run directory is the same for all attempts, unlike the folder of an attempt's logs.
+  // All attempts use the same folder of checkpoints, so it is directly in the run directory.
   if (const auto run = own.get("DLRUN_RUN"))
     env.set("DLRUN_CHECKPOINT_DIR", std::string(*run) + "/ckpt");
   add_components(env, fields);

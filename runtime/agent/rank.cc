@@ -132,9 +132,9 @@ Result<> RankRunner::say_hello() {
   return {};
 }
 
-/// Restores the TMPDIR of the spec. slurmstepd sets /tmp instead of a TMPDIR that it cannot create
-/// or write, but the rank may be able to write there, as in a container. Otherwise tmpdir_problem_
-/// gets the reason.
+/// Restores the TMPDIR of the spec. slurmstepd replaces a TMPDIR that it cannot create or write to
+/// with /tmp, but the rank may be able to write to it, for example in a container. If the rank
+/// cannot either, tmpdir_problem_ gets the reason.
 void RankRunner::restore_tmpdir() {
   const auto got = env_.get_or("TMPDIR", "");
   if (options_.tmpdir.empty() || got == options_.tmpdir) return;
@@ -232,8 +232,8 @@ Result<> RankRunner::launch_program() {
         loop_, [this](const MessageToLead& message) { on_program_message(message); });
     if (!store) return tl::unexpected<Error>(std::move(store.error()));
     store_ = std::move(*store);
-    program.keep = store_->program_end();
-    program.env.set("DLRUN_STORE", fmt::format("fd:{}", program.keep));
+    program.inherited = store_->program_end();
+    program.env.set("DLRUN_STORE", fmt::format("fd:{}", program.inherited));
   }
   // Rank 0 reports for all ranks. The trainer uses the store instead of the file.
   if (world_.rank == 0 && lead_.is_made() && !store_) {
@@ -273,7 +273,7 @@ void RankRunner::on_program_message(const MessageToLead& message) {
 
 void RankRunner::on_progress(const to_lead::Progress& progress) {
   if (progress.body.is_object()) {
-    meter_.note(progress.body);
+    meter_.on_progress(progress.body);
     // The progress of rank 0 is the progress of the run. Other ranks send theirs with the
     // heartbeat, so that 10,000 ranks cause no further messages to lead.
     if (world_.rank != 0) return;

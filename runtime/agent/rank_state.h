@@ -52,7 +52,7 @@ class RankState {
   static constexpr std::chrono::milliseconds kTermUnderWay{200};
   /// Interval between two looks at the program.
   static constexpr std::chrono::milliseconds kLookEvery{1000};
-  /// Time for which the program must be stopped until lead gets a report.
+  /// Time for which the program must be stopped before lead gets a report.
   static constexpr std::chrono::milliseconds kStoppedReportedAfter{3000};
   /// Interval at which processes that are left are killed again.
   static constexpr std::chrono::milliseconds kKillEvery{20};
@@ -115,7 +115,7 @@ class RankState {
   void on_killed(bool found_any, bool has_children, Clock::time_point now);
 
   /// Does what is due by now. Call it at next_deadline(), and at least every 500 ms, because
-  /// heartbeats and looks at the program have no deadline there.
+  /// next_deadline() leaves out heartbeats and looks at the program.
   void tick(Clock::time_point now);
   /// Returns when tick() is to be called next, if nothing else happens; nullopt: no deadline.
   [[nodiscard]] std::optional<Clock::time_point> next_deadline(Clock::time_point now) const;

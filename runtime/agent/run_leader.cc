@@ -482,11 +482,11 @@ bool RunLeader::requeue(AttemptEnd& end, const Plan& plan) {
 bool RunLeader::blame_job(AttemptEnd& end) {
   if (!controller_ || options_.is_borrowed) return false;
   const auto log = tail_of_job_log();
-  ScriptTrap trap{
+  ScriptAtExit script{
       .code = end.code, .at = "", .facts = {}, .restarts = restart_count_of(env_), .log = log};
   if (auto facts = controller_->job(); facts && !facts->state.empty())
-    trap.facts = std::move(*facts);
-  const bool is_open = blame_jobs_end(end, trap);
+    script.facts = std::move(*facts);
+  const bool is_open = blame_jobs_end(end, script);
   if (end.is_slurms_doing) say(end.message);
   return is_open;
 }

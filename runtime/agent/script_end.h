@@ -17,8 +17,8 @@ namespace dlrun::agent {
 /// Returns the reason as a sentence. An empty reason means that the job was cancelled.
 [[nodiscard]] std::string why_cancelled(std::string_view reason);
 
-/// The facts about a script that reached its EXIT trap.
-struct ScriptTrap {
+/// The facts about a script that reached its EXIT script.
+struct ScriptAtExit {
   /// bash's $?. If a signal ended the script, $? is the code of the last command, mostly 0.
   int code = 0;
   std::string at;  ///< the command at which the script ended, without control characters
@@ -31,16 +31,16 @@ struct ScriptTrap {
 
 struct ScriptEnd {
   AttemptEnd end;
-  bool comes_again = false;  ///< Slurm queues the job again, so this is not the end of the run
+  bool is_queued_again = false;  ///< Slurm queues the job again, so this is not the end of the run
 };
 
 /// Returns the end of an attempt whose script ended before it started the ranks.
-[[nodiscard]] ScriptEnd judge_script_end(const ScriptTrap& trap);
+[[nodiscard]] ScriptEnd judge_script_end(const ScriptAtExit& script);
 
 /// Checks whether a step could not be launched because Slurm ends the job. If so, replaces the
 /// code, the reason and the cause in `end`, and puts Slurm's reason before its message. Returns
 /// true if no end of the run may be recorded: Slurm queues the job again, or may do so and the
 /// controller did not answer.
-[[nodiscard]] bool blame_jobs_end(AttemptEnd& end, const ScriptTrap& trap);
+[[nodiscard]] bool blame_jobs_end(AttemptEnd& end, const ScriptAtExit& script);
 
 }  // namespace dlrun::agent
