@@ -24,7 +24,7 @@ using std::chrono::seconds;
 constexpr milliseconds kComponentsTick{500};
 constexpr seconds kReadyLimit{600};  ///< limit for a component whose `ready` has no timeout
 /// Longest wait for srun after the ranks of a component have ended with 0.
-constexpr seconds kSrunLinger{90};
+constexpr seconds kSrunEndLimit{90};
 /// Longest wait until the last components.json is written.
 constexpr milliseconds kFinalWriteLimit{1000};
 /// Time for a signal to the job to reach lead and the ranks of all components.
@@ -122,7 +122,7 @@ void ComponentsRunner::wait_for_steps(const AttemptEnd& end) {
   };
   if (end.code != 0 || all_are_over()) return;
   context_.on_early_end(end);
-  const auto until = Clock::now() + kSrunLinger;
+  const auto until = Clock::now() + kSrunEndLimit;
   while (!all_are_over() && Clock::now() < until && ends_asked_ < 2) {
     context_.loop.run_once(kComponentsTick);
     for (auto& slot : slots_) {
@@ -230,7 +230,7 @@ void ComponentsRunner::look_at(std::size_t at, Clock::time_point now) {
   // A service does not start again while its old step still holds the resources.
   const bool may_restart = course_.starts_again_after(at, attempt.end());
   const bool srun_still_runs = attempt.end().code == 0 && !attempt.step_is_over();
-  if (may_restart && srun_still_runs && now < *slot.ended_at + kSrunLinger) {
+  if (may_restart && srun_still_runs && now < *slot.ended_at + kSrunEndLimit) {
     slot.runner->tick_step();
     return;
   }

@@ -121,7 +121,8 @@ std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& r
     events.set_attempt(run.attempt);
     return std::nullopt;
   }
-  if (decision.why.empty()) return std::nullopt;  // the run had ended, and a user restarted it
+  // Nothing calls for a restart after this attempt, so a user has started the job again.
+  if (decision.why.empty()) return std::nullopt;
   const int code = last.code == 0 ? 1 : last.code;
   const auto message =
       fmt::format("attempt {} was lost ({}); {}, but the run does not start again: {}",

@@ -97,7 +97,7 @@ void AttemptRunner::handle(const Sender& from, to_lead::Hello& hello) {
 
 void AttemptRunner::handle(const Sender& from, const to_lead::Beat& beat) {
   ++beats_heard_;
-  samples_.note(from.rank, beat, from.now);
+  samples_.add_beat(from.rank, beat, from.now);
   if (const auto host = host_of_rank_.find(from.rank); host != host_of_rank_.end())
     idle_gpus_.add_beat(from.rank, host->second, beat, from.now);
   if (beat.printed) attempt_->on_output(from.now);

@@ -31,8 +31,8 @@ struct LeadOutputs {
   void say(std::string_view line) const;
   /// Waits until the record is on the disk. Returns false, after a message on err, if it is not.
   [[nodiscard]] bool wait_for_record() const;
-  /// Lets the notices that are left be sent, for at most Notifier::kFinishLimit. Call it after the
-  /// run's end is recorded. Later calls do nothing.
+  /// Waits until the notices that are left are sent, at most Notifier::kFinishLimit. Call it after
+  /// the run's end is recorded. Later calls do nothing.
   void end_notices() const;
   /// Writes the rest of all outputs and returns code. Calls end_notices().
   int close(int code) const;

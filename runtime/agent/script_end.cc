@@ -11,7 +11,8 @@
 namespace dlrun::agent {
 namespace {
 
-/// Returns true if the job still runs. The script then ended by itself, or by a signal to it alone.
+/// Returns true if the job still runs. The script then ended by itself, or by a signal that only
+/// the script got.
 bool goes_on(const JobFacts& facts) {
   constexpr std::array<std::string_view, 5> kAlive{"RUNNING", "SIGNALING", "SUSPENDED", "STOPPED",
                                                    "RESIZING"};

@@ -155,7 +155,7 @@ std::vector<std::string> frames_of_py_spy(std::string_view text) {
 std::vector<std::string> frames_of_faulthandler(std::string_view text) {
   std::vector<std::string> frames;
   for (const auto line : split(text, '\n')) {
-    if (!line.starts_with(' ')) {
+    if (!line.starts_with(' ')) {  // such as "Thread 0x..." or "Current thread 0x..."
       if (line.find("hread 0x") != std::string_view::npos) frames.clear();
       continue;
     }

@@ -28,7 +28,7 @@ struct StopRule {
 /// Parses a rule such as "min:loss" or "max:accuracy". Fails with kUsage.
 [[nodiscard]] Result<StopRule> parse_stop_rule(std::string_view text);
 
-/// The best value of a point up to an epoch or step, among the reports that add_report() has kept.
+/// The best value of a point up to an epoch or step, among the reports that add_report() has added.
 struct BestSoFar {
   std::int64_t at = 0;  ///< the epoch, or the step if the program reports no epoch
   double value = 0;

@@ -79,7 +79,7 @@ void TensorboardLog::on_report(const Json& report, std::chrono::system_clock::ti
   if (scalars.empty()) return;
   if (!pace_.takes(ProgressRecorder::is_result(report), now)) return;
   // A final report may have no step of its own. Its values then belong to the step before.
-  if (const auto place = place_of(report)) begin_step(*place, seconds_of(wall));
+  if (const auto position = position_of(report)) begin_step(*position, seconds_of(wall));
   if (file_->has_room()) push(std::move(scalars), seconds_of(wall));
 }
 

@@ -64,7 +64,8 @@ class TextMarker {
 /// Lead's side: removes the marks and finds the lines that do not come from ranks.
 class MarkedTextReader {
  public:
-  /// Longer lines without a mark are passed on to the user, but on_line does not get them.
+  /// Length of the longest line that on_line gets. Longer lines without a mark are only passed on
+  /// to the user.
   static constexpr std::size_t kLineLimitBytes = 4096;
 
   /// on_line gets each line that has no mark, without its newline.
@@ -90,8 +91,8 @@ class MarkedTextReader {
 };
 
 /// Returns true if srun's options (argv up to the agent) or env send the ranks' standard error to
-/// separate files. In that case the agents must not mark it, and srun's standard error has only
-/// Slurm's messages.
+/// files. In that case the agents must not mark it, and srun's own standard error has only Slurm's
+/// messages.
 [[nodiscard]] bool ranks_errors_go_elsewhere(const std::vector<std::string>& argv, const Env& env);
 /// Removes the options that make slurmstepd tear lines (`--unbuffered`) from argv and env. These
 /// options are not needed, because agents pass on each whole line at once.
