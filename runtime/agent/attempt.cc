@@ -35,7 +35,7 @@ bool Attempt::wants(int rank) const {
 void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
   // Marks every unfit node as lost, even if an earlier one has already ended the attempt: the next
   // attempt then avoids all of them.
-  if (!hello.unfit.empty() && end_.reason != EndReason::kNotFit) lose_node(hello.host);
+  if (!hello.unfit.empty() && end_.reason != EndReason::kNotFit) mark_node_lost(hello.host);
   auto* const joining = in<Joining>();
   if (joining == nullptr || members_.by_rank.contains(rank)) return;
   if (members_.size == 0) members_.size = hello.world.size;
@@ -211,7 +211,7 @@ void Attempt::on_limit_ahead(std::chrono::milliseconds time_left, Clock::time_po
   auto* const running = in<Running>();
   if (running == nullptr || running->limit_at) return;
   running->limit_at = now + time_left;
-  running->hang.off();
+  running->hang.stop_watching();
 }
 
 void Attempt::on_step_end(int code, std::string_view words, Clock::time_point now) {
@@ -278,7 +278,7 @@ void Attempt::tick(Clock::time_point now) {
   // The join timeout no longer applies once all ranks have joined: it does not limit the copying of
   // data to the nodes.
   if (is_in<Joining>() && !all_have_joined() && now >= began_ + options_.join_timeout) {
-    name_missing(now);
+    report_missing_ranks(now);
     end_.reason = EndReason::kJoinTimeout;
     end_.code = kExitNotJoined;
     outlet_.say(end_.message);

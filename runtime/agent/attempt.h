@@ -304,12 +304,13 @@ class Attempt {
   void end_for_signal(int signal, std::string message, Clock::time_point now);
   void end_for_stopped(const phase::Stopped& stopped, Clock::time_point now);
   void end_for_hang(std::string sentence, Clock::time_point now);
-  void name_missing(Clock::time_point now);
+  /// Makes the message about the ranks that have not joined, and records their numbers.
+  void report_missing_ranks(Clock::time_point now);
   /// Names the container as the reason if a rank never joined and the container tool reported an
   /// error. In that case prints the message and returns true.
   bool report_container_failure();
   void judge_fitness(const Fitness& fitness, Clock::time_point now);
-  void lose_node(const std::string& host);
+  void mark_node_lost(const std::string& host);
   void begin_autopsy(Clock::time_point now);
   void look_at_autopsy(Clock::time_point now);
   void look_at_running(Clock::time_point now);
@@ -344,8 +345,8 @@ class Attempt {
   Members members_;
 
   struct Signals {
-    std::set<int> seen{};         ///< signals of ranks that are already recorded
-    bool usr1_is_passed = false;  ///< the ranks were told to save a checkpoint
+    std::set<int> seen{};              ///< signals of ranks that are already recorded
+    bool is_checkpoint_asked = false;  ///< the ranks were told to save a checkpoint
   };
   Signals signals_;
 

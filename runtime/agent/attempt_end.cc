@@ -80,7 +80,7 @@ EndFacts Attempt::end_facts() const {
   return facts;
 }
 
-void Attempt::name_missing(Clock::time_point now) {
+void Attempt::report_missing_ranks(Clock::time_point now) {
   std::vector<int> missing;
   for (int rank = 0; rank < members_.size; ++rank) {
     if (!members_.by_rank.contains(rank)) missing.push_back(rank);

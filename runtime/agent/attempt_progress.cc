@@ -15,7 +15,7 @@ void Attempt::on_progress(int rank, const Json& body, Clock::time_point now) {
   }
   if (ProgressRecorder::is_result(body)) {
     progress_.add_result(body);
-    if (running != nullptr) running->hang.off();
+    if (running != nullptr) running->hang.stop_watching();
   } else {
     auto where = progress_.update_position(body);
     if (running != nullptr) {

@@ -278,8 +278,8 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   std::string reported_nodes_;
   std::string asked_nodes_;  ///< nodes about which the controller is being asked
   BackgroundCall<Result<std::vector<std::string>>> lost_nodes_;
-  Clock::time_point next_question_{};
-  Clock::time_point next_beat_{};
+  Clock::time_point next_question_{};  ///< when the controller may be asked again about nodes
+  Clock::time_point next_beat_{};      ///< when the ranks get the next heartbeat
   Clock::time_point last_awake_ = Clock::now();  ///< the last message or tick, for note_sleep()
   std::size_t beats_heard_ = 0;                  ///< heartbeats of ranks in this round of the loop
   Clock::time_point last_tick_{};                ///< the last call of tick()

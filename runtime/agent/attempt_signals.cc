@@ -74,8 +74,8 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
 }
 
 void Attempt::ask_for_checkpoint(int signal) {
-  if (auto* const running = in<Running>()) running->hang.off();
-  if (!std::exchange(signals_.usr1_is_passed, true)) {
+  if (auto* const running = in<Running>()) running->hang.stop_watching();
+  if (!std::exchange(signals_.is_checkpoint_asked, true)) {
     outlet_.broadcast(to_rank::SignalAnswer{signal, SignalDecision::kCheckpoint});
   }
 }

@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kWaitUsual{30'000};  ///< wait of a Get without wait_ms
+constexpr milliseconds kDefaultWait{30'000};  ///< wait of a Get without wait_ms
 constexpr milliseconds kWaitLimit{24 * 3600 * 1000};
 constexpr std::size_t kReportedNodesLimitBytes = 16U << 10U;
 
@@ -145,7 +145,7 @@ void AttemptRunner::handle(const Sender& from, const to_lead::Put& put) {
 
 void AttemptRunner::handle(const Sender& from, const to_lead::Get& get) {
   const milliseconds wait(
-      std::clamp<std::int64_t>(get.wait_ms.value_or(kWaitUsual.count()), 0, kWaitLimit.count()));
+      std::clamp<std::int64_t>(get.wait_ms.value_or(kDefaultWait.count()), 0, kWaitLimit.count()));
   answer(store_.get(from.rank, get.id, get.key, wait, from.now));
 }
 

@@ -26,7 +26,7 @@ class LinkTry {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Starts to connect. limit: time from now until lead's proof must be there. source: the local
+  /// Starts to connect. limit: time from now in which lead's proof must arrive. source: the local
   /// address of the connection; nullopt: the kernel chooses it. Fails as begin_connect() does.
   [[nodiscard]] static Result<LinkTry> begin(const Endpoint& endpoint, const Key& secret,
                                              const Claim& claim, std::chrono::milliseconds limit,

@@ -95,7 +95,7 @@ class MetricsFollower {
   MetricsFollower& operator=(const MetricsFollower&) = delete;
 
   /// Returns the next lines, at most `most`. The thread stops reading while about a thousand lines
-  /// wait here, so that memory stays bounded.
+  /// have not been taken, so that memory stays bounded.
   [[nodiscard]] std::vector<MetricsLine> take(std::size_t most);
 
   /// Makes the thread read the file to its present end. Call it once the programs have ended.

@@ -21,7 +21,7 @@ class OutputBoard {
   static constexpr std::chrono::milliseconds kLookEvery{200};
   /// Time from the order to end until a node's outputs are copied even if one of its ranks has not
   /// ended.
-  static constexpr std::chrono::milliseconds kAskAnyway = kKilledAfterTerm + kLookEvery;
+  static constexpr std::chrono::milliseconds kAskedAnywayAfter = kKilledAfterTerm + kLookEvery;
 
   /// Adds the rank that copies the outputs of its node within this time.
   void add(int rank, std::chrono::seconds limit) { copiers_[rank].limit = limit; }
@@ -33,8 +33,8 @@ class OutputBoard {
   [[nodiscard]] std::optional<Clock::time_point> done_at() const { return done_at_; }
 
   /// Returns the ranks that are to copy now. Such a rank has ended, and so have all other ranks of
-  /// its node, unless kAskAnyway has passed since the programs were told to end, at ends_since.
-  /// Gives up the copies that cannot be made any more. Call it every kLookEvery.
+  /// its node, unless kAskedAnywayAfter has passed since the programs were told to end, at
+  /// ends_since. Gives up the copies that cannot be made any more. Call it every kLookEvery.
   [[nodiscard]] std::vector<int> take_due(const Members& members,
                                           std::optional<Clock::time_point> ends_since,
                                           Clock::time_point now);

@@ -90,7 +90,7 @@ class RunLeader {
   [[nodiscard]] Result<> begin_next_attempt();
   /// Decides what follows the attempt, and records a restart.
   [[nodiscard]] Plan plan_after(AttemptEnd& end);
-  /// Asks Slurm for the cause of the end if the signals alone did not show it.
+  /// Asks Slurm for the cause of the end if the signals did not show it.
   [[nodiscard]] Cause cause_by_slurm(AttemptEnd& end) const;
   /// Returns the nodes that Slurm considers bad. Waits for Slurm's verdict if a node is silent.
   [[nodiscard]] std::vector<std::string> ask_for_bad_nodes(AttemptEnd& end);
@@ -124,7 +124,7 @@ class RunLeader {
   /// Sets plan.memory after the run ran out of memory, if the memory grows. Returns false, and adds
   /// the reason to the end, if the memory may not grow, so that the run would end in the same way.
   [[nodiscard]] bool grow_memory(Plan& plan, AttemptEnd& end) const;
-  /// Asks Slurm to requeue the job. Returns false if Slurm refuses; the run then ends here.
+  /// Asks Slurm to requeue the job. Returns false if Slurm refuses; the caller then ends the run.
   bool requeue(AttemptEnd& end, const Plan& plan);
   /// Handles a launch that srun refused because Slurm is ending the job: makes the job's end the
   /// cause. Returns true if the run is left without an end, because Slurm may requeue the job.

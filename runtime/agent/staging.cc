@@ -296,7 +296,8 @@ void remove_lost_files(const StagePlace& place, const StageOptions& options) {
   if (!options.is_shared(beside)) remove_lost_parts(beside);
 }
 
-/// Moves a broadcast file to `part`, or copies it there, with the time and the mode of the source.
+/// Moves a broadcast file to `part`, or copies it if it cannot be moved. Gives it the time and the
+/// mode of the source.
 Result<> take_broadcast(const std::string& broadcast, const TreeEntry& source,
                         const fs::path& part) {
   DLRUN_TRY_ASSIGN(const auto tree, list_tree(broadcast));

@@ -31,7 +31,7 @@ constexpr std::size_t kFileLimit = 1U << 20U;
 constexpr milliseconds kCompareEvery{3000};
 /// Added to kCompareEvery for each other point. It limits the load of a large sweep on the file
 /// system.
-constexpr milliseconds kForEachPoint{20};
+constexpr milliseconds kPausePerPoint{20};
 /// The longest time for writing the last reports, with which other points are compared, too.
 constexpr milliseconds kLastWriteLimit{1000};
 
@@ -179,7 +179,7 @@ struct StopEarly::Shared {
       auto why = mine.empty() ? std::nullopt : why_stop(rule, mine, trajectories(points));
       lock.lock();
       if (why && !verdict) verdict = std::move(why);
-      changed.wait_for(lock, kCompareEvery + kForEachPoint * points.size(),
+      changed.wait_for(lock, kCompareEvery + kPausePerPoint * points.size(),
                        [&] { return is_closing; });
     }
     const std::string rest = std::exchange(unwritten, {});

@@ -1,8 +1,8 @@
 #pragma once
-// Separates the text of the ranks from the messages of Slurm on srun's standard error. Three
-// sources print there: srun, slurmstepd, and all ranks. Lead acts on messages of the first two, but
-// a program can print the same text. So each agent marks the text of its program, and lead removes
-// the marks. A line without a mark does not come from a program.
+// Separates the text of the ranks from the messages of Slurm on srun's standard error, to which
+// srun, slurmstepd and all ranks print. Lead acts on messages of srun and slurmstepd, but a program
+// can print the same text. So each agent marks the text of its program, and lead removes the marks.
+// A line without a mark does not come from a program.
 //
 // Form of a marked line: HEAD text TAIL "\n". HEAD and TAIL are derived from the attempt's secret,
 // which programs do not know.

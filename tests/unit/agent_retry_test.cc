@@ -406,7 +406,7 @@ TEST_CASE("a silent program counts as hung only if it has reported before or a l
   SUBCASE("the watch is off after the final report") {
     HangWatch watch(seconds(15));
     watch.on_start(now);
-    watch.off();
+    watch.stop_watching();
     CHECK_FALSE(watch.hang_message(now + seconds(100)));
   }
 }
