@@ -36,7 +36,7 @@ struct AttemptEnd {
   Cause cause = Cause::kNone;  ///< decides whether the run is retried
   /// The highest step (or epoch, if it reports no step) that the program reported.
   std::optional<std::int64_t> step;
-  /// Nodes whose agents disappeared without an exit record, or that have the hanging process.
+  /// Nodes whose agents disappeared without an exit record, and the node of a process that hangs.
   std::vector<std::string> suspects;
   /// Nodes that Slurm has lost or could not launch on, that failed a preflight check, or that fell
   /// silent in a run that hangs.

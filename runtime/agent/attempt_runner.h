@@ -90,8 +90,9 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void supersede(Clock::time_point now);
   /// Returns the time for which the event loop may wait before tick_in_time() is called again.
   [[nodiscard]] std::chrono::milliseconds next_wait() const;
-  /// Writes the last samples and the rest of the event file for TensorBoard. Waits at most one
-  /// second for the event file. Call it once the attempt is over; do not call tick() afterwards.
+  /// Writes the last ranks.json and the rest of the event file for TensorBoard. Waits at most one
+  /// second for each of them. Call it once the attempt is over; do not call tick_in_time()
+  /// afterwards.
   void write_last_samples() {
     write_samples(Clock::now(), true);
     close_tensorboard();

@@ -39,7 +39,7 @@ void Attempt::on_own_signal(int signal, Clock::time_point now) {
 
 void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
   if (!goes_on()) return;
-  // When the grace time of a preemption begins, Slurm sends TERM to the steps only. A TERM that
+  // When the grace time of a preemption begins, Slurm sends TERM only to the steps. A TERM that
   // reaches ranks but not lead therefore announces a preemption. The programs then get USR1, as
   // before the time limit (`checkpoint.signal_before`).
   const bool may_checkpoint = signal == SIGUSR1 || signal == SIGTERM;

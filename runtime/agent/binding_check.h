@@ -18,7 +18,7 @@ namespace dlrun::agent {
 /// Parses the kernel's list of processors, such as "0-15,32-47". Returns nullopt for other text,
 /// and if a number is too large for a ProcessorSet.
 [[nodiscard]] std::optional<ProcessorSet> parse_processors(std::string_view list);
-/// Returns the kernel's list of the processors.
+/// Returns the processors in the form of the kernel's list.
 [[nodiscard]] std::string processor_list(const ProcessorSet& processors);
 
 /// Returns the sysfs name of a PCI device, such as "0000:c1:00.0" for the name

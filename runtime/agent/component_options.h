@@ -19,7 +19,7 @@ inline constexpr std::size_t kComponentNameLimitBytes = 32;
 
 enum class ComponentRole {
   kMain,     ///< the job ends when all main components have ended
-  kService,  ///< ended when all main components have ended
+  kService,  ///< lead ends it when all main components have ended
 };
 /// Returns the role as --role takes it: "main" or "service".
 [[nodiscard]] std::string_view word(ComponentRole role);
@@ -42,7 +42,7 @@ struct ComponentOptions {
   std::string name{};
   ComponentRole role = ComponentRole::kMain;
   ReadyCheck ready{};
-  int retries = 0;                   ///< restarts of a service without the other components
+  int retries = 0;                   ///< how often a service may restart; the others go on
   std::vector<std::string> after{};  ///< components that must be ready before this one starts
   int nodes = 0, ranks = 0;
   std::optional<int> het_group{};   ///< index of its part of a heterogeneous job

@@ -42,7 +42,8 @@ enum class UnreadableFolder { kFail, kSkip };
 
 /// Lists a file, or a folder with everything below it. An entry that vanishes meanwhile is left
 /// out. Fails with kNotFound if top does not exist, with kInvalid if folders are nested too deeply,
-/// and with kIo if top cannot be examined, or, with kFail, if a folder or a file in it cannot be.
+/// and with kIo if top cannot be examined, or if unreadable is kFail and something below top cannot
+/// be read.
 [[nodiscard]] Result<FileTree> list_tree(const std::filesystem::path& top,
                                          UnreadableFolder unreadable = UnreadableFolder::kFail);
 

@@ -181,7 +181,7 @@ Result<std::string> parse_http_path(std::string_view text) {
   return std::string(text);
 }
 
-/// Returns a function for Option::takes, which stores a whole number from 0 to `max`.
+/// Returns a function for Option::takes that stores a whole number from 0 to `max`.
 std::function<Result<>(std::string_view)> index_into(std::string_view name, int max,
                                                      std::optional<int>& target) {
   return [=, &target](std::string_view value) {

@@ -27,7 +27,7 @@ class OutputBoard {
   void add(int rank, std::chrono::seconds limit) { copiers_[rank].limit = limit; }
   /// Returns true if any node has outputs.
   [[nodiscard]] bool is_used() const { return !copiers_.empty(); }
-  /// Returns true while a copy is missing, and its rank can still make it.
+  /// Returns true until each copy is done or given up; false if no node has outputs.
   [[nodiscard]] bool is_waiting() const { return is_used() && !done_at_; }
   /// Returns when the last copy was done or given up; nullopt while a copy is awaited.
   [[nodiscard]] std::optional<Clock::time_point> done_at() const { return done_at_; }
@@ -41,7 +41,8 @@ class OutputBoard {
   /// Returns when take_due() is to be called next.
   [[nodiscard]] Clock::time_point next_look() const { return next_look_; }
   void on_collected(int rank, std::int64_t files, std::int64_t bytes, Clock::time_point now);
-  /// Stops waiting for any copy at this time: the time limit of the job is near.
+  /// Sets the time at which take_due() gives up all copies, because the time limit of the job is
+  /// near.
   void end_by(Clock::time_point when) { end_by_ = when; }
   /// Returns the longest time that one node may need.
   [[nodiscard]] std::chrono::seconds longest() const;

@@ -24,7 +24,8 @@ std::string with_port(std::string word, int port) {
   return word;
 }
 
-/// Tells the program of a component its name, and where the components run that have joined.
+/// Sets the variables with the component's name, and with the places of the components that have
+/// joined.
 void add_components(Env& env, const TemplateValues& fields) {
   env.remove_matching({"DLRUN_COMPONENT*"}, {});
   if (fields.component.empty()) return;

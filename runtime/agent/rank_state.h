@@ -145,8 +145,8 @@ class RankState {
     bool log_is_written = true;
     bool waits_for_outputs = false;  ///< the agent still copies files from the node
   };
-  /// Returns true once the processes are gone, the output is written, and lead has the exit record.
-  /// Each of these waits has a time limit.
+  /// Returns true once the outputs are copied, the processes are gone, the output is written, and
+  /// lead has the exit record. Each wait has a time limit; that of the outputs is the caller's.
   [[nodiscard]] bool is_done(const Output& output, Clock::time_point now) const;
 
  private:

@@ -107,7 +107,7 @@ class RunLeader {
   /// Returns where the run continues after this cause. If the remaining nodes of the allocation are
   /// enough, changes the command to run on them.
   [[nodiscard]] Next where_to(Cause cause, const std::vector<std::string>& bad_nodes);
-  /// Returns the next job of the run's chain (retry.chain); nullopt if no further one waits.
+  /// Returns the next job of the run's chain (retry.chain); nullopt if no later one may still run.
   [[nodiscard]] std::optional<std::string> next_in_chain() const;
   /// Returns why where_to() has found no place for another attempt.
   [[nodiscard]] std::string_view why_no_place(Cause cause) const;

@@ -95,7 +95,7 @@ std::string why_cancelled(std::string_view reason) {
 namespace {
 
 /// Returns the end that Slurm causes; its message is only the reason. Returns nullopt if the job
-/// still runs.
+/// still runs, or if Slurm does not answer and the log has no reason.
 std::optional<ScriptEnd> jobs_end(const ScriptAtExit& script) {
   const auto reason = last_reason(script.log);
   const bool is_requeued = script.facts && script.facts->restarts > script.restarts;

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kOutputLimitBytes = 1U << 20U;
 constexpr std::chrono::milliseconds kLeastTime{200};
 constexpr std::size_t kMapsLimitBytes = 16U << 20U;
-constexpr int kOpenFlags = 01 | 0100 | 02000;  // O_WRONLY | O_CREAT | O_APPEND
+constexpr int kOpenFlags = 01 | 0100 | 02000;  // O_WRONLY | O_CREAT | O_APPEND, for gdb
 constexpr int kOpenMode = 0600;
 
 std::string file_name(std::string_view path) {

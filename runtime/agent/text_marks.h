@@ -64,8 +64,8 @@ class TextMarker {
 /// Lead's side: removes the marks and finds the lines that do not come from ranks.
 class MarkedTextReader {
  public:
-  /// Length of the longest line that on_line gets. Longer lines without a mark are only passed on
-  /// to the user.
+  /// Most bytes that are held of a line whose end has not arrived. A longer beginning is passed on
+  /// to the user at once; on_line does not get such a line.
   static constexpr std::size_t kLineLimitBytes = 4096;
 
   /// on_line gets each line that has no mark, without its newline.
