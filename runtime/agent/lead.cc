@@ -121,7 +121,7 @@ std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& r
     events.set_attempt(run.attempt);
     return std::nullopt;
   }
-  // Nothing calls for a restart after this attempt, so a user has started the job again.
+  // No cause calls for a restart after this attempt, so a user has started the job again.
   if (decision.why.empty()) return std::nullopt;
   const int code = last.code == 0 ? 1 : last.code;
   const auto message =

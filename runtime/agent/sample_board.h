@@ -56,7 +56,7 @@ class SampleBoard {
     bool has_reported = false;     ///< the rank has reported a value, not only an empty heartbeat
     Clock::time_point heard_at{};  ///< time of the last heartbeat
     /// Number of steps that the rank is behind the step that half of the ranks had 6 to 12 s ago.
-    /// With many ranks that is up to 20 s ago, because judge() runs more rarely.
+    /// With many ranks this step is up to 20 s old, because judge() runs more rarely.
     std::int64_t lag = 0;
     bool is_slow = false;
   };
