@@ -62,10 +62,11 @@ std::string variable_word(std::string_view component) {
 Result<> check_component(const ComponentOptions& component) {
   const auto& name = component.name;
   if (!is_component_name(name)) {
-    return fail(Errc::kUsage,
-                "--component '{}' is not a letter followed by letters, digits, '-' and '_', at "
-                "most {} of them",
-                printable(name), kComponentNameLimitBytes);
+    return fail(
+        Errc::kUsage,
+        "--component '{}' is not a name that begins with a letter and has at most {} letters, "
+        "digits, '-' and '_'",
+        printable(name), kComponentNameLimitBytes);
   }
   if (component.nodes < 1 || component.ranks < component.nodes)
     return fail(Errc::kUsage,

@@ -77,7 +77,7 @@ std::vector<Option> options_of_health(LeadOptions& lead) {
            [&lead](std::string_view value) -> Result<> {
              const auto after = parse_int(value);
              if (!after || *after < 1)
-               return fail(Errc::kUsage, "--stop-after '{}' is not a number from 1",
+               return fail(Errc::kUsage, "--stop-after '{}' is not a whole number above 0",
                            printable(value));
              lead.stop_early.after = *after;
              return {};
@@ -113,7 +113,7 @@ std::vector<Option> options_of_retry(RetryOptions& retry) {
        [&retry](std::string_view value) -> Result<> {
          const auto limit = parse_int(value);
          if (!limit || *limit < 1)
-           return fail(Errc::kUsage, "--memory-limit '{}' is not a number of MiB from 1",
+           return fail(Errc::kUsage, "--memory-limit '{}' is not a whole number of MiB above 0",
                        printable(value));
          retry.memory_limit_mib = *limit;
          return {};
