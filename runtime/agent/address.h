@@ -34,8 +34,8 @@ struct BoundPort {
 /// kIo.
 [[nodiscard]] Result<BoundPort> listen_on_free_port(bool loopback_only);
 
-/// Returns this machine's addresses, best first: those of network interfaces before those of
-/// container bridges, and in both groups IPv4 before IPv6. Leaves out loopback addresses and
+/// Returns this machine's addresses, best first. The addresses of container bridges come last; in
+/// both groups IPv4 comes before IPv6. Leaves out interfaces that are down, loopback addresses and
 /// link-local IPv6 addresses. Returns an empty list if the interfaces cannot be read.
 [[nodiscard]] std::vector<std::string> own_addresses();
 
@@ -46,8 +46,8 @@ struct BoundPort {
 
 /// Starts a TCP connection. The returned socket is non-blocking. It becomes writable once the
 /// connection is established or has failed. source: the local IP literal to connect from; nullopt:
-/// the kernel chooses it. Fails with kInvalid if an address is no IP literal, with kIo if there is
-/// no socket, and with kUnavailable if the connection fails at once.
+/// the kernel chooses it. Fails with kInvalid if an address is no IP literal, with kIo if no socket
+/// can be made, and with kUnavailable if source cannot be bound or the connection fails at once.
 [[nodiscard]] Result<UniqueFd> begin_connect(const Endpoint& endpoint,
                                              const std::optional<std::string>& source = {});
 
@@ -58,7 +58,7 @@ struct BoundPort {
 [[nodiscard]] bool is_loopback(std::string_view ip);
 
 /// Binds a free port on all interfaces with SO_REUSEADDR, but does not listen. While the socket is
-/// open, the kernel assigns this port to no program that asks for any free port. A program that
+/// open, a program that asks the kernel for any free port does not get this one. A program that
 /// sets SO_REUSEADDR, as servers do, can still bind this port by its number. Fails with kIo.
 [[nodiscard]] Result<BoundPort> hold_free_port();
 

@@ -1,6 +1,6 @@
 #pragma once
-// Parses dlrun-agent's command line. The launcher generates this command line. The parser therefore
-// makes no suggestions and needs no library.
+// Parses dlrun-agent's command line. The launcher or the agent itself generates this command line.
+// The parser therefore makes no suggestions and needs no library.
 
 #include <string>
 #include <variant>

@@ -33,9 +33,9 @@ bool Attempt::wants(int rank) const {
 }
 
 void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
-  // Adds every unfit node, also after an earlier one has ended the attempt, so that the next
-  // attempt avoids all of them.
-  if (!hello.unfit.empty() && end_.reason != EndReason::kNotFit) lose_node(hello.host);
+  // Marks every unfit node as lost, even if an earlier one has already ended the attempt: the next
+  // attempt then avoids all of them.
+  if (!hello.unfit.empty() && end_.reason != EndReason::kNotFit) mark_node_lost(hello.host);
   auto* const joining = in<Joining>();
   if (joining == nullptr || members_.by_rank.contains(rank)) return;
   if (members_.size == 0) members_.size = hello.world.size;
@@ -47,7 +47,7 @@ void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
                                   hello.world.rank, hello.world.size, rank, members_.size)},
                      true, now);
   }
-  joining->fitness.note(rank, hello.host, hello.world.local_size, hello.unfit, now);
+  joining->fitness.add_result(rank, hello.host, hello.world.local_size, hello.unfit, now);
   if (joining->fitness.has_complaint()) return judge_fitness(joining->fitness, now);
   if (hello.stages) {
     joining->staging.insert(rank);
@@ -62,7 +62,7 @@ void Attempt::on_hello(int rank, const Hello& hello, Clock::time_point now) {
 void Attempt::start_if_ready(Clock::time_point now) {
   if (!all_have_joined()) return;
   auto& joining = *in<Joining>();
-  record_staging(joining, now);
+  follow_staging(joining, now);
   if (!joining.staging.empty()) return;
   outlet_.record(events::Joined{.ranks = members_.size,
                                 .hosts = compress_hostlist(hosts()),
@@ -211,7 +211,7 @@ void Attempt::on_limit_ahead(std::chrono::milliseconds time_left, Clock::time_po
   auto* const running = in<Running>();
   if (running == nullptr || running->limit_at) return;
   running->limit_at = now + time_left;
-  running->hang.off();
+  running->hang.stop_watching();
 }
 
 void Attempt::on_step_end(int code, std::string_view words, Clock::time_point now) {
@@ -256,8 +256,8 @@ void Attempt::on_table(int rank, std::int64_t from) {
   outlet_.send_text(rank, std::string(pages[page]));
 }
 
-/// Stops or kills a step that has not ended some time after its ranks were told to end, or after
-/// their outputs are copied.
+/// Asks the step to stop, and later kills it, if it still runs some time after its ranks were told
+/// to end and their outputs were copied.
 void Attempt::look_at_step(Clock::time_point now) {
   auto* const ending = in<Ending>();
   if (ending == nullptr || step_end_ || outputs_.is_waiting()) return;
@@ -275,9 +275,10 @@ void Attempt::tick(Clock::time_point now) {
   if (const auto* ending = in<Ending>();
       ending && ending->announce_at && *ending->announce_at <= now)
     announce();
-  // The limit ends once all ranks have joined: it does not bound the copying of data to the nodes.
+  // The join timeout no longer applies once all ranks have joined: it does not limit the copying of
+  // data to the nodes.
   if (is_in<Joining>() && !all_have_joined() && now >= began_ + options_.join_timeout) {
-    name_missing(now);
+    report_missing_ranks(now);
     end_.reason = EndReason::kJoinTimeout;
     end_.code = kExitNotJoined;
     outlet_.say(end_.message);

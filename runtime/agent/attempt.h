@@ -54,8 +54,8 @@ class AttemptOutlet {
   virtual void say(std::string_view line) = 0;
   /// Asks the step to end, or kills it.
   virtual void stop_step(bool kills) = 0;
-  /// Sends the large files of stage to all nodes, and calls Attempt::on_broadcast() when that is
-  /// done. Called only with AttemptOptions::broadcasts.
+  /// Begins to send the large files of `stage` to all nodes. Attempt::on_broadcast() must be called
+  /// when they are sent. Called only if AttemptOptions::broadcasts is set.
   virtual void begin_broadcast() {}
   /// Returns the places of the components whose ranks have joined; empty if the job has no
   /// components.
@@ -71,7 +71,8 @@ struct AttemptOptions {
   std::optional<std::chrono::seconds> hang_after{};  ///< health.hang_after
   bool tries_collective = false;  ///< the ranks check collectives before their programs start
   bool has_autopsy = false;  ///< agents save their processes' stacks before a hung attempt is ended
-  /// retry.on contains `timeout`: a program that exits shortly before the time limit is retried.
+  /// retry.on contains `timeout`: the run restarts if its program exits after the warning of the
+  /// time limit without a report that it is done.
   bool retries_timeout = false;
   /// The agents mark the text that their programs write to standard error (text_marks.h).
   bool marks_errors = false;
@@ -96,12 +97,13 @@ class Attempt {
   /// their ends: on a busy machine the rank that died first may report last.
   static constexpr std::chrono::milliseconds kCulpritWait =
       kKilledAfterTerm + std::chrono::milliseconds(200);
-  /// Time from a signal that reaches lead while the attempt is ending until the attempt is over,
-  /// even if the step still runs.
+  /// Time after which the attempt is over even if its step still runs. It begins with the first
+  /// signal that reaches lead while the attempt is ending.
   static constexpr std::chrono::milliseconds kLeftBehindAfter{5000};
   /// Time for which connections may stay open after the step's end.
   static constexpr std::chrono::milliseconds kConnectionsLag{2000};
-  /// Time from the last exit record until a successful attempt is over, even if srun still runs.
+  /// Time after which a successful attempt is over even if srun still runs. It begins when all
+  /// ranks have ended and their outputs are copied.
   static constexpr std::chrono::seconds kStepLag{3};
 
   /// outlet must outlive the attempt.
@@ -111,7 +113,8 @@ class Attempt {
   /// is within the world, and it has not said hello yet.
   [[nodiscard]] bool wants(int rank) const;
   /// Handles the hello of a rank. If its rank or world size differs from the one that lead expects,
-  /// the rank fails, and with it the attempt. Starts the programs once all ranks have joined.
+  /// the rank fails, and with it the attempt. Starts the programs once all ranks have joined and
+  /// all nodes have their data.
   void on_hello(int rank, const Hello& hello, Clock::time_point now);
   /// Notes that the rank's check of collectives has opened its device and waits for the other
   /// ranks.
@@ -130,7 +133,8 @@ class Attempt {
   void on_collected(int rank, std::int64_t files, std::int64_t bytes, Clock::time_point now);
   /// Returns the longest time in which a node copies its outputs; 0 without outputs.
   [[nodiscard]] std::chrono::seconds longest_collecting() const { return outputs_.longest(); }
-  /// Stops waiting for outputs at this time: the time limit of the job is near.
+  /// Sets the time at which the attempt stops waiting for outputs, because the time limit of the
+  /// job is near.
   void end_collecting_by(Clock::time_point when) { outputs_.end_by(when); }
   /// Handles the exit record of a rank, and confirms it to the agent once the outputs are copied.
   void on_exit(int rank, RankEnd end, Clock::time_point now);
@@ -140,8 +144,9 @@ class Attempt {
   /// ends, or the signal has no effect. Sends the decision to the agent, which waits for it.
   void on_rank_signal(int rank, int signal, Clock::time_point now);
   /// Handles a signal that reached lead. USR1 asks for a checkpoint if
-  /// AttemptOptions::forwards_usr1 is set. Every other signal ends the attempt, or sets
-  /// AttemptEnd::is_cancelled if the attempt is ending already.
+  /// AttemptOptions::forwards_usr1 is set and the programs run; otherwise, and for a service, it
+  /// has no effect. Every other signal ends the attempt, or sets AttemptEnd::is_cancelled if the
+  /// attempt is ending already.
   void on_own_signal(int signal, Clock::time_point now);
   /// Prints and records a warning of a rank's agent.
   void on_warning(int rank, std::string_view message);
@@ -186,7 +191,7 @@ class Attempt {
   /// Notes that lead itself was stopped for `time`, which does not count as silence of the ranks.
   /// Call it before handling the messages that arrived during that time.
   void on_asleep(Clock::duration time, Clock::time_point now);
-  /// Notes that the USR1 was Slurm's warning of the time limit.
+  /// Notes that a USR1 to lead was Slurm's warning of the time limit.
   void on_limit_near() { signs_.is_limit_near = true; }
   /// Makes the attempt end before the time limit, so that the job can be requeued: when the next
   /// checkpoint is saved, and after time_left at the latest.
@@ -260,7 +265,9 @@ class Attempt {
     const auto* const joining = in<Joining>();
     return joining != nullptr && members_.size > 0 && joining->joined >= members_.size;
   }
-  void record_staging(phase::Joining& joining, Clock::time_point now);
+  /// Called once all ranks have joined. While nodes copy data, announces this once and begins the
+  /// broadcast. Records the end of the copying once all nodes have their data.
+  void follow_staging(phase::Joining& joining, Clock::time_point now);
   void look_at_outputs(Clock::time_point now);
   void start();
   /// Returns the nodes of the ranks, in the order of ranks.
@@ -290,19 +297,20 @@ class Attempt {
   /// be on its way to some ranks; 0: none.
   void begin_ending(Clock::time_point now, int step_signal = 0);
   void end_for(EndReason reason, int code, std::string message, Clock::time_point now);
-  /// Tells all ranks, once, that their programs save a checkpoint. The attempt no longer counts as
-  /// hanging, because a program may save for a long time without a report. signal: the signal that
-  /// asks for the checkpoint.
+  /// Tells all ranks, once, to have their programs save a checkpoint. The attempt no longer counts
+  /// as hanging, because a program may save for a long time without a report. signal: the signal
+  /// that asks for the checkpoint.
   void ask_for_checkpoint(int signal);
   void end_for_signal(int signal, std::string message, Clock::time_point now);
   void end_for_stopped(const phase::Stopped& stopped, Clock::time_point now);
   void end_for_hang(std::string sentence, Clock::time_point now);
-  void name_missing(Clock::time_point now);
+  /// Makes the message about the ranks that have not joined, and records their numbers.
+  void report_missing_ranks(Clock::time_point now);
   /// Names the container as the reason if a rank never joined and the container tool reported an
   /// error. In that case prints the message and returns true.
   bool report_container_failure();
   void judge_fitness(const Fitness& fitness, Clock::time_point now);
-  void lose_node(const std::string& host);
+  void mark_node_lost(const std::string& host);
   void begin_autopsy(Clock::time_point now);
   void look_at_autopsy(Clock::time_point now);
   void look_at_running(Clock::time_point now);
@@ -311,7 +319,8 @@ class Attempt {
   void finish_joining(Clock::time_point now);
   void finish_running(Clock::time_point now);
   void finish_ending(Clock::time_point now);
-  /// Ends an attempt whose step has ended although some ranks have not.
+  /// Ends an attempt whose step ended before some of its ranks. Waits for connections that are
+  /// still open until kConnectionsLag has passed since the step's end.
   void fail_unended_ranks(Clock::time_point now);
   void finish(Clock::time_point now);
   void record_failure(const FailedRank& failed);
@@ -336,8 +345,8 @@ class Attempt {
   Members members_;
 
   struct Signals {
-    std::set<int> seen{};         ///< signals of ranks that are already recorded
-    bool usr1_is_passed = false;  ///< the ranks were told to save a checkpoint
+    std::set<int> seen{};              ///< signals of ranks that are already recorded
+    bool is_checkpoint_asked = false;  ///< the ranks were told to save a checkpoint
   };
   Signals signals_;
 

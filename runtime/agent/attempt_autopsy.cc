@@ -28,7 +28,7 @@ void Attempt::begin_autopsy(Clock::time_point now) {
 void Attempt::on_autopsy(int rank, std::vector<std::string> frames, Clock::time_point now) {
   auto* const examining = in<Examining>();
   if (examining == nullptr) return;
-  examining->board.note(rank, std::move(frames));
+  examining->board.add_answer(rank, std::move(frames));
   look_at_autopsy(now);
 }
 

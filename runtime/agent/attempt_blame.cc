@@ -32,7 +32,7 @@ Weight weight(const RankEnd& end) {
   return is_own_fault || !end.error.empty() ? Weight::kCause : Weight::kUnclear;
 }
 
-std::string how(const RankEnd& end) {
+std::string how_ended(const RankEnd& end) {
   if (!end.error.empty()) return fmt::format(": {}", printable(end.error));
   if (end.signal != 0) return fmt::format(" was killed by {}", signal_name(end.signal));
   return fmt::format(" exited with code {}", end.code);
@@ -122,7 +122,8 @@ std::string Attempt::sentence() const {
   const auto& failed = *end_.first_failed;
   const auto others = members_.size - 1;
   return fmt::format("rank {}{}{}{}", failed.rank,
-                     failed.host.empty() ? "" : " on " + printable(failed.host), how(failed.end),
+                     failed.host.empty() ? "" : " on " + printable(failed.host),
+                     how_ended(failed.end),
                      others <= 0   ? std::string()
                      : others == 1 ? std::string("; dlrun ends the other rank")
                                    : fmt::format("; dlrun ends the other {} ranks", others));

@@ -23,7 +23,7 @@ void Attempt::on_staged(int rank, std::int64_t files, std::int64_t bytes, Clock:
   start_if_ready(now);
 }
 
-void Attempt::record_staging(phase::Joining& joining, Clock::time_point now) {
+void Attempt::follow_staging(phase::Joining& joining, Clock::time_point now) {
   if (joining.staging_nodes == 0) return;
   if (!joining.staging.empty()) {
     if (std::exchange(joining.is_staging_recorded, true)) return;

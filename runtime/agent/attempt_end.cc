@@ -80,14 +80,14 @@ EndFacts Attempt::end_facts() const {
   return facts;
 }
 
-void Attempt::name_missing(Clock::time_point now) {
+void Attempt::report_missing_ranks(Clock::time_point now) {
   std::vector<int> missing;
   for (int rank = 0; rank < members_.size; ++rank) {
     if (!members_.by_rank.contains(rank)) missing.push_back(rank);
   }
   struct Node {
     std::string host;
-    int here = 0;
+    int joined = 0;
     int expected = 0;
   };
   std::map<int, Node> nodes;
@@ -97,7 +97,7 @@ void Attempt::name_missing(Clock::time_point now) {
     auto& node = nodes[world.node_rank];
     node.host = member.hello.host;
     node.expected = world.local_size;
-    ++node.here;
+    ++node.joined;
     nnodes = world.nnodes;
   }
   const auto job_nodes =
@@ -107,10 +107,10 @@ void Attempt::name_missing(Clock::time_point now) {
   std::vector<std::string> words;
   std::size_t unnamed = 0;
   for (const auto& [index, node] : nodes) {
-    if (node.here >= node.expected) continue;
+    if (node.joined >= node.expected) continue;
     if (words.size() < kNodesNamed) {
       words.push_back(
-          fmt::format("{} ({} of its {})", node.host, node.expected - node.here, node.expected));
+          fmt::format("{} ({} of its {})", node.host, node.expected - node.joined, node.expected));
     } else {
       ++unnamed;
     }

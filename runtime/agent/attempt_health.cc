@@ -17,7 +17,7 @@ namespace {
 
 /// Largest age of a report that a program is stopped. An older report does not count, because the
 /// program may run again.
-constexpr std::chrono::milliseconds kStoppedIsFresh{3000};
+constexpr std::chrono::milliseconds kStoppedReportAge{3000};
 
 }  // namespace
 
@@ -40,7 +40,7 @@ void Attempt::judge_fitness(const Fitness& fitness, Clock::time_point now) {
   }
 }
 
-void Attempt::lose_node(const std::string& host) {
+void Attempt::mark_node_lost(const std::string& host) {
   auto& lost = end_.lost_nodes;
   if (std::find(lost.begin(), lost.end(), host) == lost.end()) lost.push_back(host);
 }
@@ -64,15 +64,15 @@ void Attempt::on_check_failed(int rank, std::string_view words, bool is_own,
   if (running == nullptr || member == nullptr) return;
   if (is_own) {
     const auto& hello = member->hello;
-    lose_node(hello.host);
-    running->fitness.note(rank, hello.host, hello.world.local_size, words, now);
+    mark_node_lost(hello.host);
+    running->fitness.add_result(rank, hello.host, hello.world.local_size, words, now);
     return judge_fitness(running->fitness, now);
   }
   int first = -1;
   for (const auto& [number, other] : members_.by_rank) {
     if (running->arrived.contains(number)) continue;
     if (first < 0) first = number;
-    lose_node(other.hello.host);
+    mark_node_lost(other.hello.host);
   }
   if (first >= 0) {
     return fail_rank(
@@ -146,7 +146,7 @@ void Attempt::look_at_running(Clock::time_point now) {
   if (auto sentence = running->hang.hang_message(now)) {
     // A stopped process explains the hang. Its agent reports it every second.
     const auto& stopped = running->stopped;
-    const bool is_stopped = stopped.rank >= 0 && now < stopped.heard + kStoppedIsFresh;
+    const bool is_stopped = stopped.rank >= 0 && now < stopped.heard + kStoppedReportAge;
     is_stopped ? end_for_stopped(stopped, now) : end_for_hang(std::move(*sentence), now);
   } else {
     running->hang_since.reset();

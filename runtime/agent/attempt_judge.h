@@ -36,7 +36,7 @@ struct AttemptEnd {
   Cause cause = Cause::kNone;  ///< decides whether the run is retried
   /// The highest step (or epoch, if it reports no step) that the program reported.
   std::optional<std::int64_t> step;
-  /// Nodes whose agents disappeared without an exit record, or that have the hanging process.
+  /// Nodes whose agents disappeared without an exit record, and the node of a process that hangs.
   std::vector<std::string> suspects;
   /// Nodes that Slurm has lost or could not launch on, that failed a preflight check, or that fell
   /// silent in a run that hangs.
@@ -44,12 +44,13 @@ struct AttemptEnd {
   bool had_grace = false;  ///< see EndSigns::is_preemption_near
   /// The programs were told to save a checkpoint, because the time limit or a preemption was near.
   bool was_warned = false;
-  bool is_slurms_doing = false;       ///< Slurm ends the whole job, and `cause` is its reason
-  bool is_requeued = false;           ///< Slurm requeues the job although the run is over
+  bool is_slurms_doing = false;  ///< Slurm ends the whole job, and `cause` is its reason
+  /// Slurm requeues the job although the run is over.
+  bool is_requeued_after_end = false;
   bool is_whole_node_silent = false;  ///< all agents of at least one suspect node disappeared
   /// Nodes with a rank whose agent did not disappear.
   std::set<std::string> heard_hosts{};
-  bool has_run = false;  ///< all ranks had joined, and their programs were started
+  bool has_run = false;  ///< all ranks had joined and were told to start their programs
 };
 
 /// Observations during an attempt that may explain its end.
@@ -59,7 +60,8 @@ struct EndSigns {
   bool is_given_up = false;  ///< lead ended the attempt for a reason that would end a retry, too
   bool has_reported_done = false;  ///< the program reported that its work is complete
   bool is_limit_near = false;      ///< the programs were warned of the time limit
-  /// A TERM reached the ranks but not lead. It counts as the start of a preemption's grace time.
+  /// A TERM reached a rank but not lead, and AttemptOptions::forwards_usr1 is set. The TERM counts
+  /// as the start of a preemption's grace time.
   bool is_preemption_near = false;
   std::set<std::string> unlaunched{};  ///< nodes where Slurm could not start the step's tasks
 };

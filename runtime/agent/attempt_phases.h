@@ -27,6 +27,8 @@ struct Joining {
   bool is_staging_recorded = false;
 };
 
+/// A report that the program of a rank has been stopped (SIGSTOP). rank: -1 before the first
+/// report.
 struct Stopped {
   int rank = -1;
   std::chrono::seconds time{};
@@ -47,6 +49,7 @@ struct Running {
   /// When the attempt ends, because the time limit is near and the job is to be requeued.
   std::optional<Clock::time_point> limit_at{};
   std::optional<Clock::time_point> rehearsed_at{};  ///< when the rehearsal ends
+  /// When all ranks had ended and their outputs were copied.
   std::optional<Clock::time_point> all_ended_since{};
 };
 

@@ -15,9 +15,9 @@ void Attempt::on_progress(int rank, const Json& body, Clock::time_point now) {
   }
   if (ProgressRecorder::is_result(body)) {
     progress_.add_result(body);
-    if (running != nullptr) running->hang.off();
+    if (running != nullptr) running->hang.stop_watching();
   } else {
-    auto where = progress_.note_position(body);
+    auto where = progress_.update_position(body);
     if (running != nullptr) {
       running->hang.on_progress(now, std::move(where));
       if (running->limit_at && body.contains("checkpoint") && !progress_.has_reported_done()) {

@@ -35,14 +35,14 @@
 
 namespace dlrun::agent {
 
-/// The objects that a component shares with the other components of its job, and its place among
-/// them. Every referenced object outlives the runner.
+/// The facts that the runner of a component needs about its job. Every referenced object outlives
+/// the runner.
 struct ComponentContext {
   const ComponentOptions& options;
   Gate& gate;
   const std::vector<std::string>& addresses;  ///< lead's addresses
-  int held_port = 0;       ///< the port of rank 0 in the component's last start; 0: first start
-  bool is_leading = true;  ///< its progress is the progress of the run
+  int held_port = 0;          ///< the port of rank 0 in the component's last start; 0: first start
+  bool is_first_main = true;  ///< its progress is the progress of the run
   std::function<std::vector<ComponentPlace>()> places{};  ///< see AttemptOutlet
 };
 
@@ -90,8 +90,9 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void supersede(Clock::time_point now);
   /// Returns the time for which the event loop may wait before tick_in_time() is called again.
   [[nodiscard]] std::chrono::milliseconds next_wait() const;
-  /// Writes the last samples and the rest of the event file for TensorBoard. Waits at most one
-  /// second for the event file. Call it once the attempt is over; do not call tick() afterwards.
+  /// Writes the last ranks.json and the rest of the event file for TensorBoard. Waits at most one
+  /// second for each of them. Call it once the attempt is over; do not call tick_in_time()
+  /// afterwards.
   void write_last_samples() {
     write_samples(Clock::now(), true);
     close_tensorboard();
@@ -188,8 +189,8 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void wait_for_step();
   void take_signals();
   void look_at_limit();
-  /// Returns the files to send to the nodes. Only the first attempt sends files: a later one finds
-  /// the staged data, or has lost nodes, which sbcast does not know.
+  /// Returns the files to send to the nodes. Only the first attempt sends files: a later attempt
+  /// finds the staged data, or has lost nodes, to which sbcast would still send.
   [[nodiscard]] std::vector<Broadcast> files_to_broadcast() const;
   void on_broadcast(const BroadcastResult& result);
   /// Asks the controller whether the nodes that srun named have failed, and reports the failed ones
@@ -267,19 +268,19 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   std::unordered_map<int, std::string> host_of_rank_;
   bool have_programs_started_ = false;
   SnapshotFile ranks_file_{run_.directory /
-                           (!component_ || component_->is_leading
+                           (!component_ || component_->is_first_main
                                 ? std::string("ranks.json")
                                 : fmt::format("ranks-{}.json", component_->options.name))};
   StoreTable store_;
   std::unordered_map<PeerId, int> rank_of_peer_;
   std::unordered_map<int, PeerId> peer_of_rank_;
-  std::optional<std::string> step_name_;  ///< step in the first claim; equal for all ranks
+  std::optional<std::string> step_name_;  ///< the step of all ranks, from the first claim
   /// Nodes that srun reported as failed, and about which the controller has not been asked yet.
   std::string reported_nodes_;
   std::string asked_nodes_;  ///< nodes about which the controller is being asked
   BackgroundCall<Result<std::vector<std::string>>> lost_nodes_;
-  Clock::time_point next_question_{};
-  Clock::time_point next_beat_{};
+  Clock::time_point next_question_{};  ///< when the controller may be asked again about nodes
+  Clock::time_point next_beat_{};      ///< when the ranks get the next heartbeat
   Clock::time_point last_awake_ = Clock::now();  ///< the last message or tick, for note_sleep()
   std::size_t beats_heard_ = 0;                  ///< heartbeats of ranks in this round of the loop
   Clock::time_point last_tick_{};                ///< the last call of tick()

@@ -39,7 +39,7 @@ void Attempt::on_own_signal(int signal, Clock::time_point now) {
 
 void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
   if (!goes_on()) return;
-  // When the grace time of a preemption begins, Slurm sends TERM to the steps only. A TERM that
+  // When the grace time of a preemption begins, Slurm sends TERM only to the steps. A TERM that
   // reaches ranks but not lead therefore announces a preemption. The programs then get USR1, as
   // before the time limit (`checkpoint.signal_before`).
   const bool may_checkpoint = signal == SIGUSR1 || signal == SIGTERM;
@@ -66,15 +66,16 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
         now);
   }
   // Either all ranks checkpoint or none. Otherwise a collective in the middle of a checkpoint would
-  // hang. This rank also gets its own reply, because it waits for a reply about this signal.
+  // hang. The rank that asked also gets a reply of its own, because it waits for one about its
+  // signal.
   outlet_.send(rank, to_rank::SignalAnswer{signal, answer});
   signs_.is_preemption_near = signs_.is_preemption_near || signal == SIGTERM;
   ask_for_checkpoint(signal);
 }
 
 void Attempt::ask_for_checkpoint(int signal) {
-  if (auto* const running = in<Running>()) running->hang.off();
-  if (!std::exchange(signals_.usr1_is_passed, true)) {
+  if (auto* const running = in<Running>()) running->hang.stop_watching();
+  if (!std::exchange(signals_.is_checkpoint_asked, true)) {
     outlet_.broadcast(to_rank::SignalAnswer{signal, SignalDecision::kCheckpoint});
   }
 }

@@ -35,7 +35,7 @@ inline constexpr std::size_t kFrameLimitBytes = 160;
 /// to kFrameLimitBytes, and then escapes its control characters. Returns an empty list for any
 /// other text.
 [[nodiscard]] std::vector<std::string> frames_of_line(std::string_view line);
-/// Returns the frames of an object with `frames`, with the same limits.
+/// Returns the frames in the array `frames` of a JSON object, with the same limits.
 [[nodiscard]] std::vector<std::string> frames_of(const nlohmann::ordered_json& object);
 
 }  // namespace dlrun::agent

@@ -4,7 +4,7 @@
 
 namespace dlrun::agent {
 
-void AutopsyBoard::note(int rank, std::vector<std::string> frames) {
+void AutopsyBoard::add_answer(int rank, std::vector<std::string> frames) {
   if (awaited_.erase(rank) == 0 || frames.empty()) return;
   ranks_of_stack_[std::move(frames)].push_back(rank);
 }

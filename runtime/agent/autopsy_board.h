@@ -23,7 +23,7 @@ class AutopsyBoard {
 
   /// Adds the answer of a rank. frames: the stack of its main thread, innermost frame first; empty
   /// if it could not be read.
-  void note(int rank, std::vector<std::string> frames);
+  void add_answer(int rank, std::vector<std::string> frames);
   /// Stops waiting for a rank that is gone.
   void drop(int rank) { awaited_.erase(rank); }
   [[nodiscard]] bool is_complete() const { return awaited_.empty(); }

@@ -11,9 +11,9 @@
 
 namespace dlrun::agent {
 
-/// Runs one call at a time, the `question`. Each call runs on a new thread. Must be used by one
-/// thread only. If this object is destroyed first, the answer is dropped, so the question must own
-/// everything that it uses.
+/// Runs one call at a time, the `question`, each on a new thread. Must be used by one thread only.
+/// The question must own everything that it uses, because it may outlive this object; its answer is
+/// then dropped.
 template <typename Answer>
 class BackgroundCall {
  public:

@@ -101,7 +101,9 @@ struct BackgroundFile::Shared {
     return !changed.wait_for(lock, kTryAgain, [&] { return is_closing; });
   }
 
-  /// Appends one record. Removes a partly written one, except for kSharedText.
+  /// Appends one record. If only a part of it could be written, removes that part, and retries the
+  /// write of a durable record until wait_for_disk() gives up. With kSharedText, neither removes
+  /// nor retries.
   Result<> append(const Record& record) {
     struct stat before {};
     const bool may_truncate = content != Content::kSharedText &&

@@ -14,8 +14,8 @@
 
 namespace dlrun::agent {
 
-/// Returns the nodes that the end of an attempt makes suspect: nodes that were lost or failed a
-/// check, and nodes whose rank hung.
+/// Returns the nodes to remember as bad after an attempt: nodes that were lost or failed a check,
+/// and after a hang also the suspects (AttemptEnd::suspects).
 [[nodiscard]] std::vector<std::string> bad_nodes_of(const AttemptEnd& end);
 
 /// Appends nodes to the file, on another thread. Waits at most kRememberTimeLimit, even if the file

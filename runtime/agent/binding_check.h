@@ -18,10 +18,11 @@ namespace dlrun::agent {
 /// Parses the kernel's list of processors, such as "0-15,32-47". Returns nullopt for other text,
 /// and if a number is too large for a ProcessorSet.
 [[nodiscard]] std::optional<ProcessorSet> parse_processors(std::string_view list);
-/// Returns the kernel's list of the processors.
+/// Returns the processors in the form of the kernel's list.
 [[nodiscard]] std::string processor_list(const ProcessorSet& processors);
 
-/// Returns the sysfs name of a PCI device that the GPU's tool calls "00000000:C1:00.0".
+/// Returns the sysfs name of a PCI device, such as "0000:c1:00.0" for the name
+/// "00000000:C1:00.0", which the GPU's tool prints.
 [[nodiscard]] std::string pci_device_name(std::string_view bus_id);
 
 /// Returns a sentence if the rank may run on none of the processors near the GPU. near: the
@@ -31,7 +32,8 @@ namespace dlrun::agent {
 
 /// Returns the problems of the rank's GPUs. A rank that sees all GPUs of its node is taken to use
 /// the GPU with the number of its local rank; with fewer GPUs than ranks, no GPU is checked. Runs
-/// the GPU's tool (at most 60 s). A rank without a GPU has no problem.
+/// the GPU's tool (at most 60 s). A tool that is missing or fails is a problem, too. A rank on a
+/// node without GPUs has no problem.
 /// devices: /sys/bus/pci/devices.
 [[nodiscard]] std::vector<std::string> binding_problems(const Env& env, const World& world,
                                                         const std::filesystem::path& devices);

@@ -13,7 +13,7 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::chrono::seconds kSbcastStarts{60};
+constexpr std::chrono::seconds kSbcastStartLimit{60};
 constexpr std::int64_t kSlowestBytesPerSecond = 10 << 20;
 
 }  // namespace
@@ -24,7 +24,7 @@ std::vector<Broadcast> planned_broadcasts(const std::vector<StageItem>& items, c
   if (least < 1 || nodes < least || nodes < 2 || !find_program("sbcast", env)) return {};
   std::vector<Broadcast> files;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    // sbcast writes outside of containers, where the agents would not find the file.
+    // sbcast writes outside of containers. An agent inside a container would not find the file.
     if (items[i].in_container) continue;
     struct stat info {};
     const auto place = node_place(items[i].to, env);
@@ -50,7 +50,7 @@ BroadcastResult broadcast_files(const std::vector<Broadcast>& files, std::size_t
     command.argv = {"sbcast", "--preserve", file.from, file.to.string()};
     command.env = env;
     command.env.remove_matching({"SBCAST_*"}, {});
-    command.timeout = kSbcastStarts + std::chrono::seconds(file.bytes / kSlowestBytesPerSecond);
+    command.timeout = kSbcastStartLimit + std::chrono::seconds(file.bytes / kSlowestBytesPerSecond);
     // The agents also get the path of an incomplete copy: they recognise it and remove it.
     result.copies[file.item] = file.to.string();
     const auto done = run_command(command);

@@ -18,7 +18,7 @@ namespace dlrun::agent {
 /// Files are broadcast if the job has at least this number of nodes. DLRUN_SBCAST_NODES sets
 /// another number; 0 means never.
 inline constexpr std::int64_t kBroadcastFromNodes = 8;
-/// Smaller files are not broadcast: starting sbcast takes longer than reading them.
+/// Files smaller than this are not broadcast: starting sbcast takes longer than reading them.
 inline constexpr std::int64_t kBroadcastFromBytes = 64 << 20;
 
 /// The beginning of a broadcast file's name. kBroadcastDigits random hex digits follow.
@@ -27,9 +27,9 @@ inline constexpr std::size_t kBroadcastDigits = 16;
 
 /// One file to broadcast.
 struct Broadcast {
-  std::size_t item = 0;  ///< index of the item of stage
+  std::size_t item = 0;  ///< index of the item in `stage`
   std::string from;
-  std::filesystem::path to;  ///< a new file in the folder of the item's variable
+  std::filesystem::path to;  ///< a new file in the folder that the item's variable names
   std::int64_t bytes = 0;
 };
 
@@ -41,14 +41,14 @@ struct Broadcast {
                                                         const Env& env, std::int64_t nodes);
 
 struct BroadcastResult {
-  /// For each item of stage, the path of the broadcast copy on the nodes; empty if the item is not
-  /// broadcast. The copy is missing or incomplete after a problem.
+  /// For each item of `stage`, the path of the broadcast copy on the nodes; empty if the item is
+  /// not broadcast. After a problem the copy is missing or incomplete.
   std::vector<std::string> copies;
   std::vector<std::string> problems;  ///< a sentence for each file whose broadcast failed
 };
 
-/// Runs sbcast for each file, one after the other. items: the number of items of stage. Blocks, for
-/// each file at most one minute and a second for each 10 MiB.
+/// Runs sbcast for each file, one after the other. items: the number of items of `stage`. Blocks,
+/// for each file at most one minute and a second for each 10 MiB.
 [[nodiscard]] BroadcastResult broadcast_files(const std::vector<Broadcast>& files,
                                               std::size_t items, const Env& env);
 

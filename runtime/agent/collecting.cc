@@ -28,8 +28,8 @@ using Steady = std::chrono::steady_clock;
 /// less than this time.
 constexpr std::int64_t kTimePrecisionNs = 1'000'000'000;
 /// The name of a temporary copy begins with this number of hex digits, after a dot.
-constexpr std::size_t kPartDigits = 16;
-constexpr std::string_view kPartEnd = ".dlrun-part";
+constexpr std::size_t kHashDigits = 16;
+constexpr std::string_view kTemporaryEnd = ".dlrun-part";
 
 std::int64_t nanoseconds_now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -59,14 +59,15 @@ class OutputCopier {
       return {};
     }
     if (!listed) return tl::unexpected<Error>(std::move(listed.error()));
-    // Programs often write a file that names another one last, so the oldest file comes first.
+    // A file that refers to others (such as `latest`) is often written after them, so files are
+    // copied from the oldest to the newest.
     std::stable_sort(
         listed->entries.begin(), listed->entries.end(),
         [](const TreeEntry& a, const TreeEntry& b) { return a.stamp.mtime_ns < b.stamp.mtime_ns; });
     for (const auto& entry : listed->entries) {
       was_cut_ = was_cut_ || is_late();
       if (was_cut_) break;
-      DLRUN_TRY(take(entry));
+      DLRUN_TRY(copy_if_changed(entry));
     }
     for (const auto& problem : listed->unread)
       report_.problems.push_back("outputs: not copied, because it cannot be read: " + problem);
@@ -81,7 +82,7 @@ class OutputCopier {
  private:
   [[nodiscard]] bool is_late() const { return Steady::now() >= until_; }
 
-  /// Refuses a folder of another user: /tmp is open to all users.
+  /// Refuses a symbolic link and a folder of another user, because all users can write to /tmp.
   Result<> check_owner() const {
     struct stat info {};
     if (::lstat(from_.c_str(), &info) != 0) return {};
@@ -92,8 +93,9 @@ class OutputCopier {
     return {};
   }
 
-  /// Copies one entry if it needs a copy. Fails only if no other file can be copied either.
-  Result<> take(const TreeEntry& entry) {
+  /// Copies one entry, unless its copy is up to date. Makes a folder. Fails only if no other file
+  /// can be copied either.
+  Result<> copy_if_changed(const TreeEntry& entry) {
     const auto target = entry.path.empty() ? to_ / from_.filename() : to_ / entry.path;
     if (entry.kind == TreeEntry::Kind::kFolder) return make_folder(target);
     if (entry.kind == TreeEntry::Kind::kOther) return {};
@@ -106,24 +108,24 @@ class OutputCopier {
     if (made_.contains(folder)) return {};
     DLRUN_TRY(make_directories(folder, 0700));
     made_.insert(folder);
-    if (options_.is_last) remove_leftovers(folder, is_part_name, options_.leftover_age);
+    if (options_.is_last) remove_leftovers(folder, is_temporary_name, options_.leftover_age);
     return {};
   }
 
   /// Returns the temporary name of a copy. The name contains the host, because the agents of two
   /// attempts may copy at once for a short time, on different nodes. The hash keeps the name short.
-  [[nodiscard]] fs::path part_of(const fs::path& target) const {
+  [[nodiscard]] fs::path temporary_name_of(const fs::path& target) const {
     return target.parent_path() /
            fmt::format(".{}.{}{}",
-                       sha256_of_text(target.filename().string()).substr(0, kPartDigits), host_,
-                       kPartEnd);
+                       sha256_of_text(target.filename().string()).substr(0, kHashDigits), host_,
+                       kTemporaryEnd);
   }
 
-  /// Returns true for a name that part_of() could have returned, for any file and host.
-  [[nodiscard]] static bool is_part_name(std::string_view name) {
-    return name.size() > kPartDigits + kPartEnd.size() + 2 && name.starts_with('.') &&
-           are_hex_digits(name.substr(1, kPartDigits)) && name[kPartDigits + 1] == '.' &&
-           name.ends_with(kPartEnd);
+  /// Returns true for a name that temporary_name_of() could have returned, for any file and host.
+  [[nodiscard]] static bool is_temporary_name(std::string_view name) {
+    return name.size() > kHashDigits + kTemporaryEnd.size() + 2 && name.starts_with('.') &&
+           are_hex_digits(name.substr(1, kHashDigits)) && name[kHashDigits + 1] == '.' &&
+           name.ends_with(kTemporaryEnd);
   }
 
   /// Copies a link that stays inside the folder. The copy of any other link would lead nowhere.
@@ -133,10 +135,10 @@ class OutputCopier {
     if (fs::read_symlink(target, error) == entry.link) return {};
     struct stat info {};
     if (::lstat(target.c_str(), &info) == 0 && !S_ISLNK(info.st_mode)) return {};
-    const auto part = part_of(target);
-    ::unlink(part.c_str());
-    if (::symlink(entry.link.c_str(), part.c_str()) == 0 &&
-        ::rename(part.c_str(), target.c_str()) == 0)
+    const auto temporary = temporary_name_of(target);
+    ::unlink(temporary.c_str());
+    if (::symlink(entry.link.c_str(), temporary.c_str()) == 0 &&
+        ::rename(temporary.c_str(), target.c_str()) == 0)
       ++report_.files;
     return {};
   }
@@ -164,7 +166,7 @@ class OutputCopier {
       const bool is_copy_newer = source_is_newer_by_ns <= -kTimePrecisionNs;
       if (is_same || is_copy_newer) return {};
     }
-    if (!options_.is_last && entry.stamp.mtime_ns > nanoseconds_now() - settle_ns()) return {};
+    if (!options_.is_last && entry.stamp.mtime_ns > nanoseconds_now() - least_age_ns()) return {};
     if (has_copy && may_be_torn(entry)) {
       report_.problems.push_back(fmt::format(
           "outputs: {} was written while the program was killed and may be incomplete; it is "
@@ -175,16 +177,16 @@ class OutputCopier {
     return replace(entry, target);
   }
 
-  [[nodiscard]] static std::int64_t settle_ns() {
-    return std::chrono::nanoseconds(kFileSettlesIn).count();
+  [[nodiscard]] static std::int64_t least_age_ns() {
+    return std::chrono::nanoseconds(kLeastFileAge).count();
   }
 
   Result<> replace(const TreeEntry& entry, const fs::path& target) {
-    const auto part = part_of(target);
-    ::unlink(part.c_str());  // a copy that was killed may have left it behind
+    const auto temporary = temporary_name_of(target);
+    ::unlink(temporary.c_str());  // a copy that was killed may have left it behind
     const auto source = entry.path.empty() ? from_ : from_ / entry.path;
     const auto copied =
-        copy_entry(source, part, entry, /*syncs=*/true, [this] { return is_late(); });
+        copy_entry(source, temporary, entry, /*syncs=*/true, [this] { return is_late(); });
     if (!copied) {
       const auto code = copied.error().code;
       // While the program runs, a file may change during its copy. The next copy takes it.
@@ -195,9 +197,9 @@ class OutputCopier {
       report_.problems.push_back("outputs: " + copied.error().message);
       return {};
     }
-    if (::rename(part.c_str(), target.c_str()) != 0) {
+    if (::rename(temporary.c_str(), target.c_str()) != 0) {
       const int error = errno;
-      ::unlink(part.c_str());
+      ::unlink(temporary.c_str());
       return fail(Errc::kIo, "{}: {}", printable(target.string()), errno_text(error));
     }
     DLRUN_TRY(sync_directory(target.parent_path()));

@@ -2,8 +2,8 @@
 // Copies files from a node to a lasting folder (the spec's key `outputs`), while the program runs
 // and at its end.
 //
-// A file is copied to a temporary name in the target folder, synced and renamed. A file that
-// changes meanwhile keeps its older copy. A copy that is newer than its source is never replaced.
+// A file is copied to a temporary name in the target folder, synced and renamed. If the file
+// changes meanwhile, its older copy stays. A copy that is newer than its source is never replaced.
 // No file of the target folder is ever deleted, except temporary files of copies that were killed.
 
 #include <chrono>
@@ -22,7 +22,7 @@ namespace dlrun::agent {
 /// The options of `dlrun-agent collect`.
 struct CollectOptions {
   std::vector<OutputItem> items{};
-  std::filesystem::path run{};  ///< the run's directory, for relative places
+  std::filesystem::path run{};  ///< the run's directory; relative target folders are below it
   /// The index of the node; set if the job has several nodes. Each node then has its own folder.
   std::optional<int> node{};
   bool is_last = false;  ///< the program has ended, so that no file changes any more
@@ -33,7 +33,7 @@ struct CollectOptions {
 };
 
 /// Files younger than this are not copied while the program runs: it may still write them.
-inline constexpr std::chrono::seconds kFileSettlesIn{2};
+inline constexpr std::chrono::seconds kLeastFileAge{2};
 
 /// Copies the files of all items that have changed since their last copy, and returns the report.
 /// Each item has its own time limit.

@@ -23,9 +23,9 @@ std::string trainer_path() {
       .string();
 }
 
-/// Returns true if the check also compares the speed with the figures of the site. With rccl the
-/// trainer's data are in host memory. The measured speed would be that of the copies to the GPU and
-/// back, so the figures do not apply.
+/// Returns true if the check also compares the speed of collectives with the figures of the site.
+/// The figures do not apply to rccl: the trainer's data are then in host memory, so the measured
+/// speed would be that of the copies to the GPU and back.
 bool measures_speed(const NodeChecks& checks) {
   return checks.fabric && checks.collective != "rccl";
 }
@@ -55,7 +55,7 @@ Result<std::unique_ptr<CollectiveCheck>> CollectiveCheck::start(
   Program program{.argv = {trainer_path(), "preflight", "--backend", backend, "--timeout",
                            fmt::format("{}", kStepLimit.count())},
                   .env = std::move(env),
-                  .keep = check->store_->program_end(),
+                  .inherited = check->store_->program_end(),
                   .dies_with_us = true};
   if (measures_speed(checks)) {
     const auto add = [&](const char* option, const std::optional<std::int64_t>& figure) {
@@ -64,7 +64,7 @@ Result<std::unique_ptr<CollectiveCheck>> CollectiveCheck::start(
     add("--all-reduce", checks.figures.all_reduce);
     add("--node-all-reduce", checks.figures.node_all_reduce);
   }
-  program.env.set("DLRUN_STORE", fmt::format("fd:{}", program.keep));
+  program.env.set("DLRUN_STORE", fmt::format("fd:{}", program.inherited));
   const auto pid = start_program(program);
   check->store_->release_program_end();
   if (!pid) return tl::unexpected<Error>(pid.error());

@@ -100,7 +100,8 @@ void ComponentCourse::on_over(std::size_t at, const AttemptEnd& end) {
     return;
   }
   const bool is_main = one.options.role == ComponentRole::kMain;
-  // Only a service fails by ending with 0. A point of a sweep that ends early ends the attempt.
+  // A main component that ends with 0 is done. But if it is stopped early (sweep.stop_early), the
+  // attempt ends with it.
   if (is_main && end.code == 0 && end.reason != EndReason::kStoppedEarly) {
     one.state = ComponentState::kEnded;
     return;
@@ -211,7 +212,7 @@ bool ComponentCourse::is_over() const {
   return !any_left;
 }
 
-const ComponentCourse::Component& ComponentCourse::leading() const {
+const ComponentCourse::Component& ComponentCourse::first_main() const {
   return *std::find_if(components_.begin(), components_.end(), [](const Component& one) {
     return one.options.role == ComponentRole::kMain;
   });
@@ -225,14 +226,14 @@ AttemptEnd ComponentCourse::attempt_end() const {
   const auto is_signalled = [](const Component& one) {
     return one.end && one.end->reason == EndReason::kSignalled;
   };
-  const auto& first = leading();
+  const auto& first = first_main();
   const auto signalled =
       std::find_if(components_.begin(), components_.end(), [&](const Component& one) {
         return one.options.role == ComponentRole::kMain && is_signalled(one);
       });
   const auto signalled_at = static_cast<std::size_t>(signalled - components_.begin());
-  // If the decider is itself the first main component that the signal ended, and not the leading
-  // one, the message names the decider: the signal may have reached this component alone.
+  // If the decider is the first main component that the signal ended, but not the first of all main
+  // components, the message names the decider: the signal may have reached only this component.
   const bool is_signal_to_job = decider_ && is_signalled(components_[*decider_]) &&
                                 signalled != components_.end() &&
                                 (signalled_at != *decider_ || &*signalled == &first);

@@ -22,7 +22,7 @@ enum class ComponentState {
   kRestarting,  ///< it has ended and is about to start again
   kStopped,     ///< ended on purpose, or never started because it was not needed any more
   kEnded,       ///< a main component that ended with 0
-  kFailed,
+  kFailed,      ///< ended in any other way
 };
 /// Returns the name of the state in components.json, such as "waiting".
 [[nodiscard]] std::string_view word(ComponentState state);
@@ -41,7 +41,8 @@ class ComponentCourse {
   /// Notes that the component has ended, with all its processes.
   void on_over(std::size_t at, const AttemptEnd& end);
   /// Notes that a signal asks for the end of the job. A component that is about to start again does
-  /// not start: the signal counts as its end. The components that run get the signal themselves.
+  /// not start: the signal counts as its end. The caller passes the signal on to the components
+  /// that run.
   void on_signal(int signal);
 
   struct Order {
@@ -98,7 +99,7 @@ class ComponentCourse {
   /// Returns why the components that still run must end; nullopt if the attempt goes on.
   [[nodiscard]] std::optional<std::string> reason_to_stop() const;
   /// Returns the first main component, whose progress is the progress of the run.
-  [[nodiscard]] const Component& leading() const;
+  [[nodiscard]] const Component& first_main() const;
   /// Lets the signal end the component, which was about to start again.
   void end_by_signal(std::size_t at);
 

@@ -13,7 +13,8 @@ bool is_ascii_letter(char c) {
   return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
 }
 
-/// Returns the components that could never start because they wait for each other.
+/// Returns the components that could never start: those that wait for each other, and those that
+/// wait for one of them.
 std::vector<std::string> circle_of(const std::vector<ComponentOptions>& components) {
   std::set<std::string> can_start;
   for (bool has_changed = true; has_changed;) {
@@ -61,10 +62,11 @@ std::string variable_word(std::string_view component) {
 Result<> check_component(const ComponentOptions& component) {
   const auto& name = component.name;
   if (!is_component_name(name)) {
-    return fail(Errc::kUsage,
-                "--component '{}' is not a letter followed by letters, digits, '-' and '_', at "
-                "most {} of them",
-                printable(name), kComponentNameLimitBytes);
+    return fail(
+        Errc::kUsage,
+        "--component '{}' is not a name that begins with a letter and has at most {} letters, "
+        "digits, '-' and '_'",
+        printable(name), kComponentNameLimitBytes);
   }
   if (component.nodes < 1 || component.ranks < component.nodes)
     return fail(Errc::kUsage,
@@ -127,7 +129,7 @@ Result<> check_components(const std::vector<ComponentOptions>& components) {
   return {};
 }
 
-const ComponentOptions& leading_component(const std::vector<ComponentOptions>& components) {
+const ComponentOptions& first_main_component(const std::vector<ComponentOptions>& components) {
   return *std::find_if(components.begin(), components.end(), [](const ComponentOptions& one) {
     return one.role == ComponentRole::kMain;
   });

@@ -19,7 +19,7 @@ inline constexpr std::size_t kComponentNameLimitBytes = 32;
 
 enum class ComponentRole {
   kMain,     ///< the job ends when all main components have ended
-  kService,  ///< ended when all main components have ended
+  kService,  ///< lead ends it when all main components have ended
 };
 /// Returns the role as --role takes it: "main" or "service".
 [[nodiscard]] std::string_view word(ComponentRole role);
@@ -34,7 +34,7 @@ struct ReadyCheck {
   Kind kind = Kind::kJoined;
   std::string path{};
   /// kTcp, kHttp: time from the start of the programs until the component must be ready. kJoined:
-  /// time in which all ranks must join.
+  /// time in which all ranks must join. nullopt: lead's default.
   std::optional<std::chrono::seconds> timeout{};
 };
 
@@ -42,7 +42,7 @@ struct ComponentOptions {
   std::string name{};
   ComponentRole role = ComponentRole::kMain;
   ReadyCheck ready{};
-  int retries = 0;                   ///< restarts of this component alone; 0 for main components
+  int retries = 0;                   ///< how often a service may restart; the others go on
   std::vector<std::string> after{};  ///< components that must be ready before this one starts
   int nodes = 0, ranks = 0;
   std::optional<int> het_group{};   ///< index of its part of a heterogeneous job
@@ -65,7 +65,8 @@ struct ComponentOptions {
 /// Returns the X of DLRUN_COMPONENT_X_ADDR: the name in capitals, with '_' for '-'.
 [[nodiscard]] std::string variable_word(std::string_view component);
 
-/// Fails with kUsage if an option is missing, or contradicts another option of the component.
+/// Fails with kUsage if the name is not valid, or if an option is missing or contradicts another
+/// option of the component.
 [[nodiscard]] Result<> check_component(const ComponentOptions& component);
 
 /// Fails with kUsage if there are more than kComponentsLimit components, or if they contradict each
@@ -75,7 +76,7 @@ struct ComponentOptions {
 
 /// Returns the first main component, whose progress is the progress of the run. check_components()
 /// must have succeeded.
-[[nodiscard]] const ComponentOptions& leading_component(
+[[nodiscard]] const ComponentOptions& first_main_component(
     const std::vector<ComponentOptions>& components);
 
 }  // namespace dlrun::agent

@@ -25,7 +25,7 @@ Result<std::string> nodes_of_component(const ComponentOptions& component, const 
       std::vector<std::string>(begin, begin + static_cast<std::ptrdiff_t>(count)));
 }
 
-/// Returns true if srun's own options give the step no GPU.
+/// Returns true if the srun options of the component give its step no GPU.
 bool has_no_gpus(const ComponentOptions& component) {
   const auto end = std::find(component.step.begin(), component.step.end(), "rank");
   return std::find(component.step.begin(), end, "--gpus-per-node=0") != end;

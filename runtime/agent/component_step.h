@@ -12,7 +12,7 @@ namespace dlrun::agent {
 
 /// Returns the srun command line of a component: its own options, its name, by which its step can
 /// be found, and its nodes. env: the environment of the batch step. Fails with kUsage if the job
-/// has too few nodes.
+/// has too few nodes, and as expand_hostlist() does if SLURM_JOB_NODELIST is no node list.
 [[nodiscard]] Result<std::vector<std::string>> component_command(const ComponentOptions& component,
                                                                  const Env& env);
 
@@ -20,8 +20,8 @@ namespace dlrun::agent {
 [[nodiscard]] std::string nodes_of_job(const Env& env);
 
 /// Prepares the environment of a component's step. Removes the variables of the batch step that
-/// srun would take for options of this step, and the GPUs of the batch node. held_port: the port
-/// that rank 0 must hold again; 0: any free one.
+/// srun would take for options of this step, and those that describe the GPUs of the batch node.
+/// held_port: the port that rank 0 must hold again; 0: any free one.
 void set_component_env(Env& env, const ComponentOptions& component, int held_port);
 
 }  // namespace dlrun::agent

@@ -24,7 +24,7 @@ using std::chrono::seconds;
 constexpr milliseconds kComponentsTick{500};
 constexpr seconds kReadyLimit{600};  ///< limit for a component whose `ready` has no timeout
 /// Longest wait for srun after the ranks of a component have ended with 0.
-constexpr seconds kSrunLinger{90};
+constexpr seconds kSrunEndLimit{90};
 /// Longest wait until the last components.json is written.
 constexpr milliseconds kFinalWriteLimit{1000};
 /// Time for a signal to the job to reach lead and the ranks of all components.
@@ -46,15 +46,15 @@ LeadOptions ComponentsRunner::options_for(const ComponentOptions& component) con
   if (component.ready.kind == ReadyCheck::Kind::kJoined && component.ready.timeout)
     options.join_timeout = *component.ready.timeout;
   if (component.role == ComponentRole::kService) options.idle_gpu_after.reset();
-  if (&component != &leading_component(context_.options.components)) {
+  if (&component != &first_main_component(context_.options.components)) {
     options.stop_early = {};
     options.writes_tensorboard = false;
   }
   return options;
 }
 
-bool ComponentsRunner::is_leading(const Slot& slot) const {
-  return &slot.options == &leading_component(context_.options.components);
+bool ComponentsRunner::is_first_main(const Slot& slot) const {
+  return &slot.options == &first_main_component(context_.options.components);
 }
 
 Result<> ComponentsRunner::prepare() {
@@ -122,7 +122,7 @@ void ComponentsRunner::wait_for_steps(const AttemptEnd& end) {
   };
   if (end.code != 0 || all_are_over()) return;
   context_.on_early_end(end);
-  const auto until = Clock::now() + kSrunLinger;
+  const auto until = Clock::now() + kSrunEndLimit;
   while (!all_are_over() && Clock::now() < until && ends_asked_ < 2) {
     context_.loop.run_once(kComponentsTick);
     for (auto& slot : slots_) {
@@ -175,14 +175,14 @@ void ComponentsRunner::start(std::size_t at) {
   slot.context.emplace(
       AttemptContext{slot.lead, context_.env, context_.identity, context_.run, context_.events,
                      context_.loop, context_.out, context_.err, context_.signal_fd, slot.command,
-                     context_.controller, is_leading(slot) ? context_.notifier : nullptr,
+                     context_.controller, is_first_main(slot) ? context_.notifier : nullptr,
                      context_.bystander, context_.ends_before_limit, [](const AttemptEnd&) {}});
   slot.runner = std::make_unique<AttemptRunner>(
       *slot.context, ComponentContext{.options = slot.options,
                                       .gate = *gate_,
                                       .addresses = addresses_,
                                       .held_port = slot.place ? slot.place->port : 0,
-                                      .is_leading = is_leading(slot),
+                                      .is_first_main = is_first_main(slot),
                                       .places = [this] { return places(); }});
   slot.runner->begin();
 }
@@ -221,15 +221,16 @@ void ComponentsRunner::look_at(std::size_t at, Clock::time_point now) {
   look_at_join(at, now);
   if (slot.probe) look_at_probe(at, now);
   // If the programs were told that the time limit or a preemption is near, other main components
-  // may still be saving their checkpoints. In this case on_over() decides when this one is over.
+  // may still be saving their checkpoints. Nothing is decided yet in this case: course_.on_over()
+  // decides after this component has ended.
   if (!attempt.goes_on() && !attempt.is_over() && !attempt.is_warned())
     course_.on_failing(at, attempt.end());
   if (!attempt.is_over()) return;
   if (!slot.ended_at) slot.ended_at = now;
-  // The next start of a service must not wait for the resources of a step that still ends.
+  // A service does not start again while its old step still holds the resources.
   const bool may_restart = course_.starts_again_after(at, attempt.end());
-  const bool srun_lingers = attempt.end().code == 0 && !attempt.step_is_over();
-  if (may_restart && srun_lingers && now < *slot.ended_at + kSrunLinger) {
+  const bool srun_still_runs = attempt.end().code == 0 && !attempt.step_is_over();
+  if (may_restart && srun_still_runs && now < *slot.ended_at + kSrunEndLimit) {
     slot.runner->tick_step();
     return;
   }

@@ -34,7 +34,7 @@ class ComponentsRunner final : public GateHandler {
 
   Result<AttemptEnd> run();
 
-  // GateHandler: each call goes to the component of the peer.
+  // GateHandler. Each call goes to the component of the peer; on_too_few_files() goes to all.
   bool on_peer(PeerId peer, const Claim& claim) override;
   void on_message(PeerId peer, std::string_view payload) override;
   void on_lost(PeerId peer, std::string_view why) override;
@@ -52,15 +52,15 @@ class ComponentsRunner final : public GateHandler {
     std::optional<ComponentPlace> place{};  ///< where its ranks run, or ran in an earlier start
     Clock::time_point began{};              ///< when its present start began
     Clock::time_point joined_at{};  ///< when all its ranks had joined; its programs then started
-    bool has_joined = false;        ///< the programs of its present start run
-    bool is_over = false;
+    bool has_joined = false;        ///< all ranks of its present start have joined
+    bool is_over = false;           ///< its present start is over
     std::optional<Clock::time_point> ended_at{};  ///< when its present start was over
   };
 
   /// Opens the gate and makes the command lines of all components.
   Result<> prepare();
   [[nodiscard]] LeadOptions options_for(const ComponentOptions& component) const;
-  [[nodiscard]] bool is_leading(const Slot& slot) const;
+  [[nodiscard]] bool is_first_main(const Slot& slot) const;
   void record(const RunEvent& event, const std::string& component = {});
   void record_components();
   void take_signals();
@@ -77,7 +77,7 @@ class ComponentsRunner final : public GateHandler {
   void look_at_probe(std::size_t at, Clock::time_point now);
   void announce_ready(std::size_t at, Clock::time_point now);
   void on_over(std::size_t at);
-  /// After a success, waits for sruns that have not ended although all their ranks have. See
+  /// After a success, waits for sruns that still run although their ranks have ended. See
   /// AttemptRunner::wait_for_step().
   void wait_for_steps(const AttemptEnd& end);
   /// Returns the slot of the peer's component; nullptr if the present start of the component is

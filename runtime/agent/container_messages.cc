@@ -13,7 +13,7 @@ constexpr std::string_view kApptainerPrefix = "FATAL: ";
 
 /// Returns the message of pyxis in a line that Slurm prints for it: WORDS in
 /// "slurmstepd-n1: error: pyxis: WORDS", or, from Slurm 25.05 on, in "[TIME] error: pyxis: WORDS".
-std::optional<std::string_view> of_pyxis(std::string_view line) {
+std::optional<std::string_view> message_of_pyxis(std::string_view line) {
   constexpr std::string_view kMark = "error: pyxis: ";
   const auto at = line.find(kMark);
   if (at == std::string_view::npos) return std::nullopt;
@@ -24,7 +24,7 @@ std::optional<std::string_view> of_pyxis(std::string_view line) {
 }
 
 /// Returns WORDS of a line of Charliecloud, "ch-run[PID]: error: WORDS".
-std::optional<std::string_view> of_charliecloud(std::string_view line) {
+std::optional<std::string_view> message_of_charliecloud(std::string_view line) {
   constexpr std::string_view kStart = "ch-run[", kMark = "]: error: ";
   if (!line.starts_with(kStart)) return std::nullopt;
   const auto at = line.find(kMark);
@@ -34,7 +34,7 @@ std::optional<std::string_view> of_charliecloud(std::string_view line) {
 }
 
 /// Returns the error message in a line of enroot, apptainer, or dlrun's own job script.
-std::optional<std::string_view> of_tool(std::string_view line) {
+std::optional<std::string_view> message_of_tool(std::string_view line) {
   constexpr std::array<std::string_view, 4> kStarts{"[ERROR] ", kApptainerPrefix,
                                                     "enroot-mount: ", "dlrun: container: "};
   for (const auto start : kStarts) {
@@ -79,16 +79,16 @@ bool is_of_image(std::string_view words) {
 }  // namespace
 
 bool ContainerMessages::handle_line(std::string_view line) {
-  if (const auto words = of_pyxis(line)) {
+  if (const auto words = message_of_pyxis(line)) {
     handle_pyxis_message(*words);
     return true;
   }
-  if (const auto words = of_charliecloud(line)) {
+  if (const auto words = message_of_charliecloud(line)) {
     handle_tool_message(*words, words->starts_with("can't stat: ") || has(*words, "image") ||
                                     has(*words, "FUSE") || has(*words, "SquashFS"));
     return true;
   }
-  const auto words = of_tool(line);
+  const auto words = message_of_tool(line);
   if (words) {
     handle_tool_message(*words, line.starts_with(kApptainerPrefix) &&
                                     (has(*words, "image") || has(*words, "extract")));
@@ -106,7 +106,7 @@ void ContainerMessages::handle_pyxis_message(std::string_view words) {
   if (words.starts_with("failed to export container")) {
     if (failed_save_.empty()) failed_save_ = with_detail(words);
   } else if (words.starts_with("    ")) {  // a quoted line of enroot's log
-    const auto error = of_tool(trim(words));
+    const auto error = message_of_tool(trim(words));
     if (!error && is_detail_certain_) return;
     is_detail_certain_ = error.has_value();
     detail_ = error.value_or(trim(words));

@@ -1,6 +1,6 @@
 #pragma once
-// Recognises the error messages that pyxis, enroot, apptainer and Charliecloud print when they
-// cannot make or enter a container. No I/O.
+// Recognises the error messages that pyxis, enroot, apptainer, Charliecloud and dlrun's own job
+// script print when a container cannot be made or entered. No I/O.
 
 #include <optional>
 #include <string>

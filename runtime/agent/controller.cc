@@ -190,7 +190,7 @@ Result<> SlurmController::requeue(const std::vector<std::string>& excluded,
   }
   if (const auto done = ask({"scontrol", "requeue", job_}); !done)
     return tl::unexpected<Error>(done.error());
-  // Slurm changes the memory and the excluded nodes of a pending job only. The requeue has just
+  // Slurm changes the memory and the excluded nodes only of a pending job. The requeue has just
   // made the job pending, so this must be done now, before Slurm ends this process.
   if (memory) {
     const auto done = ask(

@@ -26,8 +26,8 @@ struct JobFacts {
   std::string nodes{};              ///< the job's node list, without nodes that were lost
   std::string excluded{};           ///< nodes that the job must not get: a node list
   std::int64_t memory_mib = 0;      ///< requested memory; 0: unknown, or all of a node
-  bool has_memory_per_cpu = false;  ///< the memory is that of a CPU, otherwise that of a node
-  int restarts = 0;                 ///< requeues, including one that has just begun
+  bool has_memory_per_cpu = false;  ///< memory_mib is for each CPU, otherwise for each node
+  int restarts = 0;                 ///< number of requeues, with one that has just begun
   bool is_preempted = false;        ///< the grace time of a preemption has begun
   std::optional<std::int64_t> seconds_to_limit;  ///< nullopt: no limit, or unknown
 };

@@ -29,12 +29,12 @@ struct StageItem {
   [[nodiscard]] std::string json() const;
 };
 
-/// A folder of a node whose files the first agent of the node copies to a lasting folder.
+/// A folder or file of a node. The first agent of the node copies the files to a lasting folder.
 struct OutputItem {
   std::string from;                             ///< $VARIABLE/PATH
   std::string to;                               ///< absolute, or relative to the run's directory
   std::optional<std::chrono::seconds> every{};  ///< nullopt: only at the end
-  std::chrono::seconds limit{600};              ///< the longest time for one copy
+  std::chrono::seconds limit{600};              ///< the longest time for one copy of all its files
 
   /// Reads {"from": "$VARIABLE/PATH", "to": PATH, "every_s": N, "limit_s": N}. Only `from` and `to`
   /// are required. Fails with kUsage.

@@ -24,7 +24,7 @@ class CopyProcess {
   [[nodiscard]] pid_t pid() const { return pid_; }  ///< -1 if it does not run
   /// Returns the report if the child that has ended is this process.
   [[nodiscard]] std::optional<CopyReport> on_reaped(pid_t pid, int status);
-  /// Kills the process; on_reaped() follows.
+  /// Kills the process. Its report still comes from on_reaped().
   void kill();
 
  private:

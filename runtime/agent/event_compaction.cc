@@ -32,7 +32,7 @@ constexpr std::size_t kWriteBytes = 1U << 20U;
 /// Collects facts in the first pass over the file. The second pass asks keeps() for each line.
 class Survey {
  public:
-  void see(std::string_view line, off_t at) {
+  void add_line(std::string_view line, off_t at) {
     const auto kind = kind_of_line(line);
     const auto time = time_of_line(line);
     if (time && !first_time_) first_time_ = time;
@@ -62,6 +62,7 @@ class Survey {
       wanted_.insert({marks.first.value_or(0), marks.last, marks.best});
   }
 
+  /// Returns true if the line stays. Must be called for each line, in the order of the file.
   [[nodiscard]] bool keeps(std::string_view line, off_t at) {
     const auto kind = kind_of_line(line);
     switch (class_of(kind)) {
@@ -128,7 +129,7 @@ Result<BackgroundFile::Renewed> compact_events(const std::filesystem::path& path
     return fail(Errc::kIo, "{}: {}", path.string(), errno_text(errno));
   Survey survey;
   LineReader lines(old.get(), 0, info.st_size);
-  while (const auto line = lines.next()) survey.see(*line, lines.line_begin());
+  while (const auto line = lines.next()) survey.add_line(*line, lines.line_begin());
   survey.finish();
 
   // The name is fixed, so that the next compaction replaces a file that a killed one left behind.

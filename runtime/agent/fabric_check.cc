@@ -42,7 +42,7 @@ std::vector<fs::path> sorted_entries(const fs::path& folder) {
   return entries;
 }
 
-/// Returns the ports whose link layer is InfiniBand. Adapters for Ethernet are there, too.
+/// Returns the ports whose link layer is InfiniBand. The folder also has adapters for Ethernet.
 std::vector<InfinibandPort> ports_in(const fs::path& folder) {
   std::vector<InfinibandPort> ports;
   for (const fs::path& adapter : sorted_entries(folder)) {

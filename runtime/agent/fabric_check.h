@@ -29,12 +29,13 @@ struct FabricFigures {
   [[nodiscard]] static Result<FabricFigures> parse(std::string_view words);
 };
 
-/// Returns the problems of a node's InfiniBand ports. ports: /sys/class/infiniband. A port with a
-/// link must be active, whatever the figures are.
+/// Returns the problems of a node's InfiniBand ports. ports: /sys/class/infiniband. A port that has
+/// a physical link must be active, even if there are no figures.
 [[nodiscard]] std::vector<std::string> infiniband_problems(const FabricFigures& figures,
                                                            const std::filesystem::path& ports);
 
-/// Returns the problems of the links between GPUs. matrix: the output of `nvidia-smi topo -m`.
+/// Returns a problem for each pair of GPUs that NVLink does not connect. If the matrix has no GPUs,
+/// this is the only problem. matrix: the output of `nvidia-smi topo -m`.
 [[nodiscard]] std::vector<std::string> gpu_link_problems(std::string_view matrix);
 
 /// Returns the problems of the node. Only the first rank of a node checks. Runs nvidia-smi (at most

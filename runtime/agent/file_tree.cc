@@ -207,7 +207,7 @@ Result<> copy_entry(const fs::path& source, const fs::path& target, const TreeEn
     if (::futimens(out.get(), times.data()) != 0 || (syncs && ::fsync(out.get()) != 0))
       copied = write_failure(target, errno);
   }
-  // A full disk or an exceeded quota of a network file system may be reported only here.
+  // A network file system may report a full disk or an exceeded quota only when the file is closed.
   if (const int fd = out.release(); ::close(fd) != 0 && copied)
     copied = write_failure(target, errno);
   if (!copied) ::unlink(target.c_str());

@@ -33,15 +33,17 @@ struct TreeEntry {
 
 struct FileTree {
   std::vector<TreeEntry> entries;  ///< sorted by path, so that a folder precedes its contents
-  std::int64_t files = 0, bytes = 0;
-  std::vector<std::string> unread{};  ///< sentences about folders that were skipped
+  std::int64_t files = 0,
+               bytes = 0;  ///< number and size of the regular files, or of the single file
+  std::vector<std::string> unread{};  ///< sentences about folders and files that were skipped
 };
 
 enum class UnreadableFolder { kFail, kSkip };
 
 /// Lists a file, or a folder with everything below it. An entry that vanishes meanwhile is left
 /// out. Fails with kNotFound if top does not exist, with kInvalid if folders are nested too deeply,
-/// and with kIo if top cannot be examined, or if a folder cannot be read and unreadable is kFail.
+/// and with kIo if top cannot be examined, or if unreadable is kFail and something below top cannot
+/// be read.
 [[nodiscard]] Result<FileTree> list_tree(const std::filesystem::path& top,
                                          UnreadableFolder unreadable = UnreadableFolder::kFail);
 

@@ -18,8 +18,8 @@ std::string without_details(std::string_view words) {
 
 }  // namespace
 
-void Fitness::note(int rank, const std::string& host, int local_size, std::string_view unfit,
-                   Clock::time_point now) {
+void Fitness::add_result(int rank, const std::string& host, int local_size, std::string_view unfit,
+                         Clock::time_point now) {
   const auto [found, is_new] = nodes_.try_emplace(host, Node{local_size, {}});
   auto& node = found->second;
   if (!is_new && node.is_fit()) --fit_;
@@ -27,8 +27,8 @@ void Fitness::note(int rank, const std::string& host, int local_size, std::strin
   if (!unfit.empty() && node.complaint.empty()) {
     node.complaint = unfit;
     ++unfit_;
-    has_another_ =
-        has_another_ || (first_ && without_details(first_->words) != without_details(unfit));
+    has_other_complaint_ = has_other_complaint_ ||
+                           (first_ && without_details(first_->words) != without_details(unfit));
   }
   if (node.is_fit()) ++fit_;
   if (unfit.empty() || first_) return;
@@ -38,7 +38,7 @@ void Fitness::note(int rank, const std::string& host, int local_size, std::strin
 
 Fitness::Verdict Fitness::verdict(int nodes, Clock::time_point now) const {
   if (!first_) return Verdict::kOpen;
-  if (fit_ > 0 || has_another_) return Verdict::kNodes;
+  if (fit_ > 0 || has_other_complaint_) return Verdict::kNodes;
   const bool all_alike = unfit_ == nodes_.size();
   if (all_alike && static_cast<int>(nodes_.size()) >= nodes)
     return nodes > 1 ? Verdict::kEverywhere : Verdict::kNodes;

@@ -25,10 +25,11 @@ class Fitness {
   enum class Verdict { kOpen, kNodes, kEverywhere };
 
   /// Adds the result of a rank's checks: from its hello, or a failed check of collectives. Text in
-  /// square brackets is a detail: complaints that differ only there are about the same failure.
-  /// local_size: number of ranks on its node. unfit: the failed check; empty if all checks passed.
-  void note(int rank, const std::string& host, int local_size, std::string_view unfit,
-            Clock::time_point now);
+  /// square brackets is a detail: complaints that differ only in details are about the same
+  /// failure. local_size: number of ranks on its node. unfit: the failed check; empty if all checks
+  /// passed.
+  void add_result(int rank, const std::string& host, int local_size, std::string_view unfit,
+                  Clock::time_point now);
   [[nodiscard]] bool has_complaint() const { return first_.has_value(); }
   /// Returns the verdict; kOpen if no check has failed. nodes: number of nodes in the world.
   [[nodiscard]] Verdict verdict(int nodes, Clock::time_point now) const;
@@ -53,11 +54,11 @@ class Fitness {
   };
   std::map<std::string, Node> nodes_;
   // verdict() is called for each hello. With these counts it does not look at all nodes.
-  std::size_t fit_ = 0;       ///< number of fit nodes
-  std::size_t unfit_ = 0;     ///< number of nodes with a complaint
-  bool has_another_ = false;  ///< a node's complaint differs from the first one
+  std::size_t fit_ = 0;               ///< number of fit nodes
+  std::size_t unfit_ = 0;             ///< number of nodes with a complaint
+  bool has_other_complaint_ = false;  ///< a node's complaint differs from the first one
   std::optional<Complaint> first_;
-  Clock::time_point since_{};
+  Clock::time_point since_{};  ///< when the first complaint arrived
 };
 
 }  // namespace dlrun::agent

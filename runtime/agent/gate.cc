@@ -105,8 +105,8 @@ void Gate::accept_peers() {
   for (int accepted = 0; accepted < kAcceptsPerRound; ++accepted) {
     const auto now = Clock::now();
     if (unproven_.size() >= places_) {
-      // New connections wait in the kernel's queue, so that a genuine rank on a busy machine has
-      // time to answer.
+      // A genuine rank on a busy machine needs time to answer. Until then new connections wait in
+      // the kernel's queue.
       const auto leaves = next_to_leave();
       const auto held_until = find(leaves)->since + kPlaceHeldFor;
       if (now < held_until) return pause_accepting(held_until);

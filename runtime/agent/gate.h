@@ -1,7 +1,7 @@
 #pragma once
 // The gate: lead's listening socket and all connections to it. A new connection is unproven (a
 // "stranger") until it has shown that it knows the attempt's secret. After that it is a rank's
-// connection. One thread, on lead's event loop.
+// connection. Runs in the thread of lead's event loop.
 
 #include <array>
 #include <chrono>
@@ -58,7 +58,7 @@ class Gate {
   static constexpr std::chrono::milliseconds kPlaceHeldFor{50};
   /// Silence after which a proven peer is lost, even if its connection still looks alive.
   static constexpr std::chrono::seconds kSilenceLimit{30};
-  /// Unsent bytes for one peer beyond which the peer is lost.
+  /// Largest number of unsent bytes for one peer. The connection of a peer with more is closed.
   static constexpr std::size_t kHeldLimitBytes = 64U << 20U;
   /// Bytes of memory that an empty buffer of a peer keeps for the next message. A page of the
   /// address table needs more; without the limit, ten thousand peers would keep the memory of a
@@ -75,7 +75,8 @@ class Gate {
   /// Replaces the secret of a component. Peers that are not proven yet must know the new one.
   void set_secret(const std::string& component, const Key& secret) { secrets_[component] = secret; }
   /// Sends a message, and queues the bytes that the socket does not take now. Does nothing if the
-  /// peer is gone or closing. Loses a peer that has more than kHeldLimitBytes unsent.
+  /// peer is gone or closing. If more than kHeldLimitBytes are queued, closes the connection and
+  /// reports it as lost.
   void send(PeerId peer, std::string_view payload);
   /// Closes the connection after all queued messages are written.
   void close(PeerId peer);
@@ -85,7 +86,7 @@ class Gate {
   void tick(Clock::time_point now);
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
 
-  /// Returns the number of unproven connections that were closed without a proof.
+  /// Returns the number of connections that were closed before their peers had proven themselves.
   [[nodiscard]] std::size_t turned_away() const { return turned_away_; }
   /// Returns the memory that the buffers of all peers take, used or not.
   [[nodiscard]] std::size_t buffer_bytes() const;

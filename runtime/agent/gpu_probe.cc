@@ -135,7 +135,7 @@ bool GpuProbe::on_reaped(pid_t pid, int status) {
   if (out_.is_open()) read_some();
   finish();
   pid_ = -1;
-  auto readings = tool_.parse(text_);
+  auto readings = tool_.parse_usage(text_);
   const bool is_ok = WIFEXITED(status) && WEXITSTATUS(status) == 0 && !readings.empty();
   failures_ = is_ok ? 0 : failures_ + 1;
   if (is_ok) readings_ = std::move(readings);

@@ -119,7 +119,7 @@ constexpr std::array<AmdColumn, 18> kAmdColumns{{
 
 }  // namespace
 
-std::vector<GpuReading> GpuTool::parse(std::string_view text) const {
+std::vector<GpuReading> GpuTool::parse_usage(std::string_view text) const {
   return is_amd ? parse_amd_csv(text) : parse_nvidia_csv(text);
 }
 

@@ -33,9 +33,9 @@ struct GpuTool {
   bool is_amd = false;
   /// Returns the name of the program.
   [[nodiscard]] std::string name() const;
-  /// Reads the output of usage_arguments.
-  [[nodiscard]] std::vector<GpuReading> parse(std::string_view text) const;
-  /// Reads the output of error_arguments, or of address_arguments.
+  /// Parses the output of the program that ran with usage_arguments.
+  [[nodiscard]] std::vector<GpuReading> parse_usage(std::string_view text) const;
+  /// Parses the output of the program that ran with error_arguments, or with address_arguments.
   [[nodiscard]] std::vector<GpuReading> parse_errors(std::string_view text) const;
   [[nodiscard]] std::vector<GpuReading> parse_addresses(std::string_view text) const;
 };
@@ -44,7 +44,8 @@ struct GpuTool {
 [[nodiscard]] std::optional<GpuTool> find_gpu_tool(const Env& env);
 
 /// Returns the list of GPUs that a program may use: the value of the first of CUDA_VISIBLE_DEVICES,
-/// ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES that is set, for example by Slurm. nullopt: none.
+/// ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES that is set, for example by Slurm. Returns nullopt
+/// if none of them is set.
 [[nodiscard]] std::optional<std::string_view> visible_devices(const Env& env);
 
 /// Parses lines of `index, uuid, utilization.gpu, memory.used, memory.total, power.draw` as

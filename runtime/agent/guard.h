@@ -4,10 +4,10 @@
 // A killed agent (SIGKILL, out of memory) cannot end the processes of its program any more. The
 // guard adopts these processes and ends them.
 //
-// The guard also distinguishes the two ways in which Slurm signals a step. Slurm's cgroup process
-// tracker signals only the task's first process. Its linuxproc tracker signals every process of the
-// tree. The guard passes each signal that it gets on to the agent. A signal that reaches the agent
-// both directly and through the guard has reached the program as well.
+// The guard also distinguishes the two ways in which Slurm signals a step. With the process tracker
+// cgroup, Slurm signals only the task's first process; with linuxproc, every process of the tree.
+// The guard passes each signal that it gets on to the agent. A signal that reaches the agent both
+// directly and through the guard has reached the program as well.
 
 #include <sys/types.h>
 
@@ -24,9 +24,9 @@ struct Guarded {
   UniqueFd signals;
 };
 
-/// Returns the real-time signal by which the guard passes a signal on to the agent. Its value is
-/// the number of the original signal. The kernel never merges it with a signal that was sent
-/// directly.
+/// Returns the real-time signal by which the guard passes a signal on to the agent. The value sent
+/// with it (si_int) is the number of the original signal. The kernel never merges it with a signal
+/// that was sent directly.
 [[nodiscard]] int passed_on_signal();
 /// Returns the signal that the agent gets when the guard is gone.
 [[nodiscard]] int guard_gone_signal();

@@ -7,7 +7,7 @@
 namespace dlrun::agent {
 
 void HangWatch::on_start(Clock::time_point now) {
-  is_on_ = true;
+  is_watching_ = true;
   heard_ = now;
 }
 
@@ -18,7 +18,7 @@ void HangWatch::on_progress(Clock::time_point now, std::string where) {
 }
 
 std::optional<HangWatch::Clock::time_point> HangWatch::deadline() const {
-  if (!is_on_ || (!has_reported_ && !limit_)) return std::nullopt;
+  if (!is_watching_ || (!has_reported_ && !limit_)) return std::nullopt;
   return heard_ + limit_.value_or(kProgressLimit) +
          (has_reported_ ? std::chrono::seconds(0) : kOutputLag);
 }

@@ -46,7 +46,7 @@ class HangWatch {
   void on_asleep(Clock::duration time) { heard_ += time; }
   /// Stops watching. Called after the program's final report, when the attempt is about to end
   /// before the time limit, and when a signal asks the programs for a checkpoint.
-  void off() { is_on_ = false; }
+  void stop_watching() { is_watching_ = false; }
 
   /// Returns a sentence that describes the hang, once the limit has passed.
   [[nodiscard]] std::optional<std::string> hang_message(Clock::time_point now) const;
@@ -59,10 +59,10 @@ class HangWatch {
   [[nodiscard]] std::optional<Clock::time_point> deadline() const;
 
   std::optional<std::chrono::seconds> limit_;
-  bool is_on_ = false;
+  bool is_watching_ = false;
   bool has_reported_ = false;
-  Clock::time_point heard_{};
-  std::string where_;
+  Clock::time_point heard_{};  ///< when the last report, or without reports the last output, came
+  std::string where_;          ///< the position in the last report
 };
 
 }  // namespace dlrun::agent

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kBusyPercent = 1;  ///< least utilisation of a busy GPU
 /// A GPU about which nothing was reported for this long does not count as idle.
-constexpr std::chrono::seconds kFreshFor{120};
+constexpr std::chrono::seconds kLargestReportAge{120};
 
 std::string time_text(std::chrono::seconds time) {
   return time.count() % 60 == 0 ? fmt::format("{} min", time.count() / 60)
@@ -21,8 +21,8 @@ std::string time_text(std::chrono::seconds time) {
 
 }  // namespace
 
-void IdleGpus::note(int rank, const std::string& host, const to_lead::Beat& beat,
-                    Clock::time_point now) {
+void IdleGpus::add_beat(int rank, const std::string& host, const to_lead::Beat& beat,
+                        Clock::time_point now) {
   if (!limit_ || !began_) return;
   for (const auto* gpus : {&beat.gpus, &beat.node_gpus}) {
     if (!*gpus) continue;
@@ -53,7 +53,7 @@ std::optional<std::string> IdleGpus::take_message(Clock::time_point now) {
     bool has_worked = false;
     for (auto& [place, gpu] : gpus) {
       has_worked = has_worked || gpu.has_worked;
-      if (now < gpu.busy_at + *limit_ || now > gpu.heard_at + kFreshFor) continue;
+      if (now < gpu.busy_at + *limit_ || now > gpu.heard_at + kLargestReportAge) continue;
       ++idle;
       is_news = is_news || !gpu.is_reported;
       gpu.is_reported = true;

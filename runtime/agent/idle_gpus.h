@@ -24,7 +24,8 @@ class IdleGpus {
   /// Notes that the programs start now.
   void on_start(Clock::time_point now) { began_ = now; }
   /// Adds a rank's heartbeat. Ignores GPUs whose utilisation is unknown.
-  void note(int rank, const std::string& host, const to_lead::Beat& beat, Clock::time_point now);
+  void add_beat(int rank, const std::string& host, const to_lead::Beat& beat,
+                Clock::time_point now);
   /// Excludes `time`, for which this process was stopped and heard no heartbeat.
   void on_asleep(Clock::duration time);
 
@@ -34,8 +35,8 @@ class IdleGpus {
 
  private:
   struct Gpu {
-    Clock::time_point busy_at{};  ///< when it was last busy, or the start if it never was
-    Clock::time_point heard_at{};
+    Clock::time_point busy_at{};   ///< when it was last busy, or the start if it never was
+    Clock::time_point heard_at{};  ///< when its utilisation was last reported
     bool has_worked = false;
     bool is_reported = false;
   };

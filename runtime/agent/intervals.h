@@ -16,14 +16,15 @@ inline constexpr std::chrono::milliseconds kLease{10'000};
 /// Time for lead to confirm the exit record of a rank.
 inline constexpr std::chrono::milliseconds kExitNotedWithin{12'000};
 
-/// Time beyond the limits of outputs until lead and the agents no longer wait for their copies.
+/// Time for which lead and the agents still wait for the copies of outputs after the time limits of
+/// these outputs.
 inline constexpr std::chrono::milliseconds kOutputsMargin{15'000};
 
 /// Time from SIGTERM to SIGKILL for a program that is told to end.
 inline constexpr std::chrono::milliseconds kKilledAfterTerm{1000};
-/// Time from lead's order to the ranks to end until lead asks the step to stop.
+/// Time that lead waits after it has told the ranks to end, before it asks the step to stop.
 inline constexpr std::chrono::milliseconds kStepStoppedAfter{1500};
-/// Time from lead's order to the ranks to end until lead kills the step.
+/// Time that lead waits after it has told the ranks to end, before it kills the step.
 inline constexpr std::chrono::milliseconds kStepKilledAfter{3000};
 
 static_assert(kBeatEvery < kBeatLateAfter && kBeatEvery * 2 < kSilentAfter);

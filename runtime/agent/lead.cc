@@ -64,20 +64,20 @@ UniqueFd catch_signals() {
 int end_without_step(const LeadOptions& options, const Env& env, const JobIdentity& identity,
                      const std::filesystem::path& run, const LeadOutputs& outputs) {
   auto& events = outputs.events;
-  // If the script runs in an allocation of the user (is_borrowed), the allocation does not end with
-  // the script.
+  // An allocation of the user (is_borrowed) does not end with the script, so Slurm's facts about
+  // the allocation do not explain the script's end.
   const bool asks_slurm = !options.local && !options.is_borrowed;
   const auto log = asks_slurm ? tail_of_job_log() : std::string();
-  ScriptTrap trap{.code = *options.never_started,
-                  .at = printable(join(options.command, " ")),
-                  .facts = {},
-                  .restarts = restart_count_of(env),
-                  .log = log};
+  ScriptAtExit script{.code = *options.never_started,
+                      .at = printable(join(options.command, " ")),
+                      .facts = {},
+                      .restarts = restart_count_of(env),
+                      .log = log};
   if (asks_slurm) {
     if (auto facts = SlurmController(env, identity.job).job(); facts && !facts->state.empty())
-      trap.facts = std::move(*facts);
+      script.facts = std::move(*facts);
   }
-  auto [end, comes_again] = judge_script_end(trap);
+  auto [end, is_queued_again] = judge_script_end(script);
   if (!options.container_message.empty() && !end.is_slurms_doing && !end.is_cancelled) {
     const auto failure = judge_creation(options.container_message);
     end.cause = failure.cause;
@@ -86,7 +86,7 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
     events.record(events::AttemptEnd{
         .code = end.code, .reason = EndReason::kLaunchFailed, .cause = end.cause});
   }
-  if (comes_again) {  // judge_requeue() checks the budget at the next start
+  if (is_queued_again) {  // judge_requeue() checks the budget at the next start
     events::AttemptEnd recorded{.code = end.code, .reason = end.reason};
     if (end.cause != Cause::kNone) recorded.cause = end.cause;
     events.record(recorded);
@@ -103,8 +103,8 @@ RestartedBy restarted_by(const ClaimedRun& run) {
   return run.chain_number.value_or(0) > 0 ? RestartedBy::kChain : RestartedBy::kSlurm;
 }
 
-/// Checks the restart budget after Slurm has started the job again without lead's request. Returns
-/// an exit code if the run must end here.
+/// Checks the restart budget after Slurm or the run's chain has started the run again without a
+/// request of lead. Returns an exit code if the run must end here.
 std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& run,
                                  RecordedHistory& read, const LeadOutputs& outputs) {
   auto& events = outputs.events;
@@ -121,7 +121,8 @@ std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& r
     events.set_attempt(run.attempt);
     return std::nullopt;
   }
-  if (decision.why.empty()) return std::nullopt;  // the run had ended, and a user restarted it
+  // No cause calls for a restart after this attempt, so a user has started the job again.
+  if (decision.why.empty()) return std::nullopt;
   const int code = last.code == 0 ? 1 : last.code;
   const auto message =
       fmt::format("attempt {} was lost ({}); {}, but the run does not start again: {}",
@@ -171,7 +172,7 @@ std::optional<int> end_unbegun(const ClaimedRun& run, const LeadOutputs& outputs
   return outputs.close(1);
 }
 
-/// Reports the problems before the first attempt that do not keep the run from starting.
+/// Reports problems that were found before the first attempt, and in spite of which the run starts.
 void report_start_problems(const RunLeader& leader, EventLog& events,
                            const Result<std::unique_ptr<Notifier>>& notifier) {
   const auto warn = [&](const std::string& message) {
@@ -224,7 +225,7 @@ int run_lead(const LeadOptions& options, const Env& env) {
     read = std::move(*history);
   }
 
-  if (read.last.is_requeued) {
+  if (read.last.is_requeued_after_end) {
     return refuse({Errc::kRefused,
                    "the run has completed; Slurm started its job again because it was preempted "
                    "once; there is nothing left to do (dlrun resubmit starts it again)"},

@@ -14,12 +14,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kWaitUsual{30'000};  ///< wait of a Get without wait_ms
+constexpr milliseconds kDefaultWait{30'000};  ///< wait of a Get without wait_ms
 constexpr milliseconds kWaitLimit{24 * 3600 * 1000};
 constexpr std::size_t kReportedNodesLimitBytes = 16U << 10U;
 
-/// Returns the `code` of a reply of the store.
-std::string word_of_refusal(Errc code) {
+/// Returns the text of to_rank::Reply::code for an error of the store.
+std::string code_of_refusal(Errc code) {
   switch (code) {
     case Errc::kTimeout:
     case Errc::kNotFound:  // the request did not wait
@@ -97,9 +97,9 @@ void AttemptRunner::handle(const Sender& from, to_lead::Hello& hello) {
 
 void AttemptRunner::handle(const Sender& from, const to_lead::Beat& beat) {
   ++beats_heard_;
-  samples_.note(from.rank, beat, from.now);
+  samples_.add_beat(from.rank, beat, from.now);
   if (const auto host = host_of_rank_.find(from.rank); host != host_of_rank_.end())
-    idle_gpus_.note(from.rank, host->second, beat, from.now);
+    idle_gpus_.add_beat(from.rank, host->second, beat, from.now);
   if (beat.printed) attempt_->on_output(from.now);
 }
 
@@ -145,7 +145,7 @@ void AttemptRunner::handle(const Sender& from, const to_lead::Put& put) {
 
 void AttemptRunner::handle(const Sender& from, const to_lead::Get& get) {
   const milliseconds wait(
-      std::clamp<std::int64_t>(get.wait_ms.value_or(kWaitUsual.count()), 0, kWaitLimit.count()));
+      std::clamp<std::int64_t>(get.wait_ms.value_or(kDefaultWait.count()), 0, kWaitLimit.count()));
   answer(store_.get(from.rank, get.id, get.key, wait, from.now));
 }
 
@@ -172,7 +172,7 @@ void AttemptRunner::answer(const std::vector<StoreTable::Answer>& answers) {
     to_rank::Reply reply{.id = id, .ok = value.has_value()};
     if (!value) {
       reply.error = value.error().message;
-      reply.code = word_of_refusal(value.error().code);
+      reply.code = code_of_refusal(value.error().code);
     } else if (!value->empty()) {
       reply.value = *value;
     }

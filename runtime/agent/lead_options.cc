@@ -77,7 +77,7 @@ std::vector<Option> options_of_health(LeadOptions& lead) {
            [&lead](std::string_view value) -> Result<> {
              const auto after = parse_int(value);
              if (!after || *after < 1)
-               return fail(Errc::kUsage, "--stop-after '{}' is not a number from 1",
+               return fail(Errc::kUsage, "--stop-after '{}' is not a whole number above 0",
                            printable(value));
              lead.stop_early.after = *after;
              return {};
@@ -113,7 +113,7 @@ std::vector<Option> options_of_retry(RetryOptions& retry) {
        [&retry](std::string_view value) -> Result<> {
          const auto limit = parse_int(value);
          if (!limit || *limit < 1)
-           return fail(Errc::kUsage, "--memory-limit '{}' is not a number of MiB from 1",
+           return fail(Errc::kUsage, "--memory-limit '{}' is not a whole number of MiB above 0",
                        printable(value));
          retry.memory_limit_mib = *limit;
          return {};
@@ -145,7 +145,7 @@ std::vector<Option> options_of_reports(LeadOptions& lead) {
            [&notify](std::string_view value) -> Result<> {
              // The message does not show the value: somebody may give the address by mistake.
              if (value.empty() || value.find_first_of("=:/") != std::string_view::npos)
-               return fail(Errc::kUsage, "--webhook takes the name of a secret alone");
+               return fail(Errc::kUsage, "--webhook takes only the name of a secret");
              notify.webhook = value;
              return {};
            },
@@ -181,7 +181,7 @@ Result<std::string> parse_http_path(std::string_view text) {
   return std::string(text);
 }
 
-/// Returns an Option::takes that stores a whole number from 0 to `max`.
+/// Returns a function for Option::takes that stores a whole number from 0 to `max`.
 std::function<Result<>(std::string_view)> index_into(std::string_view name, int max,
                                                      std::optional<int>& target) {
   return [=, &target](std::string_view value) {
@@ -284,7 +284,7 @@ Result<> parse_components(const std::vector<std::string>& arguments,
                 "--local, --never-started, --min-nodes and --step-nodes do not work with "
                 "--component");
   }
-  lead.always_reports = leading_component(lead.components).always_reports;
+  lead.always_reports = first_main_component(lead.components).always_reports;
   return {};
 }
 

@@ -25,14 +25,14 @@ bool is_old_own_file(const std::filesystem::path& path, std::time_t before) {
 }  // namespace
 
 void remove_leftovers(const std::filesystem::path& folder,
-                      const std::function<bool(std::string_view)>& is_kind,
+                      const std::function<bool(std::string_view)>& is_temporary,
                       std::chrono::seconds age) {
   const auto before = std::time(nullptr) - static_cast<std::time_t>(age.count());
   std::error_code error;
   std::filesystem::directory_iterator entries(folder, error);
   while (!error && entries != std::filesystem::directory_iterator()) {
     const auto& path = entries->path();
-    if (is_kind(path.filename().string()) && is_old_own_file(path, before)) {
+    if (is_temporary(path.filename().string()) && is_old_own_file(path, before)) {
       const auto file = open_untrusted(path, Links::kRefuse);
       if (file && ::flock(file->get(), LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
     }

@@ -12,11 +12,11 @@ namespace dlrun::agent {
 /// A process that copies changes its file all the time.
 inline constexpr std::chrono::seconds kLeftoverAge{3600};
 
-/// Removes each file of the folder whose name is_kind() accepts, if it belongs to this user, was
-/// last changed at least `age` ago, and is not locked with flock. Leaves links, folders and the
-/// files of other users alone. Does nothing if the folder cannot be read.
+/// Removes each file of the folder whose name is_temporary() accepts, if it belongs to this user,
+/// was last changed at least `age` ago, and is not locked with flock. Does not remove links,
+/// folders and the files of other users. Does nothing if the folder cannot be read.
 void remove_leftovers(const std::filesystem::path& folder,
-                      const std::function<bool(std::string_view)>& is_kind,
+                      const std::function<bool(std::string_view)>& is_temporary,
                       std::chrono::seconds age = kLeftoverAge);
 
 /// Returns true if the text is not empty and has lower-case hex digits only.

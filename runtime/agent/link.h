@@ -1,7 +1,7 @@
 #pragma once
 // A rank's TCP connection to lead, without the event loop: connects, runs the handshake, and sends
-// and receives framed messages. LinkTry and LinkPace are the steps of Link::connect() that never
-// block. bench/simulated_job.cc makes thousands of links with them in one process.
+// and receives framed messages. LinkTry and LinkPace are the parts of Link::connect() that never
+// block. bench/simulated_job.cc uses them to make thousands of links in one process.
 
 #include <chrono>
 #include <functional>
@@ -26,7 +26,7 @@ class LinkTry {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Starts to connect. limit: time from now until lead's proof must be there. source: the local
+  /// Starts to connect. limit: time from now in which lead's proof must arrive. source: the local
   /// address of the connection; nullopt: the kernel chooses it. Fails as begin_connect() does.
   [[nodiscard]] static Result<LinkTry> begin(const Endpoint& endpoint, const Key& secret,
                                              const Claim& claim, std::chrono::milliseconds limit,

@@ -22,7 +22,8 @@
 
 namespace {
 
-/// Ignores signals that Slurm sends to all processes of a step, to reach the job's program.
+/// Ignores signals that are meant for the job's program. Slurm may send them to all processes of a
+/// step.
 void ignore_signals(const std::vector<int>& numbers) {
   for (const int number : numbers) ::signal(number, SIG_IGN);
 }

@@ -51,7 +51,7 @@ struct Members {
 struct Silence {
   std::vector<int> ranks;                         ///< ranks whose agents have fallen silent
   std::vector<std::string> nodes;                 ///< nodes of which every agent has fallen silent
-  std::chrono::steady_clock::time_point since{};  ///< the latest message of these ranks
+  std::chrono::steady_clock::time_point since{};  ///< when the latest message of these ranks came
   bool is_any_late = false;                       ///< the heartbeat of a further rank is late
 };
 

@@ -255,8 +255,8 @@ struct Beat {
   [[nodiscard]] static Beat of(const Json&) { return {}; }
 };
 
-/// The reply to to_lead::Signal; with kCheckpoint also an order of lead to all ranks. After kAbort,
-/// End follows.
+/// The reply to to_lead::Signal; with kCheckpoint also an order of lead to all ranks. If the signal
+/// ends the attempt, lead sends End instead.
 struct SignalAnswer {
   static constexpr std::string_view kType = "word";
   int signal = 0;

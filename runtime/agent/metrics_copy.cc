@@ -74,8 +74,8 @@ Result<> MetricsCopy::copy_new(const MlflowRecord& record) {
   return {};
 }
 
-Result<> keep_for_mlflow(const MlflowRecord& record, nlohmann::ordered_json message,
-                         MetricsCopy* copy) {
+Result<> add_to_mlflow_record(const MlflowRecord& record, nlohmann::ordered_json message,
+                              MetricsCopy* copy) {
   const auto copied = copy != nullptr ? copy->copy_new(record) : Result<>();
   const bool is_final = message.erase("final") > 0;
   // The trainer's final report has no step, and lead knows only the steps of the reports that it

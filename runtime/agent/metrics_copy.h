@@ -1,7 +1,7 @@
 #pragma once
 // Copies the values of metrics.jsonl, to which dlrun's trainer writes (metrics_follower.h), into
-// the record of a run for an MLflow server. Lead passes on at most one report a second, so the
-// record of a short run would lack most of the values.
+// the record of a run for an MLflow server. Lead's own messages are not enough: lead passes on at
+// most one report a second, so the record of a short run would lack most of the values.
 
 #include <cstdint>
 #include <deque>
@@ -24,8 +24,8 @@ struct CopiedMetrics {
 
 class MetricsCopy {
  public:
-  /// Continues where an earlier job of the run has stopped: the folder `track` of the run keeps the
-  /// place (mlflow.copied). A job that is killed cannot copy its last lines, so the next one does.
+  /// Continues where an earlier job of the run has stopped: the run's file track/mlflow.copied
+  /// contains the place. A job that is killed cannot copy its last lines, so the next one does.
   explicit MetricsCopy(const std::filesystem::path& run);
 
   /// Copies the lines that metrics.jsonl has gained. Fails as MetricsReader::read_part() and
@@ -36,7 +36,7 @@ class MetricsCopy {
 
  private:
   MetricsCopy(const std::filesystem::path& run, const CopiedMetrics& before);
-  /// Keeps the place behind the copied lines for the next job.
+  /// Writes the end of the copied lines into place_file_, for the next job.
   void save_place();
 
   std::filesystem::path place_file_;
@@ -52,7 +52,7 @@ class MetricsCopy {
 /// the last copied line. If the copy fails, no values are dropped. Fails as
 /// MlflowRecord::add_line() does, and as MetricsCopy::copy_new() does after it has added the
 /// message.
-[[nodiscard]] Result<> keep_for_mlflow(const MlflowRecord& record, nlohmann::ordered_json message,
-                                       MetricsCopy* copy);
+[[nodiscard]] Result<> add_to_mlflow_record(const MlflowRecord& record,
+                                            nlohmann::ordered_json message, MetricsCopy* copy);
 
 }  // namespace dlrun::agent

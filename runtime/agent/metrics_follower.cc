@@ -31,8 +31,8 @@ constexpr std::chrono::milliseconds kPauseBetweenParts{30};
 
 }  // namespace
 
-bool writes_metrics(bool is_trusted, const std::vector<std::string>& command) {
-  return is_trusted && std::none_of(command.begin(), command.end(), [](std::string_view word) {
+bool writes_metrics(bool is_own_trainer, const std::vector<std::string>& command) {
+  return is_own_trainer && std::none_of(command.begin(), command.end(), [](std::string_view word) {
            return word == "--metrics" || word.starts_with("--metrics=");
          });
 }
@@ -42,7 +42,7 @@ std::optional<MetricsLine> metrics_line_of(std::string_view text, std::optional<
   const auto of = json ? json_read::integer(*json, "attempt") : std::nullopt;
   if (!of || (attempt && *of != *attempt)) return std::nullopt;
   const auto wall_s = seconds_of_utc(json_read::text(*json, "time"));
-  const auto step = place_of(*json);
+  const auto step = position_of(*json);
   json->erase("attempt");  // it is no value of training
   auto scalars = scalars_of(*json);
   if (!wall_s || !step || scalars.empty()) return std::nullopt;

@@ -28,7 +28,7 @@ struct MetricsLine {
 
 /// Returns true if the program writes metrics.jsonl. dlrun's trainer (`rank --trusted`) does,
 /// unless somebody has added `--metrics FILE` to its command line. command: the srun command line.
-[[nodiscard]] bool writes_metrics(bool is_trusted, const std::vector<std::string>& command);
+[[nodiscard]] bool writes_metrics(bool is_own_trainer, const std::vector<std::string>& command);
 
 /// Returns the values of a line without its newline. Returns nullopt if the line belongs to another
 /// attempt, or lacks a time, a step or values. attempt: nullopt takes the lines of all attempts.
@@ -69,7 +69,7 @@ class MetricsReader {
   [[nodiscard]] std::optional<MetricsPlace> place() const;
 
  private:
-  /// Moves the whole lines of rest_ to lines. Bytes before `searched` have no newline.
+  /// Moves the whole lines of rest_ to lines. The first `searched` bytes of rest_ have no newline.
   void take_lines(std::size_t searched, std::vector<MetricsLine>& lines);
 
   std::filesystem::path path_;
@@ -95,7 +95,7 @@ class MetricsFollower {
   MetricsFollower& operator=(const MetricsFollower&) = delete;
 
   /// Returns the next lines, at most `most`. The thread stops reading while about a thousand lines
-  /// wait here, so that memory stays bounded.
+  /// have not been taken, so that memory stays bounded.
   [[nodiscard]] std::vector<MetricsLine> take(std::size_t most);
 
   /// Makes the thread read the file to its present end. Call it once the programs have ended.

@@ -55,7 +55,7 @@ std::vector<std::string> ask_gpus(const Env& env) {
   return problems_of(tool->parse_errors(*answer), visible_devices(env), tool->name());
 }
 
-/// Returns the last line of a text that is not empty, for a message.
+/// Returns the last line that is not blank, shortened and escaped for a message.
 std::string last_line(std::string_view text) {
   constexpr std::size_t kMostOfALine = 200;
   const auto words = trim(text);
@@ -82,8 +82,8 @@ Result<std::string> ask_gpu_tool(const Env& env, const GpuTool& tool,
               printable(words.substr(0, words.find('\n'))));
 }
 
-std::optional<std::string> own_check_problem(const std::string& line, const Env& env,
-                                             milliseconds limit) {
+std::optional<std::string> user_check_problem(const std::string& line, const Env& env,
+                                              milliseconds limit) {
   Command command;
   command.argv = {"sh", "-c", line};
   command.env = env;
@@ -170,8 +170,8 @@ std::vector<std::string> node_problems(const NodeChecks& checks, const Env& env,
   if (checks.binding) add(binding_problems(env, world, "/sys/bus/pci/devices"));
   if (checks.fabric) add(fabric_problems(checks.figures, env, world, "/sys/class/infiniband"));
   if (world.local_rank != 0) return problems;
-  for (const std::string& line : checks.own) {
-    if (auto problem = own_check_problem(line, env)) problems.push_back(std::move(*problem));
+  for (const std::string& line : checks.user_lines) {
+    if (auto problem = user_check_problem(line, env)) problems.push_back(std::move(*problem));
   }
   return problems;
 }

@@ -27,18 +27,18 @@ struct NodeChecks {
   bool binding = false;  ///< this rank may use CPUs near its GPUs (binding_check.h)
   bool fabric = false;   ///< the node's links have the figures of the site (fabric_check.h)
   FabricFigures figures{};
-  std::vector<std::string> own{};  ///< shell lines of the user; each runs once on each node
+  std::vector<std::string> user_lines{};  ///< the user's shell lines; each runs once on each node
   /// The backend with which all ranks try a collective (collective_check.h): "nccl", "rccl" or
   /// "gloo"; empty: none.
   std::string collective{};
 
   /// Returns true if there is a check to run before the hello.
   [[nodiscard]] bool has_check_before_hello() const {
-    return gpu || disk || clock || binding || fabric || !own.empty();
+    return gpu || disk || clock || binding || fabric || !user_lines.empty();
   }
   /// Parses the names of checks, such as "gpu,disk,clock,nccl", in any order. Ignores `run`: it
-  /// only announces `own`, the lines of --preflight-run. Fails with kUsage for an unknown check,
-  /// and if more than one of nccl, rccl and gloo is given.
+  /// only announces `user_lines`, the values of --preflight-run. Fails with kUsage for an unknown
+  /// check, and if more than one of nccl, rccl and gloo is given.
   [[nodiscard]] static Result<NodeChecks> parse(std::string_view words);
 };
 
@@ -62,7 +62,7 @@ inline constexpr std::string_view kNoGpuTool =
 /// Runs a shell line of the user in the job's environment, without the secret of the attempt.
 /// Returns a sentence with the last line of its output if it ends with another code than 0, or does
 /// not end within the limit.
-[[nodiscard]] std::optional<std::string> own_check_problem(
+[[nodiscard]] std::optional<std::string> user_check_problem(
     const std::string& line, const Env& env,
     std::chrono::milliseconds limit = std::chrono::minutes(2));
 
@@ -76,8 +76,7 @@ inline constexpr std::string_view kNoGpuTool =
 [[nodiscard]] std::optional<std::string> disk_problem(const std::string& folder);
 
 /// Returns a problem if the Unix times of this node and of lead differ by more than five seconds. A
-/// larger difference makes files look newer than they are, and makes certificates and tokens
-/// invalid.
+/// larger difference can make files look newer than they are, and certificates and tokens invalid.
 [[nodiscard]] std::optional<std::string> clock_problem(std::chrono::milliseconds node,
                                                        std::chrono::milliseconds lead);
 

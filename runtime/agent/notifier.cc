@@ -87,12 +87,12 @@ std::string run_name(const std::filesystem::path& run) {
 }  // namespace
 
 NoticeMaker::NoticeMaker(std::vector<std::string> occasions, const JobIdentity& identity,
-                         std::string run, std::string leading)
+                         std::string run, std::string first_main)
     : occasions_(std::move(occasions)),
       run_(std::move(run)),
       job_(identity.job),
       cluster_(identity.cluster),
-      leading_(std::move(leading)) {}
+      first_main_(std::move(first_main)) {}
 
 bool NoticeMaker::wants(std::string_view occasion) const {
   return std::find(occasions_.begin(), occasions_.end(), occasion) != occasions_.end();
@@ -133,18 +133,18 @@ std::optional<Notice> NoticeMaker::of(const events::Ended& ended, int attempt) c
   return make(has_hung_ && wants("hang") ? "hang" : "failed", ended.message, attempt);
 }
 
-std::optional<Notice> NoticeMaker::note(const RunEvent& event, int attempt,
-                                        const std::string& component) {
+std::optional<Notice> NoticeMaker::on_event(const RunEvent& event, int attempt,
+                                            const std::string& component) {
   const bool is_about_run = component.empty();
   if (const auto* progress = std::get_if<events::Progress>(&event)) {
-    if (component == leading_) progress_ = progress_text(*progress);
+    if (component == first_main_) progress_ = progress_text(*progress);
   } else if (std::holds_alternative<events::Components>(event) ||
              (is_about_run && std::holds_alternative<events::Started>(event))) {
     failed_.reset();
     failed_component_.clear();
     has_hung_ = false;
   } else if (const auto* joined = std::get_if<events::Joined>(&event)) {
-    if (attempt > 0 || component != leading_) return std::nullopt;
+    if (attempt > 0 || component != first_main_) return std::nullopt;
     return make("started",
                 fmt::format("{}{} ranks run on {}",
                             is_about_run ? "" : fmt::format("component {}: ", component),
@@ -180,7 +180,7 @@ void Notifier::on_event(const RunEvent& event, int attempt, const std::string& c
     const auto state = ended->state.value().value_or(EndState::kFailed);
     pass(json_read::dump(mlflow_end(state, milliseconds_of(now))) + "\n");
   }
-  auto notice = maker_.note(event, attempt, component);
+  auto notice = maker_.on_event(event, attempt, component);
   if (!notice) return;
   notice->time = utc_timestamp(now);
   auto line = json_read::dump(notice->to_json()) + "\n";
@@ -198,8 +198,8 @@ void Notifier::on_report(const Json& report, std::chrono::system_clock::time_poi
   const auto scalars = scalars_of(report);
   const bool is_final = ProgressRecorder::is_result(report);
   // A final report may have no step of its own. Its values then belong to the last reported step,
-  // also if the pace leaves out the report of that step.
-  if (const auto place = place_of(report)) step_ = *place;
+  // even if the report of that step was left out (ReportPace).
+  if (const auto position = position_of(report)) step_ = *position;
   if (scalars.empty() || !pace_.takes(is_final, now)) return;
   // A name has at most 64 characters, so a line with this number of values fits into a pipe.
   constexpr std::size_t kValuesPerLine = 40;
@@ -252,8 +252,9 @@ Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, con
             .cluster = identity.cluster,
             .start_ms = milliseconds_of(std::chrono::system_clock::now())}
             .to_json();
-    const auto& command =
-        options.components.empty() ? options.command : leading_component(options.components).step;
+    const auto& command = options.components.empty()
+                              ? options.command
+                              : first_main_component(options.components).step;
     if (writes_metrics(options.always_reports, command)) targets["has_metrics"] = true;
   }
   const auto line = json_read::dump(targets) + "\n";
@@ -277,9 +278,9 @@ Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, con
   ::fcntl(write_end.get(), F_SETFL, O_NONBLOCK);
   // The pipe is empty and holds 64 KiB, so it takes the line at once.
   DLRUN_TRY(write_all(write_end.get(), line));
-  const std::string leading =
-      options.components.empty() ? std::string() : leading_component(options.components).name;
-  return std::make_unique<Notifier>(NoticeMaker(notify.on, identity, name, leading), has_mlflow,
+  const std::string first_main =
+      options.components.empty() ? std::string() : first_main_component(options.components).name;
+  return std::make_unique<Notifier>(NoticeMaker(notify.on, identity, name, first_main), has_mlflow,
                                     std::move(write_end), helper);
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // Lead's side of notify and of track.mlflow: decides which events of the run give a notice, and
-// hands notices and reports to a helper process (notify_helper.h), which sends them. Lead never
-// waits for the helper while the run goes on.
+// passes notices and reports to a helper process (notify_helper.h), which sends them. Lead waits
+// for the helper only at the end of the run.
 
 #include <sys/types.h>
 
@@ -24,19 +24,19 @@
 
 namespace dlrun::agent {
 
-/// Makes notices of events. No I/O, no clock.
+/// Turns events into notices. No I/O, no clock.
 class NoticeMaker {
  public:
-  /// run: the name of the run's directory. leading: the component whose start and progress are
+  /// run: the name of the run's directory. first_main: the component whose start and progress are
   /// those of the run; empty if the job has one program.
   NoticeMaker(std::vector<std::string> occasions, const JobIdentity& identity, std::string run,
-              std::string leading = {});
+              std::string first_main = {});
 
-  /// Returns the notice of an event, without time; nullopt if the event gives none. A hang, and
-  /// the restart or failure after it, give one notice together. component: the component that the
-  /// event is about; empty: the run.
-  [[nodiscard]] std::optional<Notice> note(const RunEvent& event, int attempt,
-                                           const std::string& component = {});
+  /// Handles an event. Returns its notice, without time; nullopt if the event gives none. A hang,
+  /// and the restart or failure after it, give one notice together. component: the component that
+  /// the event is about; empty: the run.
+  [[nodiscard]] std::optional<Notice> on_event(const RunEvent& event, int attempt,
+                                               const std::string& component = {});
 
  private:
   [[nodiscard]] bool wants(std::string_view occasion) const;
@@ -46,7 +46,7 @@ class NoticeMaker {
   [[nodiscard]] std::optional<Notice> of(const events::Ended& ended, int attempt) const;
 
   std::vector<std::string> occasions_;
-  std::string run_, job_, cluster_, leading_;
+  std::string run_, job_, cluster_, first_main_;
   // Facts about the present attempt.
   std::optional<events::RankFailed> failed_;
   std::string failed_component_;  ///< the component of failed_; empty: the job has one program
@@ -63,8 +63,8 @@ class Notifier {
         pipe_(std::move(pipe)),
         helper_(helper) {}
 
-  /// Returns the process id of the helper. The helper is no part of the step: the end of a step
-  /// must not kill it.
+  /// Returns the process id of the helper. The helper does not belong to the step, and the end of a
+  /// step must not kill it.
   [[nodiscard]] pid_t helper() const { return helper_; }
   /// Passes the event's notice to the helper, if it gives one. Never blocks.
   void on_event(const RunEvent& event, int attempt, const std::string& component);
@@ -86,18 +86,18 @@ class Notifier {
   NoticeMaker maker_;
   bool has_mlflow_;
   ReportPace pace_{std::chrono::steady_clock::now()};
-  std::int64_t step_ = 0;  ///< step of the last report, also if the pace left the report out
+  std::int64_t step_ = 0;  ///< step of the last report, even if pace_ left the report out
   UniqueFd pipe_;
   pid_t helper_;
   int lost_ = 0;
 };
 
 /// Starts the helper if the options ask for notices or for a record on an MLflow server; returns
-/// nullptr otherwise. Unless the script ended before its step, the helper's process also calls
-/// record_surroundings(): the process that writes surroundings.json is then a child of the helper.
-/// The end of a step spares only one process and its descendants (StepContext::bystander). Must be
-/// called before there is a second thread. Fails with kInvalid if a secret is missing or no valid
-/// address, and with kIo if a system call fails.
+/// nullptr otherwise. The end of a step spares only one process and its descendants
+/// (StepContext::bystander). Therefore the helper, and not lead, starts the process that writes
+/// surroundings.json, unless the script ended before its step. Must be called before there is a
+/// second thread. Fails with kInvalid if a secret is missing or no valid address, and with kIo if a
+/// system call fails.
 [[nodiscard]] Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options,
                                                                const Env& env,
                                                                const JobIdentity& identity,

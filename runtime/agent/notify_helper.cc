@@ -158,7 +158,7 @@ class HelperSender {
   const HelperTargets& targets_;
   const Env& env_;
   const std::function<void(std::string_view)>& say_;
-  std::set<std::string> reported_problems_;  // used by the thread alone
+  std::set<std::string> reported_problems_;  // used only by the thread
   std::mutex mutex_;                         // guards all members below, except the thread
   std::condition_variable changed_;
   bool has_notices_ = false, has_values_ = false;
@@ -193,8 +193,8 @@ void wait_for_children() {
 }
 
 /// Puts the notice in lead's message into the queue, with the last lines of its rank.
-void keep_notice(const std::filesystem::path& run, const nlohmann::ordered_json& message,
-                 const NoticeTargets& targets, const std::function<void(std::string_view)>& say) {
+void queue_notice(const std::filesystem::path& run, const nlohmann::ordered_json& message,
+                  const NoticeTargets& targets, const std::function<void(std::string_view)>& say) {
   auto notice = Notice::of_json(message);
   if (notice.rank) {
     notice.last_words = last_lines_of_rank(run, notice.attempt, notice.component, *notice.rank);
@@ -252,15 +252,15 @@ int run_notify_helper(const NotifyHelperOptions& options, const Env& env,
       const auto message = json_read::object_of(*line);
       if (!message) continue;
       if (message->contains("event")) {
-        keep_notice(options.run, *message, targets.notices, say);
+        queue_notice(options.run, *message, targets.notices, say);
         sender.on_notice();
       } else if (created) {
-        tell_once(keep_for_mlflow(record, *message, metrics ? &*metrics : nullptr));
+        tell_once(add_to_mlflow_record(record, *message, metrics ? &*metrics : nullptr));
         sender.on_values();
       }
     }
-    // Lead's message about the end of the run also makes keep_for_mlflow() copy the last lines. A
-    // killed lead sends no such message.
+    // Lead's message about the end of the run makes add_to_mlflow_record() copy the last lines. A
+    // killed lead sends no message about the end, so the last lines are also copied here.
     if (created && metrics) {
       tell_once(metrics->copy_new(record));
       sender.on_values();

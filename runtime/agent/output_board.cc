@@ -14,7 +14,7 @@ std::vector<int> OutputBoard::take_due(const Members& members,
   for (const auto& [rank, member] : members.by_rank)
     left[member.hello.host] += member.is_connected && !member.end ? 1 : 0;
   const bool is_over = end_by_ && now >= *end_by_;
-  const bool asks_anyway = ends_since && now >= *ends_since + kAskAnyway;
+  const bool asks_anyway = ends_since && now >= *ends_since + kAskedAnywayAfter;
   std::vector<int> due;
   for (auto& [rank, copier] : copiers_) {
     const auto found = members.by_rank.find(rank);

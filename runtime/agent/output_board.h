@@ -21,27 +21,28 @@ class OutputBoard {
   static constexpr std::chrono::milliseconds kLookEvery{200};
   /// Time from the order to end until a node's outputs are copied even if one of its ranks has not
   /// ended.
-  static constexpr std::chrono::milliseconds kAskAnyway = kKilledAfterTerm + kLookEvery;
+  static constexpr std::chrono::milliseconds kAskedAnywayAfter = kKilledAfterTerm + kLookEvery;
 
   /// Adds the rank that copies the outputs of its node within this time.
   void add(int rank, std::chrono::seconds limit) { copiers_[rank].limit = limit; }
   /// Returns true if any node has outputs.
   [[nodiscard]] bool is_used() const { return !copiers_.empty(); }
-  /// Returns true while a copy is missing, and its rank can still make it.
+  /// Returns true until each copy is done or given up; false if no node has outputs.
   [[nodiscard]] bool is_waiting() const { return is_used() && !done_at_; }
   /// Returns when the last copy was done or given up; nullopt while a copy is awaited.
   [[nodiscard]] std::optional<Clock::time_point> done_at() const { return done_at_; }
 
-  /// Returns the ranks that are to copy now: all ranks of their nodes have ended, or the programs
-  /// were told to end at ends_since and have had their time. Notes the copies that cannot be made
-  /// any more. Call it every kLookEvery.
+  /// Returns the ranks that are to copy now. Such a rank has ended, and so have all other ranks of
+  /// its node, unless kAskedAnywayAfter has passed since the programs were told to end, at
+  /// ends_since. Gives up the copies that cannot be made any more. Call it every kLookEvery.
   [[nodiscard]] std::vector<int> take_due(const Members& members,
                                           std::optional<Clock::time_point> ends_since,
                                           Clock::time_point now);
   /// Returns when take_due() is to be called next.
   [[nodiscard]] Clock::time_point next_look() const { return next_look_; }
   void on_collected(int rank, std::int64_t files, std::int64_t bytes, Clock::time_point now);
-  /// Stops waiting for any copy at this time: the time limit of the job is near.
+  /// Sets the time at which take_due() gives up all copies, because the time limit of the job is
+  /// near.
   void end_by(Clock::time_point when) { end_by_ = when; }
   /// Returns the longest time that one node may need.
   [[nodiscard]] std::chrono::seconds longest() const;

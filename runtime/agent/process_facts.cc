@@ -40,7 +40,7 @@ ThreadFacts read_thread(pid_t id, const std::filesystem::path& folder) {
   return thread;
 }
 
-std::string_view word_of(char state) {
+std::string_view phrase_of(char state) {
   switch (state) {
     case 'R':
       return "runs";
@@ -91,7 +91,7 @@ ProcessFacts read_process(pid_t pid, const std::filesystem::path& proc) {
 
 std::string describe(const ThreadFacts& thread) {
   const auto number = thread.system_call.substr(0, thread.system_call.find(' '));
-  std::string text(word_of(thread.state));
+  std::string text(phrase_of(thread.state));
   if (!thread.waits_in.empty()) text += " in " + printable(thread.waits_in);
   if (parse_int(number)) text += fmt::format(" (system call {})", number);
   return text;

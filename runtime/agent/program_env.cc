@@ -24,7 +24,8 @@ std::string with_port(std::string word, int port) {
   return word;
 }
 
-/// Tells the program of a component its name, and where the components run that have joined.
+/// Sets the variables with the component's name, and with the places of the components that have
+/// joined.
 void add_components(Env& env, const TemplateValues& fields) {
   env.remove_matching({"DLRUN_COMPONENT*"}, {});
   if (fields.component.empty()) return;
@@ -54,7 +55,7 @@ Result<Env> program_env(const Env& own, const RankOptions& options, const Templa
   env.remove_matching({"DLRUN_SECRET", "DLRUN_LEAD", "DLRUN_TOKEN", "DLRUN_STORE", "DLRUN_PROGRESS",
                        "DLRUN_ADDR", "DLRUN_MASTER_*", "DLRUN_HELD_PORT"},
                       {});
-  // The run directory is the same for all attempts, unlike the folder of an attempt's logs.
+  // All attempts use the same folder of checkpoints, so it is directly in the run directory.
   if (const auto run = own.get("DLRUN_RUN"))
     env.set("DLRUN_CHECKPOINT_DIR", std::string(*run) + "/ckpt");
   add_components(env, fields);

@@ -10,9 +10,9 @@
 
 namespace dlrun::agent {
 
-/// Returns the program's environment: `own` without the variables for lead and the agents, plus
-/// DLRUN_* and the variables of the preset. Fails with kInvalid if a variable of the preset exceeds
-/// the limit of Linux (128 KiB).
+/// Returns the program's environment: the agent's environment `own` without the variables for lead
+/// and the agents, plus DLRUN_* and the variables of the preset. Fails with kInvalid if a variable
+/// of the preset exceeds the limit of Linux (128 KiB).
 [[nodiscard]] Result<Env> program_env(const Env& own, const RankOptions& options,
                                       const TemplateValues& fields);
 

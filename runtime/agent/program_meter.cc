@@ -12,7 +12,7 @@ void ProgramMeter::begin(EventLoop& loop, const Env& env, const World& world) {
   gpus_ = GpuProbe::create(loop, env);
 }
 
-void ProgramMeter::note(const Json& body) {
+void ProgramMeter::on_progress(const Json& body) {
   const auto progress = events::Progress::of(body);
   if (progress.step) step_ = progress.step;
   if (progress.work_ms) work_ms_ = progress.work_ms;

@@ -26,7 +26,7 @@ class ProgramMeter {
   /// outlive this object.
   void begin(EventLoop& loop, const Env& env, const World& world);
   /// Keeps the fields of a `progress` message's body that heartbeats carry: step and work_ms.
-  void note(const Json& body);
+  void on_progress(const Json& body);
   /// Adds the values that are new since the last heartbeat.
   void add_news(to_lead::Beat& beat, Clock::time_point now);
 

@@ -41,17 +41,17 @@ void ProgramOutput::begin() {
   err_pipe_.write_end.reset();
   out_pump_ = std::make_unique<Pump>(loop_, std::move(out_pipe_.read_end), out_,
                                      [this](std::string_view bytes) {
-                                       keep(bytes);
+                                       add_to_log(bytes);
                                        return std::string(bytes);
                                      });
   err_pump_ = std::make_unique<Pump>(
       loop_, std::move(err_pipe_.read_end), err_, [this](std::string_view bytes) {
-        keep(bytes);
+        add_to_log(bytes);
         return marker_ ? marker_->add(bytes, TextMarker::Clock::now()) : std::string(bytes);
       });
 }
 
-void ProgramOutput::keep(std::string_view bytes) {
+void ProgramOutput::add_to_log(std::string_view bytes) {
   has_printed_ = true;
   if (!log_) return;
   log_->push_or_drop(std::string(bytes));

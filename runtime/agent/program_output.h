@@ -59,7 +59,7 @@ class ProgramOutput {
   [[nodiscard]] bool log_is_written() const { return !log_ || log_->is_drained(); }
 
  private:
-  void keep(std::string_view bytes);
+  void add_to_log(std::string_view bytes);
 
   EventLoop& loop_;
   std::function<void(const std::string&)> warn_;

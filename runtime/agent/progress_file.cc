@@ -19,7 +19,7 @@ constexpr std::size_t kLimitBytes = 64U << 10U;
 constexpr std::size_t kQuotedBytes = 80;
 /// Number of looks in a row with new but bad content after which the content counts as wrong, not
 /// as half written.
-constexpr int kBadLooks = 5;
+constexpr int kBadLooksLimit = 5;
 
 /// A field of `progress` (ENVIRONMENT.md).
 struct ReportField {
@@ -135,7 +135,7 @@ std::optional<nlohmann::ordered_json> ProgressFile::take_news() {
 
 std::optional<std::string> ProgressFile::take_problem(bool is_last) {
   if (has_reported_problem_ || last_.empty() ||
-      !(is_unchanged_ || is_last || bad_looks_ >= kBadLooks))
+      !(is_unchanged_ || is_last || bad_looks_ >= kBadLooksLimit))
     return std::nullopt;
   auto problem = progress_problem(last_);
   has_reported_problem_ = problem.has_value();

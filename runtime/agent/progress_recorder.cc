@@ -23,7 +23,7 @@ bool ProgressRecorder::is_result(const Json& body) {
   return final != body.end() && final->is_boolean() && final->get<bool>();
 }
 
-std::string ProgressRecorder::note_position(const Json& body) {
+std::string ProgressRecorder::update_position(const Json& body) {
   const auto reported = count_of(body, "step");
   const auto step = reported >= 0 ? reported : count_of(body, "epoch");
   if (step >= 0) step_ = std::max(step_.value_or(step), step);

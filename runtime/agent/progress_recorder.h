@@ -46,8 +46,8 @@ class ProgressRecorder {
 
   /// Notes the position in a report, and whether it is the last step. Returns the position, such as
   /// "step 120"; empty if the report has none.
-  std::string note_position(const Json& body);
-  /// Holds the report for the record, if it has a field that belongs there. Ignores a report of a
+  std::string update_position(const Json& body);
+  /// Holds the report for the record, if it has a field of events::Progress. Ignores a report of a
   /// checkpoint that has no step.
   void hold(const Json& body);
   /// Adds a final report to the result. Each `result` event holds the whole result.

@@ -10,7 +10,7 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::size_t kSinkHoldsEnough = 256U << 10U;
+constexpr std::size_t kSinkLimitBytes = 256U << 10U;
 
 }  // namespace
 
@@ -30,10 +30,10 @@ void Pump::pause() {
 }
 
 void Pump::tick() {
-  if (watch_ || !pipe_.is_open() || sink_.held_bytes() >= kSinkHoldsEnough) return;
+  if (watch_ || !pipe_.is_open() || sink_.held_bytes() >= kSinkLimitBytes) return;
   watch_ = loop_.watch(pipe_.get(), EPOLLIN, [this](std::uint32_t) {
     read_once();
-    if (sink_.held_bytes() >= kSinkHoldsEnough) pause();
+    if (sink_.held_bytes() >= kSinkLimitBytes) pause();
   });
 }
 

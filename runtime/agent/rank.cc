@@ -48,9 +48,10 @@ namespace {
 constexpr milliseconds kPortWait{5000};
 constexpr milliseconds kPortTriedEvery{100};
 
-/// Restores the TMPDIR of the spec. slurmstepd sets /tmp instead of a TMPDIR that it cannot create
-/// or write, but the rank may be able to write there, as in a container. Otherwise env stays, and
-/// the function returns the reason. wanted: empty: keep the present TMPDIR.
+/// Restores the TMPDIR of the spec in env. slurmstepd replaces a TMPDIR that it cannot create or
+/// write to with /tmp, but the rank may be able to write to it, for example in a container. Returns
+/// the reason if the rank cannot either; env then stays as it is. wanted: the TMPDIR of the spec;
+/// empty: keep the present one.
 std::optional<std::string> restore_tmpdir(const std::string& wanted, Env& env) {
   const auto got = env.get_or("TMPDIR", "");
   if (wanted.empty() || got == wanted) return std::nullopt;
@@ -233,8 +234,8 @@ Result<> RankRunner::launch_program() {
         loop_, [this](const MessageToLead& message) { on_program_message(message); });
     if (!store) return tl::unexpected<Error>(std::move(store.error()));
     store_ = std::move(*store);
-    program.keep = store_->program_end();
-    program.env.set("DLRUN_STORE", fmt::format("fd:{}", program.keep));
+    program.inherited = store_->program_end();
+    program.env.set("DLRUN_STORE", fmt::format("fd:{}", program.inherited));
   }
   // Rank 0 reports for all ranks. The trainer uses the store instead of the file.
   if (world_.rank == 0 && lead_.is_made() && !store_) {
@@ -274,7 +275,7 @@ void RankRunner::on_program_message(const MessageToLead& message) {
 
 void RankRunner::on_progress(const to_lead::Progress& progress) {
   if (progress.body.is_object()) {
-    meter_.note(progress.body);
+    meter_.on_progress(progress.body);
     // The progress of rank 0 is the progress of the run. Other ranks send theirs with the
     // heartbeat, so that 10,000 ranks cause no further messages to lead.
     if (world_.rank != 0) return;

@@ -19,8 +19,8 @@ namespace dlrun::agent {
 
 class RankAutopsy {
  public:
-  /// Starts `dlrun-agent autopsy` for the rank's processes. Its text goes into `folder`. Fails as
-  /// start_program() does, and with kInternal if an autopsy is running.
+  /// Starts `dlrun-agent autopsy` for the rank's processes. It writes a file into `folder`. Fails
+  /// as start_program() does, and with kInternal if an autopsy is running.
   [[nodiscard]] Result<> start(const Env& env, const World& world,
                                const std::filesystem::path& folder, const std::vector<pid_t>& pids);
 

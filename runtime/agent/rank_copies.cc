@@ -14,7 +14,7 @@ namespace {
 
 /// A file that was written within this time before the program's end may be torn.
 constexpr std::chrono::milliseconds kTornWithin{3000};
-/// Time beyond the limits of the items until a copy is killed, for a copy that hangs.
+/// A copy that runs for this time longer than the limits of its items allow hangs, and is killed.
 constexpr std::chrono::seconds kCopyMargin{5};
 
 std::chrono::milliseconds unix_time() {
@@ -45,12 +45,12 @@ void RankRunner::on_staged(CopyReport report) {
   if (!state_.awaits_start()) return;
   if (!report.error.empty()) return give_up(kExitStaging, report.error);
   staged_ = std::move(report);
-  is_held_ = false;
+  awaits_locks_ = true;
   hold_staged_data();
 }
 
 void RankRunner::hold_staged_data() {
-  if (is_held_ || !state_.awaits_start()) return;
+  if (!awaits_locks_ || !state_.awaits_start()) return;
   while (held_stages_.size() < staged_.held.size()) {
     auto held = hold_staged(staged_.held[held_stages_.size()]);
     // Another run looks at the data or copies them. The next tick tries again.
@@ -58,7 +58,7 @@ void RankRunner::hold_staged_data() {
     if (!held) return give_up(kExitStaging, held.error().message);
     held_stages_.push_back(std::move(*held));
   }
-  is_held_ = true;
+  awaits_locks_ = false;
   log_info("staged", {{"files", staged_.files}, {"bytes", staged_.bytes}});
   if (!lead_.is_made()) return start_alone();
   lead_.send(to_lead::Staged{staged_.files, staged_.bytes});

@@ -15,14 +15,14 @@ std::vector<Option> options_of_checks(RankOptions& rank) {
            [&rank](std::string_view value) -> Result<> {
              DLRUN_TRY_ASSIGN(auto checks, NodeChecks::parse(value));
              checks.figures = rank.checks.figures;
-             checks.own = std::move(rank.checks.own);
+             checks.user_lines = std::move(rank.checks.user_lines);
              rank.checks = std::move(checks);
              return {};
            },
            {}},
           {"--preflight-run",
            [&rank](std::string_view value) -> Result<> {
-             rank.checks.own.emplace_back(value);
+             rank.checks.user_lines.emplace_back(value);
              return {};
            },
            {}},
@@ -83,7 +83,7 @@ std::vector<Option> options_of_rank(RankOptions& rank) {
           {"--secret",
            [&rank](std::string_view value) -> Result<> {
              if (value.empty() || value.find('=') != std::string_view::npos) {
-               return fail(Errc::kUsage, "--secret takes a variable's name alone");
+               return fail(Errc::kUsage, "--secret takes only the name of a variable");
              }
              rank.secrets.emplace_back(value);
              return {};

@@ -67,7 +67,7 @@ class RankRunner final : public RankOutlet {
   /// Fills fields_ and holds the program's port. Prints a message and returns false if the program
   /// needs a port and none is free.
   [[nodiscard]] bool prepare();
-  /// Connects to lead and says hello. Returns an exit code if the rank ends here.
+  /// Checks the node, connects to lead and says hello. Returns an exit code if the rank ends here.
   [[nodiscard]] std::optional<int> join_lead();
   Result<> say_hello();
   void open_log();
@@ -159,7 +159,7 @@ class RankRunner final : public RankOutlet {
   RankState state_;
   ProgramOutput output_;
   LeadConnection lead_;
-  /// The port that is held for the program: on rank 0, and on each rank whose preset needs one.
+  /// The port that is held for the program: on rank 0, and on each rank whose program needs one.
   BoundPort held_;
   TemplateValues fields_;  ///< complete when the program starts
   std::optional<TableReader> table_;
@@ -174,7 +174,8 @@ class RankRunner final : public RankOutlet {
   CopyProcess staging_, collecting_;
   CopyReport staged_;                  ///< the report of the staging
   std::vector<UniqueFd> held_stages_;  ///< locks of the staged data
-  bool is_held_ = true;  ///< false from the end of the copying until all staged data are locked
+  bool awaits_locks_ =
+      false;  ///< true from the end of the copying until all staged data are locked
 
   struct Outputs {
     bool has_begun = false;                                 ///< the program has started

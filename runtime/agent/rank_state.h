@@ -52,7 +52,7 @@ class RankState {
   static constexpr std::chrono::milliseconds kTermUnderWay{200};
   /// Interval between two looks at the program.
   static constexpr std::chrono::milliseconds kLookEvery{1000};
-  /// Time for which the program must be stopped until lead gets a report.
+  /// Time for which the program must be stopped before lead gets a report.
   static constexpr std::chrono::milliseconds kStoppedReportedAfter{3000};
   /// Interval at which processes that are left are killed again.
   static constexpr std::chrono::milliseconds kKillEvery{20};
@@ -115,7 +115,7 @@ class RankState {
   void on_killed(bool found_any, bool has_children, Clock::time_point now);
 
   /// Does what is due by now. Call it at next_deadline(), and at least every 500 ms, because
-  /// heartbeats and looks at the program have no deadline there.
+  /// next_deadline() leaves out heartbeats and looks at the program.
   void tick(Clock::time_point now);
   /// Returns when tick() is to be called next, if nothing else happens; nullopt: no deadline.
   [[nodiscard]] std::optional<Clock::time_point> next_deadline(Clock::time_point now) const;
@@ -145,8 +145,8 @@ class RankState {
     bool log_is_written = true;
     bool waits_for_outputs = false;  ///< the agent still copies files from the node
   };
-  /// Returns true once the processes are gone, the output is written, and lead has the exit record.
-  /// Each of these waits has a time limit.
+  /// Returns true once the outputs are copied, the processes are gone, the output is written, and
+  /// lead has the exit record. Each wait has a time limit; that of the outputs is the caller's.
   [[nodiscard]] bool is_done(const Output& output, Clock::time_point now) const;
 
  private:

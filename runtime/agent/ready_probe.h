@@ -1,6 +1,6 @@
 #pragma once
-// Asks a component again and again, over TCP or HTTP, whether it is ready. One thread, on lead's
-// event loop. The answers come from the user's program: only the status line is read.
+// Asks a component again and again, over TCP or HTTP, whether it is ready. Runs in the thread of
+// lead's event loop. The answers come from the user's program, so only the status line is read.
 
 #include <chrono>
 #include <cstdint>

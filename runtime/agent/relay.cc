@@ -39,7 +39,8 @@ class NodeEnd final : public RelayEvents {
   explicit NodeEnd(RelayDialer::OwnerOf owner_of)
       : owner_of_(owner_of), mux_(RelayMux::End::kAccepts, STDIN_FILENO, STDOUT_FILENO, *this) {}
 
-  /// Serves until the trunk ends or a signal arrives. signals: from end_signals().
+  /// Serves until the connection to `dlrun forward` ends or a signal arrives. signals: from
+  /// end_signals().
   Result<> serve(int signals) {
     for (;;) {
       std::vector<pollfd> others{{signals, POLLIN, 0}};
@@ -89,7 +90,7 @@ class NodeEnd final : public RelayEvents {
       if (state == RelayDialer::State::kForeign)
         mux_.reset(channel, fmt::format("a program of another user (uid {}) listens there; choose "
                                         "another port, or give --any-user if you trust that user",
-                                        dialing.dialer.stranger().value_or(0)));
+                                        dialing.dialer.other_user().value_or(0)));
       if (state == RelayDialer::State::kWaiting && !dialing.is_wait_sent) {
         dialing.is_wait_sent = true;
         mux_.tell_waiting(channel);

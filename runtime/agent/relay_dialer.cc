@@ -39,7 +39,7 @@ RelayDialer::State RelayDialer::outcome() {
   if (!is_connected) return State::kWaiting;
   const auto owner = owner_of_ != nullptr ? owner_of_(socket_.get()) : std::nullopt;
   if (!owner || *owner == 0 || *owner == ::geteuid()) return State::kConnected;
-  stranger_ = owner;
+  other_user_ = owner;
   return State::kWaiting;
 }
 
@@ -57,7 +57,7 @@ RelayDialer::State RelayDialer::try_now(Clock::time_point now) {
     if (auto begun = begin_connect({addresses_[tried_++], port_})) socket_ = std::move(*begun);
   }
   // The user's own program may listen on another address, so all addresses are tried first.
-  if (stranger_) return State::kForeign;
+  if (other_user_) return State::kForeign;
   tried_ = 0;
   next_try_ = now + kPause;
   return none;

@@ -31,7 +31,7 @@ class RelayDialer {
     kConnecting,  ///< the kernel has not answered yet: poll fd() for POLLOUT
     kWaiting,     ///< no address accepts: try again at next_try()
     kGivenUp,     ///< kLimit has passed
-    kForeign,     ///< only a program of another user accepts: stranger()
+    kForeign,     ///< only a program of another user accepts: other_user()
   };
   /// Returns the owner of the other end of a connected socket; nullopt if the kernel cannot tell.
   using OwnerOf = std::optional<uid_t> (*)(int socket);
@@ -57,10 +57,10 @@ class RelayDialer {
   [[nodiscard]] UniqueFd take() { return std::move(socket_); }
   [[nodiscard]] std::uint16_t port() const { return port_; }
   /// Returns the other user whose program has accepted; nullopt if there is none.
-  [[nodiscard]] std::optional<uid_t> stranger() const { return stranger_; }
+  [[nodiscard]] std::optional<uid_t> other_user() const { return other_user_; }
 
  private:
-  /// Returns the state of the connection attempt; kWaiting if it has failed. Sets stranger_ if a
+  /// Returns the state of the connection attempt; kWaiting if it has failed. Sets other_user_ if a
   /// program of another user has accepted.
   [[nodiscard]] State outcome();
 
@@ -69,7 +69,7 @@ class RelayDialer {
   std::size_t tried_ = 0;  ///< the number of addresses that were tried in this round
   Clock::time_point end_, next_try_;
   OwnerOf owner_of_;
-  std::optional<uid_t> stranger_;
+  std::optional<uid_t> other_user_;
   UniqueFd socket_;
 };
 

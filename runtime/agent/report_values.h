@@ -11,11 +11,12 @@
 
 namespace dlrun::agent {
 
-/// Returns the finite numbers of a report without `step`, `steps`, `epochs` and `checkpoint`; at
+/// Returns the finite numbers of a report, except `step`, `steps`, `epochs` and `checkpoint`; at
 /// most 64 of them. Their names become tags of at most 64 characters from A-Z, a-z, 0-9, '_', '-',
 /// '.' and '/'.
 [[nodiscard]] std::vector<Scalar> scalars_of(const Json& report);
-/// Returns the place of a report on the axis: its step, or its epoch if it has no step.
-[[nodiscard]] std::optional<std::int64_t> place_of(const Json& report);
+/// Returns the position of a report on the axis of a chart: its step, or its epoch if it has no
+/// step.
+[[nodiscard]] std::optional<std::int64_t> position_of(const Json& report);
 
 }  // namespace dlrun::agent

@@ -72,17 +72,17 @@ class HistoryReader {
  public:
   explicit HistoryReader(bool always_reports) : always_reports_(always_reports) {}
 
-  void see(std::string_view line) {
+  void add_line(std::string_view line) {
     if (kind_of_line(line) == events::RankStatistics::kKind) return;
     const auto recorded = event_of_line(line);
     if (!recorded) return;
     const auto begin = [&] { begin_attempt(recorded->attempt.value_or(read_.last.attempt)); };
     // The first main component counts for the run.
-    const bool counts = recorded->component.empty() || recorded->component == leading_;
+    const bool counts = recorded->component.empty() || recorded->component == first_main_;
     std::visit(Overloaded{[&](const events::Claimed&) { begin(); },
                           [&](const events::Components& components) {
                             begin();
-                            leading_ = components.leading();
+                            first_main_ = components.leading();
                           },
                           [&](const events::Started&) { begin(); },
                           [&](const events::Joined&) { has_run_ = has_run_ || counts; },
@@ -93,7 +93,7 @@ class HistoryReader {
                           [&](const events::AttemptEnd& end) { take(end); },
                           [&](const events::Ended& end) {
                             read_.last.has_ended = true;
-                            read_.last.is_requeued = end.requeued;
+                            read_.last.is_requeued_after_end = end.requeued;
                             read_.last.is_completed = end.state == EndState::kCompleted;
                             if (read_.last.is_completed || end.code != 0)
                               read_.last.code = recorded_code(end.code);
@@ -150,7 +150,7 @@ class HistoryReader {
 
   RecordedHistory read_;
   bool always_reports_;
-  std::string leading_;  ///< name of the first main component; empty if there are no components
+  std::string first_main_;  ///< name of the first main component; empty if there are no components
   std::optional<std::int64_t> step_;
   bool has_run_ = false;
   bool was_silent_ = false;
@@ -160,7 +160,7 @@ class HistoryReader {
 
 RecordedHistory read_history(std::string_view events, bool always_reports) {
   HistoryReader reader(always_reports);
-  for (const auto line : split(events, '\n')) reader.see(line);
+  for (const auto line : split(events, '\n')) reader.add_line(line);
   return reader.finish();
 }
 
@@ -169,7 +169,7 @@ Result<RecordedHistory> read_history_file(const std::filesystem::path& events,
   DLRUN_TRY_ASSIGN(const auto file, open_untrusted(events, Links::kRefuse));
   HistoryReader reader(always_reports);
   LineReader lines(file.get(), 0, std::numeric_limits<off_t>::max());
-  while (const auto line = lines.next()) reader.see(*line);
+  while (const auto line = lines.next()) reader.add_line(*line);
   return reader.finish();
 }
 

@@ -76,7 +76,7 @@ struct LastAttempt {
   bool has_attempt = false;   ///< false: the record has no attempt
   bool has_ended = false;     ///< the record has the end of the run (`ended`)
   bool is_announced = false;  ///< the record has `restarting`: the restart is counted already
-  bool is_requeued = false;   ///< Slurm queued the job again although the run had ended
+  bool is_requeued_after_end = false;  ///< Slurm queued the job again although the run had ended
   /// If has_ended: the run has completed.
   bool is_completed = false;
   Cause cause = Cause::kNone;

@@ -1,5 +1,6 @@
 #include "runtime/agent/roles.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -38,11 +39,10 @@ Result<Roles> Roles::parse(std::string_view text) {
 }
 
 Result<> Roles::check(int size) const {
-  const int workers = size - chief - ps - evaluator;
-  if (workers < 0 || workers + chief == 0) {
-    return fail(Errc::kUsage,
-                "--roles chief={},ps={},evaluator={} leaves {} of {} ranks to be workers", chief,
-                ps, evaluator, workers, size);
+  const int least = std::max(chief, 1) + ps + evaluator;  // without a chief, a worker acts as one
+  if (size < least) {
+    return fail(Errc::kUsage, "--roles chief={},ps={},evaluator={} needs at least {} ranks, not {}",
+                chief, ps, evaluator, least, size);
   }
   return {};
 }

@@ -16,9 +16,9 @@ struct Role {
   int index = 0;  ///< index among the ranks of this role
 };
 
-/// The numbers of ranks that are not workers. Ranks get their roles in this order, from rank 0 on:
-/// chief, workers, parameter servers, evaluator. So rank 0 is the chief, or worker 0, which acts as
-/// chief.
+/// The number of ranks in each role except worker; all other ranks are workers. Ranks get their
+/// roles in this order, from rank 0 on: chief, workers, parameter servers, evaluator. So rank 0 is
+/// the chief, or worker 0, which acts as chief.
 struct Roles {
   int chief = 0;  ///< 0 or 1; with 0, worker 0 acts as the chief
   int ps = 0;

@@ -43,12 +43,12 @@ constexpr milliseconds kGatherTime{2};
 /// If this process has handled neither a message nor a tick for longer, it was stopped.
 constexpr milliseconds kAsleep{2000};
 /// Slurm may send USR1 earlier than requested, by up to this time, because Slurm checks time limits
-/// twice a minute, and rounds.
-constexpr std::chrono::seconds kSignalComesEarly{90};
+/// only twice a minute, and rounds times.
+constexpr std::chrono::seconds kSignalEarlyBy{90};
 /// Time before the limit that is reserved for ending the ranks and requeuing the job.
-constexpr std::chrono::seconds kRequeueTakes{15};
-constexpr milliseconds kLastSnapshotLimit{1000};  ///< time to write the last ranks.json
-constexpr std::chrono::seconds kStepLinger{90};   ///< longest wait for srun after a success
+constexpr std::chrono::seconds kRequeueReserve{15};
+constexpr milliseconds kLastSnapshotLimit{1000};   ///< time to write the last ranks.json
+constexpr std::chrono::seconds kStepEndLimit{90};  ///< longest wait for srun after a success
 /// Pause before lead asks the controller again if it has not answered about failed nodes.
 constexpr milliseconds kAskAgain{2000};
 constexpr std::size_t kOwnFiles = 64;  ///< open files of lead besides the connections of ranks
@@ -168,7 +168,7 @@ void AttemptRunner::run_round() {
 void AttemptRunner::wait_for_step() {
   if (!step_ || attempt_->step_is_over() || attempt_->end().code != 0) return;
   on_early_end_(attempt_->end());
-  const auto until = Clock::now() + kStepLinger;
+  const auto until = Clock::now() + kStepEndLimit;
   while (!attempt_->step_is_over() && Clock::now() < until && ends_asked_ < 2) {
     loop_.run_once(kTickEvery);
     step_->tick();
@@ -295,13 +295,13 @@ void AttemptRunner::on_limit_known(const Result<JobFacts>& facts) {
   const std::int64_t before = options_.retry.signal_before_s;
   const auto left = facts && facts->seconds_to_limit ? *facts->seconds_to_limit : before;
   log_info("looked at the time limit after a signal", {{"seconds_left", left}, {"before", before}});
-  if (left > before + kSignalComesEarly.count()) return;
+  if (left > before + kSignalEarlyBy.count()) return;
   attempt_->on_limit_near();
   if (!ends_before_limit_) return;
   // The outputs are copied before the job is queued again.
   const auto margin =
-      std::min<std::int64_t>((kRequeueTakes + attempt_->longest_collecting()).count(), left / 2);
-  const auto requeue_s = std::min<std::int64_t>(kRequeueTakes.count(), left / 4);
+      std::min<std::int64_t>((kRequeueReserve + attempt_->longest_collecting()).count(), left / 2);
+  const auto requeue_s = std::min<std::int64_t>(kRequeueReserve.count(), left / 4);
   attempt_->end_collecting_by(Clock::now() + std::chrono::seconds(left - requeue_s));
   if (is_service()) return;  // a service ends after the main components
   attempt_->on_limit_ahead(std::chrono::seconds(std::max<std::int64_t>(left - margin, 0)),

@@ -46,8 +46,8 @@ struct UnneededJob {
 [[nodiscard]] bool may_still_run(std::string_view state);
 
 /// Returns the first of the jobs that may still run; nullopt if there is none. If Slurm does not
-/// answer, the job may still run; if Slurm does not know the job, it has ended. env: the
-/// environment of Slurm's commands.
+/// answer, a job counts as one that may still run; if Slurm does not know the job, it counts as
+/// ended. env: the environment of Slurm's commands.
 [[nodiscard]] std::optional<std::string> first_that_may_run(const std::vector<std::string>& jobs,
                                                             const Env& env);
 

@@ -80,8 +80,9 @@ bool is_made_for(const fs::path& directory, const JobIdentity& identity, std::st
          directory.filename() == run_directory_of(Env(), identity, "", name).filename();
 }
 
-/// Returns true if this job has claimed the run before. Takes a damaged claim over if possible.
-/// Fails with kRefused if another job has claimed the run, or if its owner cannot be determined.
+/// Returns true if this job has claimed the run before. Takes a damaged claim over if possible, and
+/// then returns true if the run has had an attempt. Fails with kRefused if another job has claimed
+/// the run, or if a damaged claim may belong to another job.
 Result<bool> check_holder(const fs::path& directory, const JobIdentity& identity,
                           std::string_view name, std::string_view own_claim) {
   const auto path = directory / "claim";
@@ -134,8 +135,9 @@ fs::path takeover_path(const fs::path& directory, int number) {
 }
 
 /// Takes the run over from the job of the chain that claimed it last, unless this job did. The
-/// claims are a list: `claim` is an element of it, and claim.after-K, which is created only once,
-/// follows the claim of job K. The job of the last element works on the run.
+/// claims are a list: `claim` is one of its elements, because each job that works on the run
+/// rewrites it, and claim.after-K, which is created only once, follows the claim of job K. The job
+/// of the last element works on the run.
 Result<> take_over(const fs::path& directory, const JobIdentity& identity, int chain_number,
                    std::string_view own_claim) {
   for (;;) {

@@ -43,7 +43,7 @@ using std::chrono::seconds;
 
 constexpr off_t kLogTailBytes = 64 << 10;
 /// Time to write lead's last output to a slow reader.
-constexpr milliseconds kLastWordsLimit{5000};
+constexpr milliseconds kLastOutputLimit{5000};
 /// Time to wait for surroundings.json at the end of a short run.
 constexpr milliseconds kSurroundingsLimit{3000};
 /// Time for Slurm to report that a silent node is down (SlurmdTimeout: five minutes).
@@ -54,7 +54,7 @@ constexpr seconds kDiskFullLimit{60};         ///< time for a full disk to have 
 constexpr milliseconds kDiskTriedEvery{500};
 /// Time to wait for Slurm's signal after Slurm refused lead's requeue. Slurm refuses the requeue if
 /// it is already requeueing the job.
-constexpr seconds kSlurmWasFaster{5};
+constexpr seconds kSlurmSignalLimit{5};
 constexpr seconds kRequeueLimit{60};  ///< time for Slurm to end this process after a requeue
 
 /// Waits for limit, or until a signal asks for the end. Returns that signal.
@@ -106,7 +106,7 @@ int LeadOutputs::close(int code) const {
   if (const auto failure = events.take_failure()) {
     say(fmt::format("{}; the run's record is incomplete", failure->message));
   }
-  const auto until = Clock::now() + kLastWordsLimit;
+  const auto until = Clock::now() + kLastOutputLimit;
   while (out.held_bytes() + err.held_bytes() > 0 && Clock::now() < until)
     loop.run_once(milliseconds(100));
   return code;
@@ -119,7 +119,7 @@ void record_end(EventLog& events, const std::filesystem::path& run, const Attemp
                                                           : EndState::kFailed,
                               .code = end.code,
                               .message = end.message,
-                              .requeued = end.is_requeued});
+                              .requeued = end.is_requeued_after_end});
   remove_secrets(run);
 }
 
@@ -160,7 +160,7 @@ int RunLeader::run() {
     if (report_if_superseded()) return leave(kExitRunTaken);  // the later attempt owns the record
     remember_bad_nodes(end, plan.bad_nodes);
     if (plan.next == Next::kEnd) {
-      end.is_requeued =
+      end.is_requeued_after_end =
           may_be_requeued(end) && controller_->requeues_by_itself(history_.was_preempted());
       record_end(end);
       return leave(end.code);
@@ -469,7 +469,7 @@ bool RunLeader::requeue(AttemptEnd& end, const Plan& plan) {
   // If Slurm refuses the new memory, the job is cancelled. A signal then does not mean that Slurm
   // queues the job again.
   const bool is_cancelled = !asked && asked.error().code == Errc::kRefused;
-  if (!asked && !is_cancelled && signal_within(outputs_.signal_fd, kSlurmWasFaster)) return true;
+  if (!asked && !is_cancelled && signal_within(outputs_.signal_fd, kSlurmSignalLimit)) return true;
   if (!asked) {
     end.message += fmt::format("; Slurm does not queue it again: {}", asked.error().message);
     say(fmt::format("Slurm does not queue the job again: {}", asked.error().message));
@@ -482,11 +482,11 @@ bool RunLeader::requeue(AttemptEnd& end, const Plan& plan) {
 bool RunLeader::blame_job(AttemptEnd& end) {
   if (!controller_ || options_.is_borrowed) return false;
   const auto log = tail_of_job_log();
-  ScriptTrap trap{
+  ScriptAtExit script{
       .code = end.code, .at = "", .facts = {}, .restarts = restart_count_of(env_), .log = log};
   if (auto facts = controller_->job(); facts && !facts->state.empty())
-    trap.facts = std::move(*facts);
-  const bool is_open = blame_jobs_end(end, trap);
+    script.facts = std::move(*facts);
+  const bool is_open = blame_jobs_end(end, script);
   if (end.is_slurms_doing) say(end.message);
   return is_open;
 }

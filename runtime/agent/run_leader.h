@@ -31,8 +31,8 @@ struct LeadOutputs {
   void say(std::string_view line) const;
   /// Waits until the record is on the disk. Returns false, after a message on err, if it is not.
   [[nodiscard]] bool wait_for_record() const;
-  /// Lets the notices that are left be sent, for at most Notifier::kFinishLimit. Call it after the
-  /// run's end is recorded. Later calls do nothing.
+  /// Waits until the notices that are left are sent, at most Notifier::kFinishLimit. Call it after
+  /// the run's end is recorded. Later calls do nothing.
   void end_notices() const;
   /// Writes the rest of all outputs and returns code. Calls end_notices().
   int close(int code) const;
@@ -90,7 +90,7 @@ class RunLeader {
   [[nodiscard]] Result<> begin_next_attempt();
   /// Decides what follows the attempt, and records a restart.
   [[nodiscard]] Plan plan_after(AttemptEnd& end);
-  /// Asks Slurm for the cause of the end if the signals alone did not show it.
+  /// Asks Slurm for the cause of the end if the signals did not show it.
   [[nodiscard]] Cause cause_by_slurm(AttemptEnd& end) const;
   /// Returns the nodes that Slurm considers bad. Waits for Slurm's verdict if a node is silent.
   [[nodiscard]] std::vector<std::string> ask_for_bad_nodes(AttemptEnd& end);
@@ -107,7 +107,7 @@ class RunLeader {
   /// Returns where the run continues after this cause. If the remaining nodes of the allocation are
   /// enough, changes the command to run on them.
   [[nodiscard]] Next where_to(Cause cause, const std::vector<std::string>& bad_nodes);
-  /// Returns the next job of the run's chain (retry.chain); nullopt if no further one waits.
+  /// Returns the next job of the run's chain (retry.chain); nullopt if no later one may still run.
   [[nodiscard]] std::optional<std::string> next_in_chain() const;
   /// Returns why where_to() has found no place for another attempt.
   [[nodiscard]] std::string_view why_no_place(Cause cause) const;
@@ -124,7 +124,7 @@ class RunLeader {
   /// Sets plan.memory after the run ran out of memory, if the memory grows. Returns false, and adds
   /// the reason to the end, if the memory may not grow, so that the run would end in the same way.
   [[nodiscard]] bool grow_memory(Plan& plan, AttemptEnd& end) const;
-  /// Asks Slurm to requeue the job. Returns false if Slurm refuses; the run then ends here.
+  /// Asks Slurm to requeue the job. Returns false if Slurm refuses; the caller then ends the run.
   bool requeue(AttemptEnd& end, const Plan& plan);
   /// Handles a launch that srun refused because Slurm is ending the job: makes the job's end the
   /// cause. Returns true if the run is left without an end, because Slurm may requeue the job.

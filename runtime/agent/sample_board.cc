@@ -18,7 +18,9 @@ constexpr seconds kLongestRecordPause{60};
 /// The interval of ranks.json in seconds is the number of ranks divided by this number, within the
 /// limits above. With 10,000 ranks lead writes about 600 KiB every 20 s.
 constexpr std::size_t kRanksPerSecond = 500;
-constexpr int kRecordsPerLife = 100;   ///< the interval is 1/100 of the attempt's duration so far
+/// The interval of `samples` events is the attempt's duration so far divided by this number, within
+/// the limits above.
+constexpr int kRecordPauseDivisor = 100;
 constexpr std::size_t kSlowNamed = 5;  ///< number of slow ranks that an event names
 /// A rank is slow if its own work on a step takes 1.3 times the median, and 1 ms more than the
 /// median. Other ranks then wait for it.
@@ -82,7 +84,7 @@ GpuUse SampleBoard::sum_of(std::span<const GpuUse> gpus) {
 }
 
 void SampleBoard::add(const World& world, const std::string& host) {
-  if (place_of_rank_.contains(world.rank)) return;
+  if (index_of_rank_.contains(world.rank)) return;
   const auto [node, is_new] = node_of_host_.emplace(host, static_cast<int>(nodes_.size()));
   if (is_new) nodes_.push_back(host);
   Rank rank;
@@ -90,14 +92,14 @@ void SampleBoard::add(const World& world, const std::string& host) {
   rank.node = node->second;
   rank.local_rank = world.local_rank;
   rank.local_size = std::max(world.local_size, 1);
-  place_of_rank_[world.rank] = ranks_.size();
+  index_of_rank_[world.rank] = ranks_.size();
   ranks_.push_back(std::move(rank));
 }
 
-void SampleBoard::note(int number_of_rank, const to_lead::Beat& beat, Clock::time_point now) {
-  const auto place = place_of_rank_.find(number_of_rank);
-  if (place == place_of_rank_.end()) return;
-  Rank& rank = ranks_[place->second];
+void SampleBoard::add_beat(int number_of_rank, const to_lead::Beat& beat, Clock::time_point now) {
+  const auto found = index_of_rank_.find(number_of_rank);
+  if (found == index_of_rank_.end()) return;
+  Rank& rank = ranks_[found->second];
   rank.heard_at = now;
   if (beat.is_bare) return;
   rank.has_reported = true;
@@ -147,7 +149,7 @@ bool SampleBoard::is_snapshot_due(Clock::time_point now) const {
 }
 
 bool SampleBoard::is_record_due(Clock::time_point now) const {
-  const auto pause = std::clamp<Clock::duration>((now - began_) / kRecordsPerLife, kLeastPause,
+  const auto pause = std::clamp<Clock::duration>((now - began_) / kRecordPauseDivisor, kLeastPause,
                                                  kLongestRecordPause);
   return has_news_ && now >= recorded_ + pause;
 }
@@ -159,14 +161,14 @@ void SampleBoard::judge(Clock::time_point now) {
     if (rank.work_ms) work.push_back(*rank.work_ms);
     if (rank.step) steps.push_back(*rank.step);
   }
-  if (half_next_ && now >= half_next_->when + kReportsAge)
-    half_reached_ = std::exchange(half_next_, std::nullopt);
-  if (!half_next_ && !steps.empty()) half_next_ = Reached{median_of(steps), now};
+  if (median_next_ && now >= median_next_->when + kReportsAge)
+    median_reached_ = std::exchange(median_next_, std::nullopt);
+  if (!median_next_ && !steps.empty()) median_next_ = Reached{median_of(steps), now};
   const bool has_median = work.size() >= 2;
   const double limit = has_median ? median_of(work) : 0;
   for (Rank& rank : ranks_) {
-    rank.lag = half_reached_ && rank.step
-                   ? std::max<std::int64_t>(half_reached_->step - *rank.step, 0)
+    rank.lag = median_reached_ && rank.step
+                   ? std::max<std::int64_t>(median_reached_->step - *rank.step, 0)
                    : 0;
     // median_of() returns the larger of two values, so two ranks are compared with the faster one.
     const double usual = work.size() == 2 ? std::min(work[0], work[1]) : limit;

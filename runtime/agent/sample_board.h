@@ -29,7 +29,7 @@ class SampleBoard {
   /// Adds a rank that has joined.
   void add(const World& world, const std::string& host);
   /// Adds a rank's heartbeat. Values that the heartbeat lacks stay unchanged.
-  void note(int rank, const to_lead::Beat& beat, Clock::time_point now);
+  void add_beat(int rank, const to_lead::Beat& beat, Clock::time_point now);
 
   /// Returns true if a rank has reported a value.
   [[nodiscard]] bool has_any() const { return has_any_; }
@@ -55,8 +55,8 @@ class SampleBoard {
     std::optional<GpuUse> gpus;
     bool has_reported = false;     ///< the rank has reported a value, not only an empty heartbeat
     Clock::time_point heard_at{};  ///< time of the last heartbeat
-    /// Steps behind the step that half of the ranks had 6 to 12 s ago, or up to 20 s ago with many
-    /// ranks: judge() then runs more rarely.
+    /// Number of steps that the rank is behind the step that half of the ranks had 6 to 12 s ago.
+    /// With many ranks this step is up to 20 s old, because judge() runs more rarely.
     std::int64_t lag = 0;
     bool is_slow = false;
   };
@@ -79,15 +79,15 @@ class SampleBoard {
   std::unordered_map<int, std::vector<GpuUse>>
       gpus_of_node_;         ///< from ranks that report `node_gpus`
   std::vector<Rank> ranks_;  ///< in the order in which they joined
-  std::unordered_map<int, std::size_t> place_of_rank_;
+  std::unordered_map<int, std::size_t> index_of_rank_;
   struct Reached {
     std::int64_t step = 0;
     Clock::time_point when{};
   };
   /// The step that half of the ranks had reached some seconds ago. It is old enough that every
   /// report of that time has arrived.
-  std::optional<Reached> half_reached_;
-  std::optional<Reached> half_next_;  ///< replaces half_reached_ once it is old enough
+  std::optional<Reached> median_reached_;
+  std::optional<Reached> median_next_;  ///< replaces median_reached_ once it is old enough
   bool has_news_ = false, has_any_ = false;
 };
 

@@ -11,7 +11,8 @@
 namespace dlrun::agent {
 namespace {
 
-/// Returns true if the job still runs. The script then ended by itself, or by a signal to it alone.
+/// Returns true if the job still runs. The script then ended by itself, or by a signal that only
+/// the script got.
 bool goes_on(const JobFacts& facts) {
   constexpr std::array<std::string_view, 5> kAlive{"RUNNING", "SIGNALING", "SUSPENDED", "STOPPED",
                                                    "RESIZING"};
@@ -28,22 +29,22 @@ std::string last_reason(std::string_view log) {
 
 /// Returns true if a signal ended the script. Under `set -e` a script reaches its EXIT trap with
 /// code 0 either by `exit` or by a signal, whose number bash does not report.
-bool was_signalled(const ScriptTrap& trap) {
-  if (trap.code == 0) return !trap.at.starts_with("exit");
-  return trap.code == 128 + SIGTERM || trap.code == 128 + SIGINT || trap.code == 128 + SIGHUP;
+bool was_signalled(const ScriptAtExit& script) {
+  if (script.code == 0) return !script.at.starts_with("exit");
+  return script.code == 128 + SIGTERM || script.code == 128 + SIGINT || script.code == 128 + SIGHUP;
 }
 
-AttemptEnd own_end(const ScriptTrap& trap) {
+AttemptEnd own_end(const ScriptAtExit& script) {
   constexpr std::string_view kNotStarted = "the ranks were not started";
   AttemptEnd end;
-  end.is_cancelled = was_signalled(trap);
-  if (trap.code == 0 && end.is_cancelled) {
+  end.is_cancelled = was_signalled(script);
+  if (script.code == 0 && end.is_cancelled) {
     end.code = 128 + SIGTERM;
-    end.message = fmt::format("a signal ended the job script at: {}; {}", trap.at, kNotStarted);
+    end.message = fmt::format("a signal ended the job script at: {}; {}", script.at, kNotStarted);
   } else {
-    end.code = std::max(trap.code, 1);
-    end.message = fmt::format("the job script ended with code {} at: {}; {}", trap.code, trap.at,
-                              kNotStarted);
+    end.code = std::max(script.code, 1);
+    end.message = fmt::format("the job script ended with code {} at: {}; {}", script.code,
+                              script.at, kNotStarted);
   }
   return end;
 }
@@ -94,21 +95,22 @@ std::string why_cancelled(std::string_view reason) {
 namespace {
 
 /// Returns the end that Slurm causes; its message is only the reason. Returns nullopt if the job
-/// still runs.
-std::optional<ScriptEnd> jobs_end(const ScriptTrap& trap) {
-  const auto reason = last_reason(trap.log);
-  const bool is_requeued = trap.facts && trap.facts->restarts > trap.restarts;
-  if (trap.facts ? goes_on(*trap.facts) && !is_requeued : reason.empty()) return std::nullopt;
+/// still runs, or if Slurm does not answer and the log has no reason.
+std::optional<ScriptEnd> jobs_end(const ScriptAtExit& script) {
+  const auto reason = last_reason(script.log);
+  const bool is_requeued = script.facts && script.facts->restarts > script.restarts;
+  if (script.facts ? goes_on(*script.facts) && !is_requeued : reason.empty()) return std::nullopt;
 
   ScriptEnd result;
   AttemptEnd& end = result.end;
   end.cause = cause_of_cancel(reason);
-  if (trap.facts && !is_requeued && trap.facts->reason == "TimeLimit") end.cause = Cause::kTimeout;
+  if (script.facts && !is_requeued && script.facts->reason == "TimeLimit")
+    end.cause = Cause::kTimeout;
   if (is_requeued && reason.empty())
-    end.cause = trap.facts->is_preempted ? Cause::kPreemption : Cause::kRequeue;
+    end.cause = script.facts->is_preempted ? Cause::kPreemption : Cause::kRequeue;
   // Without an answer of the controller no end of the run is recorded, except after a time limit:
   // the log does not show whether Slurm queues the job again.
-  result.comes_again = is_requeued || (!trap.facts && end.cause != Cause::kTimeout);
+  result.is_queued_again = is_requeued || (!script.facts && end.cause != Cause::kTimeout);
   end.code = 128 + SIGTERM;
   end.reason = EndReason::kSignalled;
   end.is_slurms_doing = true;
@@ -120,16 +122,16 @@ std::optional<ScriptEnd> jobs_end(const ScriptTrap& trap) {
 
 }  // namespace
 
-ScriptEnd judge_script_end(const ScriptTrap& trap) {
-  auto result = jobs_end(trap);
-  if (!result) return {own_end(trap)};
+ScriptEnd judge_script_end(const ScriptAtExit& script) {
+  auto result = jobs_end(script);
+  if (!result) return {own_end(script)};
   result->end.message +=
-      fmt::format("; the job script was at: {}; the ranks were not started", trap.at);
+      fmt::format("; the job script was at: {}; the ranks were not started", script.at);
   return std::move(*result);
 }
 
-bool blame_jobs_end(AttemptEnd& end, const ScriptTrap& trap) {
-  const auto result = jobs_end(trap);
+bool blame_jobs_end(AttemptEnd& end, const ScriptAtExit& script) {
+  const auto result = jobs_end(script);
   if (!result) return false;
   const AttemptEnd& judged = result->end;
   end.code = judged.code;
@@ -139,7 +141,7 @@ bool blame_jobs_end(AttemptEnd& end, const ScriptTrap& trap) {
   end.is_timeout = judged.is_timeout;
   end.is_cancelled = judged.is_cancelled;
   end.message = fmt::format("{}; {}", judged.message, end.message);
-  return result->comes_again;
+  return result->is_queued_again;
 }
 
 }  // namespace dlrun::agent

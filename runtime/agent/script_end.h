@@ -11,14 +11,14 @@
 
 namespace dlrun::agent {
 
-/// Returns the cause for Slurm's reason ("TIME LIMIT") for ending a step or a job. kNone if a user
-/// cancelled it, or if the reason is unknown.
+/// Returns the cause that belongs to the reason ("TIME LIMIT") with which Slurm ends a step or a
+/// job. Returns kNone if a user cancelled the step or job, or if the reason is unknown.
 [[nodiscard]] Cause cause_of_cancel(std::string_view reason);
 /// Returns the reason as a sentence. An empty reason means that the job was cancelled.
 [[nodiscard]] std::string why_cancelled(std::string_view reason);
 
 /// The facts about a script that reached its EXIT trap.
-struct ScriptTrap {
+struct ScriptAtExit {
   /// bash's $?. If a signal ended the script, $? is the code of the last command, mostly 0.
   int code = 0;
   std::string at;  ///< the command at which the script ended, without control characters
@@ -31,16 +31,18 @@ struct ScriptTrap {
 
 struct ScriptEnd {
   AttemptEnd end;
-  bool comes_again = false;  ///< Slurm queues the job again, so this is not the end of the run
+  /// Slurm queues the job again, or may do so and did not answer. The end of the run must then not
+  /// be recorded.
+  bool is_queued_again = false;
 };
 
 /// Returns the end of an attempt whose script ended before it started the ranks.
-[[nodiscard]] ScriptEnd judge_script_end(const ScriptTrap& trap);
+[[nodiscard]] ScriptEnd judge_script_end(const ScriptAtExit& script);
 
 /// Checks whether a step could not be launched because Slurm ends the job. If so, replaces the
 /// code, the reason and the cause in `end`, and puts Slurm's reason before its message. Returns
 /// true if no end of the run may be recorded: Slurm queues the job again, or may do so and the
 /// controller did not answer.
-[[nodiscard]] bool blame_jobs_end(AttemptEnd& end, const ScriptTrap& trap);
+[[nodiscard]] bool blame_jobs_end(AttemptEnd& end, const ScriptAtExit& script);
 
 }  // namespace dlrun::agent

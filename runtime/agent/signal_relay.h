@@ -16,8 +16,8 @@ class SignalRelay {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Time for a signal to a whole tree to reach all its processes, one by one, even on an
-  /// overloaded machine. 60 ms are not always enough.
+  /// Slurm signals the processes of a tree one by one. This is the time until the signal has
+  /// reached all of them, even on an overloaded machine. 60 ms are not always enough.
   static constexpr std::chrono::milliseconds kTreeWait{200};
 
   /// Notes a signal. Returns false if it is a copy, or a repetition within one second.

@@ -38,8 +38,9 @@ Sink::Sink(EventLoop& loop, int fd, std::function<void()> on_room)
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) return;
   UniqueFd own(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
   if (!own.is_open()) return;
-  file_ = std::make_unique<BackgroundFile>(std::move(own), fmt::format("descriptor {}", fd),
-                                           kFileHoldsBytes, BackgroundFile::Content::kSharedText);
+  file_ =
+      std::make_unique<BackgroundFile>(std::move(own), fmt::format("descriptor {}", fd),
+                                       kFileQueueLimitBytes, BackgroundFile::Content::kSharedText);
   watch_ = loop_.watch(file_->event_fd(), EPOLLIN, [this](std::uint32_t) {
     file_->acknowledge();
     if (on_room_ && file_->is_drained()) on_room_();

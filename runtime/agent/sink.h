@@ -16,7 +16,7 @@ namespace dlrun::agent {
 
 class Sink {
  public:
-  static constexpr std::size_t kFileHoldsBytes = 8U << 20U;
+  static constexpr std::size_t kFileQueueLimitBytes = 8U << 20U;
 
   /// The caller keeps fd open. on_room is called when all held bytes have been written. The loop
   /// must outlive the sink.
@@ -26,8 +26,9 @@ class Sink {
   Sink& operator=(const Sink&) = delete;
 
   /// Writes as many bytes as possible now and holds the rest. Drops bytes after the reader has gone
-  /// (EPIPE). A regular file is written by another thread, which holds at most kFileHoldsBytes;
-  /// bytes beyond that are dropped, and a line in the file reports their number.
+  /// (EPIPE). A regular file is written by another thread, which holds at most
+  /// kFileQueueLimitBytes; bytes beyond that are dropped, and a line in the file reports their
+  /// number.
   void push(std::string_view bytes);
   /// Returns the number of bytes that are not written yet.
   [[nodiscard]] std::size_t held_bytes() const;

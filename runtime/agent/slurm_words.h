@@ -2,9 +2,10 @@
 // Parses Slurm's messages about a step on srun's standard error, in the wording of Slurm 22.05 to
 // 26.05. Each parse function returns nullopt for a line of another kind. No I/O.
 //
-// srun begins each line with its name. So does slurmstepd up to 24.11; from 25.05 on, and in 24.11
-// with LogTimeFormat=format_stderr, its lines begin with a time in brackets instead. A program can
-// print the same text, so callers must pass only lines that no program printed (text_marks.h).
+// srun begins each line with its name. So does slurmstepd up to 24.11. From 25.05 on, and in 24.11
+// with LogTimeFormat=format_stderr, the lines of slurmstepd begin with a time in brackets instead.
+// A program can print the same text, so callers must pass only lines that no program printed
+// (text_marks.h).
 
 #include <optional>
 #include <string>

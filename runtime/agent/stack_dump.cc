@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kOutputLimitBytes = 1U << 20U;
 constexpr std::chrono::milliseconds kLeastTime{200};
 constexpr std::size_t kMapsLimitBytes = 16U << 20U;
-constexpr int kOpenFlags = 01 | 0100 | 02000;  // O_WRONLY | O_CREAT | O_APPEND
+constexpr int kOpenFlags = 01 | 0100 | 02000;  // O_WRONLY | O_CREAT | O_APPEND, for gdb
 constexpr int kOpenMode = 0600;
 
 std::string file_name(std::string_view path) {
@@ -155,7 +155,7 @@ std::vector<std::string> frames_of_py_spy(std::string_view text) {
 std::vector<std::string> frames_of_faulthandler(std::string_view text) {
   std::vector<std::string> frames;
   for (const auto line : split(text, '\n')) {
-    if (!line.starts_with(' ')) {
+    if (!line.starts_with(' ')) {  // such as "Thread 0x..." or "Current thread 0x..."
       if (line.find("hread 0x") != std::string_view::npos) frames.clear();
       continue;
     }

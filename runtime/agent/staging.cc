@@ -45,7 +45,7 @@ StagePlace place_of(const NodePlace& place) {
           beside("turn"), beside("part"), beside("old")};
 }
 
-/// Returns true if there is a file, a folder or a link, also a link that leads nowhere.
+/// Returns true if there is a file, a folder or a link, even a link that leads nowhere.
 bool exists_at(const fs::path& path) {
   struct stat info {};
   return ::lstat(path.c_str(), &info) == 0;
@@ -141,7 +141,8 @@ Result<> copy_tree(const fs::path& from, const FileTree& tree, const fs::path& p
         DLRUN_TRY(copy_entry(source, target, entry, false, never));
         break;
       case TreeEntry::Kind::kLink: {
-        // A link that leaves the folder would lead elsewhere from the copy.
+        // A relative link that leaves the folder would lead elsewhere from the copy, so the copy
+        // gets an absolute link.
         const bool is_kept = entry.link.starts_with('/') || stays_inside(entry.path, entry.link);
         const auto link = is_kept ? entry.link : (source.parent_path() / entry.link).string();
         if (::symlink(link.c_str(), target.c_str()) != 0)
@@ -212,8 +213,8 @@ Result<> rename_to(const fs::path& from, const fs::path& to) {
               printable(to.string()), errno_text(errno));
 }
 
-/// Removes a broadcast file at the end of its scope, used or not. The lock on the file shows other
-/// runs that the file is no leftover.
+/// Locks a broadcast file, so that other runs do not take it for a leftover, and removes the file
+/// at the end of its scope, used or not.
 class BroadcastCopy {
  public:
   explicit BroadcastCopy(const std::string& path) : path_(path) {
@@ -235,9 +236,10 @@ class BroadcastCopy {
     if (path_.empty() || !is_own_file() || source.entries.size() != 1) return false;
     const auto copy = list_tree(path_);
     if (!copy) return false;
-    const auto& here = copy->entries.front().stamp;
-    const auto& there = source.entries.front().stamp;
-    return here.bytes == there.bytes && here.mtime_ns / kSecond == there.mtime_ns / kSecond;
+    const auto& copied = copy->entries.front().stamp;
+    const auto& original = source.entries.front().stamp;
+    return copied.bytes == original.bytes &&
+           copied.mtime_ns / kSecond == original.mtime_ns / kSecond;
   }
 
  private:
@@ -294,11 +296,12 @@ void remove_lost_files(const StagePlace& place, const StageOptions& options) {
   if (!options.is_shared(beside)) remove_lost_parts(beside);
 }
 
-/// Moves a broadcast file to `part`, or copies it there, with the time and the mode of the source.
+/// Moves a broadcast file to `part`, or copies it if it cannot be moved. Gives it the time and the
+/// mode of the source.
 Result<> take_broadcast(const std::string& broadcast, const TreeEntry& source,
                         const fs::path& part) {
-  DLRUN_TRY_ASSIGN(const auto here, list_tree(broadcast));
-  auto entry = here.entries.front();
+  DLRUN_TRY_ASSIGN(const auto tree, list_tree(broadcast));
+  auto entry = tree.entries.front();
   entry.mode = source.mode;
   if (::rename(broadcast.c_str(), part.c_str()) != 0)  // for example, on another file system
     DLRUN_TRY(copy_entry(broadcast, part, entry, false, [] { return false; }));
@@ -366,8 +369,8 @@ Result<UniqueFd> take_turn(const StagePlace& place) {
 }
 
 /// Locks the place for a copy. Returns nullopt if the place has the data already and other runs use
-/// them; they are then reported as held. Waits while another run copies. Fails with kRefused if
-/// another run uses other data.
+/// them; the report then lists these data as held. Waits while another run copies. Fails with
+/// kRefused if another run uses other data.
 Result<std::optional<UniqueFd>> lock_to_copy(const StagePlace& place, const std::string& digest,
                                              CopyReport& report) {
   DLRUN_TRY_ASSIGN(auto lock, open_lock(place.lock));

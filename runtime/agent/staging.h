@@ -38,9 +38,10 @@ struct StageOptions {
   std::function<bool(const std::filesystem::path&)> is_shared = is_on_network;
 };
 
-/// Stages all items, one after the other, and returns the report. Also removes temporary copies and
-/// broadcast files beside the places, if their processes were killed. Does not remove them on a
-/// file system that other nodes share, because the locks of their processes may be unknown here.
+/// Stages all items, one after the other, and returns the report. Also removes temporary copies
+/// beside the places, and broadcast files in the node's folders, if their processes were killed.
+/// Does not remove them on a file system that other nodes share: a process on another node may
+/// still use them, and its lock may be unknown on this node.
 /// Waits while another run stages into the same place. Returns after the first item that fails,
 /// with the error in the report.
 [[nodiscard]] CopyReport stage_data(const StageOptions& options, const Env& env);

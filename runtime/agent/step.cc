@@ -39,7 +39,8 @@ Ended ended_of(int status) {
 class SrunStep final : public Step {
  public:
   explicit SrunStep(const StepContext& context)
-      : context_(context), reader_(context.marks, [this](std::string_view line) { hear(line); }) {}
+      : context_(context),
+        reader_(context.marks, [this](std::string_view line) { handle_line(line); }) {}
 
   Result<> start(const std::vector<std::string>& argv, const Env& env) {
     auto pipe = make_output_pipe();
@@ -94,7 +95,7 @@ class SrunStep final : public Step {
 
  private:
   /// Parses a line that Slurm printed.
-  void hear(std::string_view line) {
+  void handle_line(std::string_view line) {
     if (const auto ended = parse_task_ends(line)) {
       for (const int task : ended->tasks)
         context_.handler.on_task_end(task, ended->host, ended->code, ended->signal);
@@ -151,12 +152,14 @@ class LocalStep final : public Step {
         return tl::unexpected<Error>(pid.error());  // the destructor ends the started agents
       ranks_.emplace(*pid, rank);
     }
-    const auto tap = [this](std::string_view bytes) {
+    const auto copy_to_log = [this](std::string_view bytes) {
       if (context_.log != nullptr) context_.log->push_or_drop(std::string(bytes));
       return std::string(bytes);
     };
-    out_ = std::make_unique<Pump>(context_.loop, std::move(out->read_end), context_.out, tap);
-    err_ = std::make_unique<Pump>(context_.loop, std::move(err->read_end), context_.err, tap);
+    out_ =
+        std::make_unique<Pump>(context_.loop, std::move(out->read_end), context_.out, copy_to_log);
+    err_ =
+        std::make_unique<Pump>(context_.loop, std::move(err->read_end), context_.err, copy_to_log);
     return {};
   }
 

@@ -1,7 +1,7 @@
 #pragma once
 // A step starts the agents of one attempt's ranks, and reports how they end. srun starts the
-// agents, or, for a run on this machine, lead starts them as its child processes. One thread, on
-// lead's event loop.
+// agents, or, for a run on this machine, lead starts them as its child processes. Runs in the
+// thread of lead's event loop.
 
 #include <sys/types.h>
 

@@ -114,8 +114,8 @@ StepOption option_at(const std::vector<std::string>& argv, std::size_t at) {
   return {};
 }
 
-/// Returns the position of `dlrun-agent`, or argv.size(). srun's own arguments end there at the
-/// latest, even if a later Slurm has options that this code does not know.
+/// Returns the position of `dlrun-agent`, or argv.size(). srun's own arguments end before this
+/// position, even if a later Slurm has options that this code does not know.
 std::size_t agent_at(const std::vector<std::string>& argv) {
   for (std::size_t at = 1; at + 1 < argv.size(); ++at) {
     const std::string_view word = argv[at];

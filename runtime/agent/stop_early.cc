@@ -31,7 +31,7 @@ constexpr std::size_t kFileLimit = 1U << 20U;
 constexpr milliseconds kCompareEvery{3000};
 /// Added to kCompareEvery for each other point. It limits the load of a large sweep on the file
 /// system.
-constexpr milliseconds kForEachPoint{20};
+constexpr milliseconds kPausePerPoint{20};
 /// The longest time for writing the last reports, with which other points are compared, too.
 constexpr milliseconds kLastWriteLimit{1000};
 
@@ -117,23 +117,23 @@ bool add_report(const StopRule& rule, Trajectory& trajectory, BestSoFar report) 
 std::optional<std::string> why_stop(const StopRule& rule, const Trajectory& own,
                                     const std::vector<Trajectory>& others) {
   if (own.empty() || own.back().at < rule.after) return std::nullopt;
-  const BestSoFar& here = own.back();
+  const BestSoFar& best = own.back();
   std::vector<double> values;
   for (const Trajectory& other : others) {
-    if (other.empty() || other.back().at < here.at) continue;
+    if (other.empty() || other.back().at < best.at) continue;
     const auto next =
-        std::upper_bound(other.begin(), other.end(), here.at,
+        std::upper_bound(other.begin(), other.end(), best.at,
                          [](std::int64_t at, const BestSoFar& entry) { return at < entry.at; });
     if (next != other.begin()) values.push_back(std::prev(next)->value);
   }
   if (values.size() < kLeastOthers) return std::nullopt;
   const std::size_t count = values.size();
   const double others_median = median(std::move(values));
-  if (!is_better(rule, others_median, here.value)) return std::nullopt;
+  if (!is_better(rule, others_median, best.value)) return std::nullopt;
   return fmt::format(
       "stopped early: the best {} at {} {} is {:.6g}, and the median of {} other points is {:.6g} "
       "(sweep.stop_early)",
-      printable(rule.metric), here.is_at_step ? "step" : "epoch", here.at, here.value, count,
+      printable(rule.metric), best.is_at_step ? "step" : "epoch", best.at, best.value, count,
       others_median);
 }
 
@@ -179,7 +179,7 @@ struct StopEarly::Shared {
       auto why = mine.empty() ? std::nullopt : why_stop(rule, mine, trajectories(points));
       lock.lock();
       if (why && !verdict) verdict = std::move(why);
-      changed.wait_for(lock, kCompareEvery + kForEachPoint * points.size(),
+      changed.wait_for(lock, kCompareEvery + kPausePerPoint * points.size(),
                        [&] { return is_closing; });
     }
     const std::string rest = std::exchange(unwritten, {});

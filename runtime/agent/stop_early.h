@@ -28,7 +28,7 @@ struct StopRule {
 /// Parses a rule such as "min:loss" or "max:accuracy". Fails with kUsage.
 [[nodiscard]] Result<StopRule> parse_stop_rule(std::string_view text);
 
-/// The best value of a point up to an epoch or step, among the reports that add_report() has kept.
+/// The best value of a point up to an epoch or step, among the reports that add_report() has added.
 struct BestSoFar {
   std::int64_t at = 0;  ///< the epoch, or the step if the program reports no epoch
   double value = 0;
@@ -50,8 +50,8 @@ bool add_report(const StopRule& rule, Trajectory& trajectory, BestSoFar report);
 /// The least number of other points with which a point is compared.
 inline constexpr std::size_t kLeastOthers = 3;
 
-/// Applies the median rule (Golovin et al. 2017, Google Vizier, 3.3.2; here with the best value of
-/// each other point instead of its mean). Returns a sentence for the user if the point's best value
+/// Applies the median rule (Golovin et al. 2017, Google Vizier, 3.3.2), but with the best value of
+/// each other point instead of its mean. Returns a sentence for the user if the point's best value
 /// is worse than the median of the best values that the other points had at the same epoch or step.
 /// Ignores points that have not reached this epoch or step. Returns nullopt if the point continues.
 /// The point always continues before rule.after, and if fewer than kLeastOthers other points are

@@ -31,7 +31,8 @@ class StoreTable {
   };
 
   static constexpr std::size_t kKeyLimitBytes = 1024;
-  /// Limit for all keys and values together, and once more for the keys of waiting requests.
+  /// Limit for all keys and values together. The keys of waiting requests have another limit of
+  /// this size.
   static constexpr std::size_t kTotalLimitBytes = 256U << 20U;
 
   /// Sets a key, whose value cannot change any more. Putting an equal value again succeeds. Values

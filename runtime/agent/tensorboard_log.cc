@@ -78,8 +78,8 @@ void TensorboardLog::on_report(const Json& report, std::chrono::system_clock::ti
   auto scalars = scalars_of(report);
   if (scalars.empty()) return;
   if (!pace_.takes(ProgressRecorder::is_result(report), now)) return;
-  // A final report may have no step of its own. Its values then belong to the step before.
-  if (const auto place = place_of(report)) begin_step(*place, seconds_of(wall));
+  // A final report may have no step of its own. Its values then belong to the last reported step.
+  if (const auto position = position_of(report)) begin_step(*position, seconds_of(wall));
   if (file_->has_room()) push(std::move(scalars), seconds_of(wall));
 }
 

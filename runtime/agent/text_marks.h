@@ -1,8 +1,8 @@
 #pragma once
-// Separates the text of the ranks from the messages of Slurm on srun's standard error. Three
-// sources print there: srun, slurmstepd, and all ranks. Lead acts on messages of the first two, but
-// a program can print the same text. So each agent marks the text of its program, and lead removes
-// the marks. A line without a mark does not come from a program.
+// Separates the text of the ranks from the messages of Slurm on srun's standard error, to which
+// srun, slurmstepd and all ranks print. Lead acts on messages of srun and slurmstepd, but a program
+// can print the same text. So each agent marks the text of its program, and lead removes the marks.
+// A line without a mark does not come from a program.
 //
 // Form of a marked line: HEAD text TAIL "\n". HEAD and TAIL are derived from the attempt's secret,
 // which programs do not know.
@@ -64,7 +64,8 @@ class TextMarker {
 /// Lead's side: removes the marks and finds the lines that do not come from ranks.
 class MarkedTextReader {
  public:
-  /// Longer lines without a mark are passed on to the user, but on_line does not get them.
+  /// Most bytes that are held of a line whose end has not arrived. A longer beginning is passed on
+  /// to the user at once; on_line does not get such a line.
   static constexpr std::size_t kLineLimitBytes = 4096;
 
   /// on_line gets each line that has no mark, without its newline.
@@ -90,8 +91,8 @@ class MarkedTextReader {
 };
 
 /// Returns true if srun's options (argv up to the agent) or env send the ranks' standard error to
-/// separate files. In that case the agents must not mark it, and srun's standard error has only
-/// Slurm's messages.
+/// files. In that case the agents must not mark it, and srun's own standard error has only Slurm's
+/// messages.
 [[nodiscard]] bool ranks_errors_go_elsewhere(const std::vector<std::string>& argv, const Env& env);
 /// Removes the options that make slurmstepd tear lines (`--unbuffered`) from argv and env. These
 /// options are not needed, because agents pass on each whole line at once.

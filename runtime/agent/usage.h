@@ -22,8 +22,8 @@ class UsageMeter {
   using Clock = std::chrono::steady_clock;
 
   /// Returns a sample if one is due. excluded: a process whose tree is not counted; -1: none.
-  /// Returns nullopt for the first sample, which has no earlier one to compare with, if there is no
-  /// process, and without /proc.
+  /// Returns nullopt if no sample is due, for the first sample, which has no earlier one to compare
+  /// with, if there is no process, and without /proc.
   [[nodiscard]] std::optional<Usage> sample(pid_t excluded, Clock::time_point now);
 
  private:

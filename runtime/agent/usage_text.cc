@@ -52,7 +52,7 @@ lead starts the ranks of a step, watches them and keeps the record of the run:
   --mlflow-experiment NAME  experiment of that server
   --mlflow-secret NAME    secret of the run with the token for that server
   --notify OCCASIONS      send notices about these: started, completed, failed, cancelled,
-                          restarted, hang; separated by commas alone
+                          restarted, hang; separated by commas, without spaces
   --webhook NAME          secret of the run with the address of a webhook that gets the notices
   --notify-word WORD      word of a command that gets the notices; repeatable
   --signal-before SECONDS time between the signal USR1 and the time limit
@@ -68,7 +68,7 @@ options of one component of a job with several programs:
                           299, not when all ranks have joined
   --ready-tcp             it is ready when rank 0's port accepts connections
   --ready-timeout SECONDS time in which it must be ready (600)
-  --component-retry N     restarts of this service alone (0)
+  --component-retry N     restarts of this service without the other components (0)
   --port-count N          number of ports that rank 0 holds for {port} in PROGRAM: 0 or 1 (0)
 rank runs the program of one task:
   --env NAME=TEMPLATE     variable for the program; dlrun fills in {rank} {world_size}

@@ -72,7 +72,7 @@ def pause(what: str, seconds: tuple[float, float]) -> Callable[[Scene], Injected
 
 
 # Seconds until the processes must be gone if the step does not end although all ranks have ended
-# with 0: lead waits for Slurm (kStepLinger, 90 s) and then ends the step.
+# with 0: lead waits for Slurm (kStepEndLimit, 90 s) and then ends the step.
 STEP_LINGERS_S = 100.0
 
 KILLED = frozenset({"SIGKILL", "137"})

@@ -117,7 +117,7 @@ TEST_CASE("no rank is an outlier if the ranks are divided evenly, or if all stac
   const auto outliers_of = [](const std::vector<Frames>& frames) {
     AutopsyBoard board({0, 1, 2, 3});
     for (std::size_t rank = 0; rank < frames.size(); ++rank)
-      board.note(static_cast<int>(rank), frames[rank]);
+      board.add_answer(static_cast<int>(rank), frames[rank]);
     return AutopsyBoard::outliers(board.groups());
   };
   CHECK(outliers_of({kReduces, kWaits, kReduces, kReduces}) == std::vector<int>{1});

@@ -23,9 +23,9 @@ TEST_CASE("nodes that never used their GPUs are named, once") {
   gpus.on_start(kFirstHour);
   for (int minute = 0; minute <= 10; ++minute) {
     const auto now = kFirstHour + std::chrono::minutes(minute);
-    gpus.note(0, "n1", beat("node_gpus", {97, 80}), now);
-    gpus.note(4, "n2", beat("node_gpus", {0, 0}), now);
-    gpus.note(8, "n3", beat("node_gpus", {0, 0}), now);
+    gpus.add_beat(0, "n1", beat("node_gpus", {97, 80}), now);
+    gpus.add_beat(4, "n2", beat("node_gpus", {0, 0}), now);
+    gpus.add_beat(8, "n3", beat("node_gpus", {0, 0}), now);
     if (minute < 10) CHECK_FALSE(gpus.take_message(now));
   }
   CHECK(gpus.take_message(kFirstHour + seconds(600)) ==
@@ -40,8 +40,8 @@ TEST_CASE(
   gpus.on_start(kFirstHour);
   const auto report_use = [&](int second, double first, double second_gpu) {
     const auto now = kFirstHour + seconds(second);
-    gpus.note(0, "n1", beat("gpus", {first}), now);
-    gpus.note(1, "n1", beat("gpus", {second_gpu}), now);
+    gpus.add_beat(0, "n1", beat("gpus", {first}), now);
+    gpus.add_beat(1, "n1", beat("gpus", {second_gpu}), now);
     return gpus.take_message(now);
   };
   CHECK_FALSE(report_use(60, 50, 0));
@@ -60,24 +60,24 @@ TEST_CASE(
     "which the job was suspended") {
   IdleGpus off(std::nullopt);
   off.on_start(kFirstHour);
-  off.note(0, "n1", beat("gpus", {0}), kFirstHour);
+  off.add_beat(0, "n1", beat("gpus", {0}), kFirstHour);
   CHECK_FALSE(off.take_message(kFirstHour + std::chrono::hours(10)));
   IdleGpus early(seconds(60));
-  early.note(0, "n1", beat("gpus", {0}), kFirstHour);
+  early.add_beat(0, "n1", beat("gpus", {0}), kFirstHour);
   CHECK_FALSE(early.take_message(kFirstHour + std::chrono::hours(10)));
   IdleGpus silent(seconds(60));
   silent.on_start(kFirstHour);
-  silent.note(0, "n1", beat("gpus", {0}), kFirstHour);
+  silent.add_beat(0, "n1", beat("gpus", {0}), kFirstHour);
   CHECK_FALSE(silent.take_message(kFirstHour + std::chrono::hours(1)));
   IdleGpus asleep(seconds(60));
   asleep.on_start(kFirstHour);
-  asleep.note(0, "n1", beat("gpus", {0}), kFirstHour);
+  asleep.add_beat(0, "n1", beat("gpus", {0}), kFirstHour);
   asleep.on_asleep(seconds(50));
-  asleep.note(0, "n1", beat("gpus", {0}), kFirstHour + seconds(70));
+  asleep.add_beat(0, "n1", beat("gpus", {0}), kFirstHour + seconds(70));
   CHECK_FALSE(asleep.take_message(kFirstHour + seconds(70)));
   for (const Json& odd : {Json{{"gpus", 3}}, Json{{"gpus", {3, "x"}}},
                           Json{{"gpus", {{nullptr, 1, 2}}}}, Json::array()})
-    asleep.note(1, "n2", to_lead::Beat::of(odd), kFirstHour);
+    asleep.add_beat(1, "n2", to_lead::Beat::of(odd), kFirstHour);
   CHECK(asleep.take_message(kFirstHour + seconds(115)) ==
         "node n1 never used its GPUs (health.idle_gpu_after)");
 }

@@ -263,13 +263,13 @@ TEST_CASE_FIXTURE(MetricsRun,
   MetricsCopy copy(run.path());
   const Json report{{"t", 5}, {"step", 3}, {"m", {{"loss", 0.5}}}};
   for (int step = 1; step <= 40; ++step) append(metrics_text(step, 2) + "\n");
-  REQUIRE(keep_for_mlflow(record, report, &copy).has_value());
+  REQUIRE(add_to_mlflow_record(record, report, &copy).has_value());
   for (int step = 41; step <= 50; ++step) append(metrics_text(step, 3) + "\n");
   auto last = report;
   last["m"] = {{"test_accuracy", 0.75}};
   last["final"] = true;
-  REQUIRE(keep_for_mlflow(record, last, &copy).has_value());
-  REQUIRE(keep_for_mlflow(record, {{"t", 9}, {"status", "FINISHED"}}, &copy).has_value());
+  REQUIRE(add_to_mlflow_record(record, last, &copy).has_value());
+  REQUIRE(add_to_mlflow_record(record, {{"t", 9}, {"status", "FINISHED"}}, &copy).has_value());
   const auto lines = recorded_lines(run);
   REQUIRE(lines.size() == 52);
   for (std::size_t i = 0; i < 50; ++i) CHECK(lines[i]["step"] == i + 1);
@@ -302,12 +302,12 @@ TEST_CASE_FIXTURE(MetricsRun, "values of lead are kept if the file of metrics ca
   std::filesystem::create_symlink(run / "target", file);
   MetricsCopy copy(run.path());
   const Json report{{"t", 5}, {"step", 3}, {"m", {{"loss", 0.5}}}};
-  const auto kept = keep_for_mlflow(record, report, &copy);
+  const auto kept = add_to_mlflow_record(record, report, &copy);
   REQUIRE_FALSE(kept.has_value());
   CHECK(has(kept.error().message, "is a symbolic link"));
   auto last = report;
   last["final"] = true;
-  CHECK_FALSE(keep_for_mlflow(record, last, &copy).has_value());
+  CHECK_FALSE(add_to_mlflow_record(record, last, &copy).has_value());
   CHECK(recorded_lines(run) == std::vector<Json>{report, report});
 }
 
@@ -327,7 +327,7 @@ TEST_CASE_FIXTURE(MetricsRun,
   // A job that finds its training complete appends no line, and its final values have a step, too.
   MetricsCopy last(run.path());
   const Json message{{"t", 5}, {"step", 0}, {"m", {{"test_accuracy", 1}}}, {"final", true}};
-  REQUIRE(keep_for_mlflow(record, message, &last).has_value());
+  REQUIRE(add_to_mlflow_record(record, message, &last).has_value());
   lines = recorded_lines(run);
   REQUIRE(lines.size() == 6);
   CHECK(lines[5]["step"] == 5);
@@ -390,7 +390,7 @@ TEST_CASE_FIXTURE(MetricsRun, "without a file of metrics an MLflow server gets e
   const MlflowRecord record(run.path());
   REQUIRE(record.create({.url = "http://h", .experiment = "e", .run = "r"}).has_value());
   const Json report{{"t", 5}, {"step", 3}, {"m", {{"loss", 0.5}}}};
-  REQUIRE(keep_for_mlflow(record, report, nullptr).has_value());
+  REQUIRE(add_to_mlflow_record(record, report, nullptr).has_value());
   CHECK(read_file(run / "track/mlflow.jsonl", 1U << 20U).value_or("") == report.dump() + "\n");
 }
 

@@ -260,7 +260,7 @@ TEST_CASE(
   env.set("PATH", "/usr/bin:/bin");
   env.set("DLRUN_SECRET", "s3cret");
   env.set("OUT", (folder / "out").string());
-  NodeChecks checks{.own = {"echo \"[$DLRUN_SECRET]\" >>$OUT"}};
+  NodeChecks checks{.user_lines = {"echo \"[$DLRUN_SECRET]\" >>$OUT"}};
   CHECK(checks.has_check_before_hello());
   CHECK(node_problems(checks, env, World{.size = 2, .local_size = 2}).empty());
   CHECK(node_problems(checks, env, World{.rank = 1, .size = 2, .local_rank = 1, .local_size = 2})
@@ -268,11 +268,11 @@ TEST_CASE(
   std::string line;
   std::ifstream out(folder / "out");
   CHECK((std::getline(out, line) && line == "[]" && !std::getline(out, line)));
-  checks.own = {"echo first; echo 'no /data' >&2; exit 3", "exit 4", "true"};
+  checks.user_lines = {"echo first; echo 'no /data' >&2; exit 3", "exit 4", "true"};
   CHECK(node_problems(checks, env, World{}) ==
         Strings{"run: 'echo first; echo 'no /data' >&2; exit 3' ended with 3 [no /data]",
                 "run: 'exit 4' ended with 4"});
-  CHECK(own_check_problem("sleep 100", env, milliseconds(50)).has_value());
+  CHECK(user_check_problem("sleep 100", env, milliseconds(50)).has_value());
 }
 
 TEST_CASE(

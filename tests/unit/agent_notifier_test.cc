@@ -33,14 +33,14 @@ events::RankFailed crashed_rank() {
 
 TEST_CASE("the end of a run is a notice with the failed rank, its node and the progress") {
   auto notices = maker({"failed", "completed"});
-  CHECK_FALSE(notices.note(events::Started{.ranks = 4}, 0));
-  CHECK_FALSE(notices.note(events::Joined{.ranks = 4, .hosts = "n[1-2]"}, 0));
-  CHECK_FALSE(notices.note(events::Progress{.step = 120, .steps = 5000, .loss = 0.5}, 0));
-  CHECK_FALSE(notices.note(crashed_rank(), 0));
-  CHECK_FALSE(notices.note(events::RankFailed{.rank = 1, .host = "n1"}, 0));
-  CHECK_FALSE(notices.note(events::AttemptEnd{.code = 1, .reason = EndReason::kRankFailed}, 0));
+  CHECK_FALSE(notices.on_event(events::Started{.ranks = 4}, 0));
+  CHECK_FALSE(notices.on_event(events::Joined{.ranks = 4, .hosts = "n[1-2]"}, 0));
+  CHECK_FALSE(notices.on_event(events::Progress{.step = 120, .steps = 5000, .loss = 0.5}, 0));
+  CHECK_FALSE(notices.on_event(crashed_rank(), 0));
+  CHECK_FALSE(notices.on_event(events::RankFailed{.rank = 1, .host = "n1"}, 0));
+  CHECK_FALSE(notices.on_event(events::AttemptEnd{.code = 1, .reason = EndReason::kRankFailed}, 0));
   const auto notice =
-      notices.note(events::Ended{.state = EndState::kFailed, .code = 1, .message = "why"}, 0);
+      notices.on_event(events::Ended{.state = EndState::kFailed, .code = 1, .message = "why"}, 0);
   REQUIRE(notice);
   CHECK(notice->occasion == "failed");
   CHECK(notice->run == "mnist-7");
@@ -55,67 +55,67 @@ TEST_CASE("only the occasions of notify.on are notices") {
   const RunEvent completed = events::Ended{.state = EndState::kCompleted};
   const RunEvent cancelled = events::Ended{.state = EndState::kCancelled};
   const RunEvent timeout = events::Ended{.state = EndState::kTimeout};
-  CHECK_FALSE(maker({"failed"}).note(completed, 0));
-  CHECK_FALSE(maker({"failed", "completed"}).note(cancelled, 0));
-  CHECK(maker({"cancelled"}).note(cancelled, 0)->occasion == "cancelled");
-  CHECK(maker({"failed"}).note(timeout, 0)->occasion == "failed");
-  CHECK(maker({"completed"}).note(completed, 0)->occasion == "completed");
+  CHECK_FALSE(maker({"failed"}).on_event(completed, 0));
+  CHECK_FALSE(maker({"failed", "completed"}).on_event(cancelled, 0));
+  CHECK(maker({"cancelled"}).on_event(cancelled, 0)->occasion == "cancelled");
+  CHECK(maker({"failed"}).on_event(timeout, 0)->occasion == "failed");
+  CHECK(maker({"completed"}).on_event(completed, 0)->occasion == "completed");
 }
 
 TEST_CASE("with components, the start and the progress are those of the first main component") {
   NoticeMaker notices({"started", "failed"},
                       JobIdentity{.cluster = "alpha", .job = "7", .token = ""}, "mnist-7",
                       "trainer");
-  CHECK_FALSE(notices.note(events::Components{}, 0));
-  CHECK_FALSE(notices.note(events::Joined{.ranks = 1, .hosts = "n1"}, 0, "server"));
-  const auto started = notices.note(events::Joined{.ranks = 4, .hosts = "n2"}, 0, "trainer");
+  CHECK_FALSE(notices.on_event(events::Components{}, 0));
+  CHECK_FALSE(notices.on_event(events::Joined{.ranks = 1, .hosts = "n1"}, 0, "server"));
+  const auto started = notices.on_event(events::Joined{.ranks = 4, .hosts = "n2"}, 0, "trainer");
   REQUIRE(started);
   CHECK(started->message == "component trainer: 4 ranks run on n2");
-  CHECK_FALSE(notices.note(events::Progress{.step = 5}, 0, "trainer"));
-  CHECK_FALSE(notices.note(events::Progress{.step = 900}, 0, "server"));
+  CHECK_FALSE(notices.on_event(events::Progress{.step = 5}, 0, "trainer"));
+  CHECK_FALSE(notices.on_event(events::Progress{.step = 900}, 0, "server"));
   // The service starts again, and the job goes on.
-  CHECK_FALSE(notices.note(events::RankFailed{.rank = 0, .host = "n1"}, 0, "server"));
+  CHECK_FALSE(notices.on_event(events::RankFailed{.rank = 0, .host = "n1"}, 0, "server"));
   events::AttemptEnd end{.code = 1, .reason = EndReason::kRankFailed};
   end.first_failed = crashed_rank();
-  CHECK_FALSE(notices.note(end, 0, "trainer"));
+  CHECK_FALSE(notices.on_event(end, 0, "trainer"));
   const auto failed =
-      notices.note(events::Ended{.state = EndState::kFailed, .code = 1, .message = "why"}, 0);
+      notices.on_event(events::Ended{.state = EndState::kFailed, .code = 1, .message = "why"}, 0);
   REQUIRE(failed);
   CHECK(failed->component == "trainer");
   CHECK(failed->rank == 3);
   CHECK(failed->progress == "step 5");
-  CHECK_FALSE(notices.note(events::Components{}, 1));
-  CHECK(notices.note(events::Ended{.state = EndState::kFailed}, 1)->component.empty());
+  CHECK_FALSE(notices.on_event(events::Components{}, 1));
+  CHECK(notices.on_event(events::Ended{.state = EndState::kFailed}, 1)->component.empty());
 }
 
 TEST_CASE("the start of a run gives one notice, not one for each attempt") {
   auto notices = maker({"started"});
   const events::Joined joined{.ranks = 4, .hosts = "n[1-2]"};
-  const auto notice = notices.note(joined, 0);
+  const auto notice = notices.on_event(joined, 0);
   REQUIRE(notice);
   CHECK(notice->message == "4 ranks run on n[1-2]");
-  CHECK_FALSE(notices.note(joined, 1));
+  CHECK_FALSE(notices.on_event(joined, 1));
 }
 
 TEST_CASE("a hang and the restart after it are one notice, and a later failure is no hang") {
   auto notices = maker({"hang", "restarted", "failed"});
-  CHECK_FALSE(notices.note(events::AttemptEnd{.reason = EndReason::kHang}, 0));
+  CHECK_FALSE(notices.on_event(events::AttemptEnd{.reason = EndReason::kHang}, 0));
   const events::Restarting restarting{.cause = Cause::kHang, .left = 1, .by = RestartedBy::kLead};
-  const auto hang = notices.note(restarting, 0);
+  const auto hang = notices.on_event(restarting, 0);
   REQUIRE(hang);
   CHECK(hang->occasion == "hang");
   CHECK(has(hang->message, "another attempt starts; 1 restart is left"));
-  CHECK_FALSE(notices.note(events::Started{}, 1));
-  CHECK_FALSE(notices.note(crashed_rank(), 1));
-  CHECK_FALSE(notices.note(events::AttemptEnd{.reason = EndReason::kRankFailed}, 1));
-  CHECK(notices.note(restarting, 1)->occasion == "restarted");
-  CHECK(notices.note(events::Ended{.state = EndState::kFailed}, 1)->occasion == "failed");
+  CHECK_FALSE(notices.on_event(events::Started{}, 1));
+  CHECK_FALSE(notices.on_event(crashed_rank(), 1));
+  CHECK_FALSE(notices.on_event(events::AttemptEnd{.reason = EndReason::kRankFailed}, 1));
+  CHECK(notices.on_event(restarting, 1)->occasion == "restarted");
+  CHECK(notices.on_event(events::Ended{.state = EndState::kFailed}, 1)->occasion == "failed");
 }
 
 TEST_CASE("without `hang` in notify.on a run that ends after a hang has failed") {
   auto notices = maker({"failed"});
-  std::ignore = notices.note(events::AttemptEnd{.reason = EndReason::kHang}, 0);
-  CHECK(notices.note(events::Ended{.state = EndState::kFailed}, 0)->occasion == "failed");
+  std::ignore = notices.on_event(events::AttemptEnd{.reason = EndReason::kHang}, 0);
+  CHECK(notices.on_event(events::Ended{.state = EndState::kFailed}, 0)->occasion == "failed");
 }
 
 TEST_CASE("the last lines of a rank are at most three, without empty lines and dlrun's own lines") {

@@ -84,7 +84,7 @@ TEST_CASE(
   const auto of_stranger = [](int) { return std::optional<uid_t>(::geteuid() + 1); };
   RelayDialer strict(held->port, {"127.0.0.1"}, now, of_stranger);
   CHECK(answered_state(strict, now) == State::kForeign);
-  CHECK(strict.stranger() == ::geteuid() + 1);
+  CHECK(strict.other_user() == ::geteuid() + 1);
   CHECK(strict.fd() < 0);
   RelayDialer any(held->port, {"127.0.0.1"}, now, nullptr);
   CHECK(answered_state(any, now) == State::kConnected);

@@ -288,9 +288,11 @@ TEST_CASE("the history shows that an earlier attempt was preempted") {
 
 TEST_CASE("the record shows that a completed run's job is queued again by Slurm") {
   Json end{{"event", "ended"}, {"attempt", 0}, {"state", "completed"}, {"code", 0}};
-  CHECK_FALSE(read_history(lines({{{"event", "claimed"}, {"attempt", 0}}, end})).last.is_requeued);
+  CHECK_FALSE(read_history(lines({{{"event", "claimed"}, {"attempt", 0}}, end}))
+                  .last.is_requeued_after_end);
   end["requeued"] = true;
-  CHECK(read_history(lines({{{"event", "claimed"}, {"attempt", 0}}, end})).last.is_requeued);
+  CHECK(read_history(lines({{{"event", "claimed"}, {"attempt", 0}}, end}))
+            .last.is_requeued_after_end);
 }
 
 TEST_CASE("causes are parsed by name, and an unknown name is refused") {
@@ -405,7 +407,7 @@ TEST_CASE("a silent program counts as hung only if it has reported before or a l
   SUBCASE("the watch is off after the final report") {
     HangWatch watch(seconds(15));
     watch.on_start(now);
-    watch.off();
+    watch.stop_watching();
     CHECK_FALSE(watch.hang_message(now + seconds(100)));
   }
 }

@@ -66,7 +66,8 @@ TEST_CASE(
   CHECK(Roles{.chief = 1}.check(1));
   CHECK(Roles{.ps = 1}.check(2));
   CHECK_FALSE(Roles{.ps = 2}.check(2));
-  CHECK_FALSE(Roles{.chief = 1, .ps = 1}.check(1));
+  CHECK(Roles{.chief = 1, .ps = 1}.check(1).error().message ==
+        "--roles chief=1,ps=1,evaluator=0 needs at least 2 ranks, not 1");
 }
 
 TEST_CASE("roles are checked against the world size only if a template uses them") {

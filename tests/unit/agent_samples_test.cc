@@ -52,7 +52,7 @@ SampleBoard board_of(int ranks, int local_size) {
 void note(SampleBoard& board, int rank, const Json& fields, Clock::time_point now) {
   auto message = to_lead::Beat().json();
   message.update(fields);
-  board.note(rank, to_lead::Beat::of(message), now);
+  board.add_beat(rank, to_lead::Beat::of(message), now);
 }
 
 /// Returns one cell of ranks.json.

@@ -85,11 +85,11 @@ TEST_CASE(
   const double began = processor_seconds();
   for (int rank = 0; rank < kManyRanks; ++rank) {
     CHECK(fitness.verdict(kNodes, now) == Fitness::Verdict::kOpen);
-    fitness.note(rank, "n" + std::to_string(rank % kNodes), kPerNode, "/tmp is full", now);
+    fitness.add_result(rank, "n" + std::to_string(rank % kNodes), kPerNode, "/tmp is full", now);
     if (rank + 1 >= kNodes) break;
   }
   for (int rank = kNodes; rank < kManyRanks; ++rank) {
-    fitness.note(rank, "n" + std::to_string(rank % kNodes), kPerNode, "/tmp is full", now);
+    fitness.add_result(rank, "n" + std::to_string(rank % kNodes), kPerNode, "/tmp is full", now);
     CHECK(fitness.verdict(kNodes, now) == Fitness::Verdict::kEverywhere);
   }
   const double took = processor_seconds() - began;

@@ -44,8 +44,8 @@ TEST_CASE(
     "a script that fails while its job goes on ends the run with its code, whatever the log holds "
     "about an earlier start") {
   for (const auto& log : {std::string(), log_of("PREEMPTION")}) {
-    const auto [end, comes_again] = judge(running(), log, 3, "exit 3");
-    CHECK_FALSE(comes_again);
+    const auto [end, is_queued_again] = judge(running(), log, 3, "exit 3");
+    CHECK_FALSE(is_queued_again);
     CHECK_FALSE(end.is_cancelled);
     CHECK(end.code == 3);
     CHECK(end.message == "the job script ended with code 3 at: exit 3; the ranks were not started");
@@ -60,8 +60,8 @@ TEST_CASE(
     "a signal that only the script gets is distinguished from `exit 0`, although bash reports code "
     "0 for both") {
   for (const auto& facts : {std::optional<JobFacts>(running()), std::optional<JobFacts>()}) {
-    const auto [end, comes_again] = judge(facts, log_of(""));
-    CHECK_FALSE(comes_again);
+    const auto [end, is_queued_again] = judge(facts, log_of(""));
+    CHECK_FALSE(is_queued_again);
     CHECK(end.is_cancelled);
     CHECK(end.code == 143);
     CHECK(end.message ==
@@ -80,8 +80,8 @@ TEST_CASE(
         Row{"NODE FAILURE", Cause::kNodeFailure, "a node of the job failed"},
         Row{"", Cause::kRequeue, "the job was requeued"}}) {
     CAPTURE(reason);
-    const auto [end, comes_again] = judge(ending(2), log_of("TIME LIMIT") + log_of(reason));
-    CHECK(comes_again);
+    const auto [end, is_queued_again] = judge(ending(2), log_of("TIME LIMIT") + log_of(reason));
+    CHECK(is_queued_again);
     CHECK(end.cause == cause);
     CHECK(end.message == why + std::string(kAt));
   }
@@ -96,28 +96,28 @@ TEST_CASE(
     "with Slurm's reason") {
   // The signal also reached pip, a child of the script.
   const auto cancelled = judge(ending(), log_of(""), 1);
-  CHECK_FALSE(cancelled.comes_again);
+  CHECK_FALSE(cancelled.is_queued_again);
   CHECK(cancelled.end.is_cancelled);
   CHECK(cancelled.end.code == 143);
   CHECK(cancelled.end.message == "the job was cancelled" + std::string(kAt));
   for (const auto& late :
        {judge(ending(1, "TimeLimit"), ""), judge(ending(), log_of("TIME LIMIT"))}) {
-    CHECK_FALSE(late.comes_again);
+    CHECK_FALSE(late.is_queued_again);
     CHECK(late.end.is_timeout);
     CHECK_FALSE(late.end.is_cancelled);
     CHECK(late.end.message == "the job reached its time limit (resources.time)" + std::string(kAt));
   }
   const auto lost = judge(ending(1, "NodeDown"), log_of("NODE FAILURE on n2"));
-  CHECK_FALSE(lost.comes_again);
+  CHECK_FALSE(lost.is_queued_again);
   CHECK_FALSE(lost.end.is_cancelled);
   CHECK_FALSE(lost.end.is_timeout);
 }
 
 TEST_CASE(
     "while the controller does not answer, the job's log decides whether the job starts again") {
-  CHECK(judge({}, log_of("PREEMPTION")).comes_again);
+  CHECK(judge({}, log_of("PREEMPTION")).is_queued_again);
   CHECK(judge({}, log_of("JOB REQUEUE")).end.cause == Cause::kRequeue);
-  CHECK_FALSE(judge({}, log_of("TIME LIMIT")).comes_again);
+  CHECK_FALSE(judge({}, log_of("TIME LIMIT")).is_queued_again);
   CHECK(judge({}, "", 3, "exit 3").end.code == 3);
 }
 
