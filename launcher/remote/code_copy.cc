@@ -11,11 +11,12 @@ namespace {
 
 constexpr std::size_t kLongestAnswer = 1U << 20U;
 constexpr std::chrono::seconds kAnswerLimit{120};
-/// In bytes. copy_under_lock() does not return a longer list: a frame holds at most 16 MiB, and the
-/// list is only one field of the request, in base64url.
+/// In bytes. copy_under_lock() returns no list that is longer, because a frame holds at most 16 MiB,
+/// and the list is only one field of the request in it, in base64url.
 constexpr std::size_t kLongestSentList = 4U << 20U;
 
-bool is_below_tree(const std::filesystem::path& relative) {
+/// relative: a path that is relative to the top of the repository.
+bool is_in_repository(const std::filesystem::path& relative) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
@@ -38,7 +39,7 @@ Result<CodeToCopy> prepare_code(const HostFile& host, const std::filesystem::pat
   code.tree = std::move(*tree);
   code.spec = spec;
   const auto below = current_dir.lexically_relative(code.tree.top);
-  if (is_below_tree(below)) {
+  if (is_in_repository(below)) {
     code.subfolder = below.string();
     if (std::filesystem::path(spec).is_absolute())
       code.spec = file.lexically_relative(current_dir).string();

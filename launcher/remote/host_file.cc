@@ -84,7 +84,8 @@ Result<> check_root(const std::string& root) {
               printable(root));
 }
 
-/// Accepts ssh's durations, so that the value can be passed on as it is.
+/// Accepts those of ssh's durations that are one number without a unit or with s, m, h or d, so
+/// that ssh gets the value unchanged.
 Result<> check_duration(const std::string& text) {
   const bool is_number =
       !text.empty() && text.size() <= 8 && text.front() >= '0' && text.front() <= '9' &&
@@ -101,14 +102,15 @@ Result<> check_size(const std::string& text) {
               printable(text));
 }
 
-/// Refuses a path or a pattern that leaves the tree.
+/// Refuses a path or a pattern that leaves the repository.
 Result<> check_inside(const std::string& path) {
   const std::filesystem::path given(path);
   const bool leaves =
       given.is_absolute() ||
       std::any_of(given.begin(), given.end(), [](const auto& part) { return part == ".."; });
   if (!leaves) return {};
-  return fail(Errc::kInvalid, "'{}' leaves the tree; expected a path below the top of the code",
+  return fail(Errc::kInvalid,
+              "'{}' leaves the repository; expected a path relative to the repository's top folder",
               printable(path));
 }
 
@@ -143,8 +145,8 @@ HostFile read_keys(const ConfigFile& file, std::string_view name,
   return host;
 }
 
-/// Returns true if the group is the user's private group: the user's first group, with the user's
-/// name and without other members. Many systems give every user such a group and the umask 002.
+/// Returns true if the group is the user's private group, which is the primary group, has the user's
+/// name and has no other members. Many systems give every user such a group and the umask 002.
 bool is_private_group(gid_t gid) {
   const auto user = account_of(::geteuid());
   if (!user || user->group != gid) return false;
@@ -158,9 +160,9 @@ bool is_private_group(gid_t gid) {
 Result<> check_writers(const std::filesystem::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return {};
-  const bool is_own = status.st_uid == ::geteuid() || status.st_uid == 0;
+  const bool is_owner_trusted = status.st_uid == ::geteuid() || status.st_uid == 0;
   const bool can_group_write = (status.st_mode & S_IWGRP) != 0 && !is_private_group(status.st_gid);
-  if (is_own && (status.st_mode & S_IWOTH) == 0 && !can_group_write) return {};
+  if (is_owner_trusted && (status.st_mode & S_IWOTH) == 0 && !can_group_write) return {};
   return fail(
       Errc::kInvalid,
       "{}: another user can write to this file or folder, which decides which host gets your "

@@ -44,7 +44,7 @@ int add_build_id(struct dl_phdr_info* info, std::size_t, void* to) {
       at = id + padded(note.n_descsz);
     }
   }
-  return 1;  // the first one is the program itself
+  return 1;  // ends the iteration: the first object is the program itself
 }
 
 /// Returns a hash of this dlrun and its tools. The hash changes if a missing tool, such as the
@@ -88,15 +88,15 @@ bool may_hold_secret(const RemoteRequest& request) {
 Result<RemoteProcess> start_on_host(const Ssh& ssh, const std::string& program,
                                     const RemoteRequest& request) {
   const std::string word = word_of(request);
-  const bool is_input = word.size() > kLongestArgument || may_hold_secret(request);
-  const auto argv = ssh.command(ssh.start_of(program, is_input ? "-" : word), false);
+  const bool is_sent_as_input = word.size() > kLongestArgument || may_hold_secret(request);
+  const auto argv = ssh.command(ssh.start_of(program, is_sent_as_input ? "-" : word), false);
   constexpr std::chrono::seconds kRsyncPatience{600}, kPatience{20};
   const bool is_rsync = request.mode == RemoteMode::kPipe;
   DLRUN_TRY_ASSIGN(auto session, ssh.take_session(is_rsync, is_rsync ? kRsyncPatience : kPatience));
   DLRUN_TRY_ASSIGN(auto process,
                    RemoteProcess::start(argv, ssh.env(), request.nonce, ssh.asks_each_time()));
   process.hold_session(std::move(session));
-  if (is_input) process.send(word + "\n");
+  if (is_sent_as_input) process.send(word + "\n");
   return process;
 }
 

@@ -81,7 +81,7 @@ Result<PendingSubmission> PendingSubmission::find_or_make(const Env& env, const 
   return PendingSubmission(token, file, std::move(lock), false);
 }
 
-void PendingSubmission::settle() {
+void PendingSubmission::remove() {
   ::unlink(file_.c_str());
 }
 

@@ -71,7 +71,8 @@ std::string socket_name(const HostFile& host, const Env& env) {
   return host.ssh.substr(0, kShown) + "-" + sha256_of_text(all).substr(0, kHash);
 }
 
-/// Returns the command line of a process: "`dlrun host login juwels` (process 4711)".
+/// Returns the command line of a process, such as "`dlrun host login juwels` (process 4711)", or
+/// "another dlrun" if the command line cannot be read.
 std::string process_text(std::string_view pid) {
   const auto words = read_file(fmt::format("/proc/{}/cmdline", pid), std::size_t{64} << 10U);
   if (!parse_int(pid) || !words || words->empty()) return "another dlrun";
@@ -229,7 +230,7 @@ std::vector<std::string> Ssh::command(const std::vector<std::string>& arguments,
 
 std::vector<std::string> Ssh::start_of(const std::string& program, const std::string& word) const {
   if (!host_.login_shell) return {program, "--remote", word};
-  // All shells read single quotes around these characters alike.
+  // All shells read a text in single quotes alike if it has only the characters of check_program().
   return {"exec", "bash", "-lc", fmt::format("'exec {} --remote {}'", program, word)};
 }
 
