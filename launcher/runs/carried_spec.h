@@ -21,8 +21,8 @@ struct CarriedSpec {
 /// comments, which no shell executes.
 [[nodiscard]] std::string with_spec(std::string_view script, CarriedSpec carried);
 
-/// Returns the spec that a script carries, even if the user has moved its lines; nullopt if there
-/// is none or it is incomplete.
+/// Returns the spec that a script carries, even if the user has moved the spec's lines. Returns
+/// nullopt if the script carries no spec or only a part of one.
 [[nodiscard]] std::optional<CarriedSpec> carried_spec(std::string_view script);
 
 /// A fault in the lines that carry the spec.
@@ -30,11 +30,12 @@ struct CarriedFault {
   std::size_t line = 0;  ///< the line in the script, from 1
   std::string what;      ///< "its 'folder' or 'runs' is missing"
 };
-/// Returns why the carried spec cannot be read. Returns nullopt if it is complete or if there is
-/// none; other comments that look similar are ignored.
+/// Returns why the carried spec cannot be read. Returns nullopt if the spec is complete or if there
+/// is none; the user's own comments that look similar are ignored.
 [[nodiscard]] std::optional<CarriedFault> fault_of_carried(std::string_view script);
 
-/// Returns true if the script carries its spec and its other lines were not changed.
+/// Returns true if the script carries a spec, all other lines of the script are as they were
+/// rendered, and no line was added.
 [[nodiscard]] bool is_unedited(std::string_view script);
 
 /// Returns the comment lines that carry the spec, as they are in the script.

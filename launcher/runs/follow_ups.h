@@ -29,7 +29,8 @@ struct FollowUp {
 [[nodiscard]] Result<std::vector<FollowUp>> read_follow_ups(const std::filesystem::path& run,
                                                             const Submission& first);
 
-/// Returns the other user to whom a folder or a journal of a follow-up job belongs.
+/// Returns the other user who owns the folder or the journal of one of the follow-up jobs; nullopt
+/// if the caller owns all of them.
 [[nodiscard]] std::optional<Owner> foreign_owner_of(const std::filesystem::path& run,
                                                     const std::vector<FollowUp>& follow_ups);
 

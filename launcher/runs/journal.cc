@@ -1,4 +1,4 @@
-// The journal is replaced atomically at each step. settle() finds the job of an interrupted
+// The journal is replaced atomically at each step. find_outcome() finds the job of an interrupted
 // submission by the token: in the claim that the job wrote, else in the comments of Slurm's jobs.
 #include "launcher/runs/journal.h"
 
@@ -102,7 +102,8 @@ std::string journal_of_task(std::size_t task) {
 
 namespace {
 
-/// Checks a recorded job (its id may be empty), because it becomes part of a command later.
+/// Checks the id (which may be empty) and the cluster of a recorded job, because both become parts
+/// of a command later.
 Result<> check_named_job(const std::filesystem::path& file, const JobId& job) {
   if (job.id.empty() && (job.cluster == kLocalCluster || is_cluster_name(job.cluster))) return {};
   if (auto checked = check_job(job); !checked)
@@ -244,21 +245,22 @@ std::optional<JobId> job_of_tasks(const std::filesystem::path& array,
 
 }  // namespace
 
-Result<Submission> settle(const std::filesystem::path& run, Submission submission,
-                          Executor& executor) {
+Result<Submission> find_outcome(const std::filesystem::path& run, Submission submission,
+                                Executor& executor) {
   if (submission.state != Submission::State::kIntent) return submission;
   if (submission.token.empty()) return submission;  // a point whose array was never submitted
   if (submission.task) {
     Submission of_array = submission;
     of_array.task.reset();
-    auto settled = settle(run.parent_path(), std::move(of_array), executor);
-    if (!settled || settled->state == Submission::State::kIntent)
-      return settled ? Result<Submission>(submission) : settled;
+    auto outcome = find_outcome(run.parent_path(), std::move(of_array), executor);
+    if (!outcome || outcome->state == Submission::State::kIntent)
+      return outcome ? Result<Submission>(submission) : outcome;
     DLRUN_TRY_ASSIGN(auto again, read_submission(run));
     return again.value_or(submission);
   }
   std::optional<JobId> found;
-  // The claim comes first: it needs no controller, and it stays when Slurm has purged the job.
+  // The claim comes first, because it can be read without the controller, and exists even after
+  // Slurm has purged the job.
   if (const auto claim = read_claim(run); claim && *claim && (*claim)->token == submission.token) {
     found = JobId{submission.job.cluster, (*claim)->job.id};
   }

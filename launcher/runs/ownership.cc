@@ -35,8 +35,8 @@ std::optional<Owner> foreign_owner_of_files(const std::filesystem::path& folder,
   const UniqueFd fd(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   struct stat info {};
   for (const char* name : names) {
-    // For a symbolic link, compare the owner of the link. The reader of the file does not follow
-    // it.
+    // For a symbolic link, the owner of the link counts. dlrun does not follow the link when it
+    // reads the file.
     if (!fd.is_open() || ::fstatat(fd.get(), name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (auto owner = other_than_caller(info)) return owner;
   }

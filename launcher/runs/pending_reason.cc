@@ -81,8 +81,8 @@ std::string_view scope_of(std::string_view reason) {
 }
 
 /// Returns the meaning of a limit such as AssocGrpCPUMinutesLimit, QOSMaxGRESPerUser or
-/// QOSMaxWallDurationPerJobLimit: SCOPE, Grp, Max or Min, RESOURCE, and PerUser, PerJob or another
-/// holder.
+/// QOSMaxWallDurationPerJobLimit. The name of a limit consists of a scope (Assoc, QOS), of Grp, Max
+/// or Min, of a resource, and perhaps of the holder (PerUser, PerJob).
 std::string limit_meaning(std::string_view reason) {
   const auto has = [&](std::string_view part) {
     return reason.find(part) != std::string_view::npos;
@@ -134,7 +134,8 @@ bool is_limit(std::string_view reason) {
          rest.starts_with("JobLimit") || rest.starts_with("UsageThreshold");
 }
 
-/// Returns Slurm's word: "ReqNodeNotAvail" in "ReqNodeNotAvail, UnavailableNodes:n1".
+/// Returns a reason without its details: "ReqNodeNotAvail" for "ReqNodeNotAvail,
+/// UnavailableNodes:n1".
 std::string_view first_word(std::string_view reason) {
   return reason.substr(0, reason.find_first_of(",("));
 }

@@ -47,8 +47,8 @@ bool has_job(const std::filesystem::path& run, std::string_view job) {
   return claim && *claim && (*claim)->job.id == job;
 }
 
-/// Returns true if the run's folder still belongs to the caller. A name must not refer to a folder
-/// that another user has put in its place since the run was indexed.
+/// Returns true if the run's folder still belongs to the caller. Another user may have replaced the
+/// folder since the run was indexed, and a name must not refer to that user's folder.
 bool is_own(const IndexEntry& entry) {
   return !foreign_owner_of_path(entry.path);
 }
@@ -56,7 +56,7 @@ bool is_own(const IndexEntry& entry) {
 /// Returns the caller's run, sweep or point that has the job.
 std::optional<IndexEntry> run_with_job(const std::vector<IndexEntry>& entries,
                                        std::string_view job) {
-  // The owner's check takes longer than the others, and there may be ten thousand entries.
+  // is_own() is called last, because it takes longest, and there may be ten thousand entries.
   for (const auto& entry : entries) {
     if (auto found = sweep_with_job(entry, job); found && is_own(entry)) return found;
   }
@@ -116,8 +116,8 @@ Result<IndexEntry> explain_deletion(std::string_view text, const RunIndex& index
   return fail(Errc::kNotFound, "no run '{}': {}", printable(text), describe(*deleted));
 }
 
-/// Returns the index's entry of the run; without an entry, returns the run. A point of a sweep, of
-/// which the index has no entry, gets the time at which its sweep was created. Does not list the
+/// Returns the index's entry of the run; without an entry, returns the run. The index has no entries
+/// for points of a sweep; a point gets the time at which its sweep was created. Does not list the
 /// index, which may have ten thousand entries.
 IndexEntry with_entry(IndexEntry run, const RunIndex& index) {
   const auto sweep = sweep_of_point(run.path);

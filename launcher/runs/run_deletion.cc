@@ -1,8 +1,8 @@
 // A deletion renames RUNS/ID to RUNS/.deleted-ID-XXXXXXXXXXXXXXXX, checks it again, and creates the
-// file `.deleted` in it. From then on the run is gone: its index entry is removed, and then its
-// files. If a renamed directory does not have this file, the deletion was interrupted before the
-// decision. Another user who can rename entries of the runs folder cannot create the file, because
-// the directory is the caller's.
+// file `.deleted` in it. This file makes the deletion final: the run's index entry is removed, and
+// then its files. If a renamed directory does not have this file, the deletion was interrupted
+// before it was final. Another user who can rename entries of the runs folder cannot create the
+// file, because the directory is the caller's.
 
 #include "launcher/runs/run_deletion.h"
 
@@ -33,13 +33,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kRenamed = ".deleted-";
-constexpr const char* kDecided = ".deleted";  // in the renamed directory
+constexpr const char* kFinalMark = ".deleted";  // in the renamed directory
 constexpr std::size_t kSuffixBytes = 8;       // as hex digits, after a hyphen
 
 /// Files that change when a run is submitted, starts, restarts, ends or gets a successor.
-constexpr std::array<const char*, 9> kSigns = {"submission.json", "submit.json", "sweep.json",
-                                               "claim",           "attempt",     "events.jsonl",
-                                               "resubmitted",     "cancelled",   "job.sh"};
+constexpr std::array<const char*, 9> kFilesOfUse = {"submission.json", "submit.json", "sweep.json",
+                                                    "claim",           "attempt",     "events.jsonl",
+                                                    "resubmitted",     "cancelled",   "job.sh"};
 
 /// A run's directory and the folder around it, both held open.
 struct Place {
@@ -121,9 +121,9 @@ Result<Place> open_place(const fs::path& run) {
   return place;
 }
 
-/// Adds the identities, sizes and times of the signs in a directory to the text.
-void add_signs(int directory, std::string& text) {
-  for (const char* file : kSigns) {
+/// Adds the identities, sizes and times of a directory's kFilesOfUse to the text.
+void add_stamps(int directory, std::string& text) {
+  for (const char* file : kFilesOfUse) {
     struct stat info {};
     if (::fstatat(directory, file, &info, AT_SYMLINK_NOFOLLOW) != 0) {
       text += "-\n";
@@ -171,30 +171,30 @@ Result<> check_not_locked(int directory) {
 }
 
 /// Returns a text that changes when the run, or a point of the sweep, is used.
-Result<std::string> signs_of(int run) {
+Result<std::string> stamps_of(int run) {
   std::string text;
   DLRUN_TRY(each_directory(run, [&](int directory) -> Result<> {
-    add_signs(directory, text);
+    add_stamps(directory, text);
     return {};
   }));
   return text;
 }
 
-/// The state of a run, and the signs that belong to this state.
-struct Settled {
+/// The state of a run, and the stamps of the files that had this state.
+struct CheckedState {
   RunState state = RunState::kUnknown;
-  std::string signs;
+  std::string stamps;
 };
 
-/// Calls the check until the run's files stay the same during the call. The check itself may write
-/// into the run, for example the end that a killed lead could not write.
-Result<Settled> settle_state(const Place& place, const DeletionCheck& check) {
-  DLRUN_TRY_ASSIGN(auto before, signs_of(place.run.get()));
+/// Calls the check until the run's files stay the same during the call, at most five times. The
+/// check itself may write into the run, for example the end that a killed lead could not write.
+Result<CheckedState> check_until_unchanged(const Place& place, const DeletionCheck& check) {
+  DLRUN_TRY_ASSIGN(auto before, stamps_of(place.run.get()));
   constexpr int kTries = 5;
   for (int i = 0; i < kTries; ++i) {
     DLRUN_TRY_ASSIGN(const auto state, check());
-    DLRUN_TRY_ASSIGN(auto after, signs_of(place.run.get()));
-    if (after == before) return Settled{state, std::move(after)};
+    DLRUN_TRY_ASSIGN(auto after, stamps_of(place.run.get()));
+    if (after == before) return CheckedState{state, std::move(after)};
     before = std::move(after);
   }
   return fail(Errc::kUsage, "{}: its files change, so it is left alone", place.name);
@@ -222,9 +222,9 @@ tl::unexpected<Error> put_back(const Place& place, const std::string& renamed, E
   return tl::unexpected<Error>(std::move(why));
 }
 
-/// Renames the run's directory, and decides on its deletion if it is still the directory that was
+/// Renames the run's directory, and makes its deletion final if it is still the directory that was
 /// checked and nothing has used it since. Returns the new name.
-Result<std::string> set_aside(const Place& place, const Settled& settled) {
+Result<std::string> rename_for_deletion(const Place& place, const CheckedState& checked) {
   const std::string renamed =
       fmt::format("{}{}-{}", kRenamed, place.name, random_hex(kSuffixBytes));
   if (!rename_to_new(place.parent.get(), place.name, renamed)) {
@@ -237,18 +237,18 @@ Result<std::string> set_aside(const Place& place, const Settled& settled) {
                                                "which is left alone",
                                                place.name)});
   }
-  const auto signs = signs_of(place.run.get());
-  if (!signs || *signs != settled.signs)
+  const auto stamps = stamps_of(place.run.get());
+  if (!stamps || *stamps != checked.stamps)
     return put_back(place, renamed, in_use_error(place).value());
-  const UniqueFd decided(
-      ::openat(place.run.get(), kDecided, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!decided.is_open())
+  const UniqueFd mark(
+      ::openat(place.run.get(), kFinalMark, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!mark.is_open())
     return put_back(place, renamed,
                     {Errc::kIo, fmt::format("{}: {}", place.name, errno_text(errno))});
   // If this process was stopped for minutes, another dlrun may have given the directory its name
   // back.
   if (identity_in(place.parent.get(), renamed) != place.identity) {
-    static_cast<void>(::unlinkat(place.run.get(), kDecided, 0));
+    static_cast<void>(::unlinkat(place.run.get(), kFinalMark, 0));
     return in_use_error(place);
   }
   return renamed;
@@ -268,7 +268,7 @@ std::optional<std::string> name_before(std::string_view renamed) {
 
 /// Deletes the content of a renamed directory and then the directory.
 TreeDeletion delete_renamed(int parent, const std::string& name, int directory) {
-  TreeDeletion done = delete_tree(directory, kDecided);
+  TreeDeletion done = delete_tree(directory, kFinalMark);
   struct stat info {};
   if (done.left > 0 || ::fstat(directory, &info) != 0) return done;
   if (identity_in(parent, name) == identity_of(info) &&
@@ -313,7 +313,7 @@ Result<> take_from_index(const RunIndex& index, const IndexEntry& run, std::stri
   const auto now = std::chrono::system_clock::now();
   auto remembered = DeletedRuns::beside(index).add(
       {indexed.value_or(run), std::string(state), utc_timestamp(now)});
-  // Removes the entry of the index even if a full disk keeps the run from being remembered.
+  // Removes the entry of the index even if the run could not be remembered, such as on a full disk.
   DLRUN_TRY(index.remove(run.id));
   return remembered;
 }
@@ -347,14 +347,14 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
   // A search (sweep.ask) holds this lock as long as it may add points.
   if (::flock(place.run.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     return fail(Errc::kUsage, "{}: its search still runs", run.id);
-  DLRUN_TRY_ASSIGN(const auto settled, settle_state(place, check));
+  DLRUN_TRY_ASSIGN(const auto checked, check_until_unchanged(place, check));
   if (auto locked = each_directory(place.run.get(), check_not_locked); !locked)
     return within(run.id, locked.error());
   // The lock is taken after the check, because the check counts a run whose lock is held as
   // pending.
   DLRUN_TRY_ASSIGN(const auto lock, SubmissionLock::take(run.path));
-  DLRUN_TRY_ASSIGN(const auto signs, signs_of(place.run.get()));
-  if (signs != settled.signs) return in_use_error(place);
+  DLRUN_TRY_ASSIGN(const auto stamps, stamps_of(place.run.get()));
+  if (stamps != checked.stamps) return in_use_error(place);
   TreeDeletion done;
   if (parts == RunParts::kDiagnostics) {
     DLRUN_TRY(each_diagnostic(place.run.get(), [&](int directory, const std::string& name) {
@@ -362,8 +362,8 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
     }));
     return done;
   }
-  DLRUN_TRY_ASSIGN(const auto renamed, set_aside(place, settled));
-  const auto taken = take_from_index(index, run, word(settled.state));
+  DLRUN_TRY_ASSIGN(const auto renamed, rename_for_deletion(place, checked));
+  const auto taken = take_from_index(index, run, word(checked.state));
   done = delete_renamed(place.parent.get(), renamed, place.run.get());
   if (!taken)
     return within("the files are deleted, but the list of runs could not be changed",
@@ -394,15 +394,15 @@ TreeDeletion finish_deletions(const fs::path& runs_dir) {
     if (!before) continue;
     const UniqueFd directory = open_directory_in(folder.get(), name);
     struct stat info {
-    }, decided{};
+    }, mark{};
     if (!directory.is_open() || ::fstat(directory.get(), &info) != 0 || info.st_uid != ::geteuid())
       continue;
-    if (::fstatat(directory.get(), kDecided, &decided, AT_SYMLINK_NOFOLLOW) == 0) {
-      if (decided.st_uid == ::geteuid())
+    if (::fstatat(directory.get(), kFinalMark, &mark, AT_SYMLINK_NOFOLLOW) == 0) {
+      if (mark.st_uid == ::geteuid())
         done += delete_renamed(folder.get(), name, directory.get());
       continue;
     }
-    // Another dlrun may be about to decide, which takes an instant.
+    // Another dlrun may have renamed the directory just now, and may be about to create the mark.
     constexpr std::int64_t kPatienceSeconds = 60;
     const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
     if (now - info.st_ctim.tv_sec > kPatienceSeconds)

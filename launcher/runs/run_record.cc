@@ -24,7 +24,7 @@
 namespace dlrun {
 namespace {
 
-// Limits on the memory for one record, since any user may have written it.
+// Any user may have written the record, so these limits bound the memory for it.
 constexpr std::size_t kMostWarnings = 200;
 constexpr std::size_t kMostFailures = 256;
 constexpr std::size_t kMostRestarts = 10'000;

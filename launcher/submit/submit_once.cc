@@ -50,7 +50,7 @@ Result<Submission> submit_once(const Context& context, const RunDirectory& run,
   DLRUN_TRY(write_submission(journal, submission));
   auto job = executor.submit(request);
   if (!job && is_outcome_unknown(job.error())) {
-    auto settled = settle(journal, submission, executor);
+    auto settled = find_outcome(journal, submission, executor);
     if (!settled) {
       return fail(
           interrupt.requested() ? Errc::kInterrupted : Errc::kUnavailable,
