@@ -66,7 +66,7 @@ std::map<std::string, double> tres_minutes(std::string_view text) {
 
 /// Returns the values of one column of the user's associations, each once; empty without an answer
 /// of sacctmgr.
-std::vector<std::string> names_of_user(const SlurmQuery& query, const char* column) {
+std::vector<std::string> association_column(const SlurmQuery& query, const char* column) {
   std::vector<std::string> names;
   const std::string user = name_of_user(query.env);
   if (user.empty()) return names;
@@ -133,11 +133,11 @@ std::vector<std::string> partition_names(const SlurmQuery& query) {
 }
 
 std::vector<std::string> account_names(const SlurmQuery& query) {
-  return names_of_user(query, "Account");
+  return association_column(query, "Account");
 }
 
 std::vector<std::string> qos_names(const SlurmQuery& query) {
-  return names_of_user(query, "QOS");
+  return association_column(query, "QOS");
 }
 
 }  // namespace dlrun

@@ -14,7 +14,7 @@ namespace dlrun {
 /// PYXIS_CONTAINER_IMAGE starts the batch script itself in the image, and an inherited
 /// SLURM_CPU_BIND pins every rank to the submitter's cores. Keeps SLURM_CONF and SLURM_CLUSTERS,
 /// which locate Slurm. Keeps SLURM_JWT only without munge, when it is the only way to authenticate.
-/// Removes the file from DLRUN_LOG.
+/// Removes the name of the log file from DLRUN_LOG.
 [[nodiscard]] Env scrubbed_for_slurm(const Env& env, bool munge_is_available);
 
 /// Returns true if munged's socket exists on this machine.

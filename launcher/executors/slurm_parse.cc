@@ -118,8 +118,9 @@ std::vector<std::string> parse_long_options(std::string_view help) {
   return names;
 }
 
-bool is_comment_of(std::string_view comment, std::string_view own) {
-  return comment.starts_with(own) && (comment.size() == own.size() || comment[own.size()] == ' ');
+bool is_comment_of(std::string_view comment, std::string_view of_dlrun) {
+  return comment.starts_with(of_dlrun) &&
+         (comment.size() == of_dlrun.size() || comment[of_dlrun.size()] == ' ');
 }
 
 std::string state_word(std::string_view text) {

@@ -1,5 +1,5 @@
-// Drives Slurm through slurmrestd. Every request has a timeout; requests that change something are
-// never retried here.
+// Drives Slurm through slurmrestd. Every request has a timeout. Nothing in this file retries a
+// request that changes something.
 
 #include <unistd.h>
 

@@ -21,7 +21,8 @@ struct ForwardedPort {
 
 /// Parses PORT or PORT:LOCAL. Fails with kUsage for any other text.
 [[nodiscard]] Result<ForwardedPort> parse_forwarded_port(std::string_view text);
-/// Parses the ports. Fails with kUsage for a wrong port, and for one that is given twice.
+/// Parses the ports. Fails with kUsage for a wrong text, and for two texts with the same PORT and
+/// the same LOCAL.
 [[nodiscard]] Result<std::vector<ForwardedPort>> parse_forwarded_ports(
     const std::vector<std::string>& texts);
 

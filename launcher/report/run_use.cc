@@ -83,7 +83,7 @@ void add_time_row(const UseFacts& facts, bool advises, RunUse& use) {
   use.rows.push_back(std::move(row));
 }
 
-/// Returns the largest number of ranks on a node if the ranks are spread evenly.
+/// Returns the number of ranks on a node, rounded up, if the ranks are spread evenly.
 double ranks_per_node(const UseFacts& facts) {
   const RunRecord& record = facts.status.facts.record;
   const auto hosts = expand_hostlist(record.hosts);
@@ -127,7 +127,7 @@ void add_memory_row(const UseFacts& facts, bool advises, RunUse& use) {
 struct OverTime {
   double sum = 0, count = 0;  ///< the sum and the number of the samples
   double area = 0;            ///< the integral of the value over `seconds`
-  double seconds = 0;         ///< between two samples of an attempt
+  double seconds = 0;         ///< the time between samples of the same attempt
 };
 
 /// Adds up the samples. value_of(point) returns the value of a sample, or nullopt.
@@ -258,7 +258,8 @@ RunUse use_of(const UseFacts& facts) {
   add_times(facts, use);
   const bool advises = facts.status.state == RunState::kCompleted;
   add_time_row(facts, advises, use);
-  // The samples are those of one component, and the request is that of all components.
+  // The samples are those of one component and the request is that of all components, so they cannot
+  // be compared.
   if (!facts.status.facts.record.components.empty()) return use;
   use.gpu_joules = gpu_joules_of(facts.history.samples());
   add_memory_row(facts, advises, use);
