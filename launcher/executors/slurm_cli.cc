@@ -265,8 +265,8 @@ class SlurmCli final : public Executor {
     return {};
   }
 
-  /// Adds accounting's reports on the jobs that squeue did not report. Sets answer.why_no_accounting
-  /// if accounting does not answer.
+  /// Adds accounting's reports on the jobs that squeue did not report. Sets
+  /// answer.why_no_accounting if accounting does not answer.
   void add_past_reports(const std::string& cluster, std::set<std::string> unanswered,
                         QueryAnswer& answer) {
     const std::vector<std::string> missing = whole_jobs({unanswered.begin(), unanswered.end()});

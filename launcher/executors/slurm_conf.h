@@ -12,8 +12,8 @@
 namespace dlrun {
 
 /// Returns ClusterName from the slurm.conf that Slurm's commands would read: $SLURM_CONF, else
-/// slurm.conf in /etc/slurm or /etc/slurm-llnl, else the copy that a configless node has. Returns an
-/// empty text if there is no such file, or if it cannot be read.
+/// slurm.conf in /etc/slurm or /etc/slurm-llnl, else the copy that a configless node has. Returns
+/// an empty text if there is no such file, or if it cannot be read.
 [[nodiscard]] std::string slurm_cluster_name(const Env& env);
 
 /// Returns the name of the cluster whose controller answers Slurm's commands (scontrol show

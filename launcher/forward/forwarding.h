@@ -57,8 +57,8 @@ struct Forwarded {
                                               ForwardEvents& events);
 
 /// Returns the final state of the run if the end of the run has ended the forwarding. If the relay
-/// ran, waits up to 5 s for the end of the run. Fails with kRefused and the messages of the relay if
-/// the run has not ended.
+/// ran, waits up to 5 s for the end of the run. Fails with kRefused and the messages of the relay
+/// if the run has not ended.
 [[nodiscard]] Result<RunState> state_after_forwarding(const Env& env, const KnownServers& servers,
                                                       const IndexEntry& run,
                                                       const std::string& node,

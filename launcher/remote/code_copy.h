@@ -26,8 +26,8 @@ struct CodeToCopy {
 
 /// Finds the repository around a spec, checks the spec's paths, and lists the repository's files.
 /// If the spec is "-", takes the repository around the current folder and checks no paths. Contacts
-/// no host. Fails with kInvalid if there is no repository, and as check_spec_paths() and list_code()
-/// do.
+/// no host. Fails with kInvalid if there is no repository, and as check_spec_paths() and
+/// list_code() do.
 [[nodiscard]] Result<CodeToCopy> prepare_code(const HostFile& host,
                                               const std::filesystem::path& current_dir,
                                               const std::string& spec, const Env& env);
@@ -39,7 +39,8 @@ struct LockedCopy {
 };
 
 /// Locks the mirror on the host and copies the code to it. Starts no rsync if the host has all
-/// files already. program: the path of dlrun on the host. own_program: the path of this dlrun. Fails
+/// files already. program: the path of dlrun on the host. own_program: the path of this dlrun.
+/// Fails
 /// - with kUnavailable if the connection fails or another submission keeps the lock,
 /// - with kNotFound if dlrun does not start on the host, or if rsync is not installed here,
 /// - with kInvalid if the host lacks a path of the spec,

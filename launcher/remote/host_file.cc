@@ -145,8 +145,9 @@ HostFile read_keys(const ConfigFile& file, std::string_view name,
   return host;
 }
 
-/// Returns true if the group is the user's private group, which is the primary group, has the user's
-/// name and has no other members. Many systems give every user such a group and the umask 002.
+/// Returns true if the group is the user's private group, which is the primary group, has the
+/// user's name and has no other members. Many systems give every user such a group and the umask
+/// 002.
 bool is_private_group(gid_t gid) {
   const auto user = account_of(::geteuid());
   if (!user || user->group != gid) return false;

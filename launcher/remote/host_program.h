@@ -28,8 +28,8 @@ namespace dlrun {
 /// its modules there. Does nothing unless the host's file has `dlrun: auto`. Unless checks_again is
 /// true, also does nothing if an earlier call found or made this copy. Returns true if dlrun was
 /// copied now. Fails with kUnavailable if the host cannot be reached, with kInvalid if the host has
-/// another operating system or processor type than this machine, and with kIo and the host's message
-/// if the programs cannot be written or do not start there.
+/// another operating system or processor type than this machine, and with kIo and the host's
+/// message if the programs cannot be written or do not start there.
 [[nodiscard]] Result<bool> ensure_installed(const Context& context, const Ssh& ssh,
                                             bool checks_again);
 

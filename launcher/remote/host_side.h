@@ -44,8 +44,8 @@ struct HostRole {
 void take_role(const HostRole& role, Context& context);
 
 /// Replaces ~ at the start of a root, and $NAME and ${NAME} everywhere in it, by the values of env,
-/// the host's environment. Fails with kInvalid if a variable is not set, and if the result is not an
-/// absolute path.
+/// the host's environment. Fails with kInvalid if a variable is not set, and if the result is not
+/// an absolute path.
 [[nodiscard]] Result<std::filesystem::path> expand_root(std::string_view root, const Env& env);
 
 }  // namespace dlrun

@@ -77,7 +77,8 @@ class PathCheck {
       if (key == "base") base_ = whole;
     } else if (path.is_relative()) {
       at.message = fmt::format(
-          "{}: '{}' leaves the repository {}, and the host gets a copy of this repository only. Put "
+          "{}: '{}' leaves the repository {}, and the host gets a copy of this repository only. "
+          "Put "
           "the file into the repository, or write its absolute path on the host",
           key, printable(value), tree_.top.string());
       problems_->push_back(std::move(at));

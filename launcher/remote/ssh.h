@@ -36,11 +36,11 @@ class Ssh {
   /// Returns true if a shared connection is open.
   [[nodiscard]] bool is_open() const;
   /// Opens the shared connection unless it is open or host().master is kNone. If can_ask() is true,
-  /// ssh may ask for a password or a code, and whether to accept the host's key. is_login: opens the
-  /// connection even if master is kExisting, for `dlrun host login`. patience: the longest wait for
-  /// another dlrun that is opening the connection. Fails with kUnavailable and ssh's message, with
-  /// kUnavailable and the command line of that other dlrun after `patience`, and with kUnavailable
-  /// if master is kExisting and no connection is open.
+  /// ssh may ask for a password or a code, and whether to accept the host's key. is_login: opens
+  /// the connection even if master is kExisting, for `dlrun host login`. patience: the longest wait
+  /// for another dlrun that is opening the connection. Fails with kUnavailable and ssh's message,
+  /// with kUnavailable and the command line of that other dlrun after `patience`, and with
+  /// kUnavailable if master is kExisting and no connection is open.
   [[nodiscard]] Result<> open(bool is_login = false,
                               std::chrono::seconds patience = std::chrono::seconds(60)) const;
   /// Closes the shared connection. Returns false if there was none.

@@ -258,8 +258,8 @@ RunUse use_of(const UseFacts& facts) {
   add_times(facts, use);
   const bool advises = facts.status.state == RunState::kCompleted;
   add_time_row(facts, advises, use);
-  // The samples are those of one component and the request is that of all components, so they cannot
-  // be compared.
+  // The samples are those of one component and the request is that of all components, so they
+  // cannot be compared.
   if (!facts.status.facts.record.components.empty()) return use;
   use.gpu_joules = gpu_joules_of(facts.history.samples());
   add_memory_row(facts, advises, use);

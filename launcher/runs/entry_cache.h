@@ -27,7 +27,8 @@ class EntryCache {
   /// Adds an entry that was read from its file. Ignores entries with a tab or a line break.
   void add(const IndexEntry& entry, ino_t inode);
   /// Writes the cache with the entries that find() returned or add() got, unless add() got only a
-  /// few. Call it when this is done for every entry of the index, because other entries are dropped.
+  /// few. Call it when this is done for every entry of the index, because other entries are
+  /// dropped.
   void save() const;
 
   /// Deletes the cache. Call it after entries were created again, because the cache may still have

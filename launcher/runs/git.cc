@@ -16,8 +16,9 @@ const std::vector<std::string>& safe_options() {
 }
 
 Env safe_environment(Env env) {
-  // git reads `safe.directory` only from the user's and the system's configuration, so the variables
-  // that name these stay. Variables that a hook or another repository may have set are removed.
+  // git reads `safe.directory` only from the user's and the system's configuration, so the
+  // variables that name these stay. Variables that a hook or another repository may have set are
+  // removed.
   env.remove_matching(
       {"GIT_*"}, {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM",
                   "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM", "GIT_EXEC_PATH"});

@@ -35,8 +35,8 @@ class RunIndex {
 
   /// Returns the entry of that id; nullopt if there is none or it is damaged.
   [[nodiscard]] std::optional<IndexEntry> find(const std::string& id) const;
-  /// Removes the entry of that id. Does nothing if there is none. Fails with kIo if the entry cannot
-  /// be removed.
+  /// Removes the entry of that id. Does nothing if there is none. Fails with kIo if the entry
+  /// cannot be removed.
   [[nodiscard]] Result<> remove(const std::string& id) const;
 
   struct Listing {

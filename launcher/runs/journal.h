@@ -33,8 +33,8 @@ struct Submission {
   /// The start folder in the run's copy of the code (code.snapshot), which replaces the script's
   /// start folder. Empty if the run has no copy.
   std::string chdir;
-  /// Set only for a sweep's point: the number of the point's task. job.id is then the task's id, and
-  /// the other members are those of the array.
+  /// Set only for a sweep's point: the number of the point's task. job.id is then the task's id,
+  /// and the other members are those of the array.
   std::optional<std::int64_t> task;
   /// The number of jobs that the submission queues for the run, this one included (retry.chain).
   /// 0: the run has one job. follow_ups.h reads the journals of the other jobs.
@@ -94,8 +94,8 @@ struct Claim {
 
 /// Finds out the outcome of an intent: from the claim, else by asking the executor. If the job
 /// exists, writes the submission as kSubmitted to the disk and returns it. Returns the submission
-/// unchanged if there is no such job, if the state is not kIntent, or if there is no token yet. Fails
-/// with kUnavailable if the executor does not answer.
+/// unchanged if there is no such job, if the state is not kIntent, or if there is no token yet.
+/// Fails with kUnavailable if the executor does not answer.
 [[nodiscard]] Result<Submission> find_outcome(const std::filesystem::path& run,
                                               Submission submission, Executor& executor);
 

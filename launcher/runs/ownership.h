@@ -33,9 +33,9 @@ struct Owner {
 [[nodiscard]] std::optional<Owner> foreign_owner_of_path(const std::filesystem::path& run);
 
 /// Returns the other user who makes the run foreign: the owner of the run's directory, of a link in
-/// the run's path (not root's), or of a file that determines what dlrun does (journal, claim, record,
-/// script and others). For a point of a sweep, also checks the directories and files of the array
-/// and of the sweep. Returns nullopt for a run of the caller.
+/// the run's path (not root's), or of a file that determines what dlrun does (journal, claim,
+/// record, script and others). For a point of a sweep, also checks the directories and files of the
+/// array and of the sweep. Returns nullopt for a run of the caller.
 [[nodiscard]] std::optional<Owner> foreign_owner(const std::filesystem::path& run);
 
 /// Fails with kUsage for a foreign run. id: the run's name in the message. action: "cancel it".

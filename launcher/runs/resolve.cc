@@ -116,9 +116,9 @@ Result<IndexEntry> explain_deletion(std::string_view text, const RunIndex& index
   return fail(Errc::kNotFound, "no run '{}': {}", printable(text), describe(*deleted));
 }
 
-/// Returns the index's entry of the run; without an entry, returns the run. The index has no entries
-/// for points of a sweep; a point gets the time at which its sweep was created. Does not list the
-/// index, which may have ten thousand entries.
+/// Returns the index's entry of the run; without an entry, returns the run. The index has no
+/// entries for points of a sweep; a point gets the time at which its sweep was created. Does not
+/// list the index, which may have ten thousand entries.
 IndexEntry with_entry(IndexEntry run, const RunIndex& index) {
   const auto sweep = sweep_of_point(run.path);
   const auto& folder = sweep ? *sweep : run.path;

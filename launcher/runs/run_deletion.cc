@@ -34,12 +34,12 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kRenamed = ".deleted-";
 constexpr const char* kFinalMark = ".deleted";  // in the renamed directory
-constexpr std::size_t kSuffixBytes = 8;       // as hex digits, after a hyphen
+constexpr std::size_t kSuffixBytes = 8;         // as hex digits, after a hyphen
 
 /// Files that change when a run is submitted, starts, restarts, ends or gets a successor.
-constexpr std::array<const char*, 9> kFilesOfUse = {"submission.json", "submit.json", "sweep.json",
-                                                    "claim",           "attempt",     "events.jsonl",
-                                                    "resubmitted",     "cancelled",   "job.sh"};
+constexpr std::array<const char*, 9> kFilesOfUse = {
+    "submission.json", "submit.json", "sweep.json", "claim", "attempt",
+    "events.jsonl",    "resubmitted", "cancelled",  "job.sh"};
 
 /// A run's directory and the folder around it, both held open.
 struct Place {
@@ -398,8 +398,7 @@ TreeDeletion finish_deletions(const fs::path& runs_dir) {
     if (!directory.is_open() || ::fstat(directory.get(), &info) != 0 || info.st_uid != ::geteuid())
       continue;
     if (::fstatat(directory.get(), kFinalMark, &mark, AT_SYMLINK_NOFOLLOW) == 0) {
-      if (mark.st_uid == ::geteuid())
-        done += delete_renamed(folder.get(), name, directory.get());
+      if (mark.st_uid == ::geteuid()) done += delete_renamed(folder.get(), name, directory.get());
       continue;
     }
     // Another dlrun may have renamed the directory just now, and may be about to create the mark.

@@ -62,9 +62,9 @@ using DeletionCheck = std::function<Result<RunState>()>;
 /// unmounted.
 [[nodiscard]] Result<> forget_run(const RunIndex& index, const IndexEntry& run);
 
-/// Deletes what interrupted deletions left in a runs folder. If a deletion was interrupted before it
-/// was final (run_deletion.cc), gives the directory its old name instead. Touches only directories
-/// of the caller that a deletion has renamed.
+/// Deletes what interrupted deletions left in a runs folder. If a deletion was interrupted before
+/// it was final (run_deletion.cc), gives the directory its old name instead. Touches only
+/// directories of the caller that a deletion has renamed.
 [[nodiscard]] TreeDeletion finish_deletions(const std::filesystem::path& runs_dir);
 
 }  // namespace dlrun

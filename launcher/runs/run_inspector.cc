@@ -249,8 +249,8 @@ void add_question(std::vector<JobQuestion>& questions, RunFacts& facts, Executor
 }
 
 /// Returns the jobs to ask about now: at first one job, and later as many jobs as in all queries
-/// before, so that a few queries suffice for a long chain whose jobs have all ended. Returns jobs of
-/// one cluster only.
+/// before, so that a few queries suffice for a long chain whose jobs have all ended. Returns jobs
+/// of one cluster only.
 std::span<const JobId> next_jobs_of(const JobQuestion& question) {
   const std::size_t asked = question.reports.size();
   const auto left = std::span<const JobId>(question.jobs).subspan(asked);

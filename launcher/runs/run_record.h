@@ -64,8 +64,8 @@ struct RunRecord {
   std::string claimed_at;    ///< time of the first claim, UTC
   std::string claimed_by;    ///< id of the job that claimed the run last
   std::string lead_host;
-  std::int64_t ranks = 0;  ///< 0: not known yet
-  std::string hosts;       ///< compressed node list of the ranks that joined
+  std::int64_t ranks = 0;           ///< 0: not known yet
+  std::string hosts;                ///< compressed node list of the ranks that joined
   bool joined = false;              ///< all ranks have joined
   bool collective_checked = false;  ///< the ranks' check of collectives is done
   std::int64_t staging_nodes = 0;   ///< nodes that copy data before the programs start; 0: none

@@ -184,8 +184,8 @@ class TreeDeleter {
     const auto left = done_.left;
     const bool is_below_checkpoint = is_checkpoint || name == kCheckpointFolder;
     clear(below.get(), path, "", is_below_checkpoint, depth + 1);
-    // A directory that still holds an entry cannot be deleted. add_left() has recorded the reason for
-    // that entry.
+    // A directory that still holds an entry cannot be deleted. add_left() has recorded the reason
+    // for that entry.
     if (done_.left == left && unlink(directory, name, path, AT_REMOVEDIR))
       add_bytes(done_.freed, opened, is_below_checkpoint);
   }

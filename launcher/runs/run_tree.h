@@ -43,8 +43,8 @@ struct TreeDeletion {
 [[nodiscard]] TreeSize measure_entry(int directory, const std::string& name);
 
 /// Deletes everything below the directory. Deletes the file `last` in it (empty: none) after all
-/// other entries, and keeps it if one of these could not be deleted. Makes directories of the caller
-/// writable if needed. Works for any depth.
+/// other entries, and keeps it if one of these could not be deleted. Makes directories of the
+/// caller writable if needed. Works for any depth.
 [[nodiscard]] TreeDeletion delete_tree(int directory, const std::string& last = {});
 /// Deletes one entry of the directory, with everything below it.
 [[nodiscard]] TreeDeletion delete_entry(int directory, const std::string& name);

@@ -49,8 +49,8 @@ struct RunFacts {
   std::optional<Claim> claim;
   std::vector<FollowUp> follow_ups;  ///< the later jobs of the run's chain (retry.chain)
   /// The job of the chain on which the state depends: the first job that runs or waits. If none
-  /// does, the job that claimed the run last, or the next job if the claiming job has handed the run
-  /// over to it. nullopt: Slurm was not asked, or knows none of the jobs.
+  /// does, the job that claimed the run last, or the next job if the claiming job has handed the
+  /// run over to it. nullopt: Slurm was not asked, or knows none of the jobs.
   std::optional<JobId> chain_job;
   RunRecord record;
   std::optional<JobReport> report;  ///< nullopt: no query, or the executor does not know the job
@@ -148,10 +148,10 @@ class RunInspector {
   /// Reads the run's files, finds out the outcome of an interrupted submission, and queries the
   /// executor unless the files show that the run is over. Fails with kNotFound if the directory is
   /// gone or is no run, and with kInvalid if one of its files is damaged. An executor that does not
-  /// answer is reported in the result, not as an error. For a foreign run, only reads files. For the
-  /// user's own run, also writes the end that a killed lead could not write, and removes the secrets
-  /// of a run that is over. max_age: accepts an answer that another process of the user got at most
-  /// this long ago.
+  /// answer is reported in the result, not as an error. For a foreign run, only reads files. For
+  /// the user's own run, also writes the end that a killed lead could not write, and removes the
+  /// secrets of a run that is over. max_age: accepts an answer that another process of the user got
+  /// at most this long ago.
   [[nodiscard]] Result<RunStatus> inspect(const std::filesystem::path& run,
                                           std::chrono::milliseconds max_age = {});
   /// Inspects many runs; a run that cannot be read has its own error. A sweep is the sum of its

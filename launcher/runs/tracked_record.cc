@@ -104,8 +104,8 @@ Result<SyncReport> send_ended(const Env& env, const IndexEntry& run, const RunSt
   const auto last_ms = last_time_ms(run, status.facts.record);
   if (is_job_gone(status, last_ms))
     return record.sync(env, token, always, MissingEnd{end_state_of(status.state), last_ms});
-  // Looks for the end before sync(). An end that the job adds during sync() may be in the record but
-  // not at the server yet.
+  // Looks for the end before sync(). An end that the job adds during sync() may be in the record
+  // but not at the server yet.
   DLRUN_TRY_ASSIGN(const bool has_end, record.has_end());
   SyncReport report = record.sync(env, token, always);
   if (report.is_complete && !has_end) {
