@@ -73,8 +73,8 @@ Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteOutcome& en
   if (end.exit_code != kSshFailed || returns_users_exit_code(call)) return {};
   if (call.submits) {
     return fail(Errc::kUnavailable,
-                "{0}: the job is submitted, but the connection was lost while dlrun followed it; "
-                "`dlrun -H {0} logs -f last` follows it again",
+                "{0}: the job is submitted, but the connection was lost while dlrun followed the "
+                "run; `dlrun -H {0} logs -f last` follows the newest run again",
                 host.name);
   }
   return fail(Errc::kUnavailable,

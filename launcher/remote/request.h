@@ -23,7 +23,7 @@ enum class RemoteMode {
 
 struct RemoteRequest {
   RemoteMode mode = RemoteMode::kCommand;
-  std::string nonce;      ///< marks the start of the answer, after what the shell's files print
+  std::string nonce;      ///< names the marker between the output of the shell and the answer
   std::string root;       ///< the folder of mirrors, as the host's file has it
   std::string mirror;     ///< the mirror's name below root; empty: there is none
   std::string subfolder;  ///< the folder below the mirror where the command starts

@@ -79,7 +79,7 @@ class PathCheck {
       at.message = fmt::format(
           "{}: '{}' leaves the repository {}, and the host gets a copy of this repository only. "
           "Put "
-          "the file into the repository, or write its absolute path on the host",
+          "the file into it, or write the file's absolute path on the host",
           key, printable(value), tree_.top.string());
       problems_->push_back(std::move(at));
     } else if (is_inside) {

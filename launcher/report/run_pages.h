@@ -19,7 +19,7 @@ struct RunPage {
   /// The file for the page if the user names none. The page of one run or sweep goes into its
   /// directory, which is private. A comparison of several runs, or a page about another user's run,
   /// goes into the current directory.
-  std::filesystem::path place;
+  std::filesystem::path default_file;
 };
 
 /// Makes the page. Shows the points of a sweep instead of the sweep, and the latest run of a point

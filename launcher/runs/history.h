@@ -133,7 +133,7 @@ class RunHistory {
 };
 
 /// Returns the seconds until `steps` are done at the pace of about the last minute; nullopt if the
-/// pace is not known. now: seconds since 1970.
+/// pace is not known, or if the program has done more than `steps`. now: seconds since 1970.
 [[nodiscard]] std::optional<double> time_left(const RunHistory& history, std::int64_t steps,
                                               double now);
 

@@ -78,7 +78,7 @@ Result<SubmissionLock> SubmissionLock::take(const std::filesystem::path& run) {
               printable(run.filename().string()));
 }
 
-SubmissionLock SubmissionLock::hold(const std::filesystem::path& run) {
+SubmissionLock SubmissionLock::take_if_free(const std::filesystem::path& run) {
   auto lock = take(run);
   return lock ? std::move(*lock) : SubmissionLock{lock_of(run), UniqueFd()};
 }

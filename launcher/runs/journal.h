@@ -62,7 +62,7 @@ class SubmissionLock {
  public:
   /// Takes the lock. Returns a lock without effect if the file system has no locks, if another
   /// process holds the lock, or if the file cannot be created.
-  [[nodiscard]] static SubmissionLock hold(const std::filesystem::path& run);
+  [[nodiscard]] static SubmissionLock take_if_free(const std::filesystem::path& run);
   /// Takes the lock. Fails with kRefused if another process holds it, and with kIo if its file
   /// cannot be created. On a file system without locks, returns a lock without effect.
   [[nodiscard]] static Result<SubmissionLock> take(const std::filesystem::path& run);
@@ -75,7 +75,7 @@ class SubmissionLock {
   SubmissionLock(std::filesystem::path path, UniqueFd fd)
       : path_(std::move(path)), fd_(std::move(fd)) {}
   std::filesystem::path path_;
-  UniqueFd fd_;  ///< not open if hold() could not take the lock
+  UniqueFd fd_;  ///< not open if take_if_free() could not take the lock
 };
 
 /// Returns true if a process holds the run's lock. Call it before looking up the job; otherwise a
@@ -86,7 +86,7 @@ class SubmissionLock {
 struct Claim {
   JobId job;
   std::string token;
-  std::string log;                 ///< path of the job's output on its node; may be empty
+  std::string log;                 ///< path of the job's output on the job's node; may be empty
   std::optional<Owner> foreign{};  ///< another user who wrote the claim; nullopt: the caller
 };
 /// Reads the run's claim. Returns nullopt if there is none. Fails with kInvalid if it is damaged.

@@ -15,8 +15,8 @@ struct RunDirectory {
   std::string id;  ///< NAME-YYYYMMDD-HHMMSS-xxxx, the directory's name
   std::string name;
   std::filesystem::path path;
-  std::string created;  ///< UTC, milliseconds
-  bool is_indexed = true;
+  std::string created;     ///< UTC, milliseconds
+  bool is_indexed = true;  ///< false: the run is not in the index, so only its path names it
 
   /// Returns the text by which other commands find the run.
   [[nodiscard]] std::string handle() const { return is_indexed ? id : path.string(); }

@@ -45,7 +45,7 @@ Result<Submission> submit_once(const Context& context, const RunDirectory& run,
   submission.argv.push_back(request.script.string());
 
   if (is_follow_up) DLRUN_TRY(make_private_directories(journal));
-  const auto lock = SubmissionLock::hold(journal);
+  const auto lock = SubmissionLock::take_if_free(journal);
   if (!settings.is_array && !is_follow_up) DLRUN_TRY(write_secrets(run.path, settings.secrets));
   DLRUN_TRY(write_submission(journal, submission));
   auto job = executor.submit(request);

@@ -136,7 +136,7 @@ TEST_CASE("while the controller does not answer, a submission stays open") {
 TEST_CASE("a submission is in progress while dlrun or a program that it started lives") {
   const TemporaryDirectory run;
   CHECK_FALSE(is_being_submitted(run.path()));
-  std::optional<SubmissionLock> lock = SubmissionLock::hold(run.path());
+  std::optional<SubmissionLock> lock = SubmissionLock::take_if_free(run.path());
   CHECK(is_being_submitted(run.path()));
   const pid_t sbatch = ::fork();
   if (sbatch == 0) {

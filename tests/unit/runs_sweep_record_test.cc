@@ -234,7 +234,7 @@ TEST_CASE("if two processes submit the missing points of a sweep, one is refused
     REQUIRE_FALSE(second.has_value());
     CHECK(second.error().code == Errc::kRefused);
     // A process that does not obtain the lock leaves the holder's lock file in place.
-    { const auto third = SubmissionLock::hold(f.sweep.path); }
+    { const auto third = SubmissionLock::take_if_free(f.sweep.path); }
     CHECK(is_being_submitted(f.sweep.path));
   }
   CHECK_FALSE(is_being_submitted(f.sweep.path));
