@@ -1,6 +1,6 @@
 #pragma once
-// Asks Slurm for the limits on the hours of an account and for their use, and for the names of the
-// partitions, accounts and QOSs that a job may ask for.
+// Asks Slurm for the limits on the hours of an account and for the hours that were used. Also asks
+// for the names of the partitions, accounts and QOSs that a job may ask for.
 
 #include <chrono>
 #include <optional>

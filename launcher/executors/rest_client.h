@@ -23,8 +23,8 @@ inline constexpr std::chrono::seconds kRestQueryTimeout{30};
 
 /// Checks which user listens at the other end of a connection to this machine. Accepts root, slurm,
 /// slurmrestd, slurm.conf's SlurmUser, the caller and server.user. owner: the user who owns the
-/// socket there; nullopt: the kernel does not report the owner, and the server is accepted. Fails
-/// with kRefused and names the user.
+/// server's socket; nullopt: the kernel does not report the owner, and the server is accepted.
+/// Fails with kRefused and the name of any other user.
 [[nodiscard]] Result<> check_server_owner(const RestServer& server, std::optional<uid_t> owner);
 
 /// A client for one slurmrestd. Every request has a time limit. The first call also asks the server

@@ -1,6 +1,6 @@
 #pragma once
-// Removes variables of the submitter's environment that must not reach sbatch, salloc and the
-// queries, and thus the job.
+// Removes variables of the submitter's environment that must reach neither sbatch, salloc and
+// Slurm's other commands, nor the job.
 //
 // dlrun applies this deny-list, and dlrun-agent does not: inside the allocation the variables stay,
 // because srun would otherwise start a second job.

@@ -13,7 +13,7 @@ namespace dlrun {
 
 struct ForwardedPort {
   std::uint16_t port = 0;  ///< the program's port on the node
-  /// The port to listen on here; 0: any free one; nullopt: the caller chooses.
+  /// The port to listen on, on this machine; 0: any free port; nullopt: the user gave none.
   std::optional<std::uint16_t> local;
 
   friend bool operator==(const ForwardedPort&, const ForwardedPort&) = default;

@@ -17,8 +17,8 @@ struct CarriedSpec {
   std::string sha256;  ///< hash of the rendered script, without the carried spec
 };
 
-/// Returns the script with carried's spec after it. Computes carried.sha256. The added lines are
-/// comments, which no shell executes.
+/// Returns the script with the carried spec after it. The hash in the added lines is computed from
+/// `script`; carried.sha256 is ignored. The added lines are comments, which no shell executes.
 [[nodiscard]] std::string with_spec(std::string_view script, CarriedSpec carried);
 
 /// Returns the spec that a script carries, even if the user has moved the spec's lines. Returns

@@ -34,7 +34,7 @@ struct FollowUp {
 [[nodiscard]] std::optional<Owner> foreign_owner_of(const std::filesystem::path& run,
                                                     const std::vector<FollowUp>& follow_ups);
 
-/// Returns true if `id` is the Slurm job of one of the follow-up jobs.
+/// Returns true if one of the follow-up jobs has this Slurm job id.
 [[nodiscard]] bool has_follow_up(const std::vector<FollowUp>& follow_ups, std::string_view id);
 
 }  // namespace dlrun

@@ -17,7 +17,7 @@ namespace dlrun {
 struct IndexEntry {
   std::string id, name;
   std::filesystem::path path;
-  std::string created;  ///< UTC, milliseconds
+  std::string created;  ///< UTC, with milliseconds
 };
 
 class RunIndex {

@@ -36,11 +36,11 @@ struct ExaminedRun {
   DirectoryIdentity identity;
   TreeSize size;  ///< the size of the parts to delete
 };
-/// Checks that the path is the directory of a run of the caller that dlrun may delete, and returns
-/// its identity and size. Fails with kNotFound if the directory does not exist. Fails with kUsage
-/// if dlrun does not give this name to runs, if the path is a symbolic link, if the directory has
-/// no files of a run, or if another user owns the directory or a file that decides what commands do
-/// (ownership.cc).
+/// Checks that the path is the directory of a run of the caller that dlrun may delete. Returns the
+/// identity of the directory and the size of the parts. Fails with kNotFound if the directory does
+/// not exist. Fails with kUsage if the directory does not have a name that dlrun gives to runs, if
+/// the path is a symbolic link, if the directory has no files of a run, or if the run is another
+/// user's (ownership.h).
 [[nodiscard]] Result<ExaminedRun> examine_run(const IndexEntry& run, RunParts parts);
 
 /// Returns the run's state, or fails with the reason why the run must stay. delete_run() calls it

@@ -15,7 +15,7 @@ struct RunDirectory {
   std::string id;  ///< NAME-YYYYMMDD-HHMMSS-xxxx, the directory's name
   std::string name;
   std::filesystem::path path;
-  std::string created;     ///< UTC, milliseconds
+  std::string created;     ///< UTC, with milliseconds
   bool is_indexed = true;  ///< false: the run is not in the index, so only its path names it
 
   /// Returns the text by which other commands find the run.
@@ -32,7 +32,7 @@ struct RunDirectory {
                                                         std::string_view name,
                                                         std::chrono::system_clock::time_point now);
 
-/// Returns the name in an id; the whole id if it does not have an id's form.
+/// Returns the name in a run's id. Returns `id` unchanged if it does not have the form of an id.
 [[nodiscard]] std::string name_of_id(std::string_view id);
 
 /// Returns true if path looks like a run: a directory with a submission, a claim, events or a sweep

@@ -84,8 +84,8 @@ struct RunStatus {
   /// The state may be outdated, because the controller is unreachable or the run is foreign.
   bool is_last_known = false;
   JobId job;  ///< for a sweep its first array's job
-  /// Only for a sweep: the ids of the jobs of its points' latest runs, in the order of the points.
-  /// The id of an array's job is there once, and is absent if each of the array's points was
+  /// Only for a sweep: the ids of the jobs of the points' latest runs, in the order of the points.
+  /// The id of an array's job appears once; it does not appear if each point of the array was
   /// submitted again.
   std::vector<std::string> jobs;
   RunFacts facts;
