@@ -50,9 +50,9 @@ void raise_to(std::optional<std::int64_t>& most, const std::optional<std::int64_
 
 /// Returns true if a node in this state accepts jobs, now or after the end of its present jobs.
 [[nodiscard]] bool accepts_jobs(std::string_view state) {
-  constexpr std::array<std::string_view, 7> kOut{"down",  "drain",  "fail",    "unknown",
-                                                 "inval", "future", "not_resp"};
-  return std::none_of(kOut.begin(), kOut.end(),
+  constexpr std::array<std::string_view, 7> kUnusableStates{"down",  "drain",  "fail",    "unknown",
+                                                            "inval", "future", "not_resp"};
+  return std::none_of(kUnusableStates.begin(), kUnusableStates.end(),
                       [&](std::string_view word) { return state.starts_with(word); }) &&
          !state.ends_with('*');  // '*': the node does not respond
 }

@@ -10,7 +10,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kNamesKept = 1000;
+constexpr std::size_t kMostNames = 1000;
 
 /// Runs a query. Returns its output; nullopt if the program is missing, fails or takes too long.
 std::optional<std::string> ask_slurm_for(const SlurmQuery& query, std::vector<std::string> argv) {
@@ -44,7 +44,7 @@ void add_names(std::vector<std::string>& names, std::string_view out) {
       word = trim(word);
       if (word.ends_with('*')) word.remove_suffix(1);
       const std::string name = printable(word);
-      if (name.empty() || name.starts_with("CLUSTER:") || names.size() >= kNamesKept ||
+      if (name.empty() || name.starts_with("CLUSTER:") || names.size() >= kMostNames ||
           std::find(names.begin(), names.end(), name) != names.end())
         continue;
       names.push_back(name);

@@ -46,19 +46,20 @@ constexpr std::array<HostKey, 7> kKeys{{
      "files that are not copied; `max`: the largest total size (200M)."},
 }};
 
-bool is_among(char c, std::string_view others) {
+bool is_letter_digit_or(char c, std::string_view others) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          others.find(c) != std::string_view::npos;
 }
 
 /// Returns true if the text has only letters, digits and the characters in `others`.
-bool holds_only(std::string_view text, std::string_view others) {
-  return std::all_of(text.begin(), text.end(), [&](char c) { return is_among(c, others); });
+bool has_only_letters_digits_and(std::string_view text, std::string_view others) {
+  return std::all_of(text.begin(), text.end(),
+                     [&](char c) { return is_letter_digit_or(c, others); });
 }
 
 /// Refuses a name that ssh would take as an option, or that a shell would change.
 Result<> check_alias(const std::string& alias) {
-  if (!alias.starts_with('-') && holds_only(alias, "._-@:")) return {};
+  if (!alias.starts_with('-') && has_only_letters_digits_and(alias, "._-@:")) return {};
   return fail(
       Errc::kInvalid,
       "'{}' is not the name of a host: expected letters, digits, '.', '_', '-', '@' and ':'; "
@@ -70,7 +71,7 @@ Result<> check_alias(const std::string& alias) {
 Result<> check_program(const std::string& path) {
   if (path == "auto") return {};
   const bool is_path = path.starts_with('/') || path.starts_with("~/") || path.starts_with("$");
-  if (is_path && holds_only(path, "/._-+~$")) return {};
+  if (is_path && has_only_letters_digits_and(path, "/._-+~$")) return {};
   return fail(
       Errc::kInvalid,
       "'{}': expected auto, or the path of dlrun on the host, which starts with /, ~/ or $NAME "

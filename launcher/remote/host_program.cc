@@ -112,7 +112,7 @@ Result<int> run_with_terminal(const Ssh& ssh, const std::string& program, Remote
 
 namespace {
 
-constexpr std::chrono::seconds kCopyLimit{600};
+constexpr std::chrono::seconds kArchiveTimeLimit{600};
 constexpr std::size_t kLargestArchive = 256U << 20U;
 
 /// Runs a POSIX shell script on the host and returns its output. The script must be one line
@@ -155,7 +155,7 @@ Result<std::string> archive_of(const Context& context, const Env& env) {
       command.argv.push_back(file.place);
   }
   command.env = env;
-  command.timeout = kCopyLimit;
+  command.timeout = kArchiveTimeLimit;
   command.output_limit_bytes = kLargestArchive;
   DLRUN_TRY_ASSIGN(auto ended, run_command(command));
   if (ended.exit_code != 0) return fail(Errc::kIo, "tar: {}", trim(ended.err));

@@ -22,11 +22,11 @@ using namespace page;
 
 constexpr std::size_t kKeysInTable = 5;
 constexpr std::size_t kNotesShown = 20;
-constexpr std::size_t kWideFrom = 24;  // characters that a cell shows on one line
+constexpr std::size_t kLongestOnOneLine = 24;  // bytes of a value that a cell shows on one line
 
 bool is_wide(const std::vector<RunReport>& reports, const std::string& key) {
   return std::any_of(reports.begin(), reports.end(), [&](const RunReport& report) {
-    return value_of(report.keys, key).size() > kWideFrom;
+    return value_of(report.keys, key).size() > kLongestOnOneLine;
   });
 }
 

@@ -21,8 +21,11 @@ constexpr double kGibiMib = 1024;
 constexpr double kMemoryRoom = 1.3, kCoresRoom = 1.2, kTimeRoom = 1.25;
 /// A smaller amount is suggested only if it is below this fraction of the request.
 constexpr double kWorthwhile = 0.75;
+/// GPUs that are busy for less of the time, in percent, wait often.
 constexpr double kIdleGpuPercent = 50;
-constexpr double kEmptyGpuPart = 0.4;
+/// A run that uses less than this fraction of a GPU's memory could use a larger batch.
+constexpr double kEmptyGpuFraction = 0.4;
+/// A use above this fraction of the request is close to the limit.
 constexpr double kAlmostAll = 0.9;
 
 /// Returns the time of the last event, report or sample of an attempt.
@@ -206,7 +209,7 @@ void add_gpu_rows(const UseFacts& facts, bool advises, RunUse& use) {
   ResourceRow row{.resource = "GPU memory of a rank", .used = memory_figure(peak_bytes)};
   if (facts.gpu_memory_bytes && *facts.gpu_memory_bytes > 0) {
     row.requested = memory_figure(*facts.gpu_memory_bytes);
-    if (advises && peak_bytes < kEmptyGpuPart * *facts.gpu_memory_bytes)
+    if (advises && peak_bytes < kEmptyGpuFraction * *facts.gpu_memory_bytes)
       row.advice = "a larger batch, or a smaller GPU, would fit";
   }
   use.rows.push_back(std::move(row));

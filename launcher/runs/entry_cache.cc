@@ -13,9 +13,9 @@ namespace dlrun {
 namespace {
 
 constexpr std::string_view kIndexHead = "dlrun index 1\n";
-/// If the cache lacks at most this many entries, reading their own files is faster than writing the
-/// cache again.
-constexpr std::size_t kFew = 64;
+/// If the cache lacks at most this many entries, reading the files of these entries is faster than
+/// writing the cache again.
+constexpr std::size_t kMostUncached = 64;
 
 std::filesystem::path file_in(const std::filesystem::path& directory) {
   return directory / ".entries";
@@ -58,7 +58,7 @@ void EntryCache::add(const IndexEntry& entry, ino_t inode) {
 }
 
 void EntryCache::save() const {
-  if (added_count_ <= kFew) return;
+  if (added_count_ <= kMostUncached) return;
   std::string text(kIndexHead);
   for (const auto& [id, line] : known_) {
     if (line.is_used) text.append(id).append(1, '\t').append(line.fields).append(1, '\n');

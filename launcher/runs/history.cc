@@ -27,8 +27,8 @@ constexpr std::size_t kPointsLimit = 16'384;
 constexpr std::size_t kEventsLimit = 2000;
 constexpr std::size_t kEventsRemoved = 1000;  ///< the number of events that one step removes
 constexpr std::size_t kReadBytes = 8U << 20U;
-/// The size of records and metrics above which only some points of the curves are parsed.
-constexpr std::size_t kParsedBytes = 4U << 20U;
+/// If a record or the metrics are larger, only some points of the curves are parsed.
+constexpr std::size_t kFullyParsedBytes = 4U << 20U;
 /// At least this many frequent events are parsed before any is skipped: a program may report some
 /// values only at first.
 constexpr std::size_t kFirstFrequent = 64;
@@ -360,7 +360,7 @@ Result<bool> RunHistory::read_more(const std::filesystem::path& run) {
     inode_ = info.st_ino;
     parts_ = parts_to_read(info.st_size);
     const auto read = static_cast<std::size_t>(parts_.head_end + info.st_size - parts_.tail_begin);
-    stride_ = std::max<std::size_t>(1, read / kParsedBytes);
+    stride_ = std::max<std::size_t>(1, read / kFullyParsedBytes);
     record_.left_out_bytes = parts_.tail_begin - parts_.head_end;
   }
   if (offset_ >= parts_.head_end && offset_ < parts_.tail_begin) {
@@ -429,7 +429,7 @@ Result<std::vector<MetricsPoint>> read_metrics(const std::filesystem::path& run)
   };
   const auto parts = parts_to_read(info.st_size);
   const std::size_t stride =
-      std::max<std::size_t>(1, static_cast<std::size_t>(info.st_size) / kParsedBytes);
+      std::max<std::size_t>(1, static_cast<std::size_t>(info.st_size) / kFullyParsedBytes);
   std::size_t seen = 0;
   for (const auto& [begin, end] :
        {std::pair(off_t{0}, parts.head_end), std::pair(parts.tail_begin, info.st_size)}) {

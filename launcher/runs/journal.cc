@@ -47,7 +47,7 @@ std::optional<Submission::State> state_of(std::string_view word) {
   return std::nullopt;
 }
 
-std::filesystem::path lock_of(const std::filesystem::path& run) {
+std::filesystem::path lock_path(const std::filesystem::path& run) {
   return run / "submission.lock";
 }
 
@@ -58,7 +58,7 @@ Result<SubmissionLock> SubmissionLock::take(const std::filesystem::path& run) {
   // an instant.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
   for (;;) {
-    auto path = lock_of(run);
+    auto path = lock_path(run);
     // Opened without O_CLOEXEC: sbatch inherits the lock and keeps it if dlrun is killed.
     UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
     if (!fd.is_open())
@@ -80,7 +80,7 @@ Result<SubmissionLock> SubmissionLock::take(const std::filesystem::path& run) {
 
 SubmissionLock SubmissionLock::take_if_free(const std::filesystem::path& run) {
   auto lock = take(run);
-  return lock ? std::move(*lock) : SubmissionLock{lock_of(run), UniqueFd()};
+  return lock ? std::move(*lock) : SubmissionLock{lock_path(run), UniqueFd()};
 }
 
 SubmissionLock::~SubmissionLock() {
@@ -88,7 +88,7 @@ SubmissionLock::~SubmissionLock() {
 }
 
 bool is_being_submitted(const std::filesystem::path& run) {
-  const UniqueFd fd(::open(lock_of(run).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  const UniqueFd fd(::open(lock_path(run).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   return fd.is_open() && ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 

@@ -67,7 +67,7 @@ std::uint64_t hole_offset(int fd, std::uint64_t data, std::uint64_t size) {
 
 /// Returns the job whose id is in the name of the log. All jobs of a chain write to one log, which
 /// is named after the first job, unless the user has set an output pattern.
-std::optional<JobId> job_with_log(const RunFacts& facts) {
+std::optional<JobId> job_in_log_name(const RunFacts& facts) {
   if (facts.follow_ups.empty()) return job_of(facts);
   const bool has_own_pattern = !facts.submission->output.empty();
   return has_own_pattern ? claiming_job_of(facts) : std::optional(facts.submission->job);
@@ -142,7 +142,7 @@ std::optional<std::string> expand_output_pattern(const std::string& pattern, con
 
 std::optional<std::filesystem::path> job_log(const std::filesystem::path& run,
                                              const RunFacts& facts) {
-  const auto job = job_with_log(facts);
+  const auto job = job_in_log_name(facts);
   if (!job) return std::nullopt;
   const bool is_elsewhere = facts.submission && !facts.submission->output.empty();
   if (is_elsewhere) {

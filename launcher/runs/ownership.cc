@@ -18,10 +18,11 @@ namespace {
 
 /// Files that determine what commands do: which job, server, script and name they use, and whether
 /// the run has ended.
-constexpr std::array<const char*, 12> kDeciding = {
+constexpr std::array<const char*, 12> kDecidingFiles = {
     "submission.json", "claim",     "events.jsonl",    "sweep.json",  "submit.json", "job.sh",
     "resolved.yaml",   "spec.yaml", "provenance.json", "resubmitted", "origin",      "plan.json"};
-constexpr std::array<const char*, 3> kDecidingOfSweep = {"sweep.json", "submit.json", "job.sh"};
+constexpr std::array<const char*, 3> kDecidingFilesOfSweep = {"sweep.json", "submit.json",
+                                                              "job.sh"};
 
 std::optional<Owner> other_than_caller(const struct stat& info) {
   static const uid_t caller = ::geteuid();
@@ -102,13 +103,13 @@ std::optional<Owner> foreign_owner_of_path(const std::filesystem::path& run) {
 
 std::optional<Owner> foreign_owner(const std::filesystem::path& run) {
   if (auto owner = foreign_owner_of_path(run)) return owner;
-  if (auto owner = foreign_owner_of_files(run, kDeciding)) return owner;
+  if (auto owner = foreign_owner_of_files(run, kDecidingFiles)) return owner;
   const auto array = array_of(run);
   if (!array) return std::nullopt;
   if (auto owner = foreign_owner_of_path(*array)) return owner;
-  if (auto owner = foreign_owner_of_files(*array, kDeciding)) return owner;
+  if (auto owner = foreign_owner_of_files(*array, kDecidingFiles)) return owner;
   if (auto owner = foreign_owner_of_path(array->parent_path())) return owner;
-  return foreign_owner_of_files(array->parent_path(), kDecidingOfSweep);
+  return foreign_owner_of_files(array->parent_path(), kDecidingFilesOfSweep);
 }
 
 Result<> require_own(std::string_view id, const std::filesystem::path& run,

@@ -136,7 +136,7 @@ bool is_limit(std::string_view reason) {
 
 /// Returns a reason without its details: "ReqNodeNotAvail" for "ReqNodeNotAvail,
 /// UnavailableNodes:n1".
-std::string_view first_word(std::string_view reason) {
+std::string_view without_details(std::string_view reason) {
   return reason.substr(0, reason.find_first_of(",("));
 }
 
@@ -151,7 +151,7 @@ std::string never_sentence(const JobReport& report) {
 }  // namespace
 
 std::string meaning_of_reason(std::string_view reason) {
-  const auto word = trim(first_word(reason));
+  const auto word = trim(without_details(reason));
   for (const Meaning& one : kMeanings) {
     if (one.reason == word) return std::string(one.text);
   }

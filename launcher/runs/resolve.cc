@@ -68,8 +68,8 @@ std::optional<IndexEntry> run_with_job(const std::vector<IndexEntry>& entries,
 
 /// Returns the caller's only run whose id starts with `text`. Fails with kUsage if there are
 /// several, and with kNotFound if there is none.
-Result<IndexEntry> run_that_starts_with(const std::vector<IndexEntry>& entries,
-                                        std::string_view text) {
+Result<IndexEntry> run_with_id_prefix(const std::vector<IndexEntry>& entries,
+                                      std::string_view text) {
   std::vector<const IndexEntry*> matches;
   for (const auto& entry : entries) {
     if (!text.empty() && entry.id.starts_with(text) && is_own(entry)) matches.push_back(&entry);
@@ -203,7 +203,7 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
     }
     return with_entry(std::move(*run), index);
   }
-  return explain_deletion(text, index, current_dir, run_that_starts_with(entries, text));
+  return explain_deletion(text, index, current_dir, run_with_id_prefix(entries, text));
 }
 
 Result<IndexEntry> find_run(const Env& env, const std::filesystem::path& current_dir,

@@ -32,7 +32,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kRenamed = ".deleted-";
+constexpr std::string_view kRenamedPrefix = ".deleted-";
 constexpr const char* kFinalMark = ".deleted";  // in the renamed directory
 constexpr std::size_t kSuffixBytes = 8;         // as hex digits, after a hyphen
 
@@ -42,7 +42,7 @@ constexpr std::array<const char*, 9> kFilesOfUse = {
     "events.jsonl",    "resubmitted", "cancelled",  "job.sh"};
 
 /// A run's directory and the folder around it, both held open.
-struct Place {
+struct OpenedRun {
   UniqueFd parent, run;
   std::string name;
   DirectoryIdentity identity;
@@ -86,9 +86,9 @@ Result<> check_has_files_of_run(int directory, const fs::path& run) {
               printable(run.string()));
 }
 
-Result<Place> open_place(const fs::path& run) {
-  Place place;
-  place.name = run.filename().string();
+Result<OpenedRun> open_run(const fs::path& run) {
+  OpenedRun opened;
+  opened.name = run.filename().string();
   const auto failed = [&] {
     const int error = errno;
     if (error == ELOOP || error == ENOTDIR)
@@ -99,17 +99,17 @@ Result<Place> open_place(const fs::path& run) {
     return fail(error == ENOENT ? Errc::kNotFound : Errc::kIo, "{}: {}", printable(run.string()),
                 errno_text(error));
   };
-  place.parent.reset(::open(run.parent_path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!place.parent.is_open()) return failed();
-  place.run.reset(::openat(place.parent.get(), place.name.c_str(),
-                           O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  opened.parent.reset(::open(run.parent_path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!opened.parent.is_open()) return failed();
+  opened.run.reset(::openat(opened.parent.get(), opened.name.c_str(),
+                            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat info {
   }, there{};
-  if (!place.run.is_open() || ::fstat(place.run.get(), &info) != 0) return failed();
-  place.identity = identity_of(info);
-  DLRUN_TRY(require_own(place.name, run, "delete it"));
+  if (!opened.run.is_open() || ::fstat(opened.run.get(), &info) != 0) return failed();
+  opened.identity = identity_of(info);
+  DLRUN_TRY(require_own(opened.name, run, "delete it"));
   if (info.st_uid != ::geteuid() || ::stat(run.c_str(), &there) != 0 ||
-      identity_of(there) != place.identity)
+      identity_of(there) != opened.identity)
     return fail(Errc::kUsage, "{}: was replaced meanwhile, so it is left alone",
                 printable(run.string()));
   if (!has_name_of_run(run))
@@ -117,8 +117,8 @@ Result<Place> open_place(const fs::path& run) {
                 "{}: does not have a name that dlrun gives to runs, so dlrun does not delete it; "
                 "look into it, and delete it by hand",
                 printable(run.string()));
-  DLRUN_TRY(check_has_files_of_run(place.run.get(), run));
-  return place;
+  DLRUN_TRY(check_has_files_of_run(opened.run.get(), run));
+  return opened;
 }
 
 /// Adds the identities, sizes and times of a directory's kFilesOfUse to the text.
@@ -188,21 +188,21 @@ struct CheckedState {
 
 /// Calls the check until the run's files stay the same during the call, at most five times. The
 /// check itself may write into the run, for example the end that a killed lead could not write.
-Result<CheckedState> check_until_unchanged(const Place& place, const DeletionCheck& check) {
-  DLRUN_TRY_ASSIGN(auto before, stamps_of(place.run.get()));
+Result<CheckedState> check_until_unchanged(const OpenedRun& opened, const DeletionCheck& check) {
+  DLRUN_TRY_ASSIGN(auto before, stamps_of(opened.run.get()));
   constexpr int kTries = 5;
   for (int i = 0; i < kTries; ++i) {
     DLRUN_TRY_ASSIGN(const auto state, check());
-    DLRUN_TRY_ASSIGN(auto after, stamps_of(place.run.get()));
+    DLRUN_TRY_ASSIGN(auto after, stamps_of(opened.run.get()));
     if (after == before) return CheckedState{state, std::move(after)};
     before = std::move(after);
   }
-  return fail(Errc::kUsage, "{}: its files change, so it is left alone", place.name);
+  return fail(Errc::kUsage, "{}: its files change, so it is left alone", opened.name);
 }
 
 /// Returns the error about a run that was used after its state was checked.
-tl::unexpected<Error> in_use_error(const Place& place) {
-  return fail(Errc::kUsage, "{}: was used meanwhile, so it is left alone", place.name);
+tl::unexpected<Error> in_use_error(const OpenedRun& opened) {
+  return fail(Errc::kUsage, "{}: was used meanwhile, so it is left alone", opened.name);
 }
 
 /// Renames an entry of the folder to a name that does not exist.
@@ -215,41 +215,41 @@ bool rename_to_new(int folder, const std::string& from, const std::string& to) {
 
 /// Gives the directory its name back, and returns the error. If that name exists again, the error
 /// also says where the files are.
-tl::unexpected<Error> put_back(const Place& place, const std::string& renamed, Error why) {
-  if (!rename_to_new(place.parent.get(), renamed, place.name))
+tl::unexpected<Error> put_back(const OpenedRun& opened, const std::string& renamed, Error why) {
+  if (!rename_to_new(opened.parent.get(), renamed, opened.name))
     why.message +=
-        fmt::format("; its files are in {}, because {} exists again", renamed, place.name);
+        fmt::format("; its files are in {}, because {} exists again", renamed, opened.name);
   return tl::unexpected<Error>(std::move(why));
 }
 
 /// Renames the run's directory, and makes its deletion final if it is still the directory that was
 /// checked and nothing has used it since. Returns the new name.
-Result<std::string> rename_for_deletion(const Place& place, const CheckedState& checked) {
+Result<std::string> rename_for_deletion(const OpenedRun& opened, const CheckedState& checked) {
   const std::string renamed =
-      fmt::format("{}{}-{}", kRenamed, place.name, random_hex(kSuffixBytes));
-  if (!rename_to_new(place.parent.get(), place.name, renamed)) {
-    return fail(Errc::kIo, "{}: cannot be renamed, so it is left alone: {}", place.name,
+      fmt::format("{}{}-{}", kRenamedPrefix, opened.name, random_hex(kSuffixBytes));
+  if (!rename_to_new(opened.parent.get(), opened.name, renamed)) {
+    return fail(Errc::kIo, "{}: cannot be renamed, so it is left alone: {}", opened.name,
                 errno_text(errno));
   }
-  if (identity_in(place.parent.get(), renamed) != place.identity) {
-    return put_back(place, renamed,
+  if (identity_in(opened.parent.get(), renamed) != opened.identity) {
+    return put_back(opened, renamed,
                     {Errc::kUsage, fmt::format("{}: was replaced by another directory meanwhile, "
                                                "which is left alone",
-                                               place.name)});
+                                               opened.name)});
   }
-  const auto stamps = stamps_of(place.run.get());
+  const auto stamps = stamps_of(opened.run.get());
   if (!stamps || *stamps != checked.stamps)
-    return put_back(place, renamed, in_use_error(place).value());
+    return put_back(opened, renamed, in_use_error(opened).value());
   const UniqueFd mark(
-      ::openat(place.run.get(), kFinalMark, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+      ::openat(opened.run.get(), kFinalMark, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!mark.is_open())
-    return put_back(place, renamed,
-                    {Errc::kIo, fmt::format("{}: {}", place.name, errno_text(errno))});
+    return put_back(opened, renamed,
+                    {Errc::kIo, fmt::format("{}: {}", opened.name, errno_text(errno))});
   // If this process was stopped for minutes, another dlrun may have given the directory its name
   // back.
-  if (identity_in(place.parent.get(), renamed) != place.identity) {
-    static_cast<void>(::unlinkat(place.run.get(), kFinalMark, 0));
-    return in_use_error(place);
+  if (identity_in(opened.parent.get(), renamed) != opened.identity) {
+    static_cast<void>(::unlinkat(opened.run.get(), kFinalMark, 0));
+    return in_use_error(opened);
   }
   return renamed;
 }
@@ -258,12 +258,13 @@ Result<std::string> rename_for_deletion(const Place& place, const CheckedState& 
 /// .deleted-NAME-XXXXXXXXXXXXXXXX. A user may have a folder such as .deleted-experiments.
 std::optional<std::string> name_before(std::string_view renamed) {
   constexpr std::size_t kEnd = 2 * kSuffixBytes + 1;  // the hyphen and the digits
-  if (!renamed.starts_with(kRenamed) || renamed.size() <= kRenamed.size() + kEnd)
+  if (!renamed.starts_with(kRenamedPrefix) || renamed.size() <= kRenamedPrefix.size() + kEnd)
     return std::nullopt;
   const auto end = renamed.substr(renamed.size() - kEnd);
   if (end[0] != '-' || end.find_first_not_of("0123456789abcdef", 1) != std::string_view::npos)
     return std::nullopt;
-  return std::string(renamed.substr(kRenamed.size(), renamed.size() - kRenamed.size() - kEnd));
+  return std::string(
+      renamed.substr(kRenamedPrefix.size(), renamed.size() - kRenamedPrefix.size() - kEnd));
 }
 
 /// Deletes the content of a renamed directory and then the directory.
@@ -305,9 +306,10 @@ Result<> each_diagnostic(int run, const std::function<void(int, const std::strin
   });
 }
 
-/// Remembers the run and removes it from the index. Does nothing if the index has another run of
-/// this id, because then the deleted run was a copy.
-Result<> take_from_index(const RunIndex& index, const IndexEntry& run, std::string_view state) {
+/// Remembers the run as deleted, and removes it from the index. Does nothing if the index has
+/// another run of this id, because then the deleted run was a copy.
+Result<> move_to_deleted_runs(const RunIndex& index, const IndexEntry& run,
+                              std::string_view state) {
   const auto indexed = index.find(run.id);
   if (indexed && indexed->path != run.path) return {};
   const auto now = std::chrono::system_clock::now();
@@ -321,14 +323,14 @@ Result<> take_from_index(const RunIndex& index, const IndexEntry& run, std::stri
 }  // namespace
 
 Result<ExaminedRun> examine_run(const IndexEntry& run, RunParts parts) {
-  DLRUN_TRY_ASSIGN(const auto place, open_place(run.path));
+  DLRUN_TRY_ASSIGN(const auto opened, open_run(run.path));
   ExaminedRun examined;
-  examined.identity = place.identity;
+  examined.identity = opened.identity;
   if (parts == RunParts::kAll) {
-    examined.size = measure_tree(place.run.get());
+    examined.size = measure_tree(opened.run.get());
     return examined;
   }
-  DLRUN_TRY(each_diagnostic(place.run.get(), [&](int directory, const std::string& name) {
+  DLRUN_TRY(each_diagnostic(opened.run.get(), [&](int directory, const std::string& name) {
     examined.size += measure_entry(directory, name);
   }));
   return examined;
@@ -337,34 +339,34 @@ Result<ExaminedRun> examine_run(const IndexEntry& run, RunParts parts) {
 Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
                                 const DirectoryIdentity& examined, RunParts parts,
                                 const DeletionCheck& check) {
-  DLRUN_TRY_ASSIGN(const auto place, open_place(run.path));
-  if (place.identity != examined) {
+  DLRUN_TRY_ASSIGN(const auto opened, open_run(run.path));
+  if (opened.identity != examined) {
     return fail(Errc::kUsage,
                 "{}: was replaced by another directory meanwhile, which is left "
                 "alone",
                 printable(run.path.string()));
   }
   // A search (sweep.ask) holds this lock as long as it may add points.
-  if (::flock(place.run.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+  if (::flock(opened.run.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     return fail(Errc::kUsage, "{}: its search still runs", run.id);
-  DLRUN_TRY_ASSIGN(const auto checked, check_until_unchanged(place, check));
-  if (auto locked = each_directory(place.run.get(), check_not_locked); !locked)
+  DLRUN_TRY_ASSIGN(const auto checked, check_until_unchanged(opened, check));
+  if (auto locked = each_directory(opened.run.get(), check_not_locked); !locked)
     return within(run.id, locked.error());
   // The lock is taken after the check, because the check counts a run whose lock is held as
   // pending.
   DLRUN_TRY_ASSIGN(const auto lock, SubmissionLock::take(run.path));
-  DLRUN_TRY_ASSIGN(const auto stamps, stamps_of(place.run.get()));
-  if (stamps != checked.stamps) return in_use_error(place);
+  DLRUN_TRY_ASSIGN(const auto stamps, stamps_of(opened.run.get()));
+  if (stamps != checked.stamps) return in_use_error(opened);
   TreeDeletion done;
   if (parts == RunParts::kDiagnostics) {
-    DLRUN_TRY(each_diagnostic(place.run.get(), [&](int directory, const std::string& name) {
+    DLRUN_TRY(each_diagnostic(opened.run.get(), [&](int directory, const std::string& name) {
       done += delete_entry(directory, name);
     }));
     return done;
   }
-  DLRUN_TRY_ASSIGN(const auto renamed, rename_for_deletion(place, checked));
-  const auto taken = take_from_index(index, run, word(checked.state));
-  done = delete_renamed(place.parent.get(), renamed, place.run.get());
+  DLRUN_TRY_ASSIGN(const auto renamed, rename_for_deletion(opened, checked));
+  const auto taken = move_to_deleted_runs(index, run, word(checked.state));
+  done = delete_renamed(opened.parent.get(), renamed, opened.run.get());
   if (!taken)
     return within("the files are deleted, but the list of runs could not be changed",
                   taken.error());
@@ -381,7 +383,7 @@ Result<> forget_run(const RunIndex& index, const IndexEntry& run) {
         "{}: the folder {} is missing, too. Its file system may not be mounted here, so the "
         "run stays in the index",
         run.id, printable(run.path.parent_path().string()));
-  return take_from_index(index, run, "");
+  return move_to_deleted_runs(index, run, "");
 }
 
 TreeDeletion finish_deletions(const fs::path& runs_dir) {

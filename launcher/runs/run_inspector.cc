@@ -180,7 +180,7 @@ namespace {
 
 /// Records the end of a run on this machine if lead has ended without recording it. Several
 /// processes may notice that; the first one writes.
-void take_lost_end(const std::filesystem::path& run, RunFacts& facts) {
+void record_lost_end(const std::filesystem::path& run, RunFacts& facts) {
   const auto job = job_of(facts);
   if (facts.record.ended || !job || job->cluster != kLocalCluster ||
       !has_local_process_ended(job->id))
@@ -306,9 +306,9 @@ void ask_executors(std::vector<JobQuestion>& questions, std::chrono::millisecond
   }
 }
 
-/// Takes the report of the first job of the chain that runs or waits, else of the first one that
-/// the executor knows.
-void take_chain_reports(const JobQuestion& question) {
+/// Adds to the run's facts the report on the first job of the chain that runs or waits, else on the
+/// first job that the executor knows.
+void add_chain_report(const JobQuestion& question) {
   RunFacts& facts = *question.facts;
   for (std::size_t i = 0; i < question.reports.size(); ++i) {
     const auto& report = question.reports[i];
@@ -323,14 +323,14 @@ void take_chain_reports(const JobQuestion& question) {
 
 /// Adds the answer to the run's facts. Adds nothing if Slurm did not answer about one job of a
 /// chain, because the end of another job then does not show the state of the run.
-void take_answer(const JobQuestion& question) {
+void add_answer(const JobQuestion& question) {
   RunFacts& facts = *question.facts;
   if (!facts.unreachable.empty()) return;
   facts.has_answer = true;
   if (facts.follow_ups.empty()) {
     facts.report = question.reports.front();
   } else {
-    take_chain_reports(question);
+    add_chain_report(question);
   }
 }
 
@@ -352,7 +352,7 @@ RunStatus conclude(const std::filesystem::path& run, RunFacts facts) {
     // The job may have ended after its record was read and before Slurm was asked. An end in the
     // record takes precedence over a job that Slurm does not report.
     if (auto again = read_events(run); again) facts.record = std::move(*again);
-    take_lost_end(run, facts);
+    record_lost_end(run, facts);
   }
   RunStatus now = assess(std::move(facts));
   if ((is_over(now) || is_lost_submission(run, now)) && !now.facts.foreign)
@@ -405,7 +405,7 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(
   }
 
   ask_executors(questions, max_age);
-  for (const JobQuestion& one : questions) take_answer(one);
+  for (const JobQuestion& one : questions) add_answer(one);
   std::vector<Result<RunStatus>> result;
   for (std::size_t i = 0; i < facts.size(); ++i) {
     if (facts[i]) {
