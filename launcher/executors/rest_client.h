@@ -40,8 +40,8 @@ class RestClient {
 
   /// Returns the configured version, or else the newest that the server and dlrun support. Asks the
   /// server only once, and again after get() met an unknown path. Fails with kRefused if the server
-  /// does not have the configured version, or no version that dlrun supports; the message names the
-  /// versions of the server and of dlrun.
+  /// does not serve the configured version, or serves no version that dlrun supports; the message
+  /// names the versions of the server and of dlrun.
   [[nodiscard]] Result<RestVersion> version();
 
   /// Checks that slurmrestd reaches a controller, and that the controller accepts the caller.

@@ -137,8 +137,7 @@ Result<CodeList> list_code(const CodeTree& tree, const HostFile& host, const Env
     struct stat status {};
     const bool exists = ::lstat((tree.top / name).c_str(), &status) == 0;
     if (exists && S_ISDIR(status.st_mode)) {
-      // git lists the folder of a submodule by its name alone, and the folder of any other inner
-      // repository with a '/' at the end.
+      // git lists a submodule as NAME, and any other inner repository as NAME/.
       if (name.ends_with('/')) list.skipped.push_back(name);
       continue;
     }

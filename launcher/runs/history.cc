@@ -37,8 +37,8 @@ constexpr std::size_t kAttemptsLimit = 4096;
 constexpr std::size_t kLongestHistoryText = 4096;
 constexpr double kPaceSeconds = 60;
 
-/// Drops every second point, except the last one, if there are too many points. The curve keeps its
-/// shape.
+/// If there are too many points, drops every second one, but never the last one. The curve keeps
+/// its shape.
 template <typename Point>
 void thin_if_full(std::vector<Point>& points) {
   if (points.size() < kPointsLimit) return;

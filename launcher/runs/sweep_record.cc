@@ -131,9 +131,9 @@ std::optional<uid_t> foreign_uid(const std::filesystem::path& run) {
   return owner ? std::optional(owner->uid) : std::nullopt;
 }
 
-/// Returns true if the owner of a run also owns its successor, the successor is no link, and either
-/// both paths are foreign because of the same user or neither is foreign. Without this check, the
-/// owner of a point, or of a link to it, could name any run as the successor, even a run of the
+/// Returns true if one user owns a run and its successor, the successor is no link, and
+/// foreign_owner_of_path() returns the same user, or no user, for both paths. Without this check,
+/// the owner of a point, or of a link to it, could name any run as the successor, even a run of the
 /// caller.
 bool have_same_owner(const std::filesystem::path& run, const std::filesystem::path& successor) {
   struct stat of_run {
