@@ -15,7 +15,7 @@
 namespace dlrun {
 
 /// A program in a session of its own, without a terminal. The program waits at its start until
-/// release(), so that the caller can record its pid before it runs. If the caller dies before
+/// release(), so that the caller can first record the program's pid. If the caller dies before
 /// release(), the program exits.
 class DetachedProcess {
  public:

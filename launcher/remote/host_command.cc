@@ -21,8 +21,8 @@ bool uses_terminal(const HostCaller& caller, const HostCall& call) {
 
 /// Returns the request to run the command. If `code` is not nullptr, the command starts in
 /// code->subfolder of the mirror, which is the copy of the code on the host. If `code` is nullptr,
-/// it starts in the copy of the current folder. It starts in the home directory if the current
-/// folder is in no repository, or if `sync.from` is none.
+/// the command starts in the copy of the current folder, or in the home directory if the current
+/// folder is in no repository or `sync.from` is none.
 RemoteRequest request_of(const HostCaller& caller, const HostCall& call, const HostFile& host,
                          const CodeToCopy* code) {
   RemoteRequest request;

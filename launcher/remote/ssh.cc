@@ -24,7 +24,8 @@ namespace {
 constexpr std::size_t kLongestSocket = 90;
 constexpr int kCommandSessions = 6, kRsyncSessions = 2;
 
-/// Makes the folder. Fails if it exists and is not the caller's, or if another user can enter it.
+/// Makes the folder unless it exists. Fails if the folder is not the caller's, or if another user
+/// can enter it.
 Result<> make_folder(const std::filesystem::path& folder) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     return fail(Errc::kIo, "cannot make {}: {}", printable(folder.string()), errno_text(errno));

@@ -1,6 +1,6 @@
 #pragma once
-// The follow-up jobs of a run with retry.chain: the jobs after the first one. Each has a journal of
-// its own in the run, in the folder chain-K, and waits for the end of the job before it.
+// The follow-up jobs of a run with retry.chain: the jobs after the first one. Each follow-up job
+// waits for the end of the job before it. Its journal is in the folder chain-K of the run.
 
 #include <cstdint>
 #include <filesystem>

@@ -3,10 +3,10 @@
 //
 // A run is foreign if another user owns its directory, a file in it that determines what dlrun
 // does, or a symbolic link in its path. A link of root does not make a run foreign. Root is a
-// caller like any other, so another user's run is foreign to root, too. A foreign run is shown from
-// its files alone. dlrun does not ask Slurm, or a server that the run names, about it. It does not
-// cancel, resubmit, attach to or change it, and does not add it to an index. The user can name it
-// only by its path.
+// caller like any other, so another user's run is foreign to root, too. dlrun shows a foreign run
+// only from the run's files, and asks neither Slurm nor a server that the run names. dlrun does not
+// cancel, resubmit, attach to or change the run, and does not add the run to an index. The user can
+// name a foreign run only by its path.
 
 #include <sys/types.h>
 

@@ -26,8 +26,8 @@ struct RunDirectory {
 /// with kIo and names the path that is not a directory or not writable.
 [[nodiscard]] Result<> check_runs_place(const std::filesystem::path& runs_dir);
 
-/// Creates runs_dir (mode 0700) if it is missing, and in it a new private directory with a unique
-/// name. The time in the id is local time. Fails with kIo and names the directory.
+/// Creates a new private directory with a unique name in runs_dir. Creates runs_dir, too, if it is
+/// missing (mode 0700). The time in the id is local time. Fails with kIo and the directory's name.
 [[nodiscard]] Result<RunDirectory> create_run_directory(const std::filesystem::path& runs_dir,
                                                         std::string_view name,
                                                         std::chrono::system_clock::time_point now);
