@@ -29,11 +29,12 @@ Result<CodeToCopy> prepare_code(const HostFile& host, const std::filesystem::pat
   const auto folder = is_input ? current_dir : file.parent_path();
   auto tree = find_tree(folder);
   if (!tree) {
-    return fail(Errc::kInvalid,
-                "{0} is not in a git repository, and dlrun copies the files that git lists to {1}. "
-                "Run `git init` there. If the host has the files already, write `sync: {{from: "
-                "none}}` into {2}; paths of specs are then paths on the host",
-                printable(folder.string()), host.name, host.source);
+    return fail(
+        Errc::kInvalid,
+        "{0} is not in a git repository, and dlrun copies to {1} only files that git lists. "
+        "Run `git init` there. If the host has the files already, write `sync: {{from: "
+        "none}}` into {2}; paths of specs are then paths on the host",
+        printable(folder.string()), host.name, host.source);
   }
   CodeToCopy code;
   code.tree = std::move(*tree);
