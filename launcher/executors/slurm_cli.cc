@@ -1,5 +1,5 @@
-// Drives Slurm through Slurm's commands. Each call is one short process with a timeout. Nothing in
-// this file retries a call.
+// Submits, queries and cancels jobs with Slurm's commands. Each call is one short process with a
+// timeout. Nothing in this file retries a call.
 
 #include <unistd.h>
 
@@ -247,8 +247,8 @@ class SlurmCli final : public Executor {
         if (report.phase == JobPhase::kEnded) whole_arrays.push_back(std::move(report));
         continue;
       }
-      // The queue keeps an ended job for some minutes, but without its exit code; accounting may
-      // have the code.
+      // An ended job stays in the queue for some minutes, without its exit code. The report then
+      // lacks the code, although accounting may have it.
       report.job.cluster = cluster;
       answer.reports.push_back(std::move(report));
     }

@@ -65,7 +65,8 @@ std::string utc_of_slurm_time(std::string_view local) {
   if (rest == nullptr || *rest != '\0') return {};
   const std::tm given = parts;
   const std::time_t when = std::mktime(&parts);
-  // mktime() replaces February 30 by a day of March, and a time that summer time skips by another.
+  // mktime() replaces February 30 by a day of March, and replaces a time that the clock skips when
+  // summer time begins.
   const bool is_valid = parts.tm_mon == given.tm_mon && parts.tm_mday == given.tm_mday &&
                         parts.tm_hour == given.tm_hour && parts.tm_min == given.tm_min;
   return when < 0 || !is_valid ? std::string()

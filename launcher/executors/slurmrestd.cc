@@ -1,5 +1,5 @@
-// Drives Slurm through slurmrestd. Every request has a timeout. Nothing in this file retries a
-// request that changes something.
+// Submits, queries and cancels jobs through slurmrestd. Every request has a timeout. Nothing in
+// this file retries a request that changes something.
 
 #include <unistd.h>
 

@@ -435,7 +435,7 @@ Result<std::vector<MetricsPoint>> read_metrics(const std::filesystem::path& run)
        {std::pair(off_t{0}, parts.head_end), std::pair(parts.tail_begin, info.st_size)}) {
     LineReader lines(file->get(), begin, end);
     while (const auto line = lines.next()) {
-      // Lines of an epoch's end are rare, and have the values of the test set: parse all of them.
+      // Lines with values of the test set are rare, one at the end of an epoch, so all are parsed.
       if (++seen % stride == 0 || line->find("\"test_") != std::string_view::npos) take(*line);
     }
   }

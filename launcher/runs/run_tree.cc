@@ -19,8 +19,8 @@
 namespace dlrun {
 namespace {
 
-/// The depth at which a walk stops. Each level keeps a directory open, and a process may open only
-/// about a thousand files.
+/// The number of levels that a walk enters. Each level keeps a directory open, and a process may
+/// open only about a thousand files.
 constexpr int kDeepest = 64;
 constexpr const char* kIsMounted = "it is a mount point";
 constexpr std::uint64_t kBlockBytes = 512;  // the unit of st_blocks on Linux
