@@ -96,7 +96,7 @@ class ClusterSurvey {
   }
 
   /// Returns the program's standard output, followed by its standard error. Fails with kUnavailable
-  /// if the program does not end in time, and with slurm_error() if it fails.
+  /// if the program does not end in time, and with the error of slurm_error() if the program fails.
   [[nodiscard]] Result<std::string> ask(std::vector<std::string> argv) const {
     Command command;
     const std::string question = join(argv, " ");

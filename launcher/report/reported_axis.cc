@@ -11,8 +11,8 @@ namespace {
 
 using Reports = std::vector<const RunReport*>;
 
-/// The reported totals are exact. Steps at which epochs changed are known up to the interval of the
-/// reports, so a smaller difference does not count.
+/// The largest ratio of two values that count as the same. Steps at which epochs changed are known
+/// only up to the interval of the reports.
 constexpr double kSameWithin = 1.05;
 
 /// Returns true if a point of the report has the field. Returns true, too, for a report without

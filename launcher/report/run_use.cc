@@ -97,7 +97,7 @@ double ranks_per_node(const UseFacts& facts) {
   return std::ceil(ranks / std::max(nodes, 1.0));
 }
 
-/// Returns a memory size that a spec can have: whole GiB, or MiB below one GiB.
+/// Returns a memory size for a spec, rounded up: whole GiB, or a multiple of 64 MiB below one GiB.
 std::string spec_memory(double mib) {
   if (mib < kGibiMib) return fmt::format("{:.0f}M", std::ceil(mib / 64) * 64);
   return fmt::format("{:.0f}G", std::ceil(mib / kGibiMib));
