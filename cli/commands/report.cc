@@ -27,7 +27,7 @@ Result<int> make_report(Cli& cli, const ReportOptions& options) {
   if (options.out == "-") {
     print_document(page.html);
   } else {
-    const auto out = options.out.empty() ? page.place : cli.current_dir / options.out;
+    const auto out = options.out.empty() ? page.default_file : cli.current_dir / options.out;
     DLRUN_TRY(write_file_atomic(out, page.html));
     print(cli, "{}\n", out.lexically_normal().string());
   }

@@ -45,8 +45,8 @@ Command command_of(const Env& env, const std::filesystem::path& trainer,
   return command;
 }
 
-/// Returns the reason of a failed measurement: the trainer's first line with an error, else the
-/// first line of standard error, else the exit code.
+/// Returns the reason of a failed measurement: the trainer's first error message, else the first
+/// line of standard error, else the exit code.
 std::string reason_of(const Finished& finished) {
   for (const std::string_view line : split(finished.err, '\n')) {
     if (const auto at = line.find("dlrun-trainer: "); at != std::string_view::npos)

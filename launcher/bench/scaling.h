@@ -23,9 +23,9 @@ struct ScalingRequest {
   std::filesystem::path dlrun;  ///< the program that submits and runs each size
   Env env;
   KnownServers servers;
-  std::string spec;               ///< a file
-  std::vector<std::string> sets;  ///< KEY=VALUE
-  std::optional<std::string> runs;
+  std::string spec;                 ///< the spec's file
+  std::vector<std::string> sets;    ///< the values of --set: KEY=VALUE
+  std::optional<std::string> runs;  ///< the value of --runs
   bool is_local = false;   ///< sizes are numbers of ranks on this machine; otherwise of nodes
   std::vector<int> sizes;  ///< ascending
 };
@@ -74,8 +74,8 @@ struct ScalingMessages {
 struct ScalingPrediction {
   std::vector<ScalingModel> models;
   std::vector<ModelledFigure> modelled;
-  /// The work of a rank that takes the models' time: "step", or "sample each" if the batch of the
-  /// program is unknown.
+  /// The work for which the models give the time: "step", or "sample each" (one sample on each
+  /// rank) if the batch of the program is unknown.
   const char* unit = "step";
 };
 /// Fits the models to the rates of the experiment. The batch of a program other than the trainer is

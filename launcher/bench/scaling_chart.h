@@ -17,7 +17,7 @@ struct ScalingTables {
 };
 
 /// Return the tables and the bars. figures: not empty, sorted by ranks. per:
-/// ScalingPrediction::unit, the work of a rank that takes the models' time.
+/// ScalingPrediction::unit, the work for which the models give the time.
 [[nodiscard]] ScalingTables scaling_tables(const std::vector<ScalingFigure>& figures,
                                            const std::vector<ScalingModel>& models,
                                            const std::vector<ModelledFigure>& modelled,

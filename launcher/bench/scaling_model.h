@@ -17,9 +17,9 @@ struct ScalingFigure {
 
 /// Models the seconds of a step in which n ranks take one batch each: compute + 2(n-1) latency +
 /// 2(n-1)/n transfer. The last two terms are the cost of a ring all-reduce (Thakur, Rabenseifner,
-/// Gropp 2005, section 4.5: reduce-scatter and all-gather in n-1 messages each). latency is their
-/// alpha; transfer is S/B for S bytes of gradients at B bytes per second. The model assumes that no
-/// communication overlaps with computation.
+/// Gropp 2005, section 4.5: reduce-scatter and all-gather in n-1 messages each). latency is the
+/// paper's alpha; transfer is S/B for S bytes of gradients at B bytes per second. The model assumes
+/// that no communication overlaps with computation.
 struct ScalingModel {
   double compute_s = 0, latency_s = 0, transfer_s = 0;
   /// Returns the seconds of a step on this number of ranks.

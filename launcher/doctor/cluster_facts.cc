@@ -43,22 +43,24 @@ constexpr std::chrono::seconds kQueryTimeout{15};
   return limit && *limit ? std::optional(**limit) : std::nullopt;
 }
 
-void keep_larger(std::optional<std::int64_t>& most, const std::optional<std::int64_t>& value) {
+/// Replaces `most` by the value if the value is larger, or if `most` has none.
+void raise_to(std::optional<std::int64_t>& most, const std::optional<std::int64_t>& value) {
   if (value) most = std::max(most.value_or(0), *value);
 }
 
 /// Returns true if a node in this state accepts jobs, now or after the end of its present jobs.
 [[nodiscard]] bool accepts_jobs(std::string_view state) {
-  constexpr std::array<std::string_view, 7> kOut{"down",  "drain",  "fail",    "unknown",
-                                                 "inval", "future", "not_resp"};
-  return std::none_of(kOut.begin(), kOut.end(),
+  constexpr std::array<std::string_view, 7> kUnusableStates{"down",  "drain",  "fail",    "unknown",
+                                                            "inval", "future", "not_resp"};
+  return std::none_of(kUnusableStates.begin(), kUnusableStates.end(),
                       [&](std::string_view word) { return state.starts_with(word); }) &&
          !state.ends_with('*');  // '*': the node does not respond
 }
 
-class Doctor {
+/// Asks one cluster for all facts.
+class ClusterSurvey {
  public:
-  Doctor(const Env& env, const std::string& cluster)
+  ClusterSurvey(const Env& env, const std::string& cluster)
       : user_env_(env),
         cluster_(cluster),
         slurm_env_(scrubbed_for_slurm(env, munge_is_available())) {}
@@ -93,8 +95,8 @@ class Doctor {
     return argv;
   }
 
-  /// Returns the program's standard output, then its standard error. Fails with kUnavailable if the
-  /// program does not end in time.
+  /// Returns the program's standard output, followed by its standard error. Fails with kUnavailable
+  /// if the program does not end in time, and with the error of slurm_error() if the program fails.
   [[nodiscard]] Result<std::string> ask(std::vector<std::string> argv) const {
     Command command;
     const std::string question = join(argv, " ");
@@ -111,6 +113,8 @@ class Doctor {
     return done->out + done->err;
   }
 
+  /// Returns the answer of ask(). If ask() fails, adds the error to facts_.unanswered and returns
+  /// nullopt.
   [[nodiscard]] std::optional<std::string> answer(std::vector<std::string> argv) {
     auto text = ask(std::move(argv));
     if (text) return std::move(*text);
@@ -176,7 +180,7 @@ std::string ClusterFacts::setting(std::string_view name) const {
 }
 
 Result<ClusterFacts> ask_cluster(const Env& env, const std::string& cluster) {
-  return Doctor(env, cluster).run();
+  return ClusterSurvey(env, cluster).run();
 }
 
 bool ClusterFacts::has_accounting() const {
@@ -224,7 +228,7 @@ std::vector<PartitionFacts> parse_partitions(std::string_view text) {
 }
 
 void add_gres(PartitionFacts& partition, std::string_view gres) {
-  keep_larger(partition.gpus_per_node, gpus_in_gres(gres));
+  raise_to(partition.gpus_per_node, gpus_in_gres(gres));
   for (std::string_view item : split(gres, ',')) {
     item = trim(item.substr(0, item.find('(')));
     const auto parts = split(item, ':');
@@ -243,8 +247,8 @@ void add_nodes(std::vector<PartitionFacts>& partitions, std::string_view text) {
         std::find_if(partitions.begin(), partitions.end(),
                      [&](const PartitionFacts& partition) { return partition.name == fields[0]; });
     if (found == partitions.end()) continue;
-    keep_larger(found->cpus_per_node, leading_number(fields[2]));
-    keep_larger(found->mem_per_node_mib, leading_number(fields[3]));
+    raise_to(found->cpus_per_node, leading_number(fields[2]));
+    raise_to(found->mem_per_node_mib, leading_number(fields[3]));
     add_gres(*found, fields[4]);
     if (accepts_jobs(fields[5])) found->usable_nodes += leading_number(fields[1]).value_or(0);
   }

@@ -75,13 +75,16 @@ struct ClusterFacts {
 [[nodiscard]] std::map<std::string, std::string, std::less<>> parse_config(std::string_view text);
 /// Parses the output of scontrol show partition --oneliner.
 [[nodiscard]] std::vector<PartitionFacts> parse_partitions(std::string_view text);
-/// Parses the output of sinfo -h -e -o kSinfoFormat and adds it to the partitions that it names.
+/// The format of sinfo's lines: partition, number of nodes, CPUs, memory, gres and state.
 inline constexpr std::string_view kSinfoFormat = "%R|%D|%c|%m|%G|%T";
+/// Parses the output of sinfo -h -e -o kSinfoFormat, and adds the nodes to their partitions. Skips
+/// nodes of a partition that is not in `partitions`.
 void add_nodes(std::vector<PartitionFacts>& partitions, std::string_view text);
 /// Parses the output of srun --mpi=list. Sets pmix_versions to the plugin's versions if srun prints
 /// them.
 void read_mpi_list(ClusterFacts& facts, std::string_view text);
-/// Adds the GPUs of a gres text: "gpu:a100:4(S:0-1),shard:2" -> 4, a100.
+/// Adds the number and the type of the GPUs in a gres text: 4 and a100 for
+/// "gpu:a100:4(S:0-1),shard:2". The largest number of GPUs counts.
 void add_gres(PartitionFacts& partition, std::string_view gres);
 
 }  // namespace dlrun

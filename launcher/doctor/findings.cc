@@ -74,7 +74,7 @@ class Findings {
   std::vector<Finding> found_;
 };
 
-/// Adds whether srun can start MPI programs over PMIx.
+/// Adds a finding: whether srun can start MPI programs over PMIx.
 void add_mpi(const ClusterFacts& facts, Findings& found) {
   const std::string plugins = join(facts.mpi_plugins, " ");
   if (facts.has_mpi("pmix")) {
@@ -195,7 +195,8 @@ void add_rest_server(const RestServerFacts& server, Findings& found) {
                         configured.empty() ? rest_version_text(*newest) : configured));
 }
 
-/// Adds whether slurmrestd can be used.
+/// Adds the findings about slurmrestd: about each server of a site file, or whether Slurm could
+/// accept a token if the site file has no server.
 void add_rest(const ClusterFacts& facts, Findings& found) {
   for (const RestServerFacts& server : facts.rest_servers) add_rest_server(server, found);
   if (!facts.rest_servers.empty()) return;

@@ -42,7 +42,7 @@ constexpr std::array kPauses{milliseconds{100}, milliseconds{500}, milliseconds{
          code == CURLE_PARTIAL_FILE;
 }
 
-/// Limits how often a callback is called, since it would otherwise run for every block.
+/// Limits how often a callback is called. Without this limit, it would be called for every block.
 class Pace {
  public:
   [[nodiscard]] bool is_due() {
@@ -237,7 +237,7 @@ struct Downloader::State {
 };
 
 Result<> Downloader::State::take_lock() {
-  const fs::path path = folder / kVerifiedFiles;
+  const fs::path path = folder / kVerifiedRecordName;
   constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   lock.reset(::open(path.c_str(), O_RDWR | O_CREAT | kFlags, 0644));
   // Another member of a group may own the file. A user who may write to the folder still locks it;
@@ -479,7 +479,7 @@ Result<std::int64_t> Downloader::fetch(const Download& download) {
   } else if (!adopted) {
     return within(printable(path.string()), adopted.error());
   }
-  s.verified.note(download);
+  s.verified.record(download);
   if (s.lock.is_open()) s.verified.write(s.lock.get());
   return transfer.bytes;
 }

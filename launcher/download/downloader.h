@@ -34,7 +34,7 @@ namespace dlrun {
 struct DownloadProgress {
   std::int64_t bytes = 0;             ///< bytes of the file that were fetched, or read to check it
   std::optional<std::int64_t> total;  ///< the size of the file; nullopt: not known
-  bool is_waiting = false;            ///< waits for another dlrun that downloads into the folder
+  bool is_waiting = false;            ///< another dlrun holds the folder's lock
 };
 
 struct DownloadOptions {

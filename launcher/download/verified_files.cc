@@ -32,9 +32,9 @@ constexpr std::int64_t kNanoseconds = 1'000'000'000;
   return fields;
 }
 
-/// Returns the record's text; empty if another user could have written the record. A line of
+/// Returns the record's text; empty if another user owns or can write the record, because a line of
 /// another user could make dlrun accept a wrong file.
-[[nodiscard]] std::string own_lines(const std::filesystem::path& path) {
+[[nodiscard]] std::string trusted_record(const std::filesystem::path& path) {
   struct stat status {};
   const auto file = open_untrusted(path, Links::kRefuse);
   if (!file || ::fstat(file->get(), &status) != 0) return {};
@@ -46,7 +46,7 @@ constexpr std::int64_t kNanoseconds = 1'000'000'000;
 }  // namespace
 
 VerifiedFiles::VerifiedFiles(std::filesystem::path folder) : folder_(std::move(folder)) {
-  const auto text = own_lines(folder_ / kVerifiedFiles);
+  const auto text = trusted_record(folder_ / kVerifiedRecordName);
   for (std::string_view line : split(text, '\n')) {
     const auto fields = fields_of(line);
     if (fields.empty()) continue;
@@ -110,7 +110,7 @@ Result<bool> VerifiedFiles::check(const Download& download, const GoOn& go_on) {
   return true;
 }
 
-void VerifiedFiles::note(const Download& download) {
+void VerifiedFiles::record(const Download& download) {
   if (const auto stamp = stamp_of(download.file); stamp && *stamp)
     known_[download.file] = {download.sha256, **stamp};
 }

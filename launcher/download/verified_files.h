@@ -15,12 +15,14 @@
 
 namespace dlrun {
 
-inline constexpr const char* kVerifiedFiles = ".dlrun-downloads";
+/// The name of the record in the folder.
+inline constexpr const char* kVerifiedRecordName = ".dlrun-downloads";
 
 /// The record of one folder, in memory. Not thread-safe; the folder's lock excludes other writers.
 class VerifiedFiles {
  public:
-  /// Reads the record of the folder. The folder need not exist.
+  /// Reads the record of the folder. The folder need not exist. Ignores a record that another user
+  /// owns or can write.
   explicit VerifiedFiles(std::filesystem::path folder);
 
   /// Returns true if the record says that the file has the checksum. Does not read the file.
@@ -33,8 +35,8 @@ class VerifiedFiles {
   /// kInterrupted if go_on returns false.
   [[nodiscard]] Result<bool> check(const Download& download, const GoOn& go_on);
 
-  /// Records that the file in its present state has the checksum.
-  void note(const Download& download);
+  /// Records that the file in its present state has the checksum. Does not read the file.
+  void record(const Download& download);
 
   /// Writes the record in place. fd: the record's file, which is open for writing; its lock is the
   /// folder's lock. Ignores errors: a file that is missing in the record is only read once more.

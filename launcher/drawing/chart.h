@@ -52,8 +52,8 @@ inline constexpr std::size_t kChartColours = 8;
 /// and averages neighbours if there are many points. Escapes names.
 [[nodiscard]] std::string figure_html(const Chart& chart);
 
-/// Returns round numbers that divide [low, high] into about count parts, in ascending order; `low`
-/// alone if the interval is empty.
+/// Returns round numbers that divide [low, high] into about count parts, in ascending order.
+/// Returns only `low` if the interval is empty or count is 0.
 [[nodiscard]] std::vector<double> round_ticks(double low, double high, std::size_t count);
 
 }  // namespace dlrun

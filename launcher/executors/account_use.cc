@@ -10,7 +10,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kNamesKept = 1000;
+constexpr std::size_t kMostNames = 1000;
 
 /// Runs a query. Returns its output; nullopt if the program is missing, fails or takes too long.
 std::optional<std::string> ask_slurm_for(const SlurmQuery& query, std::vector<std::string> argv) {
@@ -44,7 +44,7 @@ void add_names(std::vector<std::string>& names, std::string_view out) {
       word = trim(word);
       if (word.ends_with('*')) word.remove_suffix(1);
       const std::string name = printable(word);
-      if (name.empty() || name.starts_with("CLUSTER:") || names.size() >= kNamesKept ||
+      if (name.empty() || name.starts_with("CLUSTER:") || names.size() >= kMostNames ||
           std::find(names.begin(), names.end(), name) != names.end())
         continue;
       names.push_back(name);
@@ -66,7 +66,7 @@ std::map<std::string, double> tres_minutes(std::string_view text) {
 
 /// Returns the values of one column of the user's associations, each once; empty without an answer
 /// of sacctmgr.
-std::vector<std::string> names_of_user(const SlurmQuery& query, const char* column) {
+std::vector<std::string> association_column(const SlurmQuery& query, const char* column) {
   std::vector<std::string> names;
   const std::string user = name_of_user(query.env);
   if (user.empty()) return names;
@@ -133,11 +133,11 @@ std::vector<std::string> partition_names(const SlurmQuery& query) {
 }
 
 std::vector<std::string> account_names(const SlurmQuery& query) {
-  return names_of_user(query, "Account");
+  return association_column(query, "Account");
 }
 
 std::vector<std::string> qos_names(const SlurmQuery& query) {
-  return names_of_user(query, "QOS");
+  return association_column(query, "QOS");
 }
 
 }  // namespace dlrun

@@ -1,6 +1,6 @@
 #pragma once
-// Asks Slurm for the limits on the hours of an account and for their use, and for the names of the
-// partitions, accounts and QOSs that a job may ask for.
+// Asks Slurm for the limits on the hours of an account and for the hours that were used. Also asks
+// for the names of the partitions, accounts and QOSs that a job may ask for.
 
 #include <chrono>
 #include <optional>
@@ -12,11 +12,11 @@
 
 namespace dlrun {
 
-/// A limit on the time that an account may use (GrpTRESMins), for one resource. Minutes of the
-/// resource: two GPUs for an hour are 120.
+/// A limit on the time for which an account may use one resource (GrpTRESMins). All amounts are
+/// minutes of the resource: two GPUs for an hour are 120.
 struct AccountLimit {
   std::string resource;  ///< Slurm's name: cpu, gres/gpu, node, billing
-  /// The user whose use the limit bounds; empty: it bounds the whole account.
+  /// The user whose use the limit bounds; empty: the limit bounds the use of the whole account.
   std::string holder;
   double limit_minutes = 0, used_minutes = 0;
   double reserved_minutes = 0;  ///< minutes that running jobs can still use up to their time limits

@@ -21,7 +21,7 @@ class Backoff {
   /// in 30 s together.
   std::chrono::milliseconds max_age() const { return max_age_; }
   /// Must be called after each query. Doubles the pause until the next query, up to about 40 s.
-  void note_query() {
+  void record_query() {
     // Jitter spreads watchers that a shell loop started at the same moment.
     std::uniform_real_distribution<double> spread(0.8, 1.2);
     next_ = Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(

@@ -1,6 +1,6 @@
 #pragma once
-// Classifies failures of Slurm's commands by their messages, since these commands exit with 1 for
-// any failure.
+// Slurm's commands exit with 1 for any failure, so these functions tell failures apart by the
+// messages of the commands.
 
 #include <string>
 #include <string_view>

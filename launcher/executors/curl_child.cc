@@ -29,8 +29,8 @@ UniqueFd memory_file(std::string_view text) {
 }
 
 /// Starts curl with the descriptors as 0, 1, 2 ..., in a process group of its own: Ctrl-C then
-/// reaches dlrun alone, which ends curl and reports the interruption. Returns 0 if curl cannot be
-/// started.
+/// reaches only dlrun, which ends curl and reports the interruption. Returns the pid; 0 if curl
+/// cannot be started.
 pid_t spawn_curl(const std::vector<UniqueFd>& descriptors) {
   posix_spawn_file_actions_t actions;
   if (::posix_spawn_file_actions_init(&actions) != 0) return 0;

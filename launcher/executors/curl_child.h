@@ -14,8 +14,8 @@
 
 namespace dlrun {
 
-/// Descriptors of the process curl, which its settings name: the body of the request, and the pipe
-/// that takes the body of the response.
+/// Descriptors in the process curl: the body of the request, and the pipe for the body of the
+/// response. curl's settings contain these numbers.
 inline constexpr int kCurlBodyFd = 3, kCurlResponseFd = 4;
 
 /// One transfer. The destructor ends curl. If dlrun is killed, curl ends at its next write, because

@@ -1,6 +1,7 @@
 #pragma once
 // Loads libcurl at run time, when it is first needed. dlrun therefore starts without libcurl's
-// forty libraries, and runs on machines without libcurl.
+// forty libraries, and runs on machines without libcurl. The portable dlrun cannot load libraries;
+// its functions of CurlLibrary call the program curl (curl_library_portable.cc).
 
 #include <string_view>
 
@@ -23,9 +24,9 @@ struct CurlLibrary {
   decltype(&::curl_slist_append) slist_append = nullptr;
   decltype(&::curl_slist_free_all) slist_free_all = nullptr;
 
-  /// Loads libcurl. Fails with kNotFound if libcurl is not installed, and with kInternal if it
-  /// cannot be set up. `what` is the start of the error message, up to libcurl's name ("downloads
-  /// go through"); `instead` names an alternative.
+  /// Loads libcurl. Fails with kNotFound if libcurl is not installed, and with kInternal if libcurl
+  /// cannot be set up. `what` is the start of the message of kNotFound, up to libcurl's name
+  /// ("downloads go through"); `instead` is the end, which names an alternative.
   [[nodiscard]] static Result<CurlLibrary> load(std::string_view what, std::string_view instead);
 };
 

@@ -26,9 +26,8 @@
 namespace dlrun {
 namespace {
 
-/// A handle of curl_easy_init(): the options that were set, and the facts of the last transfer.
-/// Copies the texts that libcurl copies, and has only pointers to the texts to which libcurl has
-/// pointers.
+/// The handle that easy_init() returns: the options that were set, and the facts of the last
+/// transfer. Copies a text if libcurl copies it, and stores only the pointer if libcurl does.
 struct Transfer {
   std::string url, method, user_agent, socket;
   std::optional<std::string> proxy;
@@ -305,7 +304,7 @@ bool is_server_accepted(const Transfer& transfer) {
 }
 
 /// Copies curl's message, without its "curl: (7) ", to the buffer of CURLOPT_ERRORBUFFER.
-void keep_message(const Transfer& transfer, std::string_view errors) {
+void copy_message(const Transfer& transfer, std::string_view errors) {
   if (transfer.message == nullptr) return;
   const auto end = errors.find('\n');
   std::string_view line = trim(errors.substr(0, end));
@@ -342,7 +341,7 @@ CURLcode perform_transfer(CURL* handle) {
     transfer.redirections = static_cast<long>(parse_int(numbers[1]).value_or(0));
     transfer.connect_status = static_cast<long>(parse_int(numbers[2]).value_or(0));
   }
-  if (code != 0) keep_message(transfer, child.errors());
+  if (code != 0) copy_message(transfer, child.errors());
   return static_cast<CURLcode>(code);
 }
 

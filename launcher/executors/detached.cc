@@ -15,7 +15,8 @@
 namespace dlrun {
 namespace {
 
-/// The buffers of a call of execve. The child must not allocate memory.
+/// The buffers of a call of execve. They are made before the fork, because the child must not
+/// allocate memory.
 struct ExecArguments {
   std::vector<std::string> entries;
   std::vector<char*> argv, env;

@@ -1,6 +1,6 @@
 #pragma once
-// Starts a program that continues after this process has ended: the script of a run in an
-// allocation that the user already has.
+// Starts a program that continues after this process has ended: the script of a run on this machine
+// (`dlrun run --here`) or in an allocation that the user already has (`dlrun submit --in`).
 
 #include <sys/types.h>
 
@@ -15,7 +15,7 @@
 namespace dlrun {
 
 /// A program in a session of its own, without a terminal. The program waits at its start until
-/// release(), so that the caller can record its pid before it runs. If the caller dies before
+/// release(), so that the caller can first record the program's pid. If the caller dies before
 /// release(), the program exits.
 class DetachedProcess {
  public:

@@ -33,11 +33,11 @@ struct JobReport {
   std::string nodes;  ///< compressed node list; empty while pending
   /// The node lists of a heterogeneous job's parts by their numbers; empty for other jobs.
   std::map<std::int64_t, std::string> nodes_of_parts;
-  /// The start time or the expected one, local and without a zone: 2026-11-22T03:00:00. Empty if
-  /// unknown.
+  /// The start time, or the expected start time of a pending job: local time without a zone, such
+  /// as 2026-11-22T03:00:00. Empty if unknown.
   std::string start;
   std::string comment;           ///< the job's comment in Slurm, which contains dlrun's token
-  std::optional<int> exit_code;  ///< the batch script's; nullopt: still running, or not known
+  std::optional<int> exit_code;  ///< of the batch script; nullopt: it still runs, or is not known
   int signal = 0;                ///< the signal that ended the script, 0: none
 };
 
@@ -94,9 +94,9 @@ class Executor {
   [[nodiscard]] Result<QueryAnswer> query(std::span<const JobId> jobs,
                                           std::chrono::milliseconds max_age);
 
-  /// Requests the job's end and does not wait for it. `token` is the run's token from its
-  /// submission: a job on this machine is ended only if its process was started with that token.
-  /// Fails with kNotFound if the executor does not know the job any more.
+  /// Requests the job's end and does not wait for it. `token` is the token of the run's submission:
+  /// a job on this machine is ended only if its process was started with this token. Fails with
+  /// kNotFound if the executor does not know the job any more.
   [[nodiscard]] Result<> cancel(const JobId& job, std::string_view token);
 
  private:

@@ -103,7 +103,7 @@ Result<ForegroundProcess> ForegroundProcess::start(const std::vector<std::string
   UniqueFd read_end(gate[0]);
   UniqueFd write_end(gate[1]);
 
-  // Allocates everything before the fork, since the child must not allocate.
+  // Allocates everything before the fork, because the child must not allocate.
   std::vector<char*> arguments;
   for (const auto& word : argv) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);

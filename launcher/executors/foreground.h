@@ -1,5 +1,6 @@
 #pragma once
-// Runs a child on the caller's own terminal: salloc, or lead of a run on this machine.
+// Runs a child on the caller's own terminal: salloc, ssh, or lead of a run on this machine. Also
+// makes and checks the ids of jobs on this machine.
 
 #include <sys/types.h>
 
@@ -30,10 +31,10 @@ struct ForegroundEnd {
 };
 
 /// A child in the caller's process group with the caller's standard streams. The child waits at its
-/// start until release(), so that the caller can record its pid before it runs. Not thread-safe; a
-/// process may have only one ForegroundProcess at a time. If the caller dies, the child gets
-/// SIGTERM, or exits by itself if it was never released. The destructor sends SIGTERM to a child
-/// that still lives, and reaps it.
+/// start until release(), so that the caller can record the child's pid before argv runs. Not
+/// thread-safe; a process may have only one ForegroundProcess at a time. If the caller dies, the
+/// child gets SIGTERM, or exits by itself if it was never released. The destructor sends SIGTERM to
+/// a child that still lives, and reaps it.
 class ForegroundProcess {
  public:
   /// Starts the child. env: its whole environment. directory: its working directory; empty: the

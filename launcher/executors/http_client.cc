@@ -32,7 +32,7 @@ struct Arriving {
 };
 
 /// Appends bytes to the body of an Arriving. Ends the transfer if the body becomes too large.
-std::size_t append(char* bytes, std::size_t size, std::size_t count, void* into) {
+std::size_t append_to_body(char* bytes, std::size_t size, std::size_t count, void* into) {
   Arriving& arriving = *static_cast<Arriving*>(into);
   std::string& body = arriving.response.body;
   arriving.is_too_large = body.size() + size * count > arriving.largest;
@@ -115,7 +115,7 @@ struct HttpClient::State {
     set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(kConnectTimeout.count()));
     set(CURLOPT_TIMEOUT_MS, static_cast<long>(request.timeout.count()));
     set(CURLOPT_HTTPHEADER, headers);
-    set(CURLOPT_WRITEFUNCTION, &append);
+    set(CURLOPT_WRITEFUNCTION, &append_to_body);
     set(CURLOPT_WRITEDATA, static_cast<void*>(arriving));
     set(CURLOPT_HTTPGET, 1L);
     if (!request.body.empty()) {

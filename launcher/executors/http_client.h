@@ -27,7 +27,7 @@ struct HttpResponse {
   std::string body;
 };
 
-/// Decides whether a connected TCP socket leads to the right server. Called before anything is
+/// Fails if a connected TCP socket does not lead to the right server. Called before anything is
 /// sent.
 using CheckPeer = std::function<Result<>(int socket)>;
 
@@ -43,10 +43,10 @@ class HttpClient {
   ~HttpClient();
 
   /// Sends a request and returns the response, whatever its status. Does not follow redirections.
-  /// If check_peer fails, sends nothing and fails in the same way. Fails with kUnavailable if no
-  /// complete response of at most largest_response bytes arrived within the timeout; the server may
-  /// still have acted on the request. Retries a GET, which is idempotent, up to three times if the
-  /// connection is lost, and no other method.
+  /// If check_peer fails, sends nothing and fails with the same error. Fails with kUnavailable if
+  /// no complete response of at most largest_response bytes arrived within the timeout; the server
+  /// may still have acted on the request. Retries a GET, which is idempotent, up to three times if
+  /// the connection is lost, and no other method.
   [[nodiscard]] Result<HttpResponse> send(const HttpRequest& request);
 
  private:

@@ -14,8 +14,8 @@
 namespace dlrun {
 
 /// Parses the output of sacct -P -n -X -D -o JobID,ConsumedEnergyRaw. Returns joules by job id. A
-/// job that Slurm has requeued has one line per attempt; their energies are added up. Leaves out
-/// jobs without a measured energy, for which sacct prints 0 or nothing.
+/// job that Slurm has requeued has one line for each attempt; the result has the sum of these
+/// lines. Leaves out jobs without a measured energy, for which sacct prints 0 or nothing.
 [[nodiscard]] std::map<std::string, double> parse_energy(std::string_view out);
 
 /// Joules by cluster and job id: two clusters can have jobs of the same id.

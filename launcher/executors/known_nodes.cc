@@ -19,11 +19,11 @@ Result<std::vector<std::string>> nodes_that_exist(const Env& env, const std::str
   DLRUN_TRY_ASSIGN(const auto finished, run_command(command));
   if (finished.exit_code != 0)
     return fail(Errc::kUnavailable, "sinfo: {}", printable(trim(finished.err)));
-  std::set<std::string> there;  // a set, because sinfo lists a node once per partition
-  for (const std::string_view line : split(finished.out, '\n')) there.emplace(trim(line));
+  std::set<std::string> listed;  // a set, because sinfo lists a node once per partition
+  for (const std::string_view line : split(finished.out, '\n')) listed.emplace(trim(line));
   std::vector<std::string> found;
   for (const std::string& node : nodes) {
-    if (there.contains(node)) found.push_back(node);
+    if (listed.contains(node)) found.push_back(node);
   }
   return found;
 }

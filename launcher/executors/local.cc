@@ -23,7 +23,7 @@ namespace {
 
 /// Returns a pidfd, which refers to the same process even after its pid is reused. Kernels before
 /// 5.3 have no pidfds; the descriptor is then not open and the caller uses the pid.
-UniqueFd hold_process(pid_t pid) {
+UniqueFd open_pidfd(pid_t pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
 
@@ -95,7 +95,7 @@ class Local final : public Executor {
     if (self && !self->starts_with(local->host + ":")) {
       return fail(Errc::kNotFound, "the job runs on {}: cancel it there", local->host);
     }
-    const UniqueFd process = hold_process(local->pid);
+    const UniqueFd process = open_pidfd(local->pid);
     // Another process may have the pid by now. Only the job's process has the recorded start time.
     if (local_job_id(local->pid) != job.id)
       return fail(Errc::kNotFound, "its process {} is gone", local->pid);

@@ -13,8 +13,8 @@
 
 namespace dlrun {
 
-/// A folder with one file for each query, which holds the last answer. get() holds a lock (flock)
-/// on the file while it reads the answer and, if needed, asks again.
+/// A folder with one file for each question. The file has the last answer to the question. get()
+/// holds a lock (flock) on the file while it reads the answer and, if needed, asks again.
 class QueueCache {
  public:
   /// Returns the user's cache in $XDG_RUNTIME_DIR, else in a private folder under /tmp; neither is

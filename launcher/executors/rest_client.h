@@ -23,8 +23,8 @@ inline constexpr std::chrono::seconds kRestQueryTimeout{30};
 
 /// Checks which user listens at the other end of a connection to this machine. Accepts root, slurm,
 /// slurmrestd, slurm.conf's SlurmUser, the caller and server.user. owner: the user who owns the
-/// socket there; nullopt: the kernel does not report the owner, and the server is accepted. Fails
-/// with kRefused and names the user.
+/// server's socket; nullopt: the kernel does not report the owner, and the server is accepted.
+/// Fails with kRefused and the name of any other user.
 [[nodiscard]] Result<> check_server_owner(const RestServer& server, std::optional<uid_t> owner);
 
 /// A client for one slurmrestd. Every request has a time limit. The first call also asks the server
@@ -40,8 +40,8 @@ class RestClient {
 
   /// Returns the configured version, or else the newest that the server and dlrun support. Asks the
   /// server only once, and again after get() met an unknown path. Fails with kRefused if the server
-  /// does not have the configured version, or no version that dlrun supports; the message names the
-  /// versions of the server and of dlrun.
+  /// does not serve the configured version, or serves no version that dlrun supports; the message
+  /// names the versions of the server and of dlrun.
   [[nodiscard]] Result<RestVersion> version();
 
   /// Checks that slurmrestd reaches a controller, and that the controller accepts the caller.

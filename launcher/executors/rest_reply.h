@@ -14,7 +14,7 @@
 namespace dlrun {
 
 /// Returns Slurm's error messages, such as "Invalid partition name specified (2000)". Returns the
-/// start of the body if it is not JSON, and an empty text if there is no error.
+/// start of the body if it is no JSON object, and an empty text if there is no error.
 [[nodiscard]] std::string rest_errors(std::string_view body);
 
 /// Returns the warnings about fields that slurmrestd has ignored because it does not know them or

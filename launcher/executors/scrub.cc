@@ -8,7 +8,7 @@
 namespace dlrun {
 namespace {
 
-const std::vector<std::string_view>& denied() {
+const std::vector<std::string_view>& denied_patterns() {
   static const std::vector<std::string_view> patterns = {
       // Slurm's own: the variables of an outer job, defaults that override the script, and the
       // user's time format, which could be relative ("12:30") and so be ambiguous at midnight.
@@ -35,7 +35,7 @@ Env scrubbed_for_slurm(const Env& env, bool munge_is_available) {
   std::vector<std::string_view> keep = {"SLURM_CONF", "SLURM_CLUSTERS"};
   if (!munge_is_available) keep.push_back("SLURM_JWT");
   Env result = env;
-  result.remove_matching(denied(), keep);
+  result.remove_matching(denied_patterns(), keep);
   // The programs of a job log into the run's folder, not into the file of this command.
   if (const auto log = env.get("DLRUN_LOG"))
     result.set("DLRUN_LOG", log->substr(0, log->find(':')));

@@ -1,6 +1,6 @@
 #pragma once
-// Removes variables of the submitter's environment that must not reach sbatch, salloc and the
-// queries, and thus the job.
+// Removes variables of the submitter's environment that must reach neither sbatch, salloc and
+// Slurm's other commands, nor the job.
 //
 // dlrun applies this deny-list, and dlrun-agent does not: inside the allocation the variables stay,
 // because srun would otherwise start a second job.
@@ -14,7 +14,7 @@ namespace dlrun {
 /// PYXIS_CONTAINER_IMAGE starts the batch script itself in the image, and an inherited
 /// SLURM_CPU_BIND pins every rank to the submitter's cores. Keeps SLURM_CONF and SLURM_CLUSTERS,
 /// which locate Slurm. Keeps SLURM_JWT only without munge, when it is the only way to authenticate.
-/// Removes the file from DLRUN_LOG.
+/// Removes the name of the log file from DLRUN_LOG.
 [[nodiscard]] Env scrubbed_for_slurm(const Env& env, bool munge_is_available);
 
 /// Returns true if munged's socket exists on this machine.

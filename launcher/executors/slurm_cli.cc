@@ -1,5 +1,5 @@
-// Drives Slurm through its commands. Each call is one short process with a timeout; no call is
-// retried here.
+// Submits, queries and cancels jobs with Slurm's commands. Each call is one short process with a
+// timeout. Nothing in this file retries a call.
 
 #include <unistd.h>
 
@@ -225,7 +225,8 @@ class SlurmCli final : public Executor {
     const auto selection = [&]() -> std::vector<std::string> {
       const auto jobs = whole_jobs(ids);
       if (jobs.size() > kMostListedJobs) return {"-u", std::to_string(::getuid())};
-      // squeue leaves out jobs of a list that it does not know. It refuses a single unknown job.
+      // If several jobs are listed, squeue leaves out those that it does not know. If one job is
+      // listed, squeue fails if it does not know the job.
       return {"-j", join(jobs, ",")};
     };
     DLRUN_TRY_ASSIGN(const auto text, max_age.count() > 0 ? shared_queue(cluster, ids, max_age)
@@ -234,7 +235,8 @@ class SlurmCli final : public Executor {
     std::vector<JobReport> whole_arrays;
     for (auto& report : parse_squeue(text, cluster)) {
       if (add_part(answer, cluster, report)) continue;
-      // The query asked for a whole job: the state of its first part counts.
+      // The caller asked about a whole job. If the job has several lines (an array's tasks, or the
+      // parts of a heterogeneous job), the state in the first line counts.
       if (unanswered.erase(whole_id(report.job.id)) != 0) {
         if (const auto part = part_of(report.job.id)) report.nodes_of_parts[*part] = report.nodes;
         report.job = {cluster, whole_id(report.job.id)};
@@ -245,8 +247,8 @@ class SlurmCli final : public Executor {
         if (report.phase == JobPhase::kEnded) whole_arrays.push_back(std::move(report));
         continue;
       }
-      // The queue keeps an ended job for some minutes, but without its exit code; accounting may
-      // have the code.
+      // An ended job stays in the queue for some minutes, without its exit code. The report then
+      // lacks the code, although accounting may have it.
       report.job.cluster = cluster;
       answer.reports.push_back(std::move(report));
     }
@@ -263,7 +265,7 @@ class SlurmCli final : public Executor {
     return {};
   }
 
-  /// Adds what accounting knows about the jobs that squeue did not report. Sets
+  /// Adds accounting's reports on the jobs that squeue did not report. Sets
   /// answer.why_no_accounting if accounting does not answer.
   void add_past_reports(const std::string& cluster, std::set<std::string> unanswered,
                         QueryAnswer& answer) {

@@ -12,8 +12,8 @@
 namespace dlrun {
 
 /// Returns ClusterName from the slurm.conf that Slurm's commands would read: $SLURM_CONF, else
-/// /etc/slurm/slurm.conf or the copy that a configless node keeps. Returns an empty text if there
-/// is none or it cannot be read.
+/// slurm.conf in /etc/slurm or /etc/slurm-llnl, else the copy that a configless node has. Returns
+/// an empty text if there is no such file, or if it cannot be read.
 [[nodiscard]] std::string slurm_cluster_name(const Env& env);
 
 /// Returns the name of the cluster whose controller answers Slurm's commands (scontrol show
@@ -21,7 +21,7 @@ namespace dlrun {
 /// text without an answer.
 [[nodiscard]] std::string answering_cluster_name(const Env& env);
 
-/// Returns MaxArraySize; task ids are smaller than it. Asks the controller (scontrol show config).
+/// Returns MaxArraySize; all task ids are smaller. Asks the controller (scontrol show config).
 /// Without an answer, reads this machine's slurm.conf. If this file does not set MaxArraySize
 /// either, returns Slurm's default, 1001. `cluster`: -M; empty for the default cluster.
 [[nodiscard]] std::size_t max_array_size(const Env& env, const std::string& cluster);

@@ -65,7 +65,8 @@ std::string utc_of_slurm_time(std::string_view local) {
   if (rest == nullptr || *rest != '\0') return {};
   const std::tm given = parts;
   const std::time_t when = std::mktime(&parts);
-  // mktime() replaces February 30 by a day of March, and a time that summer time skips by another.
+  // mktime() replaces February 30 by a day of March, and replaces a time that the clock skips when
+  // summer time begins.
   const bool is_valid = parts.tm_mon == given.tm_mon && parts.tm_mday == given.tm_mday &&
                         parts.tm_hour == given.tm_hour && parts.tm_min == given.tm_min;
   return when < 0 || !is_valid ? std::string()
@@ -118,8 +119,9 @@ std::vector<std::string> parse_long_options(std::string_view help) {
   return names;
 }
 
-bool is_comment_of(std::string_view comment, std::string_view own) {
-  return comment.starts_with(own) && (comment.size() == own.size() || comment[own.size()] == ' ');
+bool is_comment_of(std::string_view comment, std::string_view of_dlrun) {
+  return comment.starts_with(of_dlrun) &&
+         (comment.size() == of_dlrun.size() || comment[of_dlrun.size()] == ' ');
 }
 
 std::string state_word(std::string_view text) {

@@ -32,9 +32,10 @@ inline constexpr std::string_view kSacctFormat =
 /// last one counts.
 [[nodiscard]] std::vector<JobReport> parse_sacct(std::string_view out, const std::string& cluster);
 
-/// Converts a time of Slurm's commands, such as JobReport::start: 2026-11-22T03:00:00 in the time
-/// zone of this process. Returns UTC such as 2026-11-22T02:00:00.000Z; "" if the text is no time,
-/// and for a time that summer time skips. A time that exists twice may become either of the two.
+/// Converts a time that Slurm's commands print, such as JobReport::start, to UTC:
+/// 2026-11-22T03:00:00, in the time zone of this process, becomes 2026-11-22T02:00:00.000Z. Returns
+/// "" if the text is no time, or if the clock skips this time when summer time begins. For a time
+/// that the clock shows twice when summer time ends, returns one of the two.
 [[nodiscard]] std::string utc_of_slurm_time(std::string_view local);
 
 /// Returns the number of CPUs that a job has on a node, from the output of `scontrol --details show
@@ -53,9 +54,9 @@ inline constexpr std::string_view kNeverSatisfied = "DependencyNeverSatisfied";
 /// "--[no-]thing".
 [[nodiscard]] std::vector<std::string> parse_long_options(std::string_view help);
 
-/// Returns true if a job's comment is `own` (dlrun's), or `own` followed by a space and the user's
+/// Returns true if a job's comment is `of_dlrun`, or `of_dlrun` followed by a space and the user's
 /// comment.
-[[nodiscard]] bool is_comment_of(std::string_view comment, std::string_view own);
+[[nodiscard]] bool is_comment_of(std::string_view comment, std::string_view of_dlrun);
 
 /// Returns Slurm's name of a state without the text after it: "CANCELLED" for "CANCELLED by 1000",
 /// "PENDING" for "PENDING+".

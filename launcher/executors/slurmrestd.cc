@@ -1,5 +1,5 @@
-// Drives Slurm through slurmrestd. Every request has a timeout; requests that change something are
-// never retried here.
+// Submits, queries and cancels jobs through slurmrestd. Every request has a timeout. Nothing in
+// this file retries a request that changes something.
 
 #include <unistd.h>
 
@@ -142,7 +142,7 @@ class Slurmrestd final : public Executor {
     const bool is_gone = cancelled || cancelled.error().code == Errc::kNotFound;
     return {Errc::kRefused,
             fmt::format("slurmrestd at {} accepted the job without some of its properties: {}. {}. "
-                        "Give submit.via: sbatch, and report this error to dlrun's developers",
+                        "Set submit.via: sbatch, and report this error to dlrun's developers",
                         client_.server().url, warnings,
                         is_gone ? fmt::format("Job {} was cancelled", id)
                                 : fmt::format("Job {} could not be cancelled ({}): run scancel {}",

@@ -11,8 +11,8 @@ namespace dlrun {
 
 /// Adds SLURM_SUBMIT_DIR, SLURM_SUBMIT_HOST, SLURM_PRIO_PROCESS, SLURM_UMASK, and SLURM_RLIMIT_*
 /// for the limits that slurm.conf propagates (PropagateResourceLimits,
-/// PropagateResourceLimitsExcept); for all limits if there is no slurm.conf. own: the environment
-/// of this process, which locates slurm.conf.
+/// PropagateResourceLimitsExcept). Without these keys or without a slurm.conf, adds all limits.
+/// own: the environment of this process, which locates slurm.conf.
 void add_properties_of_submitter(Env& job, const std::string& directory, const Env& own);
 
 }  // namespace dlrun

@@ -13,7 +13,7 @@ namespace dlrun {
 
 struct ForwardedPort {
   std::uint16_t port = 0;  ///< the program's port on the node
-  /// The port to listen on here; 0: any free one; nullopt: the caller chooses.
+  /// The port to listen on, on this machine; 0: any free port; nullopt: the user gave none.
   std::optional<std::uint16_t> local;
 
   friend bool operator==(const ForwardedPort&, const ForwardedPort&) = default;
@@ -21,7 +21,8 @@ struct ForwardedPort {
 
 /// Parses PORT or PORT:LOCAL. Fails with kUsage for any other text.
 [[nodiscard]] Result<ForwardedPort> parse_forwarded_port(std::string_view text);
-/// Parses the ports. Fails with kUsage for a wrong port, and for one that is given twice.
+/// Parses the ports. Fails with kUsage for a wrong text, and for two texts with the same PORT and
+/// the same LOCAL.
 [[nodiscard]] Result<std::vector<ForwardedPort>> parse_forwarded_ports(
     const std::vector<std::string>& texts);
 

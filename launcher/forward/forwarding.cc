@@ -91,10 +91,10 @@ class ClientEnd final : public RelayEvents {
 
   /// Serves clients until a signal arrives or the relay ends. The caller ends the relay's process.
   Result<> serve(const EndSignals& signals, Forwarded& result) {
-    bool has_messages = true;  // the relay's standard error is open
+    bool is_stderr_open = true;  // of the relay
     for (;;) {
       std::vector<pollfd> others{{signals.fd(), POLLIN, 0},
-                                 {has_messages ? relay_.err() : -1, POLLIN, 0}};
+                                 {is_stderr_open ? relay_.err() : -1, POLLIN, 0}};
       const bool is_paused = RelayMux::Clock::now() < paused_until_;
       const bool accepts = is_ready_ && mux_.has_room() && !is_paused;
       for (const auto& listener : listeners_)
@@ -105,7 +105,7 @@ class ClientEnd final : public RelayEvents {
       }
       auto goes_on = mux_.run_once(others, is_paused ? kPauseIfFull : kRelayBeat);
       result.was_ready = is_ready_;
-      if (others[1].revents != 0) has_messages = read_messages(result.messages);
+      if (others[1].revents != 0) is_stderr_open = read_messages(result.messages);
       if (!goes_on) return tl::unexpected(goes_on.error());
       if (others[0].revents != 0) result.signal = signals.take();
       if (!*goes_on || result.signal != 0) return {};

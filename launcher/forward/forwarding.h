@@ -45,7 +45,7 @@ struct Forwarded {
   bool was_ready = false;  ///< the relay ran on the node
   int signal = 0;          ///< the signal that ended the forwarding; 0: the relay ended by itself
   int exit_code = 0;       ///< the exit code of the relay's command
-  std::string messages;    ///< the end of the text on its standard error, at most about 4 KiB
+  std::string messages;    ///< the end of the command's standard error, at most about 4 KiB
 };
 
 /// Starts the relay with argv and serves the clients of the listeners until SIGINT, SIGTERM or
@@ -56,18 +56,19 @@ struct Forwarded {
                                               const std::vector<LocalListener>& listeners,
                                               ForwardEvents& events);
 
-/// Returns the final state of the run if its end has ended the forwarding. Waits up to 5 s for the
-/// end. Fails with kRefused and the messages of the relay if the run has not ended.
+/// Returns the final state of the run if the end of the run has ended the forwarding. If the relay
+/// ran, waits up to 5 s for the end of the run. Fails with kRefused and the messages of the relay
+/// if the run has not ended.
 [[nodiscard]] Result<RunState> state_after_forwarding(const Env& env, const KnownServers& servers,
                                                       const IndexEntry& run,
                                                       const std::string& node,
                                                       const Forwarded& end);
 
-/// Starts argv with the standard input and output of this process, and waits for its end. After
-/// SIGINT, SIGTERM or SIGHUP, or after it has closed its standard error, the program has two
-/// seconds to end by itself; then it gets SIGTERM, and three seconds later SIGKILL. on_message:
-/// called for each line of the program's standard error. Fails with kNotFound if there is no such
-/// program, and with kIo if a system call fails.
+/// Starts argv with the standard input and output of this process, and waits for the end of the
+/// program. If this process gets SIGINT, SIGTERM or SIGHUP, or if the program closes its standard
+/// error, the program has two seconds to end by itself; then it gets SIGTERM, and three seconds
+/// later SIGKILL. on_message: called for each line of the program's standard error. Fails with
+/// kNotFound if there is no such program, and with kIo if a system call fails.
 [[nodiscard]] Result<Forwarded> run_with_own_streams(
     const std::vector<std::string>& argv, const Env& env,
     const std::function<void(std::string_view)>& on_message);

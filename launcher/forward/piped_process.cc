@@ -40,7 +40,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 }
 
 /// Reads once from the pipe, and appends the bytes to `messages`. Closes the pipe at its end.
-void drain(UniqueFd& pipe, std::string& messages) {
+void read_once(UniqueFd& pipe, std::string& messages) {
   std::array<char, 4096> buffer;
   const ssize_t got = ::read(pipe.get(), buffer.data(), buffer.size());
   if (got > 0) messages.append(buffer.data(), static_cast<std::size_t>(got));
@@ -112,14 +112,14 @@ int PipedProcess::end(bool at_once, std::string& messages) {
     constexpr int kPauseMs = 5;
     ::poll(outputs.data(), outputs.size(), kPauseMs);
     std::string unused;
-    if (outputs[0].revents != 0) drain(out_, unused);
-    if (outputs[1].revents != 0) drain(err_, messages);
+    if (outputs[0].revents != 0) read_once(out_, unused);
+    if (outputs[1].revents != 0) read_once(err_, messages);
   }
   pid_ = -1;
   ::fcntl(err_.get(), F_SETFL, O_NONBLOCK);
   for (std::size_t before = messages.size() + 1; err_.is_open() && before != messages.size();) {
     before = messages.size();
-    drain(err_, messages);
+    read_once(err_, messages);
   }
   if (reaped < 0) return 0;
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);

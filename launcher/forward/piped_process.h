@@ -36,11 +36,11 @@ class PipedProcess {
   [[nodiscard]] int out() const { return out_.get(); }
   [[nodiscard]] int err() const { return err_.get(); }
 
-  /// Closes the child's standard input and waits for its end. Sends SIGTERM after two seconds, or
-  /// immediately if `at_once`, and SIGKILL three seconds later. Meanwhile appends the child's
-  /// standard error to `messages`, and discards its standard output, so that the child does not
-  /// wait for a reader. Returns the child's exit code; 128 + signal if a signal ended the child; 0
-  /// if the exit code is not known.
+  /// Closes the child's standard input and waits for the end of the child. Sends SIGTERM after two
+  /// seconds, or immediately if `at_once`, and SIGKILL three seconds later. Meanwhile appends the
+  /// child's standard error to `messages`, and discards the child's standard output, so that the
+  /// child does not wait for a reader. Returns the child's exit code; 128 + signal if a signal
+  /// ended the child; 0 if the exit code is not known.
   int end(bool at_once, std::string& messages);
 
  private:

@@ -27,7 +27,7 @@ struct SshHost {
 };
 
 /// Returns the host of a run's node. wanted: the node that the user named; empty: none. user: the
-/// name of the user there. dlrun: this program.
+/// user's name on the node. dlrun: the path of this program.
 [[nodiscard]] SshHost ssh_host_of(const IndexEntry& run, const std::string& node,
                                   const std::string& wanted, const std::string& user,
                                   const std::filesystem::path& dlrun);

@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kEntryLimit = 64U << 10U;
-constexpr std::string_view kImporting = ".importing-";
+constexpr std::string_view kImportingPrefix = ".importing-";
 constexpr auto kAbandonedAfter = std::chrono::hours(48);
 
 /// Removes files of imports that were killed days ago.
@@ -34,7 +34,7 @@ void remove_abandoned(const fs::path& folder) {
     const fs::path& path = files->path();
     std::error_code ignored;
     const auto changed = fs::last_write_time(path, ignored);
-    if (path.filename().string().starts_with(kImporting) && !ignored &&
+    if (path.filename().string().starts_with(kImportingPrefix) && !ignored &&
         fs::file_time_type::clock::now() - changed > kAbandonedAfter)
       fs::remove(path, ignored);
   }
@@ -147,7 +147,7 @@ Result<UniqueFd> ImageStore::lock(const std::string& image) const {
 }
 
 fs::path ImageStore::new_path() const {
-  return folder_ / (std::string(kImporting) + random_hex(8) + ".sqsh");
+  return folder_ / (std::string(kImportingPrefix) + random_hex(8) + ".sqsh");
 }
 
 Result<StoredImage> ImageStore::adopt(const fs::path& file, const std::string& image,

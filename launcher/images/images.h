@@ -30,7 +30,8 @@ namespace dlrun {
 /// An image in the store.
 struct StoredImage {
   std::string image;  ///< the name as enroot writes it: docker://...
-  /// Hexadecimal: the registry's manifest digest, or the file's own if the registry gave none.
+  /// Hexadecimal: the registry's digest of the manifest, or the SHA-256 of the file if the registry
+  /// gave no digest.
   std::string digest;
   std::string imported;  ///< UTC
   std::filesystem::path file;
@@ -65,8 +66,8 @@ class ImageStore {
   [[nodiscard]] Result<UniqueFd> lock(const std::string& image) const;
   /// Returns an unused path in the folder, to which the import writes.
   [[nodiscard]] std::filesystem::path new_path() const;
-  /// Adds a complete file: renames it to DIGEST.sqsh, and records the name. If `digest` is not a
-  /// digest, the file's own SHA-256 replaces it.
+  /// Adds a complete file: renames it to DIGEST.sqsh, and records the name. If `digest` does not
+  /// have the form of a digest, uses the SHA-256 of the file instead.
   [[nodiscard]] Result<StoredImage> adopt(const std::filesystem::path& file,
                                           const std::string& image, std::string digest) const;
   /// Records that the name has this digest. The digest's file must exist.

@@ -11,11 +11,12 @@ namespace {
 
 constexpr std::size_t kLongestAnswer = 1U << 20U;
 constexpr std::chrono::seconds kAnswerLimit{120};
-/// In bytes. copy_under_lock() does not return a longer list: a frame holds at most 16 MiB, and the
-/// list is only one field of the request, in base64url.
+/// In bytes. copy_under_lock() returns no list that is longer, because a frame holds at most 16
+/// MiB, and the list is only one field of the request in it, in base64url.
 constexpr std::size_t kLongestSentList = 4U << 20U;
 
-bool is_below_tree(const std::filesystem::path& relative) {
+/// relative: a path that is relative to the top of the repository.
+bool is_in_repository(const std::filesystem::path& relative) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
@@ -28,17 +29,18 @@ Result<CodeToCopy> prepare_code(const HostFile& host, const std::filesystem::pat
   const auto folder = is_input ? current_dir : file.parent_path();
   auto tree = find_tree(folder);
   if (!tree) {
-    return fail(Errc::kInvalid,
-                "{0} is not in a git repository, and dlrun copies the files that git lists to {1}. "
-                "Run `git init` there. If the host has the files already, write `sync: {{from: "
-                "none}}` into {2}; paths of specs are then paths on the host",
-                printable(folder.string()), host.name, host.source);
+    return fail(
+        Errc::kInvalid,
+        "{0} is not in a git repository, and dlrun copies to {1} only files that git lists. "
+        "Run `git init` there. If the host has the files already, write `sync: {{from: "
+        "none}}` into {2}; paths of specs are then paths on the host",
+        printable(folder.string()), host.name, host.source);
   }
   CodeToCopy code;
   code.tree = std::move(*tree);
   code.spec = spec;
   const auto below = current_dir.lexically_relative(code.tree.top);
-  if (is_below_tree(below)) {
+  if (is_in_repository(below)) {
     code.subfolder = below.string();
     if (std::filesystem::path(spec).is_absolute())
       code.spec = file.lexically_relative(current_dir).string();

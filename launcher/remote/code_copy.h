@@ -1,6 +1,6 @@
 #pragma once
-// Finds the code that a command needs, and copies it to its mirror: the copy of a repository on a
-// host. The mirror stays locked until Slurm has the job.
+// Finds the code that a command needs, and copies it to its mirror, which is the copy of a
+// repository on a host. A submission keeps the mirror locked until Slurm has the job.
 
 #include <filesystem>
 #include <string>
@@ -15,18 +15,19 @@
 
 namespace dlrun {
 
-/// The code that is to be copied to the host, and where the command starts in it.
+/// The code to copy to the host, and the folder of this code in which the command starts.
 struct CodeToCopy {
   CodeTree tree;
   CodeList list;
   std::vector<LocalPath> paths;  ///< absolute paths of the spec that exist here
-  std::string subfolder;         ///< the folder below the tree where the command starts
-  std::string spec;              ///< the spec, relative to that folder; "-": standard input
+  std::string subfolder;  ///< where the command starts, relative to the top of the repository
+  std::string spec;       ///< the spec, relative to `subfolder`; "-": standard input
 };
 
-/// Finds the repository around a spec ("-": around the current folder), lists its files, and checks
-/// the spec's paths. Contacts no host. Fails with kInvalid if there is no repository, and as
-/// check_spec_paths() and list_code() do.
+/// Finds the repository around a spec, checks the spec's paths, and lists the repository's files.
+/// If the spec is "-", takes the repository around the current folder and checks no paths. Contacts
+/// no host. Fails with kInvalid if there is no repository, and as check_spec_paths() and
+/// list_code() do.
 [[nodiscard]] Result<CodeToCopy> prepare_code(const HostFile& host,
                                               const std::filesystem::path& current_dir,
                                               const std::string& spec, const Env& env);
@@ -38,10 +39,13 @@ struct LockedCopy {
 };
 
 /// Locks the mirror on the host and copies the code to it. Starts no rsync if the host has all
-/// files already. program: dlrun on the host. own_program: this dlrun. Fails with kUnavailable if
-/// the connection fails or another submission holds the lock, with kInvalid if the host lacks a
-/// path of the spec, with kTimeout if the host does not answer within two minutes, with kIo if
-/// rsync fails, and with kInterrupted after a signal.
+/// files already. program: the path of dlrun on the host. own_program: the path of this dlrun.
+/// The function fails
+/// - with kUnavailable if the connection fails or another submission keeps the lock,
+/// - with kNotFound if dlrun does not start on the host, or if rsync is not installed here,
+/// - with kInvalid if the host lacks a path of the spec,
+/// - with kTimeout if the host does not answer within two minutes,
+/// - with kIo if rsync fails, and with kInterrupted after a signal.
 [[nodiscard]] Result<LockedCopy> copy_under_lock(const Ssh& ssh, const std::string& program,
                                                  const CodeToCopy& code,
                                                  const std::filesystem::path& own_program,

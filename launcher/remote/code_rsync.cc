@@ -27,7 +27,7 @@ std::vector<std::string> gone_names(const CodeTree& tree, const std::string& ear
   return gone;
 }
 
-/// Returns the name of the file that lists the files of the last copy.
+/// Returns the name of the file that records the files of the last copy.
 std::string list_name(const CodeTree& tree) {
   return tree.mirror + ".list";
 }

@@ -12,7 +12,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kLargestFileNames = 64U << 20U;
+constexpr std::size_t kLargestMirrorList = 64U << 20U;
 
 std::filesystem::path list_file(const std::filesystem::path& root, const std::string& mirror) {
   return root / ("." + mirror + ".files");
@@ -34,7 +34,8 @@ std::string state_of_folder(const std::filesystem::path& path) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) return "none";
   if (!S_ISDIR(info.st_mode)) return "other";
-  return fmt::format("{:o}", info.st_mode & 0777U);  // a set-group-id bit comes from the parent
+  // A folder inherits its set-group-id bit, so the bit may differ on the host.
+  return fmt::format("{:o}", info.st_mode & 0777U);
 }
 
 }  // namespace
@@ -47,7 +48,7 @@ std::string state_of_files(const std::filesystem::path& top,
     text += name + '\0' + state_of_file(top / name) + '\0';
     for (auto slash = name.rfind('/'); slash != std::string::npos && slash > 0;
          slash = name.rfind('/', slash - 1)) {
-      if (!folders.insert(name.substr(0, slash)).second) break;  // its parents are known, too
+      if (!folders.insert(name.substr(0, slash)).second) break;  // has the folder and its parents
     }
   }
   for (const std::string& folder : folders)
@@ -58,7 +59,7 @@ std::string state_of_files(const std::filesystem::path& top,
 bool is_current(const std::filesystem::path& root, const std::string& mirror,
                 std::string_view state) {
   if (state.empty()) return false;
-  const auto list = read_untrusted(list_file(root, mirror), kLargestFileNames, Links::kRefuse);
+  const auto list = read_untrusted(list_file(root, mirror), kLargestMirrorList, Links::kRefuse);
   if (!list) return false;
   std::vector<std::string> names;
   for (const std::string_view name : split(*list, '\0')) {
@@ -67,8 +68,8 @@ bool is_current(const std::filesystem::path& root, const std::string& mirror,
   return state_of_files(root / mirror, names) == state;
 }
 
-Result<> keep_file_list(const std::filesystem::path& root, const std::string& mirror,
-                        std::string_view list) {
+Result<> write_file_list(const std::filesystem::path& root, const std::string& mirror,
+                         std::string_view list) {
   return write_file_atomic(list_file(root, mirror), list);
 }
 

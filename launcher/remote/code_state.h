@@ -18,13 +18,13 @@ namespace dlrun {
                                          const std::vector<std::string>& names);
 
 /// Returns true if the mirror's files have this state. state: the result of state_of_files() on the
-/// caller's machine. Reads the list of the files, which the last copy has left beside the mirror;
-/// returns false if there is no list.
+/// caller's machine. The names of the files come from the list that the last copy has left beside
+/// the mirror. Returns false if there is no list, or if `state` is empty.
 [[nodiscard]] bool is_current(const std::filesystem::path& root, const std::string& mirror,
                               std::string_view state);
 /// Replaces the list of files that is_current() reads. list: the names with a NUL after each. The
 /// caller must hold the mirror's lock, and must have copied the files.
-[[nodiscard]] Result<> keep_file_list(const std::filesystem::path& root, const std::string& mirror,
-                                      std::string_view list);
+[[nodiscard]] Result<> write_file_list(const std::filesystem::path& root, const std::string& mirror,
+                                       std::string_view list);
 
 }  // namespace dlrun

@@ -21,12 +21,13 @@ constexpr std::chrono::seconds kGitLimit{60};
 constexpr int kDeepestModule = 8;
 
 /// Returns this machine's name, so that the copies of two machines have different names.
-std::string machine() {
+std::string machine_name() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
-/// Returns the name with '-' in place of all characters that have a meaning in a shell or a path.
+/// Returns the first 40 characters of the name, with '-' in place of each character that is no
+/// letter, digit, '_' or '-'. Returns "code" for an empty name.
 std::string plain_name(const std::string& name) {
   constexpr std::size_t kLongest = 40;
   std::string plain = name.substr(0, kLongest);
@@ -115,7 +116,7 @@ std::optional<CodeTree> find_tree(const std::filesystem::path& folder) {
   for (auto at = folder.lexically_normal(); !at.empty(); at = at.parent_path()) {
     if (at.filename().empty() && at.has_relative_path()) continue;  // a '/' at the end
     if (std::filesystem::exists(at / ".git", error)) {
-      const std::string hash = sha256_of_text(machine() + '\n' + at.string()).substr(0, 8);
+      const std::string hash = sha256_of_text(machine_name() + '\n' + at.string()).substr(0, 8);
       return CodeTree{at, plain_name(at.filename().string()) + "-" + hash};
     }
     if (!at.has_relative_path()) break;
@@ -136,7 +137,7 @@ Result<CodeList> list_code(const CodeTree& tree, const HostFile& host, const Env
     struct stat status {};
     const bool exists = ::lstat((tree.top / name).c_str(), &status) == 0;
     if (exists && S_ISDIR(status.st_mode)) {
-      // git lists a submodule by its name, and another inner repository with a '/' at the end.
+      // git lists a submodule as NAME, and any other inner repository as NAME/.
       if (name.ends_with('/')) list.skipped.push_back(name);
       continue;
     }

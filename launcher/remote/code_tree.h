@@ -29,10 +29,11 @@ struct CodeList {
   std::int64_t bytes = 0;            ///< the size of all files
 };
 
-/// Returns the files that git lists: tracked files, files that are not ignored, and those of
-/// submodules. Adds `sync.also` and leaves out `sync.exclude` of the host's file. Fails with
-/// kInvalid and the largest files if all files together exceed `sync.max`, and with kInvalid and
-/// git's message if git lists no files.
+/// Returns the files that git lists in the repository and its submodules: tracked files, and other
+/// files that git does not ignore. Adds `sync.also` and leaves out `sync.exclude` of the host's
+/// file. Fails with kInvalid and the largest files if all files together exceed `sync.max`, with
+/// kInvalid and git's message if git fails, with kIo if a folder of `sync.also` cannot be read, and
+/// as run_git() does.
 [[nodiscard]] Result<CodeList> list_code(const CodeTree& tree, const HostFile& host,
                                          const Env& env);
 

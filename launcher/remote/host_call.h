@@ -1,5 +1,5 @@
 #pragma once
-// The command line that a host runs for `dlrun -H NAME COMMAND`.
+// The call that dlrun sends to a host for `dlrun -H NAME COMMAND`.
 
 #include <filesystem>
 #include <optional>
@@ -8,14 +8,14 @@
 
 namespace dlrun {
 
-/// A parsed command line that a host runs.
+/// A command that is to run on a host.
 struct HostCall {
   std::string host, command;
-  std::vector<std::string> arguments;  ///< the command's name and all arguments for the host
+  std::vector<std::string> arguments;  ///< from arguments_for_host(); includes the command's name
   std::string spec;                    ///< the spec's file; "-": standard input; empty: none
   std::string output;                  ///< -o: the file to write on this machine; empty: none
   bool needs_source_code = false;      ///< the command works on the code around the spec
-  bool submits = false;                ///< the command is submit or resubmit, and no trial
+  bool submits = false;                ///< submit or resubmit, without --dry-run or --test-only
   bool watches = false;                ///< --watch
 };
 
@@ -26,7 +26,7 @@ enum class CommandPlace {
   kHere,  ///< on this machine
 };
 
-/// The parts of a parsed command line that decide where it runs.
+/// The parts of this machine's parsed command line from which call_for_host() makes a HostCall.
 struct ParsedCall {
   std::string command;
   std::string spec, output;  ///< empty: not given
@@ -35,14 +35,14 @@ struct ParsedCall {
 };
 
 /// Returns the call for the host. Returns nullopt if `host` is empty, or if the command runs on
-/// this machine in any case. argv: the whole command line. folder: the current folder.
+/// this machine even if a host is named. argv: the whole command line. folder: the current folder.
 [[nodiscard]] std::optional<HostCall> call_for_host(const std::string& host, CommandPlace place,
                                                     const ParsedCall& parsed,
                                                     const std::vector<std::string>& argv,
                                                     const std::filesystem::path& folder);
 
-/// Returns the arguments for the host. Leaves out -H, and --log-file, because the log's file is on
-/// this machine.
+/// Returns the arguments for the host: argv without the program's name, without -H, and without
+/// --log-file, because the log's file is on this machine.
 [[nodiscard]] std::vector<std::string> arguments_for_host(const std::vector<std::string>& argv);
 
 /// Returns the call's arguments with `-` in place of the file of -o. spec_there: the spec's path on

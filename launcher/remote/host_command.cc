@@ -19,9 +19,10 @@ bool uses_terminal(const HostCaller& caller, const HostCall& call) {
   return takes_terminal(call) && caller.streams.has_terminal;
 }
 
-/// Returns the request to run the command. The command starts in the mirror, which is the copy of
-/// the code on the host. Without code it starts in the copy of the current folder if dlrun copies
-/// that folder (in a repository, `sync` not none), else in the home directory.
+/// Returns the request to run the command. If `code` is not nullptr, the command starts in
+/// code->subfolder of the mirror, which is the copy of the code on the host. If `code` is nullptr,
+/// the command starts in the copy of the current folder, or in the home directory if the current
+/// folder is in no repository or `sync.from` is none.
 RemoteRequest request_of(const HostCaller& caller, const HostCall& call, const HostFile& host,
                          const CodeToCopy* code) {
   RemoteRequest request;
@@ -72,8 +73,8 @@ Result<> check_end(const HostCall& call, const Ssh& ssh, const RemoteOutcome& en
   if (end.exit_code != kSshFailed || returns_users_exit_code(call)) return {};
   if (call.submits) {
     return fail(Errc::kUnavailable,
-                "{0}: the job is submitted, but the connection was lost while dlrun followed it; "
-                "`dlrun -H {0} logs -f last` follows it again",
+                "{0}: the job is submitted, but the connection was lost while dlrun followed the "
+                "run; `dlrun -H {0} logs -f last` follows the newest run again",
                 host.name);
   }
   return fail(Errc::kUnavailable,
@@ -197,8 +198,9 @@ Result<std::optional<int>> run_on_host(const HostCaller& caller, const HostCall&
   if (is_this_machine(ssh)) return std::optional<int>();
   DLRUN_TRY(ssh.open());
   // For two kinds of commands, dlrun asks first whether the host has dlrun, because it cannot try
-  // them a second time: a command with a terminal prints no marker, so a missing dlrun would not be
-  // noticed; and a command that reads standard input cannot read the same input twice.
+  // them a second time. On a terminal, the dlrun on the host does not print the line with which it
+  // otherwise begins (marker_of()), so this dlrun would not notice that dlrun is missing there. And
+  // a command that reads standard input cannot read the same input twice.
   DLRUN_TRY(
       ensure_installed(caller.context, ssh, uses_terminal(caller, call) || reads_input(call)));
   auto code = run_there(caller, ssh, call);

@@ -55,12 +55,12 @@ struct HostCaller {
 };
 
 /// Runs the command on the host, shows its output and returns its exit code. Returns nullopt if
-/// the host is this machine; the caller then runs the command.
+/// the host is this machine; the caller must then run the command itself.
 [[nodiscard]] Result<std::optional<int>> run_on_host(const HostCaller& caller,
                                                      const HostCall& call);
 
-/// Submits on the host exactly once, even if the connection is cut. code: nullptr if the command
-/// needs no code. Returns the exit code.
+/// Submits on the host exactly once, even if the connection is cut, and shows the host's output.
+/// code: nullptr if the command needs no code. Returns the exit code.
 [[nodiscard]] Result<int> submit_on_host(const HostCaller& caller, const Ssh& ssh,
                                          const HostCall& call, RemoteRequest request,
                                          const CodeToCopy* code);
@@ -83,8 +83,8 @@ struct HostAnswer {
                                           std::vector<std::string> argv);
 
 /// Runs argv on the host, with the standard input of this process, and returns the exit code of
-/// argv. rsync calls dlrun in this way as its remote shell. The host's shell gets argv as one
-/// encoded word. Drops the text that the start files of this shell print.
+/// argv. rsync calls dlrun in this way as its remote shell. The shell on the host gets argv as one
+/// encoded word. Drops the text that this shell's start files print.
 [[nodiscard]] Result<int> run_as_rsync_shell(const Context& context, HostOutput& output,
                                              const std::string& host,
                                              std::vector<std::string> argv);

@@ -46,19 +46,20 @@ constexpr std::array<HostKey, 7> kKeys{{
      "files that are not copied; `max`: the largest total size (200M)."},
 }};
 
-bool is_among(char c, std::string_view others) {
+bool is_letter_digit_or(char c, std::string_view others) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          others.find(c) != std::string_view::npos;
 }
 
 /// Returns true if the text has only letters, digits and the characters in `others`.
-bool holds_only(std::string_view text, std::string_view others) {
-  return std::all_of(text.begin(), text.end(), [&](char c) { return is_among(c, others); });
+bool has_only_letters_digits_and(std::string_view text, std::string_view others) {
+  return std::all_of(text.begin(), text.end(),
+                     [&](char c) { return is_letter_digit_or(c, others); });
 }
 
 /// Refuses a name that ssh would take as an option, or that a shell would change.
 Result<> check_alias(const std::string& alias) {
-  if (!alias.starts_with('-') && holds_only(alias, "._-@:")) return {};
+  if (!alias.starts_with('-') && has_only_letters_digits_and(alias, "._-@:")) return {};
   return fail(
       Errc::kInvalid,
       "'{}' is not the name of a host: expected letters, digits, '.', '_', '-', '@' and ':'; "
@@ -70,7 +71,7 @@ Result<> check_alias(const std::string& alias) {
 Result<> check_program(const std::string& path) {
   if (path == "auto") return {};
   const bool is_path = path.starts_with('/') || path.starts_with("~/") || path.starts_with("$");
-  if (is_path && holds_only(path, "/._-+~$")) return {};
+  if (is_path && has_only_letters_digits_and(path, "/._-+~$")) return {};
   return fail(
       Errc::kInvalid,
       "'{}': expected auto, or the path of dlrun on the host, which starts with /, ~/ or $NAME "
@@ -84,7 +85,8 @@ Result<> check_root(const std::string& root) {
               printable(root));
 }
 
-/// Accepts ssh's durations, so that the value can be passed on as it is.
+/// Accepts those of ssh's durations that are one number without a unit or with s, m, h or d, so
+/// that ssh gets the value unchanged.
 Result<> check_duration(const std::string& text) {
   const bool is_number =
       !text.empty() && text.size() <= 8 && text.front() >= '0' && text.front() <= '9' &&
@@ -101,14 +103,15 @@ Result<> check_size(const std::string& text) {
               printable(text));
 }
 
-/// Refuses a path or a pattern that leaves the tree.
+/// Refuses a path or a pattern that leaves the repository.
 Result<> check_inside(const std::string& path) {
   const std::filesystem::path given(path);
   const bool leaves =
       given.is_absolute() ||
       std::any_of(given.begin(), given.end(), [](const auto& part) { return part == ".."; });
   if (!leaves) return {};
-  return fail(Errc::kInvalid, "'{}' leaves the tree; expected a path below the top of the code",
+  return fail(Errc::kInvalid,
+              "'{}' leaves the repository; expected a path relative to the repository's top folder",
               printable(path));
 }
 
@@ -143,8 +146,9 @@ HostFile read_keys(const ConfigFile& file, std::string_view name,
   return host;
 }
 
-/// Returns true if the group is the user's private group: the user's first group, with the user's
-/// name and without other members. Many systems give every user such a group and the umask 002.
+/// Returns true if the group is the user's private group, which is the primary group, has the
+/// user's name and has no other members. Many systems give every user such a group and the umask
+/// 002.
 bool is_private_group(gid_t gid) {
   const auto user = account_of(::geteuid());
   if (!user || user->group != gid) return false;
@@ -158,9 +162,9 @@ bool is_private_group(gid_t gid) {
 Result<> check_writers(const std::filesystem::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return {};
-  const bool is_own = status.st_uid == ::geteuid() || status.st_uid == 0;
+  const bool is_owner_trusted = status.st_uid == ::geteuid() || status.st_uid == 0;
   const bool can_group_write = (status.st_mode & S_IWGRP) != 0 && !is_private_group(status.st_gid);
-  if (is_own && (status.st_mode & S_IWOTH) == 0 && !can_group_write) return {};
+  if (is_owner_trusted && (status.st_mode & S_IWOTH) == 0 && !can_group_write) return {};
   return fail(
       Errc::kInvalid,
       "{}: another user can write to this file or folder, which decides which host gets your "

@@ -14,7 +14,7 @@ namespace dlrun {
 /// How connections to a host are opened.
 enum class MasterUse {
   kAuto,      ///< dlrun opens a connection, which later calls share
-  kExisting,  ///< dlrun uses a connection that `dlrun host login` opened, and never opens one
+  kExisting,  ///< calls share a connection that only `dlrun host login` opens
   kNone,      ///< every call opens a connection of its own
 };
 
@@ -30,7 +30,7 @@ struct HostFile {
   std::string source;            ///< the file's path
   std::string ssh;               ///< a Host of ~/.ssh/config, or USER@HOST
   std::string root = "~/dlrun";  ///< the folder of the mirrors; the host expands ~ and $NAME
-  std::string program = "auto";  ///< the path of dlrun there; "auto": dlrun copies itself there
+  std::string program = "auto";  ///< dlrun's path on the host; "auto": dlrun copies itself there
   MasterUse master = MasterUse::kAuto;
   std::string persist = "4h";  ///< how long an unused connection stays open
   bool login_shell = false;    ///< commands start through `bash -l`
@@ -44,8 +44,9 @@ struct HostFile {
 [[nodiscard]] std::string host_keys_markdown();
 
 /// Reads hosts/NAME.yaml of the first of `dirs` that has it. Fails with kNotFound if there is none,
-/// with all problems and their places if the file is wrong, and with kInvalid if another user could
-/// have written it: the file decides which host gets the user's commands.
+/// and with kInvalid and all problems if the file is wrong. The file decides which host gets the
+/// user's commands; therefore also fails with kInvalid if another user owns the file or its folder,
+/// or can write to it.
 [[nodiscard]] Result<HostFile> read_host(std::string_view name,
                                          const std::vector<std::filesystem::path>& dirs);
 

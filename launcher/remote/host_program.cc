@@ -44,7 +44,7 @@ int add_build_id(struct dl_phdr_info* info, std::size_t, void* to) {
       at = id + padded(note.n_descsz);
     }
   }
-  return 1;  // the first one is the program itself
+  return 1;  // ends the iteration: the first object is the program itself
 }
 
 /// Returns a hash of this dlrun and its tools. The hash changes if a missing tool, such as the
@@ -88,15 +88,15 @@ bool may_hold_secret(const RemoteRequest& request) {
 Result<RemoteProcess> start_on_host(const Ssh& ssh, const std::string& program,
                                     const RemoteRequest& request) {
   const std::string word = word_of(request);
-  const bool is_input = word.size() > kLongestArgument || may_hold_secret(request);
-  const auto argv = ssh.command(ssh.start_of(program, is_input ? "-" : word), false);
+  const bool is_sent_as_input = word.size() > kLongestArgument || may_hold_secret(request);
+  const auto argv = ssh.command(ssh.start_of(program, is_sent_as_input ? "-" : word), false);
   constexpr std::chrono::seconds kRsyncPatience{600}, kPatience{20};
   const bool is_rsync = request.mode == RemoteMode::kPipe;
   DLRUN_TRY_ASSIGN(auto session, ssh.take_session(is_rsync, is_rsync ? kRsyncPatience : kPatience));
   DLRUN_TRY_ASSIGN(auto process,
                    RemoteProcess::start(argv, ssh.env(), request.nonce, ssh.asks_each_time()));
   process.hold_session(std::move(session));
-  if (is_input) process.send(word + "\n");
+  if (is_sent_as_input) process.send(word + "\n");
   return process;
 }
 
@@ -112,7 +112,7 @@ Result<int> run_with_terminal(const Ssh& ssh, const std::string& program, Remote
 
 namespace {
 
-constexpr std::chrono::seconds kCopyLimit{600};
+constexpr std::chrono::seconds kArchiveTimeLimit{600};
 constexpr std::size_t kLargestArchive = 256U << 20U;
 
 /// Runs a POSIX shell script on the host and returns its output. The script must be one line
@@ -155,7 +155,7 @@ Result<std::string> archive_of(const Context& context, const Env& env) {
       command.argv.push_back(file.place);
   }
   command.env = env;
-  command.timeout = kCopyLimit;
+  command.timeout = kArchiveTimeLimit;
   command.output_limit_bytes = kLargestArchive;
   DLRUN_TRY_ASSIGN(auto ended, run_command(command));
   if (ended.exit_code != 0) return fail(Errc::kIo, "tar: {}", trim(ended.err));

@@ -25,17 +25,17 @@ namespace dlrun {
                                             RemoteRequest request);
 
 /// Asks the host whether it has this dlrun, and if not, copies dlrun, its agent, its trainer and
-/// its modules there. Does nothing unless the host's file has `dlrun: auto`. checks_again: asks
-/// even if the host has answered before. Returns true if dlrun was copied now. Fails with
-/// kUnavailable if the host cannot be reached, with kInvalid if the host has another operating
-/// system or processor type than this machine, and with kIo and the host's message if the programs
-/// cannot be written or do not start there.
+/// its modules there. Does nothing unless the host's file has `dlrun: auto`. Unless checks_again is
+/// true, also does nothing if an earlier call found or made this copy. Returns true if dlrun was
+/// copied now. Fails with kUnavailable if the host cannot be reached, with kInvalid if the host has
+/// another operating system or processor type than this machine, and with kIo and the host's
+/// message if the programs cannot be written or do not start there.
 [[nodiscard]] Result<bool> ensure_installed(const Context& context, const Ssh& ssh,
                                             bool checks_again);
 
 /// Returns true if the host has this machine's name, according to ssh's configuration. Returns
-/// false if ssh reaches the host through another machine (ProxyJump, ProxyCommand). Returns false
-/// without a call of ssh if this machine has no sbatch, because a host has Slurm.
+/// false if ssh reaches the host through another machine (ProxyJump, ProxyCommand). Every host has
+/// Slurm; therefore returns false, and does not call ssh, if this machine has no sbatch.
 [[nodiscard]] bool is_this_machine(const Ssh& ssh);
 
 }  // namespace dlrun

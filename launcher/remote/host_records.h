@@ -1,5 +1,5 @@
 #pragma once
-// The folder on this machine where dlrun keeps its own records about a host.
+// The folder on this machine where dlrun keeps its records about a host.
 
 #include <filesystem>
 #include <string>

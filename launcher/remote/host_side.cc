@@ -56,7 +56,7 @@ Result<std::filesystem::path> folder_of_request(const RemoteRequest& request, co
   return std::filesystem::is_directory(home, error) ? home : std::filesystem::path("/");
 }
 
-/// Waits for the end of the command. Passes input and signals from the frames on to it.
+/// Waits for the end of the command, and meanwhile passes the frames' input and signals on to it.
 class Waiter {
  public:
   Waiter(pid_t child, const HostStreams& streams, UniqueFd to_child, FrameReader frames)
@@ -71,12 +71,12 @@ class Waiter {
       int status = 0;
       if (::waitpid(child_, &status, WNOHANG) == child_)
         return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-      if (is_over_ && Clock::now() >= kill_at_) ::kill(-child_, SIGKILL);
+      if (is_ending_ && Clock::now() >= kill_at_) ::kill(-child_, SIGKILL);
       // Without pidfd_open (Linux before 5.3), waitpid() is called every 20 ms.
-      const int timeout_ms = is_over_ ? 100 : pidfd_.is_open() ? 60'000 : 20;
+      const int timeout_ms = is_ending_ ? 100 : pidfd_.is_open() ? 60'000 : 20;
       // POLLRDHUP notices the end of the connection even if the command does not read its input.
       const short wanted = to_write_.size() < kMostUnread ? POLLIN : POLLRDHUP;
-      std::array<pollfd, 3> waits{pollfd{is_over_ ? -1 : in_, wanted, 0},
+      std::array<pollfd, 3> waits{pollfd{is_ending_ ? -1 : in_, wanted, 0},
                                   pollfd{to_write_.empty() ? -1 : to_child_.get(), POLLOUT, 0},
                                   pollfd{pidfd_.get(), POLLIN, 0}};
       if (::poll(waits.data(), waits.size(), timeout_ms) <= 0) continue;
@@ -107,7 +107,7 @@ class Waiter {
       if ((*frame)->kind == RemoteFrame::Kind::kInput && to_child_.is_open()) {
         to_write_ += (*frame)->bytes;
       } else if ((*frame)->kind == RemoteFrame::Kind::kInputEnd) {
-        has_input_end_ = true;
+        input_ended_ = true;
         if (to_write_.empty()) to_child_.reset();
       } else if ((*frame)->kind == RemoteFrame::Kind::kSignal) {
         const auto signal = parse_int((*frame)->bytes);
@@ -123,12 +123,12 @@ class Waiter {
     if (written > 0) to_write_.erase(0, static_cast<std::size_t>(written));
     const bool is_closed = written < 0 && errno != EAGAIN && errno != EINTR;
     if (is_closed) to_write_.clear();
-    if (is_closed || (has_input_end_ && to_write_.empty())) to_child_.reset();
+    if (is_closed || (input_ended_ && to_write_.empty())) to_child_.reset();
   }
 
   void end_command() {
-    if (is_over_) return;
-    is_over_ = true;
+    if (is_ending_) return;
+    is_ending_ = true;
     kill_at_ = Clock::now() + kGroupGrace;
     to_write_.clear();
     to_child_.reset();
@@ -140,7 +140,7 @@ class Waiter {
   UniqueFd to_child_, pidfd_;
   FrameReader frames_;
   std::string to_write_;  ///< input that the command has not read yet
-  bool has_input_end_ = false, is_over_ = false;
+  bool input_ended_ = false, is_ending_ = false;
   Clock::time_point kill_at_;
 };
 
@@ -163,7 +163,8 @@ Result<HostRole> become(const RemoteRequest& request, const Env& env) {
   return fail(Errc::kIo, "{}: {}", *program, errno_text(errno));
 }
 
-/// Forks. The child gets the request's standard input and its own process group.
+/// Forks. The child gets the command's standard input and a process group of its own. The parent
+/// returns after the end of the child.
 Result<HostRole> start_command(RemoteRequest request, const Env& env, const HostStreams& streams,
                                FrameReader frames) {
   DLRUN_TRY_ASSIGN(auto folder, folder_of_request(request, env));
@@ -217,7 +218,7 @@ Result<HostRole> serve_mirror(const RemoteRequest& request, const Env& env,
       DLRUN_TRY_ASSIGN(auto git_state, write_git_state(root, request.mirror, next.git_state));
       // Without the list, the next copy only takes longer.
       if (!next.files.empty())
-        static_cast<void>(keep_file_list(root, request.mirror, std::exchange(next.files, {})));
+        static_cast<void>(write_file_list(root, request.mirror, std::exchange(next.files, {})));
       // A command without a token queues no job, so the code may change while it runs.
       if (next.token.empty()) lock.release();
       auto role = start_command(std::move(next), env, streams, std::move(frames));

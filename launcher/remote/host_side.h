@@ -21,30 +21,31 @@ struct HostStreams {
 
 /// The role of the process that returns from fork_for_request().
 struct HostRole {
-  /// The parent exits with this code after it has waited for the command. nullopt: the process is
-  /// the one that runs the command.
+  /// The exit code of the parent, which has nothing left to do. nullopt: this process must run the
+  /// command.
   std::optional<int> exit_code{};
   RemoteRequest request{};
   std::filesystem::path folder{};     ///< where the command starts
   std::filesystem::path git_state{};  ///< the file with request.git_state; empty: there is none
 };
 
-/// Serves the request of a word ("-": the word is the first line of the input). Prints marker_of()
-/// and forks. Returns in the child, which must run the command, in a process group of its own.
-/// Returns in the parent when the command has ended. The parent ends the group when the input ends:
-/// with SIGTERM, and with SIGKILL ten seconds later.
+/// Serves the request in `word` ("-": the first line of the input is the word). Prints marker_of()
+/// and forks. Returns at once in the child, which has a process group of its own and must run the
+/// command. Returns in the parent when the command has ended. When the input ends, the parent ends
+/// the child's group: with SIGTERM, and with SIGKILL ten seconds later.
 ///
-/// For kMirror, first locks the mirror, answers, and waits for the frame kGo. For kPipe, the
-/// program of the request replaces this process. For kTerminal, returns at once without a marker
-/// and a fork.
+/// For kMirror, locks the mirror, sends mirror_answer(), and waits for the frame kGo before the
+/// fork; if the input ends instead, returns without a fork. For kPipe, the program of the request
+/// replaces this process. For kTerminal, returns at once without a marker and without a fork.
 [[nodiscard]] Result<HostRole> fork_for_request(std::string_view word, const Env& env,
                                                 const HostStreams& streams);
 
 /// Gives this process the folder, the variables and the arguments of the role's command.
 void take_role(const HostRole& role, Context& context);
 
-/// Replaces ~, $NAME and ${NAME} in a root by the values of env, the host's environment. Fails with
-/// kInvalid if a variable is not set, and if the result is not an absolute path.
+/// Replaces ~ at the start of a root, and $NAME and ${NAME} everywhere in it, by the values of env,
+/// the host's environment. Fails with kInvalid if a variable is not set, and if the result is not
+/// an absolute path.
 [[nodiscard]] Result<std::filesystem::path> expand_root(std::string_view root, const Env& env);
 
 }  // namespace dlrun

@@ -89,8 +89,8 @@ class HostSubmission {
     git_state_ = std::async(std::launch::async, git_state_to_send, code_->tree.top, ssh_.env());
   }
 
-  /// Makes attempts until the host answers. Fails with kUnavailable if all attempts fail. Makes
-  /// only one attempt if the connection fails before the token was sent.
+  /// Makes attempts until the host answers. Fails with kUnavailable if all attempts fail. Makes no
+  /// second attempt if the first one fails before the token was sent.
   Result<Answer> ask(const Interrupt& interrupt) {
     DLRUN_TRY_ASSIGN(auto pending,
                      PendingSubmission::find_or_make(caller_.context.env, ssh_.host().name,
@@ -109,7 +109,7 @@ class HostSubmission {
           !answer ? answer.error().code == Errc::kUnavailable : answer->end.exit_code == kSshFailed;
       const bool is_open = answer && answer->end.exit_code == kExitUnavailable;
       if (!is_lost || (!is_sent && attempt == 0)) {
-        if (!is_sent) pending.settle();
+        if (!is_sent) pending.remove();
         if (is_sent && answer && !is_open) answer->pending.emplace(std::move(pending));
         return answer;
       }
@@ -170,7 +170,7 @@ class HostSubmission {
     return answer;
   }
 
-  /// Returns the error after the last attempt. reason: why this attempt failed; empty if the
+  /// Returns the error after the last attempt. reason: why the last attempt failed; empty if the
   /// connection was lost.
   [[nodiscard]] tl::unexpected<Error> give_up(const std::string& reason) const {
     return fail(
@@ -186,7 +186,7 @@ class HostSubmission {
   RemoteRequest request_;
   const CodeToCopy* code_;
   std::string input_, program_;
-  std::future<std::string> git_state_;  ///< not valid after it was sent
+  std::future<std::string> git_state_;  ///< valid() only until the state is sent
 };
 
 }  // namespace
@@ -208,15 +208,16 @@ Result<int> submit_on_host(const HostCaller& caller, const Ssh& ssh, const HostC
     if (!watches || interrupt.requested()) {
       output.out(answer.out);
       output.finish();
-      // If this process is killed before the user sees the answer, the same command finds the job.
-      if (answer.pending) answer.pending->settle();
+      // The record is deleted only after the output. If this process is killed before, the same
+      // command still finds the job.
+      if (answer.pending) answer.pending->remove();
       return watches ? int{kExitInterrupted} : answer.end.exit_code;
     }
     output.finish();
     answered = std::move(answer.pending);
   }
   return run_request(caller, ssh, call, submission.watching(), [&answered] {
-    if (answered) answered->settle();
+    if (answered) answered->remove();
   });
 }
 

@@ -12,20 +12,21 @@
 
 namespace dlrun {
 
-/// Holds a mirror's lock. Programs that this process starts inherit the lock, so that it stays held
-/// while their sbatch runs.
+/// Holds a mirror's lock. Programs that this process starts, such as sbatch, inherit the lock. So
+/// the mirror stays locked while sbatch runs, even if this process is killed.
 class MirrorLock {
  public:
   /// Makes root and the mirror's folder, and takes the lock. Waits for the lock up to `patience`.
   /// On a file system without locks the lock has no effect. Fails with kUnavailable if another
-  /// submission holds it, with kIo if the folder cannot be made, and with kInvalid if another user
-  /// owns the folder or the lock's file.
+  /// submission still holds the lock after `patience`, with kIo if the folder or the lock's file
+  /// cannot be made, and with kInvalid if another user owns or can write one of the two, or if
+  /// `mirror` is no plain name.
   [[nodiscard]] static Result<MirrorLock> take(
       const std::filesystem::path& root, const std::string& mirror,
       std::chrono::seconds patience = std::chrono::seconds(10));
   /// Keeps the lock until this process and those that it starts have ended.
   void leave_to_process() { static_cast<void>(fd_.release()); }
-  /// Releases the lock. Call it before a fork, because a child shares the lock.
+  /// Releases the lock. Call this before a fork: a child shares the lock, and would keep it.
   void release() { fd_.reset(); }
 
  private:

@@ -24,8 +24,8 @@ Result<std::filesystem::path> folder_of(const Env& env, const std::string& host)
   return records / "pending";
 }
 
-/// Opens and locks a record. Returns a closed descriptor if another process holds the lock, or if
-/// the record was deleted.
+/// Opens and locks a record. Returns a UniqueFd without a descriptor if another process holds the
+/// lock, or if the record was deleted.
 UniqueFd lock_record(const std::filesystem::path& file) {
   UniqueFd fd(::open(file.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
   if (!fd.is_open()) return fd;
@@ -81,7 +81,7 @@ Result<PendingSubmission> PendingSubmission::find_or_make(const Env& env, const 
   return PendingSubmission(token, file, std::move(lock), false);
 }
 
-void PendingSubmission::settle() {
+void PendingSubmission::remove() {
   ::unlink(file_.c_str());
 }
 

@@ -17,9 +17,10 @@ namespace dlrun {
 class PendingSubmission {
  public:
   /// Returns the record of an earlier call of the same command that got no answer. If there is
-  /// none, writes a new one with a new token to the disk. command: identifies the command: its
-  /// folder, arguments and spec. shown: the command line for people. Fails with kUnavailable if
-  /// another process has just taken the new record.
+  /// none, or if other processes are using all such records, writes a new record with a new token
+  /// to the disk. command: a text that identifies the command by its folder, arguments and spec.
+  /// shown: the command line for people. Fails with kUnavailable if another process has just taken
+  /// the new record.
   [[nodiscard]] static Result<PendingSubmission> find_or_make(const Env& env,
                                                               const std::string& host,
                                                               const std::string& command,
@@ -29,7 +30,7 @@ class PendingSubmission {
   /// Returns true if an earlier call made the record. That call may have sent the token.
   [[nodiscard]] bool is_repeated() const { return is_repeated_; }
   /// Deletes the record. Call it after the user has seen the host's answer.
-  void settle();
+  void remove();
 
  private:
   PendingSubmission(std::string token, std::filesystem::path file, UniqueFd lock, bool is_repeated)
@@ -44,7 +45,7 @@ class PendingSubmission {
   bool is_repeated_;
 };
 
-/// Returns the command lines of the submissions to the host that have no answer, for people.
+/// Returns the command lines, for people, of the submissions to the host that have no answer.
 [[nodiscard]] std::vector<std::string> open_submissions(const Env& env, const std::string& host);
 
 }  // namespace dlrun

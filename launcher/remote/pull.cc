@@ -70,14 +70,14 @@ Result<std::string> folder_name_of(const std::string& id) {
   const auto slash = id.find('/');
   const std::string run = id.substr(0, slash);
   const std::string point = slash == std::string::npos ? "" : id.substr(slash + 1);
-  const bool is_point = point.empty() || parse_int(point).value_or(-1) >= 0;
+  const bool has_valid_point = point.empty() || parse_int(point).value_or(-1) >= 0;
   constexpr std::size_t kLongest = 128;
   const bool is_plain = !run.empty() && run.size() <= kLongest && run.front() != '.' &&
                         run.front() != '-' && std::all_of(run.begin(), run.end(), [](char c) {
                           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
                                  (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
                         });
-  if (!is_plain || !is_point)
+  if (!is_plain || !has_valid_point)
     return fail(Errc::kInvalid, "the host calls the run '{}', which is no id of a run",
                 printable(id));
   return point.empty() ? run : run + "-" + point;

@@ -20,8 +20,8 @@ struct PullRequest {
   std::filesystem::path program;  ///< this dlrun, which rsync calls as its remote shell
 };
 
-/// Returns the argument vector of rsync. rsync copies regular files and folders only: without
-/// links, no path of the host can lead out of `to`. rsync deletes nothing.
+/// Returns the argument vector of rsync. rsync copies only regular files and folders. It copies no
+/// links, so no path of the host can lead out of `to`. It deletes nothing.
 [[nodiscard]] std::vector<std::string> pull_argv(const PullRequest& request);
 
 /// Copies the files, and returns those that were new or changed, relative to `to`. Fails with kIo
@@ -32,7 +32,7 @@ struct PullRequest {
 /// A run on a host.
 struct RunOnHost {
   std::string path;    ///< the run's folder there
-  std::string folder;  ///< the name of its copy, from folder_name_of()
+  std::string folder;  ///< the name of the copy's folder, from folder_name_of()
 };
 /// Asks the host about a run. Fails with kNotFound if the host has no such run, with kInvalid if
 /// its answer is no JSON object, and as ask_host() and folder_name_of() do.

@@ -65,7 +65,8 @@ struct SocketPair {
   UniqueFd ours, theirs;
 };
 
-/// Makes a pair of connected sockets. The sockets replace a pipe, because send() can avoid SIGPIPE.
+/// Makes a pair of connected sockets. They are used instead of a pipe, because send() to a socket
+/// can avoid SIGPIPE.
 Result<SocketPair> make_socket_pair() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
@@ -203,7 +204,7 @@ void RemoteProcess::read_input() {
   }
 }
 
-Result<> RemoteProcess::take(UniqueFd& fd, MarkerFilter& filter, const Sink& sink) {
+Result<> RemoteProcess::read_output(UniqueFd& fd, MarkerFilter& filter, const Sink& sink) {
   std::array<char, 1U << 16U> buffer{};
   const ssize_t got = ::recv(fd.get(), buffer.data(), buffer.size(), 0);
   if (got < 0) {
@@ -231,8 +232,8 @@ Result<bool> RemoteProcess::step(const Sink& out, const Sink& err) {
                               pollfd{to_send_.empty() ? -1 : in_.get(), POLLOUT, 0},
                               pollfd{wants_input && in_.is_open() ? STDIN_FILENO : -1, POLLIN, 0}};
   if (::poll(waits.data(), waits.size(), static_cast<int>(kPollTimeout.count())) <= 0) return true;
-  if (waits[0].revents != 0) DLRUN_TRY(take(out_, out_filter_, out));
-  if (waits[1].revents != 0) DLRUN_TRY(take(err_, err_filter_, err));
+  if (waits[0].revents != 0) DLRUN_TRY(read_output(out_, out_filter_, out));
+  if (waits[1].revents != 0) DLRUN_TRY(read_output(err_, err_filter_, err));
   if (waits[2].revents != 0) write_some();
   if (waits[3].revents != 0) read_input();
   return true;

@@ -21,24 +21,25 @@ namespace dlrun {
 /// The exit code of an ssh that could not connect, or that lost the connection.
 inline constexpr int kSshFailed = 255;
 
-/// How a program of run_on_terminal() ended.
+/// How a program that run_on_terminal() started has ended.
 struct TerminalOutcome {
   int exit_code = 0;
   std::string err;  ///< the captured standard error
 };
 
-/// Runs a program that may ask the user through /dev/tty, and waits for its end. Its standard input
-/// and output are /dev/null. Does not wait for processes that the program leaves behind.
-/// shows_errors: its standard error is the caller's; otherwise it is captured.
+/// Runs a program that may ask the user through /dev/tty, and waits for its end. The program's
+/// standard input and output are /dev/null. Does not wait for processes that the program leaves
+/// behind. shows_errors: the program's standard error is the caller's; otherwise
+/// TerminalOutcome::err gets it.
 [[nodiscard]] Result<TerminalOutcome> run_on_terminal(const std::vector<std::string>& argv,
                                                       const Env& env, bool shows_errors);
 
 /// How a command on a host ended.
 struct RemoteOutcome {
-  bool has_begun = false;  ///< dlrun started there
-  int exit_code = 0;       ///< the command's if has_begun; 255 also if the connection was lost
-  std::string version;     ///< the version of dlrun there
-  std::string printed;     ///< !has_begun: the output of ssh and of the shell there
+  bool has_begun = false;  ///< dlrun started on the host
+  int exit_code = 0;       ///< ssh's: the command's if has_begun; 255 also for a lost connection
+  std::string version;     ///< the version of dlrun on the host
+  std::string printed;     ///< the output of ssh and of the host's shell before dlrun started
   int first_signal = 0;    ///< the first signal that was passed to the command, 0: none
 };
 
@@ -64,15 +65,14 @@ class RemoteProcess {
   /// Closes ssh's standard input when all bytes are sent. The command on the host then reads the
   /// end of its input. Sends no frame about the end.
   void end_input() { input_ = Input::kRaw, input_ended_ = true; }
-  /// Keeps a place among the host's parallel sessions (Ssh::take_session()) until ssh has been
-  /// reaped.
+  /// Keeps a session of the shared connection (Ssh::take_session()) until this object is destroyed.
   void hold_session(UniqueFd session) { session_ = std::move(session); }
   enum class Input {
     kNone,    ///< the caller's standard input is not read
-    kFramed,  ///< sends it as frames
-    kRaw,     ///< sends it unchanged
+    kFramed,  ///< the caller's standard input is sent as frames
+    kRaw,     ///< the caller's standard input is sent unchanged
   };
-  /// Sends the caller's standard input to the host from now on.
+  /// Sends the caller's standard input to the host in this form from now on.
   void forward_input(Input input) { input_ = input; }
   /// Returns true if dlrun has started on the host.
   [[nodiscard]] bool has_begun() const { return out_filter_.has_begun(); }
@@ -100,12 +100,12 @@ class RemoteProcess {
   /// Waits at most 500 ms for output, input or room to send, and handles it. Returns false at the
   /// end of the host's output.
   [[nodiscard]] Result<bool> step(const Sink& out, const Sink& err);
-  [[nodiscard]] Result<> take(UniqueFd& fd, MarkerFilter& filter, const Sink& sink);
+  [[nodiscard]] Result<> read_output(UniqueFd& fd, MarkerFilter& filter, const Sink& sink);
   void write_some();
   void read_input();
   bool reap(bool waits);
-  /// Returns the error of an ssh that has ended before the answer. err: its standard error after
-  /// the line with which dlrun on the host begins (marker_of()).
+  /// Returns the error if ssh has ended before the answer. err: the host's standard error after the
+  /// line with which dlrun on the host begins (marker_of()).
   [[nodiscard]] Error error_of(std::string_view err) const;
 
   pid_t pid_ = -1;

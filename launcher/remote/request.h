@@ -23,14 +23,14 @@ enum class RemoteMode {
 
 struct RemoteRequest {
   RemoteMode mode = RemoteMode::kCommand;
-  std::string nonce;      ///< distinguishes the answer from what the shell's start files print
+  std::string nonce;      ///< names the marker between the output of the shell and the answer
   std::string root;       ///< the folder of mirrors, as the host's file has it
   std::string mirror;     ///< the mirror's name below root; empty: there is none
   std::string subfolder;  ///< the folder below the mirror where the command starts
   std::string token;      ///< the token of a submission; empty: the host makes one
   std::string git_state;  ///< git_state_bytes() of the code; empty: unknown
   std::string state;      ///< kMirror: state_of_files() of the code; empty: rsync must run
-  std::string files;      ///< kGo: the list for keep_file_list(); empty: the host keeps its list
+  std::string files;      ///< kGo: the list for write_file_list(); empty: the old list stays
   bool colour_out = false, colour_err = false;
   bool has_input = false;  ///< the command reads standard input
   /// kMirror: absolute paths that exist on the caller's machine. The host answers which are
@@ -86,7 +86,7 @@ struct RemoteFrame {
 class FrameReader {
  public:
   void add(std::string_view bytes) { waiting_ += bytes; }
-  /// Returns the next whole frame; nullopt if it has not come yet. Fails with kInvalid for an
+  /// Returns the next frame; nullopt if no whole frame has come yet. Fails with kInvalid for an
   /// unknown kind and for a frame of more than 16 MiB.
   [[nodiscard]] Result<std::optional<RemoteFrame>> next();
 

@@ -77,14 +77,15 @@ class PathCheck {
       if (key == "base") base_ = whole;
     } else if (path.is_relative()) {
       at.message = fmt::format(
-          "{}: '{}' leaves the tree {}, and the host gets a copy of that tree only. Put the file "
-          "into the tree, or write its absolute path on the host",
+          "{}: '{}' leaves the repository {}, and the host gets a copy of this repository only. "
+          "Put "
+          "the file into it, or write the file's absolute path on the host",
           key, printable(value), tree_.top.string());
       problems_->push_back(std::move(at));
     } else if (is_inside) {
       at.message = fmt::format(
-          "{}: '{}' is a path of this machine; the host has its own copy of the tree. Write it "
-          "relative to the spec: {}",
+          "{}: '{}' is a path on this machine, but the host uses its own copy of the repository. "
+          "Write the path relative to the spec: {}",
           key, printable(value), whole.lexically_relative(file_.parent_path()).string());
       problems_->push_back(std::move(at));
     } else if (std::filesystem::exists(whole, error)) {

@@ -24,7 +24,8 @@ namespace {
 constexpr std::size_t kLongestSocket = 90;
 constexpr int kCommandSessions = 6, kRsyncSessions = 2;
 
-/// Makes the folder. Fails if it exists and is not the caller's, or if another user can enter it.
+/// Makes the folder unless it exists. Fails if the folder is not the caller's, or if another user
+/// can enter it.
 Result<> make_folder(const std::filesystem::path& folder) {
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     return fail(Errc::kIo, "cannot make {}: {}", printable(folder.string()), errno_text(errno));
@@ -71,7 +72,8 @@ std::string socket_name(const HostFile& host, const Env& env) {
   return host.ssh.substr(0, kShown) + "-" + sha256_of_text(all).substr(0, kHash);
 }
 
-/// Returns the command line of a process: "`dlrun host login juwels` (process 4711)".
+/// Returns the command line of a process, such as "`dlrun host login juwels` (process 4711)", or
+/// "another dlrun" if the command line cannot be read.
 std::string process_text(std::string_view pid) {
   const auto words = read_file(fmt::format("/proc/{}/cmdline", pid), std::size_t{64} << 10U);
   if (!parse_int(pid) || !words || words->empty()) return "another dlrun";
@@ -229,7 +231,7 @@ std::vector<std::string> Ssh::command(const std::vector<std::string>& arguments,
 
 std::vector<std::string> Ssh::start_of(const std::string& program, const std::string& word) const {
   if (!host_.login_shell) return {program, "--remote", word};
-  // All shells read single quotes around these characters alike.
+  // All shells read a text in single quotes alike if it has only the characters of check_program().
   return {"exec", "bash", "-lc", fmt::format("'exec {} --remote {}'", program, word)};
 }
 

@@ -35,11 +35,12 @@ class Ssh {
 
   /// Returns true if a shared connection is open.
   [[nodiscard]] bool is_open() const;
-  /// Opens the shared connection if there is none and host().master allows it. If can_ask() is
-  /// true, ssh may ask for a password or a code, and whether to accept the host's key. is_login:
-  /// opens it also if master is kExisting, for `dlrun host login`. patience: the longest wait for
-  /// another dlrun that opens the connection. Fails with kUnavailable and ssh's message, or with
-  /// the name of that dlrun.
+  /// Opens the shared connection unless it is open or host().master is kNone. If can_ask() is true,
+  /// ssh may ask for a password or a code, and whether to accept the host's key. is_login: opens
+  /// the connection even if master is kExisting, for `dlrun host login`. patience: the longest wait
+  /// for another dlrun that is opening the connection. Fails with kUnavailable and ssh's message,
+  /// with kUnavailable and the command line of that other dlrun after `patience`, and with
+  /// kUnavailable if master is kExisting and no connection is open.
   [[nodiscard]] Result<> open(bool is_login = false,
                               std::chrono::seconds patience = std::chrono::seconds(60)) const;
   /// Closes the shared connection. Returns false if there was none.
@@ -47,7 +48,7 @@ class Ssh {
 
   /// Takes one of the six sessions of the shared connection in which dlrun runs commands. Closing
   /// the descriptor frees the session. Waits up to `patience` for a free one, and then fails with
-  /// kUnavailable. Returns a closed descriptor if the host's file says `master: none`.
+  /// kUnavailable. If the host's file says `master: none`, returns a UniqueFd without a descriptor.
   ///
   /// is_rsync: takes one of two more sessions that only rsync's remote shell uses. These sessions
   /// are separate, because the submission that waits for rsync holds a session already. sshd allows
@@ -59,8 +60,8 @@ class Ssh {
   /// of characters that no shell changes. wants_terminal: the command gets a terminal there.
   [[nodiscard]] std::vector<std::string> command(const std::vector<std::string>& arguments,
                                                  bool wants_terminal) const;
-  /// Returns the arguments of command() that start dlrun on the host. word: the word of the
-  /// request, or "-" if the request follows on standard input.
+  /// Returns the arguments of command() that start dlrun on the host. word: the request as one word
+  /// (request.h), or "-" if the request follows on standard input.
   [[nodiscard]] std::vector<std::string> start_of(const std::string& program,
                                                   const std::string& word) const;
   /// Returns the argument vector of the ssh that opens the shared connection.

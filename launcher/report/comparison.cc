@@ -22,11 +22,11 @@ using namespace page;
 
 constexpr std::size_t kKeysInTable = 5;
 constexpr std::size_t kNotesShown = 20;
-constexpr std::size_t kWideFrom = 24;  // characters that a cell shows on one line
+constexpr std::size_t kLongestOnOneLine = 24;  // bytes of a value that a cell shows on one line
 
 bool is_wide(const std::vector<RunReport>& reports, const std::string& key) {
   return std::any_of(reports.begin(), reports.end(), [&](const RunReport& report) {
-    return value_of(report.keys, key).size() > kWideFrom;
+    return value_of(report.keys, key).size() > kLongestOnOneLine;
   });
 }
 
@@ -165,8 +165,8 @@ std::string short_legend_value(const std::string& value) {
 }
 
 /// Returns the name of each run in legends: the values in which the runs differ, such as
-/// "lr 0.1, batch 64". The run's own label is added if another run has the same values. The label
-/// stands alone if the runs do not differ in their keys.
+/// "lr 0.1, batch 64". If another run has the same values, the run's label precedes them. If the
+/// runs do not differ in their keys, the name is the label.
 std::vector<std::string> legend_names(const std::vector<const RunReport*>& drawn,
                                       const std::vector<std::string>& keys) {
   std::vector<std::string> names;
@@ -244,7 +244,7 @@ std::string runs_table(const std::vector<RunReport>& reports, const RunColumns& 
 }
 
 /// Returns why runs did not complete, and the problems of their files.
-std::string notes(const std::vector<RunReport>& reports) {
+std::string problems_html(const std::vector<RunReport>& reports) {
   std::string page;
   std::size_t noted = 0;
   for (const RunReport& report : reports) {
@@ -305,7 +305,7 @@ std::string comparison_page(const std::vector<RunReport>& reports, const std::st
                       reports.size(), total_cost(reports, parts.energy));
   page += "<h2>Runs</h2>\n" + runs_table(reports, parts);
   if (has_own_table) page += "<h2>Keys that differ</h2>\n" + differences_html(reports, keys);
-  return page + notes(reports) + curves_of(reports, keys) + foot(made);
+  return page + problems_html(reports) + curves_of(reports, keys) + foot(made);
 }
 
 }  // namespace dlrun

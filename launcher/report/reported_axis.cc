@@ -11,14 +11,14 @@ namespace {
 
 using Reports = std::vector<const RunReport*>;
 
-/// The reported totals are exact. Steps at which epochs changed are known up to the interval of the
-/// reports, so a smaller difference does not count.
+/// The largest ratio of two values that count as the same. Steps at which epochs changed are known
+/// only up to the interval of the reports.
 constexpr double kSameWithin = 1.05;
 
 /// Returns true if a point of the report has the field. Returns true, too, for a report without
-/// points: it draws no curve, so it fits every axis.
+/// points: it has no curve, so every axis suits it.
 template <typename Has>
-bool any_point(const RunReport& report, const Has& has) {
+bool can_have_field(const RunReport& report, const Has& has) {
   const auto& metrics = report.metrics;
   const auto& progress = report.history.progress();
   return (metrics.empty() && progress.empty()) ||
@@ -28,13 +28,13 @@ bool any_point(const RunReport& report, const Has& has) {
 
 bool all_have_steps(const Reports& reports) {
   return std::all_of(reports.begin(), reports.end(), [](const RunReport* report) {
-    return any_point(*report, [](const auto& point) { return point.step.has_value(); });
+    return can_have_field(*report, [](const auto& point) { return point.step.has_value(); });
   });
 }
 
 bool all_have_epochs(const Reports& reports) {
   return std::all_of(reports.begin(), reports.end(), [](const RunReport* report) {
-    return any_point(*report, [](const auto& point) { return point.epoch.has_value(); });
+    return can_have_field(*report, [](const auto& point) { return point.epoch.has_value(); });
   });
 }
 

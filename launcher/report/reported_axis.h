@@ -16,9 +16,9 @@ namespace dlrun {
 class ReportedAxis {
  public:
   /// Chooses steps for one run, and for several runs whose steps have equal sizes. If the steps per
-  /// epoch differ between the runs, chooses epochs; if these are unknown and the global batches
-  /// differ, samples. Chooses epochs, too, if the programs report epochs and no steps, and the time
-  /// since the start if they report neither.
+  /// epoch differ between the runs, chooses epochs; otherwise, if the global batches differ,
+  /// chooses samples. If one of the runs reports no steps, chooses epochs if all runs report
+  /// epochs, and else the time since the start.
   explicit ReportedAxis(const std::vector<const RunReport*>& reports);
 
   [[nodiscard]] bool is_time() const { return kind_ == Kind::kTime; }

@@ -59,8 +59,8 @@ class RunCharts {
   };
 
   /// Returns a curve of values that the program reported: from metrics.jsonl, or from the run's
-  /// record if metrics.jsonl has none of them. Its x is the time if over_time is set, else that of
-  /// the axis.
+  /// record if metrics.jsonl has none of them. If over_time is true, x is the time since the start;
+  /// else axis_ determines x.
   [[nodiscard]] std::vector<ChartPoint> curve(std::size_t at,
                                               std::optional<double> MetricsPoint::*metric,
                                               std::optional<double> ProgressPoint::*progress,

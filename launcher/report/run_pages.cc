@@ -128,8 +128,9 @@ void add_energy(const Env& env, std::vector<RunReport>& reports) {
   }
 }
 
-std::filesystem::path place_of(const Env& env, const std::filesystem::path& current_dir,
-                               const std::vector<std::string>& names) {
+/// Returns RunPage::default_file for these names.
+std::filesystem::path default_file_for(const Env& env, const std::filesystem::path& current_dir,
+                                       const std::vector<std::string>& names) {
   if (names.size() == 1) {
     const auto run = find_run(env, current_dir, names.front());
     if (run && !foreign_owner(run->path)) return run->path / "report.html";
@@ -168,7 +169,7 @@ Result<RunPage> make_run_page(const Env& env, const KnownServers& servers,
   page.html = parts.size() == 1
                   ? report_page(reports.front(), made)
                   : comparison_page(reports, title_of(parts, names.size() == 1), made);
-  page.place = place_of(env, current_dir, names);
+  page.default_file = default_file_for(env, current_dir, names);
   return page;
 }
 

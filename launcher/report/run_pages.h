@@ -16,16 +16,16 @@ namespace dlrun {
 struct RunPage {
   std::string html;
   bool has_last_known_states = false;  ///< the controller did not answer about one of the runs
-  /// The file for the page if the user names none. The page of one run or sweep goes into its
-  /// directory, which is private. A comparison of several runs, or a page about another user's run,
-  /// goes into the current directory.
-  std::filesystem::path place;
+  /// The file for the page if the user names none. The page about one run or one sweep goes into
+  /// the run's or the sweep's directory, which is private. A comparison of several runs, or a page
+  /// about another user's run, goes into the current directory.
+  std::filesystem::path default_file;
 };
 
 /// Makes the page. Shows the points of a sweep instead of the sweep, and the latest run of a point
-/// that was resubmitted. warn: called for each run that cannot be read and is left out. Fails if a
-/// name is no run, or if the only run cannot be read. Fails with kNotFound if none of several runs
-/// can be read.
+/// that was resubmitted. warn: called for each run that cannot be read and is left out. Fails if
+/// one of `names` names no run, or if the only run cannot be read. Fails with kNotFound if none of
+/// several runs can be read.
 [[nodiscard]] Result<RunPage> make_run_page(const Env& env, const KnownServers& servers,
                                             const std::filesystem::path& current_dir,
                                             const std::vector<std::string>& names,

@@ -57,8 +57,8 @@ void insert_parameters(RunReport& report,
 [[nodiscard]] Result<std::vector<std::pair<std::string, std::string>>> flat_keys(
     std::string_view resolved_yaml);
 
-/// Sorts the runs by the first of kComparedResults that they have, as `dlrun sweep` does. Runs
-/// without this result come last and keep their order.
+/// Sorts the runs by the first of kComparedResults that any of them has, as `dlrun sweep` does.
+/// Runs without this result come last and keep their order.
 void sort_best_first(std::vector<RunReport>& reports);
 
 /// Returns a self-contained page about one run, without scripts and external resources. `made` is

@@ -21,8 +21,11 @@ constexpr double kGibiMib = 1024;
 constexpr double kMemoryRoom = 1.3, kCoresRoom = 1.2, kTimeRoom = 1.25;
 /// A smaller amount is suggested only if it is below this fraction of the request.
 constexpr double kWorthwhile = 0.75;
+/// GPUs that are busy for less of the time, in percent, wait often.
 constexpr double kIdleGpuPercent = 50;
-constexpr double kEmptyGpuPart = 0.4;
+/// A run that uses less than this fraction of a GPU's memory could use a larger batch.
+constexpr double kEmptyGpuFraction = 0.4;
+/// A use above this fraction of the request is close to the limit.
 constexpr double kAlmostAll = 0.9;
 
 /// Returns the time of the last event, report or sample of an attempt.
@@ -83,7 +86,7 @@ void add_time_row(const UseFacts& facts, bool advises, RunUse& use) {
   use.rows.push_back(std::move(row));
 }
 
-/// Returns the largest number of ranks on a node if the ranks are spread evenly.
+/// Returns the number of ranks on a node, rounded up, if the ranks are spread evenly.
 double ranks_per_node(const UseFacts& facts) {
   const RunRecord& record = facts.status.facts.record;
   const auto hosts = expand_hostlist(record.hosts);
@@ -94,7 +97,7 @@ double ranks_per_node(const UseFacts& facts) {
   return std::ceil(ranks / std::max(nodes, 1.0));
 }
 
-/// Returns a memory size that a spec can have: whole GiB, or MiB below one GiB.
+/// Returns a memory size for a spec, rounded up: whole GiB, or a multiple of 64 MiB below one GiB.
 std::string spec_memory(double mib) {
   if (mib < kGibiMib) return fmt::format("{:.0f}M", std::ceil(mib / 64) * 64);
   return fmt::format("{:.0f}G", std::ceil(mib / kGibiMib));
@@ -127,7 +130,7 @@ void add_memory_row(const UseFacts& facts, bool advises, RunUse& use) {
 struct OverTime {
   double sum = 0, count = 0;  ///< the sum and the number of the samples
   double area = 0;            ///< the integral of the value over `seconds`
-  double seconds = 0;         ///< between two samples of an attempt
+  double seconds = 0;         ///< the time between samples of the same attempt
 };
 
 /// Adds up the samples. value_of(point) returns the value of a sample, or nullopt.
@@ -206,7 +209,7 @@ void add_gpu_rows(const UseFacts& facts, bool advises, RunUse& use) {
   ResourceRow row{.resource = "GPU memory of a rank", .used = memory_figure(peak_bytes)};
   if (facts.gpu_memory_bytes && *facts.gpu_memory_bytes > 0) {
     row.requested = memory_figure(*facts.gpu_memory_bytes);
-    if (advises && peak_bytes < kEmptyGpuPart * *facts.gpu_memory_bytes)
+    if (advises && peak_bytes < kEmptyGpuFraction * *facts.gpu_memory_bytes)
       row.advice = "a larger batch, or a smaller GPU, would fit";
   }
   use.rows.push_back(std::move(row));
@@ -258,7 +261,8 @@ RunUse use_of(const UseFacts& facts) {
   add_times(facts, use);
   const bool advises = facts.status.state == RunState::kCompleted;
   add_time_row(facts, advises, use);
-  // The samples are those of one component, and the request is that of all components.
+  // The samples are those of one component and the request is that of all components, so they
+  // cannot be compared.
   if (!facts.status.facts.record.components.empty()) return use;
   use.gpu_joules = gpu_joules_of(facts.history.samples());
   add_memory_row(facts, advises, use);

@@ -24,7 +24,7 @@ struct AskedResources {
   std::optional<double> mem_mib;
   std::string mem_key;
   /// mem_mib divided by this number is the value of mem_key: 1 for mem, the CPUs of a node for
-  /// mem_per_cpu, its GPUs for mem_per_gpu.
+  /// mem_per_cpu, the GPUs of a node for mem_per_gpu.
   double units_per_node = 1;
 };
 
@@ -32,7 +32,8 @@ struct AskedResources {
 /// Slurm for resources. Leaves out the memory and the cores of a heterogeneous job.
 [[nodiscard]] std::optional<AskedResources> asked_resources(std::string_view script);
 
-/// One resource: requested, used, and what could change. Texts for people; empty if unknown.
+/// The requested and the used amount of one resource, and a suggestion for the next spec. Texts for
+/// people; empty if unknown.
 struct ResourceRow {
   std::string resource{}, requested{}, used{}, advice{};
 };
@@ -40,7 +41,8 @@ struct ResourceRow {
 /// The use of all attempts of a run together.
 struct RunUse {
   double seconds = 0;  ///< time of all attempts
-  /// The starts of the run's jobs. An attempt that lead starts in the same allocation adds none.
+  /// The number of starts of the run's jobs. An attempt that lead starts in the same allocation is
+  /// no start of a job.
   std::size_t starts = 0;
   /// The longest time from a start of a job to the end of the last attempt of this start. Slurm
   /// compares this time with the job's time limit.

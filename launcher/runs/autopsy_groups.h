@@ -13,7 +13,7 @@ namespace dlrun {
 
 /// Ranks whose main threads were at the same place in the code.
 struct AutopsyGroup {
-  std::string ranks;                ///< "0-2, 4-7"
+  std::string ranks;                ///< the ranks' numbers, such as "0-2, 4-7"
   std::string hosts;                ///< at most four
   std::int64_t count = 0;           ///< number of ranks
   std::vector<std::string> frames;  ///< frames of the main thread, innermost first
@@ -21,8 +21,8 @@ struct AutopsyGroup {
 
 struct Autopsy {
   std::int64_t attempt = 0;
-  std::int64_t ranks = 0;            ///< ranks of the attempt
-  std::int64_t outliers = 0;         ///< ranks of the first group if that group stands out, else 0
+  std::int64_t ranks = 0;            ///< number of ranks of the attempt
+  std::int64_t outliers = 0;         ///< size of the first group if that group stands out, else 0
   std::vector<AutopsyGroup> groups;  ///< smallest first, at most six
 };
 

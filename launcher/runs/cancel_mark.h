@@ -1,7 +1,7 @@
 #pragma once
 // Marks a cancelled run, a sweep's point or a sweep's array by the file `cancelled` in its
-// directory. The mark shows later why a job never started. Slurm soon forgets such jobs, and
-// forgets tasks of an array immediately.
+// directory. The mark shows later why a job never started: Slurm soon forgets a job that was
+// cancelled before its start, and immediately forgets such tasks of an array.
 
 #include <filesystem>
 

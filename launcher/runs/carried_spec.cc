@@ -12,11 +12,11 @@ namespace {
 
 constexpr std::string_view kTitle =
     "# The spec that this was rendered from, for `dlrun diff` and for the run's record.";
-constexpr std::string_view kFacts = "#: ";
-constexpr std::string_view kLine = "#| ";
+constexpr std::string_view kFactsPrefix = "#: ";
+constexpr std::string_view kSpecLinePrefix = "#| ";
 
 [[nodiscard]] bool is_carried(std::string_view line) {
-  return line == kTitle || line.starts_with(kFacts) || line.starts_with(kLine);
+  return line == kTitle || line.starts_with(kFactsPrefix) || line.starts_with(kSpecLinePrefix);
 }
 
 }  // namespace
@@ -29,10 +29,10 @@ std::string with_spec(std::string_view script, CarriedSpec carried) {
   facts["agent"] = carried.agent;
   facts["sha256"] = sha256_of_text(script);
   std::string text(script);
-  text += fmt::format("{}\n{}{}\n", kTitle, kFacts, json_read::dump(facts));
+  text += fmt::format("{}\n{}{}\n", kTitle, kFactsPrefix, json_read::dump(facts));
   std::string_view yaml = carried.yaml;
   while (yaml.ends_with('\n')) yaml.remove_suffix(1);
-  for (const auto line : split(yaml, '\n')) text += fmt::format("{}{}\n", kLine, line);
+  for (const auto line : split(yaml, '\n')) text += fmt::format("{}{}\n", kSpecLinePrefix, line);
   return text;
 }
 
@@ -40,8 +40,8 @@ std::optional<CarriedSpec> carried_spec(std::string_view script) {
   CarriedSpec carried;
   bool has_facts = false;
   for (const auto line : split(script, '\n')) {
-    if (line.starts_with(kFacts)) {
-      const auto facts = json_read::object_of(line.substr(kFacts.size()));
+    if (line.starts_with(kFactsPrefix)) {
+      const auto facts = json_read::object_of(line.substr(kFactsPrefix.size()));
       if (!facts) return std::nullopt;
       has_facts = true;
       carried.dlrun = json_read::text(*facts, "dlrun");
@@ -49,8 +49,8 @@ std::optional<CarriedSpec> carried_spec(std::string_view script) {
       carried.runs_dir = json_read::text(*facts, "runs");
       carried.agent = json_read::text(*facts, "agent");
       carried.sha256 = json_read::text(*facts, "sha256");
-    } else if (line.starts_with(kLine)) {
-      carried.yaml += line.substr(kLine.size());
+    } else if (line.starts_with(kSpecLinePrefix)) {
+      carried.yaml += line.substr(kSpecLinePrefix.size());
       carried.yaml += '\n';
     }
   }
@@ -69,14 +69,14 @@ std::optional<CarriedFault> fault_of_carried(std::string_view script) {
   for (const auto line : split(script, '\n')) {
     ++number;
     if (line == kTitle) title = number;
-    if (line.starts_with(kFacts)) {
+    if (line.starts_with(kFactsPrefix)) {
       facts = number;
-      if (!wrong && !json_read::object_of(line.substr(kFacts.size())))
+      if (!wrong && !json_read::object_of(line.substr(kFactsPrefix.size())))
         wrong = {number, "what follows '#: ' is no JSON object"};
     }
-    if (line.starts_with(kLine) && first == 0) {
+    if (line.starts_with(kSpecLinePrefix) && first == 0) {
       first = number;
-      is_ours = before.starts_with(kFacts);
+      is_ours = before.starts_with(kFactsPrefix);
     }
     before = line;
   }

@@ -17,12 +17,12 @@ struct CarriedSpec {
   std::string sha256;  ///< hash of the rendered script, without the carried spec
 };
 
-/// Returns the script with carried's spec after it. Computes carried.sha256. The added lines are
-/// comments, which no shell executes.
+/// Returns the script with the carried spec after it. The hash in the added lines is computed from
+/// `script`; carried.sha256 is ignored. The added lines are comments, which no shell executes.
 [[nodiscard]] std::string with_spec(std::string_view script, CarriedSpec carried);
 
-/// Returns the spec that a script carries, even if the user has moved its lines; nullopt if there
-/// is none or it is incomplete.
+/// Returns the spec that a script carries, even if the user has moved the spec's lines. Returns
+/// nullopt if the script carries no spec or only a part of one.
 [[nodiscard]] std::optional<CarriedSpec> carried_spec(std::string_view script);
 
 /// A fault in the lines that carry the spec.
@@ -30,11 +30,12 @@ struct CarriedFault {
   std::size_t line = 0;  ///< the line in the script, from 1
   std::string what;      ///< "its 'folder' or 'runs' is missing"
 };
-/// Returns why the carried spec cannot be read. Returns nullopt if it is complete or if there is
-/// none; other comments that look similar are ignored.
+/// Returns why the carried spec cannot be read. Returns nullopt if the spec is complete or if there
+/// is none; the user's own comments that look similar are ignored.
 [[nodiscard]] std::optional<CarriedFault> fault_of_carried(std::string_view script);
 
-/// Returns true if the script carries its spec and its other lines were not changed.
+/// Returns true if the script carries a spec, all other lines of the script are as they were
+/// rendered, and no line was added.
 [[nodiscard]] bool is_unedited(std::string_view script);
 
 /// Returns the comment lines that carry the spec, as they are in the script.

@@ -38,7 +38,7 @@ class DeletedRuns {
   /// Returns the newest deleted run of this name.
   [[nodiscard]] std::optional<DeletedRun> newest_of_name(std::string_view name) const;
 
-  /// Forgets the runs that were deleted longer than kDeletedRunsKept ago. Ignores errors.
+  /// Forgets the runs that were deleted more than kDeletedRunsKept ago. Ignores errors.
   void forget_old(std::chrono::system_clock::time_point now) const;
 
  private:

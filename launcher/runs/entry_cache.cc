@@ -13,9 +13,9 @@ namespace dlrun {
 namespace {
 
 constexpr std::string_view kIndexHead = "dlrun index 1\n";
-/// If the cache lacks at most this many entries, reading their own files is faster than writing the
-/// cache again.
-constexpr std::size_t kFew = 64;
+/// If the cache lacks at most this many entries, reading the files of these entries is faster than
+/// writing the cache again.
+constexpr std::size_t kMostUncached = 64;
 
 std::filesystem::path file_in(const std::filesystem::path& directory) {
   return directory / ".entries";
@@ -26,11 +26,11 @@ std::filesystem::path file_in(const std::filesystem::path& directory) {
 EntryCache::EntryCache(const std::filesystem::path& directory) : file_(file_in(directory)) {
   text_ = read_own_cache(file_, kIndexHead);
   each_line(text_, kIndexHead,
-            [&](std::string_view name, std::string_view line) { known_[name] = {line}; });
+            [&](std::string_view id, std::string_view line) { known_[id] = {line}; });
 }
 
-std::optional<IndexEntry> EntryCache::find(std::string_view name, ino_t inode) {
-  const auto found = known_.find(name);
+std::optional<IndexEntry> EntryCache::find(std::string_view id, ino_t inode) {
+  const auto found = known_.find(id);
   if (found == known_.end()) return std::nullopt;
   std::string_view line = found->second.fields;
   std::uint64_t number = 0;
@@ -39,7 +39,7 @@ std::optional<IndexEntry> EntryCache::find(std::string_view name, ino_t inode) {
   if (parsed.ec != std::errc() || parsed.ptr != field.data() + field.size() || number != inode)
     return std::nullopt;
   IndexEntry entry;
-  entry.id = name;
+  entry.id = id;
   entry.created = take_field(line);
   entry.name = take_field(line);
   entry.path = line;
@@ -58,10 +58,10 @@ void EntryCache::add(const IndexEntry& entry, ino_t inode) {
 }
 
 void EntryCache::save() const {
-  if (added_count_ <= kFew) return;
+  if (added_count_ <= kMostUncached) return;
   std::string text(kIndexHead);
-  for (const auto& [name, line] : known_) {
-    if (line.is_used) text.append(name).append(1, '\t').append(line.fields).append(1, '\n');
+  for (const auto& [id, line] : known_) {
+    if (line.is_used) text.append(id).append(1, '\t').append(line.fields).append(1, '\n');
   }
   write_own_cache(file_, text + added_);
 }

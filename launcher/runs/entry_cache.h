@@ -21,27 +21,28 @@ class EntryCache {
   /// or not owned by the caller.
   explicit EntryCache(const std::filesystem::path& directory);
 
-  /// Returns the cached entry of that name if its file still has the same inode; nullopt otherwise.
-  /// An entry's file is written once and never changed.
-  [[nodiscard]] std::optional<IndexEntry> find(std::string_view name, ino_t inode);
-  /// Adds an entry that was read from its file.
+  /// Returns the cached entry of the run `id`, provided that the entry's file still has this inode;
+  /// nullopt otherwise. An entry's file is written once and never changed.
+  [[nodiscard]] std::optional<IndexEntry> find(std::string_view id, ino_t inode);
+  /// Adds an entry that was read from its file. Ignores entries with a tab or a line break.
   void add(const IndexEntry& entry, ino_t inode);
-  /// Writes the cache, unless only a few entries had to be added. Call it after find() or add() for
-  /// every entry of the index.
+  /// Writes the cache with the entries that find() returned or add() got, unless add() got only a
+  /// few. Call it when this is done for every entry of the index, because other entries are
+  /// dropped.
   void save() const;
 
-  /// Deletes the cache. Call it after entries were created again: the cache may still have an old
-  /// path for such a name.
+  /// Deletes the cache. Call it after entries were created again, because the cache may still have
+  /// an old path for the id of such an entry.
   static void forget(const std::filesystem::path& directory);
 
  private:
   std::filesystem::path file_;
   std::string text_;  ///< the text of the file
   struct Line {
-    std::string_view fields;  ///< the line after the name; starts with the inode
+    std::string_view fields;  ///< the line after the id; starts with the inode
     bool is_used = false;     ///< find() has returned the entry of the line
   };
-  std::unordered_map<std::string_view, Line> known_;  ///< by name
+  std::unordered_map<std::string_view, Line> known_;  ///< by the run's id
   std::string added_;  ///< the lines of the entries that add() has received
   std::size_t added_count_ = 0;
 };

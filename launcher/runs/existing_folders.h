@@ -14,7 +14,7 @@ namespace dlrun {
 class ExistingFolders {
  public:
   /// Returns true if the absolute path exists. Does not notice changes of a parent folder after the
-  /// first call for it.
+  /// first call for a path in this folder.
   [[nodiscard]] bool has(const std::filesystem::path& folder);
 
  private:

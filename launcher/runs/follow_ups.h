@@ -1,6 +1,6 @@
 #pragma once
-// The follow-up jobs of a run with retry.chain: the jobs after the first one. Each has a journal of
-// its own in the run, in the folder chain-K, and waits for the end of the job before it.
+// The follow-up jobs of a run with retry.chain: the jobs after the first one. Each follow-up job
+// waits for the end of the job before it. Its journal is in the folder chain-K of the run.
 
 #include <cstdint>
 #include <filesystem>
@@ -29,11 +29,12 @@ struct FollowUp {
 [[nodiscard]] Result<std::vector<FollowUp>> read_follow_ups(const std::filesystem::path& run,
                                                             const Submission& first);
 
-/// Returns the other user to whom a folder or a journal of a follow-up job belongs.
+/// Returns the other user who owns the folder or the journal of one of the follow-up jobs; nullopt
+/// if the caller owns all of them.
 [[nodiscard]] std::optional<Owner> foreign_owner_of(const std::filesystem::path& run,
                                                     const std::vector<FollowUp>& follow_ups);
 
-/// Returns true if `id` is the Slurm job of one of the follow-up jobs.
+/// Returns true if one of the follow-up jobs has this Slurm job id.
 [[nodiscard]] bool has_follow_up(const std::vector<FollowUp>& follow_ups, std::string_view id);
 
 }  // namespace dlrun

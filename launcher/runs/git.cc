@@ -16,8 +16,9 @@ const std::vector<std::string>& safe_options() {
 }
 
 Env safe_environment(Env env) {
-  // Keeps the user's and the system's configuration, since git reads `safe.directory` only from
-  // these. Removes variables that a hook or another repository has set.
+  // git reads `safe.directory` only from the user's and the system's configuration, so the
+  // variables that name these stay. Variables that a hook or another repository may have set are
+  // removed.
   env.remove_matching(
       {"GIT_*"}, {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM",
                   "GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM", "GIT_EXEC_PATH"});
@@ -45,12 +46,12 @@ Result<Finished> call(const std::filesystem::path& folder, const Env& env,
   return run_command(command);
 }
 
-/// Returns options that switch off every configured filter; git would run these to compare a file
-/// that looks changed. The user's own filters are switched off, too, because a repository can
-/// redefine their names.
-Result<std::vector<std::string>> without_filters(const std::filesystem::path& folder,
-                                                 const Env& env,
-                                                 std::chrono::milliseconds timeout) {
+/// Returns the options that switch off every configured filter; git would otherwise run the filters
+/// to compare a file that looks changed. The user's own filters are switched off, too, because a
+/// repository can redefine their names.
+Result<std::vector<std::string>> options_without_filters(const std::filesystem::path& folder,
+                                                         const Env& env,
+                                                         std::chrono::milliseconds timeout) {
   constexpr std::size_t kMost = 256;
   DLRUN_TRY_ASSIGN(const auto listed,
                    call(folder, env, {},
@@ -80,7 +81,7 @@ Result<Finished> run_git(const std::filesystem::path& folder, const Env& env,
                          const std::vector<std::string>& arguments,
                          std::chrono::milliseconds timeout) {
   const Env safe = safe_environment(env);
-  DLRUN_TRY_ASSIGN(const auto options, without_filters(folder, safe, timeout));
+  DLRUN_TRY_ASSIGN(const auto options, options_without_filters(folder, safe, timeout));
   return call(folder, safe, options, arguments, timeout);
 }
 

@@ -27,8 +27,8 @@ constexpr std::size_t kPointsLimit = 16'384;
 constexpr std::size_t kEventsLimit = 2000;
 constexpr std::size_t kEventsRemoved = 1000;  ///< the number of events that one step removes
 constexpr std::size_t kReadBytes = 8U << 20U;
-/// The size of records and metrics above which only some points of the curves are parsed.
-constexpr std::size_t kParsedBytes = 4U << 20U;
+/// If a record or the metrics are larger, only some points of the curves are parsed.
+constexpr std::size_t kFullyParsedBytes = 4U << 20U;
 /// At least this many frequent events are parsed before any is skipped: a program may report some
 /// values only at first.
 constexpr std::size_t kFirstFrequent = 64;
@@ -37,8 +37,8 @@ constexpr std::size_t kAttemptsLimit = 4096;
 constexpr std::size_t kLongestHistoryText = 4096;
 constexpr double kPaceSeconds = 60;
 
-/// Drops every second point, except the last one, if there are too many points. The curve keeps its
-/// shape.
+/// If there are too many points, drops every second one, but never the last one. The curve keeps
+/// its shape.
 template <typename Point>
 void thin_if_full(std::vector<Point>& points) {
   if (points.size() < kPointsLimit) return;
@@ -360,7 +360,7 @@ Result<bool> RunHistory::read_more(const std::filesystem::path& run) {
     inode_ = info.st_ino;
     parts_ = parts_to_read(info.st_size);
     const auto read = static_cast<std::size_t>(parts_.head_end + info.st_size - parts_.tail_begin);
-    stride_ = std::max<std::size_t>(1, read / kParsedBytes);
+    stride_ = std::max<std::size_t>(1, read / kFullyParsedBytes);
     record_.left_out_bytes = parts_.tail_begin - parts_.head_end;
   }
   if (offset_ >= parts_.head_end && offset_ < parts_.tail_begin) {
@@ -429,13 +429,13 @@ Result<std::vector<MetricsPoint>> read_metrics(const std::filesystem::path& run)
   };
   const auto parts = parts_to_read(info.st_size);
   const std::size_t stride =
-      std::max<std::size_t>(1, static_cast<std::size_t>(info.st_size) / kParsedBytes);
+      std::max<std::size_t>(1, static_cast<std::size_t>(info.st_size) / kFullyParsedBytes);
   std::size_t seen = 0;
   for (const auto& [begin, end] :
        {std::pair(off_t{0}, parts.head_end), std::pair(parts.tail_begin, info.st_size)}) {
     LineReader lines(file->get(), begin, end);
     while (const auto line = lines.next()) {
-      // Lines of an epoch's end are rare, and have the values of the test set: parse all of them.
+      // Lines with values of the test set are rare, one at the end of an epoch, so all are parsed.
       if (++seen % stride == 0 || line->find("\"test_") != std::string_view::npos) take(*line);
     }
   }

@@ -86,8 +86,9 @@ struct AttemptHistory {
 class RunHistory {
  public:
   /// Reads the part of the run's file that was not read yet, and starts again if the file was cut
-  /// or replaced. Returns true if it has read any bytes. A missing file counts as empty. One
-  /// call reads at most some MiB; call it until it returns false.
+  /// or replaced. Skips the middle of a very large file (parts_to_read()). Returns true if it has
+  /// read any bytes. A missing file counts as empty. One call reads at most some MiB; call it until
+  /// it returns false.
   [[nodiscard]] Result<bool> read_more(const std::filesystem::path& run);
   /// Adds whole lines of the file.
   void add(std::string_view lines);
@@ -132,7 +133,7 @@ class RunHistory {
 };
 
 /// Returns the seconds until `steps` are done at the pace of about the last minute; nullopt if the
-/// pace is not known. now: seconds since 1970.
+/// pace is not known, or if the program has done more than `steps`. now: seconds since 1970.
 [[nodiscard]] std::optional<double> time_left(const RunHistory& history, std::int64_t steps,
                                               double now);
 

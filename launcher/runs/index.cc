@@ -47,8 +47,9 @@ bool newest_first(const IndexEntry& a, const IndexEntry& b) {
   return a.created != b.created ? a.created > b.created : a.id > b.id;
 }
 
-/// Estimates when the run directory was created: returns the modification time of the first file
-/// that exists, since file systems do not record creation times reliably.
+/// Estimates when the run directory was created. File systems do not record creation times
+/// reliably, so this is the modification time of the first of these files that exists, else that of
+/// the directory.
 std::string creation_time(const std::filesystem::path& run) {
   struct stat info {};
   for (const char* file : {"job.sh", "claim", "submission.json", "."}) {
@@ -109,13 +110,13 @@ Result<RunIndex::Listing> RunIndex::list() const {
     return fail(Errc::kIo, "cannot list {}: {}", printable(directory_.string()), errno_text(errno));
   EntryCache cache(directory_);
   while (const struct dirent* file = ::readdir(folder.get())) {
-    const std::string_view name(file->d_name);
-    if (name.starts_with('.')) continue;
-    if (auto known = cache.find(name, file->d_ino)) {
+    const std::string_view id(file->d_name);
+    if (id.starts_with('.')) continue;
+    if (auto known = cache.find(id, file->d_ino)) {
       listing.entries.push_back(std::move(*known));
       continue;
     }
-    auto entry = read_entry(directory_ / name);
+    auto entry = read_entry(directory_ / id);
     if (entry) {
       cache.add(*entry, file->d_ino);
       listing.entries.push_back(std::move(*entry));
@@ -154,7 +155,7 @@ Result<RunIndex::Rebuilt> RunIndex::rebuild(const std::filesystem::path& runs_di
       return tl::unexpected(done.error());
     }
   }
-  // A cached name may now refer to another folder.
+  // The cache may have another folder for the id of an added entry.
   if (rebuilt.added > 0) EntryCache::forget(directory_);
   if (error)
     return fail(Errc::kIo, "cannot list {}: {}", printable(absolute.string()), error.message());

@@ -17,7 +17,7 @@ namespace dlrun {
 struct IndexEntry {
   std::string id, name;
   std::filesystem::path path;
-  std::string created;  ///< UTC, milliseconds
+  std::string created;  ///< UTC, with milliseconds
 };
 
 class RunIndex {
@@ -35,7 +35,8 @@ class RunIndex {
 
   /// Returns the entry of that id; nullopt if there is none or it is damaged.
   [[nodiscard]] std::optional<IndexEntry> find(const std::string& id) const;
-  /// Removes the entry of that id. Does nothing if there is none. Fails with kIo.
+  /// Removes the entry of that id. Does nothing if there is none. Fails with kIo if the entry
+  /// cannot be removed.
   [[nodiscard]] Result<> remove(const std::string& id) const;
 
   struct Listing {
@@ -50,9 +51,9 @@ class RunIndex {
     /// Runs of other users in the folder, which are not added; newest first.
     std::vector<IndexEntry> foreign;
   };
-  /// Adds the caller's runs in runs_dir that are missing in the index. Skips directories with names
-  /// that dlrun does not create: its names have letters, digits, '.', '_' and '-' only. Fails with
-  /// kNotFound if runs_dir cannot be listed.
+  /// Adds the caller's runs in runs_dir that are missing in the index. dlrun's names of run
+  /// directories have letters, digits, '.', '_' and '-' only; skips directories with other names.
+  /// Fails with kNotFound if runs_dir cannot be listed.
   [[nodiscard]] Result<Rebuilt> rebuild(const std::filesystem::path& runs_dir) const;
 
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }

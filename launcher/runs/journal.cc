@@ -1,4 +1,4 @@
-// The journal is replaced atomically at each step. settle() finds the job of an interrupted
+// The journal is replaced atomically at each step. find_outcome() finds the job of an interrupted
 // submission by the token: in the claim that the job wrote, else in the comments of Slurm's jobs.
 #include "launcher/runs/journal.h"
 
@@ -47,7 +47,7 @@ std::optional<Submission::State> state_of(std::string_view word) {
   return std::nullopt;
 }
 
-std::filesystem::path lock_of(const std::filesystem::path& run) {
+std::filesystem::path lock_path(const std::filesystem::path& run) {
   return run / "submission.lock";
 }
 
@@ -58,7 +58,7 @@ Result<SubmissionLock> SubmissionLock::take(const std::filesystem::path& run) {
   // an instant.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
   for (;;) {
-    auto path = lock_of(run);
+    auto path = lock_path(run);
     // Opened without O_CLOEXEC: sbatch inherits the lock and keeps it if dlrun is killed.
     UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
     if (!fd.is_open())
@@ -78,9 +78,9 @@ Result<SubmissionLock> SubmissionLock::take(const std::filesystem::path& run) {
               printable(run.filename().string()));
 }
 
-SubmissionLock SubmissionLock::hold(const std::filesystem::path& run) {
+SubmissionLock SubmissionLock::take_if_free(const std::filesystem::path& run) {
   auto lock = take(run);
-  return lock ? std::move(*lock) : SubmissionLock{lock_of(run), UniqueFd()};
+  return lock ? std::move(*lock) : SubmissionLock{lock_path(run), UniqueFd()};
 }
 
 SubmissionLock::~SubmissionLock() {
@@ -88,7 +88,7 @@ SubmissionLock::~SubmissionLock() {
 }
 
 bool is_being_submitted(const std::filesystem::path& run) {
-  const UniqueFd fd(::open(lock_of(run).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  const UniqueFd fd(::open(lock_path(run).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   return fd.is_open() && ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
@@ -102,7 +102,8 @@ std::string journal_of_task(std::size_t task) {
 
 namespace {
 
-/// Checks a recorded job (its id may be empty), because it becomes part of a command later.
+/// Checks the id (which may be empty) and the cluster of a recorded job, because both become parts
+/// of a command later.
 Result<> check_named_job(const std::filesystem::path& file, const JobId& job) {
   if (job.id.empty() && (job.cluster == kLocalCluster || is_cluster_name(job.cluster))) return {};
   if (auto checked = check_job(job); !checked)
@@ -244,21 +245,22 @@ std::optional<JobId> job_of_tasks(const std::filesystem::path& array,
 
 }  // namespace
 
-Result<Submission> settle(const std::filesystem::path& run, Submission submission,
-                          Executor& executor) {
+Result<Submission> find_outcome(const std::filesystem::path& run, Submission submission,
+                                Executor& executor) {
   if (submission.state != Submission::State::kIntent) return submission;
   if (submission.token.empty()) return submission;  // a point whose array was never submitted
   if (submission.task) {
     Submission of_array = submission;
     of_array.task.reset();
-    auto settled = settle(run.parent_path(), std::move(of_array), executor);
-    if (!settled || settled->state == Submission::State::kIntent)
-      return settled ? Result<Submission>(submission) : settled;
+    auto outcome = find_outcome(run.parent_path(), std::move(of_array), executor);
+    if (!outcome || outcome->state == Submission::State::kIntent)
+      return outcome ? Result<Submission>(submission) : outcome;
     DLRUN_TRY_ASSIGN(auto again, read_submission(run));
     return again.value_or(submission);
   }
   std::optional<JobId> found;
-  // The claim comes first: it needs no controller, and it stays when Slurm has purged the job.
+  // The claim comes first, because it can be read without the controller, and exists even after
+  // Slurm has purged the job.
   if (const auto claim = read_claim(run); claim && *claim && (*claim)->token == submission.token) {
     found = JobId{submission.job.cluster, (*claim)->job.id};
   }

@@ -33,8 +33,8 @@ struct Submission {
   /// The start folder in the run's copy of the code (code.snapshot), which replaces the script's
   /// start folder. Empty if the run has no copy.
   std::string chdir;
-  /// Set for a sweep's point: the number of its task. job.id is then the task's id, and the other
-  /// members are those of the array.
+  /// Set only for a sweep's point: the number of the point's task. job.id is then the task's id,
+  /// and the other members are those of the array.
   std::optional<std::int64_t> task;
   /// The number of jobs that the submission queues for the run, this one included (retry.chain).
   /// 0: the run has one job. follow_ups.h reads the journals of the other jobs.
@@ -62,7 +62,7 @@ class SubmissionLock {
  public:
   /// Takes the lock. Returns a lock without effect if the file system has no locks, if another
   /// process holds the lock, or if the file cannot be created.
-  [[nodiscard]] static SubmissionLock hold(const std::filesystem::path& run);
+  [[nodiscard]] static SubmissionLock take_if_free(const std::filesystem::path& run);
   /// Takes the lock. Fails with kRefused if another process holds it, and with kIo if its file
   /// cannot be created. On a file system without locks, returns a lock without effect.
   [[nodiscard]] static Result<SubmissionLock> take(const std::filesystem::path& run);
@@ -75,7 +75,7 @@ class SubmissionLock {
   SubmissionLock(std::filesystem::path path, UniqueFd fd)
       : path_(std::move(path)), fd_(std::move(fd)) {}
   std::filesystem::path path_;
-  UniqueFd fd_;  ///< not open if hold() could not take the lock
+  UniqueFd fd_;  ///< not open if take_if_free() could not take the lock
 };
 
 /// Returns true if a process holds the run's lock. Call it before looking up the job; otherwise a
@@ -86,16 +86,17 @@ class SubmissionLock {
 struct Claim {
   JobId job;
   std::string token;
-  std::string log;                 ///< path of the job's output on its node; may be empty
+  std::string log;                 ///< path of the job's output on the job's node; may be empty
   std::optional<Owner> foreign{};  ///< another user who wrote the claim; nullopt: the caller
 };
 /// Reads the run's claim. Returns nullopt if there is none. Fails with kInvalid if it is damaged.
 [[nodiscard]] Result<std::optional<Claim>> read_claim(const std::filesystem::path& run);
 
-/// Finds out the outcome of an intent: from the claim, else by asking the executor. Returns the
-/// updated submission: kSubmitted, and written to disk, if the job exists; still kIntent if there
-/// is no such job. Fails with kUnavailable if the executor does not answer.
-[[nodiscard]] Result<Submission> settle(const std::filesystem::path& run, Submission submission,
-                                        Executor& executor);
+/// Finds out the outcome of an intent: from the claim, else by asking the executor. If the job
+/// exists, writes the submission as kSubmitted to the disk and returns it. Returns the submission
+/// unchanged if there is no such job, if the state is not kIntent, or if there is no token yet.
+/// Fails with kUnavailable if the executor does not answer.
+[[nodiscard]] Result<Submission> find_outcome(const std::filesystem::path& run,
+                                              Submission submission, Executor& executor);
 
 }  // namespace dlrun

@@ -29,7 +29,7 @@ std::vector<std::string> last_words(const std::filesystem::path& run, const RunS
   }
   if (!path) return {};
   LogReader log(*path, status.facts);
-  log.start_at_tail(kLines + 1);  // one may be dlrun's own
+  log.start_at_tail(kLines + 1);  // one of these lines may be a message of dlrun
   const auto text = log.read_more(kBytes);
   if (!text) return {};
   std::vector<std::string> lines;

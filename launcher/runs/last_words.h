@@ -9,9 +9,9 @@
 
 namespace dlrun {
 
-/// Returns up to three last lines of the first failed rank's log, or of the job's log if no rank
-/// was started; printable. Returns none for a run that has not failed, for a sweep, and if there is
-/// no such log.
+/// Returns at most three lines from the end of the first failed rank's log, or of the job's log if
+/// no rank was started. The lines are printable. Returns none for a run that has not ended with a
+/// failure, for a sweep, and if there is no such log.
 [[nodiscard]] std::vector<std::string> last_words(const std::filesystem::path& run,
                                                   const RunStatus& status);
 

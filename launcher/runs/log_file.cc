@@ -20,8 +20,9 @@
 namespace dlrun {
 namespace {
 
-/// Returns the offset at which the last `lines` lines of the file begin. If they are longer than
-/// kTailBytes, returns the offset kTailBytes before the end. Returns 0 if the file cannot be read.
+/// Returns the offset at which the last `lines` lines of the file begin. If these lines are longer
+/// than kTailBytes, returns the offset kTailBytes before the end. Returns 0 if the file cannot be
+/// read.
 std::uint64_t tail_offset(int fd, std::uint64_t size, std::size_t lines) {
   constexpr std::uint64_t kBlock = 1U << 16U, kTailBytes = 4U << 20U;
   std::string block;
@@ -64,9 +65,9 @@ std::uint64_t hole_offset(int fd, std::uint64_t data, std::uint64_t size) {
   return found >= 0 && hole > data && hole < size ? hole : size;
 }
 
-/// Returns the job whose id is in the name of the log. All jobs of a chain write the log of the
-/// first one, unless the user's own pattern names a file for each job.
-std::optional<JobId> job_with_log(const RunFacts& facts) {
+/// Returns the job whose id is in the name of the log. All jobs of a chain write to one log, which
+/// is named after the first job, unless the user has set an output pattern.
+std::optional<JobId> job_in_log_name(const RunFacts& facts) {
   if (facts.follow_ups.empty()) return job_of(facts);
   const bool has_own_pattern = !facts.submission->output.empty();
   return has_own_pattern ? claiming_job_of(facts) : std::optional(facts.submission->job);
@@ -141,7 +142,7 @@ std::optional<std::string> expand_output_pattern(const std::string& pattern, con
 
 std::optional<std::filesystem::path> job_log(const std::filesystem::path& run,
                                              const RunFacts& facts) {
-  const auto job = job_with_log(facts);
+  const auto job = job_in_log_name(facts);
   if (!job) return std::nullopt;
   const bool is_elsewhere = facts.submission && !facts.submission->output.empty();
   if (is_elsewhere) {

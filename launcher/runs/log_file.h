@@ -51,8 +51,8 @@ class LogReader {
 
   /// Returns the next bytes, at most limit; empty if there are none now. In the place of a hole in
   /// the file returns a line such as "[dlrun: 256.0 GiB without data left out]". A character device
-  /// such as /dev/null is empty. Fails for any other file that is not regular, such as a FIFO,
-  /// without waiting for it.
+  /// such as /dev/null counts as empty. Fails at once for any other file that is not regular, such
+  /// as a FIFO.
   [[nodiscard]] Result<std::string> read_more(std::size_t limit = 1U << 20U);
   [[nodiscard]] bool is_open() const { return fd_.is_open(); }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }

@@ -18,10 +18,11 @@ namespace {
 
 /// Files that determine what commands do: which job, server, script and name they use, and whether
 /// the run has ended.
-constexpr std::array<const char*, 12> kDeciding = {
+constexpr std::array<const char*, 12> kDecidingFiles = {
     "submission.json", "claim",     "events.jsonl",    "sweep.json",  "submit.json", "job.sh",
     "resolved.yaml",   "spec.yaml", "provenance.json", "resubmitted", "origin",      "plan.json"};
-constexpr std::array<const char*, 3> kDecidingOfSweep = {"sweep.json", "submit.json", "job.sh"};
+constexpr std::array<const char*, 3> kDecidingFilesOfSweep = {"sweep.json", "submit.json",
+                                                              "job.sh"};
 
 std::optional<Owner> other_than_caller(const struct stat& info) {
   static const uid_t caller = ::geteuid();
@@ -35,8 +36,8 @@ std::optional<Owner> foreign_owner_of_files(const std::filesystem::path& folder,
   const UniqueFd fd(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   struct stat info {};
   for (const char* name : names) {
-    // For a symbolic link, compare the owner of the link. The reader of the file does not follow
-    // it.
+    // For a symbolic link, the owner of the link counts. dlrun does not follow the link when it
+    // reads the file.
     if (!fd.is_open() || ::fstatat(fd.get(), name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (auto owner = other_than_caller(info)) return owner;
   }
@@ -102,13 +103,13 @@ std::optional<Owner> foreign_owner_of_path(const std::filesystem::path& run) {
 
 std::optional<Owner> foreign_owner(const std::filesystem::path& run) {
   if (auto owner = foreign_owner_of_path(run)) return owner;
-  if (auto owner = foreign_owner_of_files(run, kDeciding)) return owner;
+  if (auto owner = foreign_owner_of_files(run, kDecidingFiles)) return owner;
   const auto array = array_of(run);
   if (!array) return std::nullopt;
   if (auto owner = foreign_owner_of_path(*array)) return owner;
-  if (auto owner = foreign_owner_of_files(*array, kDeciding)) return owner;
+  if (auto owner = foreign_owner_of_files(*array, kDecidingFiles)) return owner;
   if (auto owner = foreign_owner_of_path(array->parent_path())) return owner;
-  return foreign_owner_of_files(array->parent_path(), kDecidingOfSweep);
+  return foreign_owner_of_files(array->parent_path(), kDecidingFilesOfSweep);
 }
 
 Result<> require_own(std::string_view id, const std::filesystem::path& run,

@@ -3,10 +3,10 @@
 //
 // A run is foreign if another user owns its directory, a file in it that determines what dlrun
 // does, or a symbolic link in its path. A link of root does not make a run foreign. Root is a
-// caller like any other, so another user's run is foreign to root, too. A foreign run is shown from
-// its files alone. dlrun does not ask Slurm, or a server that the run names, about it. It does not
-// cancel, resubmit, attach to or change it, and does not add it to an index. The user can name it
-// only by its path.
+// caller like any other, so another user's run is foreign to root, too. dlrun shows a foreign run
+// only from the run's files, and asks neither Slurm nor a server that the run names. dlrun does not
+// cancel, resubmit, attach to or change the run, and does not add the run to an index. The user can
+// name a foreign run only by its path.
 
 #include <sys/types.h>
 
@@ -32,10 +32,10 @@ struct Owner {
 /// system call for each part of the path.
 [[nodiscard]] std::optional<Owner> foreign_owner_of_path(const std::filesystem::path& run);
 
-/// Returns the other user because of whom the run is foreign: the owner of its directory, of a link
-/// in its path (not root's), or of a deciding file: its journal, claim, record, script and others.
-/// For a point of a sweep also checks the directories and files of its array and its sweep. Returns
-/// nullopt for a run of the caller.
+/// Returns the other user who makes the run foreign: the owner of the run's directory, of a link in
+/// the run's path (not root's), or of a file that determines what dlrun does (journal, claim,
+/// record, script and others). For a point of a sweep, also checks the directories and files of the
+/// array and of the sweep. Returns nullopt for a run of the caller.
 [[nodiscard]] std::optional<Owner> foreign_owner(const std::filesystem::path& run);
 
 /// Fails with kUsage for a foreign run. id: the run's name in the message. action: "cancel it".

@@ -81,8 +81,8 @@ std::string_view scope_of(std::string_view reason) {
 }
 
 /// Returns the meaning of a limit such as AssocGrpCPUMinutesLimit, QOSMaxGRESPerUser or
-/// QOSMaxWallDurationPerJobLimit: SCOPE, Grp, Max or Min, RESOURCE, and PerUser, PerJob or another
-/// holder.
+/// QOSMaxWallDurationPerJobLimit. The name of a limit consists of a scope (Assoc, QOS), of Grp, Max
+/// or Min, of a resource, and perhaps of the holder (PerUser, PerJob).
 std::string limit_meaning(std::string_view reason) {
   const auto has = [&](std::string_view part) {
     return reason.find(part) != std::string_view::npos;
@@ -134,8 +134,9 @@ bool is_limit(std::string_view reason) {
          rest.starts_with("JobLimit") || rest.starts_with("UsageThreshold");
 }
 
-/// Returns Slurm's word: "ReqNodeNotAvail" in "ReqNodeNotAvail, UnavailableNodes:n1".
-std::string_view first_word(std::string_view reason) {
+/// Returns a reason without its details: "ReqNodeNotAvail" for "ReqNodeNotAvail,
+/// UnavailableNodes:n1".
+std::string_view without_details(std::string_view reason) {
   return reason.substr(0, reason.find_first_of(",("));
 }
 
@@ -150,7 +151,7 @@ std::string never_sentence(const JobReport& report) {
 }  // namespace
 
 std::string meaning_of_reason(std::string_view reason) {
-  const auto word = trim(first_word(reason));
+  const auto word = trim(without_details(reason));
   for (const Meaning& one : kMeanings) {
     if (one.reason == word) return std::string(one.text);
   }

@@ -14,9 +14,9 @@ namespace dlrun {
 [[nodiscard]] std::string meaning_of_reason(std::string_view reason);
 
 /// Returns why the job is pending: "Priority: other jobs with a higher priority come first; ...".
-/// Slurm's own word comes first, so that it can be looked up. Returns Slurm's word alone if dlrun
-/// does not know it, and "" if there is no reason. dependency: the dependency with which the job
-/// was submitted, such as "afterok:12"; empty if it is unknown.
+/// Slurm's reason comes first, so that the user can look it up. Returns only Slurm's reason if
+/// dlrun does not know the meaning, and "" if Slurm gives no reason. dependency: the dependency
+/// with which the job was submitted, such as "afterok:12"; empty if it is unknown.
 [[nodiscard]] std::string pending_sentence(const JobReport& report, std::string_view dependency);
 
 /// Returns true if the job waits because of the other jobs in the queue, not because of its own

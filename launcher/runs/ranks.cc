@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kFileLimitBytes = 16U << 20U;
 constexpr std::int64_t kSilentAfterS = 15;  ///< seconds: five heartbeats
-constexpr double kIdlePart = 0.25;          ///< a rank below this part of the median is idle
+constexpr double kIdleFraction = 0.25;      ///< a rank below this fraction of the median is idle
 constexpr double kBusyCores = 0.2, kBusyPercent = 40;
 constexpr double kLargeFactor = 1.5, kLargeExcessBytes = 1e9;
 
@@ -37,7 +37,7 @@ void mark_outliers(std::vector<RankSample>& rows) {
   const auto rss = upper_median(rows, [](const RankSample& row) { return row.rss_bytes; });
   const auto is_idle = [](const std::optional<double>& value, const std::optional<double>& usual,
                           double busy) {
-    return value && usual && *usual >= busy && *value < kIdlePart * *usual;
+    return value && usual && *usual >= busy && *value < kIdleFraction * *usual;
   };
   for (RankSample& row : rows) {
     if (row.age_s > kSilentAfterS) {

@@ -51,7 +51,8 @@ struct RankSnapshot {
 
 /// Parses ranks.json. Returns nullopt if text is not a ranks.json; skips malformed rows.
 [[nodiscard]] std::optional<RankSnapshot> parse_ranks(std::string_view text);
-/// Reads the run's ranks.json. Returns nullopt if there is no such file yet.
+/// Reads the run's ranks.json. Returns nullopt if there is no such file yet, or if the file is
+/// damaged.
 [[nodiscard]] Result<std::optional<RankSnapshot>> read_ranks(const std::filesystem::path& run);
 
 }  // namespace dlrun

@@ -50,7 +50,8 @@ struct RehearsalFigures {
   std::optional<std::int64_t> steps;       ///< all steps of the run, as the program reported
 };
 
-/// Returns the figures in a rehearsal's record. ranks: its last snapshot of ranks.
+/// Returns the figures in a rehearsal's record. ranks: the rehearsal's ranks.json; nullopt if there
+/// is none.
 [[nodiscard]] RehearsalFigures rehearsal_figures(const RunHistory& history,
                                                  const std::optional<RankSnapshot>& ranks);
 

@@ -47,8 +47,8 @@ bool has_job(const std::filesystem::path& run, std::string_view job) {
   return claim && *claim && (*claim)->job.id == job;
 }
 
-/// Returns true if the run's folder still belongs to the caller. A name must not refer to a folder
-/// that another user has put in its place since the run was indexed.
+/// Returns true if the run's folder still belongs to the caller. Another user may have replaced the
+/// folder since the run was indexed, and a name must not refer to that user's folder.
 bool is_own(const IndexEntry& entry) {
   return !foreign_owner_of_path(entry.path);
 }
@@ -68,8 +68,8 @@ std::optional<IndexEntry> run_with_job(const std::vector<IndexEntry>& entries,
 
 /// Returns the caller's only run whose id starts with `text`. Fails with kUsage if there are
 /// several, and with kNotFound if there is none.
-Result<IndexEntry> run_that_starts_with(const std::vector<IndexEntry>& entries,
-                                        std::string_view text) {
+Result<IndexEntry> run_with_id_prefix(const std::vector<IndexEntry>& entries,
+                                      std::string_view text) {
   std::vector<const IndexEntry*> matches;
   for (const auto& entry : entries) {
     if (!text.empty() && entry.id.starts_with(text) && is_own(entry)) matches.push_back(&entry);
@@ -116,9 +116,9 @@ Result<IndexEntry> explain_deletion(std::string_view text, const RunIndex& index
   return fail(Errc::kNotFound, "no run '{}': {}", printable(text), describe(*deleted));
 }
 
-/// Returns the index's entry of the run; without an entry, returns the run. A point of a sweep, of
-/// which the index has no entry, gets the time at which its sweep was created. Does not list the
-/// index, which may have ten thousand entries.
+/// Returns the index's entry of the run; without an entry, returns the run. The index has no
+/// entries for points of a sweep; a point gets the time at which its sweep was created. Does not
+/// list the index, which may have ten thousand entries.
 IndexEntry with_entry(IndexEntry run, const RunIndex& index) {
   const auto sweep = sweep_of_point(run.path);
   const auto& folder = sweep ? *sweep : run.path;
@@ -203,7 +203,7 @@ Result<IndexEntry> resolve_run(std::string_view text, const RunIndex& index,
     }
     return with_entry(std::move(*run), index);
   }
-  return explain_deletion(text, index, current_dir, run_that_starts_with(entries, text));
+  return explain_deletion(text, index, current_dir, run_with_id_prefix(entries, text));
 }
 
 Result<IndexEntry> find_run(const Env& env, const std::filesystem::path& current_dir,

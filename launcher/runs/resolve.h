@@ -31,8 +31,8 @@ namespace dlrun {
                                           std::string_view text);
 
 /// Returns the caller's run, sweep or point that has this Slurm job; nullopt if there is none, or
-/// if the index cannot be read. The parts of an id that Slurm adds in dependencies, such as "_*",
-/// must be removed before.
+/// if the index cannot be read. job: an id without the parts that Slurm adds in dependencies, such
+/// as "_*".
 [[nodiscard]] std::optional<IndexEntry> find_run_of_job(const Env& env, std::string_view job);
 
 }  // namespace dlrun

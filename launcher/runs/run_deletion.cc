@@ -1,8 +1,8 @@
 // A deletion renames RUNS/ID to RUNS/.deleted-ID-XXXXXXXXXXXXXXXX, checks it again, and creates the
-// file `.deleted` in it. From then on the run is gone: its index entry is removed, and then its
-// files. If a renamed directory does not have this file, the deletion was interrupted before the
-// decision. Another user who can rename entries of the runs folder cannot create the file, because
-// the directory is the caller's.
+// file `.deleted` in it. This file makes the deletion final: the run's index entry is removed, and
+// then its files. If a renamed directory does not have this file, the deletion was interrupted
+// before it was final. Another user who can rename entries of the runs folder cannot create the
+// file, because the directory is the caller's.
 
 #include "launcher/runs/run_deletion.h"
 
@@ -32,17 +32,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kRenamed = ".deleted-";
-constexpr const char* kDecided = ".deleted";  // in the renamed directory
-constexpr std::size_t kSuffixBytes = 8;       // as hex digits, after a hyphen
+constexpr std::string_view kRenamedPrefix = ".deleted-";
+constexpr const char* kFinalMark = ".deleted";  // in the renamed directory
+constexpr std::size_t kSuffixBytes = 8;         // as hex digits, after a hyphen
 
 /// Files that change when a run is submitted, starts, restarts, ends or gets a successor.
-constexpr std::array<const char*, 9> kSigns = {"submission.json", "submit.json", "sweep.json",
-                                               "claim",           "attempt",     "events.jsonl",
-                                               "resubmitted",     "cancelled",   "job.sh"};
+constexpr std::array<const char*, 9> kFilesOfUse = {
+    "submission.json", "submit.json", "sweep.json", "claim", "attempt",
+    "events.jsonl",    "resubmitted", "cancelled",  "job.sh"};
 
 /// A run's directory and the folder around it, both held open.
-struct Place {
+struct OpenedRun {
   UniqueFd parent, run;
   std::string name;
   DirectoryIdentity identity;
@@ -86,9 +86,9 @@ Result<> check_has_files_of_run(int directory, const fs::path& run) {
               printable(run.string()));
 }
 
-Result<Place> open_place(const fs::path& run) {
-  Place place;
-  place.name = run.filename().string();
+Result<OpenedRun> open_run(const fs::path& run) {
+  OpenedRun opened;
+  opened.name = run.filename().string();
   const auto failed = [&] {
     const int error = errno;
     if (error == ELOOP || error == ENOTDIR)
@@ -99,17 +99,17 @@ Result<Place> open_place(const fs::path& run) {
     return fail(error == ENOENT ? Errc::kNotFound : Errc::kIo, "{}: {}", printable(run.string()),
                 errno_text(error));
   };
-  place.parent.reset(::open(run.parent_path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!place.parent.is_open()) return failed();
-  place.run.reset(::openat(place.parent.get(), place.name.c_str(),
-                           O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  opened.parent.reset(::open(run.parent_path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!opened.parent.is_open()) return failed();
+  opened.run.reset(::openat(opened.parent.get(), opened.name.c_str(),
+                            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat info {
   }, there{};
-  if (!place.run.is_open() || ::fstat(place.run.get(), &info) != 0) return failed();
-  place.identity = identity_of(info);
-  DLRUN_TRY(require_own(place.name, run, "delete it"));
+  if (!opened.run.is_open() || ::fstat(opened.run.get(), &info) != 0) return failed();
+  opened.identity = identity_of(info);
+  DLRUN_TRY(require_own(opened.name, run, "delete it"));
   if (info.st_uid != ::geteuid() || ::stat(run.c_str(), &there) != 0 ||
-      identity_of(there) != place.identity)
+      identity_of(there) != opened.identity)
     return fail(Errc::kUsage, "{}: was replaced meanwhile, so it is left alone",
                 printable(run.string()));
   if (!has_name_of_run(run))
@@ -117,13 +117,13 @@ Result<Place> open_place(const fs::path& run) {
                 "{}: does not have a name that dlrun gives to runs, so dlrun does not delete it; "
                 "look into it, and delete it by hand",
                 printable(run.string()));
-  DLRUN_TRY(check_has_files_of_run(place.run.get(), run));
-  return place;
+  DLRUN_TRY(check_has_files_of_run(opened.run.get(), run));
+  return opened;
 }
 
-/// Adds the identities, sizes and times of the signs in a directory to the text.
-void add_signs(int directory, std::string& text) {
-  for (const char* file : kSigns) {
+/// Adds the identities, sizes and times of a directory's kFilesOfUse to the text.
+void add_stamps(int directory, std::string& text) {
+  for (const char* file : kFilesOfUse) {
     struct stat info {};
     if (::fstatat(directory, file, &info, AT_SYMLINK_NOFOLLOW) != 0) {
       text += "-\n";
@@ -171,38 +171,38 @@ Result<> check_not_locked(int directory) {
 }
 
 /// Returns a text that changes when the run, or a point of the sweep, is used.
-Result<std::string> signs_of(int run) {
+Result<std::string> stamps_of(int run) {
   std::string text;
   DLRUN_TRY(each_directory(run, [&](int directory) -> Result<> {
-    add_signs(directory, text);
+    add_stamps(directory, text);
     return {};
   }));
   return text;
 }
 
-/// The state of a run, and the signs that belong to this state.
-struct Settled {
+/// The state of a run, and the stamps of the files that had this state.
+struct CheckedState {
   RunState state = RunState::kUnknown;
-  std::string signs;
+  std::string stamps;
 };
 
-/// Calls the check until the run's files stay the same during the call. The check itself may write
-/// into the run, for example the end that a killed lead could not write.
-Result<Settled> settle_state(const Place& place, const DeletionCheck& check) {
-  DLRUN_TRY_ASSIGN(auto before, signs_of(place.run.get()));
+/// Calls the check until the run's files stay the same during the call, at most five times. The
+/// check itself may write into the run, for example the end that a killed lead could not write.
+Result<CheckedState> check_until_unchanged(const OpenedRun& opened, const DeletionCheck& check) {
+  DLRUN_TRY_ASSIGN(auto before, stamps_of(opened.run.get()));
   constexpr int kTries = 5;
   for (int i = 0; i < kTries; ++i) {
     DLRUN_TRY_ASSIGN(const auto state, check());
-    DLRUN_TRY_ASSIGN(auto after, signs_of(place.run.get()));
-    if (after == before) return Settled{state, std::move(after)};
+    DLRUN_TRY_ASSIGN(auto after, stamps_of(opened.run.get()));
+    if (after == before) return CheckedState{state, std::move(after)};
     before = std::move(after);
   }
-  return fail(Errc::kUsage, "{}: its files change, so it is left alone", place.name);
+  return fail(Errc::kUsage, "{}: its files change, so it is left alone", opened.name);
 }
 
 /// Returns the error about a run that was used after its state was checked.
-tl::unexpected<Error> in_use_error(const Place& place) {
-  return fail(Errc::kUsage, "{}: was used meanwhile, so it is left alone", place.name);
+tl::unexpected<Error> in_use_error(const OpenedRun& opened) {
+  return fail(Errc::kUsage, "{}: was used meanwhile, so it is left alone", opened.name);
 }
 
 /// Renames an entry of the folder to a name that does not exist.
@@ -215,41 +215,41 @@ bool rename_to_new(int folder, const std::string& from, const std::string& to) {
 
 /// Gives the directory its name back, and returns the error. If that name exists again, the error
 /// also says where the files are.
-tl::unexpected<Error> put_back(const Place& place, const std::string& renamed, Error why) {
-  if (!rename_to_new(place.parent.get(), renamed, place.name))
+tl::unexpected<Error> put_back(const OpenedRun& opened, const std::string& renamed, Error why) {
+  if (!rename_to_new(opened.parent.get(), renamed, opened.name))
     why.message +=
-        fmt::format("; its files are in {}, because {} exists again", renamed, place.name);
+        fmt::format("; its files are in {}, because {} exists again", renamed, opened.name);
   return tl::unexpected<Error>(std::move(why));
 }
 
-/// Renames the run's directory, and decides on its deletion if it is still the directory that was
+/// Renames the run's directory, and makes its deletion final if it is still the directory that was
 /// checked and nothing has used it since. Returns the new name.
-Result<std::string> set_aside(const Place& place, const Settled& settled) {
+Result<std::string> rename_for_deletion(const OpenedRun& opened, const CheckedState& checked) {
   const std::string renamed =
-      fmt::format("{}{}-{}", kRenamed, place.name, random_hex(kSuffixBytes));
-  if (!rename_to_new(place.parent.get(), place.name, renamed)) {
-    return fail(Errc::kIo, "{}: cannot be renamed, so it is left alone: {}", place.name,
+      fmt::format("{}{}-{}", kRenamedPrefix, opened.name, random_hex(kSuffixBytes));
+  if (!rename_to_new(opened.parent.get(), opened.name, renamed)) {
+    return fail(Errc::kIo, "{}: cannot be renamed, so it is left alone: {}", opened.name,
                 errno_text(errno));
   }
-  if (identity_in(place.parent.get(), renamed) != place.identity) {
-    return put_back(place, renamed,
+  if (identity_in(opened.parent.get(), renamed) != opened.identity) {
+    return put_back(opened, renamed,
                     {Errc::kUsage, fmt::format("{}: was replaced by another directory meanwhile, "
                                                "which is left alone",
-                                               place.name)});
+                                               opened.name)});
   }
-  const auto signs = signs_of(place.run.get());
-  if (!signs || *signs != settled.signs)
-    return put_back(place, renamed, in_use_error(place).value());
-  const UniqueFd decided(
-      ::openat(place.run.get(), kDecided, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!decided.is_open())
-    return put_back(place, renamed,
-                    {Errc::kIo, fmt::format("{}: {}", place.name, errno_text(errno))});
+  const auto stamps = stamps_of(opened.run.get());
+  if (!stamps || *stamps != checked.stamps)
+    return put_back(opened, renamed, in_use_error(opened).value());
+  const UniqueFd mark(
+      ::openat(opened.run.get(), kFinalMark, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!mark.is_open())
+    return put_back(opened, renamed,
+                    {Errc::kIo, fmt::format("{}: {}", opened.name, errno_text(errno))});
   // If this process was stopped for minutes, another dlrun may have given the directory its name
   // back.
-  if (identity_in(place.parent.get(), renamed) != place.identity) {
-    static_cast<void>(::unlinkat(place.run.get(), kDecided, 0));
-    return in_use_error(place);
+  if (identity_in(opened.parent.get(), renamed) != opened.identity) {
+    static_cast<void>(::unlinkat(opened.run.get(), kFinalMark, 0));
+    return in_use_error(opened);
   }
   return renamed;
 }
@@ -258,17 +258,18 @@ Result<std::string> set_aside(const Place& place, const Settled& settled) {
 /// .deleted-NAME-XXXXXXXXXXXXXXXX. A user may have a folder such as .deleted-experiments.
 std::optional<std::string> name_before(std::string_view renamed) {
   constexpr std::size_t kEnd = 2 * kSuffixBytes + 1;  // the hyphen and the digits
-  if (!renamed.starts_with(kRenamed) || renamed.size() <= kRenamed.size() + kEnd)
+  if (!renamed.starts_with(kRenamedPrefix) || renamed.size() <= kRenamedPrefix.size() + kEnd)
     return std::nullopt;
   const auto end = renamed.substr(renamed.size() - kEnd);
   if (end[0] != '-' || end.find_first_not_of("0123456789abcdef", 1) != std::string_view::npos)
     return std::nullopt;
-  return std::string(renamed.substr(kRenamed.size(), renamed.size() - kRenamed.size() - kEnd));
+  return std::string(
+      renamed.substr(kRenamedPrefix.size(), renamed.size() - kRenamedPrefix.size() - kEnd));
 }
 
 /// Deletes the content of a renamed directory and then the directory.
 TreeDeletion delete_renamed(int parent, const std::string& name, int directory) {
-  TreeDeletion done = delete_tree(directory, kDecided);
+  TreeDeletion done = delete_tree(directory, kFinalMark);
   struct stat info {};
   if (done.left > 0 || ::fstat(directory, &info) != 0) return done;
   if (identity_in(parent, name) == identity_of(info) &&
@@ -305,15 +306,16 @@ Result<> each_diagnostic(int run, const std::function<void(int, const std::strin
   });
 }
 
-/// Remembers the run and removes it from the index. Does nothing if the index has another run of
-/// this id, because then the deleted run was a copy.
-Result<> take_from_index(const RunIndex& index, const IndexEntry& run, std::string_view state) {
+/// Remembers the run as deleted, and removes it from the index. Does nothing if the index has
+/// another run of this id, because then the deleted run was a copy.
+Result<> move_to_deleted_runs(const RunIndex& index, const IndexEntry& run,
+                              std::string_view state) {
   const auto indexed = index.find(run.id);
   if (indexed && indexed->path != run.path) return {};
   const auto now = std::chrono::system_clock::now();
   auto remembered = DeletedRuns::beside(index).add(
       {indexed.value_or(run), std::string(state), utc_timestamp(now)});
-  // Removes the entry of the index even if a full disk keeps the run from being remembered.
+  // Removes the entry of the index even if the run could not be remembered, such as on a full disk.
   DLRUN_TRY(index.remove(run.id));
   return remembered;
 }
@@ -321,14 +323,14 @@ Result<> take_from_index(const RunIndex& index, const IndexEntry& run, std::stri
 }  // namespace
 
 Result<ExaminedRun> examine_run(const IndexEntry& run, RunParts parts) {
-  DLRUN_TRY_ASSIGN(const auto place, open_place(run.path));
+  DLRUN_TRY_ASSIGN(const auto opened, open_run(run.path));
   ExaminedRun examined;
-  examined.identity = place.identity;
+  examined.identity = opened.identity;
   if (parts == RunParts::kAll) {
-    examined.size = measure_tree(place.run.get());
+    examined.size = measure_tree(opened.run.get());
     return examined;
   }
-  DLRUN_TRY(each_diagnostic(place.run.get(), [&](int directory, const std::string& name) {
+  DLRUN_TRY(each_diagnostic(opened.run.get(), [&](int directory, const std::string& name) {
     examined.size += measure_entry(directory, name);
   }));
   return examined;
@@ -337,34 +339,34 @@ Result<ExaminedRun> examine_run(const IndexEntry& run, RunParts parts) {
 Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
                                 const DirectoryIdentity& examined, RunParts parts,
                                 const DeletionCheck& check) {
-  DLRUN_TRY_ASSIGN(const auto place, open_place(run.path));
-  if (place.identity != examined) {
+  DLRUN_TRY_ASSIGN(const auto opened, open_run(run.path));
+  if (opened.identity != examined) {
     return fail(Errc::kUsage,
                 "{}: was replaced by another directory meanwhile, which is left "
                 "alone",
                 printable(run.path.string()));
   }
   // A search (sweep.ask) holds this lock as long as it may add points.
-  if (::flock(place.run.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+  if (::flock(opened.run.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     return fail(Errc::kUsage, "{}: its search still runs", run.id);
-  DLRUN_TRY_ASSIGN(const auto settled, settle_state(place, check));
-  if (auto locked = each_directory(place.run.get(), check_not_locked); !locked)
+  DLRUN_TRY_ASSIGN(const auto checked, check_until_unchanged(opened, check));
+  if (auto locked = each_directory(opened.run.get(), check_not_locked); !locked)
     return within(run.id, locked.error());
   // The lock is taken after the check, because the check counts a run whose lock is held as
   // pending.
   DLRUN_TRY_ASSIGN(const auto lock, SubmissionLock::take(run.path));
-  DLRUN_TRY_ASSIGN(const auto signs, signs_of(place.run.get()));
-  if (signs != settled.signs) return in_use_error(place);
+  DLRUN_TRY_ASSIGN(const auto stamps, stamps_of(opened.run.get()));
+  if (stamps != checked.stamps) return in_use_error(opened);
   TreeDeletion done;
   if (parts == RunParts::kDiagnostics) {
-    DLRUN_TRY(each_diagnostic(place.run.get(), [&](int directory, const std::string& name) {
+    DLRUN_TRY(each_diagnostic(opened.run.get(), [&](int directory, const std::string& name) {
       done += delete_entry(directory, name);
     }));
     return done;
   }
-  DLRUN_TRY_ASSIGN(const auto renamed, set_aside(place, settled));
-  const auto taken = take_from_index(index, run, word(settled.state));
-  done = delete_renamed(place.parent.get(), renamed, place.run.get());
+  DLRUN_TRY_ASSIGN(const auto renamed, rename_for_deletion(opened, checked));
+  const auto taken = move_to_deleted_runs(index, run, word(checked.state));
+  done = delete_renamed(opened.parent.get(), renamed, opened.run.get());
   if (!taken)
     return within("the files are deleted, but the list of runs could not be changed",
                   taken.error());
@@ -381,7 +383,7 @@ Result<> forget_run(const RunIndex& index, const IndexEntry& run) {
         "{}: the folder {} is missing, too. Its file system may not be mounted here, so the "
         "run stays in the index",
         run.id, printable(run.path.parent_path().string()));
-  return take_from_index(index, run, "");
+  return move_to_deleted_runs(index, run, "");
 }
 
 TreeDeletion finish_deletions(const fs::path& runs_dir) {
@@ -394,15 +396,14 @@ TreeDeletion finish_deletions(const fs::path& runs_dir) {
     if (!before) continue;
     const UniqueFd directory = open_directory_in(folder.get(), name);
     struct stat info {
-    }, decided{};
+    }, mark{};
     if (!directory.is_open() || ::fstat(directory.get(), &info) != 0 || info.st_uid != ::geteuid())
       continue;
-    if (::fstatat(directory.get(), kDecided, &decided, AT_SYMLINK_NOFOLLOW) == 0) {
-      if (decided.st_uid == ::geteuid())
-        done += delete_renamed(folder.get(), name, directory.get());
+    if (::fstatat(directory.get(), kFinalMark, &mark, AT_SYMLINK_NOFOLLOW) == 0) {
+      if (mark.st_uid == ::geteuid()) done += delete_renamed(folder.get(), name, directory.get());
       continue;
     }
-    // Another dlrun may be about to decide, which takes an instant.
+    // Another dlrun may have renamed the directory just now, and may be about to create the mark.
     constexpr std::int64_t kPatienceSeconds = 60;
     const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
     if (now - info.st_ctim.tv_sec > kPatienceSeconds)

@@ -1,7 +1,7 @@
 #pragma once
-// Deletes one run of the caller. The directory is first renamed, so that nothing can start in it,
-// and is then compared with its state during the check. Only a directory that nothing has used
-// meanwhile is deleted.
+// Deletes one run of the caller. After the check, the directory is renamed, so that nothing can
+// start in it. The directory is deleted only if its files are still those at the time of the check,
+// so that a run that was used meanwhile stays.
 
 #include <sys/types.h>
 
@@ -36,15 +36,15 @@ struct ExaminedRun {
   DirectoryIdentity identity;
   TreeSize size;  ///< the size of the parts to delete
 };
-/// Checks that the path is the directory of a run of the caller that dlrun may delete, and returns
-/// its identity and size. Fails with kNotFound if the directory does not exist. Fails with kUsage
-/// if dlrun does not give this name to runs, if the path is a symbolic link, if the directory has
-/// no files of a run, or if another user owns the directory or a file that decides what commands do
-/// (ownership.cc).
+/// Checks that the path is the directory of a run of the caller that dlrun may delete. Returns the
+/// identity of the directory and the size of the parts. Fails with kNotFound if the directory does
+/// not exist. Fails with kUsage if the directory does not have a name that dlrun gives to runs, if
+/// the path is a symbolic link, if the directory has no files of a run, or if the run is another
+/// user's (ownership.h).
 [[nodiscard]] Result<ExaminedRun> examine_run(const IndexEntry& run, RunParts parts);
 
-/// Returns the run's state, or fails with the reason why the run must stay. delete_run() repeats
-/// the call if the run's files change during it.
+/// Returns the run's state, or fails with the reason why the run must stay. delete_run() calls it
+/// again if the run's files have changed during the call.
 using DeletionCheck = std::function<Result<RunState>()>;
 
 /// Deletes the parts of the run. kAll also removes the run from the index, and remembers its name
@@ -62,9 +62,9 @@ using DeletionCheck = std::function<Result<RunState>()>;
 /// unmounted.
 [[nodiscard]] Result<> forget_run(const RunIndex& index, const IndexEntry& run);
 
-/// Deletes what interrupted deletions left in a runs folder, and gives a directory its name back if
-/// the interruption came before the decision. Touches only directories of the caller that a
-/// deletion has renamed.
+/// Deletes what interrupted deletions left in a runs folder. If a deletion was interrupted before
+/// it was final (run_deletion.cc), gives the directory its old name instead. Touches only
+/// directories of the caller that a deletion has renamed.
 [[nodiscard]] TreeDeletion finish_deletions(const std::filesystem::path& runs_dir);
 
 }  // namespace dlrun

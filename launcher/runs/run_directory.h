@@ -15,8 +15,8 @@ struct RunDirectory {
   std::string id;  ///< NAME-YYYYMMDD-HHMMSS-xxxx, the directory's name
   std::string name;
   std::filesystem::path path;
-  std::string created;  ///< UTC, milliseconds
-  bool is_indexed = true;
+  std::string created;     ///< UTC, with milliseconds
+  bool is_indexed = true;  ///< false: the run is not in the index, so only its path names it
 
   /// Returns the text by which other commands find the run.
   [[nodiscard]] std::string handle() const { return is_indexed ? id : path.string(); }
@@ -26,13 +26,13 @@ struct RunDirectory {
 /// with kIo and names the path that is not a directory or not writable.
 [[nodiscard]] Result<> check_runs_place(const std::filesystem::path& runs_dir);
 
-/// Creates runs_dir (mode 0700) if it is missing, and in it a new private directory with a unique
-/// name. The time in the id is local time. Fails with kIo and names the directory.
+/// Creates a new private directory with a unique name in runs_dir. Creates runs_dir, too, if it is
+/// missing (mode 0700). The time in the id is local time. Fails with kIo and the directory's name.
 [[nodiscard]] Result<RunDirectory> create_run_directory(const std::filesystem::path& runs_dir,
                                                         std::string_view name,
                                                         std::chrono::system_clock::time_point now);
 
-/// Returns the name in an id; the whole id if it does not have an id's form.
+/// Returns the name in a run's id. Returns `id` unchanged if it does not have the form of an id.
 [[nodiscard]] std::string name_of_id(std::string_view id);
 
 /// Returns true if path looks like a run: a directory with a submission, a claim, events or a sweep

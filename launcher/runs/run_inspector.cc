@@ -42,8 +42,9 @@ class RefusingExecutor final : public Executor {
   Error why_;
 };
 
-/// Returns the error about a run whose directory is gone. A point has no entry of its own in the
-/// index, and its directory's name is only a number: `dlrun rm 1` could find an unrelated run.
+/// Returns the error about a run whose directory is gone. Does not suggest `dlrun rm` for a point:
+/// a point has no entry in the index, and its directory's name is only a number, so `dlrun rm 1`
+/// could delete an unrelated run.
 tl::unexpected<Error> gone_error(const std::filesystem::path& run) {
   if (const auto sweep = sweep_of_point(run)) {
     return fail(Errc::kNotFound,
@@ -179,7 +180,7 @@ namespace {
 
 /// Records the end of a run on this machine if lead has ended without recording it. Several
 /// processes may notice that; the first one writes.
-void take_lost_end(const std::filesystem::path& run, RunFacts& facts) {
+void record_lost_end(const std::filesystem::path& run, RunFacts& facts) {
   const auto job = job_of(facts);
   if (facts.record.ended || !job || job->cluster != kLocalCluster ||
       !has_local_process_ended(job->id))
@@ -202,9 +203,9 @@ bool has_handed_over(const RunRecord& record, const JobId& job) {
          record.restarts.back().attempt == record.attempt && record.claimed_by == job.id;
 }
 
-/// Returns the jobs of the run's chain from the one that claimed the run last: those before it have
-/// ended. If this job has handed the run over to the next one, it comes last in the result, because
-/// the reports on the other jobs take precedence.
+/// Returns the job of the run's chain that claimed the run last, and the jobs after it; the jobs
+/// before it have ended. If the claiming job has handed the run over to the next one, the claiming
+/// job comes last in the result, because the reports on the other jobs take precedence.
 std::vector<JobId> open_chain_jobs_of(const RunFacts& facts) {
   auto jobs = chain_jobs_of(facts);
   const auto holder = std::find_if(jobs.begin(), jobs.end(), [&](const JobId& job) {
@@ -226,7 +227,7 @@ struct JobQuestion {
   std::vector<JobId> jobs;  ///< at least one
   /// The reports on the first jobs of `jobs`; nullopt for a job that the executor does not know.
   std::vector<std::optional<JobReport>> reports;
-  bool is_settled = false;  ///< no other job needs to be asked about
+  bool is_answered = false;  ///< dlrun need not ask about another job
 };
 
 /// Adds the question about the run's jobs, unless its files name none. Sets facts.unreachable
@@ -247,9 +248,9 @@ void add_question(std::vector<JobQuestion>& questions, RunFacts& facts, Executor
   if (!jobs.empty()) questions.push_back({&facts, &executor, std::move(jobs), {}, false});
 }
 
-/// Returns the jobs to ask about now: the first one, and then as many as were asked about before,
-/// so that a few queries suffice for a long chain whose jobs have all ended. Returns jobs of one
-/// cluster only.
+/// Returns the jobs to ask about now: at first one job, and later as many jobs as in all queries
+/// before, so that a few queries suffice for a long chain whose jobs have all ended. Returns jobs
+/// of one cluster only.
 std::span<const JobId> next_jobs_of(const JobQuestion& question) {
   const std::size_t asked = question.reports.size();
   const auto left = std::span<const JobId>(question.jobs).subspan(asked);
@@ -261,7 +262,7 @@ std::span<const JobId> next_jobs_of(const JobQuestion& question) {
 }
 
 /// Asks the executor about the next jobs of runs on one cluster. Sets facts.unreachable of these
-/// runs if it does not answer.
+/// runs if the executor does not answer.
 void ask_about_next_jobs(Executor& executor, const std::vector<JobQuestion*>& questions,
                          std::chrono::milliseconds max_age) {
   std::vector<JobId> jobs;
@@ -277,7 +278,7 @@ void ask_about_next_jobs(Executor& executor, const std::vector<JobQuestion*>& qu
   for (JobQuestion* one : questions) {
     if (!answer) {
       one->facts->unreachable = answer.error().message;
-      one->is_settled = true;
+      one->is_answered = true;
       continue;
     }
     one->facts->why_no_accounting = answer->why_no_accounting;
@@ -286,9 +287,9 @@ void ask_about_next_jobs(Executor& executor, const std::vector<JobQuestion*>& qu
       auto& report = one->reports.emplace_back();
       if (found == reports.end()) continue;
       report = *found->second;
-      if (report->phase != JobPhase::kEnded) one->is_settled = true;
+      if (report->phase != JobPhase::kEnded) one->is_answered = true;
     }
-    if (one->reports.size() == one->jobs.size()) one->is_settled = true;
+    if (one->reports.size() == one->jobs.size()) one->is_answered = true;
   }
 }
 
@@ -297,7 +298,7 @@ void ask_executors(std::vector<JobQuestion>& questions, std::chrono::millisecond
   while (true) {
     std::map<std::pair<Executor*, std::string>, std::vector<JobQuestion*>> groups;
     for (JobQuestion& one : questions) {
-      if (one.is_settled) continue;
+      if (one.is_answered) continue;
       groups[{one.executor, next_jobs_of(one).front().cluster}].push_back(&one);
     }
     if (groups.empty()) return;
@@ -305,9 +306,9 @@ void ask_executors(std::vector<JobQuestion>& questions, std::chrono::millisecond
   }
 }
 
-/// Takes the report of the first job of the chain that runs or waits, else of the first one that
-/// the executor knows.
-void take_chain_reports(const JobQuestion& question) {
+/// Adds to the run's facts the report on the first job of the chain that runs or waits, else on the
+/// first job that the executor knows.
+void add_chain_report(const JobQuestion& question) {
   RunFacts& facts = *question.facts;
   for (std::size_t i = 0; i < question.reports.size(); ++i) {
     const auto& report = question.reports[i];
@@ -320,16 +321,16 @@ void take_chain_reports(const JobQuestion& question) {
   }
 }
 
-/// Adds the answer to the run's facts. If Slurm did not answer about one job of a chain, the end of
-/// another says nothing about the run.
-void take_answer(const JobQuestion& question) {
+/// Adds the answer to the run's facts. Adds nothing if Slurm did not answer about one job of a
+/// chain, because the end of another job then does not show the state of the run.
+void add_answer(const JobQuestion& question) {
   RunFacts& facts = *question.facts;
   if (!facts.unreachable.empty()) return;
   facts.has_answer = true;
   if (facts.follow_ups.empty()) {
     facts.report = question.reports.front();
   } else {
-    take_chain_reports(question);
+    add_chain_report(question);
   }
 }
 
@@ -343,14 +344,15 @@ bool is_lost_submission(const std::filesystem::path& run, const RunStatus& statu
          !(f.submission->task && is_being_submitted(run.parent_path().parent_path()));
 }
 
-/// Returns the run's status from all its facts, and removes the secrets of a run that is over.
+/// Returns the run's status from all its facts. Removes the secrets of a run that is over or whose
+/// submission was lost.
 RunStatus conclude(const std::filesystem::path& run, RunFacts facts) {
   if (!facts.record.ended && facts.has_answer &&
       (!facts.report || facts.report->phase == JobPhase::kEnded)) {
     // The job may have ended after its record was read and before Slurm was asked. An end in the
     // record takes precedence over a job that Slurm does not report.
     if (auto again = read_events(run); again) facts.record = std::move(*again);
-    take_lost_end(run, facts);
+    record_lost_end(run, facts);
   }
   RunStatus now = assess(std::move(facts));
   if ((is_over(now) || is_lost_submission(run, now)) && !now.facts.foreign)
@@ -362,15 +364,15 @@ RunStatus conclude(const std::filesystem::path& run, RunFacts facts) {
 
 std::vector<Result<RunStatus>> RunInspector::inspect_plain(
     std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age) {
-  std::map<std::filesystem::path, Result<Submission>> settled_arrays;
-  const auto settled_once = [&](const std::filesystem::path& run,
-                                const RunFacts& one) -> Result<Submission> {
+  std::map<std::filesystem::path, Result<Submission>> outcomes;  // by the array's directory
+  const auto outcome_of = [&](const std::filesystem::path& run,
+                              const RunFacts& one) -> Result<Submission> {
     const Submission& submission = *one.submission;
-    if (!submission.task) return settle(run, submission, executor_of(one));
-    const auto known = settled_arrays.find(run.parent_path());
-    if (known == settled_arrays.end()) {
-      auto settled = settle(run, submission, executor_of(one));
-      return settled_arrays.emplace(run.parent_path(), std::move(settled)).first->second;
+    if (!submission.task) return find_outcome(run, submission, executor_of(one));
+    const auto known = outcomes.find(run.parent_path());
+    if (known == outcomes.end()) {
+      auto outcome = find_outcome(run, submission, executor_of(one));
+      return outcomes.emplace(run.parent_path(), std::move(outcome)).first->second;
     }
     if (!known->second || known->second->state == Submission::State::kIntent) return known->second;
     DLRUN_TRY_ASSIGN(auto again, read_submission(run));
@@ -390,20 +392,20 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(
     if (f.submission && f.submission->state == Submission::State::kRefused) continue;
     if (f.submission && f.submission->state == Submission::State::kIntent) {
       f.is_being_submitted = is_being_submitted(f.submission->task ? run.parent_path() : run);
-      auto settled = settled_once(run, f);
-      if (settled) {
-        f.submission = std::move(*settled);
+      auto outcome = outcome_of(run, f);
+      if (outcome) {
+        f.submission = std::move(*outcome);
       } else {
-        f.unreachable = settled.error().message;
+        f.unreachable = outcome.error().message;
         continue;
       }
     }
-    settle_follow_ups(run, f);
+    find_follow_up_outcomes(run, f);
     if (f.unreachable.empty()) add_question(questions, f, executor_of(f));
   }
 
   ask_executors(questions, max_age);
-  for (const JobQuestion& one : questions) take_answer(one);
+  for (const JobQuestion& one : questions) add_answer(one);
   std::vector<Result<RunStatus>> result;
   for (std::size_t i = 0; i < facts.size(); ++i) {
     if (facts[i]) {
@@ -415,16 +417,17 @@ std::vector<Result<RunStatus>> RunInspector::inspect_plain(
   return result;
 }
 
-void RunInspector::settle_follow_ups(const std::filesystem::path& run, RunFacts& facts) {
+void RunInspector::find_follow_up_outcomes(const std::filesystem::path& run, RunFacts& facts) {
   for (FollowUp& one : facts.follow_ups) {
     if (one.submission.state != Submission::State::kIntent) continue;
-    // A job that Slurm does not have has no id, and is left out of the questions.
-    auto settled = settle(follow_up_path(run, one.number), one.submission, executor_of(facts));
-    if (!settled) {
-      facts.unreachable = settled.error().message;
+    // If Slurm has no such job, the submission has no job id, and no question is asked about it.
+    auto outcome =
+        find_outcome(follow_up_path(run, one.number), one.submission, executor_of(facts));
+    if (!outcome) {
+      facts.unreachable = outcome.error().message;
       return;
     }
-    one.submission = std::move(*settled);
+    one.submission = std::move(*outcome);
   }
 }
 

@@ -1,13 +1,13 @@
 #pragma once
-// The name of a run whose script was submitted by hand. Lead records the name, since such a
-// run has no submission.json.
+// The name of a run. A run whose script was submitted by hand has no submission.json, so lead
+// records its name in the file `origin`.
 
 #include <filesystem>
 #include <string>
 
 namespace dlrun {
 
-/// Returns the run's name: the one that lead recorded, else the one in its id.
+/// Returns the run's name: the one that lead recorded, else the one in the run's id.
 [[nodiscard]] std::string name_of_run(const std::filesystem::path& run);
 
 }  // namespace dlrun

@@ -24,7 +24,7 @@
 namespace dlrun {
 namespace {
 
-// Limits on the memory for one record, since any user may have written it.
+// Any user may have written the record, so these limits bound the memory for it.
 constexpr std::size_t kMostWarnings = 200;
 constexpr std::size_t kMostFailures = 256;
 constexpr std::size_t kMostRestarts = 10'000;
@@ -277,7 +277,7 @@ void apply(RunRecord& record, const RecordedEvent& recorded) {
 namespace {
 
 /// Summarises a record line by line. Parses only the beginning and the end of a long sequence of
-/// progress lines, so that a month of progress costs little more than reading the file.
+/// progress lines, so that the progress of a month takes little more time than reading the file.
 class EventSum {
  public:
   void add(std::string_view line) {
@@ -289,7 +289,7 @@ class EventSum {
       return;
     }
     if (!is_progress) end_progress();
-    take(line);
+    apply_line(line);
   }
 
   [[nodiscard]] RunRecord finish(bool has_rest) {
@@ -300,7 +300,7 @@ class EventSum {
   [[nodiscard]] RunRecord& record() { return record_; }
 
  private:
-  void take(std::string_view line) {
+  void apply_line(std::string_view line) {
     const auto event = event_of_line(line);
     if (!event) {
       ++damaged_since_valid_;
@@ -313,7 +313,7 @@ class EventSum {
 
   void end_progress() {
     const auto first = next_latest_ > kProgressRead ? next_latest_ - kProgressRead : 0;
-    for (auto at = first; at < next_latest_; ++at) take(latest_[at % kProgressRead]);
+    for (auto at = first; at < next_latest_; ++at) apply_line(latest_[at % kProgressRead]);
     next_latest_ = 0;
     progress_seen_ = 0;
   }

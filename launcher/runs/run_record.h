@@ -1,5 +1,5 @@
 #pragma once
-// Summarises a run's own record, events.jsonl (see runtime/ENVIRONMENT.md).
+// Summarises a run's record, events.jsonl (see runtime/ENVIRONMENT.md).
 
 #include <cstdint>
 #include <filesystem>
@@ -37,7 +37,7 @@ struct RecordedComponent {
 
 /// The latest values that the program has reported.
 struct Progress {
-  std::string time;  ///< of the latest report, UTC
+  std::string time;  ///< time of the latest report, UTC
   /// epochs, steps: the totals of the whole run.
   std::optional<std::int64_t> epoch, epochs, step, steps;
   std::optional<double> loss, accuracy, samples_per_s;
@@ -64,9 +64,9 @@ struct RunRecord {
   std::string claimed_at;    ///< time of the first claim, UTC
   std::string claimed_by;    ///< id of the job that claimed the run last
   std::string lead_host;
-  std::int64_t ranks = 0;  ///< 0: not known yet
-  std::string hosts;       ///< compressed node list of the ranks that joined
-  bool joined = false;
+  std::int64_t ranks = 0;           ///< 0: not known yet
+  std::string hosts;                ///< compressed node list of the ranks that joined
+  bool joined = false;              ///< all ranks have joined
   bool collective_checked = false;  ///< the ranks' check of collectives is done
   std::int64_t staging_nodes = 0;   ///< nodes that copy data before the programs start; 0: none
   /// The checks of health.preflight in the latest attempt, such as "gpu,nccl"; empty: none.

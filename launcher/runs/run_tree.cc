@@ -19,8 +19,8 @@
 namespace dlrun {
 namespace {
 
-/// The depth at which a walk stops. Each level keeps a directory open, and a process may open only
-/// about a thousand files.
+/// The number of levels that a walk enters. Each level keeps a directory open, and a process may
+/// open only about a thousand files.
 constexpr int kDeepest = 64;
 constexpr const char* kIsMounted = "it is a mount point";
 constexpr std::uint64_t kBlockBytes = 512;  // the unit of st_blocks on Linux
@@ -30,7 +30,7 @@ UniqueFd open_below(int directory, const std::string& name) {
       ::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-/// Returns true if another file system, or another part of this one, is mounted there.
+/// Returns true if another file system, or another part of the same one, is mounted at this name.
 bool is_mount_point(int directory, const std::string& name) {
   struct statx info {};
   return ::statx(directory, name.c_str(), AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_BASIC_STATS,
@@ -131,7 +131,7 @@ class TreeDeleter {
              bool is_checkpoint, int depth) {
     const auto names = names_in(directory);
     if (!names) {
-      leave(where, names.error().message);
+      add_left(where, names.error().message);
       return;
     }
     for (const std::string& name : *names) {
@@ -144,7 +144,7 @@ class TreeDeleter {
     struct stat info {};
     const std::string path = where.empty() ? name : where + "/" + name;
     if (::fstatat(directory, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
-      if (errno != ENOENT) leave(path, errno_text(errno));
+      if (errno != ENOENT) add_left(path, errno_text(errno));
       return;
     }
     if (S_ISDIR(info.st_mode)) {
@@ -158,7 +158,7 @@ class TreeDeleter {
   void remove_directory(int directory, const std::string& name, const std::string& path,
                         const struct stat& info, bool is_checkpoint, int depth) {
     if (info.st_dev != device_ || is_mount_point(directory, name)) {
-      leave(path, kIsMounted);
+      add_left(path, kIsMounted);
       return;
     }
     if (depth >= kDeepest) {
@@ -173,19 +173,19 @@ class TreeDeleter {
       if (error == ELOOP || error == ENOTDIR) {
         static_cast<void>(unlink(directory, name, path, 0));
       } else if (error != ENOENT) {
-        leave(path, errno_text(error));
+        add_left(path, errno_text(error));
       }
       return;
     }
     if (::fstat(below.get(), &opened) != 0 || opened.st_dev != device_) {
-      leave(path, kIsMounted);
+      add_left(path, kIsMounted);
       return;
     }
     const auto left = done_.left;
     const bool is_below_checkpoint = is_checkpoint || name == kCheckpointFolder;
     clear(below.get(), path, "", is_below_checkpoint, depth + 1);
-    // A directory that still holds an entry cannot be deleted. The reason is already noted for that
-    // entry.
+    // A directory that still holds an entry cannot be deleted. add_left() has recorded the reason
+    // for that entry.
     if (done_.left == left && unlink(directory, name, path, AT_REMOVEDIR))
       add_bytes(done_.freed, opened, is_below_checkpoint);
   }
@@ -197,7 +197,7 @@ class TreeDeleter {
         (errno == EINVAL && ::renameat(directory, name.c_str(), top_, there.c_str()) == 0)) {
       has_moved_ = true;
     } else if (errno != ENOENT) {
-      leave(path, errno_text(errno));
+      add_left(path, errno_text(errno));
     }
   }
 
@@ -208,12 +208,12 @@ class TreeDeleter {
         ::unlinkat(directory, name.c_str(), flags) == 0)
       return true;
     const int error = errno;
-    if (error != ENOENT) leave(path, errno_text(error));
+    if (error != ENOENT) add_left(path, errno_text(error));
     return false;
   }
 
   /// Gives the caller all rights to a directory of the caller. Returns false if that is impossible
-  /// or not needed. Keeps errno on failure.
+  /// or not needed. Leaves errno unchanged.
   static bool make_writable(int directory) {
     const int error = errno;
     struct stat info {};
@@ -224,7 +224,7 @@ class TreeDeleter {
     return is_changed;
   }
 
-  void leave(const std::string& path, const std::string& why) {
+  void add_left(const std::string& path, const std::string& why) {
     if (++done_.left == 1) done_.why_left = fmt::format("{}: {}", path.empty() ? "." : path, why);
   }
 

@@ -19,7 +19,7 @@ struct TreeSize {
   /// The bytes on the disk that a deletion frees. A file with a hard link elsewhere frees none.
   std::uint64_t bytes = 0;
   std::uint64_t checkpoint_bytes = 0;  ///< the part of `bytes` below folders named `ckpt`
-  std::uint64_t unread = 0;            ///< directories that could not be read, and mount points
+  std::uint64_t unread = 0;  ///< directories that were not read: unreadable, mounted or too deep
 
   TreeSize& operator+=(const TreeSize& other);
 };
@@ -42,8 +42,9 @@ struct TreeDeletion {
 /// if it does not exist.
 [[nodiscard]] TreeSize measure_entry(int directory, const std::string& name);
 
-/// Deletes everything below the directory, and `last` (a file in it; empty: none) after all other
-/// entries. Makes directories of the caller writable if needed. Works for any depth.
+/// Deletes everything below the directory. Deletes the file `last` in it (empty: none) after all
+/// other entries, and keeps it if one of these could not be deleted. Makes directories of the
+/// caller writable if needed. Works for any depth.
 [[nodiscard]] TreeDeletion delete_tree(int directory, const std::string& last = {});
 /// Deletes one entry of the directory, with everything below it.
 [[nodiscard]] TreeDeletion delete_entry(int directory, const std::string& name);

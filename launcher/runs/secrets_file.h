@@ -17,8 +17,8 @@ struct SecretValue {
   std::string name, value;
 };
 
-/// Returns the value of one secret: from its file, without the last newline, or from env. Fails
-/// with kInvalid if it is not set, is empty, holds a NUL or is larger than 64 KiB, and as
+/// Returns the value of one secret: from its file, without the last line break, or from env. Fails
+/// with kInvalid if the value is not set, is empty, has a NUL or is larger than 64 KiB, and as
 /// read_file() does. No message shows a value.
 [[nodiscard]] Result<SecretValue> read_secret(const SecretSource& source, const Env& env);
 

@@ -115,7 +115,7 @@ RunState running_or_pending(const RunRecord& record) {
 
 /// Returns the follow-up job on which the state of a run with a chain depends; nullptr if that is
 /// the first job, or if the run has no chain.
-const FollowUp* follow_up_in_question(const RunFacts& facts) {
+const FollowUp* deciding_follow_up(const RunFacts& facts) {
   const auto job = job_of(facts);
   if (!job) return nullptr;
   const auto found =
@@ -133,8 +133,8 @@ void assess_by_report(RunStatus& status, const JobReport& report) {
       if (!record.restarts.empty())
         status.detail = fmt::format(
             "attempt {} has ended ({}); {}{}{}", record.attempt, record.restarts.back().cause,
-            follow_up_in_question(status.facts) != nullptr ? "a job of the chain continues the run"
-                                                           : "queued again",
+            deciding_follow_up(status.facts) != nullptr ? "a job of the chain continues the run"
+                                                        : "queued again",
             status.detail.empty() ? "" : ": ", status.detail);
       if (!report.start.empty())
         status.detail +=
@@ -297,7 +297,7 @@ std::optional<JobId> claiming_job_of(const RunFacts& facts) {
 std::string submitted_dependency(const RunFacts& facts) {
   constexpr std::string_view kOption = "--dependency=";
   if (!facts.submission) return {};
-  const FollowUp* const later = follow_up_in_question(facts);
+  const FollowUp* const later = deciding_follow_up(facts);
   for (const std::string& word : (later != nullptr ? later->submission : *facts.submission).argv) {
     if (word.starts_with(kOption)) return word.substr(kOption.size());
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Determines a run's state: from its own record if this has the run's end, otherwise from Slurm's
-// answer.
+// Determines a run's state: from the run's record if it has the end of the run, otherwise from
+// Slurm's answer.
 
 #include <chrono>
 #include <filesystem>
@@ -49,8 +49,8 @@ struct RunFacts {
   std::optional<Claim> claim;
   std::vector<FollowUp> follow_ups;  ///< the later jobs of the run's chain (retry.chain)
   /// The job of the chain on which the state depends: the first job that runs or waits. If none
-  /// does, the job that claimed the run last, or the job after it if that job has handed the run
-  /// over. nullopt: Slurm was not asked, or knows none of the jobs.
+  /// does, the job that claimed the run last, or the next job if the claiming job has handed the
+  /// run over to it. nullopt: Slurm was not asked, or knows none of the jobs.
   std::optional<JobId> chain_job;
   RunRecord record;
   std::optional<JobReport> report;  ///< nullopt: no query, or the executor does not know the job
@@ -59,7 +59,7 @@ struct RunFacts {
   bool is_being_submitted = false;  ///< the lock was held before the job was looked up
   /// The run's directory exists, and no file shows that a job was submitted.
   bool is_recorded_only = false;
-  /// `dlrun cancel` ended the run or its array before it started.
+  /// `dlrun cancel` ended the run, or its array, before the run started.
   bool was_cancelled_before_start = false;
   bool has_answer = false;  ///< the executor has answered a query about the job
   /// The other user who owns the run. dlrun then reads only the run's files.
@@ -84,8 +84,8 @@ struct RunStatus {
   /// The state may be outdated, because the controller is unreachable or the run is foreign.
   bool is_last_known = false;
   JobId job;  ///< for a sweep its first array's job
-  /// Only for a sweep: the ids of the jobs of its points' latest runs, in the order of the points.
-  /// The id of an array's job is there once, and is absent if each of the array's points was
+  /// Only for a sweep: the ids of the jobs of the points' latest runs, in the order of the points.
+  /// The id of an array's job appears once; it does not appear if each point of the array was
   /// submitted again.
   std::vector<std::string> jobs;
   RunFacts facts;
@@ -133,7 +133,7 @@ struct RunStatus {
 [[nodiscard]] std::string allocation_of(const RunFacts& facts);
 /// Returns the jobs of the run's chain that Slurm has accepted, in order; none if it has no chain.
 [[nodiscard]] std::vector<JobId> chain_jobs_of(const RunFacts& facts);
-/// Returns the token with which the run's job was started; empty if the files name none.
+/// Returns the token with which the run's job was submitted; empty if the files name none.
 [[nodiscard]] std::string_view token_of(const RunFacts& facts);
 
 /// Determines the states of runs. One query for each executor and cluster serves all runs of a
@@ -148,7 +148,7 @@ class RunInspector {
   /// Reads the run's files, finds out the outcome of an interrupted submission, and queries the
   /// executor unless the files show that the run is over. Fails with kNotFound if the directory is
   /// gone or is no run, and with kInvalid if one of its files is damaged. An executor that does not
-  /// answer is reported in the result, not as an error. Reads only the files of a foreign run. For
+  /// answer is reported in the result, not as an error. For a foreign run, only reads files. For
   /// the user's own run, also writes the end that a killed lead could not write, and removes the
   /// secrets of a run that is over. max_age: accepts an answer that another process of the user got
   /// at most this long ago.
@@ -176,7 +176,7 @@ class RunInspector {
       std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age);
   /// Finds out the outcome of interrupted submissions of follow-up jobs. Sets facts.unreachable if
   /// Slurm does not answer.
-  void settle_follow_ups(const std::filesystem::path& run, RunFacts& facts);
+  void find_follow_up_outcomes(const std::filesystem::path& run, RunFacts& facts);
 
   Env env_;
   KnownServers known_servers_;

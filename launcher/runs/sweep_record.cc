@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t kSweepLimit = 16U << 20U;
 constexpr std::size_t kPathLimit = 64U << 10U;
-constexpr const char* kFile = "sweep.json";
-constexpr const char* kSuccessor = "resubmitted";
+constexpr const char* kSweepFile = "sweep.json";
+constexpr const char* kSuccessorFile = "resubmitted";
 
 std::optional<std::size_t> count_of(const nlohmann::ordered_json& object, const char* key) {
   const auto number = json_read::integer(object, key);
@@ -28,11 +28,11 @@ std::optional<std::size_t> count_of(const nlohmann::ordered_json& object, const 
 
 bool is_sweep(const std::filesystem::path& run) {
   std::error_code error;
-  return std::filesystem::exists(run / kFile, error);
+  return std::filesystem::exists(run / kSweepFile, error);
 }
 
 Result<SweepRecord> read_sweep(const std::filesystem::path& run) {
-  const auto path = run / kFile;
+  const auto path = run / kSweepFile;
   DLRUN_TRY_ASSIGN(const auto text, read_untrusted(path, kSweepLimit, Links::kRefuse));
   const auto json = json_read::object_of(text);
   const auto damaged = [&] {
@@ -131,9 +131,9 @@ std::optional<uid_t> foreign_uid(const std::filesystem::path& run) {
   return owner ? std::optional(owner->uid) : std::nullopt;
 }
 
-/// Returns true if the owner of a run also owns its successor, the successor is no link, and either
-/// both paths are foreign because of the same user or neither is foreign. Without this check, the
-/// owner of a point, or of a link to it, could name any run as the successor, even a run of the
+/// Returns true if one user owns a run and its successor, the successor is no link, and
+/// foreign_owner_of_path() returns the same user, or no user, for both paths. Without this check,
+/// the owner of a point, or of a link to it, could name any run as the successor, even a run of the
 /// caller.
 bool have_same_owner(const std::filesystem::path& run, const std::filesystem::path& successor) {
   struct stat of_run {
@@ -149,7 +149,7 @@ std::vector<std::filesystem::path> runs_of_point(const std::filesystem::path& po
   std::vector<std::filesystem::path> runs{point};
   constexpr std::size_t kMostResubmissions = 100;  // also ends a chain that is a cycle
   while (runs.size() <= kMostResubmissions) {
-    const auto text = read_untrusted(runs.back() / kSuccessor, kPathLimit, Links::kRefuse);
+    const auto text = read_untrusted(runs.back() / kSuccessorFile, kPathLimit, Links::kRefuse);
     if (!text) break;
     std::filesystem::path next(trim(*text));
     if (!next.is_absolute() || !is_run_directory(next) || !have_same_owner(runs.back(), next))
@@ -178,7 +178,7 @@ Result<std::vector<IndexEntry>> runs_of(const IndexEntry& run) {
 }
 
 Result<> write_successor(const std::filesystem::path& point, const std::filesystem::path& run) {
-  return write_file_atomic(point / kSuccessor, run.string() + "\n");
+  return write_file_atomic(point / kSuccessorFile, run.string() + "\n");
 }
 
 }  // namespace dlrun

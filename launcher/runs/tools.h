@@ -26,9 +26,9 @@ struct ToolSet {
   std::vector<File> files;
 };
 
-/// Fails with kInvalid if the path is not a directory of the caller, or if others can write to it:
-/// jobs would execute files of other users as the caller. remedy: ends the message if the path is
-/// not a directory of the caller.
+/// Fails with kInvalid if the path is not a directory of the caller, or if others can write to it,
+/// because jobs would then execute files of other users as the caller. remedy: the end of the
+/// message if the path is not a directory of the caller.
 [[nodiscard]] Result<> check_own_folder(
     const std::filesystem::path& folder,
     std::string_view remedy = "choose another runs directory with --runs");
@@ -37,8 +37,8 @@ struct ToolSet {
 [[nodiscard]] std::filesystem::path tools_directory(const std::filesystem::path& runs_dir,
                                                     const ToolSet& tools);
 
-/// Fails with kInvalid if another user owns the folder of the caller's tools, or if others can
-/// write to it: a program of another user would run as the caller.
+/// Fails as check_own_folder() does for tools_directory() and the folder above it. Accepts folders
+/// that do not exist yet.
 [[nodiscard]] Result<> check_tools_place(const std::filesystem::path& runs_dir,
                                          const ToolSet& tools);
 
@@ -50,13 +50,15 @@ struct ToolSet {
 /// Whether a job runs dlrun-trainer, which is a package of its own and may not be installed.
 enum class TrainerUse { kNone, kNeeded };
 
-/// Returns the error for a trainer that is not installed. user: "this job", or what else needs it.
+/// Returns the error for a trainer that is not installed. user: the noun in the message for what
+/// needs the trainer, such as "this job".
 [[nodiscard]] Error missing_trainer_error(const std::filesystem::path& trainer,
                                           std::string_view user);
 
-/// Copies missing tools from below root into tools_directory(): temporary name, verified while
-/// copying, fsync, rename. Costs a few system calls if nothing is missing. Skips a module (lib/)
-/// that is not installed, and a trainer that is neither installed nor needed by the job. Fails with
+/// Copies missing tools from below root into tools_directory(). Writes each tool under a temporary
+/// name, verifies its hash, and renames it after fsync. Costs a few system calls if nothing is
+/// missing. Skips a module (lib/) that is not installed, and a trainer that is not installed if the
+/// job does not need it. Fails with
 /// kInvalid if a file belongs to another build of dlrun, with kNotFound if a program is missing,
 /// and with kIo if runs_dir cannot execute programs (noexec) or cannot be written.
 [[nodiscard]] Result<> stage_tools(const std::filesystem::path& root,

@@ -17,7 +17,7 @@
 namespace dlrun {
 namespace {
 
-/// If Slurm's answer does not settle whether the job has ended, the last event of the run must be
+/// If Slurm's answer does not show whether the job has ended, the last event of the run must be
 /// older than this.
 constexpr std::chrono::minutes kEndPatience{10};
 
@@ -44,8 +44,8 @@ EndState end_state_of(RunState state) {
   return state == RunState::kCancelled ? EndState::kCancelled : EndState::kFailed;
 }
 
-/// Fails unless Slurm's answer was about the cluster of the run's job. A home may be shared by
-/// several clusters. On the others, Slurm does not know the job although it may still run.
+/// Fails unless Slurm's answer was about the cluster of the run's job. Several clusters may share a
+/// home, and the Slurm of another cluster does not know a job that may still run.
 Result<> check_asked_cluster(const Env& env, const IndexEntry& run, const RunStatus& status) {
   const RunFacts& f = status.facts;
   // The query named the cluster, or went to the slurmrestd that got the job.
@@ -104,7 +104,7 @@ Result<SyncReport> send_ended(const Env& env, const IndexEntry& run, const RunSt
   const auto last_ms = last_time_ms(run, status.facts.record);
   if (is_job_gone(status, last_ms))
     return record.sync(env, token, always, MissingEnd{end_state_of(status.state), last_ms});
-  // Looks for the end before sync(). If the job adds the end during sync(), it may be in the record
+  // Looks for the end before sync(). An end that the job adds during sync() may be in the record
   // but not at the server yet.
   DLRUN_TRY_ASSIGN(const bool has_end, record.has_end());
   SyncReport report = record.sync(env, token, always);

@@ -78,7 +78,7 @@ Result<std::optional<Submitted>> earlier_submission(const Context& context, Repo
     return std::optional<Submitted>();
   }
   if (journal->state == Submission::State::kIntent) {
-    auto settled = settle(run.path, *journal, inspector.executor_of(journal->server));
+    auto settled = find_outcome(run.path, *journal, inspector.executor_of(journal->server));
     if (!settled)
       return fail(Errc::kUnavailable,
                   "{}: Slurm does not answer now, so it is unknown whether Slurm has the job: {}",

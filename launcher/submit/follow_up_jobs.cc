@@ -20,7 +20,7 @@ Result<Submission> submit_one(const Context& context, Executor& executor, const 
   if (!earlier) return submit_once(context, run, settings, executor, interrupt);
   if (earlier->state == Submission::State::kRefused)
     return fail(Errc::kRefused, "{}", earlier->message);
-  DLRUN_TRY_ASSIGN(auto settled, settle(journal, *earlier, executor));
+  DLRUN_TRY_ASSIGN(auto settled, find_outcome(journal, *earlier, executor));
   if (settled.state == Submission::State::kSubmitted) return settled;
   return submit_once(context, run, settings, executor, interrupt, settled.token);
 }

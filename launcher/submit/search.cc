@@ -229,7 +229,7 @@ class Search {
     }
     if (sent || sent.error().code == Errc::kInterrupted) return sent;
     unsent_ = UnsentPoints{sent.error()};
-    unsent_->backoff.note_query();
+    unsent_->backoff.record_query();
     reporter_.warning(fmt::format("{}; dlrun submits the point{} again soon", sent.error().message,
                                   batch.size() == 1 ? "" : "s"));
     return {};
@@ -259,7 +259,7 @@ class Search {
     const Errc code = sent.error().code;
     if (code == Errc::kInterrupted) return tl::unexpected(sent.error());
     unsent_->error = sent.error();
-    unsent_->backoff.note_query();
+    unsent_->backoff.record_query();
     const bool may_recover = code == Errc::kUnavailable || code == Errc::kTimeout;
     if (may_recover || Clock::now() < unsent_->since + kRefusedLimit) return {};
     refusal_ = std::move(unsent_->error);

@@ -45,12 +45,12 @@ Result<Submission> submit_once(const Context& context, const RunDirectory& run,
   submission.argv.push_back(request.script.string());
 
   if (is_follow_up) DLRUN_TRY(make_private_directories(journal));
-  const auto lock = SubmissionLock::hold(journal);
+  const auto lock = SubmissionLock::take_if_free(journal);
   if (!settings.is_array && !is_follow_up) DLRUN_TRY(write_secrets(run.path, settings.secrets));
   DLRUN_TRY(write_submission(journal, submission));
   auto job = executor.submit(request);
   if (!job && is_outcome_unknown(job.error())) {
-    auto settled = settle(journal, submission, executor);
+    auto settled = find_outcome(journal, submission, executor);
     if (!settled) {
       return fail(
           interrupt.requested() ? Errc::kInterrupted : Errc::kUnavailable,

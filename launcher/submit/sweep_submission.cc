@@ -254,7 +254,7 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
   Sent sent;
   Result<> done;
   {
-    const auto lock = SubmissionLock::hold(run.path);
+    const auto lock = SubmissionLock::take_if_free(run.path);
     provenance.set_image(job.image);
     done = write_sbatch_settings(run.path, job.settings);
     if (done) {
@@ -283,7 +283,7 @@ Result<Submitted> submit_sweep(const Context& context, Reporter& reporter, RunIn
 
 Result<> submit_more(const Context& context, RunInspector& inspector, const RunDirectory& run,
                      const SbatchSettings& settings, const SweepPlan& more) {
-  const auto lock = SubmissionLock::hold(run.path);
+  const auto lock = SubmissionLock::take_if_free(run.path);
   DLRUN_TRY_ASSIGN(const auto first, record_more(run.path, more, settings.secrets));
   std::vector<ArrayToSend> arrays;
   for (std::size_t i = 0; i < more.arrays.size(); ++i)

@@ -54,7 +54,7 @@ struct RunFeed::Shared {
   void query_until_closed() {
     RunInspector inspector(env, servers);
     Backoff backoff;
-    backoff.note_query();  // take_picture() has just sent a query
+    backoff.record_query();  // take_picture() has just sent a query
     while (pause(kReadPause, is_query_due)) {
       {
         const std::lock_guard lock(mutex);
@@ -63,7 +63,7 @@ struct RunFeed::Shared {
       }
       if (last_points) {
         auto points = take_points(inspector, run, backoff.max_age());
-        backoff.note_query();
+        backoff.record_query();
         if (!points) continue;
         const std::lock_guard lock(mutex);
         last_status = std::move(points->sum);
@@ -71,7 +71,7 @@ struct RunFeed::Shared {
         continue;
       }
       auto status = inspector.inspect(run.path, backoff.max_age());
-      backoff.note_query();
+      backoff.record_query();
       const std::lock_guard lock(mutex);
       if (status) last_status = std::move(*status);
     }

@@ -162,7 +162,7 @@ Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
     if (!is_over && (backoff.is_due() || (events.has_changed() && has_end(run.path)))) {
       auto now = inspector.inspect(run.path, backoff.max_age());
       if (!now) return now;
-      backoff.note_query();
+      backoff.record_query();
       status = std::move(*now);
       is_over = is_inactive(status->state) && !status->is_last_known;
       if (is_over) quiet_since = Clock::now();

@@ -66,14 +66,14 @@ load ssh
     is_refused 2 'SCRATCH' -H near submit exp.yaml
     host_file near
     as_user tee "$dir/bad.yaml" >/dev/null <<<'base: ../elsewhere.yaml'
-    is_refused 2 "bad.yaml:1:7: error: base: '../elsewhere.yaml' leaves the tree" \
+    is_refused 2 "bad.yaml:1:7: error: base: '../elsewhere.yaml' leaves the repository" \
         -H near check bad.yaml
     as_user rm "$dir/bad.yaml"
     as_user tee "$dir/bad.yaml" >/dev/null <<YAML
 launch: {command: ["true"]}
 environment: {venv: $dir/venv}
 YAML
-    is_refused 2 'is a path of this machine' -H near check bad.yaml
+    is_refused 2 'is a path on this machine' -H near check bad.yaml
     as_user tee "$dir/bad.yaml" >/dev/null <<'YAML'
 resources: {time: 5m}
 launch: {command: [sleep, "{x}"]}

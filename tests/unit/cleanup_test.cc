@@ -150,7 +150,7 @@ TEST_CASE_FIXTURE(CleanupFixture, "a run that is being submitted, or may be, sta
   const auto run = make_run("a-20261121-120000-00aa", 50);
   submit(run.path, Submission::State::kIntent, "");
   {
-    const auto lock = SubmissionLock::hold(run.path);
+    const auto lock = SubmissionLock::take_if_free(run.path);
     CHECK(has_part(why_kept(run), "is pending"));
   }
   CHECK(has_part(why_kept(run), "try again in an hour"));

@@ -122,7 +122,7 @@ TEST_CASE("a copy is current until a file differs in a way that rsync notices, o
   }
   const std::string state = state_of_files(here, names);
   CHECK_FALSE(is_current(folder.path(), "code-1", state));  // the host has no list of files yet
-  REQUIRE(keep_file_list(folder.path(), "code-1", joined_names(names)));
+  REQUIRE(write_file_list(folder.path(), "code-1", joined_names(names)));
   CHECK(is_current(folder.path(), "code-1", state));
   CHECK_FALSE(is_current(folder.path(), "code-1", ""));
   write(there / "result.txt", "a file that the job has made");
@@ -162,7 +162,7 @@ TEST_CASE("a copy is current until a file differs in a way that rsync notices, o
         std::filesystem::remove(link);
         std::filesystem::create_symlink("src/run.sh", link);
       }));
-  REQUIRE(keep_file_list(folder.path(), "code-1", joined_names({"link"})));
+  REQUIRE(write_file_list(folder.path(), "code-1", joined_names({"link"})));
   CHECK_FALSE(is_current(folder.path(), "code-1", state));
 }
 
@@ -242,12 +242,12 @@ TEST_CASE("paths of a spec that are wrong on a host are refused, with key, line 
                                            "stage: [{{from: {0}/data, to: $TMPDIR/data}}]\n",
                                            code.top.string()));
   const auto text = error_text(code.prepare());
-  CHECK(text.find("[1:7] base: '../common.yaml' leaves the tree") != std::string::npos);
+  CHECK(text.find("[1:7] base: '../common.yaml' leaves the repository") != std::string::npos);
   for (const char* key : {"environment.venv", "environment.pixi", "stage.from"}) {
     CAPTURE(key);
     CHECK(text.find(fmt::format("{}: '{}/", key, code.top.string())) != std::string::npos);
   }
-  CHECK(text.find("is a path of this machine") != std::string::npos);
+  CHECK(text.find("is a path on this machine") != std::string::npos);
   CHECK(text.find("[3:20] container.image") != std::string::npos);
 }
 

@@ -203,7 +203,7 @@ TEST_CASE(
         std::string::npos);
   CHECK(error_text(folder.read("root: here\n")).find("absolute path") != std::string::npos);
   CHECK(error_text(folder.read("persist: 4h -oX\n")).find("duration") != std::string::npos);
-  CHECK(error_text(folder.read("sync: {also: [../up]}\n")).find("leaves the tree") !=
+  CHECK(error_text(folder.read("sync: {also: [../up]}\n")).find("leaves the repository") !=
         std::string::npos);
   CHECK(error_text(folder.read("sync: {max: lots}\n")).find("is not a size") != std::string::npos);
   const auto all = error_text(folder.read("shh: a\nmaster: maybe\n"));
@@ -465,18 +465,18 @@ TEST_CASE("a submission without an answer keeps its token, for the same command 
     auto beside = PendingSubmission::find_or_make(env, "far", "submit exp.yaml", "submit");
     REQUIRE(beside);
     CHECK(beside->token() != token);
-    beside->settle();
+    beside->remove();
   }
   auto other = PendingSubmission::find_or_make(env, "far", "submit exp.yaml --set a=b", "submit");
   REQUIRE(other);
   CHECK_FALSE(other->is_repeated());
-  other->settle();
+  other->remove();
   auto again = PendingSubmission::find_or_make(env, "far", "submit exp.yaml", "submit");
   REQUIRE(again);
   CHECK(again->is_repeated());
   CHECK(again->token() == token);
   CHECK(open_submissions(env, "far").size() == 1);
-  again->settle();
+  again->remove();
   CHECK(open_submissions(env, "far").empty());
 }
 

@@ -96,7 +96,7 @@ TEST_CASE(
   const TemporaryDirectory run;
   FakeExecutor executor;
   executor.known = std::optional<JobId>(JobId{"", "42"});
-  const auto settled = settle(run.path(), intent(), executor);
+  const auto settled = find_outcome(run.path(), intent(), executor);
   REQUIRE(settled.has_value());
   CHECK(settled->state == Submission::State::kSubmitted);
   CHECK((*read_submission(run.path()))->job.id == "42");
@@ -109,7 +109,7 @@ TEST_CASE("the job's own claim settles a submission without a query to Slurm") {
                         R"({"cluster":"c","job":"43","token":"00112233445566778899aabbccddeeff"})")
           .has_value());
   FakeExecutor executor;
-  CHECK(settle(run.path(), intent(), executor)->job.id == "43");
+  CHECK(find_outcome(run.path(), intent(), executor)->job.id == "43");
   CHECK(executor.find_calls == 0);
 }
 
@@ -120,7 +120,7 @@ TEST_CASE("another submission's claim does not settle a submission") {
                         R"({"cluster":"c","job":"43","token":"ffffffffffffffffffffffffffffffff"})")
           .has_value());
   FakeExecutor executor;
-  CHECK(settle(run.path(), intent(), executor)->state == Submission::State::kIntent);
+  CHECK(find_outcome(run.path(), intent(), executor)->state == Submission::State::kIntent);
   CHECK(executor.find_calls == 1);
 }
 
@@ -129,14 +129,14 @@ TEST_CASE("while the controller does not answer, a submission stays open") {
   REQUIRE(write_submission(run.path(), intent()).has_value());
   FakeExecutor executor;
   executor.known = fail(Errc::kUnavailable, "away");
-  CHECK(settle(run.path(), intent(), executor).error().code == Errc::kUnavailable);
+  CHECK(find_outcome(run.path(), intent(), executor).error().code == Errc::kUnavailable);
   CHECK((*read_submission(run.path()))->state == Submission::State::kIntent);
 }
 
 TEST_CASE("a submission is in progress while dlrun or a program that it started lives") {
   const TemporaryDirectory run;
   CHECK_FALSE(is_being_submitted(run.path()));
-  std::optional<SubmissionLock> lock = SubmissionLock::hold(run.path());
+  std::optional<SubmissionLock> lock = SubmissionLock::take_if_free(run.path());
   CHECK(is_being_submitted(run.path()));
   const pid_t sbatch = ::fork();
   if (sbatch == 0) {

@@ -402,7 +402,7 @@ TEST_CASE_FIXTURE(
   const auto run = make_run("lost", std::nullopt, Submission::State::kIntent, "");
   put(run / "secrets", "A=b");
   {
-    const auto lock = SubmissionLock::hold(run);
+    const auto lock = SubmissionLock::take_if_free(run);
     CHECK(inspect(run).state == RunState::kPending);
     CHECK(fs::exists(run / "secrets"));
   }

@@ -248,7 +248,7 @@ TEST_CASE("if two processes submit the missing points of a sweep, one is refused
     REQUIRE_FALSE(second.has_value());
     CHECK(second.error().code == Errc::kRefused);
     // A process that does not obtain the lock leaves the holder's lock file in place.
-    { const auto third = SubmissionLock::hold(f.sweep.path); }
+    { const auto third = SubmissionLock::take_if_free(f.sweep.path); }
     CHECK(is_being_submitted(f.sweep.path));
   }
   CHECK_FALSE(is_being_submitted(f.sweep.path));
@@ -315,21 +315,21 @@ TEST_CASE(
   Finder slurm;
   auto point = read_submission(f.point(2));
   REQUIRE((point.has_value() && point->has_value()));
-  CHECK(settle(f.point(2), **point, slurm)->state == Submission::State::kIntent);
+  CHECK(find_outcome(f.point(2), **point, slurm)->state == Submission::State::kIntent);
   CHECK(slurm.find_calls == 1);
   SweepRecordFixture::put(f.point(0) / "claim",
                           R"({"cluster":"c","job":"90_0","token":"another"})");
-  CHECK(settle(f.point(2), **point, slurm)->state == Submission::State::kIntent);
+  CHECK(find_outcome(f.point(2), **point, slurm)->state == Submission::State::kIntent);
   SweepRecordFixture::put(f.point(0) / "claim",
                           R"({"cluster":"c","job":"90_0","token":")" + intent.token + "\"}");
-  const auto settled = settle(f.point(2), **point, slurm);
+  const auto settled = find_outcome(f.point(2), **point, slurm);
   REQUIRE(settled.has_value());
   CHECK(settled->job.id == "90_1");
   CHECK((*read_submission(array))->job.id == "90");
   CHECK(slurm.find_calls == 2);
   // An array that was never submitted has no token to look for.
   const auto unsent = read_submission(f.point(1));
-  CHECK(settle(f.point(1), **unsent, slurm)->state == Submission::State::kIntent);
+  CHECK(find_outcome(f.point(1), **unsent, slurm)->state == Submission::State::kIntent);
   CHECK(slurm.find_calls == 2);
 }
 
