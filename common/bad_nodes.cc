@@ -28,8 +28,9 @@ constexpr off_t kTailBytes = 1 << 20;
 constexpr std::size_t kReasonLimitBytes = 400;
 
 /// Opens or creates a regular file for appending. Does not block if the path is a FIFO without a
-/// reader. Other users may own the folder, and could redirect the line into another file of this
-/// user. Therefore fails with kInvalid if the path is a symbolic link or one of several hard links.
+/// reader. Fails with kInvalid if the path is not a regular file, is a symbolic link or has several
+/// hard links: another user who owns the folder could use links to redirect the line into another
+/// file of this user.
 Result<UniqueFd> open_to_append(const std::filesystem::path& file) {
   constexpr int kFlags =
       O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;

@@ -25,9 +25,9 @@ struct JsonLimits {
   return {.depth = 64, .values = 1'000'000, .members = 1'000'000};
 }
 
-/// Returns true if the text is within the limits up to its end, or up to its first syntax error,
-/// where a parser stops. Needs one pass and constant memory, without recursion. Does not check that
-/// the text is JSON.
+/// Returns false if a parser of this text would exceed the limits. Counts brackets and commas up to
+/// the end of the text, also after a syntax error, where a parser stops. Needs one pass and
+/// constant memory, without recursion. Does not check that the text is JSON.
 [[nodiscard]] bool is_within(std::string_view text, const JsonLimits& limits);
 
 /// Parses the text. Returns a discarded value (is_discarded(); neither object nor array) if the

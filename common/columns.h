@@ -12,7 +12,8 @@ namespace dlrun {
   return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
 }
 
-/// Returns the number of characters in `text`: its width on a terminal if no character is wide.
+/// Returns the number of characters in `text`. This number is the width of the text on a terminal
+/// if no character is wide. Combining characters count, too.
 [[nodiscard]] std::size_t columns_of(std::string_view text);
 
 /// Returns `text` if it has at most `kept` characters. Otherwise returns the first `kept`

@@ -124,7 +124,7 @@ void add_secret(std::vector<std::string>& secrets, std::string_view secret) {
   secrets.emplace(place, secret);
 }
 
-/// Replaces each occurrence of `secret` in `text`.
+/// Replaces each occurrence of `secret` in `text` by ***.
 void hide(std::string& text, std::string_view secret) {
   for (std::size_t at = 0; (at = text.find(secret, at)) != std::string::npos; at += kHidden.size())
     text.replace(at, secret.size(), kHidden);
@@ -359,7 +359,7 @@ std::string mask_urls(std::string_view text) {
 
 namespace log_detail {
 
-void write_line(LogLevel of_line, std::string_view message, std::span<const LogField> fields) {
+void write_line(LogLevel line_level, std::string_view message, std::span<const LogField> fields) {
   const Settings* const settings = g_settings.load();
   if (settings == nullptr) return;
   std::string line(message);
@@ -368,7 +368,7 @@ void write_line(LogLevel of_line, std::string_view message, std::span<const LogF
     if (text != nullptr && text->empty()) continue;
     line += fmt::format(" {}={}", field.name, shown(field, settings->secrets));
   }
-  settings->logger->log(spdlog_level(of_line), spdlog::string_view_t(line));
+  settings->logger->log(spdlog_level(line_level), spdlog::string_view_t(line));
 }
 
 }  // namespace log_detail

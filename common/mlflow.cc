@@ -10,10 +10,10 @@
 
 #include <fmt/format.h>
 
+#include "common/file_and_owner.h"
 #include "common/files.h"
 #include "common/json_read.h"
 #include "common/notice.h"
-#include "common/owned_file.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
 
@@ -269,10 +269,10 @@ Result<std::string> lines_from(int fd, std::int64_t offset) {
   return text;
 }
 
-/// Sends the next lines, from the state's offset on, in one request, and moves the offset past
-/// these lines. Adds the number of sent values to values_sent. Returns false at the end of the
-/// file, and if the server did not take the lines (client.problem()). Fails if the file cannot be
-/// read.
+/// Sends the next lines, from the offset state.sent on, and moves the offset past them. Sends their
+/// values in one request, and the end of the run in a second one. Adds the number of sent values to
+/// values_sent. Returns false at the end of the file, and if the server did not take the lines
+/// (client.problem()). Fails if the file cannot be read.
 Result<bool> send_some(MlflowClient& client, int fd, SyncState& state, std::size_t& values_sent) {
   DLRUN_TRY_ASSIGN(const std::string text, lines_from(fd, state.sent));
   MlflowJson metrics = MlflowJson::array();
@@ -345,7 +345,7 @@ Result<> MlflowRecord::create(const MlflowRun& mlflow_run) const {
 }
 
 Result<MlflowRun> MlflowRecord::read() const {
-  // The token goes to the server that the file names.
+  // The file names the server that gets the user's token, so no other user may have written it.
   struct stat info {};
   if (::lstat(folder_.c_str(), &info) == 0 &&
       (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & 022U) != 0))
@@ -402,8 +402,8 @@ Result<> MlflowRecord::append(const std::string& line, std::size_t largest) cons
     return fail(Errc::kInvalid, "{}: is not a regular file", printable(path.string()));
   if (info.st_size > static_cast<off_t>(largest))
     return fail(Errc::kRefused, "{}: larger than {} bytes", printable(path.string()), largest);
-  // An earlier writer may have been killed in the middle of a line, or the disk was full. The new
-  // line would then become a part of the torn one.
+  // If an earlier writer was killed in the middle of a line, or the disk was full, the file ends
+  // with a torn line. A newline before the new line separates the two.
   char last = '\n';
   if (info.st_size > 0 && ::pread(file.get(), &last, 1, info.st_size - 1) < 0)
     return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));

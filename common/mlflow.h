@@ -10,8 +10,9 @@
 //                  only with dlrun's trainer (runtime/agent/metrics_copy.h)
 //   mlflow.lock    locked by the process that sends
 //
-// A sender may repeat any request: the server knows a run by its tag `dlrun.run`, and ignores a
-// value that it has already. A lost reply therefore causes neither a second run nor a second value.
+// A sender may repeat any request: it finds a run on the server by the tag `dlrun.run`, and the
+// server ignores a value that it has already. A lost reply therefore causes neither a second run
+// nor a second value.
 
 #include <chrono>
 #include <cstddef>

@@ -62,7 +62,7 @@ void RelayMux::connect(std::uint32_t channel, UniqueFd socket) {
   found->second.socket = std::move(socket);
   append_frame(unsent_, FrameKind::kOpened, channel);
   write_socket(channel, found->second);
-  settle(channel);
+  close_ended_directions(channel);
 }
 
 void RelayMux::tell_waiting(std::uint32_t channel) {
@@ -111,7 +111,7 @@ Result<bool> RelayMux::run_once(std::span<pollfd> others, std::chrono::milliseco
     };
     if ((one.events & POLLOUT) != 0) act(POLLOUT | POLLERR, &RelayMux::write_socket);
     if ((one.events & POLLIN) != 0) act(POLLIN | POLLHUP | POLLERR, &RelayMux::read_socket);
-    settle(channels[i]);
+    close_ended_directions(channels[i]);
   }
   if (polled[trunk].revents != 0) {
     DLRUN_TRY_ASSIGN(const bool goes_on, read_trunk());
@@ -144,7 +144,7 @@ Result<> RelayMux::take_frames() {
       DLRUN_TRY(take_open(*frame));
     } else if (has(frame->channel)) {
       DLRUN_TRY(take(*frame));
-      settle(frame->channel);
+      close_ended_directions(frame->channel);
     }  // otherwise this end has reset the connection, and ignores the frame
   }
 }
@@ -239,7 +239,7 @@ void RelayMux::write_socket(std::uint32_t id, Connection& connection) {
     append_credit(unsent_, id, static_cast<std::uint32_t>(credit));
 }
 
-void RelayMux::settle(std::uint32_t id) {
+void RelayMux::close_ended_directions(std::uint32_t id) {
   const auto found = connections_.find(id);
   if (found == connections_.end() || !found->second.socket.is_open()) return;
   Connection& connection = found->second;

@@ -17,7 +17,7 @@ namespace dlrun {
 /// Fails with kInvalid for paths and for malformed names.
 [[nodiscard]] Result<std::string> enroot_uri(std::string_view image);
 
-/// Returns pyxis's form: enroot's form without the scheme, since pyxis adds docker:// and
+/// Returns pyxis's form: enroot's form without the scheme, which pyxis adds itself. pyxis
 /// recognises a registry only before '#'. Returns paths and other text unchanged.
 [[nodiscard]] std::string pyxis_image(std::string_view image);
 

@@ -17,7 +17,7 @@ namespace dlrun {
 /// Returns the allowed flags of a mount. enroot silently ignores any other flag.
 [[nodiscard]] std::span<const std::string_view> mount_flags();
 
-/// Returns one error for each mount whose path the backend cannot express.
+/// Returns one error for each source or target of a mount that the backend cannot express.
 [[nodiscard]] std::vector<ContainerProblem> mount_problems(const ContainerSpec& spec,
                                                            const ContainerBackend& backend);
 

@@ -93,8 +93,8 @@ Result<int> submit_into(Cli& cli, const SubmitOptions& options) {
       cli, {options.spec, {options.in, std::nullopt, options.dry_run}, options.output});
 }
 
-/// Prints the submissions of a chain. If all `wanted` specs were submitted, --watch follows the
-/// last run. Otherwise fails with the reason.
+/// Prints the submissions of a chain. wanted: the number of its specs. If all of them were
+/// submitted, --watch follows the last run. If one could not be submitted, fails with the reason.
 Result<int> print_chain(Cli& cli, RunInspector& inspector, const Chain& chain, std::size_t wanted,
                         const OutputOptions& options) {
   int code = kExitOk;

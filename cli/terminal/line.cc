@@ -14,8 +14,8 @@ Line& Line::add(std::string_view value, Style style) {
   return *this;
 }
 
-Line& Line::pad_to(std::size_t column, std::size_t columns) {
-  const std::size_t used = columns - left_;
+Line& Line::pad_to(std::size_t column, std::size_t line_width) {
+  const std::size_t used = line_width - left_;
   return used < column ? add(std::string(column - used, ' ')) : *this;
 }
 

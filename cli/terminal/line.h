@@ -16,8 +16,8 @@ class Line {
   explicit Line(std::size_t columns) : left_(columns) {}
   /// Adds as much of the escaped value as fits.
   Line& add(std::string_view value, Style style = Style::kNone);
-  /// Adds spaces up to `column`. columns: the width of the whole line.
-  Line& pad_to(std::size_t column, std::size_t columns);
+  /// Adds spaces up to `column`. line_width: the number that the constructor got.
+  Line& pad_to(std::size_t column, std::size_t line_width);
   [[nodiscard]] const Text& text() const { return text_; }
 
  private:
