@@ -141,7 +141,7 @@ class Simulation {
   template <typename Message>
   void handle(SimulatedRank&, const Message&) {}
 
-  /// Calls change_phase() if the present phase is complete. Fails the simulation if the phase has
+  /// Calls change_phase() if the present phase is complete. Records a failure if the phase has
   /// reached its time limit.
   void check_phase(Clock::time_point now);
   Result<> change_phase(Clock::time_point now);

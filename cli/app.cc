@@ -225,7 +225,7 @@ std::optional<HostCall> host_call(Cli& cli, const CLI::App& app, const GlobalOpt
                        cli.current_dir);
 }
 
-/// Runs the command on the host, or on this machine if the call's host is this machine.
+/// Runs the command on the call's host, or in this process if that host is this machine.
 Result<int> run_there_or_here(Cli& cli, const HostCall& call, const Action& action) {
   DLRUN_TRY_ASSIGN(const auto code, run_on_host(cli, call));
   return code ? Result<int>(*code) : action(cli);
