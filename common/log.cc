@@ -81,8 +81,8 @@ class WriterSink final : public spdlog::sinks::sink {
 /// changed or freed, because another thread may still use them. A process creates only a few.
 struct Settings {
   std::shared_ptr<spdlog::logger> logger;
-  std::vector<std::string> secrets;  ///< longest first
-  std::unique_ptr<const Settings> before;
+  std::vector<std::string> secrets;        ///< longest first
+  std::unique_ptr<const Settings> before;  ///< the settings that these replaced
 };
 std::atomic<const Settings*> g_settings{nullptr};
 std::mutex g_replacing;

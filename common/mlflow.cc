@@ -79,12 +79,11 @@ class MlflowClient {
   /// Returns the id of the server's run for this run. Creates the run and its experiment if they do
   /// not exist. Returns an empty text on failure.
   [[nodiscard]] std::string find_or_create_run();
-  /// Returns false on failure.
+  /// Sends values, parameters and tags in one request. Returns false on failure.
   [[nodiscard]] bool log_batch(const std::string& run_id, MlflowJson metrics, MlflowJson params,
                                MlflowJson tags);
+  /// Sends the end of the run. line: made by mlflow_end(). Returns false on failure.
   [[nodiscard]] bool set_status(const std::string& run_id, const MlflowJson& line);
-  /// Returns the HTTP status of the last reply; 0: no reply.
-  [[nodiscard]] int status() const { return status_; }
 
  private:
   /// Sends a request. Returns the object in the reply if the status is 200, otherwise nullopt.
@@ -98,13 +97,11 @@ class MlflowClient {
   const std::function<bool()>& may_continue_;
   std::vector<std::string> headers_;
   std::string problem_;
-  int status_ = 0;
 };
 
 std::optional<MlflowJson> MlflowClient::call(const char* method, std::string_view path,
                                              const MlflowJson& body, int allowed) {
   if (!problem_.empty()) return std::nullopt;
-  status_ = 0;
   if (!may_continue_()) {
     problem_ = "there was no time to send everything";
     return std::nullopt;
@@ -121,7 +118,6 @@ std::optional<MlflowJson> MlflowClient::call(const char* method, std::string_vie
                                                      : reply.error().message;
     return std::nullopt;
   }
-  status_ = reply->status;
   if (reply->status == 0) {
     problem_ = reply->problem;
   } else if (reply->status == 200) {

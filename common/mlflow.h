@@ -47,7 +47,7 @@ struct MlflowRun {
   [[nodiscard]] static MlflowRun of_json(const nlohmann::ordered_json& object);
 };
 
-/// Returns the line of mlflow.jsonl for the end of a run.
+/// Returns the line of mlflow.jsonl for the end of a run. t_ms: milliseconds since 1970.
 [[nodiscard]] nlohmann::ordered_json mlflow_end(EndState state, std::int64_t t_ms);
 
 struct SyncReport {
@@ -77,15 +77,15 @@ class MlflowRecord {
   [[nodiscard]] Result<MlflowRun> read() const;
   /// Adds a line to mlflow.jsonl. Fails with kRefused if the file is too large.
   [[nodiscard]] Result<> add_line(const nlohmann::ordered_json& line) const;
-  /// Returns true if the last line of mlflow.jsonl has the end of the run. Fails if the file cannot
-  /// be read.
+  /// Returns true if the last complete line of mlflow.jsonl has the end of the run. Fails if the
+  /// file cannot be read.
   [[nodiscard]] Result<bool> has_end() const;
 
   /// Sends the values that the server does not have yet, in batches. token: for the header
   /// Authorization; empty: none. may_continue: called before each request; false ends the call.
   /// Only one process sends at a time. If another process is sending, the report has a problem.
-  /// missing_end: first added to mlflow.jsonl, unless the last line has an end. Pass an end only if
-  /// no process of the job can still write to the file.
+  /// missing_end: first added to mlflow.jsonl, unless has_end(). Pass an end only if no process of
+  /// the job can still write to the file.
   [[nodiscard]] SyncReport sync(const Env& env, const std::string& token,
                                 const std::function<bool()>& may_continue,
                                 const std::optional<MissingEnd>& missing_end = {}) const;
@@ -94,7 +94,7 @@ class MlflowRecord {
   static constexpr std::size_t kLargestBytes = 256U << 20U;
 
  private:
-  /// Adds the end to mlflow.jsonl unless the last line has an end. The caller holds the lock.
+  /// Adds the end to mlflow.jsonl unless has_end(). The caller holds the lock.
   [[nodiscard]] Result<> add_missing_end(const MissingEnd& end) const;
   /// Appends a line to mlflow.jsonl in one write; ends a torn line before it.
   [[nodiscard]] Result<> append(const std::string& line, std::size_t largest) const;

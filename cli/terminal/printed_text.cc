@@ -174,7 +174,7 @@ Text bar_chart(const BarChart& chart) {
   std::string text = chart.title + "\n";
   for (const ChartBar& one : chart.bars) {
     text += "  " + one.label + " ";
-    const long blocks = std::max(std::lround(one.part * kWidth), 1L);
+    const long blocks = std::max(std::lround(one.length * kWidth), 1L);
     for (long i = 0; i < blocks; ++i) text += one.is_modelled ? "░" : "█";
     text += " " + one.value + "\n";
   }
