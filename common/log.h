@@ -37,7 +37,7 @@ enum class LogLevel {
 /// The level and the file of a log.
 struct LogSetting {
   LogLevel level = LogLevel::kOff;
-  std::string file{};  ///< empty: the program's default place
+  std::string file{};  ///< empty: standard error; log_setting_of_job() then chooses a file
 };
 
 /// Parses the value of DLRUN_LOG: a level ("off", "info" or "debug"), or a level, a colon and a

@@ -61,8 +61,8 @@ class RelayMux {
   /// SIGPIPE must be blocked or ignored while run_once() writes to the trunk.
   RelayMux(End end, int in, int out, RelayEvents& events);
 
-  /// Adds a connection, and asks the other end to connect to the port there. Returns the channel of
-  /// the connection.
+  /// Adds a connection, and asks the other end to connect to this port of its machine. Returns the
+  /// channel of the connection.
   std::uint32_t open(UniqueFd socket, std::uint16_t port);
   /// Sets the socket of a channel that on_open() has announced. Does nothing if the channel no
   /// longer exists.

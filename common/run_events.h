@@ -249,7 +249,7 @@ struct Signal {
   [[nodiscard]] static Signal of(const Json& fields);
 };
 
-/// A rank that failed: the first of the attempt, or another that later failed on its own.
+/// A rank that failed: the first one of the attempt, or a later one that lead did not end.
 struct RankFailed {
   static constexpr std::string_view kKind = "rank_failed";
   std::int64_t rank = -1;  ///< -1: unknown
