@@ -132,24 +132,24 @@ Result<bool> RelayMux::read_trunk() {
     if (!is_greeted_) return true;
     events_.on_greeting();
   }
-  DLRUN_TRY(take_frames());
+  DLRUN_TRY(handle_frames());
   return true;
 }
 
-Result<> RelayMux::take_frames() {
+Result<> RelayMux::handle_frames() {
   for (;;) {
     DLRUN_TRY_ASSIGN(const auto frame, received_.next());
     if (!frame) return {};
     if (frame->kind == FrameKind::kOpen) {
-      DLRUN_TRY(take_open(*frame));
+      DLRUN_TRY(handle_open(*frame));
     } else if (has(frame->channel)) {
-      DLRUN_TRY(take(*frame));
+      DLRUN_TRY(handle_frame(*frame));
       close_ended_directions(frame->channel);
     }  // otherwise this end has reset the connection, and ignores the frame
   }
 }
 
-Result<> RelayMux::take_open(const Frame& frame) {
+Result<> RelayMux::handle_open(const Frame& frame) {
   if (end_ == End::kOpens || has(frame.channel))
     return fail(Errc::kInvalid, "the relay got a request to open channel {}, which is not allowed",
                 frame.channel);
@@ -165,7 +165,7 @@ Result<> RelayMux::take_open(const Frame& frame) {
   return {};
 }
 
-Result<> RelayMux::take(const Frame& frame) {
+Result<> RelayMux::handle_frame(const Frame& frame) {
   Connection& connection = connections_.at(frame.channel);
   switch (frame.kind) {
     case FrameKind::kOpen:

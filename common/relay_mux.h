@@ -99,9 +99,9 @@ class RelayMux {
   /// Appends the channels of these sockets to `channels`, in the same order.
   void watch(std::vector<pollfd>& polled, std::vector<std::uint32_t>& channels) const;
   [[nodiscard]] Result<bool> read_trunk();
-  [[nodiscard]] Result<> take_frames();
-  [[nodiscard]] Result<> take_open(const Frame& frame);
-  [[nodiscard]] Result<> take(const Frame& frame);
+  [[nodiscard]] Result<> handle_frames();
+  [[nodiscard]] Result<> handle_open(const Frame& frame);
+  [[nodiscard]] Result<> handle_frame(const Frame& frame);
   [[nodiscard]] bool write_trunk();
   void read_socket(std::uint32_t id, Connection& connection);
   void write_socket(std::uint32_t id, Connection& connection);

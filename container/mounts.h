@@ -10,8 +10,8 @@
 
 namespace dlrun {
 
-/// Replaces each blank of a path by \040, because blanks separate the fields of an fstab. enroot
-/// reads mounts as lines of an fstab. The path has no other white space.
+/// Replaces each blank of a path by \040. enroot reads mounts as lines of an fstab, whose fields
+/// are separated by blanks. The path must not contain other white space.
 [[nodiscard]] std::string fstab_path(std::string_view path);
 
 /// Returns the allowed flags of a mount. enroot silently ignores any other flag.

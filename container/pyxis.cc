@@ -24,8 +24,8 @@ namespace {
 }
 
 /// Removes the option `name` from `options`, and returns the user's values of this option.
-[[nodiscard]] std::vector<std::string> take(std::vector<ContainerUserOption>& options,
-                                            std::string_view name) {
+[[nodiscard]] std::vector<std::string> take_values(std::vector<ContainerUserOption>& options,
+                                                   std::string_view name) {
   std::vector<std::string> values;
   std::erase_if(options, [&](const ContainerUserOption& option) {
     if (option.first != name) return false;
@@ -96,7 +96,7 @@ class Pyxis final : public ContainerBackend {
     if (spec.image)
       options.push_back({"--container-image", pyxis_image(*spec.image), "container.image"});
     if (spec.name) options.push_back({"--container-name", *spec.name, "container.name"});
-    if (const auto mounts = mount_list(step, take(user_options, "container-mounts"));
+    if (const auto mounts = mount_list(step, take_values(user_options, "container-mounts"));
         !mounts.empty()) {
       options.push_back(
           {"--container-mounts", join(mounts, ","), "container.mounts, folders that dlrun mounts"});
@@ -116,7 +116,8 @@ class Pyxis final : public ContainerBackend {
     if (spec.save) options.push_back({"--container-save", *spec.save, "container.save"});
     std::vector<std::string> names;
     for (const std::string& name : step.env_names) add_new(names, name);
-    for (std::string& name : take(user_options, "container-env")) add_new(names, std::move(name));
+    for (std::string& name : take_values(user_options, "container-env"))
+      add_new(names, std::move(name));
     if (!names.empty())
       options.push_back(
           {"--container-env", join(names, ","), "these override the image's variables"});

@@ -8,7 +8,8 @@ namespace dlrun {
 
 /// Makes a log safe for a terminal, piece by piece.
 ///
-/// - Colours stay: SGR sequences without "conceal". They are dropped if `colour` is false.
+/// - SGR sequences that only set colours and other styles of visible text stay. They are dropped if
+///   `colour` is false.
 /// - A carriage return clears the line and starts it again, so that progress bars look as intended.
 ///   It becomes a newline if `colour` is false. A carriage return before a newline is dropped.
 /// - Sequences that clear a line are dropped.
