@@ -84,8 +84,8 @@ class MlflowRecord {
   /// Sends the values that the server does not have yet, in batches. token: for the header
   /// Authorization; empty: none. may_continue: called before each request; false ends the call.
   /// Only one process sends at a time. If another process is sending, the report has a problem.
-  /// missing_end: first added to mlflow.jsonl, unless has_end(). Pass an end only if no process of
-  /// the job can still write to the file.
+  /// missing_end: first added to mlflow.jsonl, unless has_end(). Pass an end only after all
+  /// processes of the job have ended.
   [[nodiscard]] SyncReport sync(const Env& env, const std::string& token,
                                 const std::function<bool()>& may_continue,
                                 const std::optional<MissingEnd>& missing_end = {}) const;

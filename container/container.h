@@ -30,8 +30,8 @@ struct ContainerSpec {
 struct ContainerStep {
   ContainerSpec spec;
   /// Mounts that dlrun adds: the runs folder, the agent's folder, and the folders of other keys,
-  /// such as download.path, stage and train.data.path. A user's mount with the same target replaces
-  /// such a mount.
+  /// such as download.path, stage and train.data.path. If a user's mount has the same target, only
+  /// the user's mount is made.
   std::vector<Mount> own_mounts;
   /// Variables whose value in the job takes precedence over the image's.
   std::vector<std::string> env_names;

@@ -21,7 +21,7 @@ namespace dlrun {
 [[nodiscard]] std::vector<ContainerProblem> mount_problems(const ContainerSpec& spec,
                                                            const ContainerBackend& backend);
 
-/// Returns the user's mounts, then dlrun's own mounts except those with the same target.
+/// Returns the user's mounts, and then dlrun's own mounts with other targets.
 [[nodiscard]] std::vector<Mount> all_mounts(const ContainerStep& step);
 
 }  // namespace dlrun
