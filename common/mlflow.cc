@@ -29,8 +29,8 @@ constexpr const char* kRunTag = "dlrun.run";
 /// The server takes 1000 values and 100 parameters in one request, and 500 characters in the value
 /// of a parameter. dlrun sends fewer values, because a body has a limit, too (kLargestCurlBody).
 constexpr std::size_t kMostValues = 250, kMostParameters = 100, kLongestParameter = 500;
-constexpr std::size_t kParameterBytes = 30U << 10U;
-constexpr std::size_t kChunkBytes = 256U << 10U;
+constexpr std::size_t kParameterBytes = 30U << 10U;  ///< size of parameters in one request
+constexpr std::size_t kChunkBytes = 256U << 10U;     ///< most bytes of mlflow.jsonl in one read
 constexpr std::size_t kLargestSmallFile = 4U << 20U;
 
 struct SyncState {
@@ -112,7 +112,7 @@ std::optional<MlflowJson> MlflowClient::call(const char* method, std::string_vie
   request.headers = headers_;
   if (!body.is_null()) request.body = json_read::dump(body);
   const auto reply = send_by_curl(env_, request, kMlflowLimit);
-  const auto place = path.substr(0, path.find('?'));
+  const auto endpoint = path.substr(0, path.find('?'));
   if (!reply) {
     problem_ = reply.error().code == Errc::kNotFound ? "this machine has no curl in PATH"
                                                      : reply.error().message;
@@ -123,11 +123,11 @@ std::optional<MlflowJson> MlflowClient::call(const char* method, std::string_vie
   } else if (reply->status == 200) {
     auto object = json_read::object_of(reply->body.empty() ? "{}" : reply->body);
     if (object) return object;
-    problem_ = fmt::format("the answer to {} is no JSON object; is {} an MLflow server?", place,
+    problem_ = fmt::format("the answer to {} is no JSON object; is {} an MLflow server?", endpoint,
                            printable(run_.url));
   } else if (reply->status != allowed) {
     const auto error = json_read::object_of(reply->body).value_or(MlflowJson::object());
-    problem_ = fmt::format("the server answers {} with status {}: {}", place, reply->status,
+    problem_ = fmt::format("the server answers {} with status {}: {}", endpoint, reply->status,
                            printable(cut_text(json_read::text(error, "message"), 200)));
   }
   return std::nullopt;
