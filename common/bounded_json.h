@@ -28,13 +28,13 @@ struct JsonLimits {
 /// Returns false if a parser of this text would exceed the limits. Counts brackets and commas up to
 /// the end of the text, also after a syntax error, where a parser stops. Needs one pass and
 /// constant memory, without recursion. Does not check that the text is JSON.
-[[nodiscard]] bool is_within(std::string_view text, const JsonLimits& limits);
+[[nodiscard]] bool is_within_limits(std::string_view text, const JsonLimits& limits);
 
 /// Parses the text. Returns a discarded value (is_discarded(); neither object nor array) if the
 /// text is not JSON or exceeds the limits. Throws only when out of memory.
 template <typename Json = nlohmann::ordered_json>
 [[nodiscard]] Json parse_json(std::string_view text, const JsonLimits& limits = {}) {
-  if (!is_within(text, limits)) return Json(nlohmann::detail::value_t::discarded);
+  if (!is_within_limits(text, limits)) return Json(nlohmann::detail::value_t::discarded);
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
