@@ -21,8 +21,8 @@ struct Command {
   std::optional<std::string> directory;  ///< working directory; by default the caller's
   std::chrono::milliseconds timeout{30'000};
   std::size_t output_limit_bytes = 16U << 20U;  ///< limit for stdout and stderr each
-  /// Called at least once a second until the child closes its streams, or until the function
-  /// returns true. The child then gets SIGTERM.
+  /// Called at least once a second while a stream of the child is open. When the function returns
+  /// true, the child gets SIGTERM, and the function is not called again.
   std::function<bool()> is_unwanted{};
 };
 
