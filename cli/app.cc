@@ -118,8 +118,7 @@ void add_log_options(CLI::App& app, LogOptions* log) {
          [log](const std::string& file) {
            if (log != nullptr) log->file = file;
          },
-         "Append the log to this file (0600) and not to stderr; this option alone logs as much as "
-         "-v")
+         "Append the log to this file (0600) instead of stderr; implies -v")
       ->type_name("FILE");
 }
 
