@@ -61,6 +61,7 @@ bool has_torn_end(int fd) {
   return size > 0 && ::pread(fd, &last, 1, size - 1) == 1 && last != '\n';
 }
 
+/// Appends the lines in one write, and syncs the file. First ends a torn line.
 Result<> append(const std::filesystem::path& file, std::string lines) {
   DLRUN_TRY_ASSIGN(const auto fd, open_to_append(file));
   if (has_torn_end(fd.get())) lines.insert(0, 1, '\n');
@@ -76,6 +77,7 @@ std::string text(const Json& json, std::string_view key) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
+/// Returns the time in a field, from 1970 to 9999; 1970 if the field is missing or no whole number.
 std::chrono::sys_seconds time(const Json& json, std::string_view key) {
   const auto found = json.find(key);
   // End of the year 9999, so that the time can be printed.
@@ -93,6 +95,7 @@ bool is_node_name(const std::string& name) {
          name.find_first_of("[],") == std::string::npos && check_hostlist(name).has_value();
 }
 
+/// Returns the lines in the last kTailBytes bytes of the file.
 Result<std::string> read_tail(const std::filesystem::path& file) {
   DLRUN_TRY_ASSIGN(const auto fd, open_untrusted(file, Links::kRefuse));
   const off_t size = ::lseek(fd.get(), 0, SEEK_END);

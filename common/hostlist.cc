@@ -113,6 +113,7 @@ std::string padded(std::uint64_t number, std::size_t width) {
   return fmt::format("{:0{}}", number, width);
 }
 
+/// Appends to `hosts` each name that the pieces describe, with `prefix` before it.
 void append_names(std::span<const Piece> pieces, const std::string& prefix,
                   std::vector<std::string>& hosts) {
   if (pieces.empty()) {

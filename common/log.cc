@@ -130,6 +130,7 @@ void hide(std::string& text, std::string_view secret) {
     text.replace(at, secret.size(), kHidden);
 }
 
+/// Returns the text with *** in place of the secrets and of the secret parts of URLs.
 std::string masked(std::string_view text, const std::vector<std::string>& secrets) {
   std::string result(text);
   for (const std::string& secret : secrets) hide(result, secret);
@@ -149,6 +150,7 @@ std::string shown(std::string text) {
   return printable(quoted + "\"");
 }
 
+/// Returns the value of a field as it appears after `name=`, without secrets.
 std::string shown(const LogField& field, const std::vector<std::string>& secrets) {
   struct Show {
     const std::vector<std::string>& secrets;

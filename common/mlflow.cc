@@ -53,7 +53,8 @@ std::string percent_encoded(std::string_view text) {
   return encoded;
 }
 
-MlflowJson tag_json(std::string_view key, std::string_view value) {
+/// Returns a tag or a parameter in the form of the API. Cuts a value that is too long.
+MlflowJson key_value_json(std::string_view key, std::string_view value) {
   return {{"key", key}, {"value", cut_text(value, kLongestParameter)}};
 }
 
@@ -171,12 +172,13 @@ std::string MlflowClient::find_or_create_run() {
   if (!found) return {};
   const auto runs = found->find("runs");
   if (runs != found->end() && runs->is_array() && !runs->empty()) return id_in(runs->front());
-  const auto created = call("POST", "runs/create",
-                            {{"experiment_id", experiment},
-                             {"run_name", run_.run},
-                             {"start_time", run_.start_ms},
-                             {"tags", MlflowJson::array({tag_json(kRunTag, run_.run),
-                                                         tag_json("mlflow.runName", run_.run)})}});
+  const auto created =
+      call("POST", "runs/create",
+           {{"experiment_id", experiment},
+            {"run_name", run_.run},
+            {"start_time", run_.start_ms},
+            {"tags", MlflowJson::array({key_value_json(kRunTag, run_.run),
+                                        key_value_json("mlflow.runName", run_.run)})}});
   if (!created) return {};
   const auto run = created->find("run");
   auto id = run == created->end() ? std::string() : id_in(*run);
@@ -208,10 +210,10 @@ bool send_parameters(MlflowClient& client, const MlflowRun& mlflow_run, const st
                      const std::filesystem::path& run) {
   const auto provenance = object_of_file(run / "provenance.json");
   const auto git = provenance.find("git");
-  MlflowJson tags = MlflowJson::array({tag_json("dlrun.directory", run.string())});
+  MlflowJson tags = MlflowJson::array({key_value_json("dlrun.directory", run.string())});
   // Some versions of the server refuse the whole request if one value is empty.
   const auto add_tag = [&](const char* key, const std::string& value) {
-    if (!value.empty()) tags.push_back(tag_json(key, value));
+    if (!value.empty()) tags.push_back(key_value_json(key, value));
   };
   add_tag("dlrun.job", mlflow_run.job);
   add_tag("dlrun.cluster", mlflow_run.cluster);
@@ -222,7 +224,7 @@ bool send_parameters(MlflowClient& client, const MlflowRun& mlflow_run, const st
   const auto parameters = object_of_file(run / "parameters.json");
   for (auto at = parameters.begin(); at != parameters.end(); ++at) {
     if (!at->is_string() || at->get_ref<const std::string&>().empty()) continue;
-    params.push_back(tag_json(at.key(), at->get_ref<const std::string&>()));
+    params.push_back(key_value_json(at.key(), at->get_ref<const std::string&>()));
     bytes += json_read::dump(params.back()).size();
     if (params.size() < kMostParameters && bytes < kParameterBytes) continue;
     bytes = 0;

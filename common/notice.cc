@@ -78,6 +78,7 @@ std::string as_code(std::string text) {
   return "```\n" + text + "```";
 }
 
+/// Returns the beginning of the text, at most this number of bytes, escaped so that it is one line.
 std::string one_line(std::string_view text, std::size_t bytes) {
   return printable(cut_text(text, bytes));
 }

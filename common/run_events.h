@@ -59,8 +59,8 @@ using Json = nlohmann::ordered_json;
 //             default, because anybody may have written the record.
 // A field `seconds` is the time since the start of the attempt, unless its comment says otherwise.
 
-/// Returns the name of a component. Returns "" for a text with characters that names do not have,
-/// because the name becomes part of paths.
+/// Returns the name of a component. Returns "" for a text that is longer than a name or has other
+/// characters, because the name becomes part of paths.
 [[nodiscard]] std::string component_name_in(const Json& object, const char* key);
 
 /// Lead has claimed the run for its job.

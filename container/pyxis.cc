@@ -38,6 +38,7 @@ namespace {
   return values;
 }
 
+/// Adds the value unless the list has it.
 void add_new(std::vector<std::string>& list, std::string value) {
   if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(std::move(value));
 }
@@ -125,10 +126,12 @@ class Pyxis final : public ContainerBackend {
   }
 
  private:
+  /// Returns --NAME for true, and --no-NAME for false or without a value.
   [[nodiscard]] static std::string flag(const std::optional<bool>& value, std::string_view name) {
     return fmt::format("--{}{}", value.value_or(false) ? "" : "no-", name);
   }
 
+  /// Returns the mounts of the spec, then those of launch.srun, then dlrun's own mounts, each once.
   [[nodiscard]] static std::vector<std::string> mount_list(const ContainerStep& step,
                                                            std::vector<std::string> of_srun) {
     std::vector<std::string> mounts;

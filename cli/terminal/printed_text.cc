@@ -15,6 +15,7 @@ namespace {
 // 'a' selects the first style of enum Style.
 constexpr char kBegin = '\x01', kEnd = '\x02';
 
+/// Returns the escape sequence that begins the style.
 std::string_view code_of(Style style) {
   switch (style) {
     case Style::kNone:
