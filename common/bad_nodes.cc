@@ -61,7 +61,7 @@ bool has_torn_end(int fd) {
   return size > 0 && ::pread(fd, &last, 1, size - 1) == 1 && last != '\n';
 }
 
-/// Appends the lines in one write, and syncs the file. First ends a torn line.
+/// Appends the lines and syncs the file. First ends a torn line.
 Result<> append(const std::filesystem::path& file, std::string lines) {
   DLRUN_TRY_ASSIGN(const auto fd, open_to_append(file));
   if (has_torn_end(fd.get())) lines.insert(0, 1, '\n');

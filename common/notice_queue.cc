@@ -118,7 +118,7 @@ bool apply_outcome(const std::filesystem::path& notice, Outcome outcome, SendRep
 }
 
 /// Returns the command in the file of a notice; empty if the file has none or a malformed one.
-std::vector<std::string> command_in(const nlohmann::ordered_json& object) {
+std::vector<std::string> argv_in(const nlohmann::ordered_json& object) {
   std::vector<std::string> words;
   const auto found = object.find("argv");
   if (found == object.end() || !found->is_array()) return words;
@@ -205,7 +205,7 @@ SendReport NoticeQueue::send(const Env& env, SendBy by,
       Attempt attempt{Outcome::kRefused, "the notice is damaged"};
       const auto text = read_own(name + std::string(kClaimedEnding));
       const auto object = text ? json_read::object_of(*text) : std::nullopt;
-      const auto words = object ? command_in(*object) : std::vector<std::string>();
+      const auto words = object ? argv_in(*object) : std::vector<std::string>();
       if (is_expired(name)) {
         attempt.problem = "the notice is older than three days";
       } else if (object && is_webhook) {
