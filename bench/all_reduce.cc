@@ -60,6 +60,8 @@ void measure(std::vector<double>& times, int repeats, Call&& call) {
   }
 }
 
+/// Returns the path of a folder with a random name, the same path on all ranks. Does not create the
+/// folder.
 Result<std::string> shared_folder(Communicator& comm) {
   std::array<std::uint8_t, 16> name{};
   if (comm.rank() == 0) {
@@ -107,7 +109,8 @@ class InPlace {
   InPlace(Communicator& comm, std::size_t count, std::shared_ptr<std::byte> memory)
       : comm_(comm), count_(count), memory_(std::move(memory)) {}
 
-  /// Rounds up to whole pages, since two ranks that write at once must not share a page.
+  /// Returns `count`, rounded up to whole pages: two ranks that write at the same time must not
+  /// share a page.
   static std::size_t whole_pages(std::size_t count) {
     constexpr std::size_t kPage = 4096 / sizeof(float);
     return (count + kPage - 1) / kPage * kPage;

@@ -1,4 +1,4 @@
-// Measures the start of MPI: MPI_Init_thread alone, or dlrun's communicator over it.
+// Measures the start of MPI: MPI_Init_thread alone, or dlrun's communicator, which calls it.
 //
 //   mpirun -n 2 build/release/bin/bench_mpi_init raw|dlrun
 //

@@ -141,7 +141,7 @@ class Simulation {
   template <typename Message>
   void handle(SimulatedRank&, const Message&) {}
 
-  /// Calls change_phase() if the present phase is complete. Fails the simulation if the phase has
+  /// Calls change_phase() if the present phase is complete. Records a failure if the phase has
   /// reached its time limit.
   void check_phase(Clock::time_point now);
   Result<> change_phase(Clock::time_point now);
@@ -276,8 +276,8 @@ void Simulation::say_hello(SimulatedRank& rank, Clock::time_point now) {
   if (rank.link) receive(rank);
 }
 
-/// Sends a heartbeat with the values of a rank that trains: its own, and on the first rank of a
-/// node those of the node's GPUs.
+/// Sends a heartbeat. A rank that has started sends its values, too, and the first rank of a node
+/// also sends those of the node's GPUs.
 void Simulation::send_beat(SimulatedRank& rank, Clock::time_point now) {
   to_lead::Beat beat;
   if (rank.phase == RankPhase::kStarted) {

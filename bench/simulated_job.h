@@ -18,14 +18,15 @@ namespace dlrun::agent {
 struct SimulationOptions {
   int ranks = 0;
   int per_node = 8;
-  /// Pause before the measurement of lead's processor time. It begins when all ranks know rank 0's
-  /// address.
+  /// Pause before the measurement of lead's processor time. The pause begins when all ranks know
+  /// rank 0's address.
   std::chrono::seconds settle{4};
   std::chrono::seconds watch{30};   ///< time for which lead's processor time is measured
   std::filesystem::path results{};  ///< file to which the measurements are written
 };
 
-/// The address of the simulated job's lead, and the means to prove that a rank belongs to it.
+/// The address of the simulated job's lead, and the facts that each rank needs to prove that it
+/// belongs to the job.
 struct LeadAccess {
   Endpoint endpoint;
   Key secret{};

@@ -88,9 +88,9 @@ bool has_text(const Error& error) {
   return !error.message.empty() || !error.diagnostics.empty();
 }
 
-/// Returns the exit code for the result of a command. If output was lost and the command has no
-/// message of its own, returns kExitReaderLeft if the reader is gone; otherwise prints an error and
-/// returns kExitFault.
+/// Flushes standard output, and returns the exit code for the result of a command. If output was
+/// lost, and the command did not fail with a message: returns kExitReaderLeft if the reader is
+/// gone; prints an error and returns kExitFault if not.
 int final_exit_code(const Cli& cli, const Result<int>& code) {
   const bool has_message = !code && has_text(code.error());
   if (finish_output() || has_message) return code ? *code : exit_code_of(code.error().code);
@@ -118,8 +118,7 @@ void add_log_options(CLI::App& app, LogOptions* log) {
          [log](const std::string& file) {
            if (log != nullptr) log->file = file;
          },
-         "Append the log to this file (0600) and not to stderr; this option alone logs as much as "
-         "-v")
+         "Append the log to this file (0600) instead of stderr; implies -v")
       ->type_name("FILE");
 }
 
@@ -152,20 +151,20 @@ void add_host_option(CLI::App& app, std::optional<std::string>* host) {
       ->type_name("HOST");
 }
 
-/// The options of dlrun itself, which may stand before the name of the command.
-struct OwnOptions {
+/// The options that may stand before the name of the command, and the text of --version.
+struct GlobalOptions {
   std::string version;  ///< the text of --version
   LogOptions log;
   std::optional<std::string> host;
 };
 
-/// Builds the tree of commands, as make_app() does. Parsing fills `own`, which must outlive the
-/// tree. own is nullptr if the caller only describes the tree. Without has_options, the tree of one
-/// command has only positionals and required options, because building options takes most of the
-/// time.
-std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, OwnOptions* own,
+/// Builds the tree of commands, as make_app() does. Parsing fills `global`, which must outlive the
+/// tree. global is nullptr if the caller only describes the tree. Without has_options, the tree of
+/// one command has only positionals and required options, because building options takes most of
+/// the time.
+std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, GlobalOptions* global,
                                     bool has_options) {
-  LogOptions* log = own != nullptr ? &own->log : nullptr;
+  LogOptions* log = global != nullptr ? &global->log : nullptr;
   auto app = std::make_unique<CLI::App>(
       "Runs deep-learning jobs on Slurm clusters, each from one YAML file.", "dlrun");
   app->require_subcommand(1);
@@ -178,7 +177,7 @@ std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, OwnOp
     return app;
   }
   app->set_help_flag("-h,--help", "Print the help of the command and exit");  // also of subcommands
-  app->set_version_flag("--version", own != nullptr ? own->version : std::string());
+  app->set_version_flag("--version", global != nullptr ? global->version : std::string());
   app->footer(kFooter);
   app->get_formatter()->column_width(34);
   const bool is_whole = called == std::end(kCommands) || called->needs_whole_tree;
@@ -186,7 +185,7 @@ std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, OwnOp
     if (is_whole || command.name == only) command.add(*app, action);
   }
   add_log_options(*app, log);
-  add_host_option(*app, own != nullptr ? &own->host : nullptr);
+  add_host_option(*app, global != nullptr ? &global->host : nullptr);
   // `dlrun --version` and `dlrun --help` call no command, and start faster without the log options
   // of each command.
   if (log != nullptr && called == std::end(kCommands)) return app;
@@ -194,18 +193,19 @@ std::unique_ptr<CLI::App> make_tree(Action& action, std::string_view only, OwnOp
   return app;
 }
 
-/// Returns the value of an option or a positional of the called command; empty if it is not given.
+/// Returns the first value of an option or a positional of the called command; empty if it is not
+/// given.
 std::string value_of(const CLI::App& command, const std::string& name) {
   const CLI::Option* option = command.get_option_no_throw(name);
   return option != nullptr && option->count() > 0 ? option->results().front() : std::string();
 }
 
 /// Returns the call for the host in -H or DLRUN_HOST. Returns nullopt if no host is named, or if
-/// the command always runs on this machine. -H overrides DLRUN_HOST: the value of -H replaces
+/// the command runs on this machine in any case. -H overrides DLRUN_HOST: the value of -H replaces
 /// DLRUN_HOST in cli.env.
-std::optional<HostCall> host_call(Cli& cli, const CLI::App& app, const OwnOptions& own,
+std::optional<HostCall> host_call(Cli& cli, const CLI::App& app, const GlobalOptions& global,
                                   const std::vector<std::string>& words) {
-  if (own.host) cli.env.set("DLRUN_HOST", *own.host);
+  if (global.host) cli.env.set("DLRUN_HOST", *global.host);
   const CLI::App& called = *app.get_subcommands().front();
   const auto row =
       std::find_if(std::begin(kCommands), std::end(kCommands),
@@ -224,7 +224,7 @@ std::optional<HostCall> host_call(Cli& cli, const CLI::App& app, const OwnOption
                        cli.current_dir);
 }
 
-/// Runs the command on the host, or here if the host is this machine.
+/// Runs the command on the call's host, or in this process if that host is this machine.
 Result<int> run_there_or_here(Cli& cli, const HostCall& call, const Action& action) {
   DLRUN_TRY_ASSIGN(const auto code, run_on_host(cli, call));
   return code ? Result<int>(*code) : action(cli);
@@ -238,18 +238,18 @@ std::unique_ptr<CLI::App> make_app(Action& action, std::string_view only, bool h
 
 int run_cli(Cli& cli, int argc, const char* const* argv) {
   Action action;
-  OwnOptions own;
-  own.version = version_text(cli);
+  GlobalOptions global;
+  global.version = version_text(cli);
   const auto start = std::chrono::steady_clock::now();
   if (argc == 2 && std::string_view(argv[1]) == "--version") {  // needs no tree of all commands
-    print_document(own.version + "\n");
+    print_document(global.version + "\n");
     return final_exit_code(cli, kExitOk);
   }
   // A command line without options needs no parser for them. Building the parsers of all commands
   // takes a millisecond, most of the time of a short command.
   const bool has_options =
       std::any_of(argv, argv + argc, [](const char* word) { return word[0] == '-'; });
-  const auto app = make_tree(action, command_in({argv, argv + argc}), &own, has_options);
+  const auto app = make_tree(action, command_in({argv, argv + argc}), &global, has_options);
   try {
     app->parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
@@ -266,13 +266,13 @@ int run_cli(Cli& cli, int argc, const char* const* argv) {
                      called.empty() ? "" : " "));
     return kExitUsage;
   }
-  if (const auto opened = open_log_of(cli, own.log); !opened) {
+  if (const auto opened = open_log_of(cli, global.log); !opened) {
     print_error(cli, opened.error().message);
     return exit_code_of(opened.error().code);
   }
   Result<int> code = kExitOk;
   try {
-    const auto call = host_call(cli, *app, own, {argv, argv + argc});
+    const auto call = host_call(cli, *app, global, {argv, argv + argc});
     code = call ? run_there_or_here(cli, *call, action) : action(cli);
   } catch (const std::exception& error) {  // out of memory, or a bug: dlrun throws nothing itself
     code = fail(Errc::kInternal, "internal error: {}", error.what());

@@ -17,10 +17,11 @@ struct CleanupOptions {
 /// Adds --yes, --dry-run and --json to the command.
 void add_cleanup_options(Subcommand& command, CleanupOptions& options);
 
-/// Prints the plan and asks on the terminal, then deletes the runs. With `is_yes`, deletes without
-/// a plan and a question. With `is_dry_run`, only prints the plan. With `is_json`, prints JSON in
-/// place of the plan. Returns the exit code. Fails with kUsage if there is no terminal to ask on,
-/// and with kInterrupted if the answer is no. Deletes nothing if it fails.
+/// Prints the plan, asks on the terminal, and then deletes the runs. With `is_yes`, neither prints
+/// the plan nor asks. With `is_dry_run`, only prints the plan. With `is_json`, prints JSON at the
+/// end instead of the plan, and still asks. An empty plan needs no question. Returns the exit code.
+/// Fails with kUsage if there is no terminal to ask on, and with kInterrupted if the answer is no.
+/// Deletes nothing if it fails.
 [[nodiscard]] Result<int> ask_and_clean_up(const Cli& cli, RunInspector& inspector,
                                            const CleanupPlan& plan, const CleanupOptions& options);
 

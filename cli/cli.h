@@ -22,7 +22,8 @@ namespace dlrun {
 /// The environment, the folder and the terminal of this process. `env` has the host of -H as
 /// DLRUN_HOST. Commands pass a Cli on as the Context of a submission.
 struct Cli : Context {
-  /// True if the stream is a terminal, NO_COLOR is empty, and TERM is neither dumb nor unset.
+  /// True if the stream is a terminal, NO_COLOR is empty or unset, and TERM is neither dumb nor
+  /// unset. For a call from another machine: the values that the caller's dlrun has.
   bool colour_out = false, colour_err = false;
   std::string commit;  ///< the result of built_commit()
 };
@@ -85,7 +86,8 @@ void add_pull(CLI::App& root, Action& action);
 [[nodiscard]] ToolSet built_tools();
 
 /// Returns the commit of the source code of this dlrun, such as "2074bc41d3f0", or
-/// "2074bc41d3f0-dirty" if some files differed from it. Returns "" if the build did not know it.
+/// "2074bc41d3f0-dirty" if some files differed from the commit. Returns "" if the build did not
+/// know the commit.
 [[nodiscard]] std::string built_commit();
 
 }  // namespace dlrun

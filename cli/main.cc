@@ -17,7 +17,7 @@ namespace {
 /// Opens /dev/null for each standard descriptor that the caller has closed (`dlrun ls >&-`).
 /// Otherwise the next opened file would get that number and receive dlrun's output. Standard input
 /// is opened for writing, and the outputs for reading, so that reads and writes still fail.
-void keep_standard_descriptors() {
+void open_closed_descriptors() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd)
       ::_exit(1);
@@ -34,7 +34,7 @@ void buffer_output() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  keep_standard_descriptors();
+  open_closed_descriptors();
   // With a umask that removes the owner's rights, dlrun could not read its own files.
   ::umask(::umask(0) & 077);
   dlrun::Cli cli;

@@ -14,7 +14,7 @@ bool can_ask() {
   return is_error_terminal() || is_input_terminal();
 }
 
-int print_reason(const Cli& cli, const Error& error) {
+int report_failure(const Cli& cli, const Error& error) {
   print_failure(cli, error);
   return exit_code_of(error.code);
 }
@@ -38,7 +38,7 @@ Result<std::optional<int>> run_on_host(const Cli& cli, const HostCall& call) {
 
 int run_remote_side(Cli& cli, std::string_view word) {
   const auto role = fork_for_request(word, cli.env, {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO});
-  if (!role) return print_reason(cli, role.error());
+  if (!role) return report_failure(cli, role.error());
   if (role->exit_code) return *role->exit_code;
   take_role(*role, cli);
   if (role->request.mode != RemoteMode::kTerminal) {
@@ -54,7 +54,7 @@ int run_rsync_shell(const Cli& cli, const std::string& name, std::vector<std::st
   RemoteOutput output(cli);
   const auto code = run_as_rsync_shell(cli, output, name, std::move(argv));
   output.finish();
-  return code ? *code : print_reason(cli, code.error());
+  return code ? *code : report_failure(cli, code.error());
 }
 
 }  // namespace dlrun

@@ -18,8 +18,9 @@ namespace dlrun {
 /// the host is this machine.
 [[nodiscard]] Result<std::optional<int>> run_on_host(const Cli& cli, const HostCall& call);
 
-/// Runs `dlrun --remote WORD`, which the caller's dlrun starts over ssh on a host: serves the
-/// request that WORD contains. Returns the exit code of the requested command.
+/// Runs `dlrun --remote WORD`, which the caller's dlrun starts over ssh on a host. WORD is the
+/// request as one word (launcher/remote/request.h), or "-" if the word is the first line of
+/// standard input. Returns the exit code of the requested command.
 [[nodiscard]] int run_remote_side(Cli& cli, std::string_view word);
 
 /// Runs `dlrun --rsync-shell NAME PLACE ARGV...`, which rsync calls as its remote shell: runs argv

@@ -15,7 +15,8 @@
 namespace dlrun {
 namespace {
 
-/// Follows the run to its end. An interruption ends the run if it is in the foreground.
+/// Follows the run to its end. If call.is_foreground, an interruption cancels the run; otherwise it
+/// only ends the watching.
 Result<int> follow_to_the_end(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
                               const AllocationCall& call) {
   WatchOptions watch;

@@ -25,7 +25,7 @@ void print_accepted(const Cli& cli, const Submitted& submitted) {
 }
 
 /// Follows a submitted job to its end and prints how it ended. Returns the exit code. Prints no log
-/// for a sweep, whose points have separate logs.
+/// for a sweep, because its points have separate logs, and none with --json.
 Result<int> watch_to_the_end(const Cli& cli, RunInspector& inspector, const IndexEntry& run,
                              const std::string& job, bool json) {
   const Interrupt interrupt;

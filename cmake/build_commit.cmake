@@ -6,7 +6,7 @@
 set(commit "")
 # A folder that is only inside another project's checkout has no .git of its own.
 if(EXISTS ${SOURCE}/.git)
-  # A git hook sets these variables to the repository of the hook.
+  # A git hook that builds dlrun sets these variables to its repository, which may be another one.
   unset(ENV{GIT_DIR})
   unset(ENV{GIT_WORK_TREE})
   unset(ENV{GIT_INDEX_FILE})

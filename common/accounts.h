@@ -17,16 +17,16 @@ namespace dlrun {
 
 struct Account {
   std::string name;
-  gid_t group = 0;  ///< the user's first group
+  gid_t group = 0;  ///< the user's primary group
 };
 
 struct AccountGroup {
   std::string name;
-  std::vector<std::string> members;  ///< without the users whose first group this is
+  std::vector<std::string> members;  ///< without the users whose primary group this is
 };
 
 /// Returns the account of a user; nullopt if no account has this number. Thread-safe. The portable
-/// dlrun keeps each answer until the process ends.
+/// dlrun caches each answer until the process ends.
 [[nodiscard]] std::optional<Account> account_of(uid_t uid);
 
 /// Returns a group; nullopt if no group has this number.

@@ -1,5 +1,5 @@
-// Looks up accounts without the modules of the C library. Programs of the machine, such as getent,
-// can load the modules. These programs therefore know the accounts that no file contains.
+// Looks up accounts without the modules of the C library, for the portable dlrun. Programs of the
+// machine, such as getent, load these modules, and therefore find accounts that are in no file.
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kLargestFile = 64U << 20U;  ///< bytes, of /etc/passwd or /etc/group
 constexpr std::chrono::seconds kLimit{20};        ///< a directory service may be slow
 
-/// Returns the output of a program; an empty text if it fails or does not exist.
+/// Returns the output of a program; an empty text if the program fails or does not exist.
 std::string output_of(std::vector<std::string> argv) {
   Command command;
   command.argv = std::move(argv);

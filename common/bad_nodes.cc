@@ -28,8 +28,9 @@ constexpr off_t kTailBytes = 1 << 20;
 constexpr std::size_t kReasonLimitBytes = 400;
 
 /// Opens or creates a regular file for appending. Does not block if the path is a FIFO without a
-/// reader. Other users may own the folder, and could redirect the line into another file of this
-/// user. Therefore fails with kInvalid if the path is a symbolic link or one of several hard links.
+/// reader. Fails with kInvalid if the path is not a regular file, is a symbolic link or has several
+/// hard links: another user who owns the folder could use links to redirect the line into another
+/// file of this user.
 Result<UniqueFd> open_to_append(const std::filesystem::path& file) {
   constexpr int kFlags =
       O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
@@ -60,6 +61,7 @@ bool has_torn_end(int fd) {
   return size > 0 && ::pread(fd, &last, 1, size - 1) == 1 && last != '\n';
 }
 
+/// Appends the lines and syncs the file. First ends a torn line.
 Result<> append(const std::filesystem::path& file, std::string lines) {
   DLRUN_TRY_ASSIGN(const auto fd, open_to_append(file));
   if (has_torn_end(fd.get())) lines.insert(0, 1, '\n');
@@ -75,6 +77,7 @@ std::string text(const Json& json, std::string_view key) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
+/// Returns the time in a field, from 1970 to 9999; 1970 if the field is missing or no whole number.
 std::chrono::sys_seconds time(const Json& json, std::string_view key) {
   const auto found = json.find(key);
   // End of the year 9999, so that the time can be printed.
@@ -92,6 +95,7 @@ bool is_node_name(const std::string& name) {
          name.find_first_of("[],") == std::string::npos && check_hostlist(name).has_value();
 }
 
+/// Returns the lines in the last kTailBytes bytes of the file.
 Result<std::string> read_tail(const std::filesystem::path& file) {
   DLRUN_TRY_ASSIGN(const auto fd, open_untrusted(file, Links::kRefuse));
   const off_t size = ::lseek(fd.get(), 0, SEEK_END);

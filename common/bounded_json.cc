@@ -20,7 +20,7 @@ std::size_t end_of_string(std::string_view text, std::size_t at) {
 
 }  // namespace
 
-bool is_within(std::string_view text, const JsonLimits& limits) {
+bool is_within_limits(std::string_view text, const JsonLimits& limits) {
   // Up to the first invalid byte, where the parser stops, this loop sees the same strings and
   // brackets as the parser. The counts are therefore never smaller than the parser's.
   const std::size_t deepest = std::min(limits.depth, kDeepest);

@@ -25,16 +25,16 @@ struct JsonLimits {
   return {.depth = 64, .values = 1'000'000, .members = 1'000'000};
 }
 
-/// Returns true if the text is within the limits up to its end, or up to its first syntax error,
-/// where a parser stops. Needs one pass and constant memory, without recursion. Does not check that
-/// the text is JSON.
-[[nodiscard]] bool is_within(std::string_view text, const JsonLimits& limits);
+/// Returns false if a parser of this text would exceed the limits. Counts brackets and commas up to
+/// the end of the text, also after a syntax error, where a parser stops. Needs one pass and
+/// constant memory, without recursion. Does not check that the text is JSON.
+[[nodiscard]] bool is_within_limits(std::string_view text, const JsonLimits& limits);
 
 /// Parses the text. Returns a discarded value (is_discarded(); neither object nor array) if the
 /// text is not JSON or exceeds the limits. Throws only when out of memory.
 template <typename Json = nlohmann::ordered_json>
 [[nodiscard]] Json parse_json(std::string_view text, const JsonLimits& limits = {}) {
-  if (!is_within(text, limits)) return Json(nlohmann::detail::value_t::discarded);
+  if (!is_within_limits(text, limits)) return Json(nlohmann::detail::value_t::discarded);
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 

@@ -14,7 +14,7 @@ namespace dlrun {
 struct CauseRow {
   Cause value;
   std::string_view name;
-  bool is_choice = false;  ///< `retry.on` accepts the cause
+  bool is_retry_cause = false;  ///< `retry.on` accepts the cause
 };
 
 inline constexpr std::array<CauseRow, 10> kCauses{{{Cause::kNone, "none"},
@@ -30,12 +30,12 @@ inline constexpr std::array<CauseRow, 10> kCauses{{{Cause::kNone, "none"},
 
 /// The values that `retry.on` accepts.
 inline constexpr auto kRetryCauses = [] {
-  constexpr std::size_t kSize = std::count_if(kCauses.begin(), kCauses.end(),
-                                              [](const CauseRow& row) { return row.is_choice; });
+  constexpr std::size_t kSize = std::count_if(
+      kCauses.begin(), kCauses.end(), [](const CauseRow& row) { return row.is_retry_cause; });
   std::array<std::string_view, kSize> names{};
   std::size_t size = 0;
   for (const CauseRow& row : kCauses) {
-    if (row.is_choice) names[size++] = row.name;
+    if (row.is_retry_cause) names[size++] = row.name;
   }
   return names;
 }();

@@ -26,7 +26,7 @@ std::string_view authority_of(std::string_view url) {
   return rest.substr(0, rest.find_first_of("/?#"));
 }
 
-/// Returns the text in the form of a quoted value in curl's settings.
+/// Returns the text as a quoted value for curl's settings.
 std::string quoted_for_curl(std::string_view text) {
   std::string quoted = "\"";
   for (const char c : text) {

@@ -36,15 +36,15 @@ struct CurlReply {
   std::string problem{};  ///< a sentence for people if there is no reply; contains no address
 };
 
-/// The largest body that curl takes on its standard input, quoted: curl 7.88 cuts lines of its
-/// settings at 100 KiB.
+/// The largest size in bytes of a body that is quoted for curl's standard input: curl 7.88 cuts the
+/// lines of its settings at 100 KiB.
 inline constexpr std::size_t kLargestCurlBody = 96U << 10U;
 
 /// Sends the request and returns the reply. Follows no redirect, reads no configuration file of
 /// curl, and speaks only HTTP and HTTPS. Honours the proxy variables of env. Ends at most two
-/// seconds after `limit`. Fails with kNotFound if there is no curl in the PATH of env, and with
-/// kInvalid if why_not_address() gives a reason, the body is too large, or a header has a control
-/// character.
+/// seconds after `limit`. Fails with kNotFound if there is no curl in the PATH of env, with
+/// kInvalid if why_not_address() gives a reason, the body or the reply is too large, or a header
+/// has a control character, and with kIo if curl cannot be started.
 [[nodiscard]] Result<CurlReply> send_by_curl(const Env& env, const CurlRequest& request,
                                              std::chrono::seconds limit);
 

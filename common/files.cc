@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "common/directories.h"
-#include "common/owned_file.h"
+#include "common/file_and_owner.h"
 #include "common/text.h"
 
 namespace dlrun {
@@ -62,7 +62,7 @@ Result<> sync_directory(const fs::path& directory) {
 
 namespace {
 
-/// Writes and syncs a new file. `name` is the file named in error messages.
+/// Writes and syncs a new file. name: the file that error messages name.
 Result<> write_synced(const fs::path& path, std::string_view content, mode_t mode,
                       const fs::path& name) {
   UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));

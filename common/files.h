@@ -37,8 +37,8 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-/// Returns the whole file. Fails with kNotFound, kIo, or kInvalid if the file is larger than
-/// limit_bytes or not a regular file.
+/// Returns the whole file. Fails with kNotFound or kIo, and with kInvalid if the file is larger
+/// than limit_bytes or not a regular file.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path,
                                             std::size_t limit_bytes);
 
@@ -50,8 +50,8 @@ class UniqueFd {
                                          std::string_view content, mode_t mode = 0600);
 
 /// Creates a file atomically. If several processes try, only one succeeds. Fails with kRefused if
-/// the file exists. Readers may see an incomplete file on file systems that support neither links
-/// nor exclusive renames.
+/// the file exists, and with kIo. Readers may see an incomplete file on file systems that support
+/// neither links nor exclusive renames.
 [[nodiscard]] Result<> create_file_exclusive(const std::filesystem::path& path,
                                              std::string_view content, mode_t mode = 0600);
 

@@ -113,6 +113,7 @@ std::string padded(std::uint64_t number, std::size_t width) {
   return fmt::format("{:0{}}", number, width);
 }
 
+/// Appends to `hosts` each name that the pieces describe, with `prefix` before it.
 void append_names(std::span<const Piece> pieces, const std::string& prefix,
                   std::vector<std::string>& hosts) {
   if (pieces.empty()) {
@@ -172,12 +173,12 @@ Result<std::vector<std::string>> expand_hostlist(std::string_view expression, st
 
 Result<> check_hostlist(std::string_view expression) {
   static constexpr std::string_view kOthers = "._-[],";
-  const auto is_fine = [](char c) {
+  const auto is_allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            kOthers.find(c) != std::string_view::npos;
   };
   if (expression.empty()) return fail(Errc::kInvalid, "the node list is empty");
-  const auto* const wrong = std::find_if_not(expression.begin(), expression.end(), is_fine);
+  const auto* const wrong = std::find_if_not(expression.begin(), expression.end(), is_allowed);
   if (wrong != expression.end()) {
     const auto at = expression.substr(static_cast<std::size_t>(wrong - expression.begin()));
     if (*wrong == '/')
@@ -198,7 +199,8 @@ Result<> check_hostlist(std::string_view expression) {
 
 namespace {
 
-/// A host name split at its last number: text before it, its digits, text after it.
+/// A host name, split into the text before the last number, the number (at most its last 18
+/// digits), and the text after the number.
 struct Numbered {
   std::string_view prefix;
   std::string_view digits;

@@ -13,15 +13,15 @@ namespace dlrun {
 
 /// Returns the nodes of a list in the order of the list, with duplicates, as `scontrol show
 /// hostnames` does. If a name has several brackets, the last bracket varies fastest. An empty text
-/// has no nodes. Fails with kInvalid if the list is malformed or has more than `limit` nodes,
-/// before it allocates memory for the nodes.
+/// has no nodes. Fails with kInvalid if the list is malformed, longer than 1 MiB, or has more than
+/// `limit` nodes, before it allocates memory for the nodes.
 [[nodiscard]] Result<std::vector<std::string>> expand_hostlist(std::string_view expression,
                                                                std::size_t limit = 100'000);
 
-/// Checks a node list written by a person: names of letters, digits, '.', '_' and '-', brackets
-/// with numbers and ranges, separated by commas. Unlike Slurm, does not accept the path of a file
-/// of names. Fails with kInvalid, also for an empty list and for more than 65,536 nodes, Slurm's
-/// limit. Does not expand the list.
+/// Checks a node list written by a person. Accepts names that are separated by commas and consist
+/// of letters, digits, '.', '_', '-' and brackets with numbers and ranges. Unlike Slurm, does not
+/// accept the path of a file of names. Fails with kInvalid, also for an empty list and for more
+/// than 65,536 nodes, Slurm's limit. Does not expand the list.
 [[nodiscard]] Result<> check_hostlist(std::string_view expression);
 
 /// Returns a node list that expands to exactly these hosts in this order. Consecutive numbers of

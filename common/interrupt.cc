@@ -15,7 +15,7 @@ volatile sig_atomic_t g_first_signal = 0;
 /// Interrupt has not seen yet.
 int g_interrupts = 0;
 
-extern "C" void note_signal(int signal) {
+extern "C" void record_signal(int signal) {
   if (g_first_signal == 0) g_first_signal = signal;
 }
 
@@ -24,7 +24,7 @@ extern "C" void note_signal(int signal) {
 Interrupt::Interrupt() {
   if (g_interrupts++ == 0) g_first_signal = 0;
   struct sigaction action {};
-  action.sa_handler = note_signal;
+  action.sa_handler = record_signal;
   sigemptyset(&action.sa_mask);
   for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &before_[i]);
 }

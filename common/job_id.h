@@ -24,8 +24,8 @@ struct JobId {
   friend bool operator==(const JobId&, const JobId&) = default;
 };
 
-/// A job that runs on one machine without Slurm. The start time makes the pid unambiguous, since
-/// the kernel reuses pids.
+/// A job that runs on one machine without Slurm. The kernel reuses pids, so the start time is
+/// needed, too.
 struct LocalJob {
   std::string host;
   pid_t pid = -1;
@@ -35,7 +35,7 @@ struct LocalJob {
 /// Returns true for "42" and "42_7" with at most ten digits each: ^[0-9]+(_[0-9]+)?$.
 [[nodiscard]] bool is_slurm_job_id(std::string_view text);
 
-/// Splits HOST:PID:START. Returns nullopt for any other text, and for pid 0.
+/// Splits HOST:PID:START. Returns nullopt for any other text, and for a pid that is 0 or too large.
 [[nodiscard]] std::optional<LocalJob> parse_local_job(std::string_view text);
 
 /// Returns true for a value that can follow -M: names of letters, digits, '_', '.' and '-',

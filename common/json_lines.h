@@ -43,8 +43,8 @@ struct CheckedLines {
   bool has_torn_tail = false;
 };
 
-/// Parses lines; skips and counts damaged lines. Never fails. Use it for short texts; LineReader
-/// reads files of any size.
+/// Parses lines. Skips damaged lines, and counts those before the last good line. Never fails. Use
+/// it for short texts; LineReader reads files of any size.
 [[nodiscard]] CheckedLines parse_checked_lines(std::string_view text);
 
 /// Maximum length of a line, in bytes. A longer line is damaged, or another program wrote it.
@@ -58,17 +58,18 @@ class LineReader {
   LineReader(int fd, off_t begin, off_t end)
       : fd_(fd), at_(begin), line_offset_(begin), next_offset_(begin), end_(end) {}
 
-  /// Returns the next line without its newline; nothing at the end, or if reading fails. The view
-  /// is valid until the next call. Bytes without a newline at the end are not returned. Lines
-  /// longer than kLongestLineBytes are skipped and counted.
+  /// Returns the next line without its newline; nullopt at the end, or if reading fails. The view
+  /// is valid until the next call. Bytes without a newline at the end are not returned. Lines that
+  /// exceed kLongestLineBytes by 256 KiB or more are skipped and counted; a line that exceeds it by
+  /// less may be returned.
   [[nodiscard]] std::optional<std::string_view> next();
 
   /// Offsets in the file of the line that next() returned last, and of the line after it.
   [[nodiscard]] off_t line_begin() const { return line_offset_; }
   [[nodiscard]] off_t line_end() const { return next_offset_; }
   [[nodiscard]] std::size_t long_lines() const { return long_lines_; }
-  /// Returns true if the range ends with bytes that have no newline. Valid after next()
-  /// has returned nothing.
+  /// Returns true if the range ends with bytes that have no newline. Valid after next() has
+  /// returned nullopt.
   [[nodiscard]] bool has_rest() const { return has_rest_; }
 
  private:

@@ -44,7 +44,8 @@ template <typename Json>
   return found != object.end() && found->is_boolean() && found->template get<bool>();
 }
 
-/// Parses text as a JSON object. Returns nullopt if the text is not one.
+/// Parses text as a JSON object. Returns nullopt if the text is not an object within the limits of
+/// common/bounded_json.h.
 [[nodiscard]] inline std::optional<nlohmann::ordered_json> object_of(std::string_view text) {
   auto parsed = parse_json(text);
   if (!parsed.is_object()) return std::nullopt;

@@ -81,8 +81,8 @@ class WriterSink final : public spdlog::sinks::sink {
 /// changed or freed, because another thread may still use them. A process creates only a few.
 struct Settings {
   std::shared_ptr<spdlog::logger> logger;
-  std::vector<std::string> secrets;  ///< longest first
-  std::unique_ptr<const Settings> before;
+  std::vector<std::string> secrets;        ///< longest first
+  std::unique_ptr<const Settings> before;  ///< the settings that these replaced
 };
 std::atomic<const Settings*> g_settings{nullptr};
 std::mutex g_replacing;
@@ -124,12 +124,13 @@ void add_secret(std::vector<std::string>& secrets, std::string_view secret) {
   secrets.emplace(place, secret);
 }
 
-/// Replaces each occurrence of `secret` in `text`.
+/// Replaces each occurrence of `secret` in `text` by ***.
 void hide(std::string& text, std::string_view secret) {
   for (std::size_t at = 0; (at = text.find(secret, at)) != std::string::npos; at += kHidden.size())
     text.replace(at, secret.size(), kHidden);
 }
 
+/// Returns the text with *** in place of the secrets and of the secret parts of URLs.
 std::string masked(std::string_view text, const std::vector<std::string>& secrets) {
   std::string result(text);
   for (const std::string& secret : secrets) hide(result, secret);
@@ -149,6 +150,7 @@ std::string shown(std::string text) {
   return printable(quoted + "\"");
 }
 
+/// Returns the value of a field as it appears after `name=`, without secrets.
 std::string shown(const LogField& field, const std::vector<std::string>& secrets) {
   struct Show {
     const std::vector<std::string>& secrets;
@@ -359,7 +361,7 @@ std::string mask_urls(std::string_view text) {
 
 namespace log_detail {
 
-void write_line(LogLevel of_line, std::string_view message, std::span<const LogField> fields) {
+void write_line(LogLevel line_level, std::string_view message, std::span<const LogField> fields) {
   const Settings* const settings = g_settings.load();
   if (settings == nullptr) return;
   std::string line(message);
@@ -368,7 +370,7 @@ void write_line(LogLevel of_line, std::string_view message, std::span<const LogF
     if (text != nullptr && text->empty()) continue;
     line += fmt::format(" {}={}", field.name, shown(field, settings->secrets));
   }
-  settings->logger->log(spdlog_level(of_line), spdlog::string_view_t(line));
+  settings->logger->log(spdlog_level(line_level), spdlog::string_view_t(line));
 }
 
 }  // namespace log_detail

@@ -1,6 +1,6 @@
 #pragma once
-// The log of dlrun, dlrun-agent and dlrun-trainer: one line for each command, each HTTP request,
-// each wait for a lock, each file that is read and each decision of lead.
+// The log of dlrun, dlrun-agent and dlrun-trainer. Its lines are about commands, HTTP requests,
+// waits for locks, files that are read, and decisions of lead.
 //
 // People read the log to find the cause of a problem. The log is off by default; a call then costs
 // one comparison. Results, errors and warnings on stdout and stderr do not use the log.
@@ -37,7 +37,7 @@ enum class LogLevel {
 /// The level and the file of a log.
 struct LogSetting {
   LogLevel level = LogLevel::kOff;
-  std::string file{};  ///< empty: the program's default place
+  std::string file{};  ///< empty: standard error; log_setting_of_job() then chooses a file
 };
 
 /// Parses the value of DLRUN_LOG: a level ("off", "info" or "debug"), or a level, a colon and a
@@ -46,8 +46,8 @@ struct LogSetting {
 
 /// Returns the log's setting for a program of a job: the level and the file of DLRUN_LOG. If
 /// DLRUN_LOG names no file, uses run/debug/`file_name` and makes that folder. run: the run's
-/// directory; empty if there is none. Fails as parse_log_setting() does, and with kIo if the
-/// folder cannot be made.
+/// directory. If `run` is empty, too, the setting has no file, and the log goes to standard error.
+/// Fails as parse_log_setting() does, and with kIo if the folder cannot be made.
 [[nodiscard]] Result<LogSetting> log_setting_of_job(const Env& env,
                                                     const std::filesystem::path& run,
                                                     std::string_view file_name);
@@ -68,8 +68,9 @@ using LogWriter = std::function<void(std::string line)>;
 /// file the lines go to standard error. Appends to the file, or creates the file with mode 0600.
 /// Each line is one write, so several processes may use one file. Hides the values of all variables
 /// of `env` for whose name is_secret_name() returns true, except values of less than four bytes,
-/// which may be parts of other words. Fails with kIo, or with kInvalid if the file is not a regular
-/// file, belongs to another user, or is open to other users. Does nothing if the level is kOff.
+/// which may be parts of other words. Fails with kIo, or with kInvalid if the file is a symbolic
+/// link or not a regular file, belongs to another user, or is open to other users. Does nothing if
+/// the level is kOff.
 [[nodiscard]] Result<> open_log(std::string program, const LogSetting& setting, const Env& env);
 
 /// Opens the log like open_log(), but passes the lines to `write`. Any thread may call `write`.
@@ -83,8 +84,8 @@ void close_log();
 /// is off.
 void hide_in_log(std::string_view secret);
 
-/// Returns a command line for the log. All values of --env and --export become ***, and so do the
-/// values of options and variables for whose name is_secret_name() returns true.
+/// Returns a command line for the log, with *** in place of secrets: all values of --env and
+/// --export, and the values of options, variables and headers if is_secret_name(NAME).
 [[nodiscard]] std::vector<std::string> mask_arguments(std::span<const std::string> argv);
 
 /// Returns the text with *** in place of the user, the password and the query of each URL. A query
@@ -119,15 +120,15 @@ struct LogField {
 
 namespace log_detail {
 extern std::atomic<LogLevel> level;
-void write_line(LogLevel level, std::string_view message, std::span<const LogField> fields);
+void write_line(LogLevel line_level, std::string_view message, std::span<const LogField> fields);
 }  // namespace log_detail
 
 [[nodiscard]] inline bool is_logged(LogLevel level) {
   return level <= log_detail::level.load(std::memory_order_relaxed);
 }
 
-/// Logs a fixed message of dlrun with fields. Values are escaped, so that a line is always one
-/// line, and secrets in them are masked. A field with an empty text is left out.
+/// Logs a fixed message of dlrun with fields. Values are escaped, so that a message never takes
+/// several lines, and secrets in values are masked. A field with an empty text is left out.
 inline void log_line(LogLevel level, std::string_view message,
                      std::initializer_list<LogField> fields = {}) {
   if (is_logged(level)) log_detail::write_line(level, message, {fields.begin(), fields.size()});

@@ -10,10 +10,10 @@
 
 #include <fmt/format.h>
 
+#include "common/file_and_owner.h"
 #include "common/files.h"
 #include "common/json_read.h"
 #include "common/notice.h"
-#include "common/owned_file.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
 
@@ -29,8 +29,8 @@ constexpr const char* kRunTag = "dlrun.run";
 /// The server takes 1000 values and 100 parameters in one request, and 500 characters in the value
 /// of a parameter. dlrun sends fewer values, because a body has a limit, too (kLargestCurlBody).
 constexpr std::size_t kMostValues = 250, kMostParameters = 100, kLongestParameter = 500;
-constexpr std::size_t kParameterBytes = 30U << 10U;
-constexpr std::size_t kChunkBytes = 256U << 10U;
+constexpr std::size_t kParameterBytes = 30U << 10U;  ///< size of parameters in one request
+constexpr std::size_t kChunkBytes = 256U << 10U;     ///< most bytes of mlflow.jsonl in one read
 constexpr std::size_t kLargestSmallFile = 4U << 20U;
 
 struct SyncState {
@@ -53,7 +53,8 @@ std::string percent_encoded(std::string_view text) {
   return encoded;
 }
 
-MlflowJson tag_json(std::string_view key, std::string_view value) {
+/// Returns a tag or a parameter in the form of the API. Cuts a value that is too long.
+MlflowJson key_value_json(std::string_view key, std::string_view value) {
   return {{"key", key}, {"value", cut_text(value, kLongestParameter)}};
 }
 
@@ -79,12 +80,11 @@ class MlflowClient {
   /// Returns the id of the server's run for this run. Creates the run and its experiment if they do
   /// not exist. Returns an empty text on failure.
   [[nodiscard]] std::string find_or_create_run();
-  /// Returns false on failure.
+  /// Sends values, parameters and tags in one request. Returns false on failure.
   [[nodiscard]] bool log_batch(const std::string& run_id, MlflowJson metrics, MlflowJson params,
                                MlflowJson tags);
+  /// Sends the end of the run. line: made by mlflow_end(). Returns false on failure.
   [[nodiscard]] bool set_status(const std::string& run_id, const MlflowJson& line);
-  /// Returns the HTTP status of the last reply; 0: no reply.
-  [[nodiscard]] int status() const { return status_; }
 
  private:
   /// Sends a request. Returns the object in the reply if the status is 200, otherwise nullopt.
@@ -98,13 +98,11 @@ class MlflowClient {
   const std::function<bool()>& may_continue_;
   std::vector<std::string> headers_;
   std::string problem_;
-  int status_ = 0;
 };
 
 std::optional<MlflowJson> MlflowClient::call(const char* method, std::string_view path,
                                              const MlflowJson& body, int allowed) {
   if (!problem_.empty()) return std::nullopt;
-  status_ = 0;
   if (!may_continue_()) {
     problem_ = "there was no time to send everything";
     return std::nullopt;
@@ -115,23 +113,22 @@ std::optional<MlflowJson> MlflowClient::call(const char* method, std::string_vie
   request.headers = headers_;
   if (!body.is_null()) request.body = json_read::dump(body);
   const auto reply = send_by_curl(env_, request, kMlflowLimit);
-  const auto place = path.substr(0, path.find('?'));
+  const auto endpoint = path.substr(0, path.find('?'));
   if (!reply) {
     problem_ = reply.error().code == Errc::kNotFound ? "this machine has no curl in PATH"
                                                      : reply.error().message;
     return std::nullopt;
   }
-  status_ = reply->status;
   if (reply->status == 0) {
     problem_ = reply->problem;
   } else if (reply->status == 200) {
     auto object = json_read::object_of(reply->body.empty() ? "{}" : reply->body);
     if (object) return object;
-    problem_ = fmt::format("the answer to {} is no JSON object; is {} an MLflow server?", place,
+    problem_ = fmt::format("the answer to {} is no JSON object; is {} an MLflow server?", endpoint,
                            printable(run_.url));
   } else if (reply->status != allowed) {
     const auto error = json_read::object_of(reply->body).value_or(MlflowJson::object());
-    problem_ = fmt::format("the server answers {} with status {}: {}", place, reply->status,
+    problem_ = fmt::format("the server answers {} with status {}: {}", endpoint, reply->status,
                            printable(cut_text(json_read::text(error, "message"), 200)));
   }
   return std::nullopt;
@@ -178,12 +175,13 @@ std::string MlflowClient::find_or_create_run() {
   if (!found) return {};
   const auto runs = found->find("runs");
   if (runs != found->end() && runs->is_array() && !runs->empty()) return id_in(runs->front());
-  const auto created = call("POST", "runs/create",
-                            {{"experiment_id", experiment},
-                             {"run_name", run_.run},
-                             {"start_time", run_.start_ms},
-                             {"tags", MlflowJson::array({tag_json(kRunTag, run_.run),
-                                                         tag_json("mlflow.runName", run_.run)})}});
+  const auto created =
+      call("POST", "runs/create",
+           {{"experiment_id", experiment},
+            {"run_name", run_.run},
+            {"start_time", run_.start_ms},
+            {"tags", MlflowJson::array({key_value_json(kRunTag, run_.run),
+                                        key_value_json("mlflow.runName", run_.run)})}});
   if (!created) return {};
   const auto run = created->find("run");
   return id_in(run == created->end() ? MlflowJson() : *run);
@@ -213,10 +211,10 @@ bool send_parameters(MlflowClient& client, const MlflowRun& mlflow_run, const st
                      const std::filesystem::path& run) {
   const auto provenance = object_of_file(run / "provenance.json");
   const auto git = provenance.find("git");
-  MlflowJson tags = MlflowJson::array({tag_json("dlrun.directory", run.string())});
+  MlflowJson tags = MlflowJson::array({key_value_json("dlrun.directory", run.string())});
   // Some versions of the server refuse the whole request if one value is empty.
   const auto add_tag = [&](const char* key, const std::string& value) {
-    if (!value.empty()) tags.push_back(tag_json(key, value));
+    if (!value.empty()) tags.push_back(key_value_json(key, value));
   };
   add_tag("dlrun.job", mlflow_run.job);
   add_tag("dlrun.cluster", mlflow_run.cluster);
@@ -227,7 +225,7 @@ bool send_parameters(MlflowClient& client, const MlflowRun& mlflow_run, const st
   const auto parameters = object_of_file(run / "parameters.json");
   for (auto at = parameters.begin(); at != parameters.end(); ++at) {
     if (!at->is_string() || at->get_ref<const std::string&>().empty()) continue;
-    params.push_back(tag_json(at.key(), at->get_ref<const std::string&>()));
+    params.push_back(key_value_json(at.key(), at->get_ref<const std::string&>()));
     bytes += json_read::dump(params.back()).size();
     if (params.size() < kMostParameters && bytes < kParameterBytes) continue;
     bytes = 0;
@@ -270,10 +268,10 @@ Result<std::string> lines_from(int fd, std::int64_t offset) {
   return text;
 }
 
-/// Sends the next lines, from the state's offset on, in one request, and moves the offset past
-/// these lines. Adds the number of sent values to values_sent. Returns false at the end of the
-/// file, and if the server did not take the lines (client.problem()). Fails if the file cannot be
-/// read.
+/// Sends the next lines, from the offset state.sent on, and moves the offset past them. Sends their
+/// values in one request, and the end of the run in a second one. Adds the number of sent values to
+/// values_sent. Returns false at the end of the file, and if the server did not take the lines
+/// (client.problem()). Fails if the file cannot be read.
 Result<bool> send_some(MlflowClient& client, int fd, SyncState& state, std::size_t& values_sent) {
   DLRUN_TRY_ASSIGN(const std::string text, lines_from(fd, state.sent));
   MlflowJson metrics = MlflowJson::array();
@@ -346,7 +344,7 @@ Result<> MlflowRecord::create(const MlflowRun& mlflow_run) const {
 }
 
 Result<MlflowRun> MlflowRecord::read() const {
-  // The token goes to the server that the file names.
+  // The file names the server that gets the user's token, so no other user may have written it.
   struct stat info {};
   if (::lstat(folder_.c_str(), &info) == 0 &&
       (!S_ISDIR(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & 022U) != 0))
@@ -403,8 +401,8 @@ Result<> MlflowRecord::append(const std::string& line, std::size_t largest) cons
     return fail(Errc::kInvalid, "{}: is not a regular file", printable(path.string()));
   if (info.st_size > static_cast<off_t>(largest))
     return fail(Errc::kRefused, "{}: larger than {} bytes", printable(path.string()), largest);
-  // An earlier writer may have been killed in the middle of a line, or the disk was full. The new
-  // line would then become a part of the torn one.
+  // If an earlier writer was killed in the middle of a line, or the disk was full, the file ends
+  // with a torn line. A newline before the new line separates the two.
   char last = '\n';
   if (info.st_size > 0 && ::pread(file.get(), &last, 1, info.st_size - 1) < 0)
     return fail(Errc::kIo, "{}: {}", printable(path.string()), errno_text(errno));

@@ -10,8 +10,9 @@
 //                  only with dlrun's trainer (runtime/agent/metrics_copy.h)
 //   mlflow.lock    locked by the process that sends
 //
-// A sender may repeat any request: the server knows a run by its tag `dlrun.run`, and ignores a
-// value that it has already. A lost reply therefore causes neither a second run nor a second value.
+// A sender may repeat any request: it finds a run on the server by the tag `dlrun.run`, and the
+// server ignores a value that it has already. A lost reply therefore causes neither a second run
+// nor a second value.
 
 #include <chrono>
 #include <cstddef>
@@ -46,7 +47,7 @@ struct MlflowRun {
   [[nodiscard]] static MlflowRun of_json(const nlohmann::ordered_json& object);
 };
 
-/// Returns the line of mlflow.jsonl for the end of a run.
+/// Returns the line of mlflow.jsonl for the end of a run. t_ms: milliseconds since 1970.
 [[nodiscard]] nlohmann::ordered_json mlflow_end(EndState state, std::int64_t t_ms);
 
 struct SyncReport {
@@ -76,8 +77,8 @@ class MlflowRecord {
   [[nodiscard]] Result<MlflowRun> read() const;
   /// Adds a line to mlflow.jsonl. Fails with kRefused if the file is too large.
   [[nodiscard]] Result<> add_line(const nlohmann::ordered_json& line) const;
-  /// Returns true if the last line of mlflow.jsonl has the end of the run. Fails if the file cannot
-  /// be read.
+  /// Returns true if the last complete line of mlflow.jsonl has the end of the run. Fails if the
+  /// file cannot be read.
   [[nodiscard]] Result<bool> has_end() const;
 
   /// Sends the values that the server does not have yet, in batches. token: for the header
@@ -85,8 +86,8 @@ class MlflowRecord {
   /// Only one process sends at a time. If another process is sending, the report has a problem. On
   /// a file system without locks, two processes may send at once: each value still counts once, but
   /// a record without a run may get two runs on the server.
-  /// missing_end: first added to mlflow.jsonl, unless the last line has an end. Pass an end only if
-  /// no process of the job can still write to the file.
+  /// missing_end: first added to mlflow.jsonl, unless has_end(). Pass an end only after all
+  /// processes of the job have ended.
   [[nodiscard]] SyncReport sync(const Env& env, const std::string& token,
                                 const std::function<bool()>& may_continue,
                                 const std::optional<MissingEnd>& missing_end = {}) const;
@@ -95,7 +96,7 @@ class MlflowRecord {
   static constexpr std::size_t kLargestBytes = 256U << 20U;
 
  private:
-  /// Adds the end to mlflow.jsonl unless the last line has an end. The caller holds the lock.
+  /// Adds the end to mlflow.jsonl unless has_end(). The caller holds the lock.
   [[nodiscard]] Result<> add_missing_end(const MissingEnd& end) const;
   /// Appends a line to mlflow.jsonl in one write; ends a torn line before it.
   [[nodiscard]] Result<> append(const std::string& line, std::size_t largest) const;

@@ -11,11 +11,11 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kLongestMessage = 1000;
-constexpr std::size_t kMostWords = 5;
-/// Discord refuses messages of more than 2000 characters.
+constexpr std::size_t kMostLastLines = 5;  ///< lines of Notice::last_words
+/// Limit in bytes for a message to Discord, which refuses more than 2000 characters.
 constexpr std::size_t kLongestForDiscord = 1900;
 
-/// Returns the lower-case host of the address, without its port.
+/// Returns the host of the address in lower case, without the port.
 std::string host_of(std::string_view url) {
   const auto begin = url.find("://");
   if (begin == std::string_view::npos) return {};
@@ -34,17 +34,20 @@ std::string path_of(std::string_view url) {
   return std::string(path.substr(0, path.find_first_of("?#")));
 }
 
-bool is_host(const std::string& host, std::string_view domain) {
+/// Returns true if the host is the domain, or is below the domain.
+bool is_host_of(const std::string& host, std::string_view domain) {
   return host == domain || host.ends_with(fmt::format(".{}", domain));
 }
 
+/// The form of a webhook's messages. kText: {"text": ...}, for Mattermost, Rocket.Chat and Teams.
 enum class Service { kText, kSlack, kDiscord, kOther };
 
 Service service_of(std::string_view url) {
   const std::string host = host_of(url), path = path_of(url);
-  if (is_host(host, "slack.com") || path.ends_with("/slack")) return Service::kSlack;
-  if (is_host(host, "discord.com") || is_host(host, "discordapp.com")) return Service::kDiscord;
-  if (is_host(host, "webhook.office.com") || is_host(host, "outlook.office.com"))
+  if (is_host_of(host, "slack.com") || path.ends_with("/slack")) return Service::kSlack;
+  if (is_host_of(host, "discord.com") || is_host_of(host, "discordapp.com"))
+    return Service::kDiscord;
+  if (is_host_of(host, "webhook.office.com") || is_host_of(host, "outlook.office.com"))
     return Service::kText;
   // Mattermost and Rocket.Chat run on hosts of any name and share this path.
   return path.starts_with("/hooks/") || path.find("/hooks/") != std::string::npos ? Service::kText
@@ -75,11 +78,13 @@ std::string as_code(std::string text) {
   return "```\n" + text + "```";
 }
 
+/// Returns the beginning of the text, at most this number of bytes, escaped so that it is one line.
 std::string one_line(std::string_view text, std::size_t bytes) {
   return printable(cut_text(text, bytes));
 }
 
-std::string_view verb_of(const std::string& occasion) {
+/// Returns the words about the occasion that follow the run's name in the subject.
+std::string_view words_about(const std::string& occasion) {
   if (occasion == "restarted") return "starts again";
   if (occasion == "hang") return "hung";
   if (occasion == "cancelled") return "was cancelled";
@@ -124,7 +129,7 @@ Notice Notice::of_json(const nlohmann::ordered_json& object) {
   const auto words = object.is_object() ? object.find("last_words") : object.end();
   if (object.is_object() && words != object.end() && words->is_array()) {
     for (const auto& line : *words) {
-      if (line.is_string() && notice.last_words.size() < kMostWords)
+      if (line.is_string() && notice.last_words.size() < kMostLastLines)
         notice.last_words.push_back(line.get<std::string>());
     }
   }
@@ -132,7 +137,7 @@ Notice Notice::of_json(const nlohmann::ordered_json& object) {
 }
 
 std::string Notice::subject() const {
-  return fmt::format("{} {}", one_line(run, 200), verb_of(occasion));
+  return fmt::format("{} {}", one_line(run, 200), words_about(occasion));
 }
 
 std::string Notice::text() const {

@@ -34,7 +34,7 @@ struct Notice {
   std::vector<std::string> last_words{};  ///< the last lines of the rank's output
 
   [[nodiscard]] nlohmann::ordered_json to_json() const;
-  /// Reads a notice that a queue holds. A field that is missing or has the wrong type is empty.
+  /// Reads the object of to_json(). A field that is missing or has the wrong type is empty.
   [[nodiscard]] static Notice of_json(const nlohmann::ordered_json& object);
 
   /// Returns the notice in one line: "mnist-4711 failed".

@@ -15,10 +15,10 @@
 #include <nlohmann/json.hpp>
 
 #include "common/curl_process.h"
+#include "common/file_and_owner.h"
 #include "common/files.h"
 #include "common/json_read.h"
 #include "common/log.h"
-#include "common/owned_file.h"
 #include "common/subprocess.h"
 #include "common/text.h"
 
@@ -90,9 +90,9 @@ Attempt run_notice_command(const Env& env, const std::vector<std::string>& words
                                          printable(command.argv.front()), finished->exit_code)};
 }
 
-/// Removes or renames the claimed file, and counts the notice. Returns false if the notice waits
-/// again.
-bool settle(const std::filesystem::path& notice, Outcome outcome, SendReport& report) {
+/// Removes or renames the claimed file according to the outcome, and counts the notice in the
+/// report. Returns false if the notice waits again.
+bool apply_outcome(const std::filesystem::path& notice, Outcome outcome, SendReport& report) {
   const std::string claimed = notice.string() + std::string(kClaimedEnding);
   const auto becomes = [&](std::string_view ending) {
     std::ignore = ::rename(claimed.c_str(), (notice.string() + std::string(ending)).c_str());
@@ -117,7 +117,8 @@ bool settle(const std::filesystem::path& notice, Outcome outcome, SendReport& re
   return false;
 }
 
-std::vector<std::string> words_of(const nlohmann::ordered_json& object) {
+/// Returns the command in the file of a notice; empty if the file has none or a malformed one.
+std::vector<std::string> argv_in(const nlohmann::ordered_json& object) {
   std::vector<std::string> words;
   const auto found = object.find("argv");
   if (found == object.end() || !found->is_array()) return words;
@@ -204,7 +205,7 @@ SendReport NoticeQueue::send(const Env& env, SendBy by,
       Attempt attempt{Outcome::kRefused, "the notice is damaged"};
       const auto text = read_own(name + std::string(kClaimedEnding));
       const auto object = text ? json_read::object_of(*text) : std::nullopt;
-      const auto words = object ? words_of(*object) : std::vector<std::string>();
+      const auto words = object ? argv_in(*object) : std::vector<std::string>();
       if (is_expired(name)) {
         attempt.problem = "the notice is older than three days";
       } else if (object && is_webhook) {
@@ -215,7 +216,7 @@ SendReport NoticeQueue::send(const Env& env, SendBy by,
       }
       log_info("a notice was handled", {{"notice", name}, {"problem", attempt.problem}});
       if (!attempt.problem.empty()) report.problem = attempt.problem;
-      if (!settle(folder_ / name, attempt.outcome, report)) break;
+      if (!apply_outcome(folder_ / name, attempt.outcome, report)) break;
     }
   }
   report.waiting = names_with(kWebhookEnding).size() + names_with(kCommandEnding).size();

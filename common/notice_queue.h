@@ -56,14 +56,15 @@ class NoticeQueue {
  public:
   explicit NoticeQueue(const std::filesystem::path& run) : folder_(run / "notify") {}
 
-  /// Adds a notice for each target, durably. Also keeps the address of the webhook, in a file of
-  /// its own, for later senders. Fails with kRefused if the queue is full, with kInvalid if the
-  /// folder belongs to another user or is open to others, and with kIo if a file cannot be written.
+  /// Adds a notice for each target, durably. Also stores the address of the webhook in a separate
+  /// file, for later senders. Fails with kRefused if the queue is full, with kInvalid if the folder
+  /// belongs to another user or is open to others, and with kIo if a file cannot be written.
   [[nodiscard]] Result<> put(const Notice& notice, const NoticeTargets& targets) const;
 
-  /// Sends the waiting notices, the oldest first, each at most once. may_start: called before each
-  /// notice; false ends the call. If a notice could not be sent, skips the other notices that would
-  /// be sent in the same way. Removes the kept address when no notice for the webhook waits.
+  /// Sends the waiting notices, each at most once: first those for the webhook, then those for the
+  /// command, the oldest first. may_start: called before each notice; false ends the call. If a
+  /// notice could not be sent, skips the other notices that would be sent in the same way. Removes
+  /// the stored address when no notice for the webhook waits or is being sent.
   [[nodiscard]] SendReport send(const Env& env, SendBy by,
                                 const std::function<bool()>& may_start) const;
 
@@ -82,10 +83,13 @@ class NoticeQueue {
   /// Returns the names of files with this ending, sorted; empty if the folder is missing or
   /// refused.
   [[nodiscard]] std::vector<std::string> names_with(std::string_view ending) const;
+  /// Returns the content of a file of the folder. Fails with kInvalid if the file belongs to
+  /// another user.
   [[nodiscard]] Result<std::string> read_own(const std::string& name) const;
   /// Returns true if a notice for the webhook waits, or is being sent by this or another sender.
   [[nodiscard]] bool needs_address() const;
-  /// Removes the kept address. Writes it again if put() has meanwhile added a notice that needs it.
+  /// Removes the stored address. Writes it again if put() has meanwhile added a notice that needs
+  /// it.
   void remove_address() const;
 
   std::filesystem::path folder_;

@@ -45,9 +45,9 @@ std::optional<double> quota_of(const fs::path& group) {
   return static_cast<double>(numbers[0]) / static_cast<double>(numbers[1]);
 }
 
-/// Lowers `least` to the smallest quota of the groups from `mount` down to mount/group. In a
-/// container only the upper groups may be visible.
-void lower(std::optional<double>& least, const fs::path& mount, const fs::path& group) {
+/// Lowers `least` to the smallest quota of the groups from `mount` down to mount/group. Skips
+/// groups that do not exist, because a container may show only the upper groups.
+void lower_to_quotas(std::optional<double>& least, const fs::path& mount, const fs::path& group) {
   fs::path at = mount;
   const auto look = [&] {
     if (const auto quota = quota_of(at)) least = std::min(least.value_or(*quota), *quota);
@@ -87,14 +87,14 @@ std::optional<double> cpu_quota(std::string_view cgroups, const fs::path& mount)
     const std::string controllers(line.substr(first + 1, second - first - 1));
     const fs::path group(line.substr(second + 1));
     if (controllers.empty()) {
-      lower(least, mount, group);
-      lower(least, mount / "unified", group);
+      lower_to_quotas(least, mount, group);
+      lower_to_quotas(least, mount / "unified", group);
       continue;
     }
     const auto names = split(controllers, ',');
     if (std::find(names.begin(), names.end(), "cpu") == names.end()) continue;
-    lower(least, mount / controllers, group);
-    if (names.size() > 1) lower(least, mount / "cpu", group);
+    lower_to_quotas(least, mount / controllers, group);
+    if (names.size() > 1) lower_to_quotas(least, mount / "cpu", group);
   }
   return least;
 }

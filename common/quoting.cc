@@ -16,9 +16,10 @@ bool is_plain(char c) {
 }  // namespace
 
 std::string shell_quote(std::string_view text) {
-  // A leading '=' needs quotes, because zsh expands it. Another '=' has a meaning only in the first
-  // word of a command, which it turns into an assignment. In scripts, dlrun itself writes the first
-  // word of each command. dlrun only shows its other command lines.
+  // zsh expands a word that starts with '=', so such a word needs quotes. A later '=' needs no
+  // quotes: it has a meaning only in the first word of a command, which it turns into an
+  // assignment. In scripts, the first word of a command is never a text of the user. Other command
+  // lines are only shown to people.
   if (!text.empty() && text[0] != '=' && std::all_of(text.begin(), text.end(), is_plain))
     return std::string(text);
   const bool has_return = text.find('\r') != std::string_view::npos;

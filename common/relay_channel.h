@@ -21,7 +21,7 @@ inline constexpr std::size_t kRelayWindow = 512U << 10U;
 class RelayChannel {
  public:
   /// Returns the number of bytes that this end may read from its socket and send now. Returns 0
-  /// after sent_end().
+  /// after sent_end() was called.
   [[nodiscard]] std::size_t may_send() const { return has_sent_end_ ? 0 : credit_; }
   /// Records that this end has sent bytes, at most may_send().
   void sent(std::size_t bytes) { credit_ -= bytes; }

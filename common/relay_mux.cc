@@ -62,7 +62,7 @@ void RelayMux::connect(std::uint32_t channel, UniqueFd socket) {
   found->second.socket = std::move(socket);
   append_frame(unsent_, FrameKind::kOpened, channel);
   write_socket(channel, found->second);
-  settle(channel);
+  close_ended_directions(channel);
 }
 
 void RelayMux::tell_waiting(std::uint32_t channel) {
@@ -111,7 +111,7 @@ Result<bool> RelayMux::run_once(std::span<pollfd> others, std::chrono::milliseco
     };
     if ((one.events & POLLOUT) != 0) act(POLLOUT | POLLERR, &RelayMux::write_socket);
     if ((one.events & POLLIN) != 0) act(POLLIN | POLLHUP | POLLERR, &RelayMux::read_socket);
-    settle(channels[i]);
+    close_ended_directions(channels[i]);
   }
   if (polled[trunk].revents != 0) {
     DLRUN_TRY_ASSIGN(const bool goes_on, read_trunk());
@@ -132,24 +132,24 @@ Result<bool> RelayMux::read_trunk() {
     if (!is_greeted_) return true;
     events_.on_greeting();
   }
-  DLRUN_TRY(take_frames());
+  DLRUN_TRY(handle_frames());
   return true;
 }
 
-Result<> RelayMux::take_frames() {
+Result<> RelayMux::handle_frames() {
   for (;;) {
     DLRUN_TRY_ASSIGN(const auto frame, received_.next());
     if (!frame) return {};
     if (frame->kind == FrameKind::kOpen) {
-      DLRUN_TRY(take_open(*frame));
+      DLRUN_TRY(handle_open(*frame));
     } else if (has(frame->channel)) {
-      DLRUN_TRY(take(*frame));
-      settle(frame->channel);
+      DLRUN_TRY(handle_frame(*frame));
+      close_ended_directions(frame->channel);
     }  // otherwise this end has reset the connection, and ignores the frame
   }
 }
 
-Result<> RelayMux::take_open(const Frame& frame) {
+Result<> RelayMux::handle_open(const Frame& frame) {
   if (end_ == End::kOpens || has(frame.channel))
     return fail(Errc::kInvalid, "the relay got a request to open channel {}, which is not allowed",
                 frame.channel);
@@ -165,7 +165,7 @@ Result<> RelayMux::take_open(const Frame& frame) {
   return {};
 }
 
-Result<> RelayMux::take(const Frame& frame) {
+Result<> RelayMux::handle_frame(const Frame& frame) {
   Connection& connection = connections_.at(frame.channel);
   switch (frame.kind) {
     case FrameKind::kOpen:
@@ -239,7 +239,7 @@ void RelayMux::write_socket(std::uint32_t id, Connection& connection) {
     append_credit(unsent_, id, static_cast<std::uint32_t>(credit));
 }
 
-void RelayMux::settle(std::uint32_t id) {
+void RelayMux::close_ended_directions(std::uint32_t id) {
   const auto found = connections_.find(id);
   if (found == connections_.end() || !found->second.socket.is_open()) return;
   Connection& connection = found->second;

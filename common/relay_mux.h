@@ -33,7 +33,8 @@ class RelayEvents {
 
   /// The agent's greeting has arrived. Only the end that opens connections gets this event.
   virtual void on_greeting() {}
-  /// A client wants a connection to the port. The callee later calls connect() or reset().
+  /// A client wants a connection to the port. The receiver of this event later calls connect() or
+  /// reset() of the RelayMux.
   virtual void on_open(std::uint32_t channel, std::uint16_t port) = 0;
   /// The program on the node has accepted the connection.
   virtual void on_opened(std::uint32_t channel) = 0;
@@ -60,8 +61,8 @@ class RelayMux {
   /// SIGPIPE must be blocked or ignored while run_once() writes to the trunk.
   RelayMux(End end, int in, int out, RelayEvents& events);
 
-  /// Adds a connection, and asks the other end to connect to the port there. Returns the channel of
-  /// the connection.
+  /// Adds a connection, and asks the other end to connect to this port of its machine. Returns the
+  /// channel of the connection.
   std::uint32_t open(UniqueFd socket, std::uint16_t port);
   /// Sets the socket of a channel that on_open() has announced. Does nothing if the channel no
   /// longer exists.
@@ -83,7 +84,7 @@ class RelayMux {
 
   /// Waits at most `timeout` for the trunk, the sockets and the descriptors in `others`, moves
   /// bytes, and fills in the revents of `others`. Returns false if the trunk has ended. Fails with
-  /// kInvalid if the other end breaks the protocol.
+  /// kInvalid if the other end breaks the protocol, and with kIo if poll(2) fails.
   [[nodiscard]] Result<bool> run_once(std::span<pollfd> others, std::chrono::milliseconds timeout);
 
  private:
@@ -94,17 +95,19 @@ class RelayMux {
   };
   using Connections = std::map<std::uint32_t, Connection>;
 
+  /// Appends to `polled` both ends of the trunk, then the sockets that can be read or written now.
+  /// Appends the channels of these sockets to `channels`, in the same order.
   void watch(std::vector<pollfd>& polled, std::vector<std::uint32_t>& channels) const;
   [[nodiscard]] Result<bool> read_trunk();
-  [[nodiscard]] Result<> take_frames();
-  [[nodiscard]] Result<> take_open(const Frame& frame);
-  [[nodiscard]] Result<> take(const Frame& frame);
+  [[nodiscard]] Result<> handle_frames();
+  [[nodiscard]] Result<> handle_open(const Frame& frame);
+  [[nodiscard]] Result<> handle_frame(const Frame& frame);
   [[nodiscard]] bool write_trunk();
   void read_socket(std::uint32_t id, Connection& connection);
   void write_socket(std::uint32_t id, Connection& connection);
-  /// Shuts the socket's writing side once all bytes of the other end are written, and forgets a
-  /// finished connection.
-  void settle(std::uint32_t id);
+  /// Shuts the socket's writing side once all bytes of the other end are written, and removes a
+  /// connection whose two directions have ended.
+  void close_ended_directions(std::uint32_t id);
 
   End end_;
   int in_, out_;

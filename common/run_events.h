@@ -57,10 +57,10 @@ using Json = nlohmann::ordered_json;
 //   fields()  the event's own fields, in the order of the record
 //   of()      reads the fields of a record. A field that is missing or has the wrong type keeps its
 //             default, because anybody may have written the record.
-// A field `seconds` is the time since the start of the attempt.
+// A field `seconds` is the time since the start of the attempt, unless its comment says otherwise.
 
-/// Returns the name of a component. Returns "" for a text with characters that names do not have,
-/// because the name becomes part of paths.
+/// Returns the name of a component. Returns "" for a text that is longer than a name or has other
+/// characters, because the name becomes part of paths.
 [[nodiscard]] std::string component_name_in(const Json& object, const char* key);
 
 /// Lead has claimed the run for its job.
@@ -154,7 +154,7 @@ struct OutputsCopied {
   static constexpr std::string_view kKind = "outputs";
   std::int64_t nodes = 0;
   std::int64_t files = 0, bytes = 0;  ///< copied at the end of the attempt
-  double seconds = 0;
+  double seconds = 0;                 ///< the time that this copying took
 
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static OutputsCopied of(const Json& fields);
@@ -216,7 +216,7 @@ struct SlowRank {
   std::int64_t rank = 0;
   std::string host{};
   std::int64_t lag = 0;             ///< steps behind
-  std::optional<double> work_ms{};  ///< its own work on a step, in milliseconds
+  std::optional<double> work_ms{};  ///< the rank's own work on a step, in milliseconds
 };
 
 /// Statistics of the running ranks. Recorded as `samples`.
@@ -226,7 +226,7 @@ struct RankStatistics {
   std::int64_t ranks = 0;               ///< ranks that have reported something
   std::optional<Spread<double>> cpu{};  ///< busy cores of each rank's processes
   std::optional<Spread<std::int64_t>> rss_bytes{};
-  std::optional<Spread<double>> gpu{};  ///< utilisation of its GPUs in percent
+  std::optional<Spread<double>> gpu{};  ///< utilisation of each rank's GPUs in percent
   std::optional<Spread<std::int64_t>> gpu_used_bytes{}, step{};
   std::optional<Spread<double>> work_ms{};  ///< a rank's own work on a step
   std::optional<double> gpu_watts{};        ///< power of all GPUs of the ranks together
@@ -249,7 +249,7 @@ struct Signal {
   [[nodiscard]] static Signal of(const Json& fields);
 };
 
-/// A rank that failed: the first of the attempt, or another that later failed on its own.
+/// A rank that failed: the first one of the attempt, or a later one that lead did not end.
 struct RankFailed {
   static constexpr std::string_view kKind = "rank_failed";
   std::int64_t rank = -1;  ///< -1: unknown
@@ -302,8 +302,9 @@ struct AttemptEnd {
   std::int64_t code = 0;
   Word<EndReason> reason{};
   Word<Cause> cause{};                       ///< empty: there is no cause
-  std::optional<RankFailed> first_failed{};  ///< its process id and error are not recorded here
-  /// The suspect nodes, if all agents of at least one of them are gone without an exit record.
+  std::optional<RankFailed> first_failed{};  ///< fields() leaves out its process id and its error
+  /// The suspect nodes: those whose agents disappeared without an exit record, and the node of the
+  /// process that hangs. Set only if all agents of at least one of them disappeared.
   std::optional<std::vector<std::string>> silent{};
   std::vector<std::string> lost_nodes{};
   std::optional<double> seconds{};  ///< nullopt: the ranks were never started
@@ -361,7 +362,7 @@ struct Ended {
   Word<EndState> state{};
   std::int64_t code = 0;
   std::string message{};  ///< a sentence for people
-  bool requeued = false;  ///< Slurm queues the job again although the run has completed
+  bool requeued = false;  ///< Slurm queues the job again although the run is over
 
   [[nodiscard]] Json fields() const;
   [[nodiscard]] static Ended of(const Json& fields);

@@ -36,7 +36,8 @@ class Sha256 {
 [[nodiscard]] Result<std::string> sha256_of_stream(
     int fd, const std::string& name, const std::function<Result<>(std::string_view)>& sink);
 
-/// Returns the hash of a file. Fails with kNotFound, kIo, or kInvalid if it is not a regular file.
+/// Returns the hash of a file. Fails with kNotFound or kIo, and with kInvalid if the path is not a
+/// regular file.
 [[nodiscard]] Result<std::string> sha256_of_file(const std::filesystem::path& path);
 
 }  // namespace dlrun

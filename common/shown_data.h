@@ -33,7 +33,7 @@ using TableRows = std::vector<std::vector<std::string>>;
 /// A bar with a text on each side of it.
 struct ChartBar {
   std::string label;
-  double part = 0;  ///< the length; the longest measured bar has length 1
+  double length = 0;  ///< the longest measured bar has length 1
   std::string value;
   bool is_modelled = false;  ///< the value was computed, not measured
 };

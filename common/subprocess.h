@@ -21,7 +21,8 @@ struct Command {
   std::optional<std::string> directory;  ///< working directory; by default the caller's
   std::chrono::milliseconds timeout{30'000};
   std::size_t output_limit_bytes = 16U << 20U;  ///< limit for stdout and stderr each
-  /// Called at least once a second; when it returns true, the child gets SIGTERM, once.
+  /// Called at least once a second while a stream of the child is open. When the function returns
+  /// true, the child gets SIGTERM, and the function is not called again.
   std::function<bool()> is_unwanted{};
 };
 
@@ -32,17 +33,17 @@ struct Finished {
   std::string err;
 };
 
-/// Returns the absolute path of the program that execvp would run with env's PATH, or nothing if
-/// there is no executable file of this name.
+/// Returns the absolute path of the program that execvp would run with env's PATH; nullopt if there
+/// is no executable file of this name.
 [[nodiscard]] std::optional<std::string> find_program(std::string_view name, const Env& env);
 
-/// Runs a command to its end and captures its output. A non-zero exit code is not an error here.
+/// Runs a command to its end and captures its output. A non-zero exit code is not a failure.
 /// Fails with kNotFound (no such program), kTimeout (the child was killed), kInvalid (too much
 /// output) or kIo. SIGINT from the terminal reaches the child as usual.
 [[nodiscard]] Result<Finished> run_command(const Command& command);
 
-/// Returns a signal's name: "SIGKILL" for 9, "SIGRTMIN+1" or "signal 99" for
-/// signals without a name.
+/// Returns a signal's name: "SIGKILL" for 9, "SIGRTMIN+1" for a real-time signal, and text such as
+/// "signal 99" for a number without a name.
 [[nodiscard]] std::string signal_name(int signal);
 
 }  // namespace dlrun

@@ -140,8 +140,9 @@ std::string energy_text(double joules) {
                               : fmt::format("{:.3g} MWh", watt_hours / 1e6);
 }
 
-std::string percent_text(double part) {
-  return part < 0.0995 ? fmt::format("{:.2g} %", part * 100) : whole_percent_text(part * 100);
+std::string percent_text(double fraction) {
+  return fraction < 0.0995 ? fmt::format("{:.2g} %", fraction * 100)
+                           : whole_percent_text(fraction * 100);
 }
 
 std::string whole_percent_text(double percent) {

@@ -54,7 +54,7 @@ struct ByteScale {
 /// Formats an energy with three significant digits: "820 Wh", "1.52 kWh", "2.1 MWh".
 [[nodiscard]] std::string energy_text(double joules);
 /// Formats a fraction from 0 to 1: "75 %"; with two significant digits below 10 %: "9.9 %".
-[[nodiscard]] std::string percent_text(double part);
+[[nodiscard]] std::string percent_text(double fraction);
 /// Formats a percentage as a whole number: "75 %".
 [[nodiscard]] std::string whole_percent_text(double percent);
 

@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "common/file_and_owner.h"
 #include "common/log.h"
-#include "common/owned_file.h"
 #include "common/text.h"
 
 namespace dlrun {

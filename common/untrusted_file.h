@@ -19,8 +19,8 @@ enum class Links {
   kRefuse,  ///< the path is dlrun's own, inside a run directory, where dlrun creates no links
 };
 
-/// Opens a regular file for reading, without blocking. Fails with kNotFound, kIo, or kInvalid if
-/// the file is not a regular file or is a refused link.
+/// Opens a regular file for reading, without blocking. Fails with kNotFound or kIo, and with
+/// kInvalid if the path is not a regular file or is a refused link.
 [[nodiscard]] Result<UniqueFd> open_untrusted(const std::filesystem::path& path, Links links);
 
 /// Returns the whole file. Fails as open_untrusted() does, and with kInvalid if the file is larger

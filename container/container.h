@@ -30,8 +30,8 @@ struct ContainerSpec {
 struct ContainerStep {
   ContainerSpec spec;
   /// Mounts that dlrun adds: the runs folder, the agent's folder, and the folders of other keys,
-  /// such as download.path, stage and train.data.path. A user's mount with the same target replaces
-  /// such a mount.
+  /// such as download.path, stage and train.data.path. If a user's mount has the same target, only
+  /// the user's mount is made.
   std::vector<Mount> own_mounts;
   /// Variables whose value in the job takes precedence over the image's.
   std::vector<std::string> env_names;
@@ -57,7 +57,7 @@ struct ContainerLine {
 struct ContainerEntry {
   std::string batch;    ///< bash lines before the step starts
   std::string session;  ///< bash lines for `interactive`, which already runs on its node
-  std::string join;     ///< bash lines for `attach`, which joins a running container
+  std::string join;     ///< bash lines for `attach`, which starts a command beside the ranks
   /// true: if no container can be made, `batch` sets the shell variable dlrun_container_error to
   /// the reason.
   bool tells_failures = false;
@@ -65,7 +65,7 @@ struct ContainerEntry {
   std::vector<ContainerLine> words;
 };
 
-/// The name of a container option in the user's launch.srun, without leading dashes, and its value.
+/// A container option in the user's launch.srun: its name without leading dashes, and its value.
 using ContainerUserOption = std::pair<std::string, std::optional<std::string>>;
 
 struct ContainerProblem {
@@ -89,7 +89,8 @@ struct VersionCommand {
   std::string program, argument;
 };
 
-/// An example of container.image, and a remark that says where such an image comes from.
+/// An example of container.image, and a remark about it: a command that makes such an image, or the
+/// tool that runs it.
 struct ExampleImage {
   std::string image, remark;
 };
@@ -116,8 +117,8 @@ class ContainerBackend {
   [[nodiscard]] virtual std::string_view unmountable_characters() const = 0;
   /// Returns a problem for each setting that this backend cannot express or would misread.
   [[nodiscard]] virtual std::vector<ContainerProblem> problems(const ContainerSpec& spec) const = 0;
-  /// Returns srun options. Each list option appears once, with dlrun's values and the user's. The
-  /// function removes the user's values from user_options. Returns none if the backend uses only
+  /// Returns srun options. Each list option appears once, with the values of dlrun and those of the
+  /// user, which the function removes from user_options. Returns none if the backend uses only
   /// entry().
   [[nodiscard]] virtual std::vector<ContainerOption> step_options(
       const ContainerStep&, std::vector<ContainerUserOption>&) const {

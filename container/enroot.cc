@@ -54,7 +54,7 @@ constexpr std::array<std::string_view, 11> kPassedOn{"SLURM*",
 }
 
 /// Prints enroot's messages about a failed container to stderr, and its first error to stdout.
-constexpr std::string_view kTell = R"sh(tell_failure() { # MESSAGES-FILE
+constexpr std::string_view kTellFailure = R"sh(tell_failure() { # MESSAGES-FILE
   local dlrun_error
   dlrun_error=$(sed -n 's/^\[ERROR\] *//p' "$1" | head -n 1)
   cat "$1" >&2
@@ -66,13 +66,13 @@ constexpr std::string_view kTell = R"sh(tell_failure() { # MESSAGES-FILE
 
 /// The program of a holder. A holder is one process on each node of the job. A holder creates the
 /// job's container on its node, and removes it when the job ends.
-constexpr std::string_view kHold = R"sh(hold_container() { # IMAGE
+constexpr std::string_view kHoldContainer = R"sh(hold_container() { # IMAGE
   local name=@NAME@ jobs old dlrun_messages
   # scontrol lists process -1 for a step without processes. The first grep removes that line, because kill would signal all processes.
   others() { scontrol listpids "$SLURM_JOB_ID" | grep -E "^ *[0-9]" | grep -Ev "^ *[0-9]+ +[0-9]+ +($SLURM_STEP_ID|batch|extern|interactive) "; }
   dlrun_messages=$(mktemp)
   trap 'kill -- "-$!" 2>/dev/null; wait; enroot remove --force "$name"; rm -f "$dlrun_messages"; exit 143' TERM
-  # Remove containers that killed jobs left behind, and the container of this job's last attempt.
+  # Remove containers that killed jobs left behind, and the container of an earlier attempt of this job.
   if jobs=$(squeue --noheader --user="$(id -u)" --states=PD,CF,R,S,ST,CG --format=%A); then
     for old in $(enroot list </dev/null); do
       if [[ $old =~ ^dlrun-([0-9]+)-"$SLURMD_NODENAME"$ ]]; then
@@ -98,8 +98,8 @@ constexpr std::string_view kHold = R"sh(hold_container() { # IMAGE
 }
 )sh";
 
-/// Commands that a holder runs on SIGTERM. The ranks' agents end the programs of a job. The
-/// programs of an interactive session have no agent, so kOnTermOfSession ends them.
+/// Commands that a holder runs on SIGTERM: none in a job, because the ranks' agents end the job's
+/// programs. The programs of an interactive session have no agent, so kOnTermOfSession ends them.
 constexpr std::string_view kOnTerm = "true";
 constexpr std::string_view kOnTermOfSession =
     R"sh(others | sed "s/^ *//;s/ .*//" | xargs --no-run-if-empty kill -HUP; enroot remove --force "$name"; exit 143)sh";
@@ -108,7 +108,7 @@ constexpr std::string_view kOnTermOfSession =
 /// at the same time, on this node or, if the nodes share enroot's data directory, on another node.
 /// The lock file is therefore in the data directory. The script reads the path of that directory
 /// from an error message of enroot, because enroot prints the path nowhere else.
-constexpr std::string_view kHoldNamed = R"sh(hold_container() { # IMAGE
+constexpr std::string_view kHoldNamedContainer = R"sh(hold_container() { # IMAGE
   local name=@NAME@ dlrun_data dlrun_messages dlrun_making
   dlrun_messages=$(mktemp)
   enroot remove --force dlrun-no-such-container </dev/null >"$dlrun_messages" 2>&1 || true
@@ -136,7 +136,7 @@ constexpr std::string_view kHoldNamed = R"sh(hold_container() { # IMAGE
 /// image's working directory and then runs /etc/rc.local, which can run the command instead of the
 /// entry point. A hook in the configuration writes /etc/rc.local. The configuration is in a file,
 /// because enroot closes all descriptors above 2.
-constexpr std::string_view kConf = R"sh(
+constexpr std::string_view kMakeConfiguration = R"sh(
   # container.entrypoint: the command @ENTRY@.
   local dlrun_own=/tmp/dlrun-$UID dlrun_conf
   mkdir -m 700 "$dlrun_own" 2>/dev/null || true
@@ -150,7 +150,7 @@ constexpr std::string_view kConf = R"sh(
 
 constexpr std::string_view kEnterEnroot = R"sh(enter_container() { # ENROOT-OPTIONS... -- COMMAND...
   local dlrun_name dlrun_options=()
-  if ! type -P enroot >/dev/null; then echo "dlrun: container: enroot is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi@RC@@KEPT@
+  if ! type -P enroot >/dev/null; then echo "dlrun: container: enroot is not installed on $SLURMD_NODENAME" >&2 && exit 127; fi@CONFIGURATION@@SAVE@
   export ENROOT_MOUNT_HOME=@HOME@ ENROOT_REMAP_ROOT=@ROOT@ ENROOT_ROOTFS_WRITABLE=@WRITABLE@  # container.mount_home, remap_root, writable
   # The image lacks the host's configuration of PMIx, so these variables select the same modules.
   if [[ -v PMIX_SECURITY_MODE ]]; then export PMIX_MCA_psec="${PMIX_MCA_psec:-$PMIX_SECURITY_MODE}"; fi
@@ -173,13 +173,13 @@ constexpr std::string_view kEnterEnroot = R"sh(enter_container() { # ENROOT-OPTI
 
 /// Starts a step with one holder on each node, and waits until each holder has created its
 /// container.
-constexpr std::string_view kHolders = R"sh(coproc dlrun_holders {
+constexpr std::string_view kStartHolders = R"sh(coproc dlrun_holders {
   # srun reads the job's GPU requests from these variables, and they would contradict --gres=none.
   unset SLURM_GPUS SLURM_GPUS_PER_NODE SLURM_GPUS_PER_SOCKET SLURM_GPUS_PER_TASK SLURM_NTASKS_PER_GPU SLURM_TRES_PER_TASK
   exec srun --overlap @WHERE@ --cpus-per-task=1 \
     --mem=0 --gres=none --mpi=none --export=ALL bash -c "$(declare -f tell_failure hold_container); hold_container \"\$@\"" hold_container "$dlrun_image"
 }
-# Keeps the holders' standard input open until the job's last program ends. Opens it anew, because exec would close a copy.
+# Keeps the holders' standard input open until the job's last program ends. Opens it anew through /proc: bash closes copies of a coprocess's descriptors when the script calls exec.
 # shellcheck disable=SC2034
 exec {dlrun_made_on}<&"${dlrun_holders[0]}" {dlrun_held}>"/proc/self/fd/${dlrun_holders[1]}"
 for ((dlrun_node = 0; dlrun_node < @COUNT@; dlrun_node++)); do
@@ -197,28 +197,32 @@ constexpr std::string_view kOnAllNodes =
     "--nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks=\"$SLURM_JOB_NUM_NODES\" --ntasks-per-node=1";
 constexpr std::string_view kOnThisNode = "--nodes=1 --ntasks=1 --nodelist=\"$SLURMD_NODENAME\"";
 
-constexpr std::string_view kSessionNamed = "(hold_container \"$dlrun_image\") >&2\n";
+/// Creates the named container of an interactive session, on the session's node.
+constexpr std::string_view kHoldInSession = "(hold_container \"$dlrun_image\") >&2\n";
 
-/// kKept saves the job's variables, and kRestored restores them after the entry point, which may
-/// have changed them.
-constexpr std::string_view kKept = R"sh(
+/// kSaveVariables saves the job's variables, and kRestoreVariables restores them after the entry
+/// point, which may have changed them.
+constexpr std::string_view kSaveVariables = R"sh(
   for dlrun_name in @NAMES@; do
     if [[ -v $dlrun_name ]]; then export "DLRUN_KEPT_$dlrun_name=${!dlrun_name}"; fi
   done)sh";
-constexpr std::string_view kRestored =
+constexpr std::string_view kRestoreVariables =
     R"sh(for n in @NAMES@; do eval "[ -z \"\${DLRUN_KEPT_$n+x}\" ] || { export $n=\"\$DLRUN_KEPT_$n\"; unset DLRUN_KEPT_$n; }"; done; exec "$@")sh";
 
-[[nodiscard]] std::string conf_text(bool has_entrypoint) {
+/// Returns the bash lines that make the configuration: with the image's entry point, or with the
+/// command alone.
+[[nodiscard]] std::string make_configuration(bool has_entrypoint) {
   // The content of a file with one of these names must never change, because another version of
   // dlrun may use the file at the same time.
-  constexpr std::string_view kAlone =
+  constexpr std::string_view kCommandAlone =
       R"sh('  [ "$(cat "$rc" 2>/dev/null)" = "$own" ] || { mkdir -p "${rc%/*}" && echo "$own" >"$rc"; }')sh";
-  constexpr std::string_view kImages =
+  constexpr std::string_view kWithEntryPoint =
       R"sh('  [ "$(cat "$rc" 2>/dev/null)" != "$own" ] || : >"$rc"')sh";
-  return filled(kConf, {{"@ENTRY@", has_entrypoint ? "is passed to the image's entry point"
-                                                   : "runs instead of the image's entry point"},
-                        {"@CONF@", has_entrypoint ? "entry-point.conf" : "command-alone.conf"},
-                        {"@LINE@", std::string(has_entrypoint ? kImages : kAlone)}});
+  return filled(kMakeConfiguration,
+                {{"@ENTRY@", has_entrypoint ? "is passed to the image's entry point"
+                                            : "runs instead of the image's entry point"},
+                 {"@CONF@", has_entrypoint ? "entry-point.conf" : "command-alone.conf"},
+                 {"@LINE@", std::string(has_entrypoint ? kWithEntryPoint : kCommandAlone)}});
 }
 
 /// Returns the end of a message about an image that is not a .sqsh file: the image's kind, and the
@@ -285,32 +289,33 @@ class Enroot final : public ContainerBackend {
     const std::string name =
         spec.name ? shell_quote(*spec.name) : "\"dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME\"";
     const bool has_entrypoint = spec.entrypoint.value_or(false);
-    const std::string kept = has_entrypoint ? join(step.job_names, " ") : "";
+    const std::string saved = has_entrypoint ? join(step.job_names, " ") : "";
     const auto fill = [&](std::string_view text, bool is_session = false) {
-      return filled(text, {{"@NAME@", name},
-                           {"@HOME@", spec.mount_home.value_or(false) ? "y" : "n"},
-                           {"@ROOT@", spec.remap_root.value_or(false) ? "y" : "n"},
-                           {"@WRITABLE@", spec.writable.value_or(false) ? "y" : "n"},
-                           {"@PASSED@", passed_on(step.job_names)},
-                           {"@RC@", conf_text(has_entrypoint)},
-                           {"@KEPT@", kept.empty() ? "" : filled(kKept, {{"@NAMES@", kept}})},
-                           {"@ON_TERM@", std::string(is_session ? kOnTermOfSession : kOnTerm)},
-                           {"@WHERE@", std::string(is_session ? kOnThisNode : kOnAllNodes)},
-                           {"@COUNT@", is_session ? "1" : "SLURM_JOB_NUM_NODES"}});
+      return filled(text,
+                    {{"@NAME@", name},
+                     {"@HOME@", spec.mount_home.value_or(false) ? "y" : "n"},
+                     {"@ROOT@", spec.remap_root.value_or(false) ? "y" : "n"},
+                     {"@WRITABLE@", spec.writable.value_or(false) ? "y" : "n"},
+                     {"@PASSED@", passed_on(step.job_names)},
+                     {"@CONFIGURATION@", make_configuration(has_entrypoint)},
+                     {"@SAVE@", saved.empty() ? "" : filled(kSaveVariables, {{"@NAMES@", saved}})},
+                     {"@ON_TERM@", std::string(is_session ? kOnTermOfSession : kOnTerm)},
+                     {"@WHERE@", std::string(is_session ? kOnThisNode : kOnAllNodes)},
+                     {"@COUNT@", is_session ? "1" : "SLURM_JOB_NUM_NODES"}});
     };
     const std::string image =
         fmt::format("dlrun_image={}  # container.image\n", shell_quote(spec.image.value_or("")));
-    const std::string_view hold = spec.name ? kHoldNamed : kHold;
+    const std::string_view hold = spec.name ? kHoldNamedContainer : kHoldContainer;
     ContainerEntry entry;
     entry.batch =
         "# container.runtime: enroot without pyxis. Every node makes the container and holds it "
         "until the job is over; every\n"
         "# task enters it.\n" +
-        image + std::string(kTell) + fill(hold) + fill(kEnterEnroot) + fill(kHolders);
+        image + std::string(kTellFailure) + fill(hold) + fill(kEnterEnroot) + fill(kStartHolders);
     entry.tells_failures = true;
     entry.join = fill(kEnterEnroot);
-    entry.session = image + fill(kEnterEnroot) + std::string(kTell) + fill(hold, true) +
-                    (spec.name ? std::string(kSessionNamed) : fill(kHolders, true));
+    entry.session = image + fill(kEnterEnroot) + std::string(kTellFailure) + fill(hold, true) +
+                    (spec.name ? std::string(kHoldInSession) : fill(kStartHolders, true));
     entry.words.push_back(
         {"bash -c \"$(declare -f enter_container); enter_container \\\"\\$@\\\"\" enter_container",
          "container.runtime"});
@@ -321,9 +326,9 @@ class Enroot final : public ContainerBackend {
                              mount.is_own ? "folders that dlrun mounts" : "container.mounts"});
     }
     entry.words.push_back({"--", ""});
-    if (!kept.empty()) {
+    if (!saved.empty()) {
       entry.words.push_back(
-          {fmt::format("sh -c {} sh", shell_quote(filled(kRestored, {{"@NAMES@", kept}}))),
+          {fmt::format("sh -c {} sh", shell_quote(filled(kRestoreVariables, {{"@NAMES@", saved}}))),
            "container.entrypoint: the job's variables override the entry point's"});
     }
     if (spec.workdir) {

@@ -16,7 +16,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::string_view kSquashfs = "hsqs";
-/// SIF's magic bytes, at offset kSifAt: after the first line, which makes a SIF file executable.
+/// SIF's magic bytes, at offset kSifAt. The bytes before them make a SIF file executable.
 constexpr std::string_view kSif = "SIF_MAGIC";
 constexpr std::size_t kSifAt = 32;
 

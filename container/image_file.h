@@ -7,8 +7,9 @@
 
 namespace dlrun {
 
-/// Returns the reason why the backend cannot use the existing file or folder at `path` as an image;
-/// empty if no problem is known. Opens only regular files.
+/// Returns the reason why the backend cannot use the file or folder at `path` as an image; empty if
+/// no problem is known, or if this user may not look into the folder of `path`. Opens only regular
+/// files.
 [[nodiscard]] std::string why_no_image(const std::string& path, const ContainerBackend& backend);
 
 }  // namespace dlrun

@@ -14,10 +14,10 @@ namespace dlrun {
 
 /// Returns enroot's form: docker://[USER@][REGISTRY#]IMAGE[:TAG]. Also accepts docker's form, where
 /// the first part is the registry if it looks like a host: docker://nvcr.io/nvidia/pytorch:24.05.
-/// Fails with kInvalid for paths and for malformed names.
+/// Fails with kInvalid for paths, for names that end in .sqsh or .sif, and for malformed names.
 [[nodiscard]] Result<std::string> enroot_uri(std::string_view image);
 
-/// Returns pyxis's form: enroot's form without the scheme, since pyxis adds docker:// and
+/// Returns pyxis's form: enroot's form without the scheme, which pyxis adds itself. pyxis
 /// recognises a registry only before '#'. Returns paths and other text unchanged.
 [[nodiscard]] std::string pyxis_image(std::string_view image);
 

@@ -10,18 +10,18 @@
 
 namespace dlrun {
 
-/// Replaces each blank of a path by \040, because blanks separate the fields of an fstab. enroot
-/// reads mounts as lines of an fstab. The path has no other white space.
+/// Replaces each blank of a path by \040. enroot reads mounts as lines of an fstab, whose fields
+/// are separated by blanks. The path must not contain other white space.
 [[nodiscard]] std::string fstab_path(std::string_view path);
 
 /// Returns the allowed flags of a mount. enroot silently ignores any other flag.
 [[nodiscard]] std::span<const std::string_view> mount_flags();
 
-/// Returns one error for each mount whose path the backend cannot express.
+/// Returns one error for each source or target of a mount that the backend cannot express.
 [[nodiscard]] std::vector<ContainerProblem> mount_problems(const ContainerSpec& spec,
                                                            const ContainerBackend& backend);
 
-/// Returns the user's mounts, then dlrun's own mounts except those with the same target.
+/// Returns the user's mounts, and then dlrun's own mounts with other targets.
 [[nodiscard]] std::vector<Mount> all_mounts(const ContainerStep& step);
 
 }  // namespace dlrun

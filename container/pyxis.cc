@@ -24,8 +24,8 @@ namespace {
 }
 
 /// Removes the option `name` from `options`, and returns the user's values of this option.
-[[nodiscard]] std::vector<std::string> take(std::vector<ContainerUserOption>& options,
-                                            std::string_view name) {
+[[nodiscard]] std::vector<std::string> take_values(std::vector<ContainerUserOption>& options,
+                                                   std::string_view name) {
   std::vector<std::string> values;
   std::erase_if(options, [&](const ContainerUserOption& option) {
     if (option.first != name) return false;
@@ -38,6 +38,7 @@ namespace {
   return values;
 }
 
+/// Adds the value unless the list has it.
 void add_new(std::vector<std::string>& list, std::string value) {
   if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(std::move(value));
 }
@@ -96,7 +97,7 @@ class Pyxis final : public ContainerBackend {
     if (spec.image)
       options.push_back({"--container-image", pyxis_image(*spec.image), "container.image"});
     if (spec.name) options.push_back({"--container-name", *spec.name, "container.name"});
-    if (const auto mounts = mount_list(step, take(user_options, "container-mounts"));
+    if (const auto mounts = mount_list(step, take_values(user_options, "container-mounts"));
         !mounts.empty()) {
       options.push_back(
           {"--container-mounts", join(mounts, ","), "container.mounts, folders that dlrun mounts"});
@@ -116,7 +117,8 @@ class Pyxis final : public ContainerBackend {
     if (spec.save) options.push_back({"--container-save", *spec.save, "container.save"});
     std::vector<std::string> names;
     for (const std::string& name : step.env_names) add_new(names, name);
-    for (std::string& name : take(user_options, "container-env")) add_new(names, std::move(name));
+    for (std::string& name : take_values(user_options, "container-env"))
+      add_new(names, std::move(name));
     if (!names.empty())
       options.push_back(
           {"--container-env", join(names, ","), "these override the image's variables"});
@@ -124,10 +126,12 @@ class Pyxis final : public ContainerBackend {
   }
 
  private:
+  /// Returns --NAME for true, and --no-NAME for false or without a value.
   [[nodiscard]] static std::string flag(const std::optional<bool>& value, std::string_view name) {
     return fmt::format("--{}{}", value.value_or(false) ? "" : "no-", name);
   }
 
+  /// Returns the mounts of the spec, then those of launch.srun, then dlrun's own mounts, each once.
   [[nodiscard]] static std::vector<std::string> mount_list(const ContainerStep& step,
                                                            std::vector<std::string> of_srun) {
     std::vector<std::string> mounts;

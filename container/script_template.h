@@ -1,5 +1,5 @@
 #pragma once
-// Fills in the placeholders of the bash text that backends add to a job's script.
+// Fills in the placeholders of bash text, which container backends add to a job's script.
 
 #include <string>
 #include <string_view>

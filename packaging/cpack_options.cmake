@@ -6,8 +6,8 @@ cmake_policy(VERSION 3.25)
 file(GLOB modules ${CPACK_DLRUN_BUILD}/lib/dlrun/dlrun-*.so)
 list(FILTER modules EXCLUDE REGEX "dlrun-comm-stale") # A unit test builds this module.
 
-# debian_packages(OUTPUT FILES...): the packages that own the libraries of the files, for Depends.
-# Returns an empty list if a library belongs to no package.
+# debian_packages(OUTPUT FILES...): the packages with the libraries that the files need, in the form
+# of Depends. Returns an empty list if a library belongs to no package.
 function(debian_packages output)
   set(folder ${CPACK_PACKAGE_DIRECTORY}/shlibdeps)
   file(WRITE ${folder}/debian/control "Source: dlrun\n\nPackage: dlrun\nArchitecture: any\n")
@@ -24,7 +24,7 @@ function(debian_packages output)
   set(${output} "${packages}" PARENT_SCOPE)
 endfunction()
 
-# needed_libraries(OUTPUT FILES...): the names of the libraries that the files name, such as
+# needed_libraries(OUTPUT FILES...): the names of the libraries that the files need, such as
 # libmpi.so.40.
 function(needed_libraries output)
   set(libraries "")
@@ -39,8 +39,8 @@ function(needed_libraries output)
   set(${output} "${libraries}" PARENT_SCOPE)
 endfunction()
 
-# without(OUTPUT ALL OTHERS): the items of the list ALL whose first words are not first words in the
-# list OTHERS: `libc6 (>= 2.34)` and `libc6 (>= 2.36)` are the same package.
+# without(OUTPUT ALL OTHERS): the packages of the list ALL that are not in the list OTHERS, each
+# once. Compares only the names: `libc6 (>= 2.34)` and `libc6 (>= 2.36)` are the same package.
 function(without output all others)
   list(TRANSFORM others REPLACE " .*" "")
   set(rest "")
@@ -117,8 +117,8 @@ elseif(CPACK_GENERATOR STREQUAL "RPM")
   endif()
   set(CPACK_RPM_DEVEL_PACKAGE_REQUIRES "dlrun-trainer ${same}")
   set(CPACK_RPM_REQUIRES_EXCLUDE_FROM "^.*/lib/dlrun/.*[.]so$")
-  # rpmbuild would otherwise strip and compress files, list the modules as libraries for all, and
-  # own folders of the system.
+  # Without these settings, rpmbuild would strip and compress files, offer the modules as libraries
+  # to other packages, and put folders of the system into the package.
   set(CPACK_RPM_SPEC_INSTALL_POST "/bin/true")
   set(CPACK_RPM_SPEC_MORE_DEFINE
     "Packager: ${CPACK_PACKAGE_CONTACT}

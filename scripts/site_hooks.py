@@ -35,8 +35,8 @@ def outside_code(markdown, change):
 
 
 def for_python_markdown(part):
-    """Returns the Markdown as mkdocs reads it: nested lists need four spaces, and a table's code
-    shows the backslash of an escaped bar."""
+    """Returns the Markdown in the form that mkdocs needs: nested lists have four spaces, and code
+    in tables has no backslash before a bar, because mkdocs would show the backslash."""
     part = re.sub(r"^ {2,3}(?=(?:-|\d+\.) )", "    ", part, flags=re.MULTILINE)
     return re.sub(r"^\|.*", lambda row: re.sub(r"`[^`]*`", lambda code: code[0].replace(r"\|", "|"),
                                               row[0]), part, flags=re.MULTILINE)
@@ -83,6 +83,7 @@ def with_site_links(markdown, page):
 
 
 def fence_of(text):
+    """Returns a fence that is longer than each row of backticks in the text."""
     return "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
 
 

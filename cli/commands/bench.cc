@@ -30,7 +30,7 @@ Result<> check_folder_of(const std::filesystem::path& file) {
 }
 
 struct BenchOptions {
-  std::string what, operation = "all_reduce", sizes = "8..16M";
+  std::string verb, operation = "all_reduce", sizes = "8..16M";
   std::string backends = "mpi,gloo,shm,nccl", ranks = "2,4,8";
   std::optional<std::string> svg;
   bool json = false;
@@ -72,14 +72,14 @@ Result<int> bench_collectives(const Cli& cli, const BenchOptions& options) {
 }
 
 Result<int> bench(Cli& cli, const BenchOptions& options) {
-  if (options.what == "scaling") {
+  if (options.verb == "scaling") {
     ScalingOptions scaling = options.scaling;
     scaling.svg = options.svg;
     scaling.json = options.json;
     if (scaling.svg) DLRUN_TRY(check_folder_of(cli.current_dir / *scaling.svg));
     return bench_scaling(cli, scaling);
   }
-  if (options.what != "collectives" || !options.scaling.spec.file.empty())
+  if (options.verb != "collectives" || !options.scaling.spec.file.empty())
     return fail(Errc::kUsage,
                 "expected `dlrun bench collectives`, or `dlrun bench scaling SPEC --nodes 1,2,4`");
   return bench_collectives(cli, options);
@@ -92,7 +92,7 @@ void add_bench(CLI::App& root, Action& action) {
   Subcommand command(
       root, "bench",
       "Measure the speed of collectives on this machine, or how an experiment scales");
-  command.option("VERB", options->what, "collectives or scaling").required();
+  command.option("VERB", options->verb, "collectives or scaling").required();
   command.option("SPEC", options->scaling.spec.file, "scaling: the spec of the experiment");
   command
       .option("--nodes", options->scaling.nodes,

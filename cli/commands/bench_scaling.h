@@ -20,7 +20,8 @@ struct ScalingOptions {
 /// Runs the experiment at each size in turn, each time as a separate run. Prints the rates
 /// in samples per second, the efficiency and the rates that a model predicts for more ranks. If
 /// Slurm would refuse a size, submits nothing and returns the exit code of `submit --test-only`.
-/// Leaves out a size that fails, with a warning. Returns kExitRunFailed when all sizes fail.
+/// Leaves out a size that fails, with a warning. Returns kExitRunFailed if all sizes fail, and
+/// kExitInterrupted after a signal.
 [[nodiscard]] Result<int> bench_scaling(Cli& cli, const ScalingOptions& options);
 
 }  // namespace dlrun

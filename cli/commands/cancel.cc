@@ -30,21 +30,22 @@ Result<> cancel_and_print(const Cli& cli, RunInspector& inspector, const IndexEn
 Result<int> cancel(Cli& cli, const CancelOptions& options) {
   RunInspector inspector(cli.env, known_servers(cli));
   int code = kExitOk;
-  const auto note_failure = [&](const Error& error) {
+  const auto report_failure = [&](const Error& error) {
     print_error(cli, error.message);
     if (code == kExitOk) code = exit_code_of(error.code);
   };
   for (const auto& text : options.runs) {
     const auto run = select_run(cli, text);
     if (!run) {  // the remaining runs are still cancelled
-      note_failure(run.error());
+      report_failure(run.error());
       continue;
     }
     if (const auto own = require_own(run->id, run->path, "cancel it"); !own) {
-      note_failure(own.error());
+      report_failure(own.error());
       continue;
     }
-    if (const auto done = cancel_and_print(cli, inspector, *run); !done) note_failure(done.error());
+    if (const auto done = cancel_and_print(cli, inspector, *run); !done)
+      report_failure(done.error());
   }
   return code;
 }

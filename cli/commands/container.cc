@@ -22,7 +22,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct ContainerOptions {
-  std::string what, image;
+  std::string verb, image;
   bool json = false, refresh = false;
 };
 
@@ -68,9 +68,9 @@ Result<int> list_images(Cli& cli, const ContainerOptions& options) {
 }
 
 Result<int> container(Cli& cli, const ContainerOptions& options) {
-  if (options.what == "list" && options.image.empty() && !options.refresh)
+  if (options.verb == "list" && options.image.empty() && !options.refresh)
     return list_images(cli, options);
-  if (options.what == "import" && !options.image.empty()) return import_named(cli, options);
+  if (options.verb == "import" && !options.image.empty()) return import_named(cli, options);
   return fail(Errc::kUsage, "expected `dlrun container import IMAGE` or `dlrun container list`");
 }
 
@@ -79,7 +79,7 @@ Result<int> container(Cli& cli, const ContainerOptions& options) {
 void add_container(CLI::App& root, Action& action) {
   auto options = std::make_shared<ContainerOptions>();
   Subcommand command(root, "container", "Import container images once for all jobs, and list them");
-  command.option("VERB", options->what, "import or list").required();
+  command.option("VERB", options->verb, "import or list").required();
   command.option("IMAGE", options->image,
                  "import: name of the image, such as nvcr.io#nvidia/pytorch:24.05-py3 or "
                  "docker://nvcr.io/...");

@@ -12,7 +12,7 @@ namespace dlrun {
 namespace {
 
 struct DiffOptions {
-  std::string what;
+  std::string run_or_script;
 };
 
 /// Colours the lines like `diff --color`. Keeps tabs.
@@ -35,7 +35,7 @@ Text coloured_diff(std::string_view difference) {
 Result<int> diff(Cli& cli, const DiffOptions& options) {
   using Kind = ScriptChanges::Kind;
   TerminalReporter reporter(cli);
-  DLRUN_TRY_ASSIGN(const auto changes, changes_of_script(cli, reporter, options.what));
+  DLRUN_TRY_ASSIGN(const auto changes, changes_of_script(cli, reporter, options.run_or_script));
   if (changes.kind == Kind::kNone) print_note(cli, "nothing was edited");
   if (changes.kind == Kind::kRenderedFromRecord)
     print_note(
@@ -58,7 +58,8 @@ void add_diff(CLI::App& root, Action& action) {
   auto options = std::make_shared<DiffOptions>();
   Subcommand command(root, "diff",
                      "Show what was edited in a rendered script, before or after its submission");
-  command.option("RUN", options->what, "A run, or a script that `dlrun render` wrote").required();
+  command.option("RUN", options->run_or_script, "A run, or a script that `dlrun render` wrote")
+      .required();
   command.calls(diff, options, action);
 }
 

@@ -15,8 +15,9 @@
 namespace dlrun {
 namespace {
 
-/// Maximum width of a value in the table, in columns. --json prints the whole value.
-constexpr std::size_t kValueColumns = 72;
+/// Maximum number of characters of a value in the table. A longer value is cut and gets dots;
+/// --json prints the whole value.
+constexpr std::size_t kValueLimit = 72;
 
 struct ExplainOptions {
   SpecOptions spec;
@@ -46,7 +47,7 @@ Result<int> explain_spec(Cli& cli, const ExplainOptions& options) {
   }
   std::vector<std::vector<std::string>> lines{{"KEY", "VALUE", "ORIGIN"}};
   for (const ExplainedValue& one : values)
-    lines.push_back({one.key, shortened(one.text, kValueColumns), one.where});
+    lines.push_back({one.key, shortened(one.text, kValueLimit), one.where});
   print(cli, table(lines));
   return kExitOk;
 }

@@ -32,8 +32,8 @@ Result<int> print_or_write(const Cli& cli, const RenderOptions& options, const s
   return kExitOk;
 }
 
-/// Prints the script of the sweep's first array. In the job, each task of the array runs the script
-/// of its point.
+/// Prints or writes the script of the sweep's first array. In the job, each task of the array runs
+/// the script of its point.
 Result<int> render_sweep(const Cli& cli, const RenderOptions& options, const Experiment& prepared) {
   TerminalReporter reporter(cli);
   DLRUN_TRY_ASSIGN(const auto sweep, sweep_to_render(cli, prepared));

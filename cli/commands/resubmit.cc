@@ -1,5 +1,5 @@
-// `dlrun resubmit`: submits the same script again as a new run; for a sweep, submits the
-// missing points.
+// `dlrun resubmit`: submits the script of a run again as a new run; for a sweep, submits the points
+// that Slurm has not accepted.
 
 #include <memory>
 

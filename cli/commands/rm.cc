@@ -18,7 +18,7 @@ struct RmOptions {
 
 Result<int> remove_runs(Cli& cli, const RmOptions& options) {
   int code = kExitOk;
-  const auto note_failure = [&](const Error& error) {
+  const auto report_failure = [&](const Error& error) {
     print_error(cli, error.message);
     if (code == kExitOk) code = exit_code_of(error.code);
   };
@@ -28,12 +28,12 @@ Result<int> remove_runs(Cli& cli, const RmOptions& options) {
     if (run) {
       runs.push_back(std::move(*run));
     } else {
-      note_failure(run.error());
+      report_failure(run.error());
     }
   }
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(const auto plan, plan_removal(cli.env, inspector, runs));
-  for (const KeptRun& kept : plan.kept) note_failure(kept.why);
+  for (const KeptRun& kept : plan.kept) report_failure(kept.why);
   DLRUN_TRY_ASSIGN(const int done, ask_and_clean_up(cli, inspector, plan, options.cleanup));
   return code != kExitOk ? code : done;
 }

@@ -1,5 +1,5 @@
-// `dlrun run`: runs the job on this machine without Slurm. Lead, the agent that starts and watches
-// the ranks, runs in the foreground. With --here, runs the job in the allocation of the shell.
+// `dlrun run`: runs the job on this machine without Slurm. dlrun waits for lead, the agent that
+// starts and watches the ranks. With --here, runs the job in the allocation of the shell.
 
 #include <memory>
 

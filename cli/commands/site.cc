@@ -17,7 +17,7 @@ namespace dlrun {
 namespace {
 
 struct SiteOptions {
-  std::string act, name;
+  std::string verb, name;
   bool json = false;
 };
 
@@ -63,9 +63,9 @@ Result<int> show(const Cli& cli, const SiteOptions& options) {
 }
 
 Result<int> list_or_show(Cli& cli, const SiteOptions& options) {
-  if (options.act == "show") return show(cli, options);
-  if (options.act != "list")
-    return fail(Errc::kUsage, "site {}: expected list or show", printable(options.act));
+  if (options.verb == "show") return show(cli, options);
+  if (options.verb != "list")
+    return fail(Errc::kUsage, "site {}: expected list or show", printable(options.verb));
   if (!options.name.empty())
     return fail(Errc::kUsage, "`dlrun site list` takes no name; use `dlrun site show {}`",
                 options.name);
@@ -78,7 +78,7 @@ void add_site(CLI::App& root, Action& action) {
   auto options = std::make_shared<SiteOptions>();
   Subcommand command(root, "site",
                      "Show what dlrun knows about clusters: limits, GPUs, containers, network");
-  command.option("ACTION", options->act, "list (shows all sites) or show (shows one site)")
+  command.option("ACTION", options->verb, "list (shows all sites) or show (shows one site)")
       .required();
   command.option("SITE", options->name,
                  "show: name of a site, or a site file (default: the site of this cluster)");

@@ -92,7 +92,7 @@ void add_ssh_config(CLI::App& root, Action& action) {
   command.flag(
       "--connect", options->connect,
       "Connect standard input and output to the node's sshd; the ProxyCommand of the block "
-      "calls dlrun with it");
+      "calls dlrun with this option");
   command.calls(ssh_config, options, action);
 }
 

@@ -29,9 +29,9 @@ struct SubmitOptions {
   std::vector<std::string> specs;
   OutputOptions output;
   bool dry_run = false, test_only = false, is_chain = false;
-  std::string continued;                 ///< the search to continue; empty: none
-  std::optional<std::string> in;         ///< the job of --in
-  std::optional<std::string> rehearsal;  ///< the time of --rehearse
+  std::string continued;                 ///< --continue: the search to continue; empty: none
+  std::optional<std::string> in;         ///< --in: the id of the job
+  std::optional<std::string> rehearsal;  ///< --rehearse: TIME[@PARTITION]
 };
 
 /// Prints the job that dlrun would submit without --dry-run; for a sweep, the first array.
@@ -93,8 +93,8 @@ Result<int> submit_into(Cli& cli, const SubmitOptions& options) {
       cli, {options.spec, {options.in, std::nullopt, options.dry_run}, options.output});
 }
 
-/// Prints the submissions of a chain. If all `wanted` specs were submitted, --watch follows the
-/// last run. Otherwise fails with the reason.
+/// Prints the submissions of a chain. wanted: the number of its specs. If all of them were
+/// submitted, --watch follows the last run. If one could not be submitted, fails with the reason.
 Result<int> print_chain(Cli& cli, RunInspector& inspector, const Chain& chain, std::size_t wanted,
                         const OutputOptions& options) {
   int code = kExitOk;
@@ -110,7 +110,8 @@ Result<int> print_chain(Cli& cli, RunInspector& inspector, const Chain& chain, s
   return tl::unexpected(*chain.failure);
 }
 
-/// Submits the rehearsal of the spec, and the job of the spec, which waits for the rehearsal.
+/// Submits the rehearsal of the spec, and then the job of the spec, which starts only after the
+/// rehearsal has succeeded.
 Result<int> submit_with_rehearsal(Cli& cli, const SubmitOptions& options) {
   if (options.dry_run || options.test_only || options.in || !options.continued.empty())
     return fail(Errc::kUsage,

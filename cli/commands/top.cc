@@ -1,5 +1,5 @@
-// `dlrun top`: shows a running run live on the whole terminal. Without a terminal, after the end of
-// the run and with --once or --json, prints its state once.
+// `dlrun top`: shows a running run live on the whole terminal. Prints the state of the run once if
+// there is no terminal or a dumb one, if the run has ended, and with --once or --json.
 
 #include <unistd.h>
 

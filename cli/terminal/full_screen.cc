@@ -1,5 +1,5 @@
 // Signals arrive through a signalfd, so that poll() waits for keys and signals together. Handlers
-// exist only for faults; they restore the terminal before the process dies.
+// exist only for faults and for SIGQUIT. They restore the terminal before the process dies.
 
 #include "cli/terminal/full_screen.h"
 
@@ -26,7 +26,7 @@ constexpr std::array<int, 6> kDeadlySignals = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, 
 constexpr std::string_view kEnter = "\033[?1049h\033[?25l\033[?7l\033[2J";
 constexpr std::string_view kLeave = "\033[?7h\033[?25h\033[?1049l";
 
-termios g_before{};  // global, because the handler of a fault can access only global variables
+termios g_before{};  // global, because a signal handler can access only global variables
 
 extern "C" void restore_and_die(int signal) {
   std::ignore = ::write(STDOUT_FILENO, kLeave.data(), kLeave.size());

@@ -26,7 +26,8 @@ struct TerminalSize {
 /// Owns the terminal. A process may have only one FullScreen, and must create it before any other
 /// thread. SIGINT, SIGTERM, SIGHUP, SIGTSTP and SIGWINCH are then blocked in all threads and arrive
 /// through wait().
-/// A fault (SIGSEGV, SIGABRT, ...) restores the terminal before it ends the process.
+/// After a fault (SIGSEGV, SIGABRT, ...) or SIGQUIT, a handler restores the terminal before the
+/// process ends.
 class FullScreen {
  public:
   /// Fails with kUsage if standard input or output is no terminal, and with kIo after an error of

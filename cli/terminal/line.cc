@@ -14,14 +14,15 @@ Line& Line::add(std::string_view value, Style style) {
   return *this;
 }
 
-Line& Line::pad_to(std::size_t column, std::size_t columns) {
-  const std::size_t used = columns - left_;
+Line& Line::pad_to(std::size_t column, std::size_t line_width) {
+  const std::size_t used = line_width - left_;
   return used < column ? add(std::string(column - used, ' ')) : *this;
 }
 
-std::string bar(double part, std::size_t width) {
+std::string bar(double fraction, std::size_t width) {
   constexpr std::array<std::string_view, 8> kEighths{"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-  const auto eighths = static_cast<std::size_t>(std::lround(part * static_cast<double>(width) * 8));
+  const auto eighths =
+      static_cast<std::size_t>(std::lround(fraction * static_cast<double>(width) * 8));
   std::string text;
   for (std::size_t i = 0; i < eighths / 8; ++i) text += "█";
   text += kEighths[eighths % 8];
@@ -46,8 +47,8 @@ std::string sparkline(const std::vector<double>& values, std::size_t width) {
   if (!std::isfinite(range)) return "";
   std::string text;
   for (const double mean : means) {
-    const double part = range > 0 ? (mean - *low) / range : 0;
-    text += kHeights[static_cast<std::size_t>(std::lround(part * (kHeights.size() - 1)))];
+    const double height = range > 0 ? (mean - *low) / range : 0;
+    text += kHeights[static_cast<std::size_t>(std::lround(height * (kHeights.size() - 1)))];
   }
   return text;
 }

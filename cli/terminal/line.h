@@ -16,8 +16,8 @@ class Line {
   explicit Line(std::size_t columns) : left_(columns) {}
   /// Adds as much of the escaped value as fits.
   Line& add(std::string_view value, Style style = Style::kNone);
-  /// Adds spaces up to `column`. columns: the width of the whole line.
-  Line& pad_to(std::size_t column, std::size_t columns);
+  /// Adds spaces up to `column`. line_width: the number that the constructor got.
+  Line& pad_to(std::size_t column, std::size_t line_width);
   [[nodiscard]] const Text& text() const { return text_; }
 
  private:
@@ -25,13 +25,14 @@ class Line {
   Text text_;
 };
 
-/// Returns a bar of `width` characters, of which `part` (from 0 to 1) is filled, to an eighth of a
-/// character.
-[[nodiscard]] std::string bar(double part, std::size_t width);
+/// Returns a bar of `width` characters. `fraction`, from 0 to 1, is the filled part of the bar,
+/// rounded to an eighth of a character.
+[[nodiscard]] std::string bar(double fraction, std::size_t width);
 
-/// Returns at most `width` block characters of eight heights. Each block shows the mean of an equal
-/// part of `values`, scaled between the smallest and the largest mean. Returns "" for fewer than
-/// two values, for width 0, and if a mean or the range of the means is not a finite number.
+/// Returns a line of at most `width` block characters of eight heights. Divides `values` into as
+/// many equal parts; each block shows the mean of one part, scaled between the smallest and the
+/// largest mean. Returns "" for fewer than two values, for width 0, and if a mean or the range of
+/// the means is not a finite number.
 [[nodiscard]] std::string sparkline(const std::vector<double>& values, std::size_t width);
 
 }  // namespace dlrun

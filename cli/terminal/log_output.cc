@@ -41,9 +41,9 @@ bool is_visible_style(std::string_view parameters) {
   return true;
 }
 
-/// Returns the length in bytes of the sequence ESC [ PARAMETERS LETTER at the start. Returns 0 if
-/// the bytes do not start with such a sequence, and more than bytes.size() if the end of the
-/// sequence is still missing.
+/// Returns the length in bytes of the sequence ESC [ PARAMETERS LAST at the start; LAST is the
+/// first byte that is no parameter. Returns 0 if the second byte is not '[', or if the sequence is
+/// longer than kLongestSequence. Returns more than bytes.size() if LAST is still missing.
 std::size_t sequence_length(std::string_view bytes) {
   if (bytes.size() > 1 && bytes[1] != '[') return 0;
   std::size_t at = 2;
@@ -55,7 +55,8 @@ std::size_t sequence_length(std::string_view bytes) {
 /// starts no character.
 std::size_t character_length(char first) {
   const auto lead = static_cast<unsigned char>(first);
-  return lead >= 0xf0 && lead <= 0xf4 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc2 ? 2 : 1;
+  if (lead < 0xc2 || lead > 0xf4) return 1;
+  return lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
 }
 
 }  // namespace

@@ -8,7 +8,8 @@ namespace dlrun {
 
 /// Makes a log safe for a terminal, piece by piece.
 ///
-/// - Colours stay: SGR sequences without "conceal". They are dropped if `colour` is false.
+/// - SGR sequences that only set colours and other styles of visible text stay. They are dropped if
+///   `colour` is false.
 /// - A carriage return clears the line and starts it again, so that progress bars look as intended.
 ///   It becomes a newline if `colour` is false. A carriage return before a newline is dropped.
 /// - Sequences that clear a line are dropped.
@@ -17,10 +18,11 @@ namespace dlrun {
 class LogFilter {
  public:
   explicit LogFilter(bool colour) : colour_(colour) {}
-  /// Returns the text that can be shown now. Keeps an incomplete character or sequence for the
-  /// next call.
+  /// Returns the text that can be shown now. Keeps an incomplete character or sequence, and a
+  /// carriage return at the end, for the next call.
   [[nodiscard]] std::string pass(std::string_view bytes);
-  /// Returns the kept bytes, escaped, and resets the colours.
+  /// Returns the bytes that pass() has kept, escaped, and the sequence that resets the colours if
+  /// the log has set some.
   [[nodiscard]] std::string finish();
 
  private:
@@ -28,7 +30,7 @@ class LogFilter {
 
   bool colour_;
   bool is_coloured_ = false;
-  std::string waiting_;  ///< shorter than the longest sequence
+  std::string waiting_;  ///< the bytes that pass() has kept
 };
 
 /// Prints a log. On a terminal the bytes pass a LogFilter, except with `is_raw`. A file or a pipe
@@ -42,7 +44,7 @@ class LogOutput {
 
   /// Returns false if standard output accepts no more.
   [[nodiscard]] bool print(std::string_view bytes);
-  /// Ends one log before the next: prints the bytes that the filter still keeps.
+  /// Ends one log before the next one begins: prints the bytes that the filter has kept.
   void finish();
 
  private:

@@ -15,6 +15,7 @@ namespace {
 // 'a' selects the first style of enum Style.
 constexpr char kBegin = '\x01', kEnd = '\x02';
 
+/// Returns the escape sequence that begins the style.
 std::string_view code_of(Style style) {
   switch (style) {
     case Style::kNone:
@@ -174,7 +175,7 @@ Text bar_chart(const BarChart& chart) {
   std::string text = chart.title + "\n";
   for (const ChartBar& one : chart.bars) {
     text += "  " + one.label + " ";
-    const long blocks = std::max(std::lround(one.part * kWidth), 1L);
+    const long blocks = std::max(std::lround(one.length * kWidth), 1L);
     for (long i = 0; i < blocks; ++i) text += one.is_modelled ? "░" : "█";
     text += " " + one.value + "\n";
   }

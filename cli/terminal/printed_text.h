@@ -75,8 +75,8 @@ class Text {
   /// Returns the bytes to print, with the escape sequences of the styles if `colour`.
   [[nodiscard]] std::string render(bool colour) const;
   [[nodiscard]] std::string plain() const { return render(false); }
-  /// Returns the number of characters in the longest line. This equals its width on a terminal only
-  /// if no character is wide.
+  /// Returns the number of characters in the longest line. This number is the width of the line on
+  /// a terminal if no character is wide.
   [[nodiscard]] std::size_t columns() const;
   [[nodiscard]] bool empty() const { return marked_.empty(); }
 

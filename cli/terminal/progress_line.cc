@@ -14,7 +14,8 @@ namespace {
 
 constexpr const char* kClear = "\r\x1b[K";
 
-/// Cuts text to at most `width` columns, including the dots; to the dots alone if width is below 3.
+/// Cuts text to at most `width` columns, including the dots. Returns only the dots if width is
+/// below 3 and the text does not fit.
 std::string cut_to(const std::string& text, std::size_t width) {
   constexpr std::size_t kDots = 3;
   const bool fits = shortened(text, width) == text;

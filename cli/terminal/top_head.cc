@@ -40,7 +40,7 @@ class HeadLines {
   [[nodiscard]] Line labelled(std::string_view label) const {
     return line().add(fmt::format(" {:<{}}", label, kLabelWidth), Style::kDim);
   }
-  void add_bar(const Progress& progress, double part);
+  void add_bar(const Progress& progress, double fraction);
   void add_value(std::string_view label, const std::optional<double>& value,
                  std::optional<double> ProgressPoint::*field, std::string_view unit);
 
@@ -89,10 +89,12 @@ void HeadLines::add_points() {
       line().add(" ").add(bar(over.part, width), Style::kGreen).add("  " + over.text).text());
 }
 
-void HeadLines::add_bar(const Progress& progress, double part) {
+void HeadLines::add_bar(const Progress& progress, double fraction) {
   const std::size_t width = columns_ > 100 ? 40 : columns_ > 64 ? 24 : 10;
   Line text = line();
-  text.add(" ").add(bar(part, width), Style::kGreen).add(fmt::format(" {:3.0f} %", 100 * part));
+  text.add(" ")
+      .add(bar(fraction, width), Style::kGreen)
+      .add(fmt::format(" {:3.0f} %", 100 * fraction));
   text.add(steps_text(progress));
   if (const auto left = time_left_text(picture_, progress); !left.empty())
     text.add(fmt::format("  {} left", left), Style::kBold);
@@ -114,7 +116,7 @@ void HeadLines::add_value(std::string_view label, const std::optional<double>& v
 void HeadLines::add_progress() {
   const auto progress = shown_progress(picture_);
   if (!progress) return;
-  if (const auto part = part_done(*progress)) add_bar(*progress, *part);
+  if (const auto fraction = part_done(*progress)) add_bar(*progress, *fraction);
   add_value("throughput", progress->samples_per_s, &ProgressPoint::samples_per_s, " samples/s");
   add_value("loss", progress->loss, &ProgressPoint::loss, "");
   add_value("accuracy", progress->accuracy, &ProgressPoint::accuracy, "");

@@ -18,7 +18,8 @@ struct TopSize {
   std::size_t ranks = 0;
 };
 
-/// Returns at most size.rows lines of at most size.columns columns.
+/// Returns the lines of the screen, each of at most size.columns columns. The number of lines is at
+/// most size.rows, unless size.rows is 0.
 [[nodiscard]] std::vector<Text> top_lines(const RunPicture& picture, const TopSize& size);
 
 }  // namespace dlrun

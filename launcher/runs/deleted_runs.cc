@@ -6,9 +6,9 @@
 #include <system_error>
 #include <utility>
 
+#include "common/file_and_owner.h"
 #include "common/files.h"
 #include "common/json_read.h"
-#include "common/owned_file.h"
 #include "common/text.h"
 
 namespace dlrun {

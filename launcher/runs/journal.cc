@@ -15,9 +15,9 @@
 #include <utility>
 
 #include "common/chain_limits.h"
+#include "common/file_and_owner.h"
 #include "common/files.h"
 #include "common/json_read.h"
-#include "common/owned_file.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
 #include "launcher/runs/run_directory.h"

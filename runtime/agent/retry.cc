@@ -36,7 +36,7 @@ Result<std::set<Cause>> parse_causes(std::string_view text) {
   std::set<Cause> causes;
   for (const auto part : split(text, ',')) {
     const auto row = std::find_if(kCauses.begin(), kCauses.end(), [&](const CauseRow& one) {
-      return one.is_choice && one.name == part;
+      return one.is_retry_cause && one.name == part;
     });
     if (row == kCauses.end()) {
       return fail(Errc::kUsage, "--retry-on: '{}' is none of {}", printable(part),

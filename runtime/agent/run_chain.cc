@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "common/file_and_owner.h"
 #include "common/job_id.h"
 #include "common/json_read.h"
-#include "common/owned_file.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
 #include "runtime/agent/retry.h"

@@ -15,9 +15,9 @@
 #include <fmt/format.h>
 
 #include "common/bounded_json.h"
+#include "common/file_and_owner.h"
 #include "common/files.h"
 #include "common/json_read.h"
-#include "common/owned_file.h"
 #include "common/text.h"
 
 namespace dlrun::agent {

@@ -11,7 +11,7 @@ from jobs import JsonObject
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "bench"))
-import machine  # noqa: E402  the benchmarks' description of the machine
+import bench_common  # noqa: E402  describes the machine
 
 HEAD = """\
 | fault | count | recovered | resumed to the bit | hangs | untrue verdicts | wrong starts \
@@ -103,5 +103,5 @@ def page(outcomes: Sequence[JsonObject], seed: int, testbeds: int) -> str:
         f"`tests/faults/campaign --seed {seed}`, {datetime.date.today()}, at {commits}: "
         f"{count} faults of {kinds} kinds, {seconds / 3600:.1f} hours in sum, on {testbeds} "
         "testbeds. "
-        f"{machine.machine()}.\n{LEGEND}\n{rows(outcomes)}{_what_went_wrong(outcomes)}"
+        f"{bench_common.machine()}.\n{LEGEND}\n{rows(outcomes)}{_what_went_wrong(outcomes)}"
     )

@@ -163,6 +163,13 @@ TEST_CASE("a log keeps emoji with their variation selectors, and an invisible fi
         "done \u2714\ufe0f \u26a0\ufe0e a\\xe3\\x85\\xa4b");
 }
 
+TEST_CASE("a log filter does not wait for more bytes after a byte that starts no character") {
+  LogFilter filter(false);
+  CHECK(filter.pass("a\xf5") == "a\\xf5");
+  CHECK(filter.pass("b\xff") == "b\\xff");
+  CHECK(filter.pass("c\xc1") == "c\\xc1");
+}
+
 TEST_CASE("a log that arrives byte by byte is shown like one that arrives at once") {
   const std::string log =
       "\033[1;31mred\033[0m ä\u202e\xff\r\n10 %\r20 %\033[K\n\033[2J\x9b\033\033[32mgreen\n" +

@@ -95,7 +95,7 @@ coproc dlrun_holders {
   exec srun --overlap --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --cpus-per-task=1 \
     --mem=0 --gres=none --mpi=none --export=ALL bash -c "$(declare -f tell_failure hold_container); hold_container \"\$@\"" hold_container "$dlrun_image"
 }
-# Keeps the holders' standard input open until the job's last program ends. Opens it anew, because exec would close a copy.
+# Keeps the holders' standard input open until the job's last program ends. Opens it anew through /proc: bash closes copies of a coprocess's descriptors when the script calls exec.
 # shellcheck disable=SC2034
 exec {dlrun_made_on}<&"${dlrun_holders[0]}" {dlrun_held}>"/proc/self/fd/${dlrun_holders[1]}"
 for ((dlrun_node = 0; dlrun_node < SLURM_JOB_NUM_NODES; dlrun_node++)); do

@@ -1,4 +1,4 @@
-"""Describes the machine, and computes the spread of measured values, for all benchmarks."""
+"""Functions that the benchmarks share: the description of the machine, and the spread of values."""
 
 import os
 import platform
