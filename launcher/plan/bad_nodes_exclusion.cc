@@ -9,8 +9,8 @@
 namespace dlrun {
 namespace {
 
-/// Returns the nodes that an option of the script names. Fails with kInvalid for a file of names
-/// ("--exclude=./bad"), which cannot be extended.
+/// Returns the nodes that an option of the script names. Fails with kInvalid for a list that cannot
+/// be parsed, and for a file of names ("--exclude=./bad"), to which no nodes can be added.
 Result<std::vector<std::string>> nodes_of_option(std::string_view script,
                                                  std::string_view long_name,
                                                  std::string_view short_name) {

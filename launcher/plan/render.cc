@@ -41,7 +41,8 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
                                                       "--no-kill",
                                                       "--kill-on-invalid-dep"};
 
-[[nodiscard]] std::string agent_line(const LaunchPlan& plan) {
+/// Renders lines that define and check dlrun_agent, the path of the agent.
+[[nodiscard]] std::string agent_lines(const LaunchPlan& plan) {
   return "dlrun_agent=" + shell_quote(plan.agent) +
          "\n"
          "if [[ ! -x $dlrun_agent ]]; then\n"
@@ -133,10 +134,11 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
   return text + "\"${dlrun_rank[@]}\" -- \"${dlrun_program[@]}\"\n";
 }
 
-/// Renders strict mode and an EXIT trap. If the script ends before its last line, the trap starts
-/// the agent, which reports the failure and records it in the run. Without the agent, the trap only
-/// prints a message. The last line is an exec, which runs no EXIT trap. With forward_usr1, a second
-/// trap keeps USR1, Slurm's warning before the time limit, from ending the script.
+/// Renders strict mode, the check of the agent, lead's options, and an EXIT trap. If the script
+/// ends before its last line, the trap starts the agent, which reports the failure and records it
+/// in the run. In a script without the agent, the trap only prints a message. The last line is an
+/// exec, which runs no EXIT trap. With forward_usr1, a second trap keeps USR1, Slurm's warning
+/// before the time limit, from ending the script.
 [[nodiscard]] std::string strict_text(const LaunchPlan& plan) {
   std::string text = "set -eo pipefail\n";
   if (plan.agent.empty()) {
@@ -148,7 +150,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
         plan.entry.tells_failures
             ? " ${dlrun_container_error:+--container-error \"$dlrun_container_error\"}"
             : "";
-    text += "\n" + agent_line(plan) + lead_options_text(plan) + "trap " +
+    text += "\n" + agent_lines(plan) + lead_options_text(plan) + "trap " +
             shell_quote(fmt::format("exec {} --never-started \"$?\"{} -- \"$BASH_COMMAND\"",
                                     lead_command(plan), why)) +
             " EXIT\n";

@@ -14,7 +14,7 @@ enum class RestKind {
   kNotSent,          ///< an option for sbatch itself, which the job does not need
   kRefused,          ///< slurmrestd cannot do what the option does
   kText,             ///< the text that sbatch gets: slurmrestd passes it to the same parser
-  kTextInList,       ///< a list of one text, which may be a list of nodes
+  kTextInList,       ///< a JSON list with one item: the text, such as "n1,n2"
   kNumber,           ///< an integer
   kTrue,             ///< true; the option has no value
   kFalse,            ///< false; the option has no value
