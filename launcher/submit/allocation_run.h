@@ -1,6 +1,6 @@
 #pragma once
-// The whole of `dlrun run --here` and `dlrun submit --in`: starts a job in an allocation that the
-// user already has.
+// Implements `dlrun run --here` and `dlrun submit --in`, which start a run in an allocation that
+// the user already has.
 
 #include <cstddef>
 #include <optional>
@@ -43,10 +43,11 @@ using AllocationResult = std::variant<AllocationScript, AllocationStart>;
 
 /// Plans and checks the job, fetches its downloads, builds its environments, records the run, and
 /// starts its script on this machine, from where srun starts the ranks in the allocation. The
-/// script outlives this process; the run's journal has it as a job of this machine, so that `dlrun
-/// cancel` ends the run and not the allocation. The output goes to local.out in the run. Fails with
-/// kUsage if this shell is not in an allocation, and if wish.job is set and the call comes from
-/// another machine with a token (held_token.h), because that machine might repeat the call.
+/// script outlives this process. The run's journal names the script's process as the job, so that
+/// `dlrun cancel` ends the run and not the allocation. The output goes to local.out in the run.
+/// Fails with kUsage if this shell is not in an allocation, and if wish.job is set and the call
+/// comes from another machine with a token (held_token.h), because that machine might repeat the
+/// call.
 [[nodiscard]] Result<AllocationResult> start_in_allocation(Context& context, Reporter& reporter,
                                                            RunInspector& inspector,
                                                            SpecOptions options,

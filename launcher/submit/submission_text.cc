@@ -17,7 +17,7 @@ std::string partition_limits(const Job& job) {
                         sbatch_value(job.script, "--partition", "-p").value_or(""));
 }
 
-/// Names the follow-up jobs of a run with retry.chain; "" if the run has none.
+/// Returns a line about the follow-up jobs of a run with retry.chain; "" if the run has none.
 std::string follow_ups_text(const Submitted& submitted) {
   std::vector<std::string> ids;
   for (const Submission& one : submitted.follow_ups) ids.push_back(one.job.id);

@@ -24,7 +24,7 @@ enum class SubmitMode {
 /// The options of `dlrun submit`, except those that change the spec (SpecOptions).
 struct SubmitWish {
   SubmitMode mode = SubmitMode::kSubmit;
-  bool watches = false;   ///< follow the job, which a search does not allow
+  bool watches = false;   ///< --watch: follow the job; an error for a search
   std::string continued;  ///< the search to continue, as the user names it; empty: none
 };
 
