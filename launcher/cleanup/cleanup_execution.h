@@ -32,8 +32,8 @@ struct CleanupResult {
   std::optional<Errc> failure;  ///< the code of the first failure
 };
 
-/// Deletes the runs, and what earlier, interrupted deletions left beside them. Reports an error for
-/// a run that cannot be deleted, and continues with the next run.
+/// Deletes the runs, and finishes earlier, interrupted deletions in their folders. Reports an error
+/// for a run that cannot be deleted, and continues with the next run.
 [[nodiscard]] CleanupResult clean_up(const Env& env, RunInspector& inspector,
                                      const CleanupPlan& plan, const CleanupListener& listener);
 

@@ -75,7 +75,7 @@ std::string jobs_text(const Submitted& submitted) {
 SubmissionFacts facts_about(const Env& env, const Submitted& submitted) {
   SubmissionFacts facts;
   if (!submitted.points) add_line(facts.lines, "chain", follow_ups_text(submitted));
-  const auto report = glance(env, submitted.submissions.front());
+  const auto report = report_of_new_job(env, submitted.submissions.front());
   if (report) facts.lines.push_back({"start", start_text(*report)});
   if (submitted.points) {
     add_sweep_lines(facts.lines, submitted);

@@ -1,5 +1,6 @@
 #pragma once
-// A run's state as JSON for programs. cli/OUTPUT.md documents it; it is stable.
+// A run's state as JSON for programs. cli/OUTPUT.md documents the fields, which stay the same in
+// later versions.
 
 #include <nlohmann/json.hpp>
 
@@ -12,7 +13,7 @@ namespace dlrun {
 [[nodiscard]] nlohmann::ordered_json status_json(const IndexEntry& run, const RunStatus& status);
 
 /// Returns the latest progress of a run as {"time","epoch","epochs","step","steps","loss",
-/// "accuracy","samples_per_s"}, or null.
+/// "accuracy","samples_per_s"}; null if the run has reported none.
 [[nodiscard]] nlohmann::ordered_json progress_json(const RunRecord& record);
 
 /// Returns {"attempt","ranks","odd","groups":[{"ranks","hosts","count","frames"}]}.
