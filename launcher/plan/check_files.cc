@@ -81,7 +81,8 @@ std::string start_folder(const LoadedSpec& loaded) {
 
 namespace {
 
-/// Looks for the files that a spec names, and collects a problem for each one that is missing.
+/// Looks for the files that a spec names, and collects a problem for each file that is missing or
+/// has the wrong kind.
 class FileCheck {
  public:
   explicit FileCheck(const LoadedSpec& loaded) : loaded_(loaded), spec_(loaded.spec) {}

@@ -18,7 +18,7 @@ namespace dlrun {
 struct Packing {
   std::size_t pack = 1;                ///< number of points that one task runs
   std::size_t points = 0;              ///< number of points of the array
-  std::vector<PlannedVariable> share;  ///< the result of share_of_point()
+  std::vector<PlannedVariable> share;  ///< of share_of_point(); empty without sweep.pack
 
   /// Returns the number of tasks.
   [[nodiscard]] std::size_t tasks() const { return (points + pack - 1) / pack; }

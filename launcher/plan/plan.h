@@ -44,7 +44,7 @@ struct PlannedVariable {
 /// and its value.
 struct PlannedArguments {
   std::vector<std::string> arguments;
-  std::string key;  ///< the key that they come from
+  std::string key;  ///< as in PlannedOption
 };
 
 /// The batch shell's work before the step.
@@ -93,7 +93,7 @@ struct PlannedDependency {
 
 /// The record of bad nodes that runs share (health.known_bad).
 struct KnownBad {
-  std::string file;          ///< absolute
+  std::string file;          ///< the path of the record, absolute
   std::int64_t seconds = 0;  ///< how long a node is remembered
 };
 
@@ -140,7 +140,8 @@ struct LaunchPlan {
   /// Variables with literal values that the rank agent sets: those with values that the container's
   /// runtime would change, WANDB_*, and a component's own variables.
   std::vector<PlannedVariable> rank_vars;
-  std::vector<PlannedVariable> rank_templates;  ///< variables that the rank agent sets to templates
+  /// Variables with templates, from which the rank agent makes the values.
+  std::vector<PlannedVariable> rank_templates;
   /// Names for the rank agent's --secret. A file in the run's directory holds the values.
   std::vector<SecretSource> secrets;
   /// Names of secrets that lead gets (--webhook, --mlflow-secret). The program does not get them.

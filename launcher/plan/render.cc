@@ -26,7 +26,7 @@ namespace {
 
 /// The start of the line with which an array's script finds the runs of its points. Only array
 /// scripts have this line.
-constexpr std::string_view kSweepOfArray = "dlrun_sweep=${DLRUN_RUN:?";
+constexpr std::string_view kSweepLineStart = "dlrun_sweep=${DLRUN_RUN:?";
 
 /// Options of sbatch that apply to a batch job but not to an allocation of salloc.
 constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
@@ -227,7 +227,7 @@ Result<std::string> render_array_script(const LaunchPlan& plan, const Packing& p
   auto text = head_text(directives);
   if (!text) return text;
   const std::string sweep_line =
-      std::string(kSweepOfArray) +
+      std::string(kSweepLineStart) +
       "is not set: submit this array with dlrun submit, which creates its points}";
   if (packing.pack > 1) {
     *text += packed_commands(packing, sweep_line);
@@ -250,7 +250,7 @@ Result<std::string> render_array_script(const LaunchPlan& plan, const Packing& p
 }
 
 bool is_array_script(std::string_view script) {
-  return script.find("\n" + std::string(kSweepOfArray)) != std::string_view::npos;
+  return script.find("\n" + std::string(kSweepLineStart)) != std::string_view::npos;
 }
 
 Result<std::string> render_script(const LaunchPlan& plan) {

@@ -39,8 +39,9 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 /// setup lines.
 [[nodiscard]] std::string render_prologue(const LaunchPlan& plan);
 
-/// Renders the lines that prepare a shell on the submitting machine, in which dlrun looks for tools
-/// and builds environments: EESSI, the job's modules, and the variables of the spec and the site.
+/// Renders the lines that prepare a shell on the submitting machine: EESSI, the job's modules, and
+/// the variables of the spec and the site. In this shell, dlrun looks for tools and builds
+/// environments.
 [[nodiscard]] std::string render_build_setup(const LaunchPlan& plan);
 
 /// Renders the lines that define `module` in a batch shell; "" if the job needs no modules.

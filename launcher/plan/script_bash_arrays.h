@@ -1,8 +1,7 @@
 #pragma once
 // Renders bash arrays of a script: on each line one argument, or an option and its value, with the
 // key that sets it. The last line of the script combines the arrays into one command. `array`: the
-// name of the array.
-// Only the files that render scripts include this file.
+// name of the array. Only the files that render scripts include this file.
 
 #include <string>
 #include <string_view>
