@@ -43,14 +43,14 @@ namespace dlrun {
 /// Returns the runs folder that holds the run; for a point, the runs folder that holds its sweep.
 [[nodiscard]] std::filesystem::path runs_folder_of(const std::filesystem::path& run);
 
-/// Copies the agent beside the runs if it is not there yet. Returns its path. Fails as
+/// Copies the agent beside the runs if it is not there yet. Returns the path of the copy. Fails as
 /// stage_tools() does.
 [[nodiscard]] Result<std::filesystem::path> stage_agent(const Context& context,
                                                         const std::filesystem::path& runs_dir);
 
 /// Returns the folder where the job's programs started: the folder in the run's journal, or else
-/// `planned`, the folder in the plan. Returns the run's parent folder if that folder no longer
-/// exists.
+/// `planned`, the folder in the plan. If this folder no longer exists, returns the run's parent
+/// folder.
 [[nodiscard]] std::filesystem::path attach_folder(const IndexEntry& run, const RunStatus& status,
                                                   std::filesystem::path planned);
 

@@ -14,9 +14,10 @@ struct Cancelled {
   /// The jobs that were cancelled: one job; or the arrays of a sweep and the jobs of its points
   /// that were submitted again; or the jobs of a chain (retry.chain).
   std::vector<std::string> jobs;
-  bool is_local = false;         ///< the job ran on this machine
-  std::string remark;            ///< why there was nothing to cancel; empty if a job was cancelled
-  std::optional<Error> failure;  ///< why one of several jobs, and those after it, still exist
+  bool is_local = false;  ///< the job ran on this machine
+  std::string remark;     ///< why there was nothing to cancel; empty if a job was cancelled
+  /// Why one of several jobs could not be cancelled. The jobs after it were then not cancelled.
+  std::optional<Error> failure;
 };
 
 /// Cancels the run's job, or all jobs of its chain (retry.chain), even if the run is over and only

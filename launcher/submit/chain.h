@@ -33,11 +33,11 @@ struct Chain {
   std::string advice;  ///< with failure: how the user continues
 };
 
-/// Submits each spec as submit_spec() does, and adds the run of the spec before to its `after.ok`.
-/// Reads and plans all specs before it submits the first one. options: apply to all specs;
-/// options.file is ignored. Fails and submits nothing if a spec is wrong, has sweep.ask or is a
-/// script without a spec, or if the call comes from another machine, which could not repeat several
-/// submissions safely.
+/// Submits each spec as submit_spec() does. The `after.ok` of each spec also gets the run of the
+/// spec before it. Reads and plans all specs before it submits the first one. options: apply to all
+/// specs; options.file is ignored. Fails and submits nothing if a spec is wrong, has sweep.ask or
+/// is a script without a spec, or if the call comes from another machine, which could not repeat
+/// several submissions safely.
 [[nodiscard]] Result<Chain> submit_chain(Context& context, Reporter& reporter,
                                          RunInspector& inspector,
                                          const std::vector<std::string>& specs,

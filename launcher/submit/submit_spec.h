@@ -32,7 +32,7 @@ struct SubmitWish {
 struct DryRun {
   Job job;                         ///< for a sweep, its first array
   std::optional<SweepPlan> sweep;  ///< nullopt for a single job
-  std::filesystem::path run;       ///< the run's directory, with letters in place of its time
+  std::filesystem::path run;  ///< the run's directory, with letters for the time and the digits
   std::vector<std::string> sbatch_options;
 };
 

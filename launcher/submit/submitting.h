@@ -31,13 +31,13 @@ struct Submitted {
   std::optional<Points> points;  ///< set for a sweep
   std::optional<Error> failure;  ///< why the sweep's other arrays were not submitted
 };
-/// Returns the job ids of all submissions: for a sweep, of its arrays.
+/// Returns the ids of the jobs in `submissions`.
 [[nodiscard]] std::vector<std::string> jobs_of(const Submitted& submitted);
 
-/// Returns the submission of an earlier call with this token. Returns nullopt if Slurm has
-/// no such job; token.run() is then the run in which submit_job() continues, or empty. Submits the
-/// arrays of a sweep that Slurm does not have. Fails with kUnavailable if Slurm does not answer,
-/// and with Slurm's reason if it refused the job.
+/// Returns the submission of an earlier call with this token. Returns nullopt if Slurm has no such
+/// job; token.run() is then the run in which submit_job() continues, or empty. Submits the arrays
+/// of a sweep that Slurm does not have. Fails with kUnavailable if Slurm does not answer, and with
+/// Slurm's reason if it refused the job.
 [[nodiscard]] Result<std::optional<Submitted>> earlier_submission(const Context& context,
                                                                   Reporter& reporter,
                                                                   RunInspector& inspector,
