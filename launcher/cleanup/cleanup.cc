@@ -26,9 +26,9 @@ namespace fs = std::filesystem;
 /// considered dead.
 constexpr std::chrono::hours kSubmissionPatience{1};
 
-/// Returns the directories whose states decide about the run: its own, and for a sweep those of its
-/// points. For a point that was resubmitted, the point's own state counts, not that of the new run,
-/// because the point's first job may still run.
+/// Returns the directories whose states decide about the run: the run's directory, or for a sweep
+/// the directories of its points. For a point that was resubmitted, returns the directory of the
+/// point and not of the new run, because the point's first job may still run.
 Result<std::vector<fs::path>> directories_of(const IndexEntry& run) {
   if (!is_sweep(run.path)) return std::vector<fs::path>{run.path};
   DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));

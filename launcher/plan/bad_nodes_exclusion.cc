@@ -31,7 +31,7 @@ Result<BadNodesExclusion> exclude_bad_nodes(const std::vector<BadNode>& remember
   for (const BadNode& bad : remembered) {
     if (!bad.cluster.empty() && !cluster.empty() && bad.cluster != cluster) continue;
     const bool is_wanted = std::find(wanted.begin(), wanted.end(), bad.node) != wanted.end();
-    (is_wanted ? result.kept : result.excluded).push_back(bad);
+    (is_wanted ? result.wanted : result.excluded).push_back(bad);
   }
   if (result.excluded.empty()) return result;
   std::set<std::string> all(excluded.begin(), excluded.end());

@@ -122,9 +122,9 @@ struct LaunchPlan {
   /// sbatch's options in the script's order; salloc gets most of them, too.
   std::vector<PlannedOption> directives;
   std::vector<PlannedDependency> after;  ///< the spec's `after`; submit looks up the jobs of runs
-  bool output_given = false;            ///< the spec sets resources.output, which submit then keeps
-  std::optional<std::string> clusters;  ///< the value of -M in every query about the run
-  std::optional<RestServer> server;     ///< the slurmrestd to submit to; nullopt: sbatch
+  bool output_given = false;             ///< resources.output is set, and names the job's log
+  std::optional<std::string> clusters;   ///< the value of -M in every query about the run
+  std::optional<RestServer> server;      ///< the slurmrestd to submit to; nullopt: sbatch
   Prologue prologue;
   /// True if neither resources.cpus_per_task nor resources.cpus_per_gpu is set: the script divides
   /// the allocated CPUs among the tasks.

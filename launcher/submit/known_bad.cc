@@ -60,7 +60,7 @@ std::optional<std::string> exclude_known_bad(const Context& context, Reporter& r
         "`dlrun nodes --forget {}` lets jobs use it again",
         bad.node, utc_timestamp(bad.until).substr(0, 16), printable(bad.reason), bad.node));
   }
-  for (const BadNode& bad : decided->kept) {
+  for (const BadNode& bad : decided->wanted) {
     reporter.warning(
         fmt::format("{} is remembered as bad (health.known_bad): {}; resources.nodelist asks for "
                     "it, so it is not excluded",

@@ -203,7 +203,7 @@ class Search {
     SweepSpec& sweep = experiment.loaded.spec.sweep;
     sweep.points = batch;
     sweep.parameters.clear();
-    sweep.max_parallel.reset();  // next_batch() keeps the limit
+    sweep.max_parallel.reset();  // next_batch() enforces the limit
     return prepare_sweep(experiment,
                          max_array_size(context_.env, job_.settings.clusters.value_or("")));
   }
