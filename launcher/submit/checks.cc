@@ -239,7 +239,8 @@ struct Row {
   Result<> (*check)(Work&);
 };
 
-/// The steps for a job that is not in Slurm yet, whether it is then submitted or only examined.
+/// The steps for a job that is submitted for the first time, or only examined: those of `dlrun
+/// check` and `dlrun submit`.
 constexpr unsigned kOfNewJob =
     NextStep::kCheckReport | NextStep::kSubmission | NextStep::kTestOnly | NextStep::kDryRun;
 
