@@ -25,9 +25,9 @@ namespace fs = std::filesystem;
 /// considered dead.
 constexpr std::chrono::hours kSubmissionPatience{1};
 
-/// Returns the directories whose states decide about the run: its own, and for a sweep those of its
-/// points. For a point that was resubmitted, the point's own state counts, not that of the new run,
-/// because the point's first job may still run.
+/// Returns the directories whose states decide about the run: the run's directory, or for a sweep
+/// the directories of its points. For a point that was resubmitted, returns the directory of the
+/// point and not of the new run, because the point's first job may still run.
 Result<std::vector<fs::path>> directories_of(const IndexEntry& run) {
   if (!is_sweep(run.path)) return std::vector<fs::path>{run.path};
   DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
@@ -111,7 +111,7 @@ class Decider {
   /// Returns the run's state, or fails with the reason why the run stays. leaving: the paths of
   /// sweeps that are deleted before the run.
   Result<RunState> decide(const IndexEntry& run, const std::set<fs::path>& leaving) {
-    DLRUN_TRY(check_place(run, leaving));
+    DLRUN_TRY(check_surroundings(run, leaving));
     DLRUN_TRY_ASSIGN(const auto directories, directories_of(run));
     const auto states = inspector_.inspect_all(directories);
     return decide(run, directories, states);
@@ -128,11 +128,11 @@ class Decider {
     for (const IndexEntry& run : runs) {
       if (is_sweep(run.path)) leaving.insert(run.path);
     }
-    struct Part {
+    struct Candidate {
       const IndexEntry* run;
       std::vector<fs::path> directories;
     };
-    std::vector<Part> parts;
+    std::vector<Candidate> candidates;
     std::vector<fs::path> all;
     for (const IndexEntry& run : runs) {
       auto directories = directories_if_allowed(run, leaving);
@@ -142,20 +142,20 @@ class Decider {
         continue;
       }
       all.insert(all.end(), directories->begin(), directories->end());
-      parts.push_back({&run, std::move(*directories)});
+      candidates.push_back({&run, std::move(*directories)});
     }
     const auto states = inspector_.inspect_all(all);
     std::span<const Result<RunStatus>> rest(states);
-    for (const Part& part : parts) {
-      const auto own = rest.first(part.directories.size());
-      rest = rest.subspan(own.size());
-      auto state = decide(*part.run, part.directories, own);
-      if (const auto needless = check_not_needed(*part.run, leaving); state && !needless)
+    for (const Candidate& one : candidates) {
+      const auto own_states = rest.first(one.directories.size());
+      rest = rest.subspan(own_states.size());
+      auto state = decide(*one.run, one.directories, own_states);
+      if (const auto needless = check_not_needed(*one.run, leaving); state && !needless)
         state = tl::unexpected<Error>(needless.error());
-      add(plan, *part.run, state);
-      // The repetitions of a sweep that stays come after it, and stay, too.
-      if (plan.runs.empty() || plan.runs.back().run.path != part.run->path)
-        leaving.erase(part.run->path);
+      add(plan, *one.run, state);
+      // If a sweep stays, its repetitions, which come later, stay, too.
+      if (plan.runs.empty() || plan.runs.back().run.path != one.run->path)
+        leaving.erase(one.run->path);
     }
     return plan;
   }
@@ -163,7 +163,7 @@ class Decider {
  private:
   Result<std::vector<fs::path>> directories_if_allowed(const IndexEntry& run,
                                                        const std::set<fs::path>& leaving) {
-    DLRUN_TRY(check_place(run, leaving));
+    DLRUN_TRY(check_surroundings(run, leaving));
     return directories_of(run);
   }
 
@@ -201,7 +201,7 @@ class Decider {
 
   /// Fails if the run belongs to another user, is a point of a sweep, or is needed by a sweep that
   /// stays, or if another run is inside its directory. Does not look at the run's state.
-  Result<> check_place(const IndexEntry& run, const std::set<fs::path>& leaving) {
+  Result<> check_surroundings(const IndexEntry& run, const std::set<fs::path>& leaving) {
     DLRUN_TRY(require_own(run.id, run.path, "delete it"));
     if (run.id.find('/') != std::string::npos || sweep_of_point(run.path)) {
       return fail(Errc::kUsage,

@@ -33,8 +33,9 @@ struct KeptRun {
 };
 
 struct CleanupPlan {
-  /// The planned deletions, the oldest run first. A sweep therefore precedes its repetitions: the
-  /// runs as which its points were submitted again. With rm, the runs that are gone are first.
+  /// The planned deletions, the oldest run first. A sweep therefore precedes its repetitions, which
+  /// are the runs that `dlrun resubmit` made of its points. With rm, the runs that are gone are
+  /// first.
   std::vector<PlannedDeletion> runs;
   std::vector<KeptRun> kept;
   RunParts parts = RunParts::kAll;
@@ -55,9 +56,9 @@ struct PruneRequest {
   std::filesystem::path folder;  ///< only runs in this folder; empty: all runs
 };
 
-/// Chooses the runs of the index that ended longer ago than the request says. A run whose end has
-/// no recorded time counts from its last event, else from its creation. Deletes nothing. Fails only
-/// if the index or the path of the folder cannot be read.
+/// Chooses the runs of the index whose creation, last event and recorded end are all longer ago
+/// than the request says. Leaves out runs of other users and runs whose directory is gone. Changes
+/// nothing. Fails only if the index or the path of the folder cannot be read.
 [[nodiscard]] Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
                                                const PruneRequest& request);
 
@@ -66,7 +67,7 @@ struct PruneRequest {
 [[nodiscard]] Result<TreeDeletion> delete_planned(const Env& env, RunInspector& inspector,
                                                   const PlannedDeletion& planned, RunParts parts);
 
-/// Deletes what interrupted deletions left in the folders of the plan.
+/// Finishes interrupted deletions in the folders of the plan.
 [[nodiscard]] TreeDeletion finish_deletions_beside(const CleanupPlan& plan);
 
 /// Returns the objects of `rm --json` and `prune --json`; cli/OUTPUT.md documents them.

@@ -32,9 +32,9 @@ struct CleanupResult {
   std::optional<Errc> failure;  ///< the code of the first failure
 };
 
-/// Deletes the runs, and what earlier, interrupted deletions left beside them. Reports an error for
-/// a run that cannot be deleted, and continues with the next run. Also forgets which runs were
-/// deleted more than a year ago (deleted_runs.h).
+/// Deletes the runs, and finishes earlier, interrupted deletions in their folders. Reports an error
+/// for a run that cannot be deleted, and continues with the next run. Also
+/// forgets which runs were deleted more than a year ago (deleted_runs.h).
 [[nodiscard]] CleanupResult clean_up(const Env& env, RunInspector& inspector,
                                      const CleanupPlan& plan, const CleanupListener& listener);
 

@@ -9,8 +9,8 @@
 namespace dlrun {
 namespace {
 
-/// Returns the nodes that an option of the script names. Fails with kInvalid for a file of names
-/// ("--exclude=./bad"), which cannot be extended.
+/// Returns the nodes that an option of the script names. Fails with kInvalid for a list that cannot
+/// be parsed, and for a file of names ("--exclude=./bad"), to which no nodes can be added.
 Result<std::vector<std::string>> nodes_of_option(std::string_view script,
                                                  std::string_view long_name,
                                                  std::string_view short_name) {
@@ -31,7 +31,7 @@ Result<BadNodesExclusion> exclude_bad_nodes(const std::vector<BadNode>& remember
   for (const BadNode& bad : remembered) {
     if (!bad.cluster.empty() && !cluster.empty() && bad.cluster != cluster) continue;
     const bool is_wanted = std::find(wanted.begin(), wanted.end(), bad.node) != wanted.end();
-    (is_wanted ? result.kept : result.excluded).push_back(bad);
+    (is_wanted ? result.wanted : result.excluded).push_back(bad);
   }
   if (result.excluded.empty()) return result;
   std::set<std::string> all(excluded.begin(), excluded.end());

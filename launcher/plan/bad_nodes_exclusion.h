@@ -11,10 +11,10 @@
 
 namespace dlrun {
 
-/// The bad nodes to exclude, and those that the job may still get.
+/// The bad nodes to exclude, and the bad nodes that the job may still get.
 struct BadNodesExclusion {
   std::vector<BadNode> excluded;
-  std::vector<BadNode> kept;  ///< bad nodes that --nodelist names: the user wants them
+  std::vector<BadNode> wanted;  ///< bad nodes that --nodelist names; they are not excluded
   /// The value of --exclude: the nodes that the script excludes itself, and `excluded`. Empty if
   /// `excluded` is empty.
   std::string value;

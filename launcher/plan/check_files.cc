@@ -18,8 +18,8 @@
 namespace dlrun {
 namespace {
 
-/// Returns the script in a command such as `python -u train.py`: the first argument that ends with
-/// .py or .sh. Returns an empty text if there is none, or if -c or -m precedes it.
+/// Returns the script in a command such as `python -u train.py`: the first argument after the
+/// program that ends with .py or .sh. Returns "" if there is none, or if -c or -m precedes it.
 [[nodiscard]] std::string script_of(const std::vector<std::string>& command) {
   for (std::size_t i = 1; i < command.size(); ++i) {
     if (command[i] == "-c" || command[i] == "-m") break;
@@ -28,7 +28,7 @@ namespace {
   return {};
 }
 
-/// Returns path relative to folder; nullopt if path is not in folder.
+/// Returns path relative to folder; "." for the folder itself; nullopt if path is not in folder.
 [[nodiscard]] std::optional<std::string> below(const std::string& path, const std::string& folder) {
   const std::string relative = std::filesystem::path(path).lexically_relative(folder).string();
   if (relative.empty() || relative == ".." || relative.starts_with("../")) return std::nullopt;
@@ -81,7 +81,8 @@ std::string start_folder(const LoadedSpec& loaded) {
 
 namespace {
 
-/// Looks for the files that a spec names, and collects a problem for each one that is missing.
+/// Looks for the files that a spec names, and collects a problem for each file that is missing or
+/// has the wrong kind.
 class FileCheck {
  public:
   explicit FileCheck(const LoadedSpec& loaded) : loaded_(loaded), spec_(loaded.spec) {}

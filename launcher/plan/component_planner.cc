@@ -81,11 +81,12 @@ ComponentPlanner::ComponentPlanner(const LoadedSpec& loaded, const PlanInputs& i
       inputs_(inputs),
       specs_(loaded_specs_of_components(loaded)),
       layout_(layout_of(loaded.spec, specs_)) {
-  for (LoadedSpec& job : specs_) {
+  for (LoadedSpec& component : specs_) {
+    JobSpec& spec = component.spec;
     // On a shared node, a step gets only the CPUs that it requests, so the number is always set.
-    job.spec.resources.cpus_per_task = job.spec.resources.cpus_per_task.value_or(1);
-    job.spec.resources.nodes = NodeRange{nodes_of(job.spec), nodes_of(job.spec)};
-    if (may_have_gpus(job.spec)) has_gpus_ = true;
+    spec.resources.cpus_per_task = spec.resources.cpus_per_task.value_or(1);
+    spec.resources.nodes = NodeRange{nodes_of(spec), nodes_of(spec)};
+    if (may_have_gpus(spec)) has_gpus_ = true;
   }
   request_ = request();
 }
@@ -109,8 +110,8 @@ LoadedSpec ComponentPlanner::request() const {
   r.cpus_per_task = widest.cpus;
   r.gpus_per_node = widest.gpus.count > 0 ? std::optional(widest.gpus) : std::nullopt;
   const bool wants_all_memory =
-      std::any_of(specs_.begin(), specs_.end(), [](const LoadedSpec& job) {
-        return job.spec.resources.mem && !memory_mib(*job.spec.resources.mem);
+      std::any_of(specs_.begin(), specs_.end(), [](const LoadedSpec& component) {
+        return component.spec.resources.mem && !memory_mib(*component.spec.resources.mem);
       });
   r.mem_per_cpu.reset();
   r.mem.reset();
@@ -129,8 +130,8 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> ComponentPlanner::run() && {
         {Diagnostic::Severity::kError,
          origin == loaded_.spec.origins.end() ? Origin{} : origin->second,
          inputs_.is_borrowed
-             ? "components: dlrun run starts one program in an allocation that you already have: "
-               "use dlrun submit"
+             ? "components: a run in an allocation that you already have starts only one program; "
+               "submit the spec as a job of its own"
              : "components: dlrun run starts one program on this machine, and components need "
                "Slurm: use dlrun submit",
          ""}});
@@ -169,14 +170,14 @@ LaunchPlan ComponentPlanner::plan_whole() {
 void ComponentPlanner::plan_parts(LaunchPlan& plan) {
   if (!layout_.is_hetjob) return;
   for (std::size_t i = 1; i < layout_.parts.size(); ++i) {
-    Planner part(specs_[layout_.parts[i]], inputs_);
-    part.count_resources();
-    part.directives();
-    std::erase_if(part.plan_.directives, [](const PlannedOption& directive) {
+    Planner planner(specs_[layout_.parts[i]], inputs_);
+    planner.count_resources();
+    planner.directives();
+    std::erase_if(planner.plan_.directives, [](const PlannedOption& directive) {
       return !is_option_of(kOptionsOfParts, directive.option);
     });
-    add_requested(plan.requested, part.plan_.requested);
-    plan.parts.push_back(std::move(part.plan_.directives));
+    add_requested(plan.requested, planner.plan_.requested);
+    plan.parts.push_back(std::move(planner.plan_.directives));
   }
 }
 
@@ -190,7 +191,7 @@ std::string ComponentPlanner::source_of(std::size_t index, std::string_view key)
 
 std::vector<PlannedOption> ComponentPlanner::lead_options(std::size_t index) const {
   const ComponentSpec& component = loaded_.spec.components[index];
-  const JobSpec& job = specs_[index].spec;
+  const JobSpec& spec = specs_[index].spec;
   std::vector<PlannedOption> options;
   const auto add = [&](std::string_view option, std::optional<std::string> value,
                        std::string_view key) {
@@ -209,9 +210,9 @@ std::vector<PlannedOption> ComponentPlanner::lead_options(std::size_t index) con
   if (component.retry_max.value_or(0) > 0)
     add("--component-retry", number(*component.retry_max), "retry.max");
   for (const std::string& name : component.after) add("--after", name, "after");
-  const std::int64_t nodes = nodes_of(job);
+  const std::int64_t nodes = nodes_of(spec);
   add("--component-nodes", number(nodes), "");
-  add("--component-ranks", number(nodes * ranks_per_node(job).value_or(1)), "");
+  add("--component-ranks", number(nodes * ranks_per_node(spec).value_or(1)), "");
   if (layout_.is_hetjob) {
     const auto part = std::find(layout_.parts.begin(), layout_.parts.end(), index);
     add("--het-group", number(part - layout_.parts.begin()), "");
@@ -255,7 +256,7 @@ std::vector<PlannedOption> ComponentPlanner::step_options(std::size_t index) con
   return options;
 }
 
-bool ComponentPlanner::is_leading(std::size_t index) const {
+bool ComponentPlanner::is_first_main(std::size_t index) const {
   const auto& components = loaded_.spec.components;
   const auto first = std::find_if(components.begin(), components.end(),
                                   [](const ComponentSpec& one) { return !one.is_service; });
@@ -281,22 +282,23 @@ void ComponentPlanner::move_own_variables(std::size_t index, LaunchPlan& plan) c
 
 PlannedComponent ComponentPlanner::plan_component(std::size_t index) {
   const std::string& name = loaded_.spec.components[index].name;
-  // The step requests the GPUs of the component, or 0. GPUs of the whole job do not count.
+  // `exclusive` and the options of `slurm` can give GPUs to the whole job. The step gets only the
+  // GPUs that the component requests, or none.
   LoadedSpec spec = specs_[index];
   spec.spec.resources.exclusive.reset();
   spec.spec.slurm.clear();
-  Planner part(spec, inputs_);
-  part.count_resources();
-  part.check_own_mounts();
-  part.environment();
-  move_own_variables(index, part.plan_);
-  part.rank_variables();
-  part.program();
-  if (is_leading(index)) part.wandb();
-  part.step();
-  part.check_pmi();
-  part.check_save();
-  PlannedComponent component{name, lead_options(index), std::move(part.plan_)};
+  Planner planner(spec, inputs_);
+  planner.count_resources();
+  planner.check_own_mounts();
+  planner.environment();
+  move_own_variables(index, planner.plan_);
+  planner.rank_agent();
+  planner.program();
+  if (is_first_main(index)) planner.wandb();
+  planner.step();
+  planner.check_pmi();
+  planner.check_save();
+  PlannedComponent component{name, lead_options(index), std::move(planner.plan_)};
   if (needs_port(index, component.plan)) component.options.push_back({"--port-count", "1", ""});
   // The first two options are --export and --kill-on-bad-exit.
   auto& step = component.plan.step;
@@ -305,11 +307,12 @@ PlannedComponent ComponentPlanner::plan_component(std::size_t index) {
   step.insert(step.begin() + 2, own.begin(), own.end());
   for (const PlannedOption& option : component.plan.rank_options) {
     if (option.value == "+++")
-      part.error(option.key, fmt::format("{}: dlrun reads the value '+++' as the start of the next "
-                                         "component; choose another one",
-                                         option.key));
+      planner.error(option.key,
+                    fmt::format("{}: dlrun reads the value '+++' as the start of the next "
+                                "component; choose another one",
+                                option.key));
   }
-  take_errors(std::move(part.errors_), fmt::format("component '{}': ", name));
+  take_errors(std::move(planner.errors_), fmt::format("component '{}': ", name));
   return component;
 }
 
@@ -355,12 +358,12 @@ void ComponentPlanner::merge_containers(LaunchPlan& plan) {
   };
   std::set<std::string> commands;
   for (const PlannedComponent& component : plan.components) {
-    const LaunchPlan& part = component.plan;
-    if (part.entry.batch.empty()) continue;
-    commands.insert(part.entry.batch);
-    plan.entry.batch = part.entry.batch;
-    plan.entry.tells_failures = part.entry.tells_failures;
-    if (part.runtime == "enroot" && layout_.is_hetjob)
+    const LaunchPlan& own_plan = component.plan;
+    if (own_plan.entry.batch.empty()) continue;
+    commands.insert(own_plan.entry.batch);
+    plan.entry.batch = own_plan.entry.batch;
+    plan.entry.tells_failures = own_plan.entry.tells_failures;
+    if (own_plan.runtime == "enroot" && layout_.is_hetjob)
       refuse(
           "components: without pyxis, enroot makes its containers on the nodes of one part of a "
           "heterogeneous job only; use container.runtime: pyxis");
@@ -371,13 +374,13 @@ void ComponentPlanner::merge_containers(LaunchPlan& plan) {
         "can start in one job; give all of them the same container");
   // An interactive session starts on the first node, in the container of the first component there.
   const std::size_t first = layout_.is_hetjob ? 0 : layout_.groups.front().components.front();
-  const LaunchPlan& part = plan.components[first].plan;
-  plan.container = part.container;
-  plan.runtime = part.runtime;
-  plan.rank_vars = part.rank_vars;
-  plan.entry.session = part.entry.session;
-  plan.entry.join = part.entry.join;
-  plan.entry.words = part.entry.words;
+  const LaunchPlan& own_plan = plan.components[first].plan;
+  plan.container = own_plan.container;
+  plan.runtime = own_plan.runtime;
+  plan.rank_vars = own_plan.rank_vars;
+  plan.entry.session = own_plan.entry.session;
+  plan.entry.join = own_plan.entry.join;
+  plan.entry.words = own_plan.entry.words;
 }
 
 void ComponentPlanner::take_errors(std::vector<Diagnostic> errors, std::string_view component) {

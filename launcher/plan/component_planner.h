@@ -1,7 +1,7 @@
 #pragma once
 // Plans a job with several components. Each component is planned like a job with a single program.
-// ComponentPlanner adds the parts that all components share: the request, the prologue, lead's
-// options. Private to launcher/plan.
+// ComponentPlanner also plans everything that the components share: the request, the prologue,
+// lead's options. Only launcher/plan includes this header.
 
 #include <cstddef>
 #include <set>
@@ -33,20 +33,26 @@ class ComponentPlanner {
   [[nodiscard]] PlannedComponent plan_component(std::size_t index);
   /// Returns lead's options for a component.
   [[nodiscard]] std::vector<PlannedOption> lead_options(std::size_t index) const;
-  /// Returns srun's options for a component that a job with a single program does not need.
+  /// Returns the options of srun that limit a component's step to the nodes, CPUs, GPUs and memory
+  /// of the component.
   [[nodiscard]] std::vector<PlannedOption> step_options(std::size_t index) const;
   /// Returns true for the first main component, whose progress is the progress of the run.
-  [[nodiscard]] bool is_leading(std::size_t index) const;
+  [[nodiscard]] bool is_first_main(std::size_t index) const;
+  /// Returns true if lead must reserve a port for the component: for a service, and for a component
+  /// whose preset has the field {port}.
   [[nodiscard]] bool needs_port(std::size_t index, const LaunchPlan& plan) const;
   /// Moves the component's own variables from the prologue, which all components share, to the
   /// rank agent.
   void move_own_variables(std::size_t index, LaunchPlan& plan) const;
-  /// Adds the lines of the job script's prologue that a component needs.
+  /// Adds a component's variables and folders to the job's prologue, and its step variables to the
+  /// job's step variables.
   void merge_prologue(LaunchPlan& plan, const PlannedComponent& component);
-  /// Copies the commands that make containers from the components to the plan. Refuses components
-  /// that need different commands.
+  /// Copies the commands that make containers from the components to the plan, and refuses
+  /// components that need different commands. Also copies the container in which an interactive
+  /// session starts.
   void merge_containers(LaunchPlan& plan);
-  /// Returns the text that names a component's key in comments of the script.
+  /// Returns the comment that names a key in the script: "COMPONENT: NAME" if the component sets
+  /// the key, else the whole key.
   [[nodiscard]] std::string source_of(std::size_t index, std::string_view key) const;
   /// Adds the errors to errors_, each once. component: precedes the messages; "" for the whole job.
   void take_errors(std::vector<Diagnostic> errors, std::string_view component);

@@ -11,10 +11,10 @@
 namespace dlrun {
 namespace {
 
-/// Returns the component's name as it stands in the names of bash arrays: "my-server" -> my_server.
-/// validate() refuses two components whose names give the same variables, so no two components have
-/// the same arrays.
-[[nodiscard]] std::string array_part(std::string_view component) {
+/// Returns the end of the names of a component's bash arrays: "my-server" -> my_server. validate()
+/// refuses two components whose names give the same variables, so no two components have the same
+/// arrays.
+[[nodiscard]] std::string array_suffix(std::string_view component) {
   std::string text;
   for (const char c : component) {
     const bool is_capital = c >= 'A' && c <= 'Z';
@@ -58,20 +58,20 @@ namespace {
 }
 
 [[nodiscard]] std::string component_text(const PlannedComponent& component) {
-  const std::string part = array_part(component.name);
+  const std::string suffix = array_suffix(component.name);
   return fmt::format("\n# component {}\n", component.name) +
-         options_text(component.options, "dlrun_component_" + part, false) +
-         options_text(component.plan.step, "dlrun_step_" + part, true) +
-         enter_text(component.plan, "dlrun_enter_" + part) +
-         rank_text(component.plan, "dlrun_rank_" + part) +
-         program_text(component.plan, "dlrun_program_" + part);
+         options_text(component.options, "dlrun_component_" + suffix, false) +
+         options_text(component.plan.step, "dlrun_step_" + suffix, true) +
+         enter_text(component.plan, "dlrun_enter_" + suffix) +
+         rank_text(component.plan, "dlrun_rank_" + suffix) +
+         program_text(component.plan, "dlrun_program_" + suffix);
 }
 
-/// Returns a component's part of lead's command line.
+/// Returns a component's arguments in lead's command line.
 [[nodiscard]] std::string command_of(const PlannedComponent& component) {
-  const std::string part = array_part(component.name);
+  const std::string suffix = array_suffix(component.name);
   const auto all_of = [&](std::string_view array) {
-    return fmt::format("\"${{dlrun_{}_{}[@]}}\"", array, part);
+    return fmt::format("\"${{dlrun_{}_{}[@]}}\"", array, suffix);
   };
   std::string step = all_of("step");
   if (!component.plan.entry.words.empty()) step += " " + all_of("enter");

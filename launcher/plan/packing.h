@@ -1,7 +1,7 @@
 #pragma once
 // sweep.pack: one job runs several points of a sweep side by side. The job requests the resources
-// of all its points. Each point has the same script as without sweep.pack. Variables limit the
-// script to its share of the job; srun and the agent read them.
+// of all its points. Each point has the same script as without sweep.pack. Environment variables,
+// which srun and the agent read, limit each script to one point's share of the job.
 
 #include <algorithm>
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace dlrun {
 struct Packing {
   std::size_t pack = 1;                ///< number of points that one task runs
   std::size_t points = 0;              ///< number of points of the array
-  std::vector<PlannedVariable> share;  ///< Slurm's variables for one point
+  std::vector<PlannedVariable> share;  ///< of share_of_point(); empty without sweep.pack
 
   /// Returns the number of tasks.
   [[nodiscard]] std::size_t tasks() const { return (points + pack - 1) / pack; }
@@ -32,7 +32,8 @@ struct Packing {
 /// on one node each.
 [[nodiscard]] JobSpec packed_spec(const JobSpec& spec, std::int64_t pack);
 
-/// Returns the variables that limit the step of one point to its share of the job.
+/// Returns the variables of Slurm that limit the step of one point to the resources in the spec of
+/// a point.
 [[nodiscard]] std::vector<PlannedVariable> share_of_point(const LoadedSpec& loaded);
 
 /// Renders the commands of a task that starts several points and waits for all of them. sweep_line:

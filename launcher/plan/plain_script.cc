@@ -35,8 +35,8 @@ fi
 export DLRUN_MASTER_PORT=$dlrun_port
 )sh";
 
-/// Derives the agent's DLRUN_* variables from Slurm's variables, for one task. The text is POSIX
-/// sh, because an image may have no bash.
+/// Sets the variables DLRUN_* of one task from Slurm's variables, as the rank agent would do. The
+/// text is POSIX sh, because an image may have no bash.
 constexpr std::string_view kWorld =
     R"sh(dlrun_node=$SLURM_NODEID dlrun_tasks= # of this node, from a list such as 2(x3),1
 for dlrun_group in $(echo "${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}" | tr , ' '); do

@@ -17,20 +17,22 @@
 
 namespace dlrun {
 
-/// An option of sbatch, salloc or srun, such as "--nodes", "2", from the key "resources.nodes". A
-/// flag has no value.
+/// An option of sbatch, salloc, srun, lead or the rank agent, such as "--nodes", "2", from the key
+/// "resources.nodes". A flag has no value.
 struct PlannedOption {
   std::string option;
   std::optional<std::string> value;
-  std::string key;  ///< the key that sets the option; empty: dlrun adds the option itself
+  /// The comment that the script shows beside the option: the key, site or preset that sets the
+  /// option, or the reason why dlrun adds it. Empty: no comment.
+  std::string key;
   [[nodiscard]] std::string word() const { return value ? option + "=" + *value : option; }
 };
 
-/// A variable with its value (for the script) or its template (for the rank agent), and the key
-/// that sets it.
+/// An environment variable.
 struct PlannedVariable {
-  std::string name, value;
-  std::string key;
+  std::string name;
+  std::string value;  ///< in LaunchPlan::rank_templates: a template, which the rank agent fills in
+  std::string key;    ///< as in PlannedOption
   /// True if an image's start-up hooks read the variable to set up GPUs. The image's own value must
   /// not be replaced.
   bool is_about_gpus = false;
@@ -42,7 +44,7 @@ struct PlannedVariable {
 /// and its value.
 struct PlannedArguments {
   std::vector<std::string> arguments;
-  std::string key;  ///< the key that they come from
+  std::string key;  ///< as in PlannedOption
 };
 
 /// The batch shell's work before the step.
@@ -51,14 +53,14 @@ struct Prologue {
   std::vector<std::string> use_modules, load_modules;  ///< module use, module load
   std::string module_init;  ///< file to source for `module`; empty: the script searches for it
   std::string conda_module, conda_name, venv;
-  std::string uv_project;  ///< its folder, absolute
-  std::string pixi_project, pixi_environment;
-  std::string spack;                  ///< an environment: a name, or an absolute folder
-  std::string eessi;                  ///< a version
-  std::vector<PlannedVariable> vars;  ///< exported byte for byte
+  std::string uv_project;                      ///< the project's folder, absolute
+  std::string pixi_project, pixi_environment;  ///< the project's folder, absolute; a name
+  std::string spack;                           ///< an environment: a name, or an absolute folder
+  std::string eessi;                           ///< a version
+  std::vector<PlannedVariable> vars;           ///< exported byte for byte
   /// The container image in which the script looks up NVIDIA_DRIVER_CAPABILITIES. If the image is
   /// not an absolute path, the script cannot read it and requests all parts of NVIDIA's driver.
-  /// nullopt: the script does not set the variable. plan.json has this name, too.
+  /// nullopt: the script does not set the variable. The key in plan.json has the same name.
   std::optional<std::string> image_of_gpus;
   struct Folder {
     std::string path, key;
@@ -91,14 +93,14 @@ struct PlannedDependency {
 
 /// The record of bad nodes that runs share (health.known_bad).
 struct KnownBad {
-  std::string file;          ///< absolute
+  std::string file;          ///< the path of the record, absolute
   std::int64_t seconds = 0;  ///< how long a node is remembered
 };
 
 /// Returns the folder in which dlrun keeps the environments that it builds for a project.
 [[nodiscard]] std::string environments_folder(std::string_view project);
-/// Returns the link to the newest environment of a uv project. A new uv.lock gets a new environment
-/// and moves the link, so that running jobs keep the files of their environment.
+/// Returns the link to the newest environment of a uv project. After a change of uv.lock, dlrun
+/// builds a new environment and points the link to it. Running jobs keep the old environment.
 [[nodiscard]] std::string uv_link(std::string_view project);
 /// Returns the script that initializes a version of EESSI.
 [[nodiscard]] std::string eessi_script(std::string_view version);
@@ -120,12 +122,12 @@ struct LaunchPlan {
   /// sbatch's options in the script's order; salloc gets most of them, too.
   std::vector<PlannedOption> directives;
   std::vector<PlannedDependency> after;  ///< the spec's `after`; submit looks up the jobs of runs
-  bool output_given = false;            ///< the spec sets resources.output, which submit then keeps
-  std::optional<std::string> clusters;  ///< the value of -M in every query about the run
-  std::optional<RestServer> server;     ///< the slurmrestd to submit to; nullopt: sbatch
+  bool output_given = false;             ///< resources.output is set, and names the job's log
+  std::optional<std::string> clusters;   ///< the value of -M in every query about the run
+  std::optional<RestServer> server;      ///< the slurmrestd to submit to; nullopt: sbatch
   Prologue prologue;
-  /// True if resources.cpus_per_task is absent: the script divides the allocated CPUs among the
-  /// tasks.
+  /// True if neither resources.cpus_per_task nor resources.cpus_per_gpu is set: the script divides
+  /// the allocated CPUs among the tasks.
   bool shares_cpus = false;
   /// Variables that are exported before the ranks' step, for that step only.
   std::vector<PlannedVariable> step_vars;
@@ -138,7 +140,8 @@ struct LaunchPlan {
   /// Variables with literal values that the rank agent sets: those with values that the container's
   /// runtime would change, WANDB_*, and a component's own variables.
   std::vector<PlannedVariable> rank_vars;
-  std::vector<PlannedVariable> rank_templates;  ///< variables that the rank agent sets to templates
+  /// Variables with templates, from which the rank agent makes the values.
+  std::vector<PlannedVariable> rank_templates;
   /// Names for the rank agent's --secret. A file in the run's directory holds the values.
   std::vector<SecretSource> secrets;
   /// Names of secrets that lead gets (--webhook, --mlflow-secret). The program does not get them.
@@ -186,15 +189,18 @@ struct PlanInputs {
   std::int64_t rehearsal_s = 0;
 };
 
-/// Makes the plan, and the checks that load_spec() does not make. The error holds all problems.
-/// With Target::kLocal, keys that need Slurm are errors: a container, `after`, ...
+/// Makes the plan, and the checks that load_spec() does not make. On failure returns the problems.
+/// If the first checks find problems, the later checks are not made. With Target::kLocal, keys that
+/// `dlrun run` cannot follow are errors: container.image, `after`, ...
 [[nodiscard]] tl::expected<LaunchPlan, std::vector<Diagnostic>> make_plan(const LoadedSpec& loaded,
                                                                           const PlanInputs& inputs);
 
 /// Returns the run's plan.json: one JSON object with the plan's fields, ended by a newline. Leaves
-/// out Prologue::made_folders, which follow from container.save and outputs, lead_secrets, whose
-/// names are in lead_options, needs_trainer, which follows from program and rank_options, and facts
-/// that only the planner and the renderer use, such as PlannedVariable::is_about_gpus.
+/// out
+/// - Prologue::made_folders, which follow from container.save and outputs;
+/// - lead_secrets, because lead_options has their names;
+/// - needs_trainer, which follows from program and rank_options;
+/// - facts that only the planner and the renderer use, such as PlannedVariable::is_about_gpus.
 [[nodiscard]] std::string plan_json(const LaunchPlan& plan);
 
 /// Returns the runs folder: --runs, else $DLRUN_RUNS, else the site's folder, else

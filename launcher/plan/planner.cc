@@ -56,7 +56,7 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> Planner::run() && {
   check_runs_folder();
   if (!errors_.empty()) return tl::unexpected(std::move(errors_));
   environment();
-  rank_variables();
+  rank_agent();
   program();
   lead_options();
   notify();
@@ -275,7 +275,7 @@ void Planner::preflight() {
     plan_.rank_options.push_back({"--fabric", join(figures, ","), "site " + site_.name});
 }
 
-void Planner::rank_variables() {
+void Planner::rank_agent() {
   const std::string from_preset = "launch.preset: " + preset_.name;
   if (const auto nproc = nproc_per_node(spec_); preset_.is_node_launcher && nproc) {
     plan_.rank_options.push_back({"--nproc-per-node", fmt::format("{}", *nproc),
@@ -420,9 +420,9 @@ void Planner::lead_options() {
 void Planner::wandb() {
   const TrackSpec& t = spec_.track;
   if (!t.wandb_project) return;
-  const auto& own = spec_.environment.vars;
-  const auto is_own = [&](std::string_view name) {
-    return std::any_of(own.begin(), own.end(),
+  const auto& vars = spec_.environment.vars;
+  const auto is_set_by_user = [&](std::string_view name) {
+    return std::any_of(vars.begin(), vars.end(),
                        [&](const auto& variable) { return variable.first == name; });
   };
   constexpr std::array<std::pair<const char*, const char*>, 4> kTemplates{{
@@ -432,13 +432,13 @@ void Planner::wandb() {
       {"WANDB_DIR", "{run}"},
   }};
   for (const auto& [name, text] : kTemplates) {
-    if (!is_own(name))
+    if (!is_set_by_user(name))
       plan_.rank_templates.push_back(
           {name, text, "track.wandb.project"_key, false, Origin::Kind::kDefault});
   }
   const auto add = [&](const char* name, const std::optional<std::string>& value,
                        std::string_view key) {
-    if (value && !is_own(name))
+    if (value && !is_set_by_user(name))
       plan_.rank_vars.push_back({name, *value, std::string(key), false, Origin::Kind::kDefault});
   };
   add("WANDB_PROJECT", t.wandb_project, "track.wandb.project"_key);

@@ -1,6 +1,7 @@
 #pragma once
-// Fills a LaunchPlan step by step. Every error names the key of the spec that caused it. Private to
-// launcher/plan: planner.cc plans the parts that every job has, slurm_planner.cc those for Slurm.
+// Fills a LaunchPlan step by step. Every error names the key of the spec that caused it.
+// planner.cc plans the parts that every job has, slurm_planner.cc the parts for Slurm. Only
+// launcher/plan includes this header.
 
 #include <cstdint>
 #include <optional>
@@ -22,38 +23,43 @@ class Planner {
  private:
   friend class ComponentPlanner;
   void error(std::string_view key, std::string message);
-  /// Refuses a runs folder that Slurm cannot express in the path of the log.
+  /// Refuses a runs folder that Slurm cannot express in the path of the log. Accepts all folders if
+  /// resources.output sets another path.
   void check_runs_folder();
   /// Fills plan_.requested, the resources that the job requests.
   void count_resources();
+  /// Refuses keys that `dlrun run` on this machine cannot follow.
   void check_local();
-  /// Refuses keys that have no effect in an allocation that the user already has.
+  /// Refuses keys that a run in an allocation that the user already has cannot follow.
   void check_borrowed();
   /// Fills the modules and environments that the prologue loads.
   void activations();
   /// Fills the prologue: activations(), variables, folders and setup lines.
   void environment();
-  /// Adds the rank agent's options for health.preflight, with the speeds of links that the site
-  /// file gives.
+  /// Adds the rank agent's options for health.preflight, with the numbers of links and their speeds
+  /// that the site file gives. Sets needs_trainer if a check runs dlrun-trainer.
   void preflight();
   /// Adds the rank agent's options for profile.
   void profile();
-  /// Adds the rank agent's options, and the variables and secrets that it sets.
-  void rank_variables();
+  /// Adds the rank agent's options, and the variables and secrets that it sets. wandb() adds more.
+  void rank_agent();
   /// Adds the rank agent's options for stage and outputs, which are JSON objects.
   void node_copies();
   void program();
   /// Returns true if the ranks can use the host's MPI. An image rarely holds the host's libmpi.
   [[nodiscard]] bool may_use_mpi() const;
+  /// Returns the trainer's --backend: train.backend, or the choice for its value `auto`.
   [[nodiscard]] std::string backend() const;
+  /// Returns true if the trainer uses MPI, or may choose it when it starts.
   [[nodiscard]] bool trainer_wants_mpi() const;
   /// Sets lead's options for hangs, idle GPUs, bad nodes, an allocation that the user already has,
   /// the signal before the time limit, the early end of a sweep's points, rehearsals and restarts.
   /// Sets may_be_requeued_ and continues_with_fewer_nodes_.
   void lead_options();
-  /// Adds lead's options for notify.
+  /// Adds lead's options for notify, and the name of the secret that they use.
   void notify();
-  /// Adds lead's options for track.tensorboard and track.mlflow.
+  /// Adds lead's options for track.tensorboard and track.mlflow, and the name of the secret that
+  /// they use.
   void track();
   /// Adds the variables WANDB_* of the ranks, except those that the spec sets.
   void wandb();
@@ -64,7 +70,8 @@ class Planner {
   void directives();
   /// Adds --chdir, --output and --error.
   void log_directives();
-  /// Adds the options for signals and for the loss of a node: --signal, --requeue, --no-kill, ...
+  /// Adds the options for signals, for a requeue and for the loss of a node: --signal, --open-mode,
+  /// --requeue, --no-kill, ...
   void restart_directives();
   /// Refuses directives that no version of slurmrestd's API can express. Later the executor, which
   /// knows the server's version, refuses the directives that this version cannot express.
@@ -85,16 +92,16 @@ class Planner {
   /// a hook of enroot reads any PMIX_* variable as the sign of PMIx, and then fails.
   void step_variables();
   /// Returns true if srun starts the ranks over PMIx. If the site uses srun's default plugin, which
-  /// may or may not be PMIx, returns true only for a job without a container: there, the variables
-  /// PMIX_* do no harm.
+  /// may or may not be PMIx, returns true only for a job without a container, because PMIX_*
+  /// variables do no harm in it.
   [[nodiscard]] bool wants_pmix_variables() const;
-  /// Refuses a folder that dlrun must mount into the container if the container tool cannot mount
-  /// its path. Such a folder has the same path inside the container.
+  /// Refuses folders that dlrun must mount but whose paths the container tool cannot mount. dlrun
+  /// mounts each of these folders at its own path.
   void check_own_mounts();
   /// Refuses PMI2 with enroot: a PMI2 task uses a file descriptor from srun, which enroot closes.
   void check_pmi();
-  /// Refuses container.save on several nodes: every node would save its container, and the last one
-  /// would overwrite the others.
+  /// Refuses container.save if the job may use several nodes: each node would save its container,
+  /// and the last file would overwrite the others.
   void check_save();
   [[nodiscard]] ContainerStep container_step() const;
 

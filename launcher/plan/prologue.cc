@@ -120,8 +120,8 @@ void eessi(ScriptText& text, const Prologue& prologue) {
   text.line(". " + shell_quote(eessi_script(prologue.eessi)), "environment.eessi"_key);
 }
 
-/// Renders lines that set NVIDIA_DRIVER_CAPABILITIES unless the image sets this variable, because
-/// NVIDIA's hook prefers the job's value to the image's value. An image in a registry cannot be
+/// Renders lines that set NVIDIA_DRIVER_CAPABILITIES. NVIDIA's hook prefers the job's value to the
+/// image's value, so the lines set no value if the image sets one. An image in a registry cannot be
 /// examined; the lines then set the variable to `all`. Renders nothing if the plan names no image
 /// in which to look up the variable (image_of_gpus).
 void driver_parts(ScriptText& text, const Prologue& prologue) {

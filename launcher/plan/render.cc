@@ -26,7 +26,7 @@ namespace {
 
 /// The start of the line with which an array's script finds the runs of its points. Only array
 /// scripts have this line.
-constexpr std::string_view kSweepOfArray = "dlrun_sweep=${DLRUN_RUN:?";
+constexpr std::string_view kSweepLineStart = "dlrun_sweep=${DLRUN_RUN:?";
 
 /// Options of sbatch that apply to a batch job but not to an allocation of salloc.
 constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
@@ -41,7 +41,8 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
                                                       "--no-kill",
                                                       "--kill-on-invalid-dep"};
 
-[[nodiscard]] std::string agent_line(const LaunchPlan& plan) {
+/// Renders lines that define and check dlrun_agent, the path of the agent.
+[[nodiscard]] std::string agent_lines(const LaunchPlan& plan) {
   return "dlrun_agent=" + shell_quote(plan.agent) +
          "\n"
          "if [[ ! -x $dlrun_agent ]]; then\n"
@@ -133,10 +134,11 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
   return text + "\"${dlrun_rank[@]}\" -- \"${dlrun_program[@]}\"\n";
 }
 
-/// Renders strict mode and an EXIT trap. If the script ends before its last line, the trap starts
-/// the agent, which reports the failure and records it in the run. Without the agent, the trap only
-/// prints a message. The last line is an exec, which runs no EXIT trap. With forward_usr1, a second
-/// trap keeps USR1, Slurm's warning before the time limit, from ending the script.
+/// Renders strict mode, the check of the agent, lead's options, and an EXIT trap. If the script
+/// ends before its last line, the trap starts the agent, which reports the failure and records it
+/// in the run. In a script without the agent, the trap only prints a message. The last line is an
+/// exec, which runs no EXIT trap. With forward_usr1, a second trap keeps USR1, Slurm's warning
+/// before the time limit, from ending the script.
 [[nodiscard]] std::string strict_text(const LaunchPlan& plan) {
   std::string text = "set -eo pipefail\n";
   if (plan.agent.empty()) {
@@ -148,7 +150,7 @@ constexpr std::array<std::string_view, 11> kBatchOnly{"--output",
         plan.entry.tells_failures
             ? " ${dlrun_container_error:+--container-error \"$dlrun_container_error\"}"
             : "";
-    text += "\n" + agent_line(plan) + lead_options_text(plan) + "trap " +
+    text += "\n" + agent_lines(plan) + lead_options_text(plan) + "trap " +
             shell_quote(fmt::format("exec {} --never-started \"$?\"{} -- \"$BASH_COMMAND\"",
                                     lead_command(plan), why)) +
             " EXIT\n";
@@ -225,7 +227,7 @@ Result<std::string> render_array_script(const LaunchPlan& plan, const Packing& p
   auto text = head_text(directives);
   if (!text) return text;
   const std::string sweep_line =
-      std::string(kSweepOfArray) +
+      std::string(kSweepLineStart) +
       "is not set: submit this array with dlrun submit, which creates its points}";
   if (packing.pack > 1) {
     *text += packed_commands(packing, sweep_line);
@@ -248,7 +250,7 @@ Result<std::string> render_array_script(const LaunchPlan& plan, const Packing& p
 }
 
 bool is_array_script(std::string_view script) {
-  return script.find("\n" + std::string(kSweepOfArray)) != std::string_view::npos;
+  return script.find("\n" + std::string(kSweepLineStart)) != std::string_view::npos;
 }
 
 Result<std::string> render_script(const LaunchPlan& plan) {

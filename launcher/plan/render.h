@@ -15,8 +15,8 @@
 
 namespace dlrun {
 
-/// The program and the subcommand that the last line of a rendered script executes; the agent's
-/// options follow.
+/// The program and the subcommand that the last line of a script executes if the job uses the
+/// agent. Lead's options follow.
 inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 
 /// Renders the job script described in runtime/ENVIRONMENT.md. The result is deterministic, passes
@@ -39,8 +39,9 @@ inline constexpr std::string_view kLeadCommand = "\"$dlrun_agent\" lead";
 /// setup lines.
 [[nodiscard]] std::string render_prologue(const LaunchPlan& plan);
 
-/// Renders the lines that prepare a shell on the submitting machine, in which dlrun looks for tools
-/// and builds environments: EESSI, the job's modules, and the variables of the spec and the site.
+/// Renders the lines that prepare a shell on the submitting machine: EESSI, the job's modules, and
+/// the variables of the spec and the site. In this shell, dlrun looks for tools and builds
+/// environments.
 [[nodiscard]] std::string render_build_setup(const LaunchPlan& plan);
 
 /// Renders the lines that define `module` in a batch shell; "" if the job needs no modules.
@@ -80,8 +81,9 @@ struct AttachTarget {
 };
 
 /// Renders a shell (or `command`, if it is not empty) beside the ranks of a running job, without a
-/// new allocation. The shell joins the running container under enroot, and under pyxis if the
-/// container has a name. In all other cases, the shell gets a new container from the same image.
+/// new allocation. If the ranks run in a container, the shell joins it under enroot, and under
+/// pyxis if the container has a name. Under other container tools, and for a container of pyxis
+/// without a name, the shell gets a new container from the same image.
 [[nodiscard]] PlannedSession render_attach(const LaunchPlan& plan, const AttachTarget& target,
                                            const std::vector<std::string>& command,
                                            const std::string& script_path,
@@ -102,8 +104,8 @@ struct AttachTarget {
                                            const std::vector<std::string>& command,
                                            const std::string& script_path);
 
-/// Renders the bash script of a run on this machine, without Slurm: the same environment, then
-/// lead with --local N.
+/// Renders the bash script of a run on this machine, without Slurm: the environment as in a job
+/// script, then lead with --local N.
 [[nodiscard]] std::string render_local_script(const LaunchPlan& plan);
 
 }  // namespace dlrun

@@ -14,7 +14,7 @@ enum class RestKind {
   kNotSent,          ///< an option for sbatch itself, which the job does not need
   kRefused,          ///< slurmrestd cannot do what the option does
   kText,             ///< the text that sbatch gets: slurmrestd passes it to the same parser
-  kTextInList,       ///< a list of one text, which may be a list of nodes
+  kTextInList,       ///< a JSON list with one item: the text, such as "n1,n2"
   kNumber,           ///< an integer
   kTrue,             ///< true; the option has no value
   kFalse,            ///< false; the option has no value
@@ -61,7 +61,7 @@ struct RestOption {
   char letter = 0;  ///< the short form ('N'); 0: none
   bool needs_value = true;
   RestField in_38;  ///< in v0.0.38
-  RestField in_40;  ///< from v0.0.40 on
+  RestField in_40;  ///< from v0.0.40 on; rest_field() also knows the versions that differ
   /// A variable that sbatch adds to the job's environment for srun, and slurmrestd does not; may be
   /// empty.
   std::string_view variable = {};

@@ -74,8 +74,9 @@ void add_options(std::vector<Option>& options, std::span<const std::string> word
   return last;
 }
 
-/// Returns the number of tasks that sbatch derives from --nodes or --ntasks-per-node, because
-/// slurmrestd does not derive it. Returns nullopt if --ntasks is set or sbatch derives no number.
+/// Returns the number of tasks that sbatch derives from --nodes or --ntasks-per-node, and that
+/// slurmrestd does not derive. Returns nullopt if --ntasks is set, if both options or neither of
+/// them are set, or if --nodes is a range.
 [[nodiscard]] std::optional<std::string> implied_tasks(const std::vector<Option>& options) {
   const auto value_of = [&](std::string_view name) -> std::optional<std::string> {
     const auto found = std::find_if(options.begin(), options.end(),

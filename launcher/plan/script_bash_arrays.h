@@ -1,7 +1,7 @@
 #pragma once
-// Renders bash arrays of a script: one argument per line, with the key that sets the argument. The
-// last line of the script combines the arrays into one command. `array`: the name of the array.
-// Only the files that render scripts include this file.
+// Renders bash arrays of a script: on each line one argument, or an option and its value, with the
+// key that sets it. The last line of the script combines the arrays into one command. `array`: the
+// name of the array. Only the files that render scripts include this file.
 
 #include <string>
 #include <string_view>
@@ -15,7 +15,7 @@ namespace dlrun {
 [[nodiscard]] std::string enter_text(const LaunchPlan& plan,
                                      std::string_view array = "dlrun_enter");
 
-/// Renders the command of the rank agent without its program.
+/// Renders the command line of the rank agent without the ranks' program.
 [[nodiscard]] std::string rank_text(const LaunchPlan& plan, std::string_view array = "dlrun_rank");
 
 /// Renders the command line of the ranks' program.

@@ -1,6 +1,6 @@
 #pragma once
-// Builds the lines of a script. A line can have a comment, which names the spec's key. The comments
-// are aligned in one column. Only the files that render scripts include this file.
+// Builds the lines of a script. A line can have a comment, such as the key that sets it. The
+// comments are aligned in one column. Only the files that render scripts include this file.
 
 #include <algorithm>
 #include <string>

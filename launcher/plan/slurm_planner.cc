@@ -23,8 +23,8 @@ constexpr std::array<std::string_view, 5> kAgentVariables{"DLRUN_RUN", "DLRUN_JO
          (path.size() == folder.size() || folder.ends_with('/') || path[folder.size()] == '/');
 }
 
-/// Returns true for the keys of the log and of signals. Their directives come after the options of
-/// `slurm` in the script.
+/// Returns true for resources.output, resources.error and resources.signal. Their directives come
+/// after the options of `slurm` in the script.
 [[nodiscard]] bool is_after_options(const KeyRow& row) {
   return row.path == "resources.output"_key || row.path == "resources.error"_key ||
          row.path == "resources.signal"_key;
@@ -210,25 +210,27 @@ void Planner::step() {
 
 void Planner::borrowed_step() {
   // The requests of a job that srun can make for a step, too.
-  constexpr std::array<std::string_view, 15> kOfStep{"--nodes",
-                                                     "--ntasks",
-                                                     "--ntasks-per-node",
-                                                     "--gpus-per-node",
-                                                     "--gpus",
-                                                     "--gpus-per-task",
-                                                     "--gres",
-                                                     "--mem",
-                                                     "--mem-per-cpu",
-                                                     "--mem-per-gpu",
-                                                     "--hint",
-                                                     "--exclude",
-                                                     "--threads-per-core",
-                                                     "--distribution",
-                                                     "--nodelist"};
+  constexpr std::array<std::string_view, 15> kStepRequests{"--nodes",
+                                                           "--ntasks",
+                                                           "--ntasks-per-node",
+                                                           "--gpus-per-node",
+                                                           "--gpus",
+                                                           "--gpus-per-task",
+                                                           "--gres",
+                                                           "--mem",
+                                                           "--mem-per-cpu",
+                                                           "--mem-per-gpu",
+                                                           "--hint",
+                                                           "--exclude",
+                                                           "--threads-per-core",
+                                                           "--distribution",
+                                                           "--nodelist"};
   const bool has_spare = spec_.resources.spare_nodes.has_value();
   bool has_tasks = has_spare;
   for (const PlannedOption& directive : plan_.directives) {
-    if (std::find(kOfStep.begin(), kOfStep.end(), directive.option) == kOfStep.end()) continue;
+    if (std::find(kStepRequests.begin(), kStepRequests.end(), directive.option) ==
+        kStepRequests.end())
+      continue;
     if (has_spare && (directive.option == "--nodes" || directive.option == "--ntasks")) continue;
     has_tasks = has_tasks || directive.option == "--ntasks";
     plan_.step.push_back(directive);

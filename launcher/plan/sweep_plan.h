@@ -50,11 +50,11 @@ struct SweepLimits {
   std::size_t max_array_size = 1001;  ///< Slurm's MaxArraySize, here its default
 };
 
-/// Plans every point. `loaded` is the spec of `request`; load_spec has accepted its sweep. The
-/// errors of a point name the point, and an error that several points share is returned once.
-/// Planning stops after 20 errors. Two points with the same script are an error, except in a
-/// search, whose program may propose a point again. Fewer random points than sweep.random asks for
-/// are an error, too.
+/// Plans every point. `loaded`: the result of load_spec(request), in which the caller may have
+/// replaced the runs of `after`. The errors of a point name the point, and an error that several
+/// points share is returned once. Planning stops after 20 errors. Two points with the same script
+/// are an error, except in a search, whose program may propose a point again. Fewer random points
+/// than sweep.random asks for are an error, too.
 [[nodiscard]] tl::expected<SweepPlan, std::vector<Diagnostic>> plan_sweep(
     const LoadRequest& request, const LoadedSpec& loaded, const PlanInputs& inputs,
     const SweepLimits& limits);

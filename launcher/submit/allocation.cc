@@ -78,8 +78,7 @@ Result<Allocation> parse_allocation(std::string_view squeue, std::string_view sc
   }
   if (parse_int(fields[1]) != static_cast<std::int64_t>(user))
     return fail(Errc::kUsage,
-                "job {} belongs to another user (id {}); only your own job can have "
-                "your run",
+                "job {} belongs to another user (id {}); your run can start only in a job of yours",
                 job, printable(fields[1]));
   if (fields[2] != "RUNNING")
     return fail(Errc::kUsage, "job {} is {}; a run can start in a running job only", job,

@@ -33,7 +33,8 @@ inline constexpr std::string_view kAllocationFormat = "%A|%U|%T|%D|%C|%P|%e|%N";
 
 /// Returns the allocation. squeue: the output with kAllocationFormat. scontrol: the output of
 /// `scontrol --details show job`. user: the only owner whose job is accepted. Fails with kNotFound
-/// if squeue names no job, and with kUsage if the job is another user's or does not run.
+/// if squeue names no job, with kUsage if the job is another user's or does not run, and with
+/// kUnavailable if squeue's line is incomplete.
 [[nodiscard]] Result<Allocation> parse_allocation(std::string_view squeue,
                                                   std::string_view scontrol, std::string_view job,
                                                   uid_t user);

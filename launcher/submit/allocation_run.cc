@@ -112,7 +112,7 @@ Result<AllocationResult> start_in_allocation(Context& context, Reporter& reporte
   DLRUN_TRY_ASSIGN(const auto allocation, find_allocation(context, job_id));
   DLRUN_TRY(check_fit(experiment, allocation));
   Job job = job_of_experiment(std::move(experiment), std::move(script));
-  DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, CheckStage::kLocalRun));
+  DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, NextStep::kLocalRun));
   DLRUN_TRY_ASSIGN(auto run, record_and_start(context, reporter, job, allocation, provenance));
   return AllocationStart{std::move(job_id), std::move(run)};
 }

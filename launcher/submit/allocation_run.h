@@ -1,6 +1,6 @@
 #pragma once
-// The whole of `dlrun run --here` and `dlrun submit --in`: starts a job in an allocation that the
-// user already has.
+// Implements `dlrun run --here` and `dlrun submit --in`, which start a run in an allocation that
+// the user already has.
 
 #include <cstddef>
 #include <optional>
@@ -25,7 +25,7 @@ struct AllocationWish {
 
 /// With is_dry_run: the script that would run. Nothing is written or started.
 struct AllocationScript {
-  std::string job;  ///< empty if this shell is not in an allocation
+  std::string job;  ///< the allocation's job; empty if none is given and this shell is in none
   std::string script;
 };
 
@@ -37,23 +37,26 @@ struct AllocationStart {
 
 using AllocationResult = std::variant<AllocationScript, AllocationStart>;
 
-/// Checks the request before anything is recorded: the spec must not be a sweep, and its resources
-/// must fit into the allocation. Fails with kUsage or kInvalid.
+/// Checks the spec before anything is recorded. Fails with kUsage for a sweep, and with kInvalid
+/// and all problems if the allocation lacks resources that the spec requests.
 [[nodiscard]] Result<> check_fit(const Experiment& experiment, const Allocation& allocation);
 
 /// Plans and checks the job, fetches its downloads, builds its environments, records the run, and
-/// starts its script on this machine, from where srun starts the ranks in the allocation. The
-/// script outlives this process; the run's journal has it as a job of this machine, so that `dlrun
-/// cancel` ends the run and not the allocation. The output goes to local.out in the run. Fails with
-/// kUsage if this shell is not in an allocation, and if wish.job is set and the call comes from
-/// another machine with a token (held_token.h), because that machine might repeat the call.
+/// starts the run's script on this machine, from where srun starts the ranks in the allocation. The
+/// script outlives this process. The run's journal names the script's process as the job, so that
+/// `dlrun cancel` ends the run and not the allocation. The output goes to local.out in the run.
+/// With wish.is_dry_run, only returns the script. Fails with kUsage if wish.job is not set and this
+/// shell is not in an allocation, except with wish.is_dry_run. Fails with kUsage, too, if wish.job
+/// is set and the call comes from another machine with a token (held_token.h), because that machine
+/// might repeat the call.
 [[nodiscard]] Result<AllocationResult> start_in_allocation(Context& context, Reporter& reporter,
                                                            RunInspector& inspector,
                                                            SpecOptions options,
                                                            const AllocationWish& wish,
                                                            Provenance& provenance);
 
-/// Each function returns the JSON of `dlrun submit --in --json`; cli/OUTPUT.md documents it.
+/// Each function returns the JSON of `dlrun run --here --json` and `dlrun submit --in --json`;
+/// cli/OUTPUT.md documents it.
 [[nodiscard]] nlohmann::ordered_json submission_json(const AllocationScript& script);
 [[nodiscard]] nlohmann::ordered_json submission_json(const AllocationStart& start);
 

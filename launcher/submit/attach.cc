@@ -149,11 +149,11 @@ Result<std::filesystem::path> stage_agent(const Context& context,
 }
 
 std::filesystem::path attach_folder(const IndexEntry& run, const RunStatus& status,
-                                    std::filesystem::path place) {
+                                    std::filesystem::path planned) {
   if (const auto& submission = status.facts.submission; submission && !submission->chdir.empty())
-    place = submission->chdir;
+    planned = submission->chdir;
   std::error_code error;
-  return std::filesystem::is_directory(place, error) ? place : run.path.parent_path();
+  return std::filesystem::is_directory(planned, error) ? planned : run.path.parent_path();
 }
 
 namespace {

@@ -17,9 +17,9 @@
 
 namespace dlrun {
 
-/// Returns the run that `text` names, for a command that enters its job. Fails as find_run() does,
-/// and with kUsage for another user's run and for a sweep. advice: what the user can do with a
-/// point of a sweep.
+/// Returns the run that `text` names, for a command that enters the run's job. Fails as find_run()
+/// does, and with kUsage for another user's run and for a sweep. advice: the end of the message for
+/// a sweep, before an example of a point.
 [[nodiscard]] Result<IndexEntry> find_run_to_enter(const Context& context, const std::string& text,
                                                    std::string_view advice = "name one point");
 
@@ -29,8 +29,8 @@ namespace dlrun {
                                              const std::filesystem::path& run);
 
 /// Returns the job and the node, without the CPUs. node: the node to use; empty: the first one.
-/// Asks Slurm for the job id of an array's task. Fails with kUsage if the run has no running job
-/// or does not run on the node, and with kUnavailable if Slurm does not answer.
+/// Asks Slurm for the job id of an array's task. Fails with kUsage if the run has no running job of
+/// its own in Slurm or does not run on the node, and with kUnavailable if Slurm does not answer.
 [[nodiscard]] Result<AttachTarget> job_target(const Env& env, const IndexEntry& run,
                                               const RunStatus& status, const std::string& node);
 
@@ -40,19 +40,19 @@ namespace dlrun {
                                                     const RunStatus& status,
                                                     const std::string& node);
 
-/// Returns the folder of runs that holds the run, or the sweep of the point.
+/// Returns the runs folder that holds the run; for a point, the runs folder that holds its sweep.
 [[nodiscard]] std::filesystem::path runs_folder_of(const std::filesystem::path& run);
 
-/// Copies the agent beside the runs if it is not there yet. Returns its path. Fails as
+/// Copies the agent beside the runs if it is not there yet. Returns the path of the copy. Fails as
 /// stage_tools() does.
 [[nodiscard]] Result<std::filesystem::path> stage_agent(const Context& context,
                                                         const std::filesystem::path& runs_dir);
 
 /// Returns the folder where the job's programs started: the folder in the run's journal, or else
-/// `place`, the folder in the plan. Returns the run's parent folder if that folder no longer
-/// exists.
+/// `planned`, the folder in the plan. If this folder no longer exists, returns the run's parent
+/// folder.
 [[nodiscard]] std::filesystem::path attach_folder(const IndexEntry& run, const RunStatus& status,
-                                                  std::filesystem::path place);
+                                                  std::filesystem::path planned);
 
 /// Runs wish.command, or a shell if it is empty, beside the ranks of the run that `text` names, and
 /// waits for its end. With wish.is_dry_run, only returns the call. node: the node to use; empty:

@@ -14,9 +14,9 @@ namespace dlrun {
 /// Holds the lock of one environment. The destructor releases it.
 class BuildLock {
  public:
-  /// Waits until no other process holds the lock of this file. on_wait is called once if that takes
-  /// longer than half a second. Fails with kInterrupted if is_unwanted() returns true meanwhile,
-  /// and with kIo or kInvalid if the file cannot be used.
+  /// Waits until no other process holds the lock of this file. Calls on_wait once if the wait lasts
+  /// longer than half a second. Fails with kInterrupted if is_unwanted() returns true during the
+  /// wait, and with kIo or kInvalid if the file cannot be used.
   [[nodiscard]] static Result<BuildLock> take(const std::filesystem::path& file,
                                               const std::function<void()>& on_wait,
                                               const std::function<bool()>& is_unwanted);
@@ -29,8 +29,8 @@ class BuildLock {
   bool is_exclusive_;
 };
 
-/// Creates the folder so that only its user can enter it, with a .gitignore that hides it from git.
-/// Fails with kInvalid if it is a folder of another user, or if others can write to it.
+/// Creates a folder that only the user can enter, with a .gitignore that hides it from git. Fails
+/// with kInvalid if the folder belongs to another user, or if others can write to it.
 [[nodiscard]] Result<> make_build_folder(const std::filesystem::path& folder);
 
 /// The versions of one environment. Each is a folder HASH-RANDOM, built once and never changed. The

@@ -43,7 +43,7 @@ Result<Submitted> submit_link(Context& context, Reporter& reporter, RunInspector
   Provenance provenance = provenance_of(context, link.file);
   const SweepPlan* const arrays = link.sweep ? &*link.sweep : nullptr;
   DLRUN_TRY_ASSIGN(const auto checked, check_job(context, reporter, inspector, link.job, arrays,
-                                                 CheckStage::kSubmission));
+                                                 NextStep::kSubmission));
   if (arrays != nullptr)
     return submit_sweep(context, reporter, inspector, std::move(link.job), std::move(*link.sweep),
                         checked, provenance);

@@ -27,15 +27,17 @@ void add_dependency_on_run(Job& job, const RunDirectory& run, const std::string&
 /// The submitted part of a chain.
 struct Chain {
   std::vector<Submitted> submitted;  ///< in order
-  std::optional<Error> failure;      ///< why the next spec and those after it were not submitted
-  std::string advice;                ///< with failure: how the user continues
+  /// Why the next spec and those after it were not submitted. nullopt: all specs were submitted, or
+  /// the last entry of `submitted` is incomplete (Submitted::failure, is_interrupted).
+  std::optional<Error> failure;
+  std::string advice;  ///< with failure: how the user continues
 };
 
-/// Submits each spec as submit_spec() does, and adds the run before it to its `after.ok`. Reads and
-/// plans all specs before it submits the first one. options: the options of all specs; its `file`
-/// is ignored. Fails and submits nothing if a spec is wrong, has sweep.ask or is a script without a
-/// spec, or if the call comes from another machine, which could not repeat several submissions
-/// safely.
+/// Submits each spec as submit_spec() does. The `after.ok` of each spec also gets the run of the
+/// spec before it. Reads and plans all specs before it submits the first one. options: apply to all
+/// specs; options.file is ignored. Fails and submits nothing if a spec is wrong, has sweep.ask or
+/// is a script without a spec, or if the call comes from another machine, which could not repeat
+/// several submissions safely.
 [[nodiscard]] Result<Chain> submit_chain(Context& context, Reporter& reporter,
                                          RunInspector& inspector,
                                          const std::vector<std::string>& specs,

@@ -96,7 +96,7 @@ Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
   const SweepPlan* arrays = report.sweep ? &*report.sweep : nullptr;
   if (!report.has_slurm) job.known_bad.reset();  // without Slurm there are no nodes to avoid
   DLRUN_TRY_ASSIGN(report.checked,
-                   check_job(context, reporter, inspector, job, arrays, CheckStage::kCheckReport));
+                   check_job(context, reporter, inspector, job, arrays, NextStep::kCheckReport));
   if (auto place = check_place(context, reporter, job.runs_dir); !place) {
     // If the folder comes from the site's file, it may be missing here, because this machine need
     // not belong to the site.

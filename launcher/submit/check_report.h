@@ -25,9 +25,9 @@ struct CheckReport {
   std::optional<AccountUse> account;
 };
 
-/// Makes the checks of a submission, and asks Slurm whether it would accept the job. Records and
-/// submits nothing. Fails with kUsage for a job script, and with the reason of the first check that
-/// refuses the job.
+/// Makes the checks of a submission, and asks Slurm whether it would accept the job if this machine
+/// has Slurm. Records and submits nothing. Fails with kUsage for a job script, and with the reason
+/// of the first check that refuses the job.
 [[nodiscard]] Result<CheckReport> check_experiment(const Context& context, Reporter& reporter,
                                                    RunInspector& inspector,
                                                    const SpecOptions& options);

@@ -20,10 +20,10 @@
 namespace dlrun {
 namespace {
 
-constexpr unsigned operator|(CheckStage a, CheckStage b) {
+constexpr unsigned operator|(NextStep a, NextStep b) {
   return static_cast<unsigned>(a) | static_cast<unsigned>(b);
 }
-constexpr unsigned operator|(unsigned a, CheckStage b) {
+constexpr unsigned operator|(unsigned a, NextStep b) {
   return a | static_cast<unsigned>(b);
 }
 
@@ -34,14 +34,14 @@ struct Work {
   RunInspector& inspector;
   Job& job;
   const SweepPlan* sweep;
-  CheckStage stage;
+  NextStep next;
   Checked& found;
 
   [[nodiscard]] bool is_spec() const { return job.source == Job::Source::kSpec; }
 };
 
-/// Refuses resources.gpus for a session on several nodes: its step runs on one node, and dlrun
-/// cannot know how many of the job's GPUs that node has.
+/// Refuses resources.gpus for a session with several nodes: the session's step runs on one node,
+/// and dlrun cannot know how many of the job's GPUs that node has.
 Result<> check_session_gpus(Work& work) {
   const LoadedSpec& loaded = work.job.experiment->loaded;
   const Resources& wanted = loaded.spec.resources;
@@ -56,20 +56,20 @@ Result<> check_session_gpus(Work& work) {
 Result<> check_options(Work& work) {
   if (!work.is_spec()) return {};
   const Experiment& experiment = *work.job.experiment;
-  if (work.stage == CheckStage::kSessionPlan)
+  if (work.next == NextStep::kSessionPlan)
     return check_salloc_options(work.context, experiment.loaded, salloc_arguments(experiment.plan));
   return check_slurm_options(work.context, work.reporter, experiment.loaded);
 }
 
 Result<> read_secrets(Work& work) {
   const Job& job = work.job;
-  DLRUN_TRY_ASSIGN(work.job.settings.secrets,
-                   work.is_spec()
-                       ? secrets_of_spec(work.context, job.experiment->loaded,
-                                         work.stage != CheckStage::kSession)
-                       : secrets_of_script(work.context, job.requests.secrets,
-                                           job.experiment ? job.experiment->plan.secrets
-                                                          : std::vector<SecretSource>()));
+  DLRUN_TRY_ASSIGN(
+      work.job.settings.secrets,
+      work.is_spec()
+          ? secrets_of_spec(work.context, job.experiment->loaded, work.next != NextStep::kSession)
+          : secrets_of_script(
+                work.context, job.requests.secrets,
+                job.experiment ? job.experiment->plan.secrets : std::vector<SecretSource>()));
   return {};
 }
 
@@ -90,8 +90,8 @@ Result<> check_carried_secrets(Work& work) {
 Result<> find_dependencies(Work& work) {
   Job& job = work.job;
   if (!job.experiment) return {};
-  if (work.stage == CheckStage::kSubmission || work.stage == CheckStage::kTestOnly ||
-      work.stage == CheckStage::kDryRun)
+  if (work.next == NextStep::kSubmission || work.next == NextStep::kTestOnly ||
+      work.next == NextStep::kDryRun)
     pin_runs(work.context, job.experiment->loaded, job.experiment->plan);
   LaunchPlan plan = job.experiment->plan;
   plan.clusters = job.settings.clusters;
@@ -105,8 +105,8 @@ Result<> find_dependencies(Work& work) {
 
 Result<> avoid_bad_nodes(Work& work) {
   Job& job = work.job;
-  const bool asks_slurm = work.stage == CheckStage::kSession ||
-                          (work.stage != CheckStage::kDryRun && !job.settings.server);
+  const bool asks_slurm =
+      work.next == NextStep::kSession || (work.next != NextStep::kDryRun && !job.settings.server);
   job.settings.exclude = exclude_known_bad(work.context, work.reporter, job.known_bad, job.script,
                                            job.settings.clusters, asks_slurm);
   return {};
@@ -118,13 +118,13 @@ Result<> find_missing_downloads(Work& work) {
 }
 
 /// Refuses a job if a tool or a file of its environments is missing. Does nothing for a job without
-/// a spec. A run that is submitted again has no spec here if its recorded script alone describes
-/// the job.
+/// an experiment. A run that is submitted again has an experiment only if its recorded script does
+/// not describe the whole job.
 Result<> check_job_environments(Work& work) {
   if (!work.job.experiment) return {};
-  const bool is_started = work.stage == CheckStage::kSubmission ||
-                          work.stage == CheckStage::kResubmission ||
-                          work.stage == CheckStage::kSession || work.stage == CheckStage::kLocalRun;
+  const bool is_started = work.next == NextStep::kSubmission ||
+                          work.next == NextStep::kResubmission || work.next == NextStep::kSession ||
+                          work.next == NextStep::kLocalRun;
   return check_environments(work.context, *work.job.experiment,
                             is_started ? ModuleLoading::kAllowed : ModuleLoading::kForbidden);
 }
@@ -132,10 +132,10 @@ Result<> check_job_environments(Work& work) {
 Result<> look_for_files(Work& work) {
   if (!work.job.experiment) return {};
   // For a sweep, `dlrun submit --test-only` asks Slurm about the first array only.
-  if (work.stage == CheckStage::kTestOnly && work.sweep != nullptr) return {};
+  if (work.next == NextStep::kTestOnly && work.sweep != nullptr) return {};
   const LoadedSpec& loaded = work.job.experiment->loaded;
-  auto missing = work.stage == CheckStage::kLocalRun ? check_files(loaded)
-                                                     : check_files_here(work.context, loaded);
+  auto missing = work.next == NextStep::kLocalRun ? check_files(loaded)
+                                                  : check_files_here(work.context, loaded);
   const auto is_error = [](const Diagnostic& one) {
     return one.severity == Diagnostic::Severity::kError;
   };
@@ -155,7 +155,8 @@ Result<> warn_of_missing_tools(Work& work) {
   return {};
 }
 
-/// Notes that a session starts no agent that would copy data.
+/// Reports a note if the spec copies data. Only the agent makes these copies, and a session starts
+/// no agent.
 Result<> note_uncopied_data(Work& work) {
   if (!work.job.experiment) return {};
   const JobSpec& spec = work.job.experiment->loaded.spec;
@@ -179,7 +180,8 @@ Result<> note_copy_of_code(Work& work) {
   return {};
 }
 
-/// Calls the executor's check(), which submits nothing. A sweep's arrays are tested later.
+/// Calls the executor's check(), which submits nothing. For a sweep, submit_sweep() tests the
+/// arrays instead.
 Result<> check_request(Work& work) {
   const Job& job = work.job;
   if (work.sweep != nullptr) return {};
@@ -215,9 +217,9 @@ Result<> ask_about_parts(Work& work) {
 
 Result<> find_folders_of_logs(Work& work) {
   const Job& job = work.job;
-  if (work.stage == CheckStage::kTestOnly && work.sweep != nullptr) return {};
+  if (work.next == NextStep::kTestOnly && work.sweep != nullptr) return {};
   std::vector<std::string> scripts;
-  if (work.sweep != nullptr && work.stage != CheckStage::kCheckReport) {
+  if (work.sweep != nullptr && work.next != NextStep::kCheckReport) {
     for (const PlannedArray& array : work.sweep->arrays) scripts.push_back(array.script);
   } else {
     scripts = distinct_scripts(job, work.sweep);
@@ -233,49 +235,47 @@ Result<> find_folders_of_logs(Work& work) {
 }
 
 struct Row {
-  unsigned stages;  ///< the stages that need the check, as bits of CheckStage
+  unsigned steps;  ///< the next steps that need the check, as bits of NextStep
   Result<> (*check)(Work&);
 };
 
-constexpr unsigned kQueued = CheckStage::kCheckReport | CheckStage::kSubmission |
-                             CheckStage::kTestOnly | CheckStage::kDryRun;
+/// The steps for a job that is submitted for the first time, or only examined: those of `dlrun
+/// check` and `dlrun submit`.
+constexpr unsigned kOfNewJob =
+    NextStep::kCheckReport | NextStep::kSubmission | NextStep::kTestOnly | NextStep::kDryRun;
 
 constexpr Row kRows[] = {
-    {static_cast<unsigned>(CheckStage::kSessionPlan), check_session_gpus},
-    {static_cast<unsigned>(CheckStage::kSessionPlan), check_session_parts},
-    {CheckStage::kCheckReport | CheckStage::kSubmission | CheckStage::kTestOnly |
-         CheckStage::kSessionPlan,
+    {static_cast<unsigned>(NextStep::kSessionPlan), check_session_gpus},
+    {static_cast<unsigned>(NextStep::kSessionPlan), check_session_parts},
+    {NextStep::kCheckReport | NextStep::kSubmission | NextStep::kTestOnly | NextStep::kSessionPlan,
      check_options},
-    {kQueued | CheckStage::kResubmission | CheckStage::kSession | CheckStage::kLocalRun,
-     read_secrets},
-    {static_cast<unsigned>(CheckStage::kSession), check_carried_secrets},
-    {static_cast<unsigned>(CheckStage::kSession), note_uncopied_data},
-    {kQueued | CheckStage::kResubmission | CheckStage::kSession, find_dependencies},
-    {kQueued | CheckStage::kResubmission | CheckStage::kSession, avoid_bad_nodes},
-    {static_cast<unsigned>(CheckStage::kCheckReport), find_missing_downloads},
-    {CheckStage::kCheckReport | CheckStage::kSubmission | CheckStage::kTestOnly |
-         CheckStage::kLocalRun,
+    {kOfNewJob | NextStep::kResubmission | NextStep::kSession | NextStep::kLocalRun, read_secrets},
+    {static_cast<unsigned>(NextStep::kSession), check_carried_secrets},
+    {static_cast<unsigned>(NextStep::kSession), note_uncopied_data},
+    {kOfNewJob | NextStep::kResubmission | NextStep::kSession, find_dependencies},
+    {kOfNewJob | NextStep::kResubmission | NextStep::kSession, avoid_bad_nodes},
+    {static_cast<unsigned>(NextStep::kCheckReport), find_missing_downloads},
+    {NextStep::kCheckReport | NextStep::kSubmission | NextStep::kTestOnly | NextStep::kLocalRun,
      look_for_files},
-    {CheckStage::kCheckReport | CheckStage::kSubmission | CheckStage::kTestOnly |
-         CheckStage::kResubmission | CheckStage::kSession | CheckStage::kLocalRun,
+    {NextStep::kCheckReport | NextStep::kSubmission | NextStep::kTestOnly |
+         NextStep::kResubmission | NextStep::kSession | NextStep::kLocalRun,
      check_job_environments},
-    {CheckStage::kCheckReport | CheckStage::kTestOnly, warn_of_missing_tools},
-    {CheckStage::kSubmission | CheckStage::kTestOnly, note_copy_of_code},
-    {CheckStage::kSubmission | CheckStage::kResubmission, check_request},
-    {CheckStage::kSubmission | CheckStage::kResubmission, ask_about_parts},
-    {CheckStage::kCheckReport | CheckStage::kSubmission | CheckStage::kTestOnly |
-         CheckStage::kResubmission,
+    {NextStep::kCheckReport | NextStep::kTestOnly, warn_of_missing_tools},
+    {NextStep::kSubmission | NextStep::kTestOnly, note_copy_of_code},
+    {NextStep::kSubmission | NextStep::kResubmission, check_request},
+    {NextStep::kSubmission | NextStep::kResubmission, ask_about_parts},
+    {NextStep::kCheckReport | NextStep::kSubmission | NextStep::kTestOnly | NextStep::kResubmission,
      find_folders_of_logs},
 };
 
 }  // namespace
 
 Result<Checked> check_job(const Context& context, Reporter& reporter, RunInspector& inspector,
-                          Job& job, const SweepPlan* sweep, CheckStage stage) {
+                          Job& job, const SweepPlan* sweep, NextStep next) {
   Checked found;
-  Work work{context, reporter, inspector, job, sweep, stage, found};
+  Work work{context, reporter, inspector, job, sweep, next, found};
   for (const Row& row : kRows) {
-    if ((row.stages & static_cast<unsigned>(stage)) != 0) DLRUN_TRY(row.check(work));
+    if ((row.steps & static_cast<unsigned>(next)) != 0) DLRUN_TRY(row.check(work));
   }
   return found;
 }

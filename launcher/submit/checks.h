@@ -13,8 +13,8 @@
 
 namespace dlrun {
 
-/// The step that comes after the checks.
-enum class CheckStage : unsigned {
+/// The step that follows the checks. It decides which checks are needed.
+enum class NextStep : unsigned {
   kCheckReport = 1,    ///< the report of `dlrun check`
   kSubmission = 2,     ///< a new run
   kTestOnly = 4,       ///< Slurm's verdict, without a submission
@@ -32,13 +32,13 @@ struct Checked {
   std::vector<LogFolders> logs;       ///< the folders of the logs, which may be missing
 };
 
-/// Makes all checks that `stage` needs, in the order of the list, and reports their findings. Sets
-/// the fields of job.settings that depend on this machine and on other runs: the secrets, the
+/// Makes all checks that the next step needs, in the order of the list, and reports their findings.
+/// Sets the fields of job.settings that depend on this machine and on other runs: the secrets, the
 /// dependency and the excluded nodes. sweep: the arrays of a sweep, or nullptr. Fails at the first
 /// check that refuses the job.
 [[nodiscard]] Result<Checked> check_job(const Context& context, Reporter& reporter,
                                         RunInspector& inspector, Job& job, const SweepPlan* sweep,
-                                        CheckStage stage);
+                                        NextStep next);
 
 /// Returns an array's #SBATCH options without the number of tasks. Slurm gives the same verdict on
 /// arrays with equal options.

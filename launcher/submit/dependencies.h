@@ -12,8 +12,8 @@
 namespace dlrun {
 
 /// Returns the value for sbatch's --dependency. Returns nullopt if the job waits for no run, if all
-/// runs have already ended as required, or if `after` names only job ids (their --dependency is in
-/// the script already).
+/// runs have already ended as required, or if `after` names only job ids, because the script then
+/// has the --dependency already.
 ///
 /// Fails with kInvalid if a run cannot be found, belongs to another user or did not end as
 /// required, or if Slurm cannot wait for it. The error holds each problem with its place in the

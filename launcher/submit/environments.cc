@@ -104,8 +104,9 @@ struct EnvironmentTool {
          !prologue.eessi.empty();
 }
 
-/// Adds a problem for each tool that the submitting machine does not find. With kForbidden, finds
-/// no problem if the job's modules could bring the tools.
+/// Adds a problem for each tool that the submitting machine does not find. With kForbidden, does
+/// nothing for a job with modules or EESSI, which could bring the tools. Fails with kInvalid if the
+/// modules cannot be loaded.
 Result<> find_tools(const Context& context, const Experiment& experiment, ModuleLoading loading,
                     std::vector<Diagnostic>& problems) {
   const LoadedSpec& loaded = experiment.loaded;
@@ -306,8 +307,8 @@ class EnvironmentBuilder {
                                       shell_quote(plan_.prologue.pixi_environment)));
   }
 
-  /// Returns the folder for the locks and logs of environments that belong to no project.
-  [[nodiscard]] Result<fs::path> own_folder() const {
+  /// Returns the user's folder for the locks and logs of environments that belong to no project.
+  [[nodiscard]] Result<fs::path> user_folder() const {
     fs::path cache = context_.env.get_or("XDG_CACHE_HOME", "");
     if (!cache.is_absolute()) {
       const std::string home = context_.env.get_or("HOME", "");
@@ -321,7 +322,7 @@ class EnvironmentBuilder {
   }
 
   Result<> build_spack() {
-    DLRUN_TRY_ASSIGN(const auto folder, own_folder());
+    DLRUN_TRY_ASSIGN(const auto folder, user_folder());
     const std::string id = sha256_of_text(*wanted_.spack).substr(0, 16);
     const fs::path log = folder / fmt::format("spack-{}.log", id);
     DLRUN_TRY_ASSIGN(const auto lock_held,
@@ -335,7 +336,7 @@ class EnvironmentBuilder {
   }
 
   Result<> pull_uenv() {
-    DLRUN_TRY_ASSIGN(const auto folder, own_folder());
+    DLRUN_TRY_ASSIGN(const auto folder, user_folder());
     const fs::path log = folder / "uenv.log";
     DLRUN_TRY_ASSIGN(const auto lock_held, lock(folder / "uenv.flock", "uenv images"));
     std::string lines;

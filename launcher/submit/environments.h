@@ -21,10 +21,11 @@ enum class ModuleLoading { kAllowed, kForbidden };
 [[nodiscard]] Result<> check_environments(const Context& context, const Experiment& experiment,
                                           ModuleLoading loading);
 
-/// Makes missing lock files of uv and pixi, and builds the environments. Only one dlrun builds an
-/// environment at a time. If uv's environment is up to date, only reads a few files. Kills a call
-/// of a tool after `limit`. Fails with kInvalid and the last lines of the tool's output, or with
-/// kInterrupted after Ctrl-C. Does nothing for a spec without uv, pixi, spack and uenv.
+/// Makes missing lock files of uv and pixi, builds the environments, and fetches missing images of
+/// uenv. Only one dlrun builds an environment at a time. An environment of uv that is up to date is
+/// not built again. Kills a call of a tool after `limit`. Fails with kInvalid and the last lines of
+/// the tool's output, or with kInterrupted after Ctrl-C. Does nothing for a spec without uv, pixi,
+/// spack and uenv.
 [[nodiscard]] Result<> build_environments(const Context& context, Reporter& reporter,
                                           const Experiment& experiment,
                                           std::chrono::milliseconds limit = std::chrono::hours(6));

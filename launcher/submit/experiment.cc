@@ -92,8 +92,8 @@ Result<LoadRequest> load_request(const Context& context, const SpecOptions& opti
   return request;
 }
 
-/// Refuses a file that is not a spec, such as a script without '#!'. Parsing it as YAML would give
-/// a confusing error.
+/// Refuses an empty file and a script whose first line is not '#!...'. Parsing these files as YAML
+/// would give a confusing error.
 Result<> check_is_spec(const std::string& file, std::string_view text, bool has_sets) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (is_script(text)) return {};

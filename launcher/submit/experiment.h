@@ -34,7 +34,9 @@ struct Experiment {
   [[nodiscard]] bool is_sweep() const { return loaded.spec.sweep.is_given(); }
 };
 
-/// Loads the spec and makes the plan. Reports warnings, and fails with all problems.
+/// Loads the spec and makes the plan. Reports the warnings. Fails with kInvalid and the problems of
+/// the spec or the plan, with kNotFound if there is no such file, and with kIo if standard input
+/// cannot be read.
 [[nodiscard]] Result<Experiment> prepare(const Context& context, Reporter& reporter,
                                          const SpecOptions& options, Target target);
 
@@ -52,7 +54,7 @@ struct Experiment {
 [[nodiscard]] Result<Experiment> prepare_carried(const Context& context,
                                                  const CarriedSpec& carried);
 
-/// Plans all points of a sweep. Fails with all problems.
+/// Plans all points of a sweep. Fails with kInvalid and the problems that plan_sweep() returns.
 [[nodiscard]] Result<SweepPlan> prepare_sweep(const Experiment& experiment,
                                               std::size_t max_array_size);
 

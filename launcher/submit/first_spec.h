@@ -18,7 +18,7 @@ struct FirstSpecOptions {
   std::string from;                                     ///< a job script; empty: none
 };
 
-/// Returns the answers, with the parsed numbers. Fails with kUsage if one is wrong.
+/// Returns the answers, with the parsed numbers. Fails with kUsage if a number is wrong.
 [[nodiscard]] Result<InitAnswers> answers_of(const FirstSpecOptions& options);
 
 /// Returns the text of the spec. Reports the problems of the answers, and fails with kInvalid if
@@ -31,9 +31,9 @@ struct FirstSpecOptions {
 
 /// Returns the text of the spec that is made from the job script options.from, which is relative to
 /// the current folder; only the site and the command of the answers replace those of the script.
-/// Runs nothing of the script. Reports each line that the spec does not have, and the warnings of
-/// the spec. Fails with kUsage if another answer is given, and as require_site(), read_untrusted()
-/// and import_script() do. file: the name of the spec in messages.
+/// Runs nothing of the script. Reports each line of the script that the spec cannot express, and
+/// the warnings of the spec. Fails with kUsage if another answer is given, and as require_site(),
+/// read_untrusted() and import_script() do. file: the name of the spec in messages.
 [[nodiscard]] Result<std::string> import_first_spec(const Context& context, Reporter& reporter,
                                                     const FirstSpecOptions& options,
                                                     const std::string& file);

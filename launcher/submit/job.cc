@@ -28,7 +28,7 @@ Result<std::string> pattern_of(const std::filesystem::path& run) {
   if (std::any_of(path.begin(), path.end(), [](char c) { return c == '\\' || is_control(c); })) {
     return fail(Errc::kInvalid,
                 "the run directory's path holds a character that sbatch's --output cannot express: "
-                "{}; choose another with --runs",
+                "{}; choose another runs folder with --runs",
                 printable(path));
   }
   return escape_pattern(path);

@@ -26,16 +26,17 @@ struct ChainPlace {
   [[nodiscard]] bool is_follow_up() const { return number > 0; }
 };
 
-/// How a script is submitted, besides its text. submit.json stores the settings that all jobs of a
-/// sweep or a chain share. These are all fields except chain, is_array, is_packed, array_tasks and
-/// secrets.
+/// The settings of a submission, besides the text of the script. submit.json stores the settings
+/// that all jobs of a sweep or a chain share: all fields except chain, is_array, is_packed,
+/// array_tasks and secrets.
 struct SbatchSettings {
   std::optional<RestServer> server;     ///< the slurmrestd to submit through; sbatch if empty
   std::optional<std::string> clusters;  ///< --clusters (-M)
-  /// The user's own output file, with an absolute path. nullopt: the file is slurm-JOB.out.
+  /// The user's own output file, with an absolute path. nullopt: a file in the run's directory,
+  /// such as slurm-JOBID.out.
   std::optional<std::string> log_pattern;
   std::filesystem::path directory;     ///< the folder from which sbatch is called
-  std::optional<std::string> comment;  ///< the user's own --comment; it follows dlrun's
+  std::optional<std::string> comment;  ///< the user's --comment; added after dlrun's own text
   /// The job's name for a script without --job-name; sbatch would use the file's name, job.sh.
   std::optional<std::string> job_name;
   std::optional<std::string> chdir;       ///< the folder where the job starts; overrides the script
@@ -58,8 +59,9 @@ struct Job {
     kRun,     ///< the script of an earlier run
   };
   Source source = Source::kSpec;
-  std::string name, runs_dir, script;
-  std::string file;         ///< the spec's or the script's name in messages
+  std::string name, runs_dir;
+  std::string script;       ///< the text of the script
+  std::string file;         ///< the name of the spec's or the script's file, for messages
   ScriptRequests requests;  ///< what the script asks Slurm for
   SbatchSettings settings;
   std::string image;                  ///< the container's image, for the record; may be empty
@@ -81,13 +83,13 @@ struct Job {
   }
 };
 
-/// Fills a job's fields from its script, whatever the source. requests: the script's requests, from
-/// its plan or from its own lines. directory: the folder from which sbatch is called.
+/// Returns a job with the fields that jobs of all sources have. requests: the script's requests,
+/// read from its lines or taken from its plan. directory: the folder from which sbatch is called.
 [[nodiscard]] Job job_of_script_text(Job::Source source, std::string script,
                                      ScriptRequests requests,
                                      const std::filesystem::path& directory);
 
-/// Returns the job of an experiment that is planned. script: was rendered from its plan.
+/// Returns the job of an experiment. script: the script that was rendered from the plan.
 [[nodiscard]] Job job_of_experiment(Experiment experiment, std::string script);
 
 /// Reads a file, a spec or a script, and returns its job. A spec is planned and rendered. A script
@@ -112,8 +114,8 @@ struct Job {
 /// of its spec.
 [[nodiscard]] std::string image_in_script(const Experiment& experiment, std::string_view script);
 
-/// Returns the options that sbatch gets on its command line in addition to those of the script: the
-/// comment that identifies the job, the path of its output, and so on. Fails with kInvalid if
+/// Returns the options that sbatch gets on its command line in addition to those of the script,
+/// such as the comment that identifies the job and the path of the output. Fails with kInvalid if
 /// sbatch's pattern cannot express the run's path.
 [[nodiscard]] Result<std::vector<std::string>> sbatch_arguments(const SbatchSettings& settings,
                                                                 const std::filesystem::path& run,

@@ -11,7 +11,8 @@
 
 namespace dlrun {
 
-/// Returns the secrets of a spec; with has_lead also the secrets that lead reads (notify, track).
+/// Returns the secrets of a spec. has_lead: the job runs lead, and also needs the secrets that lead
+/// reads (notify, track).
 /// If secrets are missing, fails with kInvalid, the names of the missing secrets and the places
 /// where the spec names them.
 [[nodiscard]] Result<std::vector<SecretValue>> secrets_of_spec(const Context& context,
@@ -20,7 +21,7 @@ namespace dlrun {
 
 /// Returns the secrets of a script. names: ScriptRequests::secrets. Each secret is read from its
 /// entry in `sources`. A name without an entry was added to the script by hand; its secret is read
-/// from the environment.
+/// from the environment. Fails as read_secret() does.
 [[nodiscard]] Result<std::vector<SecretValue>> secrets_of_script(
     const Context& context, const std::vector<std::string>& names,
     const std::vector<SecretSource>& sources);

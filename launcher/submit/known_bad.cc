@@ -20,8 +20,8 @@ std::chrono::sys_seconds now() {
 }
 
 /// Removes nodes that the cluster no longer has, because sbatch refuses to exclude them.
-Result<> keep_existing(const Context& context, const std::string& cluster,
-                       std::vector<BadNode>& remembered) {
+Result<> remove_unknown_nodes(const Context& context, const std::string& cluster,
+                              std::vector<BadNode>& remembered) {
   std::vector<std::string> names;
   for (const BadNode& bad : remembered) names.push_back(bad.node);
   DLRUN_TRY_ASSIGN(const auto existing, nodes_that_exist(context.env, cluster, names));
@@ -36,7 +36,7 @@ Result<BadNodesExclusion> decide(const Context& context, const KnownBad& known_b
                                  bool asks_slurm) {
   DLRUN_TRY_ASSIGN(auto remembered, read_bad_nodes(known_bad.file, now()));
   if (asks_slurm && !remembered.empty())
-    DLRUN_TRY(keep_existing(context, cluster.value_or(""), remembered));
+    DLRUN_TRY(remove_unknown_nodes(context, cluster.value_or(""), remembered));
   return exclude_bad_nodes(remembered, cluster.value_or(slurm_cluster_name(context.env)), script);
 }
 
@@ -60,7 +60,7 @@ std::optional<std::string> exclude_known_bad(const Context& context, Reporter& r
         "`dlrun nodes --forget {}` lets jobs use it again",
         bad.node, utc_timestamp(bad.until).substr(0, 16), printable(bad.reason), bad.node));
   }
-  for (const BadNode& bad : decided->kept) {
+  for (const BadNode& bad : decided->wanted) {
     reporter.warning(
         fmt::format("{} is remembered as bad (health.known_bad): {}; resources.nodelist asks for "
                     "it, so it is not excluded",

@@ -14,7 +14,8 @@ namespace dlrun {
 
 /// Returns the value of sbatch's --exclude for a job of `script`: the bad nodes, and the nodes that
 /// `script` excludes itself. Reports each excluded bad node with its reason. Returns nullopt if
-/// `known_bad` is empty or no node is bad. A failure, such as an unreadable list of bad nodes, is
+/// `known_bad` is nullopt or no bad node is excluded. Warns of a bad node that --nodelist of
+/// `script` names, and does not exclude it. A failure, such as an unreadable list of bad nodes, is
 /// only a warning, because it must not stop a submission.
 ///
 /// cluster: the job's --clusters (-M). asks_slurm: true asks Slurm which of the bad nodes exist,

@@ -41,8 +41,8 @@ Result<> record_end(const std::filesystem::path& run, const ForegroundEnd& end) 
   return {};
 }
 
-/// Says how many ranks run here if the spec asks for more. A spec with several nodes would
-/// otherwise run with fewer ranks without a message.
+/// Reports a note if fewer ranks run here than the spec requests, such as for a spec with several
+/// nodes.
 void report_fewer_ranks(Reporter& reporter, const LaunchPlan& plan) {
   const auto asked = plan.requested.tasks;
   if (!asked || *asked <= plan.local_ranks) return;
@@ -111,7 +111,7 @@ Result<LocalResult> run_on_this_machine(const Context& context, Reporter& report
   if (wish.is_dry_run) return LocalResult(LocalScript{std::move(script)});
   RunInspector inspector(context.env, known_servers(context));
   Job job = job_of_experiment(std::move(prepared), std::move(script));
-  DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, CheckStage::kLocalRun));
+  DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, NextStep::kLocalRun));
   DLRUN_TRY_ASSIGN(const auto done,
                    record_and_run(context, reporter, job, provenance, wish.prints_to_stderr));
   DLRUN_TRY_ASSIGN(auto status, inspector.inspect(done.first.path));

@@ -1,6 +1,6 @@
 #pragma once
-// The whole of `dlrun run`: runs a job on this machine, without Slurm. Lead runs in the foreground
-// and starts the ranks.
+// Implements `dlrun run`, which runs a job on this machine without Slurm. Lead runs in the
+// foreground and starts the ranks.
 
 #include <cstddef>
 #include <optional>
@@ -38,8 +38,8 @@ struct LocalRun {
 using LocalResult = std::variant<LocalScript, LocalRun>;
 
 /// Plans and checks the job, fetches its downloads, builds its environments, records the run and
-/// runs it to its end. With wish.is_dry_run, only returns the script. Fails with kUsage for a
-/// sweep.
+/// waits for its end. With wish.is_dry_run, only returns the script. Fails with kUsage for a sweep
+/// without wish.point.
 [[nodiscard]] Result<LocalResult> run_on_this_machine(const Context& context, Reporter& reporter,
                                                       const SpecOptions& options,
                                                       const LocalWish& wish);

@@ -20,8 +20,8 @@ namespace dlrun {
 namespace {
 
 /// The source of a path: the spec's key, or a line of the script.
-struct Place {
-  std::string name;
+struct PathSource {
+  std::string name;  ///< the key, or sbatch's option
   Origin where;
   std::string line_text;
 };
@@ -31,8 +31,8 @@ std::string line_at(std::string_view text, std::size_t line) {
   return line >= 1 && line <= lines.size() ? std::string(lines[line - 1]) : std::string();
 }
 
-Place place_of(const LogScript& script, const std::string& key, std::string_view option,
-               std::size_t line) {
+PathSource source_of_path(const LogScript& script, const std::string& key, std::string_view option,
+                          std::size_t line) {
   if (script.spec != nullptr) {
     const auto origin = script.spec->spec.origins.find(key);
     const Origin where = origin != script.spec->spec.origins.end() ? origin->second : Origin{};
@@ -91,9 +91,10 @@ std::optional<Obstacle> find_obstacle(const std::filesystem::path& folder) {
 }
 
 /// Checks one folder and appends the findings to `result`. pattern: the folder as sbatch reads it.
-void check_folder(const Place& place, const std::string& pattern, LogFolders& result) {
+void check_folder(const PathSource& source, const std::string& pattern, LogFolders& result) {
   const auto add = [&](Diagnostic::Severity severity, const std::string& message) {
-    result.found.push_back({severity, place.where, place.name + ": " + message, place.line_text});
+    result.found.push_back(
+        {severity, source.where, source.name + ": " + message, source.line_text});
   };
   const std::filesystem::path folder =
       expand_output_pattern(pattern, "", "").value_or(pattern);  // only %% is left to replace
@@ -148,7 +149,7 @@ LogFolders find_log_folders(const LogScript& script) {
     if (!given || (row.key == kRows[0].key && !script.has_own_output)) continue;
     const std::filesystem::path pattern = absolute_pattern(script.starts_in, given->value, name);
     const std::string folder = with_user(pattern.parent_path().string());
-    check_folder(place_of(script, row.key, row.long_name, given->line), folder, result);
+    check_folder(source_of_path(script, row.key, row.long_name, given->line), folder, result);
   }
   return result;
 }

@@ -18,8 +18,8 @@ namespace dlrun {
 /// installation can be moved.
 [[nodiscard]] std::vector<std::filesystem::path> config_folders(const Context& context);
 
-/// Returns the slurmrestds that the user's and the site's configuration name. dlrun contacts
-/// no others.
+/// Returns the slurmrestds that the site files of the user and of the installation list. dlrun
+/// contacts no others.
 [[nodiscard]] KnownServers known_servers(const Context& context);
 
 /// Returns the site of jobs without a spec: $DLRUN_SITE, else the site of `clusters` (Slurm's -M;

@@ -16,7 +16,7 @@ namespace {
 constexpr std::chrono::seconds kNamesLimit{5};
 constexpr std::size_t kNamesShown = 20;
 
-/// A name that Slurm can refuse.
+/// A kind of name that Slurm can refuse.
 struct RefusalRow {
   RefusedName name;
   const char* key;

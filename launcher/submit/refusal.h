@@ -8,14 +8,15 @@
 
 namespace dlrun {
 
-/// A part of a job that Slurm can refuse by its name.
+/// The kind of a name that Slurm refused.
 enum class RefusedName { kNone, kPartition, kAccount, kQos };
-/// Returns the part that Slurm's message is about.
+/// Returns the kind of the name that Slurm's message is about; kNone for other messages.
 [[nodiscard]] RefusedName refused_name(std::string_view message);
 
 /// Adds a diagnostic to the error: the place of the key that Slurm refused, and the partitions,
 /// accounts or QOSs that the user may name. The message stays that of Slurm. Returns the error
-/// unchanged if it names none of these, or if the job was not rendered from a spec.
+/// unchanged if it is no refusal, if it is about none of these names, or if the job was not
+/// rendered from a spec.
 [[nodiscard]] Error explained_refusal(const Context& context, const Job& job, Error error);
 
 }  // namespace dlrun

@@ -22,10 +22,11 @@ struct RehearsalWish {
 /// Parses "2m" or "2m@PARTITION". Fails with kUsage. The time is from 10 seconds to a day.
 [[nodiscard]] Result<RehearsalWish> parse_rehearsal(std::string_view text);
 
-/// Returns the partition with the shortest time limit, among the site's partitions whose limits
-/// allow the rehearsal and whose GPUs are like those of the job. Returns nullopt if no partition is
-/// known to have a shorter limit than the job's own. ranks: the number of ranks of the rehearsal on
-/// one node.
+/// Returns the partition with the shortest time limit, among the site's partitions that can run the
+/// rehearsal: with enough time, CPUs and memory as far as the site file gives them, and with GPUs
+/// like those of the job. A partition without a known limit, and one whose limit is not shorter
+/// than that of the job's partition, do not count. Returns nullopt if there is none. ranks: the
+/// number of ranks of the rehearsal on one node.
 [[nodiscard]] std::optional<std::string> short_partition(const SiteProfile& site,
                                                          const JobSpec& spec, std::int64_t seconds,
                                                          std::int64_t ranks);
@@ -43,9 +44,9 @@ struct RehearsalWish {
                                              RunInspector& inspector, const SpecOptions& options,
                                              const RehearsalWish& wish);
 
-/// Returns the command that submits the run later, if only its rehearsal could be submitted. The
-/// command has the same options. With it, the run waits for the rehearsal and for the runs in
-/// after.ok of the spec.
+/// Returns the command that submits the run after only its rehearsal could be submitted. The
+/// command has the given options. Its run waits for the rehearsal and for the runs in after.ok of
+/// the spec.
 [[nodiscard]] std::string command_for_run(const SpecOptions& options, const Submitted& rehearsal);
 
 }  // namespace dlrun

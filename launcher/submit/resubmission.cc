@@ -99,8 +99,8 @@ Result<Job> job_of_run(const Context& context, const IndexEntry& run, const RunF
   return job;
 }
 
-/// A sweep's point that is submitted again alone. The lock is held until Slurm has the job. Without
-/// the lock, the sweep's record would lose one of two concurrent resubmissions.
+/// The lock of a single point that is submitted again. It is held until Slurm has the job. Without
+/// it, the sweep's record would lose one of two concurrent resubmissions.
 struct LockedPoint {
   SubmissionLock lock;
   /// True if another dlrun submits the sweep's missing points; checked after taking `lock`.
@@ -236,8 +236,8 @@ Result<Submitted> resubmit(const Context& context, Reporter& reporter, RunInspec
                 run.id);
   }
   DLRUN_TRY_ASSIGN(auto job, job_of_run(context, run, status.facts));
-  DLRUN_TRY_ASSIGN(const auto checked, check_job(context, reporter, inspector, job, nullptr,
-                                                 CheckStage::kResubmission));
+  DLRUN_TRY_ASSIGN(const auto checked,
+                   check_job(context, reporter, inspector, job, nullptr, NextStep::kResubmission));
   Provenance provenance(job.source_dir, context.env, context.argv, context.tools.hash);
   provenance.set_repeats(run.id);
   provenance.set_directory(job.settings.directory);

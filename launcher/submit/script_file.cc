@@ -28,12 +28,13 @@ std::string slug(std::string_view text) {
   return name.empty() ? "job" : name;
 }
 
-/// Returns true for the line that starts lead, the last one of a rendered script.
+/// Returns true for the line of a rendered script that starts lead.
 bool starts_lead(std::string_view line) {
   return line.starts_with(fmt::format("exec {} ", kLeadCommand));
 }
 
-/// Returns true for a rendered script whose lead starts components. Its parts are one run.
+/// Returns true for a rendered script whose lead starts components. The parts of its heterogeneous
+/// job are one run.
 bool starts_components(std::string_view text) {
   const auto lines = split(text, '\n');
   return std::any_of(lines.begin(), lines.end(), starts_lead) &&

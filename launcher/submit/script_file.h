@@ -20,12 +20,12 @@ inline constexpr std::size_t kScriptLimitBytes = 4U << 20U;
 /// The requests of a job script: read from its own lines, or taken from the plan that it was
 /// rendered from.
 struct ScriptRequests {
-  std::string name;       ///< the run's name, a slug: --job-name, else the file's name
+  std::string name;       ///< the run's name, a slug of --job-name, else of the file's name
   std::string job_name;   ///< Slurm's name of the job: --job-name, else the run's name
   bool is_named = false;  ///< true if the script has a --job-name; otherwise sbatch gets `name`
   /// --output, unless it is the default that dlrun renders for plain sbatch
   std::optional<std::string> output;
-  std::string runs_dir;  ///< --runs in a rendered script's last line; empty if there is none
+  std::string runs_dir;  ///< --runs in the line of the script that starts lead; may be empty
   std::optional<std::string> chdir, clusters, comment, dependency;  ///< the options of these names
   std::vector<std::string> secrets;                                 ///< names of the secrets
   std::int64_t chain = 0;  ///< lead's option --chain: the number of jobs of the run; 0: one job

@@ -11,8 +11,7 @@ namespace dlrun {
 /// Returns the script followed by the spec that it was rendered from.
 [[nodiscard]] std::string script_with_spec(const Experiment& prepared, const std::string& script);
 
-/// Plans the arrays of a sweep with the largest size that Slurm's configuration allows. Does not
-/// ask Slurm.
+/// Plans the sweep with the largest arrays that the file slurm.conf allows. Does not ask Slurm.
 [[nodiscard]] Result<SweepPlan> sweep_to_render(const Context& context, const Experiment& prepared);
 
 /// Writes the script. Replaces a regular file atomically, also through a link. Writes to a device

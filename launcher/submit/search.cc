@@ -30,6 +30,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
+/// The interval at which dlrun looks whether the record of a point has an end.
 constexpr std::chrono::milliseconds kLookEvery{500};
 /// The interval at which Slurm is asked about points whose records have no end.
 constexpr std::chrono::seconds kAskSlurmEvery{10};
@@ -102,8 +103,8 @@ class Search {
   }
 
  private:
-  /// Makes the points of an earlier search those of this one. Points that Slurm does not have are
-  /// submitted again.
+  /// Takes the points of an earlier search as the first points of this search. Points that Slurm
+  /// does not have are submitted again.
   Result<> take_over(const IndexEntry& earlier) {
     if (!is_sweep(earlier.path))
       return fail(Errc::kUsage, "--continue: {} is no search, but a single job", earlier.id);
@@ -122,7 +123,7 @@ class Search {
     settings.is_array = true;
     job_.settings = std::move(settings);
     run_ = RunDirectory{earlier.id, earlier.name, earlier.path, earlier.created};
-    DLRUN_TRY(hold_run());
+    DLRUN_TRY(lock_run());
     arrays_ = record.arrays;
     for (const SweepRecord::Point& point : record.points) {
       SweepPoint values;
@@ -138,9 +139,9 @@ class Search {
 
   /// Locks the run's directory. Fails with kRefused if another process has locked it, because two
   /// processes must not add points to the same sweep.
-  Result<> hold_run() {
-    hold_.reset(::open(run_->path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (hold_.is_open() && ::flock(hold_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+  Result<> lock_run() {
+    lock_.reset(::open(run_->path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (lock_.is_open() && ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
       return fail(Errc::kRefused, "{}: another dlrun runs this search; end it first", run_->id);
     return {};
   }
@@ -167,9 +168,9 @@ class Search {
   }
 
   /// Asks the program for the next point, or with sweep.pack for the points of the next job. The
-  /// caller submits these before it asks again, so that a slow answer delays no earlier point.
-  /// Returns fewer points if the program waits or ends the search, and none if no further point may
-  /// run now.
+  /// caller submits the returned points before its next call, so that a slow answer of the program
+  /// delays no earlier point. Returns fewer points if the program waits or ends the search, and
+  /// none if no further point may run now.
   Result<std::vector<SweepPoint>> next_batch() {
     std::vector<SweepPoint> batch;
     const auto at_once =
@@ -202,16 +203,17 @@ class Search {
     SweepSpec& sweep = experiment.loaded.spec.sweep;
     sweep.points = batch;
     sweep.parameters.clear();
-    sweep.max_parallel.reset();  // next_batch() keeps the limit
+    sweep.max_parallel.reset();  // next_batch() enforces the limit
     return prepare_sweep(experiment,
                          max_array_size(context_.env, job_.settings.clusters.value_or("")));
   }
 
-  /// Submits the points. The first points make the sweep's run directory, later ones are added. If
-  /// Slurm does not accept points that the sweep has recorded, wait_for_end() tries again.
+  /// Submits the points. The first call makes the sweep's run directory; later calls add their
+  /// points to the sweep. If Slurm does not accept points that the sweep has recorded,
+  /// wait_for_end() tries again.
   Result<> submit(std::vector<SweepPoint> batch) {
     DLRUN_TRY_ASSIGN(auto planned, plan(batch));
-    // Only a later point may need the trainer.
+    // A later point may need the trainer even if the first one did not.
     if (run_ && planned.uses_trainer())
       DLRUN_TRY(place_tools(context_, reporter_, job_.runs_dir, true));
     const std::size_t before = arrays_;
@@ -273,20 +275,20 @@ class Search {
     job_.script = planned.arrays.front().script;
     job_.settings.is_array = true;
     DLRUN_TRY_ASSIGN(const auto checked, check_job(context_, reporter_, inspector_, job_, &planned,
-                                                   CheckStage::kSubmission));
+                                                   NextStep::kSubmission));
     DLRUN_TRY_ASSIGN(auto submitted, submit_sweep(context_, reporter_, inspector_, std::move(job_),
                                                   std::move(planned), checked, provenance_));
     job_ = std::move(submitted.job);
     run_ = std::move(submitted.run);
-    DLRUN_TRY(hold_run());
+    DLRUN_TRY(lock_run());
     if (submitted.failure) return tl::unexpected(std::move(*submitted.failure));
     if (submitted.is_interrupted) return fail(Errc::kInterrupted, "interrupted");
     return {};
   }
 
-  /// Waits until at least one point has ended, or until Slurm has all points. Sends the program the
-  /// results of all points that have ended. Fails if Slurm has refused points and no other point is
-  /// left.
+  /// Waits until at least one point has ended, or until Slurm has accepted the unsent points. Sends
+  /// the program the results of all points that have ended. Fails if Slurm has refused points and
+  /// no other point is left.
   Result<> wait_for_end(const Interrupt& interrupt) {
     for (auto asked = Clock::now();;) {
       interrupt.sleep(kLookEvery);
@@ -369,7 +371,7 @@ class Search {
   std::size_t pack_;
   std::unique_ptr<SearchProgram> program_;
   std::optional<RunDirectory> run_;
-  UniqueFd hold_;  ///< the run's directory, which is locked while the search lasts
+  UniqueFd lock_;  ///< the run's directory, which is locked while the search lasts
   std::vector<OpenPoint> open_;
   std::optional<UnsentPoints> unsent_;
   std::optional<Error> refusal_;  ///< why dlrun has given up points that Slurm has not accepted

@@ -23,7 +23,7 @@ struct Searched {
 /// earlier: the sweep of an earlier search, which this search continues; nullptr: a new search. The
 /// program first gets the results of the earlier points, and the new points are added to the same
 /// sweep. Fails with kUsage if `earlier` is no sweep, with kInvalid if its points have other
-/// parameters, and with kRefused if another process runs that search.
+/// parameters or another sweep.pack, and with kRefused if another process runs that search.
 [[nodiscard]] Result<Searched> run_search(const Context& context, Reporter& reporter,
                                           RunInspector& inspector, Job job, Provenance& provenance,
                                           const IndexEntry* earlier = nullptr);

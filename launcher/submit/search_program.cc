@@ -104,7 +104,7 @@ constexpr std::size_t kLongestLine = 1U << 20U;  ///< bytes
   return point;
 }
 
-/// Returns the first number of a line of JSON that no double can hold, such as 1e400.
+/// Returns the first number in a line of JSON that is too large for a double, such as 1e400.
 [[nodiscard]] std::optional<std::string_view> number_beyond_double(std::string_view line) {
   constexpr std::string_view kInNumbers = "+-.eE0123456789";
   bool is_in_text = false;

@@ -88,13 +88,13 @@ Result<SessionResult> run_interactive(const Context& context, Reporter& reporter
   DLRUN_TRY_ASSIGN(auto script, render_script(prepared.plan));
   Job job = job_of_experiment(std::move(prepared), std::move(script));
   RunInspector inspector(context.env, known_servers(context));
-  DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, CheckStage::kSessionPlan));
+  DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, NextStep::kSessionPlan));
   if (wish.is_dry_run) {
     return SessionResult(
         render_interactive(job.experiment->plan, wish.command, "SCRIPT", wish.has_terminal));
   }
   DLRUN_TRY(refuse_shell_without_terminal(wish));
-  DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, CheckStage::kSession));
+  DLRUN_TRY(check_job(context, reporter, inspector, job, nullptr, NextStep::kSession));
   DLRUN_TRY_ASSIGN(const auto session,
                    run_session(context, reporter, job, wish.command, wish.has_terminal));
   const ForegroundEnd& end = session.end;

@@ -1,6 +1,6 @@
 #pragma once
-// The whole of `dlrun interactive`: a shell or a command on the first node of a new allocation, in
-// the environment and the container of a job.
+// Implements `dlrun interactive`, which starts a shell or a command on the first node of a new
+// allocation, in the environment and the container of a job.
 
 #include <cstddef>
 #include <optional>
@@ -14,8 +14,8 @@
 
 namespace dlrun {
 
-/// The options of a session, except those that change the spec (SpecOptions). attach.h takes them,
-/// too.
+/// The options of a session, except those that change the spec (SpecOptions). attach_to() takes
+/// them, too.
 struct SessionWish {
   std::vector<std::string> command;  ///< empty: a shell
   bool has_terminal = false;         ///< standard input is a terminal

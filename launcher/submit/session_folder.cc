@@ -17,9 +17,9 @@
 namespace dlrun {
 namespace {
 
-/// Opens and locks the folder. Returns a closed descriptor if another process holds the lock or has
-/// removed the folder meanwhile, and if the file system has no locks. Child processes inherit the
-/// descriptor, and with it the lock.
+/// Opens and locks the folder. Returns a descriptor that is not open if another process holds the
+/// lock or has removed the folder meanwhile, and if the file system has no locks. Child processes
+/// inherit the descriptor, and with it the lock.
 UniqueFd locked(const std::filesystem::path& folder) {
   UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
   if (!fd.is_open() || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return {};

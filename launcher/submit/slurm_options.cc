@@ -32,6 +32,8 @@ namespace {
   return origin != loaded.spec.origins.end() ? origin->second : Origin{};
 }
 
+/// Adds a problem for each option that the program does not know. Does nothing if the program is
+/// not installed or prints no list of options. key: the key whose options these are.
 void check_program(const LoadedSpec& loaded, const Env& env, const std::string& program,
                    std::string_view key, const std::vector<SlurmOption>& options,
                    Diagnostic::Severity severity, std::vector<Diagnostic>& found) {

@@ -56,7 +56,7 @@ Json start_json(const std::optional<JobReport>& report) {
 
 Json job_json(const Env& env, const Submitted& submitted) {
   const Submission& submission = submitted.submissions.front();
-  const auto report = glance(env, submission);
+  const auto report = report_of_new_job(env, submission);
   Json out;
   set_run(out, submitted.run);
   out["job"] = submission.job.id;
@@ -77,7 +77,7 @@ Json arrays_json(const Env& env, const Submitted& submitted) {
   set_run(out, submitted.run);
   out["jobs"] = jobs_of(submitted);
   out["cluster"] = text_or_null(first.job.cluster);
-  const auto report = glance(env, first);
+  const auto report = report_of_new_job(env, first);
   out["start"] = start_json(report);
   out["points"] = points.sent;
   out["max_parallel"] = value_or_null(points.max_parallel);

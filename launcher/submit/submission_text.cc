@@ -17,7 +17,7 @@ std::string partition_limits(const Job& job) {
                         sbatch_value(job.script, "--partition", "-p").value_or(""));
 }
 
-/// Names the follow-up jobs of a run with retry.chain; "" if the run has none.
+/// Returns a line about the follow-up jobs of a run with retry.chain; "" if the run has none.
 std::string follow_ups_text(const Submitted& submitted) {
   std::vector<std::string> ids;
   for (const Submission& one : submitted.follow_ups) ids.push_back(one.job.id);
@@ -75,7 +75,7 @@ std::string jobs_text(const Submitted& submitted) {
 SubmissionFacts facts_about(const Env& env, const Submitted& submitted) {
   SubmissionFacts facts;
   if (!submitted.points) add_line(facts.lines, "chain", follow_ups_text(submitted));
-  const auto report = glance(env, submitted.submissions.front());
+  const auto report = report_of_new_job(env, submitted.submissions.front());
   if (report) facts.lines.push_back({"start", start_text(*report)});
   if (submitted.points) {
     add_sweep_lines(facts.lines, submitted);

@@ -12,7 +12,7 @@ namespace dlrun {
 /// Returns "as job 42 on alpine", or "as jobs 42 43" for the arrays of a sweep.
 [[nodiscard]] std::string jobs_text(const Submitted& submitted);
 
-/// Returns the directory of a run, and the commands that follow it and show its state.
+/// Returns the directory of a run, and the commands that follow its log and show its state.
 [[nodiscard]] LabelledLines lines_about(const RunDirectory& run);
 
 /// The facts that a user needs after a submission.

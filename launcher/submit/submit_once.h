@@ -1,5 +1,5 @@
 #pragma once
-// Submits a recorded run to Slurm exactly once.
+// Submits a recorded run to Slurm once, even if Slurm's answer is lost.
 
 #include <filesystem>
 

@@ -9,10 +9,10 @@
 namespace dlrun {
 namespace {
 
-CheckStage stage_of(SubmitMode mode) {
-  return mode == SubmitMode::kDryRun     ? CheckStage::kDryRun
-         : mode == SubmitMode::kTestOnly ? CheckStage::kTestOnly
-                                         : CheckStage::kSubmission;
+NextStep next_step_of(SubmitMode mode) {
+  return mode == SubmitMode::kDryRun     ? NextStep::kDryRun
+         : mode == SubmitMode::kTestOnly ? NextStep::kTestOnly
+                                         : NextStep::kSubmission;
 }
 
 /// Returns what a submission of the job, which has passed the checks, would do.
@@ -80,7 +80,7 @@ Result<SubmitResult> submit_spec(Context& context, Reporter& reporter, RunInspec
                 "--test-only");
   const SweepPlan* sweep_plan = sweep ? &*sweep : nullptr;
   DLRUN_TRY_ASSIGN(const auto checked,
-                   check_job(context, reporter, inspector, job, sweep_plan, stage_of(mode)));
+                   check_job(context, reporter, inspector, job, sweep_plan, next_step_of(mode)));
   if (mode == SubmitMode::kDryRun) return dry_run_of(std::move(job), std::move(sweep));
   if (mode == SubmitMode::kTestOnly) {
     DLRUN_TRY_ASSIGN(auto answer, ask_slurm(context, inspector, job, job.script));

@@ -24,7 +24,7 @@ enum class SubmitMode {
 /// The options of `dlrun submit`, except those that change the spec (SpecOptions).
 struct SubmitWish {
   SubmitMode mode = SubmitMode::kSubmit;
-  bool watches = false;   ///< follow the job, which a search does not allow
+  bool watches = false;   ///< --watch: follow the job; an error for a search
   std::string continued;  ///< the search to continue, as the user names it; empty: none
 };
 
@@ -32,7 +32,7 @@ struct SubmitWish {
 struct DryRun {
   Job job;                         ///< for a sweep, its first array
   std::optional<SweepPlan> sweep;  ///< nullopt for a single job
-  std::filesystem::path run;       ///< the run's directory, with letters in place of its time
+  std::filesystem::path run;  ///< the run's directory, with letters for the time and the digits
   std::vector<std::string> sbatch_options;
 };
 

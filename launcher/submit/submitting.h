@@ -1,5 +1,6 @@
 #pragma once
-// Records a checked job as a run and submits it once.
+// Records checked jobs and sweeps as runs, and submits each of them once. Submits earlier runs
+// again.
 
 #include <functional>
 #include <optional>
@@ -30,13 +31,13 @@ struct Submitted {
   std::optional<Points> points;  ///< set for a sweep
   std::optional<Error> failure;  ///< why the sweep's other arrays were not submitted
 };
-/// Returns the job ids of all submissions: for a sweep, of its arrays.
+/// Returns the ids of the jobs in `submissions`.
 [[nodiscard]] std::vector<std::string> jobs_of(const Submitted& submitted);
 
-/// Returns the submission of an earlier call with this token. Returns nullopt if Slurm has
-/// no such job; token.run() is then the run in which submit_job() continues, or empty. Submits the
-/// arrays of a sweep that Slurm does not have. Fails with kUnavailable if Slurm does not answer,
-/// and with Slurm's reason if it refused the job.
+/// Returns the submission of an earlier call with this token. Returns nullopt if Slurm has no such
+/// job; token.run() is then the run in which submit_job() continues, or empty. Submits the arrays
+/// of a sweep that Slurm does not have. Fails with kUnavailable if Slurm does not answer, and with
+/// Slurm's reason if it refused the job.
 [[nodiscard]] Result<std::optional<Submitted>> earlier_submission(const Context& context,
                                                                   Reporter& reporter,
                                                                   RunInspector& inspector,
@@ -55,16 +56,17 @@ using OnSubmitted = std::function<Result<>(const RunDirectory&)>;
                                            const OnSubmitted& on_submitted = {});
 
 /// Submits a sweep: records the sweep, its arrays and its points, and submits each array once. If
-/// `sbatch --test-only` refuses one of several arrays, nothing is recorded or submitted. If a later
-/// sbatch refuses, the arrays before it stay queued, and `failure` explains how to continue.
+/// `sbatch --test-only` refuses one of several arrays, nothing is recorded or submitted; a message
+/// about nodes that are not available now is only a warning. If a later sbatch refuses an array,
+/// the arrays before it stay queued, and `failure` explains how to continue.
 [[nodiscard]] Result<Submitted> submit_sweep(const Context& context, Reporter& reporter,
                                              RunInspector& inspector, Job job, SweepPlan sweep,
                                              const Checked& checked, Provenance& provenance,
                                              HeldToken* token = nullptr);
 
 /// Adds the planned points to a recorded sweep and submits their arrays. settings: those of the
-/// sweep's first submission. Fails as submit_once() does. The points then stay part of the sweep,
-/// and submit_missing() submits them.
+/// sweep's first submission. Fails as record_more() and submit_once() do. After a failure of
+/// submit_once(), the points stay part of the sweep, and submit_missing() submits them.
 [[nodiscard]] Result<> submit_more(const Context& context, RunInspector& inspector,
                                    const RunDirectory& run, const SbatchSettings& settings,
                                    const SweepPlan& more);

@@ -44,8 +44,9 @@ struct Sent {
   bool is_interrupted = false;
 };
 
-/// Returns the dependency that makes an array wait for the array before it. The wait enforces
-/// sweep.max_parallel over all arrays, because Slurm's own limit applies to each array alone.
+/// Returns the dependency that makes an array wait for the end of the job `before`. Slurm limits
+/// only how many tasks of the same array run at once. With this wait, sweep.max_parallel holds for
+/// all arrays together.
 std::optional<std::string> dependency_after(const SbatchSettings& settings,
                                             const std::string& before) {
   if (before.empty()) return settings.dependency;
@@ -55,7 +56,7 @@ std::optional<std::string> dependency_after(const SbatchSettings& settings,
 
 /// Returns true for messages of --test-only about nodes that are not available now. --test-only
 /// prints them for nodes that are down and for nodes that do not exist; only sbatch distinguishes
-/// these.
+/// the two cases.
 bool may_still_be_queued(const std::string& message) {
   for (const char* phrase :
        {"Requested node configuration is not available", "Requested nodes are busy",
@@ -73,10 +74,11 @@ Result<> test_and_order(const Context& context, Reporter& reporter,
                         const SbatchSettings& shared, Executor& executor) {
   // A single array needs no test: if sbatch refuses it, nothing is queued.
   if (arrays.size() < 2) return {};
-  std::map<std::string, bool> open;  // key: options; true: --test-only cannot judge them
+  // Key: options. Value: true if --test-only cannot judge an array with these options.
+  std::map<std::string, bool> is_undecided;
   for (const ArrayToSend& one : arrays) {
     const std::string options = options_of_array(one.script);
-    if (open.contains(options)) continue;
+    if (is_undecided.contains(options)) continue;
     DLRUN_TRY_ASSIGN(const auto request, submit_request(context, shared, array_path(run, one.array),
                                                         "TOKEN", one.script));
     const auto verdict = executor.test(request);
@@ -87,10 +89,11 @@ Result<> test_and_order(const Context& context, Reporter& reporter,
       reporter.warning(fmt::format("{}: Slurm may queue it and not start it: {}", one.first_point,
                                    verdict.error().message));
     }
-    open[options] = !verdict;
+    is_undecided[options] = !verdict;
   }
-  std::stable_partition(arrays.begin(), arrays.end(),
-                        [&](const ArrayToSend& one) { return open[options_of_array(one.script)]; });
+  std::stable_partition(arrays.begin(), arrays.end(), [&](const ArrayToSend& one) {
+    return is_undecided[options_of_array(one.script)];
+  });
   return {};
 }
 
@@ -138,15 +141,16 @@ Result<> send(const Context& context, const RunDirectory& run,
 /// recorded job may still be queued and then reads its secrets. point_folders: the points' run
 /// directories; the parent of each is its array's directory.
 void remove_unread_secrets(const std::vector<std::filesystem::path>& point_folders) {
-  std::map<std::filesystem::path, bool> keeps;  // key: an array's directory
+  // Key: an array's directory. Value: true if Slurm may still have the array.
+  std::map<std::filesystem::path, bool> may_run;
   for (const auto& point : point_folders) {
     const auto array = point.parent_path();
-    if (!keeps.contains(array)) {
+    if (!may_run.contains(array)) {
       const auto submission = read_submission(array);
-      keeps[array] =
+      may_run[array] =
           !submission || (*submission && (*submission)->state != Submission::State::kRefused);
     }
-    if (!keeps[array]) remove_secrets(point);
+    if (!may_run[array]) remove_secrets(point);
   }
 }
 

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::string_view kGpu = "gres/gpu";
 
-/// Returns the part of the limit that is left.
-double part_left(const AccountLimit& limit) {
+/// Returns the fraction of the limit that is left, at most 1; 0 for a limit of 0.
+double fraction_left(const AccountLimit& limit) {
   return limit.limit_minutes > 0 ? limit.left_minutes() / limit.limit_minutes : 0;
 }
 
@@ -48,7 +48,7 @@ std::string account_text(const AccountUse& use) {
   if (use.limits.empty()) return printable(use.account) + ", without a limit on its hours";
   std::vector<AccountLimit> limits = use.limits;
   std::stable_sort(limits.begin(), limits.end(), [](const AccountLimit& a, const AccountLimit& b) {
-    return part_left(a) < part_left(b);
+    return fraction_left(a) < fraction_left(b);
   });
   std::vector<std::string> texts;
   for (const AccountLimit& limit : limits) texts.push_back(limit_text(limit));

@@ -10,8 +10,8 @@
 
 namespace dlrun {
 
-/// Returns the unit of a resource's hours: "GPU-hours" for gres/gpu, "core-hours" for cpu. Slurm
-/// counts memory in MiB.
+/// Returns the unit of a resource's hours: "GPU-hours" for gres/gpu, "core-hours" for cpu,
+/// "MiB-hours of memory" for mem, which Slurm counts in MiB, and so on.
 [[nodiscard]] std::string hours_unit(std::string_view resource);
 
 /// Returns "proj1: 1200 of 5000 GPU-hours are left". Shows the scarcest limit first, and says which

@@ -20,8 +20,7 @@ std::string frame_of(const AutopsyGroup& group, std::size_t index) {
   return index < group.frames.size() ? "  " + group.frames[index] : std::string();
 }
 
-/// Adds two stacks next to each other: the rank that is at another place in the code on the left,
-/// the others on the right.
+/// Adds the stacks of two groups next to each other.
 void add_side_by_side(const AutopsyGroup& left, const AutopsyGroup& right, std::size_t columns,
                       std::vector<std::string>& lines) {
   const std::size_t width = columns / 2 - 1;

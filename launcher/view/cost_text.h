@@ -7,8 +7,8 @@
 
 namespace dlrun {
 
-/// Returns "at most 2.7 GPU-hours, 8 core-hours"; "" if the spec sets too little to compute
-/// the cost.
+/// Returns "at most 2.7 GPU-hours, 8 core-hours"; "" if the cost cannot be computed, because Slurm
+/// chooses a number or the time limit.
 [[nodiscard]] std::string cost_text(const Requested& requested);
 
 /// Returns "6 points, 2 at once; at most 2.7 GPU-hours altogether"; for a search "the program

@@ -5,7 +5,8 @@
 namespace dlrun {
 namespace {
 
-/// A program may print any number of bytes without a line break. They become lines of this size.
+/// The size of the lines into which longer lines are cut. A program may print any number of bytes
+/// without a line break.
 constexpr std::size_t kLongestLine = 64U << 10U;
 
 }  // namespace
@@ -27,12 +28,13 @@ std::string LineLabels::pass(std::string_view bytes) {
     if (end == std::string_view::npos) break;
     const bool is_line_feed = bytes[end] == '\n';
     bytes.remove_prefix(end + 1);
-    if (!waiting_.empty()) has_returned_ = false;
+    if (!waiting_.empty()) is_after_return_ = false;
     // The "\n" of "\r\n", and a "\r" before the text of a progress bar, end no line.
-    const bool ends_line = is_line_feed ? !std::exchange(has_returned_, false) : !waiting_.empty();
+    const bool ends_line =
+        is_line_feed ? !std::exchange(is_after_return_, false) : !waiting_.empty();
     if (!ends_line) continue;
     shown += label_ + std::exchange(waiting_, {}) + "\n";
-    has_returned_ = !is_line_feed;
+    is_after_return_ = !is_line_feed;
   }
   return shown;
 }

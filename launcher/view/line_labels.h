@@ -13,15 +13,16 @@ class LineLabels {
   explicit LineLabels(std::string label) : label_(std::move(label)) {}
 
   /// Returns the complete lines, each with the label. A carriage return, as in progress bars, ends
-  /// a line, too. Keeps an incomplete last line for the next call, so that the lines of two logs
+  /// a line, too. Stores an incomplete last line until the next call, so that the lines of two logs
   /// never mix.
   [[nodiscard]] std::string pass(std::string_view bytes);
-  /// Returns the kept part as a line; "" if there is none.
+  /// Returns the incomplete last line as a line; "" if there is none.
   [[nodiscard]] std::string finish();
 
  private:
-  std::string label_, waiting_;
-  bool has_returned_ = false;  ///< a carriage return has just ended a line
+  std::string label_;
+  std::string waiting_;           ///< the incomplete last line
+  bool is_after_return_ = false;  ///< a carriage return has just ended a line
 };
 
 }  // namespace dlrun

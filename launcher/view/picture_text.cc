@@ -15,8 +15,8 @@ std::string spread_text(const Spread& spread, const std::function<std::string(do
   return least == most ? mean : fmt::format("{} (least {}, most {})", mean, least, most);
 }
 
-/// Returns the place of a state in the order in which points are chosen if not all of them fit:
-/// running (0), failed, pending, others, completed.
+/// Returns a number for sorting points by state, the most important state first: running (0),
+/// failed, pending, others, completed.
 int display_order(RunState state) {
   switch (state) {
     case RunState::kRunning:

@@ -1,6 +1,6 @@
 #pragma once
-// Describes a picture of a run for people: its place, its progress, its use of resources, and the
-// points that are worth a line. Pure functions.
+// Describes a RunPicture for people: the run's ranks, nodes and duration, its progress, its use of
+// resources, and the points to show. Pure functions.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,16 +16,17 @@ namespace dlrun {
 /// Returns "4 ranks on n[1-4] for 3 min"; "" if nothing is known yet.
 [[nodiscard]] std::string place_text(const RunPicture& picture);
 
-/// Returns the step that rank 0 has reached in the latest attempt, so that the head and the table
-/// of `dlrun top` show the same step: progress reports and samples of the ranks are recorded at
-/// different times. Returns nullopt if the attempt has not reported a step.
+/// Returns the newest known step of rank 0 in the latest attempt: the larger one of the steps in
+/// the progress report and in the rank's sample, which are recorded at different times. The head
+/// and the table of `dlrun top` both show it. Returns nullopt if the attempt has not reported a
+/// step.
 [[nodiscard]] std::optional<std::int64_t> newest_step(const RunPicture& picture);
 
 /// Returns the progress to show: with the newest step, and with all steps for a completed run,
 /// because its last report came before its last step. Returns nullopt without a report.
 [[nodiscard]] std::optional<Progress> shown_progress(const RunPicture& picture);
 
-/// Returns the part of the run that is done, from 0 to 1; nullopt if unknown.
+/// Returns the fraction of the run that is done, from 0 to 1; nullopt if unknown.
 [[nodiscard]] std::optional<double> part_done(const Progress& progress);
 
 /// Returns "  step 350/938  epoch 2/4".
@@ -35,7 +36,8 @@ namespace dlrun {
 /// unknown.
 [[nodiscard]] std::string time_left_text(const RunPicture& picture, const Progress& progress);
 
-/// Returns the values that the latest attempt has reported in this field.
+/// Returns the values of this field in the reports of the latest attempt that has reported
+/// progress.
 [[nodiscard]] std::vector<double> reported_values(const RunHistory& history,
                                                   std::optional<double> ProgressPoint::*field);
 
@@ -44,7 +46,7 @@ namespace dlrun {
 
 /// The points of a sweep that are over.
 struct PointsOver {
-  double part = 0;   ///< from 0 to 1
+  double part = 0;   ///< their fraction of all points, from 0 to 1
   std::string text;  ///< "3 of 8 points are over"
 };
 /// Counts the points that have completed, failed or were cancelled.

@@ -16,8 +16,8 @@ struct RankRow {
   RankMark mark = RankMark::kNone;
 };
 
-/// Columns without any value are left out. The second column and the last one hold text, the others
-/// numbers.
+/// The columns GPU, GPU MEMORY, STEP and WORK/STEP are left out if no rank has a value. The second
+/// column and the last one hold text, the others numbers.
 struct RankRows {
   std::vector<std::string> titles;
   std::vector<RankRow> rows;      ///< those that stand out first, the worst first

@@ -1,5 +1,5 @@
 #pragma once
-// Describes as text what the rehearsal of a run predicts about the run.
+// Describes the predictions of a run's rehearsal as text.
 
 #include <filesystem>
 #include <optional>
@@ -15,7 +15,7 @@ struct Predictions {
   std::string memory, gpu, time;
 };
 
-/// Returns what the figures of the rehearsal predict about the run.
+/// Returns the predictions that follow from the figures of the rehearsal.
 [[nodiscard]] Predictions predictions(const Rehearsal& rehearsal);
 
 /// Reads the files of a run's rehearsal and returns its predictions. Returns nullopt if the run has

@@ -43,11 +43,11 @@ struct RunFeed::Shared {
   bool is_query_due = false;
   bool is_closing = false;
 
-  /// Waits until `wakes` is true or the feed is closing, at most `limit`. Returns false if the feed
-  /// is closing.
-  bool pause(std::chrono::milliseconds limit, const bool& wakes) {
+  /// Waits until `is_due` is true or the feed is closing, at most `limit`. Returns false if the
+  /// feed is closing.
+  bool pause(std::chrono::milliseconds limit, const bool& is_due) {
     std::unique_lock lock(mutex);
-    changed.wait_for(lock, limit, [&] { return is_closing || wakes; });
+    changed.wait_for(lock, limit, [&] { return is_closing || is_due; });
     return !is_closing;
   }
 
@@ -77,53 +77,54 @@ struct RunFeed::Shared {
     }
   }
 
-  void update_sweep(RunPicture& now) {
+  /// Updates the points of the sweep from their files, and publishes `current` as the new picture.
+  void update_sweep(RunPicture& current) {
     std::shared_ptr<const std::vector<PointPicture>> latest;
     {
       const std::lock_guard lock(mutex);
       latest = last_points;
-      now.status = last_status;
+      current.status = last_status;
     }
     auto points = std::make_shared<std::vector<PointPicture>>(*latest);
     const bool has_ended = update_points(*points);
-    now.points = std::move(points);
-    now.now = seconds_now();
+    current.points = std::move(points);
+    current.now = seconds_now();
     const std::lock_guard lock(mutex);
     if (has_ended) {
       is_query_due = true;
       changed.notify_all();
     }
-    picture = std::make_shared<const RunPicture>(now);
+    picture = std::make_shared<const RunPicture>(current);
   }
 
-  void read_until_closed(RunPicture now) {
+  void read_until_closed(RunPicture current) {
     const bool never = false;
     timespec ranks_written{};
     while (pause(kReadPause, never)) {
-      if (now.points) {
-        update_sweep(now);
+      if (current.points) {
+        update_sweep(current);
         continue;
       }
-      const RunRecord before = now.history.record();
-      while (now.history.read_more(run.path).value_or(false)) {
+      const RunRecord before = current.history.record();
+      while (current.history.read_more(run.path).value_or(false)) {
       }
       struct stat info {};
       const bool has_ranks = ::stat((run.path / "ranks.json").c_str(), &info) == 0;
       if (has_ranks && (info.st_mtim.tv_sec != ranks_written.tv_sec ||
                         info.st_mtim.tv_nsec != ranks_written.tv_nsec)) {
         ranks_written = info.st_mtim;
-        if (auto ranks = read_ranks(run.path)) now.ranks = std::move(*ranks);
+        if (auto ranks = read_ranks(run.path)) current.ranks = std::move(*ranks);
       }
-      const RunRecord& record = now.history.record();
+      const RunRecord& record = current.history.record();
       const std::lock_guard lock(mutex);
       if (record.has_events != before.has_events || record.ended != before.ended ||
           record.attempt != before.attempt) {
         is_query_due = true;
         changed.notify_all();
       }
-      now.status = with_record(last_status, record);
-      now.now = seconds_now();
-      picture = std::make_shared<const RunPicture>(now);
+      current.status = with_record(last_status, record);
+      current.now = seconds_now();
+      picture = std::make_shared<const RunPicture>(current);
     }
   }
 };

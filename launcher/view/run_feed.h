@@ -1,6 +1,6 @@
 #pragma once
-// Keeps the picture of a run up to date in background threads. Its reader, such as the screen of
-// `dlrun top`, stays responsive when the controller or the file system hangs.
+// Keeps the RunPicture of a run up to date in background threads. The reader of the picture, such
+// as the screen of `dlrun top`, stays responsive when the controller or the file system hangs.
 
 #include <memory>
 
@@ -17,8 +17,8 @@ class RunFeed {
   RunFeed(const RunFeed&) = delete;
   RunFeed& operator=(const RunFeed&) = delete;
 
-  /// Returns the newest known state. If nothing hangs, the files of the run were read about a
-  /// second ago at most.
+  /// Returns the newest known state. If nothing hangs, the files of the run were read at most about
+  /// a second ago.
   [[nodiscard]] std::shared_ptr<const RunPicture> picture() const;
 
  private:

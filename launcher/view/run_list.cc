@@ -142,7 +142,7 @@ void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<Ind
     std::optional<RunSummaries::Row> row;
     if (events && events->st_uid == caller && !request_.wants_json)
       row = summaries_.find(entry, *events);
-    // Skips a run in whose place is another user's folder.
+    // Skip a run whose path leads to another user's folder.
     if (!row && foreign_owner_of_path(entry.path)) continue;
     listed_.push_back({&entry, events, std::move(row)});
   }

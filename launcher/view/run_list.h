@@ -1,6 +1,6 @@
 #pragma once
-// Lists runs, newest first. One query to Slurm serves all of them, and ended runs need none: their
-// rows are cached (summaries.h).
+// Lists runs, newest first. One query to Slurm serves all of them. Runs that have ended need no
+// query, because their rows are cached (summaries.h).
 
 #include <cstddef>
 #include <filesystem>
@@ -17,11 +17,11 @@
 namespace dlrun {
 
 struct ListRequest {
-  /// If not empty, lists only the runs in this folder, with runs of other users at the end.
-  /// Adds the user's runs in this folder that are missing in the index.
+  /// If not empty, lists only the runs in this folder, with runs of other users at the end. The
+  /// user's runs in this folder that the index lacks are then added to the index.
   std::filesystem::path folder;
   std::size_t limit = 0;  ///< the most runs to list; 0: all
-  /// Filters as the user wrote them; an empty one lets every run pass.
+  /// Filters as the user wrote them; an empty filter accepts every run.
   std::string name;        ///< a name or a pattern: "mnist*"
   std::string states;      ///< states, separated by commas: "failed,timeout"
   std::string newer_than;  ///< an age: runs that were created less than this time ago
@@ -37,10 +37,12 @@ struct ListedRun {
 
 struct RunList {
   std::vector<ListedRun> rows;
-  std::vector<IndexEntry> runs;  ///< the user's own runs in the list that have events.jsonl
+  /// The user's runs with events.jsonl in the requested folder that fit the filters, except the
+  /// filter of states.
+  std::vector<IndexEntry> runs;
   nlohmann::ordered_json json = nlohmann::ordered_json::array();  ///< as in `dlrun status --json`
   std::size_t added = 0;   ///< runs that were added to the index
-  std::size_t hidden = 0;  ///< older runs beyond the limit
+  std::size_t hidden = 0;  ///< runs beyond the limit
   /// Sentences about entries and runs that cannot be read.
   std::vector<std::string> unreadable;
   /// The reason why a controller did not answer; empty if all did. A state with '?' is the last

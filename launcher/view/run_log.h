@@ -22,7 +22,8 @@ struct LogChoice {
 };
 
 /// Opens the log. Fails with kNotFound if the log does not exist; the message says whether there
-/// may be one later. Fails with kUsage if the job has components and none is chosen.
+/// may be one later. Fails with kUsage if the job has components, and a rank is chosen without a
+/// component.
 [[nodiscard]] Result<LogReader> open_log(RunInspector& inspector, const IndexEntry& run,
                                          const LogChoice& choice);
 

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kPointsRead = 64;  // running points whose files are read each second
+constexpr std::size_t kPointsRead = 64;  // running points whose files one update reads
 
 void take_record(PointPicture& point, const RunRecord& record) {
   point.progress = record.progress;
@@ -27,13 +27,13 @@ double seconds_now() {
 Result<PointsPicture> take_points(RunInspector& inspector, const IndexEntry& run,
                                   std::chrono::milliseconds max_age) {
   DLRUN_TRY_ASSIGN(const auto sweep, read_sweep(run.path));
-  PointsPicture now;
+  PointsPicture picture;
   std::vector<std::filesystem::path> paths;
   for (const auto& point : sweep.points)
     paths.push_back(current_run_of(point_path(run.path, point)));
   const auto states = inspector.inspect_all(paths, max_age);
   for (std::size_t at = 0; at < states.size(); ++at) {
-    PointPicture& point = now.points.emplace_back();
+    PointPicture& point = picture.points.emplace_back();
     point.number = at;
     point.values = describe(sweep, sweep.points[at]);
     point.path = paths[at];
@@ -46,8 +46,8 @@ Result<PointsPicture> take_points(RunInspector& inspector, const IndexEntry& run
     point.detail = states[at]->detail;
     take_record(point, states[at]->facts.record);
   }
-  now.sum = sum_up_points(states);
-  return now;
+  picture.sum = sum_up_points(states);
+  return picture;
 }
 
 bool update_points(std::vector<PointPicture>& points) {
@@ -69,9 +69,9 @@ Result<RunPicture> take_picture(const Env& env, const KnownServers& servers,
   picture.run = run;
   if (is_sweep(run.path)) {
     RunInspector inspector(env, servers);
-    DLRUN_TRY_ASSIGN(auto now, take_points(inspector, run, {}));
-    picture.status = std::move(now.sum);
-    picture.points = std::make_shared<const std::vector<PointPicture>>(std::move(now.points));
+    DLRUN_TRY_ASSIGN(auto sweep, take_points(inspector, run, {}));
+    picture.status = std::move(sweep.sum);
+    picture.points = std::make_shared<const std::vector<PointPicture>>(std::move(sweep.points));
     picture.now = seconds_now();
     return picture;
   }

@@ -44,8 +44,7 @@ std::string short_result(const std::string& result) {
   return text;
 }
 
-/// Returns the progress if the run is running, the result if it has completed, and the reason if it
-/// has failed.
+/// Returns summary_text() without the owner.
 std::string main_text(const RunStatus& status) {
   if (status.sweep) return describe(*status.sweep);
   const RunRecord& record = status.facts.record;

@@ -20,7 +20,8 @@ namespace dlrun {
 /// only one attempt.
 [[nodiscard]] std::string attempt_text(const RunRecord& record);
 
-/// Returns a line for each component of a job with several programs: its state and its nodes.
+/// Returns a line for each component of a job with several programs: its state, its nodes and the
+/// number of its restarts.
 [[nodiscard]] std::vector<std::string> component_states(const RunRecord& record);
 
 /// Returns one sentence on how the run ended, for --watch and wait: "mnist-...: failed: rank 3 on
@@ -30,7 +31,8 @@ namespace dlrun {
 /// The largest width of a summary in a list, in columns. `status` and --json show everything.
 inline constexpr std::size_t kSummaryColumns = 72;
 /// Returns the progress if the run is running, the result if it has completed, the reason if it has
-/// failed. The owner comes first if it is another user.
+/// failed; for a sweep, the counts of its points. The text begins with the owner of the run if the
+/// owner is another user.
 [[nodiscard]] std::string summary_text(const RunStatus& status);
 
 /// Returns the nodes of the run's ranks, else those that the executor reports; "" if unknown.

@@ -70,7 +70,7 @@ std::string cannot_start_text(const JobReport& report) {
       printable(report.reason));
 }
 
-std::optional<JobReport> glance(const Env& env, const Submission& submission) {
+std::optional<JobReport> report_of_new_job(const Env& env, const Submission& submission) {
   constexpr std::chrono::seconds kTimeLimit{2};
   return submission.server ? std::nullopt : squeue_report_on(env, submission.job, kTimeLimit);
 }

@@ -24,9 +24,10 @@ namespace dlrun {
 /// settings change. Returns "" for every other job.
 [[nodiscard]] std::string cannot_start_text(const JobReport& report);
 
-/// Asks Slurm once about a job, or the first task of an array, that was just submitted. Returns
-/// nullopt if the controller does not answer within 2 s, or if the job was submitted through
-/// slurmrestd, which is slow.
-[[nodiscard]] std::optional<JobReport> glance(const Env& env, const Submission& submission);
+/// Asks Slurm once about a new job; for an array, about its first task. Returns nullopt if the
+/// controller does not answer within 2 s, or if the job was submitted through slurmrestd, which is
+/// slow.
+[[nodiscard]] std::optional<JobReport> report_of_new_job(const Env& env,
+                                                         const Submission& submission);
 
 }  // namespace dlrun

@@ -82,9 +82,10 @@ Json chain_json(const RunFacts& facts) {
 }
 
 /// Returns the exit code of the run from its record, otherwise from Slurm's answer; null if neither
-/// has it. If a signal ended the script, Slurm reports code 0 and the number of the signal, or a
-/// number of its own (125: lack of memory, 53: the job's output file could not be opened). For a
-/// job that Slurm ended itself, Slurm may report code 0.
+/// has it. If a signal ended the script, Slurm reports code 0 and the number of the signal; the
+/// result is then 128 plus this number. Instead of a signal, Slurm may report a number of its own
+/// (125: lack of memory, 53: the job's output file could not be opened). For a job that Slurm ended
+/// itself, Slurm may report code 0, which does not count.
 Json code_json(const RunStatus& status) {
   constexpr int kLastSignal = 31;  // higher numbers may be Slurm's own, such as 53
   if (status.facts.record.ended) return status.facts.record.end_code;

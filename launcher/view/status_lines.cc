@@ -40,11 +40,11 @@ void add_progress(LabelledLines& lines, const RunFacts& facts) {
   const RunRecord& record = facts.record;
   const std::string nodes = nodes_of(facts);
   if (record.has_events || !nodes.empty()) {
-    std::string place = nodes;
+    std::string text = nodes;
     if (record.ranks > 0)
-      place += fmt::format("{}{} rank{}", place.empty() ? "" : ", ", record.ranks,
-                           record.ranks == 1 ? "" : "s");
-    add_line(lines, "nodes", place);
+      text += fmt::format("{}{} rank{}", text.empty() ? "" : ", ", record.ranks,
+                          record.ranks == 1 ? "" : "s");
+    add_line(lines, "nodes", text);
   }
   add_lines(lines, "component", component_states(record));
   add_line(lines, "attempt", attempt_text(record));
@@ -98,7 +98,7 @@ void add_warnings(LabelledLines& lines, const RunRecord& record) {
                     record.left_out_bytes >> 20U));
 }
 
-void add_places(LabelledLines& lines, const IndexEntry& run, const RunStatus& status) {
+void add_paths(LabelledLines& lines, const IndexEntry& run, const RunStatus& status) {
   const RunRecord& record = status.facts.record;
   if (status.sweep) add_line(lines, "points", fmt::format("dlrun sweep {}", run.id));
   // Lead creates the log of a local run. If the setup fails, lead does not start, and
@@ -123,7 +123,7 @@ LabelledLines status_lines(const IndexEntry& run, const RunStatus& status,
   add_predictions(lines, run);
   add_failure(lines, run, status);
   add_warnings(lines, status.facts.record);
-  add_places(lines, run, status);
+  add_paths(lines, run, status);
   return lines;
 }
 

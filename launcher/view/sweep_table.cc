@@ -29,8 +29,8 @@ struct Row {
   std::filesystem::path result_of;
   /// The values in the table: those of the current run, even before its end, or else `result`.
   Json shown;
-  bool shows_earlier_run = false;  ///< `shown` is from an earlier run
-  std::optional<double> key;       ///< the value that the rows are sorted by
+  bool shows_earlier_run = false;    ///< `shown` is from an earlier run
+  std::optional<double> sort_value;  ///< the value by which the rows are sorted
 };
 
 /// Returns the name of the value by which rows are sorted if the user names none: the first of
@@ -141,8 +141,9 @@ Json json_of(const IndexEntry& run, const SweepRecord& sweep, const Row& row,
 void sort_rows(std::vector<Row>& rows, bool is_ascending) {
   std::stable_sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
     // Rows without a value go last.
-    if (!a.key || !b.key) return a.key.has_value() && !b.key.has_value();
-    return is_ascending ? *a.key < *b.key : *a.key > *b.key;
+    if (!a.sort_value || !b.sort_value)
+      return a.sort_value.has_value() && !b.sort_value.has_value();
+    return is_ascending ? *a.sort_value < *b.sort_value : *a.sort_value > *b.sort_value;
   });
 }
 
@@ -178,7 +179,7 @@ std::string reason_unreachable(const States& states) {
   return reason;
 }
 
-/// Returns true if points have started and none has reported a result.
+/// Returns true if points have started and none has a result, a loss or an accuracy to show.
 bool lacks_results(const std::vector<Row>& rows) {
   const auto has_begun = [](const Row& row) {
     return row.status != nullptr && row.status->facts.record.has_events;
@@ -192,7 +193,7 @@ bool lacks_results(const std::vector<Row>& rows) {
 SweepTableRow shown_row(const Row& row, const std::string& by) {
   SweepTableRow shown{row.number, {}, state_of(row), "", remark_of(row, by)};
   for (const auto& value : row.point->values) shown.values.push_back(printable(value.value_or("")));
-  if (row.key) shown.compared = fmt::format("{:.6g}", *row.key);
+  if (row.sort_value) shown.compared = fmt::format("{:.6g}", *row.sort_value);
   return shown;
 }
 
@@ -233,18 +234,19 @@ Result<SweepTable> sweep_table(const Env& env, const KnownServers& servers, cons
 
   std::vector<Row> rows = rows_of(sweep, states, runs);
   const std::string by = request.sort.empty() ? default_sort_name(rows) : request.sort;
-  for (Row& row : rows) row.key = number_of(row, sweep, by);
-  if (!request.sort.empty() &&
-      std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.key.has_value(); })) {
+  for (Row& row : rows) row.sort_value = number_of(row, sweep, by);
+  if (!request.sort.empty() && std::none_of(rows.begin(), rows.end(), [](const Row& row) {
+        return row.sort_value.has_value();
+      })) {
     return fail(Errc::kUsage, "--sort: no point has a number '{}'", printable(request.sort));
   }
   sort_rows(rows, request.is_ascending ||
                       (!request.is_descending && (by == "point" || is_smaller_better(by))));
   SweepTable table;
   table.keys = sweep.keys;
-  const bool is_of_points =
+  const bool has_own_column =
       by == "point" || std::find(sweep.keys.begin(), sweep.keys.end(), by) != sweep.keys.end();
-  if (!is_of_points) table.compared = by;
+  if (!has_own_column) table.compared = by;
   table.lacks_results = lacks_results(rows);
   table.sum = sum_up_points(states);
   table.unreachable = reason_unreachable(states);

@@ -31,7 +31,7 @@ struct SweepTableRow {
   std::size_t number = 0;
   std::vector<std::string> values;  ///< one for each of SweepTable::keys
   std::string state;
-  std::string compared;  ///< the value by which the points are sorted; empty if it has none
+  std::string compared;  ///< the point's value by which the points are sorted; may be empty
   /// The reason if the point has failed, the progress if it is running, or its other results if it
   /// has completed.
   std::string remark;
@@ -44,9 +44,10 @@ struct SweepTable {
   std::vector<SweepTableRow> rows;
   /// The points for `dlrun sweep --json`.
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  std::size_t hidden = 0;      ///< points beyond the limit
-  bool lacks_results = false;  ///< points have started, and none has reported a result
-  RunStatus sum;               ///< the state and the counts of all points together
+  std::size_t hidden = 0;  ///< points beyond the limit
+  /// Points have started, and none has a result, a loss or an accuracy to show.
+  bool lacks_results = false;
+  RunStatus sum;  ///< the state and the counts of all points together
   /// Why the controller did not answer; a state with '?' is then the last known one. Empty if all
   /// states are current.
   std::string unreachable;

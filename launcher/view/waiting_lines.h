@@ -1,6 +1,6 @@
 #pragma once
-// Texts for a run that waits in Slurm's queue: the runs that it waits for, and its place among the
-// pending jobs.
+// Texts for a run that waits in Slurm's queue: the runs that it waits for, and the number of
+// pending jobs before it.
 
 #include <string>
 #include <string_view>

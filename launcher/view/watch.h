@@ -50,8 +50,9 @@ class WatchListener {
   virtual void on_news(const IndexEntry& run, const std::string& news) = 0;
 };
 
-/// Waits until the run has ended and its log is passed on. Returns the last status. Fails with
-/// kInterrupted when a signal arrives.
+/// Waits until the run is inactive (is_inactive()) by the controller's current answer, and until
+/// its log is passed on. Returns the last status. Fails with kInterrupted when a signal arrives,
+/// and with kIo if the listener accepts no more bytes.
 [[nodiscard]] Result<RunStatus> watch_run(RunInspector& inspector, const IndexEntry& run,
                                           const WatchOptions& options, WatchListener& listener,
                                           const Interrupt& interrupt);

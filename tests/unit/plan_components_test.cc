@@ -233,7 +233,8 @@ TEST_CASE("a run on this machine refuses components") {
 
 TEST_CASE("a run in an allocation that the user already has refuses components") {
   CHECK(has(refused_plan(kThree, Target::kSlurm, true),
-            "exp.yaml:4:3: error: components: dlrun run starts one program in an allocation"));
+            "exp.yaml:4:3: error: components: a run in an allocation that you already have starts "
+            "only one program"));
 }
 
 TEST_CASE("lead gets notify and track, and the first main component gets the variables of wandb") {

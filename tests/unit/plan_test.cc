@@ -383,8 +383,8 @@ TEST_CASE(
       remembered, "here", "#!/bin/bash\n#SBATCH --exclude=n[7-8]\n#SBATCH -w n4\nsrun true\n");
   REQUIRE(decided);
   CHECK(decided->value == "n[1,3,7-8]");
-  REQUIRE(decided->kept.size() == 1);
-  CHECK(decided->kept[0].node == "n4");
+  REQUIRE(decided->wanted.size() == 1);
+  CHECK(decided->wanted[0].node == "n4");
   CHECK(exclude_bad_nodes({}, "here", "#SBATCH --exclude=n7\n")->value.empty());
   CHECK_FALSE(exclude_bad_nodes(remembered, "here", "#SBATCH --exclude=n[1-\n"));
 }

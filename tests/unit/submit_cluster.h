@@ -68,7 +68,7 @@ struct Cluster {
     const SweepPlan* arrays = *sweep ? &**sweep : nullptr;
     RunInspector inspector(context.env, known_servers(context));
     const auto checked =
-        check_job(context, reporter, inspector, *job, arrays, CheckStage::kSubmission);
+        check_job(context, reporter, inspector, *job, arrays, NextStep::kSubmission);
     if (!checked) return tl::unexpected(checked.error());
     return arrays != nullptr
                ? submit_sweep(context, reporter, inspector, std::move(*job), std::move(**sweep),
