@@ -32,9 +32,11 @@ class AgentStore final : public Store {
   AgentStore(UniqueFd socket, std::chrono::milliseconds answer_within)
       : socket_(std::move(socket)), answer_within_(answer_within) {}
 
-  /// Sends a line. Closes the connection after a failure, because its state is then unknown.
+  /// Sends a line. Closes the connection after a failure, because the agent may have received only
+  /// a part of the line.
   [[nodiscard]] Result<> send_line(std::string_view line);
-  /// Returns the next line, without its newline. `limit` bounds the whole wait.
+  /// Returns the next line, without its newline. `limit` bounds the whole wait. Closes the
+  /// connection after a failure, because the next call would otherwise read a late reply.
   [[nodiscard]] Result<std::string> receive_line(std::chrono::milliseconds limit);
 
   std::mutex mutex_;

@@ -145,7 +145,7 @@ class LibpmixClient final : public PmixClient {
     bytes.type = PMIX_BYTE_OBJECT;
     bytes.data.bo.bytes = const_cast<char*>(value.data());  // PMIx_Put copies the bytes
     bytes.data.bo.size = value.size();
-    const std::lock_guard lock(put_);
+    const std::lock_guard lock(put_mutex_);
     DLRUN_TRY(checked(PMIx_Put(PMIX_GLOBAL, key.c_str(), &bytes), "PMIx_Put"));
     return checked(PMIx_Commit(), "PMIx_Commit");
   }
@@ -174,7 +174,7 @@ class LibpmixClient final : public PmixClient {
 
   pmix_proc_t self_;
   int size_ = 0;
-  std::mutex put_;  // held for a put together with its commit
+  std::mutex put_mutex_;  // held for a put together with its commit
 };
 
 }  // namespace

@@ -274,7 +274,7 @@ class GlooCommunicator final : public Communicator {
     });
   }
 
-  /// Reduces in size - 1 steps around the ring. The sum of part p starts at rank p + 1 and is
+  /// Reduces in size - 1 steps around the ring. The reduction of part p starts at rank p + 1 and is
   /// complete at rank p.
   template <typename T>
   void ring_reduce_scatter(std::span<const T> all, std::span<T> mine, ReduceOp op,

@@ -199,8 +199,8 @@ class GuardedCommunicator final : public Communicator {
     return {};
   }
 
-  /// Adds the call to an error and abandons the backend, because the state of the other ranks is
-  /// then unknown.
+  /// Returns a success unchanged. Adds the call to an error, and abandons the backend, because the
+  /// state of the other ranks is then unknown.
   [[nodiscard]] Result<> finish(const Call& call, std::uint64_t number, Result<> result) {
     if (result) return result;
     backend_->abandon();

@@ -22,13 +22,14 @@ namespace dlrun {
 
 namespace {
 
-// MPI 3 counts elements with int. Longer buffers are sent in pieces of this many elements.
+// Number of elements of a piece. MPI 3 counts elements with int, so longer buffers are sent in
+// pieces.
 constexpr std::size_t kPiece = std::size_t{1} << 30U;
 
 // A waiting rank polls a request without pauses for kPollFor, which is longer than an all-reduce of
-// a few megabytes, and then with pauses of kNap.
+// a few megabytes, and then with pauses of kPollPause.
 constexpr std::chrono::microseconds kPollFor{1'000};
-constexpr std::chrono::microseconds kNap{50};
+constexpr std::chrono::microseconds kPollPause{50};
 
 MPI_Datatype mpi_type(DataType type) {
   switch (type) {
@@ -148,7 +149,7 @@ class MpiLifetime {
  private:
   MpiLifetime() = default;
 
-  /// Restricts Open MPI to shared memory, and TCP for ranks in separate containers. Otherwise
+  /// Restricts Open MPI to shared memory, plus TCP for ranks in separate containers. Otherwise
   /// MPI_Init spends nine tenths of its time on finding networks (UCX, libfabric) that ranks of one
   /// node do not need. Variables that the user or the site has set are kept. Other MPI libraries
   /// ignore these variables.
@@ -265,7 +266,7 @@ class MpiCommunicator final : public Communicator {
                                       &is_complete, MPI_STATUSES_IGNORE),
                           "MPI_Testall"));
         if (is_complete != 0) return {};
-        if (std::chrono::steady_clock::now() > sleep_after) std::this_thread::sleep_for(kNap);
+        if (std::chrono::steady_clock::now() > sleep_after) std::this_thread::sleep_for(kPollPause);
       }
     }
 
@@ -275,6 +276,7 @@ class MpiCommunicator final : public Communicator {
     MpiCommunicator& owner_;
   };
 
+  /// Calls call(address, count) for each piece of `data`, until a call fails.
   template <typename Function>
   static Result<> in_pieces(Buffer data, Function&& call) {
     auto* at = static_cast<std::byte*>(data.data);

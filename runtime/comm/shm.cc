@@ -305,7 +305,7 @@ class ShmCommunicator final : public Communicator {
   SlotWriter writer_;
   std::deque<Job> requests_;        ///< not run yet, oldest first
   std::uint64_t next_request_ = 0;  ///< number of the next request
-  Result<> status_;  ///< success, or a request's error, with which all later requests fail
+  Result<> status_;  ///< success, or the first error of a request; later collectives return it
 };
 
 }  // namespace
