@@ -1,6 +1,6 @@
 // The GPU's implementation of nn/kernels.h, on one stream: cuBLAS and cuBLASLt for products,
-// elementwise.cu for the rest, cuda_layer_kernels.h for convolutional networks. This file is part
-// of the module dlrun-trainer-cuda.so.
+// step_loops.cu for the other functions, cuda_layer_kernels.h for convolutional networks. This file
+// is part of the module dlrun-trainer-cuda.so.
 
 #include <algorithm>
 #include <vector>
@@ -11,10 +11,10 @@
 #include "runtime/trainer/cuda/cuda_layer_kernels.h"
 #include "runtime/trainer/cuda/dense_forward.h"
 #include "runtime/trainer/cuda/device_status.h"
-#include "runtime/trainer/cuda/elementwise.h"
 #include "runtime/trainer/cuda/halves.h"
 #include "runtime/trainer/cuda/layer_loops.h"
 #include "runtime/trainer/cuda/step_graphs.h"
+#include "runtime/trainer/cuda/step_loops.h"
 #include "runtime/trainer/cuda/uploads.h"
 #include "runtime/trainer/data/dataset.h"
 #include "runtime/trainer/nn/device_module.h"
@@ -24,7 +24,7 @@
 namespace dlrun::trainer {
 namespace {
 
-/// NVIDIA recommends this size for Hopper.
+/// Size of cuBLAS's workspace, which NVIDIA recommends for Hopper.
 constexpr std::size_t kBlasWorkspaceBytes = std::size_t{32} << 20U;
 
 class CudaKernels final : public Kernels<float> {
@@ -72,7 +72,7 @@ class CudaKernels final : public Kernels<float> {
 
   void begin_step(std::size_t kind) override {
     if (!options_.records_steps || !status_.is_ok()) return;
-    launch_recorded();  // the host may not have waited for the last step
+    launch_recorded();  // the host need not have waited for the last step
     status_.keep_error(graphs_.begin(kind, stream_));
     if (graphs_.is_recording()) uploads_.begin_recording();
   }

@@ -85,24 +85,24 @@ class CudaLayerKernels final : public LayerKernels<float> {
     status_.keep_launch_error("average_pool_backward");
   }
 
-  void channel_means(std::size_t n, std::size_t places, std::size_t channels, const float* x,
+  void channel_means(std::size_t n, std::size_t pixels, std::size_t channels, const float* x,
                      float* means) override {
-    cuda::channel_means(n, places, channels, x, means, stream_);
+    cuda::channel_means(n, pixels, channels, x, means, stream_);
     status_.keep_launch_error("channel_means");
   }
-  void channel_means_backward(std::size_t n, std::size_t places, std::size_t channels,
+  void channel_means_backward(std::size_t n, std::size_t pixels, std::size_t channels,
                               const float* dmeans, bool is_added, float* dx) override {
-    cuda::channel_means_backward(n, places, channels, dmeans, is_added, dx, stream_);
+    cuda::channel_means_backward(n, pixels, channels, dmeans, is_added, dx, stream_);
     status_.keep_launch_error("channel_means_backward");
   }
-  void scale_channels(std::size_t n, std::size_t places, std::size_t channels, const float* x,
+  void scale_channels(std::size_t n, std::size_t pixels, std::size_t channels, const float* x,
                       const float* factors, float* y) override {
-    cuda::scale_channels(n, places, channels, x, factors, y, stream_);
+    cuda::scale_channels(n, pixels, channels, x, factors, y, stream_);
     status_.keep_launch_error("scale_channels");
   }
-  void channel_products(std::size_t n, std::size_t places, std::size_t channels, const float* x,
+  void channel_products(std::size_t n, std::size_t pixels, std::size_t channels, const float* x,
                         const float* dy, float* products) override {
-    cuda::channel_products(n, places, channels, x, dy, products, stream_);
+    cuda::channel_products(n, pixels, channels, x, dy, products, stream_);
     status_.keep_launch_error("channel_products");
   }
 

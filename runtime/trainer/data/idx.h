@@ -19,7 +19,7 @@
 
 namespace dlrun::trainer {
 
-/// An array of unsigned bytes in the form of its file.
+/// A parsed file: the header's sizes, and the bytes of the file, which include the values.
 struct IdxArray {
   std::vector<std::uint32_t> sizes;  ///< slowest dimension first
   std::vector<std::uint8_t> file;    ///< the whole file, decompressed

@@ -30,8 +30,8 @@ struct StepReport {
   double loss = 0;
   double accuracy = 0;
   std::size_t samples = 0;  ///< of all ranks in this step
-  /// Time of this rank's own work in the step, without the time it waits for other ranks. Only this
-  /// time shows which rank is slow, since all ranks finish their steps together.
+  /// Time of this rank's own work in the step, without the time it waits for other ranks. All ranks
+  /// finish their steps together, so only this time shows which rank is slow.
   std::chrono::duration<double> work{};
   double learning_rate = 0;  ///< of the next step
 };
@@ -96,15 +96,15 @@ class TrainingReporter {
   void print_classes(const LabelScores& scores);
   void write_metrics(const std::string& json);
   /// Remembers the first failure in status_.
-  void keep(const Result<>& result);
+  void remember_failure(const Result<>& result);
 
   Options options_;
   UniqueFd metrics_;
   Result<> status_;
   Clock::time_point start_ = Clock::now();
-  double done_at_start_ = -1;  // `done` at the first step; > 0 for a resumed run
-  Clock::time_point shown_ = start_;
-  Clock::time_point reported_ = start_;
+  double done_at_start_ = -1;               // `done` at the first step; -1: no step yet
+  Clock::time_point shown_at_ = start_;     // time of the last line about a step
+  Clock::time_point reported_at_ = start_;  // time of the last report for metrics and record
   std::size_t samples_since_shown_ = 0;
   std::size_t samples_since_reported_ = 0;
   std::size_t steps_since_reported_ = 0;

@@ -200,7 +200,7 @@ void scale_bytes(const std::uint8_t* from, double scale, double* to, std::size_t
   for (std::size_t i = 0; i < n; ++i) to[i] = from[i] * scale;
 }
 
-void publish(const float* from, float* to, std::size_t n) {
+void copy_past_caches(const float* from, float* to, std::size_t n) {
 #if defined(__SSE2__)
   constexpr std::size_t kLine = 64 / sizeof(float);
   constexpr std::size_t kStore = sizeof(__m128) / sizeof(float);

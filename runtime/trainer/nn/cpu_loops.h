@@ -18,10 +18,10 @@ void update(const Update<double>& formula, const UpdateArrays<double>& arrays);
 void add_scaled(float* y, float scale, const float* x, std::size_t n);
 void add_scaled(double* y, double scale, const double* x, std::size_t n);
 
-/// relu() computes y = max(x, 0). relu_backward() computes dx = dy where y > 0, else 0. All arrays:
-/// [n]. x and y may be the same array, and so may dy and dx.
+/// Computes y = max(x, 0). x, y: [n]; they may be the same array.
 void relu(const float* x, float* y, std::size_t n);
 void relu(const double* x, double* y, std::size_t n);
+/// Computes dx = dy where y > 0, else 0. y, dy, dx: [n]; dy and dx may be the same array.
 void relu_backward(const float* y, const float* dy, float* dx, std::size_t n);
 void relu_backward(const double* y, const double* dy, double* dx, std::size_t n);
 
@@ -53,10 +53,11 @@ void sum_columns(const double* x, std::size_t rows, std::size_t stride, std::siz
 void scale_bytes(const std::uint8_t* from, float scale, float* to, std::size_t n);
 void scale_bytes(const std::uint8_t* from, double scale, double* to, std::size_t n);
 
-/// Copies to[i] = from[i] with stores that bypass this processor's caches. An ordinary store to a
-/// line that another processor has read must first fetch the line from that processor's cache,
-/// which is ten times slower if the ranks' cores share no cache. Readers get the data from memory.
-/// A thread that sees a later store of the calling thread also sees the copied data.
-void publish(const float* from, float* to, std::size_t n);
+/// Copies to[i] = from[i] with stores that bypass this processor's caches. from, to: [n]. An
+/// ordinary store to a line that another processor has read must first fetch the line from that
+/// processor's cache, which is ten times slower if the ranks' cores share no cache. Readers get the
+/// data from memory. A thread that sees a later store of the calling thread also sees the copied
+/// data.
+void copy_past_caches(const float* from, float* to, std::size_t n);
 
 }  // namespace dlrun::trainer::loops

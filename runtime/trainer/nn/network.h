@@ -73,9 +73,9 @@ class Network {
     return gradients_.span().first(parameter_count_ + extra_ + running_.size());
   }
   [[nodiscard]] std::span<T> extra() { return gradients_.span().subspan(parameter_count_, extra_); }
-  /// Return the layers' running statistics (Layer::statistics), and the statistics of the current
-  /// step. The caller sets observed() to zero before each step.
+  /// Returns the layers' running statistics (Layer::statistics).
   [[nodiscard]] std::span<T> running() { return running_.span(); }
+  /// Returns the statistics of the current step. The caller sets them to zero before each step.
   [[nodiscard]] std::span<T> observed() {
     return gradients_and_extra().subspan(parameter_count_ + extra_);
   }
@@ -93,8 +93,8 @@ class Network {
   [[nodiscard]] std::string description() const;
 
  private:
-  /// A layer with its place in the flat arrays and its own arrays. The pointers point into memory_.
-  /// Layers that work in place share the arrays of the layer before them.
+  /// A layer with its offsets in the flat arrays and its own arrays. The pointers point into
+  /// memory_. Layers that work in place share the arrays of the layer before them.
   struct LayerPlan {
     std::unique_ptr<Layer<T>> layer;
     std::size_t first_parameter = 0;  ///< offset in the arrays of parameters and gradients
