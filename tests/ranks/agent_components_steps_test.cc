@@ -112,7 +112,7 @@ class ComponentsRun : public Run {
 const std::string kWritesPid =
     "printf $$ >$DLRUN_RUN/.$DLRUN_COMPONENT; "
     "mv $DLRUN_RUN/.$DLRUN_COMPONENT $DLRUN_RUN/pid-of-$DLRUN_COMPONENT; ";
-/// A server for HTTP on the held port. It serves the run directory.
+/// An HTTP server on the component's port, {port}. It serves the run directory.
 const std::string kServer = "echo {port} >>$DLRUN_RUN/ports; " + kWritesPid +
                             "exec python3 -m http.server --directory $DLRUN_RUN {port}";
 const std::vector<std::string> kHttpService{"--role",  "service",      "--ready-http",

@@ -138,14 +138,15 @@ class Run {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   }
 
-  /// Return lead's standard output, lead's standard error, and a file of the run. Each is "" if
-  /// its file is missing.
+  /// Returns lead's standard output.
   [[nodiscard]] std::string out() const {
     return read_file(folder / "out", 1U << 28U).value_or("");
   }
+  /// Returns lead's standard error.
   [[nodiscard]] std::string err() const {
     return read_file(folder / "err", 1U << 28U).value_or("");
   }
+  /// Returns the content of a file of the run; "" if the file is missing.
   [[nodiscard]] std::string file(const std::string& name) const {
     return read_file(directory / name, 1U << 28U).value_or("");
   }
