@@ -17,7 +17,7 @@ namespace dlrun {
 class AgentStore final : public Store {
  public:
   /// Takes ownership of a connected stream socket and makes it close-on-exec. Fails with kInvalid
-  /// if it is not a stream socket, and with kIo if it cannot be made close-on-exec.
+  /// if the descriptor is not a stream socket, and with kIo if it cannot be made close-on-exec.
   /// `answer_within`: limit for sending a request, and for receiving its reply. The reply to get()
   /// may take this time in addition to get()'s `wait`.
   [[nodiscard]] static Result<std::unique_ptr<AgentStore>> open(

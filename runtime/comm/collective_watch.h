@@ -38,8 +38,8 @@ class CollectiveWatch {
   CollectiveWatch(DeviceCollectives& device, std::chrono::milliseconds timeout)
       : device_(device), timeout_(timeout) {}
 
-  /// Runs `function`, which starts a collective. Fails with kPeer, without running it, if
-  /// collectives were aborted.
+  /// Runs `function`, which starts a collective, and returns its result. Fails with kPeer, without
+  /// running `function`, if collectives were aborted.
   template <typename Function>
   [[nodiscard]] Result<> start(Function&& function) {
     const std::lock_guard lock(mutex_);

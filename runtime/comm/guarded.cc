@@ -227,7 +227,7 @@ class GuardedCommunicator final : public Communicator {
     if (extremes[0] == ~extremes[1]) return {};
     auto calls = gather_calls(call);
     if (!calls) return finish(call, calls_, tl::unexpected(std::move(calls.error())));
-    // Do not abandon the backend: every rank has taken part and returns the same error.
+    // Do not abandon the backend: every rank has reached this call and returns the same error.
     return described(call, calls_, fail(Errc::kPeer, "the calls of the ranks differ: {}", *calls));
   }
 

@@ -118,8 +118,8 @@ class MpiLifetime {
                   "this process has started MPI already; MPI cannot be started a second time");
     }
     // Ranks that share a core and wait by spinning make a small all-reduce a thousand times slower.
-    // Open MPI detects shared cores only if its own launcher counts the slots. setenv is safe here,
-    // because MPI has not started its threads yet.
+    // Open MPI detects shared cores only if its own launcher counts the slots. MPI has not started
+    // its threads yet, so setenv is safe.
     if (options.world.local_size > options.processors)
       ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     if (options.world.nnodes == 1 && options.world.local_size == options.world.size)
@@ -151,8 +151,8 @@ class MpiLifetime {
 
   /// Restricts Open MPI to shared memory, plus TCP for ranks in separate containers. Otherwise
   /// MPI_Init spends nine tenths of its time on finding networks (UCX, libfabric) that ranks of one
-  /// node do not need. Variables that the user or the site has set are kept. Other MPI libraries
-  /// ignore these variables.
+  /// node do not need. Does not replace variables that the user or the site has set. Other MPI
+  /// libraries ignore these variables.
   static void stay_on_this_node() {
     for (const auto& [name, value] : {std::pair("OMPI_MCA_pml", "ob1"),
                                       {"OMPI_MCA_btl", "self,vader,tcp"},
@@ -257,8 +257,8 @@ class MpiCommunicator final : public Communicator {
 
     Result<> finish() override {
       if (owner_.is_abandoned_) return fail(Errc::kPeer, "the communicator was abandoned");
-      // MPI copies data only while it is polled. A rank that sleeps at once is slow. A rank that
-      // never sleeps takes a core that the other ranks may need.
+      // MPI advances a request only while a rank polls the request. A rank that sleeps at once is
+      // slow. A rank that never sleeps takes a core that the other ranks may need.
       const auto sleep_after = std::chrono::steady_clock::now() + kPollFor;
       while (true) {
         int is_complete = 0;

@@ -358,8 +358,8 @@ std::shared_ptr<std::byte> ShmSegment::extend(std::size_t bytes) {
   const std::size_t part = round_up(std::max<std::size_t>((bytes + n - 1) / n, 1), page_bytes());
   const std::size_t begin = end_;
   end_ += n * part;
-  // Allocate now, as in map(), each rank its own part. If another rank then finds no memory,
-  // this part stays unused.
+  // Each rank allocates its own part now, as in map(). If another rank finds no memory for its
+  // part, this part stays unused.
   const auto own = static_cast<off_t>(begin + part * static_cast<std::size_t>(rank_));
   if (::fallocate(memory_.get(), 0, own, static_cast<off_t>(part)) != 0) return nullptr;
   void* const at = ::mmap(nullptr, n * part, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(),

@@ -102,14 +102,14 @@ class ShmSegment {
 
   ShmSegment(const CommunicatorOptions& options, UniqueFd memory);
 
-  /// Creates the memory. Only rank 0 calls it.
+  /// Creates the memory. Only rank 0 calls this function.
   [[nodiscard]] static Result<UniqueFd> make_memory(const CommunicatorOptions& options);
-  /// Waits for the memory of rank 0. All other ranks call it.
+  /// Waits for the memory of rank 0. All other ranks call this function.
   [[nodiscard]] static Result<UniqueFd> ask_for_memory(const CommunicatorOptions& options);
   /// Maps the memory, allocates this rank's slot, and locks the byte that shows that this rank is
   /// alive.
   [[nodiscard]] Result<> map();
-  /// Passes the memory on to the other ranks. Only rank 0 calls it.
+  /// Passes the memory on to the other ranks. Only rank 0 calls this function.
   [[nodiscard]] Result<> hand_out(const CommunicatorOptions& options);
   [[nodiscard]] Result<> meet();
   [[nodiscard]] Line& line(int rank) const;

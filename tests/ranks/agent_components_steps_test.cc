@@ -118,7 +118,9 @@ const std::string kServer = "echo {port} >>$DLRUN_RUN/ports; " + kWritesPid +
 const std::vector<std::string> kHttpService{"--role",  "service",      "--ready-http",
                                             "/health", "--port-count", "1"};
 
-TEST_CASE("a trainer starts when the server is ready, and the server is stopped after it") {
+TEST_CASE(
+    "a trainer starts when the server is ready, and the server is stopped after the trainer's "
+    "end") {
   ComponentsRun run;
   run.start({component_words("server", 1, kHttpService, kServer),
              component_words("trainer", 2, {"--after", "server"},
@@ -251,7 +253,7 @@ TEST_CASE("--retry starts all components again, with new secrets and logs of the
   std::vector<std::string> secrets;
   for (const auto* attempt : {"0", "1"}) {
     for (const auto* name : {"server", "trainer"}) {
-      // A shell may print a line about its child that was ended.
+      // A shell may print another line when dlrun ends the shell's child.
       const auto log = run.file(fmt::format("logs/attempt-{}/{}/rank-0000.log", attempt, name));
       secrets.push_back(log.substr(0, log.find('\n')));
       CHECK(secrets.back().size() == std::string("DLRUN_SECRET=").size() + 64);

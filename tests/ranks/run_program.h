@@ -1,5 +1,5 @@
 #pragma once
-// Runs the trainer's programs as processes, alone or under mpirun.
+// Runs the trainer's programs as processes, with or without mpirun.
 
 #include <chrono>
 #include <filesystem>

@@ -48,7 +48,7 @@ std::vector<std::string> on_ranks(
 }  // namespace
 
 TEST_CASE(
-    "shm: auto selects it for the ranks of one node with a store, also under an MPI launcher") {
+    "shm: auto selects shm for the ranks of one node with a store, also under an MPI launcher") {
   for (const bool has_launcher : {false, true}) {
     check_none(on_threads(
         "auto", 2,

@@ -258,7 +258,8 @@ TEST_CASE("pooling, dropout and sums on the GPU give the CPU's numbers") {
 }
 
 TEST_CASE(
-    "batch normalisation on the GPU gives the CPU's numbers, alone and with sums of other ranks") {
+    "batch normalisation on the GPU gives the CPU's numbers, with and without sums of other "
+    "ranks") {
   const auto device = gpu();
   if (device == nullptr) return;
   const Comparison compare{*device};

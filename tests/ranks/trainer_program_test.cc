@@ -156,7 +156,7 @@ TEST_CASE(
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   CHECK(has(done.out, "epoch 2/2  loss "));
   CHECK(value_of(done.out, "parameters").size() == 16);
-  CHECK_FALSE(has(done.out, "\r"));  // no progress line, since this is no terminal
+  CHECK_FALSE(has(done.out, "\r"));  // stdout is no terminal, so there is no progress line
   const auto metrics = read_file(folder / "m.jsonl", 1U << 20U);
   REQUIRE(metrics.has_value());
   CHECK(has(*metrics, "\"test_accuracy\":"));

@@ -21,7 +21,7 @@ using Tensor = ParsedTensors::Tensor;
 
 constexpr std::size_t kLargestArrayFile = std::size_t{64} << 30U;
 constexpr std::size_t kMostClasses = 256;
-constexpr const char* kWhole = "train.safetensors";
+constexpr const char* kWholeTrainFile = "train.safetensors";
 constexpr std::string_view kTrainPrefix = "train-";
 constexpr std::string_view kOf = "-of-";
 constexpr std::string_view kEnding = ".safetensors";
@@ -143,15 +143,16 @@ Result<std::vector<fs::path>> partitions(const fs::path& folder) {
 /// Returns the files from which this rank reads its training data.
 Result<std::vector<fs::path>> training_files(const DataOptions& options) {
   std::error_code ignored;
-  if (!options.has_own_partitions && fs::exists(options.path / kWhole, ignored)) {
-    return std::vector<fs::path>{options.path / kWhole};
+  if (!options.has_own_partitions && fs::exists(options.path / kWholeTrainFile, ignored)) {
+    return std::vector<fs::path>{options.path / kWholeTrainFile};
   }
   auto files = partitions(options.path);
   if (!files) return files;
   if (files->empty()) {
-    return fail(Errc::kNotFound, "{}: has {}partition such as {}", options.path.string(),
-                options.has_own_partitions ? "no " : fmt::format("neither {} nor a ", kWhole),
-                partition_name(0, 8));
+    return fail(
+        Errc::kNotFound, "{}: has {}partition such as {}", options.path.string(),
+        options.has_own_partitions ? "no " : fmt::format("neither {} nor a ", kWholeTrainFile),
+        partition_name(0, 8));
   }
   if (!options.has_own_partitions) return files;
   const auto size = static_cast<std::size_t>(options.size);

@@ -42,7 +42,7 @@ CheckpointLayout layout_of(const Network<float>& network, std::span<const StateA
 }
 
 /// Returns true if all numbers are finite. The loss of a step is computed before the step's update,
-/// so the loss alone does not show that the update made a parameter infinite.
+/// so a finite loss does not show that all parameters are finite after the update.
 bool is_finite(const TrainingState& state) {
   const auto are_finite = [](const std::vector<float>& values) {
     return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });

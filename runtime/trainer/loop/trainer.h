@@ -80,7 +80,8 @@ struct Session {
   TrainingReporter& reporter;
   std::string host;                                                  ///< for messages
   std::function<Result<>()> may_commit = [] { return Result<>(); };  ///< see checkpoint.h
-  /// The signal handler sets this flag: the ranks then save after the next step, and continue.
+  /// The signal handler sets this flag. The ranks then save a checkpoint after the next step and
+  /// continue. nullptr: no signal requests a checkpoint.
   std::atomic<bool>* save_requested = nullptr;
 };
 

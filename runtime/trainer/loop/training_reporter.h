@@ -72,7 +72,7 @@ class TrainingReporter {
     std::string_view precision = "float32";  ///< of matrix products; must outlive the reporter
   };
 
-  /// Opens the metrics file. Fails with kIo.
+  /// Opens the metrics file if is_main is true and Options::metrics names a file. Fails with kIo.
   [[nodiscard]] static Result<TrainingReporter> open(const Options& options);
 
   void note(const std::string& line);   ///< prints a line on stdout if is_main

@@ -55,7 +55,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
                           if (is_first) {
                             std::copy_n(from, channels, out);
                           } else {
-                            loops::keep_larger(from, out, channels);
+                            loops::max_in_place(from, out, channels);
                           }
                           is_first = false;
                         });
@@ -81,9 +81,9 @@ class CpuLayerKernels final : public LayerKernels<T> {
                           const T* from = pixel(x, w.input, image, r, c);
                           T* to = pixel(dx, w.input, image, r, c);
                           if (is_tiling) {
-                            loops::give_to_equal(from, out, left.data(), to, channels);
+                            loops::store_max_gradient(from, out, left.data(), to, channels);
                           } else {
-                            loops::add_to_equal(from, out, left.data(), to, channels);
+                            loops::add_max_gradient(from, out, left.data(), to, channels);
                           }
                         });
       });

@@ -26,17 +26,18 @@ void relu_backward(const float* y, const float* dy, float* dx, std::size_t n);
 void relu_backward(const double* y, const double* dy, double* dx, std::size_t n);
 
 /// Computes y = max(x, y), element by element. x, y: [n].
-void keep_larger(const float* x, float* y, std::size_t n);
-void keep_larger(const double* x, double* y, std::size_t n);
+void max_in_place(const float* x, float* y, std::size_t n);
+void max_in_place(const double* x, double* y, std::size_t n);
 
-/// Do one step of the gradient of y = the maximum of several arrays x, which are passed in order.
-/// Where x == y, the gradient is `left`, and `left` becomes 0, so that later x with the same value
-/// get no gradient; elsewhere the gradient is 0. give_to_equal() stores the gradient in dx, and
-/// add_to_equal() adds it to dx. All arrays: [n]; `left` begins as dy.
-void give_to_equal(const float* x, const float* y, float* left, float* dx, std::size_t n);
-void give_to_equal(const double* x, const double* y, double* left, double* dx, std::size_t n);
-void add_to_equal(const float* x, const float* y, float* left, float* dx, std::size_t n);
-void add_to_equal(const double* x, const double* y, double* left, double* dx, std::size_t n);
+/// Computes the gradient of one of several arrays x, of which y is the maximum. The caller passes
+/// the arrays x in order, and `left` with the content of dy at first. Where x == y, dx = left, and
+/// `left` becomes 0, so that later x with the same value get no gradient; elsewhere dx = 0. All
+/// arrays: [n].
+void store_max_gradient(const float* x, const float* y, float* left, float* dx, std::size_t n);
+void store_max_gradient(const double* x, const double* y, double* left, double* dx, std::size_t n);
+/// Does the same, but adds the gradient to dx.
+void add_max_gradient(const float* x, const float* y, float* left, float* dx, std::size_t n);
+void add_max_gradient(const double* x, const double* y, double* left, double* dx, std::size_t n);
 
 /// Computes sums[j] = x[0, j] + x[1, j] + ..., in this order. x: [rows x columns], where the rows
 /// begin `stride` elements apart; sums: [columns].
