@@ -58,8 +58,8 @@ class LazyDisk {
   /// Stops recording.
   void stop();
 
-  /// Returns the calls that keep or order data: fsync, fdatasync, rename and link, each with its
-  /// path and the number of such calls for this path so far: "rename run/claim, 1".
+  /// Returns the calls that make data durable or order changes: fsync, fdatasync, rename and link.
+  /// Each has its path, and is numbered among the equal calls for this path: "rename run/claim, 1".
   [[nodiscard]] const std::vector<std::string>& ordering_calls() const { return ordering_calls_; }
 
   struct Crash {

@@ -25,8 +25,9 @@ struct StepReport {
   std::uint64_t step = 0;   ///< steps done since the start of training
   std::uint64_t steps = 0;  ///< steps of the whole training
   double done = 0;          ///< part of the training that is done, 0..1
-  /// Mean over this step's samples on all ranks; for a local step, over rank 0's samples
-  /// since the last average.
+  /// Mean over this step's samples on all ranks. In local steps, the mean over rank 0's samples
+  /// since the last average; in a step with an average, over the samples of all ranks since the
+  /// average before.
   double loss = 0;
   double accuracy = 0;
   std::size_t samples = 0;  ///< of all ranks in this step
@@ -39,7 +40,7 @@ struct StepReport {
 struct EpochReport {
   std::size_t epoch = 0;   ///< the epoch that has ended, from 1
   std::uint64_t step = 0;  ///< steps done since the start of training
-  /// Mean over the epoch's training samples, each with the parameters at that time.
+  /// Mean over the epoch's training samples, each with the parameters before its step.
   double loss = 0;
   double accuracy = 0;
   double test_loss = 0;

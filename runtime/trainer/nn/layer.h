@@ -45,8 +45,8 @@ struct BatchInfo {
   std::uint64_t step = 0;  ///< the optimizer's step, from 0
   /// Indices of the samples in the data set; empty if not needed.
   std::span<const std::uint32_t> samples{};
-  /// Number of samples of the step on all ranks, over all micro-batches; 0: the samples of this
-  /// call only.
+  /// Number of samples of the step: of all ranks, or of this rank in a local step
+  /// (StepScope::divisor), over all micro-batches. 0: the samples of this call only.
   std::size_t global_samples = 0;
   const SumOverRanks* sum_over_ranks = nullptr;  ///< nullptr if there is only one rank
 };
@@ -83,7 +83,7 @@ class Layer {
 
   /// Returns true if forward works with y == x and backward with dx == dy, and backward does not
   /// read x.
-  [[nodiscard]] virtual bool is_in_place() const { return false; }
+  [[nodiscard]] virtual bool can_work_in_place() const { return false; }
   /// Returns true if backward reads y; the next layer must then not overwrite y.
   [[nodiscard]] virtual bool reads_output() const { return false; }
   [[nodiscard]] virtual bool is_relu() const { return false; }

@@ -37,7 +37,7 @@ void Network<T>::plan_layers(Layers<T> layers) {
     plan.first_parameter = parameter_count_;
     plan.first_running = running_count_;
     plan.width = layer->outputs();
-    plan.is_in_place = layer->is_in_place() && before != nullptr && !before->reads_output();
+    plan.is_in_place = layer->can_work_in_place() && before != nullptr && !before->reads_output();
     plan.is_fused = layer->is_relu() && plan.is_in_place && before->fuses_relu();
     add_views(i, layer->parameters(), parameter_count_, tensors_);
     add_views(i, layer->statistics(), running_count_, running_tensors_);

@@ -38,8 +38,8 @@ class Network {
   /// `layers` are in the order of computation; the first layer reads `inputs` elements per sample.
   /// Allocates memory for batches of up to max_batch samples. The gradient array has `extra`
   /// elements after the gradients, for numbers that are summed together with the gradients, and
-  /// then the observed statistics. Both arrays have `padding` more elements at the end. `allocate`
-  /// provides the memory of both arrays; by default `kernels` does.
+  /// then the observed statistics. The arrays of parameters and of gradients have `padding` more
+  /// elements at the end. `allocate` provides the memory of both arrays; by default `kernels` does.
   Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, std::size_t max_batch,
           std::size_t extra, std::size_t padding = 0, const AllocateFlat& allocate = {});
 

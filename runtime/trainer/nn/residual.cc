@@ -41,7 +41,7 @@ class Branch {
                        .statistics = next_free.statistics};
       const Layer<T>* const before =
           offsets_.empty() ? nullptr : layers_[offsets_.size() - 1].get();
-      if (layer->is_in_place() && before != nullptr && !before->reads_output()) {
+      if (layer->can_work_in_place() && before != nullptr && !before->reads_output()) {
         own.output = offsets_.back().output;
         own.gradient = offsets_.back().gradient;
         own.is_fused = layer->is_relu() && before->fuses_relu();
