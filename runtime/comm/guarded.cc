@@ -1,5 +1,6 @@
-// GuardedCommunicator: each call first compares itself with the other ranks' calls (begin()), then
-// checks its arguments, and adds its description to an error of the backend (finish()).
+// Each function of GuardedCommunicator first compares the call with the other ranks' calls
+// (begin()), then checks the arguments and calls the backend, and adds a description of the call to
+// an error (finish()).
 
 #include "runtime/comm/guarded.h"
 

@@ -62,7 +62,7 @@ MPI_Op mpi_op(ReduceOp op) {
   return MPI_OP_NULL;
 }
 
-/// Reductions of the 16-bit floats, which MPI 3 does not have.
+/// Reductions of 16-bit floats, a type that MPI 3 does not have.
 class HalfOps {
  public:
   HalfOps() {

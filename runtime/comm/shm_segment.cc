@@ -335,7 +335,7 @@ Result<> ShmSegment::map() {
   if (at == MAP_FAILED) return no_room();
   base_ = static_cast<std::byte*>(at);
   // Allocate now: memory that is missing later would cause SIGBUS. Each rank allocates its own
-  // slot, so that the slot is in the memory near this rank's processor.
+  // slot, so that the slot is in memory near the rank's processor.
   if (rank_ == 0 && ::fallocate(memory_.get(), 0, 0, static_cast<off_t>(layout_.slots_begin)) != 0)
     return no_room();
   end_ = bytes;

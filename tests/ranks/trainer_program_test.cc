@@ -145,7 +145,9 @@ TEST_CASE("a missing or damaged data file ends all ranks with an error that name
             "bytes, found 1000"));
   fs::remove(folder / "d/t10k-labels-idx1-ubyte");
   fs::remove(folder / "d/train-images-idx3-ubyte");
-  CHECK(run(words(on_mpi(2), data), folder.path()).exit_code == 66);
+  const auto missing = run(words(on_mpi(2), data), folder.path());
+  CHECK(missing.exit_code == 66);
+  CHECK(has(missing.err, "has none of these files: train-images-idx3-ubyte"));
 }
 #endif
 

@@ -34,9 +34,9 @@ struct Batch {
 /// are divided as evenly as possible. The position in an epoch is an offset in samples, so a run
 /// can resume with another world size.
 ///
-/// kFile: the offset counts this rank's own samples. A rank that has finished its samples
-/// gets empty batches until the rank with the most samples has finished, so every epoch
-/// has each sample once.
+/// kFile: each rank applies the offset to its own samples. A rank that has finished its samples
+/// gets empty batches until the rank with the most samples has finished, so every epoch has each
+/// sample once.
 ///
 /// kEpoch: every rank has its own epochs with all samples, and the offset counts the samples of
 /// this rank's epoch.
@@ -91,9 +91,9 @@ struct EpochPosition {
 };
 
 /// Converts the position that each of `old_ranks` ranks has reached in its own epochs (kEpoch) to
-/// the position of each of `new_ranks` ranks. `length` is the number of samples of an
-/// epoch. The samples that all ranks have done are divided among the new ranks and rounded down, so
-/// the remainder of the division is trained again. `length`, `old_ranks` and `new_ranks` are > 0.
+/// the position of each of `new_ranks` ranks. `length` is the number of samples of an epoch. The
+/// samples that all ranks have done are divided among the new ranks and rounded down, so the
+/// remainder of the division is trained again. `length`, `old_ranks` and `new_ranks` are > 0.
 [[nodiscard]] EpochPosition redistributed(EpochPosition position, std::size_t length,
                                           std::uint64_t old_ranks, std::uint64_t new_ranks);
 

@@ -14,9 +14,9 @@
 namespace dlrun::trainer {
 namespace {
 
-/// Number of samples in one forward pass of an evaluation, and the limit for the arrays of these
-/// samples in bytes. The limit may reduce the number.
+/// Number of samples in one forward pass of an evaluation, unless kEvaluationBytes allows fewer.
 constexpr std::size_t kEvaluationBatch = 256;
+/// Limit for the size of the arrays of these samples, in bytes.
 constexpr std::size_t kEvaluationBytes = std::size_t{512} << 20U;
 
 /// Returns the ranges of the network's tensors for the optimizer. Tensors of one dimension are

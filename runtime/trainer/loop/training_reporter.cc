@@ -195,13 +195,13 @@ void TrainingReporter::finish(const FinalReport& report) {
       report.test_accuracy, f1_text(", ", report.labels), report.test_loss, report.test_samples,
       report.steps, report.seconds, rate_text(report.samples_per_s), options_.precision));
   if (report.labels) print_classes(*report.labels);
-  print_line(fmt::format("parameters {} equal on {} rank{}", report.parameters, report.ranks,
+  print_line(fmt::format("parameters {} equal on {} rank{}", report.parameters_hash, report.ranks,
                          report.ranks == 1 ? "" : "s"));
   if (options_.store == nullptr) return;
   ordered_json fields{{"final", true},
                       {"test_accuracy", report.test_accuracy},
                       {"test_loss", report.test_loss},
-                      {"parameters", report.parameters},
+                      {"parameters", report.parameters_hash},
                       {"steps", report.steps},
                       {"seconds", report.seconds},
                       {"samples_per_s", report.samples_per_s},

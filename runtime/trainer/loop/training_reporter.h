@@ -53,7 +53,7 @@ struct FinalReport {
   double test_loss = 0;
   double test_accuracy = 0;
   std::size_t test_samples = 0;
-  std::string parameters;  ///< hash, equal on all ranks
+  std::string parameters_hash;  ///< equal on all ranks
   int ranks = 1;
   std::uint64_t steps = 0;
   double seconds = 0;        ///< time of this process's steps, without tests and checkpoints

@@ -72,7 +72,8 @@ class CpuLayerKernels final : public LayerKernels<T> {
                            w.output.width * w.size == w.input.width;
     for_each_of(n, [&](std::size_t image) {
       if (!is_tiling) std::fill_n(dx + image * w.input.size(), w.input.size(), T{0});
-      std::vector<T> left(channels);  // dy; becomes 0 once it was added to an element of dx
+      std::vector<T> left(
+          channels);  // dy, or 0 for a channel that has given dy to an element of dx
       for_each_output(w, [&](std::size_t i, std::size_t j) {
         const T* out = pixel(y, w.output, image, i, j);
         std::copy_n(pixel(dy, w.output, image, i, j), channels, left.data());
