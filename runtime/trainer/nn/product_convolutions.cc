@@ -19,7 +19,7 @@ struct ProductConvolutions::Matrix {
   bool is_image = w.size == 1 && w.stride == 1 && w.padding == 0;
   std::size_t images = images_at_once();
 
-  /// Returns the number of images in a group. The groups have equal sizes, and the matrix of a
+  /// Returns the number of images in a group (the last group may have fewer). The matrix of a
   /// group has at most 8 MiB, except if one image needs more.
   [[nodiscard]] std::size_t images_at_once() const {
     constexpr std::size_t kMostElements = std::size_t{2} << 20U;
