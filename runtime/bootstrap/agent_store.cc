@@ -34,8 +34,8 @@ struct Reply {
   std::string code;
 };
 
-/// Returns the error code of a refused request. otherwise: the code for a reply of an earlier
-/// agent, which names no code.
+/// Returns the error code of a refused request. otherwise: the error code if the reply names none,
+/// as replies of older agents do.
 Errc code_of(const Reply& reply, Errc otherwise) {
   if (reply.code.empty()) return otherwise;
   return reply.code == "timeout"   ? Errc::kTimeout

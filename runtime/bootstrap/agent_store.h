@@ -17,7 +17,7 @@ namespace dlrun {
 class AgentStore final : public Store {
  public:
   /// Takes ownership of a connected stream socket and makes it close-on-exec. Fails with kInvalid
-  /// if it is not a stream socket, and with kIo if it cannot be made close-on-exec.
+  /// if the descriptor is not a stream socket, and with kIo if it cannot be made close-on-exec.
   /// `answer_within`: limit for sending a request, and for receiving its reply. The reply to get()
   /// may take this time in addition to get()'s `wait`.
   [[nodiscard]] static Result<std::unique_ptr<AgentStore>> open(
@@ -32,9 +32,11 @@ class AgentStore final : public Store {
   AgentStore(UniqueFd socket, std::chrono::milliseconds answer_within)
       : socket_(std::move(socket)), answer_within_(answer_within) {}
 
-  /// Sends a line. Closes the connection after a failure, because its state is then unknown.
+  /// Sends a line. Closes the connection after a failure, because the agent may have received only
+  /// a part of the line.
   [[nodiscard]] Result<> send_line(std::string_view line);
-  /// Returns the next line, without its newline. `limit` bounds the whole wait.
+  /// Returns the next line, without its newline. `limit` bounds the whole wait. Closes the
+  /// connection after a failure, because the next call would otherwise read a late reply.
   [[nodiscard]] Result<std::string> receive_line(std::chrono::milliseconds limit);
 
   std::mutex mutex_;

@@ -38,7 +38,7 @@ Result<> checked(pmix_status_t status, const char* call) {
   return fail(Errc::kUnavailable, "{}: {} ({})", call, name_of(status), status);
 }
 
-/// One call of PMIx_Get_nb. PMIx uses the call's arguments until it answers, possibly after the
+/// One call of PMIx_Get_nb. PMIx uses the call's arguments until PMIx answers, possibly after the
 /// caller has stopped waiting. So PMIx's callback holds a shared_ptr to the question.
 class Question {
  public:
@@ -122,7 +122,7 @@ class LibpmixClient final : public PmixClient {
 
   LibpmixClient(const LibpmixClient&) = delete;
   LibpmixClient& operator=(const LibpmixClient&) = delete;
-  // PMIx counts its users, so MPI in this process can continue to use it.
+  // PMIx counts the calls of PMIx_Init, so MPI in this process can continue to use PMIx.
   ~LibpmixClient() override { PMIx_Finalize(nullptr, 0); }
 
   [[nodiscard]] int rank() const override { return static_cast<int>(self_.rank); }
@@ -145,7 +145,7 @@ class LibpmixClient final : public PmixClient {
     bytes.type = PMIX_BYTE_OBJECT;
     bytes.data.bo.bytes = const_cast<char*>(value.data());  // PMIx_Put copies the bytes
     bytes.data.bo.size = value.size();
-    const std::lock_guard lock(put_);
+    const std::lock_guard lock(put_mutex_);
     DLRUN_TRY(checked(PMIx_Put(PMIX_GLOBAL, key.c_str(), &bytes), "PMIx_Put"));
     return checked(PMIx_Commit(), "PMIx_Commit");
   }
@@ -174,7 +174,7 @@ class LibpmixClient final : public PmixClient {
 
   pmix_proc_t self_;
   int size_ = 0;
-  std::mutex put_;  // held for a put together with its commit
+  std::mutex put_mutex_;  // put() locks it, so that each PMIx_Put is followed by its commit
 };
 
 }  // namespace

@@ -10,10 +10,10 @@
 
 namespace dlrun {
 
-/// PMIx has no common table, but one table for each rank. So each key belongs to one rank, which
-/// alone may put it: the rank whose number is at the end of the key ("gloo/world/3"), or rank 0 if
-/// there is no number ("nccl/world/id"). The launcher's daemon on a rank's node holds the values of
-/// this rank. The values may be lost when the rank ends, because the daemon may then end, too.
+/// PMIx has no common table, but one table for each rank. So each key belongs to one rank, and only
+/// this rank may put it: the rank whose number is at the end of the key ("gloo/world/3"), or rank 0
+/// if there is no number ("nccl/world/id"). The launcher's daemon on a rank's node holds the values
+/// of this rank. The values may be lost when the rank ends, because the daemon may then end, too.
 class PmixStore final : public Store {
  public:
   /// Fails as load_pmix() and PmixModule::connect() do, and with kInvalid if the launcher's rank or
@@ -28,7 +28,8 @@ class PmixStore final : public Store {
                                         std::chrono::milliseconds wait) override;
 
   /// Returns the local address that this node uses to reach the first other node of the job; empty
-  /// if all ranks are on one node. Fails with kUnavailable if there is no such address.
+  /// if all ranks are on one node. Fails with kUnavailable if the name of that node cannot be
+  /// resolved, if there is no route to that node, or if the launcher reports an error.
   [[nodiscard]] Result<std::string> own_address() override;
 
  private:
@@ -40,8 +41,8 @@ class PmixStore final : public Store {
   MemoryStore own_;  ///< keys and values that this rank has put
 };
 
-/// Loads the module. Fails with kUnavailable if this installation has none, if it is from another
-/// build, or if libpmix is missing.
+/// Loads the module `pmix`. Fails with kUnavailable if this installation does not have the module,
+/// if the module is from another build, or if libpmix is missing.
 [[nodiscard]] Result<const PmixModule*> load_pmix();
 
 /// Returns true if env has the variables of a launcher with PMIx.

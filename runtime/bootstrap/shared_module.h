@@ -15,7 +15,7 @@ namespace dlrun {
 
 /// Loads the module dlrun-NAME.so and returns the address of an object that it exports. The module
 /// is never unloaded. Fails with kUnavailable if the module is not installed, if a library is
-/// missing (the message names it), or if there is no such object.
+/// missing (the message names it), or if the module exports no such object.
 [[nodiscard]] Result<const void*> load_module_object(std::string_view name, const char* object);
 
 }  // namespace dlrun

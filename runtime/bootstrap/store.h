@@ -24,20 +24,20 @@ class Store {
   virtual ~Store() = default;
 
   /// Sets a key. Fails with kRefused if the key has another value, with kInvalid if the key is not
-  /// allowed or the value is too long, and with kUnavailable, kTimeout or kIo if the table cannot
-  /// be reached.
+  /// allowed or the value is too long, with kUnavailable, kTimeout or kIo if the table cannot be
+  /// reached, and with kInternal if the agent's reply cannot be read.
   [[nodiscard]] virtual Result<> put(std::string_view key, std::string_view value) = 0;
 
   /// Waits until the key exists and returns its value. Fails with kTimeout after `wait`; the
-  /// message names the key. Fails with kInvalid, kUnavailable or kIo as put() does, and with
-  /// kRefused if too many requests of ranks are already waiting.
+  /// message names the key. Fails with kInvalid, kUnavailable, kIo or kInternal as put() does, and
+  /// with kRefused if too many requests of ranks are already waiting.
   [[nodiscard]] virtual Result<std::string> get(std::string_view key,
                                                 std::chrono::milliseconds wait) = 0;
 
   /// Reports the program's progress for the run's record. json_object: the fields of the `progress`
-  /// request in ENVIRONMENT.md. Succeeds and does nothing if this store has no record. Fails with
-  /// kInvalid if the text is no JSON object, and with kUnavailable or kTimeout if the agent does
-  /// not accept the report.
+  /// request in ENVIRONMENT.md. Only AgentStore has a record; for other stores this function does
+  /// nothing and succeeds. Fails with kInvalid if the text is no JSON object, and with kUnavailable
+  /// or kTimeout if the agent does not accept the report.
   [[nodiscard]] virtual Result<> report_progress(std::string_view json_object);
 
   /// Returns the IP address at which other nodes reach this rank. Returns an empty string if all

@@ -139,8 +139,9 @@ Result<World> of_pmi(const Env& env) {
   return checked(world);
 }
 
-/// Returns true in a task of a step. From Slurm 26.05 on, a batch script has a SLURM_STEP_ID, too:
-/// -5. Negative ids, and their unsigned forms, do not name steps.
+/// Returns true if SLURM_STEP_ID names a step or, without SLURM_STEP_ID, if SLURM_STEP_NUM_TASKS is
+/// set. Ids below 0, and their unsigned forms from 0xffff0000 on, do not name steps: from Slurm
+/// 26.05 on, a batch script has the id -5.
 bool is_in_a_step(const Env& env) {
   constexpr std::int64_t kFirstSpecialId = 0xffff'0000;
   if (!env.has("SLURM_STEP_ID")) return env.has("SLURM_STEP_NUM_TASKS");

@@ -5,7 +5,7 @@
 
 namespace dlrun {
 
-void CollectiveWatch::check() {
+void CollectiveWatch::check_collectives() {
   const std::lock_guard lock(mutex_);
   check_locked();
 }

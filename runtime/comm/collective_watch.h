@@ -24,7 +24,7 @@ class DeviceCollectives {
   [[nodiscard]] virtual Result<> check_device() = 0;
   /// Returns true while a started collective has not ended.
   [[nodiscard]] virtual bool is_busy() = 0;
-  /// Aborts all running collectives; their buffers hold partial results. Called once.
+  /// Aborts all running collectives; their buffers then hold partial results. Called at most once.
   virtual void abort_all() = 0;
 };
 
@@ -38,8 +38,8 @@ class CollectiveWatch {
   CollectiveWatch(DeviceCollectives& device, std::chrono::milliseconds timeout)
       : device_(device), timeout_(timeout) {}
 
-  /// Runs `function`, which starts a collective. Fails with kPeer, without running it, if
-  /// collectives were aborted.
+  /// Runs `function`, which starts a collective, and returns its result. Fails with kPeer, without
+  /// running `function`, if collectives were aborted.
   template <typename Function>
   [[nodiscard]] Result<> start(Function&& function) {
     const std::lock_guard lock(mutex_);
@@ -52,7 +52,7 @@ class CollectiveWatch {
 
   /// Aborts the collectives if one has failed or has run longer than the timeout. Call it
   /// periodically.
-  void check();
+  void check_collectives();
 
   /// Fails with kPeer and the first reason if the collectives were aborted. Does not query the
   /// device.

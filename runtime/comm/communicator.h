@@ -181,7 +181,7 @@ class Communicator {
   /// holds size() * mine.count elements and is not modified. The buffers must not overlap.
   [[nodiscard]] virtual Result<> reduce_scatter(ConstBuffer all, Buffer mine, ReduceOp op) = 0;
 
-  /// Returns after every rank has called it.
+  /// Returns after every rank has called barrier().
   [[nodiscard]] virtual Result<> barrier() = 0;
 
   /// Returns `bytes` of zeroed memory, aligned to a page, that all ranks read and write. Writes

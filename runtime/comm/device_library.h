@@ -1,8 +1,8 @@
 #pragma once
 // The libraries behind nccl.cc, which is compiled once for each of two modules: comm-nccl with CUDA
 // and NCCL, and comm-rccl with ROCm's HIP and RCCL. RCCL has NCCL's functions, and HIP has CUDA's
-// under names that start with "hip". rccl_library.h declares the functions of RCCL and HIP under
-// the names that nccl.cc uses.
+// functions under names that start with "hip". rccl_library.h declares the functions of RCCL and
+// HIP under the names that nccl.cc uses.
 
 #include "common/result.h"
 
@@ -13,7 +13,7 @@
 namespace dlrun {
 
 inline constexpr const char* kBackendName = "rccl";
-inline constexpr const char* kDevicePrefix = "hip";  ///< of the device's functions in messages
+inline constexpr const char* kDevicePrefix = "hip";  ///< of HIP's functions, for messages
 
 }  // namespace dlrun
 

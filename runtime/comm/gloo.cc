@@ -87,7 +87,8 @@ class StoreForGloo final : public gloo::rendezvous::Store {
 /// Blocks SIGPIPE in this thread while Gloo runs. Gloo writes to sockets without MSG_NOSIGNAL, so a
 /// lost peer would end this process. The kernel sends SIGPIPE to the thread that writes. The
 /// destructor removes a pending SIGPIPE before it unblocks the signal. Threads that Gloo starts
-/// meanwhile inherit the blocked signal. The program's signal disposition does not change.
+/// while the signal is blocked inherit this setting. The program's signal disposition does not
+/// change.
 class SigpipeBlocked {
  public:
   SigpipeBlocked() {
@@ -274,7 +275,7 @@ class GlooCommunicator final : public Communicator {
     });
   }
 
-  /// Reduces in size - 1 steps around the ring. The sum of part p starts at rank p + 1 and is
+  /// Reduces in size - 1 steps around the ring. The reduction of part p starts at rank p + 1 and is
   /// complete at rank p.
   template <typename T>
   void ring_reduce_scatter(std::span<const T> all, std::span<T> mine, ReduceOp op,

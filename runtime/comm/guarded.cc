@@ -1,5 +1,6 @@
-// GuardedCommunicator: each call first compares itself with the other ranks' calls (begin()), then
-// checks its arguments, and adds its description to an error of the backend (finish()).
+// Each function of GuardedCommunicator first compares the call with the other ranks' calls
+// (begin()), then checks the arguments and calls the backend, and adds a description of the call to
+// an error (finish()).
 
 #include "runtime/comm/guarded.h"
 
@@ -199,8 +200,8 @@ class GuardedCommunicator final : public Communicator {
     return {};
   }
 
-  /// Adds the call to an error and abandons the backend, because the state of the other ranks is
-  /// then unknown.
+  /// Returns a success unchanged. Adds the call to an error, and abandons the backend, because the
+  /// state of the other ranks is then unknown.
   [[nodiscard]] Result<> finish(const Call& call, std::uint64_t number, Result<> result) {
     if (result) return result;
     backend_->abandon();
@@ -227,7 +228,7 @@ class GuardedCommunicator final : public Communicator {
     if (extremes[0] == ~extremes[1]) return {};
     auto calls = gather_calls(call);
     if (!calls) return finish(call, calls_, tl::unexpected(std::move(calls.error())));
-    // Do not abandon the backend: every rank has taken part and returns the same error.
+    // Do not abandon the backend: every rank has reached this call and returns the same error.
     return described(call, calls_, fail(Errc::kPeer, "the calls of the ranks differ: {}", *calls));
   }
 

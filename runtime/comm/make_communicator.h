@@ -17,8 +17,8 @@ namespace dlrun {
 class Store;
 
 struct CommunicatorOptions {
-  /// Rank and size. nccl and rccl use local_rank to choose a GPU if this process sees several; mpi
-  /// compares local_size with `processors`, since the ranks of a node share its cores.
+  /// Rank and size. nccl and rccl use local_rank to choose a GPU if this process sees several. The
+  /// ranks of a node share its cores, so mpi compares local_size with `processors`.
   World world;
   /// Number of processors this process may run on. make_communicator() sets it.
   int processors = 0;

@@ -19,8 +19,8 @@ struct CommBackend {
   Result<std::unique_ptr<Communicator>> (*connect)(const CommunicatorOptions& options) = nullptr;
 };
 
-/// Loads dlrun-comm-NAME.so. Fails with kUnavailable if it cannot be loaded or is from another
-/// build.
+/// Loads dlrun-comm-NAME.so. Fails with kUnavailable if the module cannot be loaded or is from
+/// another build.
 [[nodiscard]] Result<const CommBackend*> load_comm_backend(std::string_view name);
 
 }  // namespace dlrun

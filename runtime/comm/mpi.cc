@@ -22,13 +22,14 @@ namespace dlrun {
 
 namespace {
 
-// MPI 3 counts elements with int. Longer buffers are sent in pieces of this many elements.
+// Number of elements of a piece. MPI 3 counts elements with int, so longer buffers are sent in
+// pieces.
 constexpr std::size_t kPiece = std::size_t{1} << 30U;
 
 // A waiting rank polls a request without pauses for kPollFor, which is longer than an all-reduce of
-// a few megabytes, and then with pauses of kNap.
+// a few megabytes, and then with pauses of kPollPause.
 constexpr std::chrono::microseconds kPollFor{1'000};
-constexpr std::chrono::microseconds kNap{50};
+constexpr std::chrono::microseconds kPollPause{50};
 
 MPI_Datatype mpi_type(DataType type) {
   switch (type) {
@@ -61,7 +62,7 @@ MPI_Op mpi_op(ReduceOp op) {
   return MPI_OP_NULL;
 }
 
-/// Reductions of the 16-bit floats, which MPI 3 does not have.
+/// Reductions of 16-bit floats, a type that MPI 3 does not have.
 class HalfOps {
  public:
   HalfOps() {
@@ -124,8 +125,8 @@ class MpiLifetime {
       return lifetime;
     }
     // Ranks that share a core and wait by spinning make a small all-reduce a thousand times slower.
-    // Open MPI detects shared cores only if its own launcher counts the slots. setenv is safe here,
-    // because MPI has not started its threads yet.
+    // Open MPI detects shared cores only if its own launcher counts the slots. MPI has not started
+    // its threads yet, so setenv is safe.
     if (options.world.local_size > options.processors)
       ::setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     if (options.world.nnodes == 1 && options.world.local_size == options.world.size)
@@ -164,10 +165,10 @@ class MpiLifetime {
   enum class Owner { kThis, kProgram };  ///< calls MPI_Init and MPI_Finalize
   explicit MpiLifetime(Owner owner) : owner_(owner) {}
 
-  /// Restricts Open MPI to shared memory, and TCP for ranks in separate containers. Otherwise
+  /// Restricts Open MPI to shared memory, plus TCP for ranks in separate containers. Otherwise
   /// MPI_Init spends nine tenths of its time on finding networks (UCX, libfabric) that ranks of one
-  /// node do not need. Variables that the user or the site has set are kept. Other MPI libraries
-  /// ignore these variables.
+  /// node do not need. Does not replace variables that the user or the site has set. Other MPI
+  /// libraries ignore these variables.
   static void stay_on_this_node() {
     for (const auto& [name, value] : {std::pair("OMPI_MCA_pml", "ob1"),
                                       {"OMPI_MCA_btl", "self,vader,tcp"},
@@ -273,8 +274,8 @@ class MpiCommunicator final : public Communicator {
 
     Result<> finish() override {
       if (owner_.is_abandoned_) return fail(Errc::kPeer, "the communicator was abandoned");
-      // MPI copies data only while it is polled. A rank that sleeps at once is slow. A rank that
-      // never sleeps takes a core that the other ranks may need.
+      // MPI advances a request only while a rank polls the request. A rank that sleeps at once is
+      // slow. A rank that never sleeps takes a core that the other ranks may need.
       const auto sleep_after = std::chrono::steady_clock::now() + kPollFor;
       while (true) {
         int is_complete = 0;
@@ -282,7 +283,7 @@ class MpiCommunicator final : public Communicator {
                                       &is_complete, MPI_STATUSES_IGNORE),
                           "MPI_Testall"));
         if (is_complete != 0) return {};
-        if (std::chrono::steady_clock::now() > sleep_after) std::this_thread::sleep_for(kNap);
+        if (std::chrono::steady_clock::now() > sleep_after) std::this_thread::sleep_for(kPollPause);
       }
     }
 
@@ -292,6 +293,7 @@ class MpiCommunicator final : public Communicator {
     MpiCommunicator& owner_;
   };
 
+  /// Calls call(address, count) for each piece of `data`, until a call fails.
   template <typename Function>
   static Result<> in_pieces(Buffer data, Function&& call) {
     auto* at = static_cast<std::byte*>(data.data);

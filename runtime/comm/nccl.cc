@@ -3,10 +3,12 @@
 //
 // A collective waits for the caller's compute stream, and the compute stream waits for the result.
 // Both waits happen on the device, so the calling thread continues. Host memory is accepted too,
-// for losses, hashes and the checks of guarded.h. The call copies host memory to the device and
-// waits for the result. NCCL's kernels wait for a lost rank without a limit. A watchdog thread
-// therefore checks for NCCL's asynchronous errors and for collectives past the timeout, and aborts
-// the communicator, which ends the waiting kernels.
+// for losses, hashes and the checks of guarded.h: the call then copies the data to the device,
+// waits for the result, and copies it back.
+//
+// NCCL's kernels wait for a lost rank without a limit. A watchdog thread therefore checks for
+// NCCL's asynchronous errors and for collectives past the timeout, and aborts the communicator,
+// which ends the waiting kernels.
 
 #include <algorithm>
 #include <condition_variable>
@@ -88,7 +90,7 @@ Result<> nccl(ncclResult_t code, ncclComm_t comm, const char* call) {
 }
 
 /// Waits until a non-blocking communicator has completed the requested call. Fails with kTimeout at
-/// the deadline.
+/// the deadline, and with the error of the call if it failed.
 Result<> done_by(ncclComm_t comm, steady_clock::time_point deadline, const char* call) {
   while (true) {
     ncclResult_t state = ncclSuccess;
@@ -330,7 +332,7 @@ class NcclCommunicator final : public Communicator {
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, kWatchEvery, [&] { return is_closing_; })) {
       lock.unlock();
-      watch_.check();
+      watch_.check_collectives();
       lock.lock();
     }
   }

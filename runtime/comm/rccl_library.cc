@@ -32,7 +32,7 @@ static_assert(sizeof(::ncclUniqueId) == sizeof(ncclUniqueId));
 static_assert(offsetof(::ncclConfig_t, blocking) == offsetof(ncclConfig_t, blocking));
 #endif
 
-/// The beginning of hipPointerAttribute_t, and space for the rest of it.
+/// The first members of hipPointerAttribute_t, and space for its other members.
 struct HipPointerAttributes {
   int type = 0;
   int device = 0;

@@ -2,9 +2,9 @@
 // (reduce-scatter, then all-gather), in chunks that fit into the processor's cache. shm_segment.h
 // defines how ranks share memory and wait for each other.
 //
-// A request does its work when the caller waits for it, or in the next collective call. The copy
-// occupies this processor whenever it runs, so an earlier start would gain nothing. A later start
-// gives the other ranks time to arrive.
+// A request does its work when the caller waits for it, or in the next collective call. The work
+// occupies this processor whenever it is done, so an earlier start would gain nothing. A later
+// start gives the other ranks time to arrive.
 
 #include "runtime/comm/shm.h"
 
@@ -305,7 +305,7 @@ class ShmCommunicator final : public Communicator {
   SlotWriter writer_;
   std::deque<Job> requests_;        ///< not run yet, oldest first
   std::uint64_t next_request_ = 0;  ///< number of the next request
-  Result<> status_;  ///< success, or a request's error, with which all later requests fail
+  Result<> status_;  ///< success, or the first error of a request; later collectives return it
 };
 
 }  // namespace

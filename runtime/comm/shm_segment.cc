@@ -64,8 +64,8 @@ constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-/// Returns the address of a counter's low half, since a futex has 32 bits. The low half changes
-/// with every step, and a sleeper wakes long before 2^32 steps have passed.
+/// Returns the address of the low half of a counter, for a futex, which has 32 bits. The low half
+/// changes with every step, and a sleeper wakes long before 2^32 steps have passed.
 const void* low_half(const std::atomic<std::uint64_t>& count) {
   return reinterpret_cast<const std::byte*>(&count) +
          (std::endian::native == std::endian::big ? sizeof(std::uint32_t) : 0);
@@ -183,8 +183,8 @@ struct alignas(64) ShmSegment::Line {
   /// The last published step; 0 before joining. Other ranks sleep until it changes.
   std::atomic<std::uint64_t> step;
   std::atomic<std::uint32_t> sleepers;  ///< number of ranks that sleep on `step`
-  /// Signature of call k at index k % 2. A rank that is one call ahead does not overwrite the
-  /// signature that others still compare.
+  /// Signature of call k at index k % 2: a rank that is one call ahead must not overwrite the
+  /// signature that other ranks still compare.
   std::array<std::atomic<std::uint64_t>, 2> signatures;
 };
 
@@ -195,9 +195,9 @@ ShmLayout ShmLayout::of(int ranks, std::size_t page_bytes) {
   // A buffer has at least 64 bytes for each rank, because a reduce-scatter divides the buffer among
   // the ranks.
   layout.chunk_bytes = round_up(std::max(wanted, n * 64), page_bytes);
-  layout.slots = round_up(ShmSegment::kHeadBytes + ShmSegment::kLineBytes * n, page_bytes);
+  layout.slots_begin = round_up(ShmSegment::kHeadBytes + ShmSegment::kLineBytes * n, page_bytes);
   layout.slot_bytes = kBuffers * layout.chunk_bytes;
-  layout.end = layout.slots + layout.slot_bytes * n;
+  layout.end = layout.slots_begin + layout.slot_bytes * n;
   return layout;
 }
 
@@ -218,7 +218,7 @@ ShmSegment::Line& ShmSegment::line(int rank) const {
 }
 
 std::byte* ShmSegment::buffer(int rank, std::uint64_t step) const {
-  return base_ + layout_.slots +
+  return base_ + layout_.slots_begin +
          (static_cast<std::size_t>(rank) * kBuffers + step % kBuffers) * layout_.chunk_bytes;
 }
 
@@ -335,12 +335,12 @@ Result<> ShmSegment::map() {
   if (at == MAP_FAILED) return no_room();
   base_ = static_cast<std::byte*>(at);
   // Allocate now: memory that is missing later would cause SIGBUS. Each rank allocates its own
-  // slot, so that the slot is in the memory near this rank's processor.
-  if (rank_ == 0 && ::fallocate(memory_.get(), 0, 0, static_cast<off_t>(layout_.slots)) != 0)
+  // slot, so that the slot is in memory near the rank's processor.
+  if (rank_ == 0 && ::fallocate(memory_.get(), 0, 0, static_cast<off_t>(layout_.slots_begin)) != 0)
     return no_room();
   end_ = bytes;
-  const auto own_slot =
-      static_cast<off_t>(layout_.slots + layout_.slot_bytes * static_cast<std::size_t>(rank_));
+  const auto own_slot = static_cast<off_t>(layout_.slots_begin +
+                                           layout_.slot_bytes * static_cast<std::size_t>(rank_));
   if (::fallocate(memory_.get(), 0, own_slot, static_cast<off_t>(layout_.slot_bytes)) != 0)
     return no_room();
   struct flock lock {};
@@ -358,8 +358,8 @@ std::shared_ptr<std::byte> ShmSegment::extend(std::size_t bytes) {
   const std::size_t part = round_up(std::max<std::size_t>((bytes + n - 1) / n, 1), page_bytes());
   const std::size_t begin = end_;
   end_ += n * part;
-  // Allocate now, as in map(), each rank its own part. If another rank then finds no memory,
-  // this part stays unused.
+  // Each rank allocates its own part now, as in map(). If another rank finds no memory for its
+  // part, this part stays unused.
   const auto own = static_cast<off_t>(begin + part * static_cast<std::size_t>(rank_));
   if (::fallocate(memory_.get(), 0, own, static_cast<off_t>(part)) != 0) return nullptr;
   void* const at = ::mmap(nullptr, n * part, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(),

@@ -32,7 +32,8 @@ namespace dlrun {
 /// boundary, because ranks map and allocate the parts separately.
 struct ShmLayout {
   std::size_t chunk_bytes = 0;  ///< size of one buffer
-  std::size_t slots = 0;  ///< offset of the first slot; all ranks write to the memory before it
+  /// Offset of the first slot. All ranks write to the memory before this offset.
+  std::size_t slots_begin = 0;
   std::size_t slot_bytes = 0;  ///< size of one rank's slot
   std::size_t end = 0;         ///< offset of the end of the last slot
 
@@ -68,7 +69,7 @@ class ShmSegment {
   [[nodiscard]] std::uint64_t next_step() const { return step_ + 1; }
 
   /// Returns false if ranks share processors. A waiting rank then sleeps at once, because the rank
-  /// it waits for may need its processor.
+  /// it waits for may need the same processor.
   [[nodiscard]] bool polls() const { return poll_for_.count() > 0; }
 
   /// Announces this rank's next call to the other ranks. The first await() that follows compares
@@ -80,7 +81,7 @@ class ShmSegment {
   void publish();
 
   /// Returns when all ranks have published the step that this rank published last. Polls briefly,
-  /// then sleeps. Fails with kTimeout, or with kPeer and the name of a rank that ended, left or
+  /// then sleeps. Fails with kTimeout, or with kPeer and the number of a rank that ended, left or
   /// called another operation.
   [[nodiscard]] Result<> await();
 
@@ -101,14 +102,14 @@ class ShmSegment {
 
   ShmSegment(const CommunicatorOptions& options, UniqueFd memory);
 
-  /// Creates the memory. Only rank 0 calls it.
+  /// Creates the memory. Only rank 0 calls this function.
   [[nodiscard]] static Result<UniqueFd> make_memory(const CommunicatorOptions& options);
-  /// Waits for the memory of rank 0. All other ranks call it.
+  /// Waits for the memory of rank 0. All other ranks call this function.
   [[nodiscard]] static Result<UniqueFd> ask_for_memory(const CommunicatorOptions& options);
   /// Maps the memory, allocates this rank's slot, and locks the byte that shows that this rank is
   /// alive.
   [[nodiscard]] Result<> map();
-  /// Passes the memory on to the other ranks. Only rank 0 calls it.
+  /// Passes the memory on to the other ranks. Only rank 0 calls this function.
   [[nodiscard]] Result<> hand_out(const CommunicatorOptions& options);
   [[nodiscard]] Result<> meet();
   [[nodiscard]] Line& line(int rank) const;
@@ -116,11 +117,11 @@ class ShmSegment {
   [[nodiscard]] Result<> await_rank(int rank);
   [[nodiscard]] Result<> compare_calls() const;
   [[nodiscard]] bool is_alive(int rank) const;
-  /// Fails with kPeer and the name of the lost rank. Succeeds if no rank is lost.
+  /// Fails with kPeer and the number of the lost rank. Succeeds if no rank is lost.
   [[nodiscard]] Result<> lost_error() const;
   /// Returns the error that names the ranks that have not published this rank's step.
   [[nodiscard]] Result<> timeout_error() const;
-  /// Stores `lost` in Head::lost unless a rank is already lost there, and wakes all ranks.
+  /// Stores `lost` in Head::lost unless Head::lost already names a rank. Wakes all ranks.
   void declare_lost(std::uint32_t lost);
   void wake_all() const;
 

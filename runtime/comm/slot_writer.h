@@ -9,7 +9,7 @@
 //
 // Streaming stores are better between distant processors (by a factor of 4 on two core complexes of
 // an EPYC), and for small messages everywhere. Plain stores are better between near processors, by
-// a factor of 2. No table of the topology is reliable, since virtual processors move. Each rank
+// a factor of 2. Virtual processors move, so no table of the topology is reliable. Each rank
 // therefore times a part of every large plain write. After two slow writes in a row the rank uses
 // streaming stores. The rank then times a part of every eighth large write, so that it can switch
 // back.
@@ -33,7 +33,7 @@ class SlotWriter {
 
   bool is_small_ = false;       // the current collective moves few bytes
   bool streams_large_ = false;  // plain writes were slow, so large writes stream
-  int slow_count_ = 0;          // slow writes minus fast writes, kept within 0 to 2
+  int slow_count_ = 0;          // slow writes minus fast writes, limited to 0..2
   unsigned streamed_ = 0;       // number of large writes that streamed
 };
 

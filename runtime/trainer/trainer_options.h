@@ -40,6 +40,8 @@ struct DigitsOptions {
 /// DLRUN_RUN sets the directory of checkpoints, metrics and traces, and with DLRUN_ATTEMPT > 0
 /// training resumes. Fails with kUsage as parse_into() does, and for flags that exclude each other.
 [[nodiscard]] Result<Options> parse_options(std::span<const std::string> args, const Env& env);
+/// Parses the arguments after `digits`. Fails with kUsage as parse_into() does, without --out, and
+/// for more partitions than training images.
 [[nodiscard]] Result<DigitsOptions> parse_digits_options(std::span<const std::string> args);
 
 [[nodiscard]] std::string help_text();

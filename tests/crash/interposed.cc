@@ -1,6 +1,6 @@
 // Interposes the C library's calls that change files, and read() for UnreadableFile. Each function
 // executes the real call (fsync and fdatasync do not) and reports it to the LazyDisk that covers
-// the path. The linker resolves these symbols here for the program and for the C++ library.
+// the path. The linker binds the calls of the program and of the C++ library to these functions.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -39,21 +39,21 @@ std::string path_at(int folder, const char* path) {
   return *path == '/' || folder == AT_FDCWD ? std::string(path) : path_of(folder) + "/" + path;
 }
 
-/// The disk that covers `path`, locked while this object exists.
-class Covering {
+/// The LazyDisk that covers `path`, locked while this object exists; false if there is none.
+class CoveringDisk {
  public:
-  explicit Covering(const std::string& path) {
+  explicit CoveringDisk(const std::string& path) {
     if (LazyDisk::current() == nullptr) return;
     LazyDisk::lock();
     LazyDisk* const disk = LazyDisk::current();
     disk_ = disk != nullptr && disk->covers(path) ? disk : nullptr;
     if (disk_ == nullptr) LazyDisk::unlock();
   }
-  ~Covering() {
+  ~CoveringDisk() {
     if (disk_ != nullptr) LazyDisk::unlock();
   }
-  Covering(const Covering&) = delete;
-  Covering& operator=(const Covering&) = delete;
+  CoveringDisk(const CoveringDisk&) = delete;
+  CoveringDisk& operator=(const CoveringDisk&) = delete;
   explicit operator bool() const { return disk_ != nullptr; }
   LazyDisk* operator->() const { return disk_; }
 
@@ -62,7 +62,7 @@ class Covering {
 };
 
 int open_at(int folder, const char* path, int flags, mode_t mode) {
-  const Covering disk(path_at(folder, path));
+  const CoveringDisk disk(path_at(folder, path));
   const int fd = DLRUN_REAL(openat)(folder, path, flags, mode);
   if (fd >= 0 && disk && (flags & (O_CREAT | O_TRUNC)) != 0)
     disk->opened(path_at(folder, path), (flags & O_TRUNC) != 0);
@@ -78,14 +78,14 @@ mode_t mode_of(int flags, va_list arguments) {
 int sync_as(const char* name, int fd) {
   if (::fcntl(fd, F_GETFD) < 0) return -1;
   const std::string path = LazyDisk::current() != nullptr ? path_of(fd) : std::string();
-  const Covering disk(path);
+  const CoveringDisk disk(path);
   if (disk && disk->record_ordering_call(name, path)) disk->synced(path);
   return 0;
 }
 
 template <typename Function>
 int remove_with(const std::string& path, Function&& function) {
-  const Covering disk(path);
+  const CoveringDisk disk(path);
   const int done = function();
   if (done == 0 && disk) disk->removed(path);
   return done;
@@ -93,7 +93,7 @@ int remove_with(const std::string& path, Function&& function) {
 
 template <typename Function>
 int rename_with(const std::string& from, const std::string& to, Function&& function) {
-  const Covering disk(to);
+  const CoveringDisk disk(to);
   if (disk && !disk->record_ordering_call("rename", to)) return 0;
   const int done = function();
   if (done == 0 && disk) disk->renamed(from, to);
@@ -130,7 +130,7 @@ int openat(int folder, const char* path, int flags, ...) {
 
 ssize_t write(int fd, const void* bytes, size_t count) {
   const std::string path = LazyDisk::current() != nullptr ? path_of(fd) : std::string();
-  const Covering disk(path);
+  const CoveringDisk disk(path);
   const ssize_t done = DLRUN_REAL(write)(fd, bytes, count);
   if (done > 0 && disk) {
     const auto length = static_cast<std::size_t>(done);
@@ -151,7 +151,7 @@ ssize_t read(int fd, void* bytes, size_t count) {
 
 int ftruncate(int fd, off_t length) noexcept {
   const std::string path = LazyDisk::current() != nullptr ? path_of(fd) : std::string();
-  const Covering disk(path);
+  const CoveringDisk disk(path);
   const int done = DLRUN_REAL(ftruncate)(fd, length);
   if (done == 0 && disk) disk->truncated(path, static_cast<std::size_t>(length));
   return done;
@@ -166,7 +166,7 @@ int fdatasync(int fd) {
 }
 
 int mkdir(const char* path, mode_t mode) noexcept {
-  const Covering disk{std::string(path)};
+  const CoveringDisk disk{std::string(path)};
   const int done = DLRUN_REAL(mkdir)(path, mode);
   if (done == 0 && disk) disk->made_folder(path);
   return done;
@@ -184,7 +184,7 @@ int renameat2(int from_folder, const char* from, int to_folder, const char* to,
 }
 
 int link(const char* from, const char* to) noexcept {
-  const Covering disk{std::string(to)};
+  const CoveringDisk disk{std::string(to)};
   struct stat taken {};
   if (disk && ::lstat(to, &taken) != 0 && !disk->record_ordering_call("link", to)) return 0;
   const int done = DLRUN_REAL(link)(from, to);

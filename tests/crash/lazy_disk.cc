@@ -23,8 +23,8 @@ std::string bytes_in(const fs::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-/// Returns the subsets of `count` changes that crashes() tries: none, all, each alone, all but one,
-/// and each prefix.
+/// Returns the subsets of `count` changes that crashes() tries: none, all, each single one, all but
+/// one, and each prefix.
 std::vector<std::vector<bool>> choices(std::size_t count) {
   std::set<std::vector<bool>> all{std::vector<bool>(count, false), std::vector<bool>(count, true)};
   for (std::size_t i = 0; i < count; ++i) {
@@ -107,7 +107,7 @@ bool LazyDisk::covers(const std::string& path) const {
   return path.starts_with(folder_ + "/") || path == folder_;
 }
 
-LazyDisk::Place LazyDisk::place_of(const std::string& path) const {
+LazyDisk::FolderEntry LazyDisk::entry_of(const std::string& path) const {
   int folder = -1;
   std::string name;  // empty for the root
   for (const fs::path& part :
@@ -120,11 +120,11 @@ LazyDisk::Place LazyDisk::place_of(const std::string& path) const {
   return {folder, name};
 }
 
-int LazyDisk::node_of(const Place& place) const {
-  if (place.name.empty()) return 0;
-  if (place.folder < 0) return -1;
-  const auto& names = now_[static_cast<std::size_t>(place.folder)].names;
-  const auto found = names.find(place.name);
+int LazyDisk::node_of(const FolderEntry& entry) const {
+  if (entry.name.empty()) return 0;
+  if (entry.folder < 0) return -1;
+  const auto& names = now_[static_cast<std::size_t>(entry.folder)].names;
+  const auto found = names.find(entry.name);
   return found == names.end() ? -1 : found->second;
 }
 
@@ -152,14 +152,14 @@ void LazyDisk::mark(const std::string& name) {
 }
 
 void LazyDisk::opened(const std::string& path, bool truncates) {
-  const Place place = place_of(path);
-  const int node = node_of(place);
+  const FolderEntry entry = entry_of(path);
+  const int node = node_of(entry);
   if (node < 0) {
-    if (place.folder < 0) return;
+    if (entry.folder < 0) return;
     for (auto* nodes : {&first_, &now_}) nodes->emplace_back();
-    add({.act = Act::kName,
+    add({.act = Act::kAddName,
          .node = static_cast<int>(now_.size()) - 1,
-         .at = place,
+         .at = entry,
          .description = fmt::format("create {}", path)});
   } else if (truncates) {
     add({.act = Act::kBytes,
@@ -201,44 +201,46 @@ void LazyDisk::synced(const std::string& path) {
 }
 
 void LazyDisk::made_folder(const std::string& path) {
-  const Place place = place_of(path);
-  if (place.folder < 0 || node_of(place) >= 0) return;
+  const FolderEntry entry = entry_of(path);
+  if (entry.folder < 0 || node_of(entry) >= 0) return;
   for (auto* nodes : {&first_, &now_})
     nodes->push_back({.is_folder = true, .bytes = {}, .names = {}});
-  add({.act = Act::kName,
+  add({.act = Act::kAddName,
        .node = static_cast<int>(now_.size()) - 1,
-       .at = place,
+       .at = entry,
        .description = fmt::format("mkdir {}", path)});
 }
 
 void LazyDisk::renamed(const std::string& from, const std::string& to) {
-  const Place old = place_of(from);
+  const FolderEntry old = entry_of(from);
   add({.act = Act::kMove,
        .node = node_of(old),
        .at = old,
-       .to = place_of(to),
+       .to = entry_of(to),
        .description = fmt::format("rename {} to {}", from, to)});
 }
 
 void LazyDisk::linked(const std::string& from, const std::string& to) {
-  add({.act = Act::kName,
+  add({.act = Act::kAddName,
        .node = node_at(from),
-       .at = place_of(to),
+       .at = entry_of(to),
        .description = fmt::format("link {}", to)});
 }
 
 void LazyDisk::removed(const std::string& path) {
   if (node_at(path) < 0) return;
-  add({.act = Act::kUnname, .at = place_of(path), .description = fmt::format("remove {}", path)});
+  add({.act = Act::kRemoveName,
+       .at = entry_of(path),
+       .description = fmt::format("remove {}", path)});
 }
 
 void LazyDisk::apply(std::vector<Node>& nodes, const Step& step) {
-  const auto names = [&](const Place& place) -> auto& {
-    return nodes[static_cast<std::size_t>(place.folder)].names;
+  const auto names = [&](const FolderEntry& entry) -> auto& {
+    return nodes[static_cast<std::size_t>(entry.folder)].names;
   };
-  if (step.act == Act::kName) {
+  if (step.act == Act::kAddName) {
     names(step.at)[step.at.name] = step.node;
-  } else if (step.act == Act::kUnname) {
+  } else if (step.act == Act::kRemoveName) {
     names(step.at).erase(step.at.name);
   } else if (step.act == Act::kMove) {
     names(step.at).erase(step.at.name);
@@ -278,9 +280,9 @@ void LazyDisk::list(const std::vector<Node>& nodes, int node, const std::string&
 std::vector<LazyDisk::Crash> LazyDisk::crashes() const {
   std::vector<Crash> crashes;
   std::set<std::pair<std::set<std::string>, Image>> seen;
-  std::vector<Node> kept = first_;  // the synced names and bytes
-  std::map<int, std::string> written;
-  std::vector<Step> changes;  // unsynced changes of names
+  std::vector<Node> synced_nodes = first_;  // with the synced names and bytes
+  std::map<int, std::string> written;       // unsynced bytes of nodes
+  std::vector<Step> changes;                // unsynced changes of names
   std::set<std::string> marks;
   for (std::size_t count = 0; count <= steps_.size(); ++count) {
     if (count > 0) {
@@ -288,22 +290,23 @@ std::vector<LazyDisk::Crash> LazyDisk::crashes() const {
       if (step.act == Act::kMark) marks.insert(step.description);
       if (step.act == Act::kBytes) written[step.node] = step.bytes;
       if (step.act == Act::kSyncFile && written.contains(step.node))
-        kept[static_cast<std::size_t>(step.node)].bytes = written.extract(step.node).mapped();
+        synced_nodes[static_cast<std::size_t>(step.node)].bytes =
+            written.extract(step.node).mapped();
       if (step.act == Act::kSyncFolder) {
         std::vector<Step> later;
         for (const Step& change : changes) {
-          const bool is_here = change.at.folder == step.node || change.to.folder == step.node;
-          if (is_here) apply(kept, change);
-          if (!is_here) later.push_back(change);
+          const bool is_in_folder = change.at.folder == step.node || change.to.folder == step.node;
+          if (is_in_folder) apply(synced_nodes, change);
+          if (!is_in_folder) later.push_back(change);
         }
         changes = std::move(later);
       }
-      if (step.act == Act::kName || step.act == Act::kUnname || step.act == Act::kMove)
+      if (step.act == Act::kAddName || step.act == Act::kRemoveName || step.act == Act::kMove)
         changes.push_back(step);
     }
     for (const std::vector<bool>& choice : choices(changes.size())) {
       for (const Fate fate : {Fate::kLost, Fate::kHalf, Fate::kZeros, Fate::kKept}) {
-        std::vector<Node> nodes = kept;
+        std::vector<Node> nodes = synced_nodes;
         for (const auto& [node, bytes] : written) {
           std::string& at = nodes[static_cast<std::size_t>(node)].bytes;
           at = bytes_after_crash(at, bytes, fate);

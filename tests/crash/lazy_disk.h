@@ -58,17 +58,17 @@ class LazyDisk {
   /// Stops recording.
   void stop();
 
-  /// Returns the calls that keep or order data: fsync, fdatasync, rename and link, each with its
-  /// path and the number of such calls for this path so far: "rename run/claim, 1".
+  /// Returns the calls that make data durable or order changes: fsync, fdatasync, rename and link.
+  /// Each has its path, and is numbered among the equal calls for this path: "rename run/claim, 1".
   [[nodiscard]] const std::vector<std::string>& ordering_calls() const { return ordering_calls_; }
 
   struct Crash {
     Image image;
     std::set<std::string> marks;  ///< the marks set before the crash
-    std::string description;      ///< the last call before the crash, and what was kept
+    std::string description;      ///< the last call before the crash, and the data that survived
   };
-  /// Returns states after a crash, each once for each set of marks. From the unsynced changes of
-  /// names, the states keep none, all, one, all but one, or the first ones up to any count.
+  /// Returns states after a crash, each once for each set of marks. Each state has none, all, one,
+  /// all but one, or the first few (any number) of the unsynced changes of names.
   [[nodiscard]] std::vector<Crash> crashes() const;
 
   // Only interposed.cc uses the functions below. It holds the lock during each call.
@@ -93,25 +93,26 @@ class LazyDisk {
     std::string bytes;
     std::map<std::string, int> names;  ///< for a folder: indices of nodes
   };
-  struct Place {
+  /// A name in a folder.
+  struct FolderEntry {
     int folder = -1;
     std::string name;
   };
-  enum class Act { kName, kUnname, kMove, kBytes, kSyncFile, kSyncFolder, kMark };
+  enum class Act { kAddName, kRemoveName, kMove, kBytes, kSyncFile, kSyncFolder, kMark };
   struct Step {
     Act act = Act::kMark;
     int node = -1;           ///< the node that gets a name, bytes or a sync
-    Place at = {};           ///< kName, kUnname: place of the name; kMove: the old place
-    Place to = {};           ///< kMove: the new place
+    FolderEntry at = {};     ///< kAddName, kRemoveName: the entry; kMove: the old entry
+    FolderEntry to = {};     ///< kMove: the new entry
     std::string bytes = {};  ///< kBytes: the file's whole content from now on
     std::string description = {};
   };
   enum class Fate { kLost, kHalf, kZeros, kKept };
 
   int scan(const std::filesystem::path& path);
-  [[nodiscard]] Place place_of(const std::string& path) const;
-  [[nodiscard]] int node_of(const Place& place) const;
-  [[nodiscard]] int node_at(const std::string& path) const { return node_of(place_of(path)); }
+  [[nodiscard]] FolderEntry entry_of(const std::string& path) const;
+  [[nodiscard]] int node_of(const FolderEntry& entry) const;
+  [[nodiscard]] int node_at(const std::string& path) const { return node_of(entry_of(path)); }
   void add(Step step);
   static void apply(std::vector<Node>& nodes, const Step& step);
   static void list(const std::vector<Node>& nodes, int node, const std::string& path, Image& image);

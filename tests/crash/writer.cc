@@ -21,8 +21,8 @@ struct Outcome {
 
 Outcome outcome_of(const Writer& writer, std::optional<std::size_t> skip) {
   constexpr std::size_t kMaxReported = 3;
-  const TemporaryDirectory place;
-  const fs::path folder = place / "disk";
+  const TemporaryDirectory parent;
+  const fs::path folder = parent / "disk";
   fs::create_directory(folder);
   if (writer.prepare) writer.prepare(folder);
   LazyDisk disk(folder, skip);

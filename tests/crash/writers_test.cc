@@ -48,7 +48,7 @@ void must(const Result<T>& result) {
 }
 
 constexpr auto kDrain = std::chrono::seconds(60);
-constexpr std::string_view kAgain = "the folder is synced again before success is reported";
+constexpr std::string_view kSyncedAgain = "the folder is synced again before success is reported";
 
 }  // namespace
 
@@ -162,9 +162,9 @@ TEST_CASE(
          if (!again) return again.error().message;
          return again->attempt >= attempts ? "" : "an attempt's number is used twice";
        }},
-      {{"fsync runs/mnist-1, 1", kAgain},
-       {"fsync runs/mnist-1, 2", kAgain},
-       {"fsync runs/mnist-1, 4", kAgain},
+      {{"fsync runs/mnist-1, 1", kSyncedAgain},
+       {"fsync runs/mnist-1, 2", kSyncedAgain},
+       {"fsync runs/mnist-1, 4", kSyncedAgain},
        {"fsync runs/mnist-1/.claim.*.tmp, 2",
         "the claim exists already, so this file is not linked to its name"},
        {"rename runs/mnist-1/claim, 1", "the second attempt writes the same claim"}});
@@ -352,15 +352,15 @@ Writer checkpoints(std::size_t keep) {
 /// Saving a checkpoint syncs a folder whenever a name in it changes. The last sync of each folder
 /// also covers the earlier ones.
 const std::vector<Spare> kSpareOfCheckpoints{
-    {"fsync runs/mnist-1/checkpoints, 1", kAgain},
-    {"fsync runs/mnist-1/checkpoints/step-00000010, 1", kAgain},
-    {"fsync runs/mnist-1/checkpoints/step-00000010, 2", kAgain},
-    {"fsync runs/mnist-1/checkpoints, 3", kAgain},
-    {"fsync runs/mnist-1/checkpoints/step-00000020, 1", kAgain},
-    {"fsync runs/mnist-1/checkpoints/step-00000020, 2", kAgain},
-    {"fsync runs/mnist-1/checkpoints, 5", kAgain},
-    {"fsync runs/mnist-1/checkpoints/step-00000030, 1", kAgain},
-    {"fsync runs/mnist-1/checkpoints/step-00000030, 2", kAgain}};
+    {"fsync runs/mnist-1/checkpoints, 1", kSyncedAgain},
+    {"fsync runs/mnist-1/checkpoints/step-00000010, 1", kSyncedAgain},
+    {"fsync runs/mnist-1/checkpoints/step-00000010, 2", kSyncedAgain},
+    {"fsync runs/mnist-1/checkpoints, 3", kSyncedAgain},
+    {"fsync runs/mnist-1/checkpoints/step-00000020, 1", kSyncedAgain},
+    {"fsync runs/mnist-1/checkpoints/step-00000020, 2", kSyncedAgain},
+    {"fsync runs/mnist-1/checkpoints, 5", kSyncedAgain},
+    {"fsync runs/mnist-1/checkpoints/step-00000030, 1", kSyncedAgain},
+    {"fsync runs/mnist-1/checkpoints/step-00000030, 2", kSyncedAgain}};
 
 }  // namespace
 

@@ -50,7 +50,8 @@ constexpr std::array<std::string_view, 19> kFiles{"submission.json",
                                                   "array-0/0/submission.json",
                                                   "array-0/submission.json"};
 
-/// Returns a folder in memory if possible, because each input consists of some twenty files.
+/// Returns the folder for the runs. The folder is in memory if possible, because each input
+/// consists of some twenty files.
 const fs::path& folder() {
   static const struct Folder {
     fs::path path;

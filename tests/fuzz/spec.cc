@@ -28,9 +28,9 @@ const PlanInputs kSlurm{"/runs", "/runs/.agents/3f2a/dlrun-agent",
 const PlanInputs kLocal{"/runs", "/runs/.agents/3f2a/dlrun-agent",
                         "/runs/.agents/3f2a/dlrun-trainer", Target::kLocal};
 
-/// Returns the script without the comments that name each line's key. They differ for a resolved
-/// spec.
-std::string without_remarks(std::string_view script) {
+/// Returns the script without the comments that name the key of each line. A resolved spec gives
+/// other comments.
+std::string without_key_comments(std::string_view script) {
   std::string result;
   for (const auto line : split(script, '\n')) {
     result += line.substr(0, line.rfind(" # "));
@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto same = make_plan(*again, kSlurm);
   fuzz::expect(same.has_value(), "a resolved spec can be planned");
   const auto rendered = render_script(*same);
-  fuzz::expect(rendered && without_remarks(*rendered) == without_remarks(*script),
+  fuzz::expect(rendered && without_key_comments(*rendered) == without_key_comments(*script),
                "a resolved spec renders to the same script");
   return 0;
 }

@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto lines = 2 + std::count_if(text.begin(), text.end(), [](char c) {
                        return c == '\n' || c == '\r' || c == '\x85';
                      });
-  const auto is_place = [&](int line, int column) {
+  const auto is_position = [&](int line, int column) {
     return line >= 1 && line <= lines && column >= 1 &&
            static_cast<std::size_t>(column) <= text.size() + 1;
   };
@@ -24,15 +24,15 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (!document) {
     const YamlProblem& problem = document.error();
     fuzz::expect(!problem.message.empty(), "an error has a message");
-    fuzz::expect(text.size() > limits.bytes || is_place(problem.line, problem.column),
-                 "an error has a place in the text");
+    fuzz::expect(text.size() > limits.bytes || is_position(problem.line, problem.column),
+                 "an error has a line and a column in the text");
     return 0;
   }
   fuzz::expect(document->root < document->nodes.size(), "the root is a node");
   fuzz::expect(document->expanded_nodes <= limits.nodes, "the number of nodes is limited");
   for (const YamlNode& node : document->nodes) {
     const bool is_empty = document->expanded_nodes == 0;
-    fuzz::expect(is_empty || is_place(node.line, node.column), "a node has a place");
+    fuzz::expect(is_empty || is_position(node.line, node.column), "a node has a line and a column");
     fuzz::expect(is_utf8(node.text), "a value is UTF-8");
     fuzz::expect(node.kind != YamlNode::Kind::kMap || node.items.size() % 2 == 0,
                  "a map has as many values as keys");

@@ -112,13 +112,15 @@ class ComponentsRun : public Run {
 const std::string kWritesPid =
     "printf $$ >$DLRUN_RUN/.$DLRUN_COMPONENT; "
     "mv $DLRUN_RUN/.$DLRUN_COMPONENT $DLRUN_RUN/pid-of-$DLRUN_COMPONENT; ";
-/// A server for HTTP on the held port. It serves the run directory.
+/// An HTTP server on the component's port, {port}. It serves the run directory.
 const std::string kServer = "echo {port} >>$DLRUN_RUN/ports; " + kWritesPid +
                             "exec python3 -m http.server --directory $DLRUN_RUN {port}";
 const std::vector<std::string> kHttpService{"--role",  "service",      "--ready-http",
                                             "/health", "--port-count", "1"};
 
-TEST_CASE("a trainer starts when the server is ready, and the server is stopped after it") {
+TEST_CASE(
+    "a trainer starts when the server is ready, and the server is stopped after the trainer's "
+    "end") {
   ComponentsRun run;
   run.start({component_words("server", 1, kHttpService, kServer),
              component_words("trainer", 2, {"--after", "server"},
@@ -251,7 +253,7 @@ TEST_CASE("--retry starts all components again, with new secrets and logs of the
   std::vector<std::string> secrets;
   for (const auto* attempt : {"0", "1"}) {
     for (const auto* name : {"server", "trainer"}) {
-      // A shell may print a line about its child that was ended.
+      // A shell may print another line when dlrun ends the shell's child.
       const auto log = run.file(fmt::format("logs/attempt-{}/{}/rank-0000.log", attempt, name));
       secrets.push_back(log.substr(0, log.find('\n')));
       CHECK(secrets.back().size() == std::string("DLRUN_SECRET=").size() + 64);

@@ -73,7 +73,8 @@ TEST_CASE("a source that is missing ends the run before any program starts") {
 }
 
 TEST_CASE(
-    "a copy may wait for another run's lock for longer than --join-timeout, and a signal ends it") {
+    "a copy may wait for another run's lock for longer than --join-timeout, and a signal ends the "
+    "wait") {
   CopyRun run;
   const UniqueFd lock(
       ::open((run.node / ".set.dlrun-lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -126,7 +127,7 @@ TEST_CASE(
     "outputs are copied after a program was killed, and the run still ends with that program's "
     "code") {
   CopyRun run;
-  run.start(2, "mkdir -p $NODE/ckpt; echo $DLRUN_RANK > $NODE/ckpt/$DLRUN_RANK; " + kStubborn, {},
+  run.start(2, "mkdir -p $NODE/ckpt; echo $DLRUN_RANK > $NODE/ckpt/$DLRUN_RANK; " + kIgnoreTerm, {},
             run.output());
   run.wait_for_programs(2);
   ::kill(run.pid_of_program(1), SIGKILL);
@@ -143,7 +144,7 @@ TEST_CASE("a file that was written while its program was killed does not replace
             "mkdir -p $NODE/ckpt; echo whole > $NODE/ckpt/model; touch -d '1 minute ago' "
             "$NODE/ckpt/model; until [ -e $DLRUN_RUN/out/model ]; do sleep 0.1; done; printf torn "
             "> $NODE/ckpt/model; " +
-                kUp + kForever,
+                kReportPid + kForever,
             {}, run.output(R"(,"every_s":1)"));
   ::kill(run.pid_of_program(0), SIGKILL);
   CHECK(run.wait() == 128 + SIGKILL);

@@ -27,7 +27,7 @@ TEST_CASE(
     "if one of 8 programs is killed with -9, its rank is named, and the other programs end within "
     "2 s although they ignore TERM") {
   Run run;
-  run.start(8, kStubborn);
+  run.start(8, kIgnoreTerm);
   run.wait_for_programs(8);
   const auto began = Clock::now();
   ::kill(run.pid_of_program(3), SIGKILL);
@@ -50,7 +50,7 @@ TEST_CASE(
   for (const int generations : {1, 2}) {
     CAPTURE(generations);
     Run run;
-    run.start(8, kStubborn);
+    run.start(8, kIgnoreTerm);
     run.wait_for_programs(8);
     auto victim = run.pid_of_program(3);
     for (int up = 0; up < generations; ++up) victim = parent_of(victim);
@@ -91,7 +91,7 @@ TEST_CASE("ranks that end early with 0 do not end the others") {
   CHECK(run.out() == "last\n");
 }
 
-TEST_CASE("workers that a program leaves behind end with it") {
+TEST_CASE("workers that a program leaves behind end with the program") {
   Run run;
   run.start(1, "setsid bash -c '" + kForever + "' & exit 0");
   CHECK(run.wait() == 0);
@@ -102,7 +102,7 @@ TEST_CASE("Ctrl-C ends everything within 2 s, and the state is cancelled") {
   for (const bool signals_group : {true, false}) {
     CAPTURE(signals_group);
     Run run;
-    run.start(4, kStubborn);
+    run.start(4, kIgnoreTerm);
     run.wait_for_programs(4);
     const auto began = Clock::now();
     if (signals_group) {
@@ -118,9 +118,9 @@ TEST_CASE("Ctrl-C ends everything within 2 s, and the state is cancelled") {
   }
 }
 
-TEST_CASE("TERM reaches a program once before any KILL, so that it can end by itself") {
+TEST_CASE("TERM reaches a program once before any KILL, so that the program can end by itself") {
   Run run;
-  run.start(2, "trap 'echo term $DLRUN_RANK; exit 0' TERM; " + kUp +
+  run.start(2, "trap 'echo term $DLRUN_RANK; exit 0' TERM; " + kReportPid +
                    "while :; do sleep 0.1 & wait $!; done");
   run.wait_for_programs(2);
   run.signal(SIGTERM);
@@ -134,7 +134,7 @@ TEST_CASE("with --forward-usr1 each program gets USR1 once, without it no progra
     CAPTURE(forwards);
     Run run;
     run.start(2,
-              "trap 'echo usr1 >> $DLRUN_RUN/usr1-$DLRUN_RANK' USR1; " + kUp +
+              "trap 'echo usr1 >> $DLRUN_RUN/usr1-$DLRUN_RANK' USR1; " + kReportPid +
                   "while [ ! -e $DLRUN_RUN/stop ]; do sleep 0.05 & wait $!; done",
               forwards ? std::vector<std::string>{"--forward-usr1"} : std::vector<std::string>{});
     run.wait_for_programs(2);
@@ -153,7 +153,7 @@ TEST_CASE("with --forward-usr1 each program gets USR1 once, without it no progra
 
 TEST_CASE("when lead is killed its ranks end by themselves") {
   Run run;
-  run.start(4, kStubborn);
+  run.start(4, kIgnoreTerm);
   run.wait_for_programs(4);
   run.signal(SIGKILL);
   CHECK(run.wait() == 137);
@@ -162,7 +162,7 @@ TEST_CASE("when lead is killed its ranks end by themselves") {
 
 TEST_CASE("when lead is silent for 10 s its ranks end by themselves, and not before") {
   Run run;
-  run.start(2, kStubborn);
+  run.start(2, kIgnoreTerm);
   run.wait_for_programs(2);
   const auto began = Clock::now();
   run.signal(SIGSTOP);
@@ -182,7 +182,7 @@ TEST_CASE(
     "a rank that gets a TERM and no answer from lead ends its program 3 s later, and does not wait "
     "for the 10 s of lead's silence") {
   Run run;
-  run.start(2, kStubborn);
+  run.start(2, kIgnoreTerm);
   run.wait_for_programs(2);
   const auto program = run.pid_of_program(0);
   run.signal(SIGSTOP);

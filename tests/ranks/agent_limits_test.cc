@@ -92,7 +92,7 @@ TEST_CASE("output of lead to a file system that hangs does not delay signals") {
   const auto err = (run.folder / "err").string();
   std::ofstream(err) << "";
   run.prefix = slowed("write", "delay_enter=30000000", err);
-  run.start(1, kUp + "echo printed >&2; " + kForever);
+  run.start(1, kReportPid + "echo printed >&2; " + kForever);
   const auto program = run.pid_of_program(0);
   // Lead now blocks while it writes this line to its own output.
   REQUIRE(comes_true([&] { return run.file("local.out") == "printed\n"; }));
@@ -106,7 +106,7 @@ TEST_CASE(
     "if lead is stopped for so long that the agents end their programs, lead blames no rank and "
     "reports that it was stopped") {
   Run run;
-  run.start(2, "trap 'exit 0' TERM; " + kUp + "while :; do sleep 0.1 & wait $!; done");
+  run.start(2, "trap 'exit 0' TERM; " + kReportPid + "while :; do sleep 0.1 & wait $!; done");
   run.wait_for_programs(2);
   const auto program = run.pid_of_program(0);
   run.signal(SIGSTOP);

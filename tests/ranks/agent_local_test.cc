@@ -216,7 +216,7 @@ TEST_CASE("a full disk in the run directory does not stop the program, and cause
     MESSAGE("skipped: a file system to fill cannot be mounted (it needs root)");
     return;
   }
-  run.start(1, kUp + "head -c 1000000 /dev/zero | tr '\\0' 'x'; echo; echo still here");
+  run.start(1, kReportPid + "head -c 1000000 /dev/zero | tr '\\0' 'x'; echo; echo still here");
   const int code = run.wait();
   const auto err = run.err();
   CHECK(code == 0);

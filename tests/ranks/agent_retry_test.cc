@@ -127,7 +127,7 @@ TEST_CASE("without --retry, or for a cause that --retry-on does not list, there 
 
 TEST_CASE("TERM ends the run without a restart, although restarts are left") {
   Run run;
-  run.start(2, kUp + kForever, {"--retry", "5", "--retry-on", "failure"});
+  run.start(2, kReportPid + kForever, {"--retry", "5", "--retry-on", "failure"});
   run.wait_for_programs(2);
   run.signal(SIGTERM);
   CHECK(run.wait() == 143);
@@ -139,7 +139,7 @@ TEST_CASE(
     "a rank that is stopped for less than --hang-after is ignored, and one that is stopped for "
     "longer is named as hanging, and the run starts again") {
   Run run;
-  run.start(2, kUp + "[ $DLRUN_ATTEMPT = 1 ] && exit 0; while :; do echo x; sleep 0.2; done",
+  run.start(2, kReportPid + "[ $DLRUN_ATTEMPT = 1 ] && exit 0; while :; do echo x; sleep 0.2; done",
             {"--hang-after", "5", "--retry", "1", "--retry-on", "hang"});
   run.wait_for_programs(2);
   const auto program = run.pid_of_program(1);
@@ -162,7 +162,7 @@ TEST_CASE(
 
 TEST_CASE("a job that is suspended as a whole does not count as hanging") {
   Run run;
-  run.start(2, kUp + "while [ ! -e $DLRUN_RUN/stop ]; do echo x; sleep 0.1; done",
+  run.start(2, kReportPid + "while [ ! -e $DLRUN_RUN/stop ]; do echo x; sleep 0.1; done",
             {"--hang-after", "1"});
   run.wait_for_programs(2);
   const auto all = processes_of(run.directory);
@@ -180,7 +180,7 @@ TEST_CASE("a job that is suspended as a whole does not count as hanging") {
 
 TEST_CASE("a stopped program under a wrapper script counts as hanging, too") {
   Run run;
-  run.start(1, "bash -c '" + kUp + "while :; do echo x; sleep 0.2; done'; exit 3",
+  run.start(1, "bash -c '" + kReportPid + "while :; do echo x; sleep 0.2; done'; exit 3",
             {"--hang-after", "4"});
   ::kill(run.pid_of_program(0), SIGSTOP);
   CHECK(run.wait() == 79);

@@ -33,7 +33,7 @@ using std::chrono::seconds;
 
 inline const std::string kAgent = DLRUN_AGENT;
 
-/// Waits until the condition holds, at most `limit`. Returns its last value.
+/// Waits until the condition holds, at most `limit`. Returns the condition's last value.
 inline bool comes_true(const std::function<bool()>& condition, milliseconds limit = seconds(20)) {
   for (const auto until = Clock::now() + limit; Clock::now() < until;) {
     if (condition()) return true;
@@ -138,14 +138,15 @@ class Run {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   }
 
-  /// Return lead's standard output, lead's standard error, and a file of the run. Each is "" if
-  /// its file is missing.
+  /// Returns lead's standard output.
   [[nodiscard]] std::string out() const {
     return read_file(folder / "out", 1U << 28U).value_or("");
   }
+  /// Returns lead's standard error.
   [[nodiscard]] std::string err() const {
     return read_file(folder / "err", 1U << 28U).value_or("");
   }
+  /// Returns the content of a file of the run; "" if the file is missing.
   [[nodiscard]] std::string file(const std::string& name) const {
     return read_file(directory / name, 1U << 28U).value_or("");
   }
@@ -157,8 +158,8 @@ class Run {
     }
     return found;
   }
-  /// Returns the pid of a rank's program. Waits for the program to write it to RUN/pid-RANK (kUp);
-  /// fails the test after 20 s.
+  /// Returns the pid of a rank's program. Waits for the program to write it to RUN/pid-RANK
+  /// (kReportPid); fails the test after 20 s.
   [[nodiscard]] pid_t pid_of_program(int rank) const {
     pid_t pid = 0;
     REQUIRE(comes_true([&] {
@@ -167,7 +168,7 @@ class Run {
     }));
     return pid;
   }
-  /// Waits until the programs of ranks 0 to `ranks` - 1 have started.
+  /// Waits until the programs of ranks 0 to `ranks` - 1 have written their pids (kReportPid).
   void wait_for_programs(int ranks) const {
     for (int rank = 0; rank < ranks; ++rank) std::ignore = pid_of_program(rank);
   }
@@ -186,13 +187,14 @@ inline pid_t parent_of(pid_t pid) {
              : static_cast<pid_t>(std::strtol(status.c_str() + at + 6, nullptr, 10));
 }
 
-// Parts of a rank's program. kUp reports its pid: printf and mv create the file atomically.
-inline const std::string kUp =
+// Parts of a rank's program.
+// Writes the program's pid to RUN/pid-RANK; printf and mv create this file atomically.
+inline const std::string kReportPid =
     "printf $$ > $DLRUN_RUN/.pid-$DLRUN_RANK; mv $DLRUN_RUN/.pid-$DLRUN_RANK "
     "$DLRUN_RUN/pid-$DLRUN_RANK; ";
 inline const std::string kForever = "while :; do sleep 0.2; done";
 // A program that ignores TERM, and starts a child in a new session that ignores TERM, too.
-inline const std::string kStubborn =
-    "trap '' TERM; setsid bash -c 'trap \"\" TERM; " + kForever + "' & " + kUp + kForever;
+inline const std::string kIgnoreTerm =
+    "trap '' TERM; setsid bash -c 'trap \"\" TERM; " + kForever + "' & " + kReportPid + kForever;
 
 }  // namespace dlrun::agent

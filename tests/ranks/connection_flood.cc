@@ -19,7 +19,7 @@
 
 namespace {
 
-constexpr std::uint64_t kIsUp = 200'000;
+constexpr std::uint64_t kConnectionsUntilUp = 200'000;
 
 std::atomic<bool> should_stop = false;
 std::atomic<std::uint64_t> begun = 0;
@@ -44,7 +44,7 @@ void flood(std::uint16_t port, double rate) {
     // Resets the connection, so that the socket can connect again. A connection thus needs only two
     // system calls.
     std::ignore = ::connect(socket, &nowhere, sizeof nowhere);
-    if (++begun != kIsUp) continue;
+    if (++begun != kConnectionsUntilUp) continue;
     std::puts("up");
     std::fflush(stdout);
   }

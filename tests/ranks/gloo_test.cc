@@ -1,5 +1,5 @@
-// Tests the behaviour of the gloo backend only; node_backends_test.cc tests what all
-// backends share.
+// Tests the behaviour of the gloo backend only; node_backends_test.cc tests the behaviour that shm
+// and gloo have in common.
 
 #include <signal.h>
 #include <unistd.h>
@@ -23,7 +23,8 @@ namespace dlrun {
 using std::chrono::steady_clock;
 
 TEST_CASE(
-    "gloo: auto selects it for ranks on several nodes with a store and without an MPI launcher") {
+    "gloo: auto selects gloo for ranks on several nodes with a store and without an MPI "
+    "launcher") {
   check_none(on_threads(
       "auto", 2,
       [](Communicator& comm) -> std::vector<std::string> {

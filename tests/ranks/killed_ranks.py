@@ -25,7 +25,7 @@ import time
 
 EVERY = 5  # steps between checkpoints
 STEPS = 64  # 2 epochs of ceil(1000 / (2 x 16)) steps
-LIMIT_S = 250  # the time limit of any wait
+LIMIT_S = 250  # the time limit of each wait
 
 SPEC = """\
 name: killed

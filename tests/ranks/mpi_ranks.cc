@@ -1,9 +1,10 @@
 // One rank of the MPI tests, started by mpirun or srun:
 //
-//   mpi_ranks SIZE collectives|mismatch N|patient|crowded|near|lonely|running
+//   mpi_ranks SIZE collectives|mismatch N|late_rank|one_processor|one_node|no_launcher|running
 //
 // SIZE is the world size requested from the launcher. The test fails if the launcher starts a world
-// of another size, such as one rank, because it would then check less.
+// of another size, such as one rank, because the test would then check less. no_launcher runs
+// without a launcher.
 
 #include <algorithm>
 #include <chrono>
@@ -35,7 +36,7 @@ int report(const std::vector<std::string>& failures) {
 
 /// Checks that the backend refuses a world of two without a launcher, because MPI then has a world
 /// of one. The error must name the remedy.
-int check_lonely() {
+int check_no_launcher() {
   CommunicatorOptions options;
   options.world = {.rank = 0, .size = 2};
   const auto comm = make_communicator("mpi", options);
@@ -47,7 +48,7 @@ int check_lonely() {
 }
 
 /// Checks that a rank leaves the processor to others while it waits for a late rank.
-int check_patient(Communicator& comm) {
+int check_late_rank(Communicator& comm) {
   constexpr auto kLate = std::chrono::milliseconds(600);
   if (auto met = comm.barrier(); !met) return report({met.error().message});
   if (comm.rank() == 0) std::this_thread::sleep_for(kLate);
@@ -94,16 +95,16 @@ void take_one_processor() {
   ::sched_setaffinity(0, sizeof one, &one);
 }
 
-/// Checks that ranks on the same processor yield it to each other, however many processors the
-/// machine has.
-int check_crowded() {
+/// Checks that dlrun has set the variable that makes ranks on the same processor yield the
+/// processor to each other, however many processors the machine has.
+int check_one_processor() {
   if (Env::of_process().get("OMPI_MCA_mpi_yield_when_idle").value_or("") == "1") return 0;
   return report({"ranks that share a processor do not yield"});
 }
 
-/// Checks that dlrun sets up MPI on one node without a network, and keeps a variable that the user
-/// has set. The test is started with a btl that differs from dlrun's.
-int check_near() {
+/// Checks that dlrun sets up MPI on one node without a network, and does not replace a variable
+/// that the user has set: the test is started with a btl that differs from dlrun's.
+int check_one_node() {
   const Env now = Env::of_process();
   const auto is = [&](const char* name, std::string_view value) {
     return now.get(name).value_or("") == value;
@@ -121,8 +122,9 @@ int main(int argc, char** argv) {
   const std::vector<std::string_view> arguments(argv + 1, argv + argc);
   if (arguments.size() < 2)
     return report(
-        {"usage: mpi_ranks SIZE collectives|mismatch N|patient|crowded|near|lonely|running"});
-  if (arguments[1] == "lonely") return check_lonely();
+        {"usage: mpi_ranks SIZE collectives|mismatch N|late_rank|one_processor|one_node|"
+         "no_launcher|running"});
+  if (arguments[1] == "no_launcher") return check_no_launcher();
   const Env env = Env::of_process();
   const auto world = read_world(env, ProcessKind::kProgram);
   if (!world) return report({world.error().message});
@@ -136,8 +138,8 @@ int main(int argc, char** argv) {
   if (arguments[1] == "running") return check_running(options);
   // A checked call is a blocking all-reduce inside the library, which would meet the late
   // rank first.
-  options.checked_calls = arguments[1] == "patient" ? 0 : 100;
-  if (arguments[1] == "crowded") {
+  options.checked_calls = arguments[1] == "late_rank" ? 0 : 100;
+  if (arguments[1] == "one_processor") {
     ::unsetenv("OMPI_MCA_mpi_yield_when_idle");  // mpirun may have set it
     take_one_processor();
   }
@@ -152,8 +154,8 @@ int main(int argc, char** argv) {
       return report({"no such mismatch"});
     return report(check_mismatch(**comm, kMismatches[*which]));
   }
-  if (arguments[1] == "near") return check_near();
-  if (arguments[1] == "crowded") return check_crowded();
-  if (arguments[1] == "patient") return check_patient(**comm);
+  if (arguments[1] == "one_node") return check_one_node();
+  if (arguments[1] == "one_processor") return check_one_processor();
+  if (arguments[1] == "late_rank") return check_late_rank(**comm);
   return report({"unknown test"});
 }

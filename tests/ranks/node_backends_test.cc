@@ -1,5 +1,5 @@
-// Tests the common behaviour of the backends that need no launcher, with ranks as threads of
-// one node.
+// Tests the behaviour that shm and gloo, the backends that need no launcher, have in common, with
+// ranks as threads of one node.
 
 #include <array>
 #include <chrono>
@@ -22,10 +22,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// A backend, and its message about a rank 1 that does not arrive.
 struct Backend {
   std::string_view name;
-  std::string_view missing;
+  std::string_view missing_rank_error;  ///< a part of rank 0's error if rank 1 does not arrive
 };
 const std::vector<Backend> kBackends{
     {"shm", "rank 1 did not join"},
@@ -36,10 +35,11 @@ const std::vector<Backend> kBackends{
 
 }  // namespace
 
-// Under a sanitizer, seven ranks that wait for each other on two processors take a minute.
+// Numbers of ranks. Under a sanitizer, seven ranks that wait for each other on two processors would
+// take a minute.
 constexpr std::array kSizes = kWithSanitizer ? std::array{1, 2, 3, 4} : std::array{1, 2, 4, 7};
 
-TEST_CASE("shm, gloo: every collective gives the closed form at four numbers of ranks") {
+TEST_CASE("shm, gloo: every collective gives the closed form at several numbers of ranks") {
   for (const Backend& backend : kBackends) {
     for (const int size : kSizes) {
       CAPTURE(backend.name);
@@ -92,17 +92,17 @@ TEST_CASE(
     auto options = options_of(0, 2, store);
     options.timeout = milliseconds(300);
     const auto before = steady_clock::now();
-    const auto alone = make_communicator(backend.name, options);
-    REQUIRE_FALSE(alone);
-    CHECK(alone.error().code == Errc::kTimeout);
-    CHECK(has(alone.error().message, backend.missing));
+    const auto without_rank_1 = make_communicator(backend.name, options);
+    REQUIRE_FALSE(without_rank_1);
+    CHECK(without_rank_1.error().code == Errc::kTimeout);
+    CHECK(has(without_rank_1.error().message, backend.missing_rank_error));
     CHECK(steady_clock::now() - before < std::chrono::seconds(5));
     options.store = nullptr;
-    const auto lonely = make_communicator(backend.name, options);
-    REQUIRE_FALSE(lonely);
-    // The trainer would report kInvalid as an error in its data.
-    CHECK(lonely.error().code == Errc::kUnavailable);
-    CHECK(has(lonely.error().message, "DLRUN_STORE is not set"));
+    const auto without_store = make_communicator(backend.name, options);
+    REQUIRE_FALSE(without_store);
+    // If the code were kInvalid, the trainer would end with the exit code of wrong data.
+    CHECK(without_store.error().code == Errc::kUnavailable);
+    CHECK(has(without_store.error().message, "DLRUN_STORE is not set"));
   }
 }
 

@@ -8,9 +8,9 @@ extern "C" int dlclose(void* /*handle*/) {
   return 0;
 }
 
-/// These libraries have no frame pointers, so stacks are unwound by their unwind tables. The
-/// thread-local storage of loaded modules is not scanned: in one of about forty runs the sanitizer
-/// crashed there.
+/// These libraries have no frame pointers, so the sanitizer unwinds stacks with unwind tables. It
+/// does not scan the thread-local storage of loaded modules, because it crashed during this scan in
+/// one of about forty runs.
 extern "C" const char* __asan_default_options() {
   return "fast_unwind_on_malloc=0:intercept_tls_get_addr=0";
 }

@@ -1,10 +1,11 @@
 // One rank of the tests of the store over PMIx, started by mpirun or `srun --mpi=pmix` without any
 // DLRUN_ variable:
 //
-//   pmix_ranks SIZE store|missing|beside|lonely|collectives BACKEND
+//   pmix_ranks SIZE store|missing|with_mpi|no_server|collectives BACKEND
 //
 // SIZE is the world size requested from the launcher. The test fails if the launcher starts a world
-// of another size, such as one rank, because it would then check less.
+// of another size, such as one rank, because the test would then check less. no_server runs with
+// the variables of a launcher that does not exist, and expects an error.
 
 #include <chrono>
 #include <cstdio>
@@ -44,8 +45,8 @@ std::string value_of(int rank, std::size_t size) {
   return value;
 }
 
-/// Waits until all ranks are done, because a rank's values may be lost when it ends. Reports the
-/// failures, and returns the exit code.
+/// Waits until all ranks are done, because a rank's values may be lost when the rank ends. Reports
+/// the failures, and returns the exit code.
 int leave(Store& store, const World& world, std::vector<std::string> failures) {
   CommunicatorOptions options;
   options.world = world;
@@ -111,8 +112,8 @@ std::vector<std::string> check_store(Store& store, const World& world) {
   return failures;
 }
 
-/// Checks that a launcher whose ranks differ from the world is an error.
-void check_other_world(World world, const Env& env, std::vector<std::string>& failures) {
+/// Checks that opening a store fails if `world` has more ranks than the launcher has started.
+void check_wrong_world_size(World world, const Env& env, std::vector<std::string>& failures) {
   ++world.size;
   ++world.local_size;
   for (const std::string_view backend : {"gloo", "shm"}) {
@@ -127,12 +128,11 @@ void check_other_world(World world, const Env& env, std::vector<std::string>& fa
   }
 }
 
-/// Checks that a wait for a key that no rank puts ends in time, and that the error has the key and
-/// the rank. The store must remain usable. Also checks that a launcher with another world is an
-/// error.
+/// Checks that a wait for a key that no rank puts ends in time, that the error has the key and the
+/// rank, and that the store then works as before. Also calls check_wrong_world_size().
 std::vector<std::string> check_missing(Store& store, const World& world, const Env& env) {
   std::vector<std::string> failures;
-  check_other_world(world, env, failures);
+  check_wrong_world_size(world, env, failures);
   for (int rank = 0; rank < world.size; ++rank) {
     const std::string key = fmt::format("never/{}", rank);
     const auto before = steady_clock::now();
@@ -178,8 +178,8 @@ std::vector<std::string> check_backend(std::string_view backend,
 
 /// Checks that MPI and the store, which both use PMIx, work side by side: after either has
 /// finalized PMIx, the other can still use PMIx.
-std::vector<std::string> check_beside(std::unique_ptr<Store> store, const World& world,
-                                      const Env& env) {
+std::vector<std::string> check_with_mpi(std::unique_ptr<Store> store, const World& world,
+                                        const Env& env) {
   CommunicatorOptions options;
   options.world = world;
   options.timeout = kLong;
@@ -210,7 +210,7 @@ std::vector<std::string> check_beside(std::unique_ptr<Store> store, const World&
 int main(int argc, char** argv) {
   const std::vector<std::string_view> arguments(argv + 1, argv + argc);
   if (arguments.size() < 2)
-    return report({"usage: pmix_ranks SIZE store|missing|beside|lonely|collectives BACKEND"});
+    return report({"usage: pmix_ranks SIZE store|missing|with_mpi|no_server|collectives BACKEND"});
   const Env env = Env::of_process();
   for (const char* name : {"DLRUN_RANK", "DLRUN_STORE", "DLRUN_ADDR"}) {
     if (env.has(name))
@@ -225,7 +225,8 @@ int main(int argc, char** argv) {
   const bool is_collectives = arguments[1] == "collectives" && arguments.size() == 3;
   const std::string_view backend = is_collectives ? arguments[2] : "gloo";
   auto store = open_store_for(backend, *world, env);
-  if (arguments[1] == "lonely") {
+  if (arguments[1] == "no_server") {
+    // The environment names a launcher that does not exist, so PMIx_Init must fail.
     const bool is_clear = !store && store.error().code == Errc::kUnavailable &&
                           store.error().message.starts_with("store over PMIx: PMIx_Init: ");
     return report(is_clear ? std::vector<std::string>{}
@@ -235,7 +236,7 @@ int main(int argc, char** argv) {
   if (*store == nullptr) return report({"there is no store"});
   if (arguments[1] == "store") return leave(**store, *world, check_store(**store, *world));
   if (arguments[1] == "missing") return leave(**store, *world, check_missing(**store, *world, env));
-  if (arguments[1] == "beside") return report(check_beside(std::move(*store), *world, env));
+  if (arguments[1] == "with_mpi") return report(check_with_mpi(std::move(*store), *world, env));
   if (!is_collectives) return report({"unknown test"});
   CommunicatorOptions options;
   options.world = *world;

@@ -112,7 +112,9 @@ TEST_CASE_FIXTURE(StandIn, "rccl: a rank that does not arrive is an error after 
   CHECK(has(alone.error().message, "a rank is missing"));
 }
 
-TEST_CASE_FIXTURE(StandIn, "rccl: without a GPU the error names HIP's function and the remedy") {
+TEST_CASE_FIXTURE(StandIn,
+                  "rccl: without a GPU the error names HIP's function, and with too few GPUs the "
+                  "local rank") {
   ::setenv("DLRUN_STAND_IN_GPUS", "0", 1);
   MemoryStore store;
   const auto none = make_communicator("rccl", options_of(0, 2, store));
@@ -143,7 +145,7 @@ TEST_CASE_FIXTURE(StandIn,
         return checker.failures;
       },
       expect_loss));
-  CHECK(steady_clock::now() - before < 3 * kPatience);
+  CHECK(steady_clock::now() - before < 3 * kLossTimeout);
 }
 
 TEST_CASE_FIXTURE(StandIn,
@@ -195,7 +197,7 @@ TEST_CASE_FIXTURE(StandIn,
         return checker.failures;
       },
       expect_loss));
-  CHECK(steady_clock::now() - before < 3 * kPatience);
+  CHECK(steady_clock::now() - before < 3 * kLossTimeout);
 }
 
 }  // namespace dlrun

@@ -1,5 +1,5 @@
 #pragma once
-// Runs the trainer's programs as processes, alone or under mpirun.
+// Runs the trainer's programs as processes, with or without mpirun.
 
 #include <chrono>
 #include <filesystem>
@@ -17,7 +17,7 @@ namespace dlrun::trainer {
 using Words = std::vector<std::string>;
 
 /// Runs argv in `directory` to its end, for at most 100 s, without variables of a job or a
-/// launcher. Open MPI is configured for this machine alone.
+/// launcher. Open MPI is configured to use only this machine.
 inline Finished run(Words argv, const std::filesystem::path& directory) {
   Command command;
   command.argv = std::move(argv);

@@ -215,13 +215,13 @@ TEST_CASE("shm: every part of the shared memory begins at a page boundary, for a
       CAPTURE(page);
       CAPTURE(ranks);
       const ShmLayout layout = ShmLayout::of(ranks, page);
-      CHECK(layout.slots % page == 0);
+      CHECK(layout.slots_begin % page == 0);
       CHECK(layout.chunk_bytes % page == 0);
       CHECK(layout.slot_bytes % page == 0);
       CHECK(layout.end % page == 0);
-      CHECK(layout.slots >=
+      CHECK(layout.slots_begin >=
             ShmSegment::kHeadBytes + ShmSegment::kLineBytes * static_cast<std::size_t>(ranks));
-      CHECK(layout.end == layout.slots + layout.slot_bytes * static_cast<std::size_t>(ranks));
+      CHECK(layout.end == layout.slots_begin + layout.slot_bytes * static_cast<std::size_t>(ranks));
     }
   }
 }

@@ -1,4 +1,5 @@
-// Tests the behaviour of the shm backend only; node_backends_test.cc tests what all backends share.
+// Tests the behaviour of the shm backend only; node_backends_test.cc tests the behaviour that shm
+// and gloo have in common.
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -47,7 +48,7 @@ std::vector<std::string> on_ranks(
 }  // namespace
 
 TEST_CASE(
-    "shm: auto selects it for the ranks of one node with a store, also under an MPI launcher") {
+    "shm: auto selects shm for the ranks of one node with a store, also under an MPI launcher") {
   for (const bool has_launcher : {false, true}) {
     check_none(on_threads(
         "auto", 2,
@@ -219,7 +220,8 @@ TEST_CASE("shm: if one rank has no room, no rank shares memory, and collectives 
     const auto comm = make_communicator("shm", options_of(rank, 3, store));
     if (!comm) return 1;
     ::signal(SIGXFSZ, SIG_IGN);
-    // The limit affects calls that make a file longer, as the last rank's part always does.
+    // The limit affects calls that make a file longer. To allocate the last rank's part is always
+    // such a call.
     const rlimit little{4096, RLIM_INFINITY};
     const rlimit enough{RLIM_INFINITY, RLIM_INFINITY};
     if (rank == 2) ::setrlimit(RLIMIT_FSIZE, &little);

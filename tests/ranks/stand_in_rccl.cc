@@ -117,8 +117,8 @@ bool is_allocated(const void* data) {
 /// buffer of its own, which is copied to the result afterwards. If a rank is lost, the collective
 /// stays unfinished.
 template <typename Work>
-int together(Comm& comm, Queue& stream, const void* from, void* to, std::size_t result_bytes,
-             Work&& work) {
+int run_collective(Comm& comm, Queue& stream, const void* from, void* to, std::size_t result_bytes,
+                   Work&& work) {
   World& world = *comm.world;
   std::unique_lock lock(world.mutex);
   const auto round = world.round;
@@ -362,35 +362,35 @@ DLRUN_EXPORT int ncclCommAbort(void* comm) {
 }
 DLRUN_EXPORT int ncclAllReduce(const void* from, void* to, std::size_t count, int type, int op,
                                void* comm, Queue* stream) {
-  return together(*static_cast<Comm*>(comm), *stream, from, to, count * bytes_of(type),
-                  [&](const std::vector<Call>& calls, std::byte* result) {
-                    reduce(calls, 0, count, type, op, result);
-                  });
+  return run_collective(*static_cast<Comm*>(comm), *stream, from, to, count * bytes_of(type),
+                        [&](const std::vector<Call>& calls, std::byte* result) {
+                          reduce(calls, 0, count, type, op, result);
+                        });
 }
 DLRUN_EXPORT int ncclBroadcast(const void* from, void* to, std::size_t count, int type, int root,
                                void* comm, Queue* stream) {
   const std::size_t bytes = count * bytes_of(type);
-  return together(*static_cast<Comm*>(comm), *stream, from, to, bytes,
-                  [&](const std::vector<Call>& calls, std::byte* result) {
-                    std::memcpy(result, calls[static_cast<std::size_t>(root)].from, bytes);
-                  });
+  return run_collective(*static_cast<Comm*>(comm), *stream, from, to, bytes,
+                        [&](const std::vector<Call>& calls, std::byte* result) {
+                          std::memcpy(result, calls[static_cast<std::size_t>(root)].from, bytes);
+                        });
 }
 DLRUN_EXPORT int ncclAllGather(const void* from, void* to, std::size_t count, int type, void* comm,
                                Queue* stream) {
   const std::size_t bytes = count * bytes_of(type);
   auto& own = *static_cast<Comm*>(comm);
-  return together(own, *stream, from, to, bytes * own.world->calls.size(),
-                  [&](const std::vector<Call>& calls, std::byte* result) {
-                    for (std::size_t rank = 0; rank < calls.size(); ++rank)
-                      std::memcpy(result + rank * bytes, calls[rank].from, bytes);
-                  });
+  return run_collective(own, *stream, from, to, bytes * own.world->calls.size(),
+                        [&](const std::vector<Call>& calls, std::byte* result) {
+                          for (std::size_t rank = 0; rank < calls.size(); ++rank)
+                            std::memcpy(result + rank * bytes, calls[rank].from, bytes);
+                        });
 }
 DLRUN_EXPORT int ncclReduceScatter(const void* from, void* to, std::size_t count, int type, int op,
                                    void* comm, Queue* stream) {
   auto& own = *static_cast<Comm*>(comm);
-  return together(own, *stream, from, to, count * bytes_of(type),
-                  [&](const std::vector<Call>& calls, std::byte* result) {
-                    reduce(calls, static_cast<std::size_t>(own.rank) * count, count, type, op,
-                           result);
-                  });
+  return run_collective(own, *stream, from, to, count * bytes_of(type),
+                        [&](const std::vector<Call>& calls, std::byte* result) {
+                          reduce(calls, static_cast<std::size_t>(own.rank) * count, count, type, op,
+                                 result);
+                        });
 }

@@ -37,8 +37,8 @@ struct StandIn {
 
   /// Simulates the loss of the rank that the calling thread runs, between two of its collectives.
   /// The other ranks' collectives then do not end until they are aborted. async_error: the error
-  /// that ncclCommGetAsyncError() reports meanwhile. It is kNoError if the rank is stopped, and
-  /// kRemoteError if its process has ended.
+  /// that ncclCommGetAsyncError() then reports: kNoError if the rank is only stopped, kRemoteError
+  /// if the rank's process has ended.
   void lose_rank(int async_error) const { function<void(int)>("stand_in_lose_rank")(async_error); }
 };
 
@@ -61,18 +61,18 @@ class DeviceMemory {
 };
 
 /// The timeout of ranks that lose a peer.
-inline constexpr std::chrono::seconds kPatience = wall_limit(std::chrono::seconds(2));
+inline constexpr std::chrono::seconds kLossTimeout = wall_limit(std::chrono::seconds(2));
 
-/// The reason that the backend gives for a collective which did not end within kPatience.
+/// The reason that the backend gives for a collective which did not end within kLossTimeout.
 inline std::string lost_or_stuck() {
   return fmt::format("a collective did not end within {} s; a rank is lost or stuck",
-                     kPatience.count());
+                     kLossTimeout.count());
 }
 
-/// Sets the timeout to kPatience, and turns off the comparison of calls. The comparison uses host
-/// memory, so it would notice a lost rank before a collective on device memory does.
+/// Sets the timeout to kLossTimeout, and turns off the comparison of calls. The comparison uses
+/// host memory, so it would notice a lost rank before a collective on device memory does.
 inline void expect_loss(CommunicatorOptions& options) {
-  options.timeout = kPatience;
+  options.timeout = kLossTimeout;
   options.checked_calls = 0;
 }
 

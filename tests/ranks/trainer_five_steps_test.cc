@@ -51,7 +51,7 @@ double last_loss(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("the five-steps example trains alone, and gives the same result on N ranks") {
+TEST_CASE("the five-steps example trains on one rank, and gives the same result on N ranks") {
   const TemporaryDirectory folder;
   const auto alone = run({kFiveSteps, "alone"}, folder.path());
   REQUIRE_MESSAGE(alone.exit_code == 0, alone.err);

@@ -258,7 +258,7 @@ TEST_CASE("a loss that is not finite in a local step ends all ranks at the next 
 TEST_CASE("the error names the one rank whose loss is not finite") {
   on_ranks(3, [](Communicator& communicator) {
     Split data = drawn_data();
-    const bool is_black = communicator.rank() != 1;  // then only the biases grow
+    const bool is_black = communicator.rank() != 1;  // on black images only the biases grow
     for (std::uint8_t& pixel : data.train.images) pixel = is_black ? 0 : 255;
     TrainOptions options = sgd_options(3);
     options.layers = {"dense 24", "dense 10"};

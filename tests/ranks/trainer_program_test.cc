@@ -145,7 +145,9 @@ TEST_CASE("a missing or damaged data file ends all ranks with an error that name
             "bytes, found 1000"));
   fs::remove(folder / "d/t10k-labels-idx1-ubyte");
   fs::remove(folder / "d/train-images-idx3-ubyte");
-  CHECK(run(words(on_mpi(2), data), folder.path()).exit_code == 66);
+  const auto missing = run(words(on_mpi(2), data), folder.path());
+  CHECK(missing.exit_code == 66);
+  CHECK(has(missing.err, "has none of these files: train-images-idx3-ubyte"));
 }
 #endif
 
@@ -156,7 +158,7 @@ TEST_CASE(
   REQUIRE_MESSAGE(done.exit_code == 0, done.err);
   CHECK(has(done.out, "epoch 2/2  loss "));
   CHECK(value_of(done.out, "parameters").size() == 16);
-  CHECK_FALSE(has(done.out, "\r"));  // no progress line, since this is no terminal
+  CHECK_FALSE(has(done.out, "\r"));  // stdout is no terminal, so there is no progress line
   const auto metrics = read_file(folder / "m.jsonl", 1U << 20U);
   REQUIRE(metrics.has_value());
   CHECK(has(*metrics, "\"test_accuracy\":"));

@@ -223,8 +223,8 @@ void check_resume_gives_the_same_bits(const Rules& rules) {
     const auto whole = train(2, options);
     REQUIRE(whole[0].outcome.has_value());
 
-    // Copies of the run's checkpoints at step 5 and, in the second epoch, at step 10, as if the run
-    // had been killed after them.
+    // Copy the run's checkpoint at step 5, and then the one at step 10 (in the second epoch), as if
+    // the run had been killed directly after this checkpoint.
     for (const char* step : {"step-00000005", "step-00000010"}) {
       CAPTURE(step);
       options.checkpoint_dir = folder.path() / (std::string("resumed-") + step);
@@ -246,7 +246,7 @@ TEST_CASE("resuming gives the same bits as never having stopped, with every opti
     check_resume_gives_the_same_bits(*rules);
 }
 
-TEST_CASE("a run resumes at another world size from its last step") {
+TEST_CASE("a run resumes at another world size from its newest checkpoint") {
   const TemporaryDirectory folder;
   TrainOptions options = small_options();
   options.optimizer.name = "sgd";

@@ -58,7 +58,7 @@ TEST_CASE(
   device.is_stuck = true;
   REQUIRE(watch.start(started));
   REQUIRE(watch.check_not_aborted());  // like wait(): on a device this does not block
-  while (device.aborts == 0) watch.check();
+  while (device.aborts == 0) watch.check_collectives();
   CHECK_FALSE(device.is_busy());
   const auto settled = watch.wait_until_settled(milliseconds(10'000));
   REQUIRE_FALSE(settled);
@@ -112,7 +112,7 @@ TEST_CASE(
   device.is_stuck = true;
   REQUIRE(watch.start(started));
   std::thread watchdog([&] {
-    while (watch.check_not_aborted()) watch.check();
+    while (watch.check_not_aborted()) watch.check_collectives();
   });
   CHECK_FALSE(watch.wait_until_settled(milliseconds(60'000)));
   watchdog.join();

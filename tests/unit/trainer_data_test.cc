@@ -138,13 +138,13 @@ TEST_CASE("steps_left() equals the number of steps that follow") {
 TEST_CASE(
     "at another number of ranks the total of shared epochs stays the same, and no unused sample "
     "counts as used") {
-  CHECK(redistributed({3, 17}, 100, 4, 4) == EpochPlace{3, 17});
-  CHECK(redistributed({1, 40}, 100, 2, 4) == EpochPlace{0, 70});
-  CHECK(redistributed({1, 40}, 100, 2, 1) == EpochPlace{2, 80});
-  CHECK(redistributed({1, 99}, 100, 1, 7) == EpochPlace{0, 28});
-  CHECK(redistributed({5, 0}, 100, 3, 5) == EpochPlace{3, 0});
+  CHECK(redistributed({3, 17}, 100, 4, 4) == EpochPosition{3, 17});
+  CHECK(redistributed({1, 40}, 100, 2, 4) == EpochPosition{0, 70});
+  CHECK(redistributed({1, 40}, 100, 2, 1) == EpochPosition{2, 80});
+  CHECK(redistributed({1, 99}, 100, 1, 7) == EpochPosition{0, 28});
+  CHECK(redistributed({5, 0}, 100, 3, 5) == EpochPosition{3, 0});
   CHECK(redistributed({1'000'000, 0}, 4'000'000'000, 100'000, 99'999) ==
-        EpochPlace{1'000'010, 400'004});
+        EpochPosition{1'000'010, 400'004});
 }
 
 TEST_CASE("even parts cover everything once, and differ by at most one") {

@@ -87,7 +87,7 @@ TEST_CASE("the windows over a pixel are exactly those that contain it") {
         const std::size_t outputs = (inputs - size) / stride + 1;
         const Window window{{}, {}, size, stride, 0};
         for (std::size_t place = 0; place < inputs; ++place) {
-          const Places found = windows_over(place, window, outputs);
+          const Positions found = windows_over(place, window, outputs);
           for (std::size_t i = 0; i < outputs; ++i) {
             const bool holds = i * stride <= place && place < i * stride + size;
             CHECK((found.first <= i && i < found.end) == holds);

@@ -13,9 +13,9 @@
 #include <doctest/doctest.h>
 
 #include "runtime/comm/half.h"
-#include "runtime/trainer/cuda/elementwise.cu"
 #include "runtime/trainer/cuda/layer_loops.cu"
 #include "runtime/trainer/cuda/step_graphs.h"
+#include "runtime/trainer/cuda/step_loops.cu"
 #include "runtime/trainer/cuda/uploads.h"
 #include "runtime/trainer/data/random.h"
 #include "runtime/trainer/nn/kernels.h"

@@ -222,7 +222,9 @@ Result<> CheckpointFolder::save(const TrainingState& state, const CheckpointLayo
 
   const auto all = names();
   if (!all) return within("cannot remove older checkpoints", all.error());
-  std::size_t kept = 1;  // the new checkpoint; an earlier attempt may have left later steps
+  // Count the new checkpoint first: it need not be the newest in the list, because an earlier
+  // attempt may have left checkpoints of later steps.
+  std::size_t kept = 1;
   for (const std::string& other : *all) {
     if (other == name) continue;
     if (kept < keep_ && fs::exists(path_ / other / kManifestFile, ignored)) {

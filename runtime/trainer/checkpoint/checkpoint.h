@@ -8,9 +8,10 @@
 //                                        training, and a checksum of the manifest itself
 //   latest                               name of the newest checkpoint, for users and scripts
 //
-// The manifest is written last and atomically; a directory without it is not a checkpoint. Both
-// data files are synced to disk (fsync) before that, so earlier checkpoints stay valid after a
-// crash or a full disk at any time. Only rank 0 accesses the directory.
+// The manifest is written last and atomically; a directory without a manifest is not a checkpoint.
+// Both data files are synced to disk (fsync) before the manifest is written. A crash or a full disk
+// at any time therefore leaves no incomplete checkpoint that looks valid, and does not damage
+// earlier checkpoints. Only rank 0 accesses the directory.
 
 #include <cstddef>
 #include <cstdint>
@@ -95,8 +96,9 @@ class CheckpointFolder {
       const CheckpointLayout& layout, const std::string& optimizer,
       const std::vector<std::string>& state_names, std::vector<std::string>& skipped) const;
 
-  /// Returns the names of sub-directories that look like checkpoints, valid or not, newest first;
-  /// none if the directory is missing. Fails with kIo if the directory cannot be read.
+  /// Returns the names of the directory's entries that look like checkpoints (step-NUMBER), valid
+  /// or not, newest first; none if the directory is missing. Fails with kIo if the directory cannot
+  /// be read.
   [[nodiscard]] Result<std::vector<std::string>> names() const;
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }

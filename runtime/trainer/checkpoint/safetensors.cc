@@ -42,7 +42,7 @@ std::optional<std::size_t> as_size(const json& value) {
   return value.get<std::size_t>();
 }
 
-/// Checks and parses one entry of the header. Sets `begin` to the place of the tensor's first byte
+/// Checks and parses one entry of the header. Sets `begin` to the offset of the tensor's first byte
 /// in `data`.
 Result<ParsedTensors::Tensor> parse_entry(std::string_view file, std::string_view name,
                                           const json& entry, std::span<const std::uint8_t> data,
@@ -149,10 +149,10 @@ Result<ParsedTensors> parse_safetensors(std::string_view name,
     if (key == "__metadata__") {
       if (!entry.is_object())
         return fail(Errc::kInvalid, "{}: __metadata__ is not an object", name);
-      for (const auto& [word, value] : entry.items()) {
+      for (const auto& [field, value] : entry.items()) {
         if (!value.is_string())
           return fail(Errc::kInvalid, "{}: __metadata__ holds more than text", name);
-        parsed.metadata[word] = value.get<std::string>();
+        parsed.metadata[field] = value.get<std::string>();
       }
       continue;
     }

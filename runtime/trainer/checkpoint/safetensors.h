@@ -7,7 +7,8 @@
 //   N bytes   JSON: {"__metadata__": {text: text},
 //                    name: {"dtype": "F32", "shape": [...], "data_offsets": [begin, end]}};
 //             padded with spaces to a multiple of 8
-//   the rest  the arrays' bytes, little-endian, row-major, without gaps; offsets count from here
+//   the rest  the arrays' bytes, little-endian, row-major, without gaps; data_offsets count from
+//             the first of these bytes
 
 #include <cstddef>
 #include <cstdint>

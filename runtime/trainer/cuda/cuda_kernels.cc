@@ -1,6 +1,6 @@
 // The GPU's implementation of nn/kernels.h, on one stream: cuBLAS and cuBLASLt for products,
-// elementwise.cu for the rest, cuda_layer_kernels.h for convolutional networks. This file is part
-// of the module dlrun-trainer-cuda.so.
+// step_loops.cu for the other functions, cuda_layer_kernels.h for convolutional networks. This file
+// is part of the module dlrun-trainer-cuda.so.
 
 #include <algorithm>
 #include <vector>
@@ -11,10 +11,10 @@
 #include "runtime/trainer/cuda/cuda_layer_kernels.h"
 #include "runtime/trainer/cuda/dense_forward.h"
 #include "runtime/trainer/cuda/device_status.h"
-#include "runtime/trainer/cuda/elementwise.h"
 #include "runtime/trainer/cuda/halves.h"
 #include "runtime/trainer/cuda/layer_loops.h"
 #include "runtime/trainer/cuda/step_graphs.h"
+#include "runtime/trainer/cuda/step_loops.h"
 #include "runtime/trainer/cuda/uploads.h"
 #include "runtime/trainer/data/dataset.h"
 #include "runtime/trainer/nn/device_module.h"
@@ -24,7 +24,7 @@
 namespace dlrun::trainer {
 namespace {
 
-/// NVIDIA recommends this size for Hopper.
+/// Size of cuBLAS's workspace, which NVIDIA recommends for Hopper.
 constexpr std::size_t kBlasWorkspaceBytes = std::size_t{32} << 20U;
 
 class CudaKernels final : public Kernels<float> {
@@ -43,20 +43,20 @@ class CudaKernels final : public Kernels<float> {
 
   /// Does the part of construction that can fail.
   [[nodiscard]] Result<> prepare() {
-    keep_error(cudaSetDevice(device_), "cudaSetDevice");
-    keep_error(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-    keep_error(cublasCreate(&blas_), "cublasCreate");
-    if (status_.is_ok()) keep_error(cublasSetStream(blas_, stream_), "cublasSetStream");
+    remember_error(cudaSetDevice(device_), "cudaSetDevice");
+    remember_error(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+    remember_error(cublasCreate(&blas_), "cublasCreate");
+    if (status_.is_ok()) remember_error(cublasSetStream(blas_, stream_), "cublasSetStream");
     cudaDeviceProp properties{};
-    keep_error(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties");
+    remember_error(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties");
     name_ = properties.name;
-    if (status_.is_ok()) status_.keep_error(uploads_.prepare(stream_));
+    if (status_.is_ok()) status_.remember_error(uploads_.prepare(stream_));
     if (status_.is_ok()) {
       // Without this workspace, cuBLAS would allocate one during a step, and possibly another one
       // while a step is recorded.
       blas_workspace_ = allocate(kBlasWorkspaceBytes);
-      keep_error(cublasSetWorkspace(blas_, blas_workspace_.get(), kBlasWorkspaceBytes),
-                 "cublasSetWorkspace");
+      remember_error(cublasSetWorkspace(blas_, blas_workspace_.get(), kBlasWorkspaceBytes),
+                     "cublasSetWorkspace");
     }
     layers_ = cuda::make_cuda_layer_kernels(*this, status_);
     return status_.result();
@@ -72,39 +72,39 @@ class CudaKernels final : public Kernels<float> {
 
   void begin_step(std::size_t kind) override {
     if (!options_.records_steps || !status_.is_ok()) return;
-    launch_recorded();  // the host may not have waited for the last step
-    status_.keep_error(graphs_.begin(kind, stream_));
+    launch_recorded();  // the host need not have waited for the last step
+    status_.remember_error(graphs_.begin(kind, stream_));
     if (graphs_.is_recording()) uploads_.begin_recording();
   }
   [[nodiscard]] bool records_steps() const override { return options_.records_steps; }
 
   [[nodiscard]] Result<> synchronise() override {
     launch_recorded();
-    keep_error(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+    remember_error(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
     return status_.result();
   }
 
   [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes) override {
     auto [memory, code] = allocate_raw(bytes);
     if (code == cudaErrorMemoryAllocation) {
-      status_.keep_error(out_of_memory(bytes));
+      status_.remember_error(out_of_memory(bytes));
     } else {
-      keep_error(code, "cudaMalloc");
+      remember_error(code, "cudaMalloc");
     }
     if (memory != nullptr)
-      keep_error(cudaMemsetAsync(memory.get(), 0, bytes, stream_), "cudaMemset");
+      remember_error(cudaMemsetAsync(memory.get(), 0, bytes, stream_), "cudaMemset");
     return std::move(memory);
   }
 
   void copy_from_host(void* to, const void* from, std::size_t bytes) override {
-    status_.keep_error(uploads_.copy(to, from, bytes));
+    status_.remember_error(uploads_.copy(to, from, bytes));
   }
 
   void copy_to_host(void* to, const void* from, std::size_t bytes) override {
     launch_recorded();
-    keep_error(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_),
-               "copy from the GPU");
-    keep_error(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+    remember_error(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_),
+                   "copy from the GPU");
+    remember_error(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   }
 
   [[nodiscard]] DeviceData upload(const Dataset& data) override {
@@ -128,11 +128,11 @@ class CudaKernels final : public Kernels<float> {
       samples_ = std::static_pointer_cast<std::uint32_t>(allocate(samples.size_bytes()));
       samples_size_ = samples.size();
     }
-    if (samples_ == nullptr) return;  // allocate() has kept the error
+    if (samples_ == nullptr) return;  // status_ holds the error
     copy_from_host(samples_.get(), samples.data(), samples.size_bytes());
     cuda::gather(data.images.get(), data.labels.get(), samples_.get(), samples.size(),
                  data.features, data.label_width, scale, x, labels, stream_);
-    keep_launch_error("gather");
+    remember_launch_error("gather");
   }
 
   void gemm(Transpose ta, Transpose tb, std::size_t m, std::size_t n, std::size_t k, const float* a,
@@ -142,9 +142,9 @@ class CudaKernels final : public Kernels<float> {
       // arrays it does not read.
       const auto size = [](std::size_t value) { return static_cast<int>(value); };
       const float one = 1;
-      keep_error(cublasSgemm(blas_, CUBLAS_OP_N, CUBLAS_OP_N, size(n), size(m), 0, &one, b, size(n),
-                             a, 1, &beta, c, size(n)),
-                 "cublasSgemm");
+      remember_error(cublasSgemm(blas_, CUBLAS_OP_N, CUBLAS_OP_N, size(n), size(m), 0, &one, b,
+                                 size(n), a, 1, &beta, c, size(n)),
+                     "cublasSgemm");
       return;
     }
     const Operands ab = operands(a, m * k, b, k * n);
@@ -154,52 +154,53 @@ class CudaKernels final : public Kernels<float> {
   void dense(std::size_t n, std::size_t inputs, std::size_t outputs, const float* x, const float* w,
              const float* bias, bool with_relu, float* y) override {
     const Operands xw = operands(x, n * inputs, w, inputs * outputs);
-    if (xw.a == nullptr || xw.b == nullptr) return;  // allocate() has kept the error
+    if (xw.a == nullptr || xw.b == nullptr) return;  // status_ holds the error
     const auto done = dense_.run(n, inputs, outputs, xw.a, xw.b, bias, with_relu, y);
-    if (!done) status_.keep_error(tl::unexpected(done.error()));
+    if (!done) status_.remember_error(tl::unexpected(done.error()));
     if (!done || *done) return;
     product(Transpose::kNo, Transpose::kNo, n, outputs, inputs, xw, 0, y);
     cuda::add_channel_bias(y, bias, n, outputs, with_relu, stream_);
-    keep_launch_error("add_channel_bias");
+    remember_launch_error("add_channel_bias");
   }
 
   void sum_rows(const float* x, float* sums, std::size_t n, std::size_t width) override {
     const std::size_t needed = cuda::count_of_partials(n, width);
     if (needed > partials_.size()) partials_ = Array<double>(*this, needed);
-    if (partials_.data() == nullptr) return;  // allocate() has kept the error
+    if (partials_.data() == nullptr) return;  // status_ holds the error
     cuda::channel_sums(x, n, width, partials_.data(), sums, stream_);
-    keep_launch_error("sum_rows");
+    remember_launch_error("sum_rows");
   }
 
   void relu(const float* x, float* y, std::size_t count) override {
     cuda::relu(x, y, count, stream_);
-    keep_launch_error("relu");
+    remember_launch_error("relu");
   }
 
   void relu_backward(const float* y, const float* dy, float* dx, std::size_t count) override {
     cuda::relu_backward(y, dy, dx, count, stream_);
-    keep_launch_error("relu_backward");
+    remember_launch_error("relu_backward");
   }
 
   void softmax_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n,
                              std::size_t classes, float scale, float* gradient,
                              float* totals) override {
     cuda::softmax_cross_entropy(logits, labels, n, classes, scale, gradient, totals, stream_);
-    keep_launch_error("softmax_cross_entropy");
+    remember_launch_error("softmax_cross_entropy");
   }
 
   void update(const Update<float>& formula, const UpdateArrays<float>& arrays) override {
     cuda::update(formula, arrays, stream_);
-    keep_launch_error("update");
+    remember_launch_error("update");
   }
 
   void zero(float* y, std::size_t count) override {
-    if (count > 0) keep_error(cudaMemsetAsync(y, 0, count * sizeof(float), stream_), "cudaMemset");
+    if (count > 0)
+      remember_error(cudaMemsetAsync(y, 0, count * sizeof(float), stream_), "cudaMemset");
   }
 
   void add_scaled(float* y, float scale, const float* x, std::size_t count) override {
     cuda::add_scaled(y, scale, x, count, stream_);
-    keep_launch_error("add_scaled");
+    remember_launch_error("add_scaled");
   }
 
   void sums_of_squares(const float* x, std::span<const TensorRange> tensors,
@@ -213,13 +214,13 @@ class CudaKernels final : public Kernels<float> {
       sums_ = std::static_pointer_cast<double>(allocate(tensors.size() * sizeof(double)));
       sums_size_ = tensors.size();
     }
-    if (ranges_ == nullptr || sums_ == nullptr) {  // allocate() has kept the error
+    if (ranges_ == nullptr || sums_ == nullptr) {  // status_ holds the error
       std::fill_n(sums, tensors.size(), 0.0);
       return;
     }
     copy_from_host(ranges_.get(), ranges.data(), ranges.size() * sizeof(std::size_t));
     cuda::sums_of_squares(x, ranges_.get(), tensors.size(), sums_.get(), stream_);
-    keep_launch_error("sums_of_squares");
+    remember_launch_error("sums_of_squares");
     copy_to_host(sums, sums_.get(), tensors.size() * sizeof(double));
   }
 
@@ -253,8 +254,8 @@ class CudaKernels final : public Kernels<float> {
   /// Ends the recording, if there is one, and sends the recorded operations to the GPU.
   void launch_recorded() {
     if (!graphs_.is_recording()) return;
-    status_.keep_error(graphs_.launch());
-    status_.keep_error(uploads_.end_recording());
+    status_.remember_error(graphs_.launch());
+    status_.remember_error(uploads_.end_recording());
   }
 
   [[nodiscard]] bool is_bfloat16() const { return options_.precision == Precision::kBfloat16; }
@@ -269,7 +270,7 @@ class CudaKernels final : public Kernels<float> {
                                   std::size_t b_count) {
     if (!is_bfloat16()) return {a, b};
     const Operands rounded{halves_a_.rounded(a, a_count), halves_b_.rounded(b, b_count)};
-    keep_launch_error("round_to_bfloat16");
+    remember_launch_error("round_to_bfloat16");
     return rounded;
   }
 
@@ -285,16 +286,16 @@ class CudaKernels final : public Kernels<float> {
     const int row_length_b = size(tb == Transpose::kYes ? k : n);
     const float one = 1;
     if (is_bfloat16()) {
-      keep_error(cublasGemmEx(blas_, op(tb), op(ta), size(n), size(m), size(k), &one, ab.b,
-                              CUDA_R_16BF, row_length_b, ab.a, CUDA_R_16BF, row_length_a, &beta, c,
-                              CUDA_R_32F, size(n), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
-                 "cublasGemmEx");
+      remember_error(cublasGemmEx(blas_, op(tb), op(ta), size(n), size(m), size(k), &one, ab.b,
+                                  CUDA_R_16BF, row_length_b, ab.a, CUDA_R_16BF, row_length_a, &beta,
+                                  c, CUDA_R_32F, size(n), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+                     "cublasGemmEx");
       return;
     }
-    keep_error(cublasSgemm(blas_, op(tb), op(ta), size(n), size(m), size(k), &one,
-                           static_cast<const float*>(ab.b), row_length_b,
-                           static_cast<const float*>(ab.a), row_length_a, &beta, c, size(n)),
-               "cublasSgemm");
+    remember_error(cublasSgemm(blas_, op(tb), op(ta), size(n), size(m), size(k), &one,
+                               static_cast<const float*>(ab.b), row_length_b,
+                               static_cast<const float*>(ab.a), row_length_a, &beta, c, size(n)),
+                   "cublasSgemm");
   }
 
   /// Returns the number of bytes of free memory that data sets may use. The rest is for the
@@ -302,7 +303,7 @@ class CudaKernels final : public Kernels<float> {
   [[nodiscard]] std::size_t data_limit_bytes() {
     std::size_t free = 0;
     std::size_t total = 0;
-    keep_error(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    remember_error(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
     return std::min(free - std::min(free, total / 4), options_.most_data_bytes);
   }
 
@@ -313,7 +314,7 @@ class CudaKernels final : public Kernels<float> {
     if (code == cudaErrorMemoryAllocation) {
       cudaGetLastError();  // clear the error, or the next launch would report it
     } else {
-      keep_error(code, "cudaMalloc");
+      remember_error(code, "cudaMalloc");
     }
     if (memory != nullptr) copy_from_host(memory.get(), bytes.data(), bytes.size());
     return std::static_pointer_cast<std::uint8_t>(memory);
@@ -325,19 +326,21 @@ class CudaKernels final : public Kernels<float> {
                        float* x, std::uint8_t* labels) {
     const std::size_t bytes = samples.size() * data.features;
     if (bytes > rows_.size()) rows_ = Array<std::uint8_t>(*this, bytes);
-    if (bytes > 0 && rows_.data() == nullptr) return;  // allocate() has kept the error
-    status_.keep_error(uploads_.copy_rows(rows_.data(), data.images.get(), samples, data.features));
-    status_.keep_error(uploads_.copy_rows(labels, data.labels.get(), samples, data.label_width));
+    if (bytes > 0 && rows_.data() == nullptr) return;  // status_ holds the error
+    status_.remember_error(
+        uploads_.copy_rows(rows_.data(), data.images.get(), samples, data.features));
+    status_.remember_error(
+        uploads_.copy_rows(labels, data.labels.get(), samples, data.label_width));
     cuda::gather(rows_.data(), nullptr, nullptr, samples.size(), data.features, 0, scale, x,
                  nullptr, stream_);
-    keep_launch_error("gather");
+    remember_launch_error("gather");
   }
 
   template <typename Code>
-  void keep_error(Code code, const char* what) {
-    status_.keep_error(code, what);
+  void remember_error(Code code, const char* what) {
+    status_.remember_error(code, what);
   }
-  void keep_launch_error(const char* what) { status_.keep_launch_error(what); }
+  void remember_launch_error(const char* what) { status_.remember_launch_error(what); }
 
   int device_;
   GpuOptions options_;

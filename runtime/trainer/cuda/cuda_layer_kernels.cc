@@ -26,25 +26,25 @@ class CudaLayerKernels final : public LayerKernels<float> {
                 const float* bias, bool with_relu, float* y) override {
     if (window.is_depthwise) {
       depthwise(window, n, x, w, bias, with_relu, y, stream_);
-      return status_.keep_launch_error("depthwise");
+      return status_.remember_launch_error("depthwise");
     }
-    status_.keep_error(convolutions_.forward(window, n, x, w, y));
+    status_.remember_error(convolutions_.forward(window, n, x, w, y));
     if (bias == nullptr) {
       if (with_relu) device_.relu(y, y, n * window.output.size());
       return;
     }
     add_channel_bias(y, bias, n * window.output.height * window.output.width,
                      window.output.channels, with_relu, stream_);
-    status_.keep_launch_error("add_channel_bias");
+    status_.remember_launch_error("add_channel_bias");
   }
 
   void convolve_backward_input(const Window& window, std::size_t n, const float* w, const float* dy,
                                float* dx) override {
     if (window.is_depthwise) {
       depthwise_backward_input(window, n, w, dy, dx, stream_);
-      return status_.keep_launch_error("depthwise_backward_input");
+      return status_.remember_launch_error("depthwise_backward_input");
     }
-    status_.keep_error(convolutions_.backward_input(window, n, w, dy, dx));
+    status_.remember_error(convolutions_.backward_input(window, n, w, dy, dx));
   }
 
   void convolve_backward_weights(const Window& window, std::size_t n, const float* x,
@@ -54,56 +54,56 @@ class CudaLayerKernels final : public LayerKernels<float> {
     if (partials == nullptr) return;
     if (window.is_depthwise) {
       depthwise_backward_weights(window, n, x, dy, partials, dw, stream_);
-      status_.keep_launch_error("depthwise_backward_weights");
+      status_.remember_launch_error("depthwise_backward_weights");
     } else {
-      status_.keep_error(convolutions_.backward_weights(window, n, x, dy, dw));
+      status_.remember_error(convolutions_.backward_weights(window, n, x, dy, dw));
     }
     if (dbias == nullptr) return;
     channel_sums(dy, rows, window.output.channels, partials, dbias, stream_);
-    status_.keep_launch_error("channel_sums");
+    status_.remember_launch_error("channel_sums");
   }
 
   void max_pool(const Window& window, std::size_t n, const float* x, float* y) override {
     cuda::max_pool(window, n, x, y, stream_);
-    status_.keep_launch_error("max_pool");
+    status_.remember_launch_error("max_pool");
   }
 
   void max_pool_backward(const Window& window, std::size_t n, const float* x, const float* y,
                          const float* dy, float* dx) override {
     cuda::max_pool_backward(window, n, x, y, dy, dx, stream_);
-    status_.keep_launch_error("max_pool_backward");
+    status_.remember_launch_error("max_pool_backward");
   }
 
   void average_pool(const Window& window, std::size_t n, const float* x, float* y) override {
     cuda::average_pool(window, n, x, y, stream_);
-    status_.keep_launch_error("average_pool");
+    status_.remember_launch_error("average_pool");
   }
 
   void average_pool_backward(const Window& window, std::size_t n, const float* dy,
                              float* dx) override {
     cuda::average_pool_backward(window, n, dy, dx, stream_);
-    status_.keep_launch_error("average_pool_backward");
+    status_.remember_launch_error("average_pool_backward");
   }
 
-  void channel_means(std::size_t n, std::size_t places, std::size_t channels, const float* x,
+  void channel_means(std::size_t n, std::size_t pixels, std::size_t channels, const float* x,
                      float* means) override {
-    cuda::channel_means(n, places, channels, x, means, stream_);
-    status_.keep_launch_error("channel_means");
+    cuda::channel_means(n, pixels, channels, x, means, stream_);
+    status_.remember_launch_error("channel_means");
   }
-  void channel_means_backward(std::size_t n, std::size_t places, std::size_t channels,
+  void channel_means_backward(std::size_t n, std::size_t pixels, std::size_t channels,
                               const float* dmeans, bool is_added, float* dx) override {
-    cuda::channel_means_backward(n, places, channels, dmeans, is_added, dx, stream_);
-    status_.keep_launch_error("channel_means_backward");
+    cuda::channel_means_backward(n, pixels, channels, dmeans, is_added, dx, stream_);
+    status_.remember_launch_error("channel_means_backward");
   }
-  void scale_channels(std::size_t n, std::size_t places, std::size_t channels, const float* x,
+  void scale_channels(std::size_t n, std::size_t pixels, std::size_t channels, const float* x,
                       const float* factors, float* y) override {
-    cuda::scale_channels(n, places, channels, x, factors, y, stream_);
-    status_.keep_launch_error("scale_channels");
+    cuda::scale_channels(n, pixels, channels, x, factors, y, stream_);
+    status_.remember_launch_error("scale_channels");
   }
-  void channel_products(std::size_t n, std::size_t places, std::size_t channels, const float* x,
+  void channel_products(std::size_t n, std::size_t pixels, std::size_t channels, const float* x,
                         const float* dy, float* products) override {
-    cuda::channel_products(n, places, channels, x, dy, products, stream_);
-    status_.keep_launch_error("channel_products");
+    cuda::channel_products(n, pixels, channels, x, dy, products, stream_);
+    status_.remember_launch_error("channel_products");
   }
 
   void batch_statistics(const float* x, std::size_t rows, std::size_t channels,
@@ -112,24 +112,24 @@ class CudaLayerKernels final : public LayerKernels<float> {
     double* const partials = prepare_sums(rows, channels);
     if (partials != nullptr) {
       batch_sums(x, running, rows, channels, partials, sums_.data(), stream_);
-      status_.keep_launch_error("batch_sums");
+      status_.remember_launch_error("batch_sums");
     }
     const double all_rows = add_up(rows, channels, sum_over_ranks);
     if (rows == 0 || partials == nullptr) return;
     cuda::batch_statistics(sums_.data(), all_rows, share, channels, running, statistics, observed,
                            stream_);
-    status_.keep_launch_error("batch_statistics");
+    status_.remember_launch_error("batch_statistics");
   }
 
   void running_statistics(const float* running, std::size_t channels, float* statistics) override {
     cuda::running_statistics(running, channels, statistics, stream_);
-    status_.keep_launch_error("running_statistics");
+    status_.remember_launch_error("running_statistics");
   }
 
   void normalise(const float* x, const float* statistics, const float* parameters, std::size_t rows,
                  std::size_t channels, bool with_relu, float* y) override {
     cuda::normalise(x, statistics, parameters, rows, channels, with_relu, y, stream_);
-    status_.keep_launch_error("normalise");
+    status_.remember_launch_error("normalise");
   }
 
   void normalise_backward_sums(const float* x, const float* dy, const float* statistics,
@@ -139,21 +139,21 @@ class CudaLayerKernels final : public LayerKernels<float> {
     double* const partials = prepare_sums(rows, channels);
     if (partials != nullptr) {
       backward_sums(x, dy, statistics, rows, channels, partials, sums_.data(), stream_);
-      status_.keep_launch_error("backward_sums");
+      status_.remember_launch_error("backward_sums");
       normalise_gradients(sums_.data(), channels, gradients, stream_);
-      status_.keep_launch_error("normalise_gradients");
+      status_.remember_launch_error("normalise_gradients");
     }
     const double all_rows = add_up(rows, channels, sum_over_ranks);
     if (rows == 0 || partials == nullptr) return;
     normalise_means(sums_.data(), all_rows, channels, means, stream_);
-    status_.keep_launch_error("normalise_means");
+    status_.remember_launch_error("normalise_means");
   }
 
   void normalise_backward_input(const float* x, const float* dy, const float* statistics,
                                 const float* gamma, const float* means, std::size_t rows,
                                 std::size_t channels, float* dx) override {
     normalise_backward(x, dy, statistics, gamma, means, rows, channels, dx, stream_);
-    status_.keep_launch_error("normalise_backward");
+    status_.remember_launch_error("normalise_backward");
   }
 
   void dropout_factors(std::uint64_t seed, std::uint64_t key,
@@ -161,72 +161,72 @@ class CudaLayerKernels final : public LayerKernels<float> {
                        double rate, float* factors) override {
     const std::size_t sample_count = std::min(n, samples.size());
     if (sample_count > samples_.size()) samples_ = Array<std::uint32_t>(device_, sample_count);
-    if (sample_count > 0 && samples_.data() == nullptr) return;  // allocate() has kept the error
+    if (sample_count > 0 && samples_.data() == nullptr) return;  // status_ holds the error
     if (sample_count > 0)
       device_.copy_from_host(samples_.data(), samples.data(), sample_count * sizeof(std::uint32_t));
     cuda::dropout_factors(seed, key, samples_.data(), sample_count, n, width, rate, factors,
                           stream_);
-    status_.keep_launch_error("dropout_factors");
+    status_.remember_launch_error("dropout_factors");
   }
 
   void change_images(const ImageShape& shape, std::span<const ImageChange> changes, const float* x,
                      float* y) override {
     const std::size_t n = changes.size();
     if (n > changes_.size()) changes_ = Array<ImageChange>(device_, n);
-    if (n == 0 || changes_.data() == nullptr) return;  // allocate() has kept the error
+    if (n == 0 || changes_.data() == nullptr) return;  // status_ holds the error
     device_.copy_from_host(changes_.data(), changes.data(), changes.size_bytes());
     cuda::change_images(shape, changes_.data(), n, x, y, stream_);
-    status_.keep_launch_error("change_images");
+    status_.remember_launch_error("change_images");
   }
 
   void sigmoid_cross_entropy(const float* logits, const std::uint8_t* labels, std::size_t n,
                              std::size_t classes, float scale, float* gradient,
                              float* totals) override {
     cuda::sigmoid_cross_entropy(logits, labels, n, classes, scale, gradient, totals, stream_);
-    status_.keep_launch_error("sigmoid_cross_entropy");
+    status_.remember_launch_error("sigmoid_cross_entropy");
   }
 
   void count_answers(const float* logits, const std::uint8_t* labels, std::size_t n,
                      std::size_t classes, std::uint32_t* counts) override {
     cuda::count_answers(logits, labels, n, classes, counts, stream_);
-    status_.keep_launch_error("count_answers");
+    status_.remember_launch_error("count_answers");
   }
 
   void hyperbolic_tangent(const float* x, float* y, std::size_t count) override {
     cuda::hyperbolic_tangent(x, y, count, stream_);
-    status_.keep_launch_error("hyperbolic_tangent");
+    status_.remember_launch_error("hyperbolic_tangent");
   }
   void hyperbolic_tangent_backward(const float* y, const float* dy, float* dx,
                                    std::size_t count) override {
     cuda::hyperbolic_tangent_backward(y, dy, dx, count, stream_);
-    status_.keep_launch_error("hyperbolic_tangent_backward");
+    status_.remember_launch_error("hyperbolic_tangent_backward");
   }
   void logistic(const float* x, float* y, std::size_t count) override {
     cuda::logistic(x, y, count, stream_);
-    status_.keep_launch_error("logistic");
+    status_.remember_launch_error("logistic");
   }
   void logistic_backward(const float* y, const float* dy, float* dx, std::size_t count) override {
     cuda::logistic_backward(y, dy, dx, count, stream_);
-    status_.keep_launch_error("logistic_backward");
+    status_.remember_launch_error("logistic_backward");
   }
   void silu(const float* x, float* y, std::size_t count) override {
     cuda::silu(x, y, count, stream_);
-    status_.keep_launch_error("silu");
+    status_.remember_launch_error("silu");
   }
   void silu_backward(const float* x, const float* dy, float* dx, std::size_t count) override {
     cuda::silu_backward(x, dy, dx, count, stream_);
-    status_.keep_launch_error("silu_backward");
+    status_.remember_launch_error("silu_backward");
   }
   void multiply(const float* a, const float* b, float* product, std::size_t count) override {
     cuda::multiply(a, b, product, count, stream_);
-    status_.keep_launch_error("multiply");
+    status_.remember_launch_error("multiply");
   }
   void add(const float* a, const float* b, bool with_relu, float* sum, std::size_t count) override {
     cuda::add(a, b, with_relu, sum, count, stream_);
-    status_.keep_launch_error("add");
+    status_.remember_launch_error("add");
   }
   void copy(const float* x, float* y, std::size_t count) override {
-    status_.keep_error(
+    status_.remember_error(
         cudaMemcpyAsync(y, x, count * sizeof(float), cudaMemcpyDeviceToDevice, stream_),
         "copy on the GPU");
   }
@@ -250,8 +250,8 @@ class CudaLayerKernels final : public LayerKernels<float> {
   /// number of rows of these ranks. Waits for the device if there are other ranks.
   double add_up(std::size_t rows, std::size_t channels, const SumOverRanks* sum_over_ranks) {
     if (sum_over_ranks == nullptr) return static_cast<double>(rows);
-    // If this rank's device has failed, the rank contributes zeros, so that the other ranks do not
-    // wait for it.
+    // If this rank's device has failed, this rank contributes zeros, so that the other ranks do not
+    // wait in vain.
     host_sums_.assign(2 * channels + 1, 0);
     const std::size_t bytes = 2 * channels * sizeof(double);
     if (sums_.data() != nullptr) device_.copy_to_host(host_sums_.data(), sums_.data(), bytes);

@@ -111,7 +111,7 @@ struct Pass {
   std::vector<Candidate> candidates{};
   bool is_searched = false;
   bool has_run = false;
-  std::string refused{};  // cuDNN's error for the last removed candidate
+  std::string refused{};  // cuDNN's last refusal: to list algorithms, or to run a candidate
 
   /// Lists the candidates at the first call; later calls do nothing. Fails with kInternal.
   template <typename A, typename B, typename C>
@@ -200,8 +200,9 @@ struct CudnnConvolutions::Parts {
   Halves first{device}, second{device}, result{device};  // 16-bit arrays for cuDNN
   std::vector<std::string> implementations;
 
-  /// Returns the entry of a window. The first call creates cuDNN's handle, so that networks without
-  /// convolutions do not create a handle.
+  /// Returns the entry of a window at a batch size and in a number format. Creates the entry at the
+  /// first call for it, and cuDNN's handle at the first call: networks without convolutions need no
+  /// handle. Also makes `weights` large enough.
   Result<Entry*> entry(const Window& window, std::size_t n, cudnnDataType_t type) {
     if (handle == nullptr) {
       DLRUN_TRY(create(cudnnCreate, handle, "cudnnCreate"));

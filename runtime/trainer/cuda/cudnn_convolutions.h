@@ -28,13 +28,15 @@ class CudnnConvolutions {
   CudnnConvolutions(const CudnnConvolutions&) = delete;
   CudnnConvolutions& operator=(const CudnnConvolutions&) = delete;
 
-  /// Compute LayerKernels::convolve without bias and ReLU, convolve_backward_input, and
-  /// convolve_backward_weights without dbias. n > 0. Fail with kInternal; the message names the
-  /// call and cuDNN's error, or the window without an algorithm.
+  /// Computes LayerKernels::convolve, without bias and ReLU. n > 0. Fails with kInternal; the
+  /// message names the call and cuDNN's error, or the window for which cuDNN has no algorithm.
   [[nodiscard]] Result<> forward(const Window& window, std::size_t n, const float* x,
                                  const float* w, float* y);
+  /// Computes LayerKernels::convolve_backward_input. n > 0. Fails as forward() does.
   [[nodiscard]] Result<> backward_input(const Window& window, std::size_t n, const float* w,
                                         const float* dy, float* dx);
+  /// Computes dw of LayerKernels::convolve_backward_weights, without dbias. n > 0. Fails as
+  /// forward() does.
   [[nodiscard]] Result<> backward_weights(const Window& window, std::size_t n, const float* x,
                                           const float* dy, float* dw);
   /// Returns the algorithms that have run, for example "cudnnConvolutionForward 1" or

@@ -1,5 +1,5 @@
-// The first call for a shape asks cuBLASLt for an algorithm and keeps the plan;
-// later calls reuse it.
+// The first call for a shape and alignment asks cuBLASLt for an algorithm and makes a plan. Later
+// calls reuse this plan.
 
 #include "runtime/trainer/cuda/dense_forward.h"
 
@@ -15,7 +15,7 @@
 namespace dlrun::trainer::cuda {
 namespace {
 
-/// NVIDIA recommends this size for Hopper.
+/// Size of cuBLASLt's workspace, which NVIDIA recommends for Hopper.
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20U;
 
 Result<> checked(cublasStatus_t status, const char* call) {

@@ -10,7 +10,7 @@
 namespace dlrun::trainer::cuda {
 
 /// Works on device's stream. x and w are float32 (no TF32) or bfloat16; all other numbers are
-/// float32. Keeps its plan for each shape and alignment of the arrays.
+/// float32. Keeps a plan, with cuBLASLt's algorithm, for each shape and alignment of the arrays.
 class DenseForward {
  public:
   /// `device` must outlive this object.

@@ -20,19 +20,19 @@ class DeviceStatus {
   [[nodiscard]] bool is_ok() const { return result_.has_value(); }
 
   /// Remembers a failed call; `what` is its name in the message.
-  void keep_error(cudaError_t code, std::string_view what) {
+  void remember_error(cudaError_t code, std::string_view what) {
     if (code != cudaSuccess) fail_at(what, cudaGetErrorString(code));
   }
-  void keep_error(cublasStatus_t code, std::string_view what) {
+  void remember_error(cublasStatus_t code, std::string_view what) {
     if (code != CUBLAS_STATUS_SUCCESS) fail_at(what, cublasGetStatusString(code));
   }
   /// Remembers an error whose message already names the call.
-  void keep_error(Result<> call) {
+  void remember_error(Result<> call) {
     if (!call && result_) result_ = within(fmt::format("cuda {}", device_), call.error());
   }
   /// Remembers the error if the last launch of a kernel failed. Call it directly after the launch.
   /// `what` is the name of the kernel in the message.
-  void keep_launch_error(std::string_view what) { keep_error(cudaGetLastError(), what); }
+  void remember_launch_error(std::string_view what) { remember_error(cudaGetLastError(), what); }
 
  private:
   void fail_at(std::string_view what, const char* why) {

@@ -1,6 +1,6 @@
 #pragma once
-// Spreads loops over GPU threads. CUDA's compiler compiles this file; so do tests that run the
-// loops without a GPU (tests/unit/gpu_on_cpu).
+// Spreads loops over GPU threads. CUDA's compiler compiles this file. Tests compile it for the CPU,
+// to run the loops without a GPU (tests/unit/gpu_on_cpu).
 
 #include <cstddef>
 
@@ -30,11 +30,12 @@ void launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, cudaStream
 #endif
 }
 
-/// Return the start and the step of the loop over this thread's elements of [0, count):
+/// Returns the start of the loop over this thread's elements of [0, count):
 ///   for (size_t i = first(); i < count; i += stride())
 __device__ inline std::size_t first() {
   return std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
 }
+/// Returns the step of this loop: the number of threads in the grid.
 __device__ inline std::size_t stride() {
   return std::size_t{gridDim.x} * blockDim.x;
 }

@@ -1,5 +1,6 @@
-// CUDA kernels for pooling, normalisation, dropout, activations and the sigmoid loss. All sums are
-// added in a fixed order, so that every run gives the same bits.
+// CUDA kernels for layers (depthwise convolutions, pooling, normalisation, dropout, activations),
+// for changes of images and for the sigmoid loss. All sums are added in a fixed order, so that
+// every run gives the same bits.
 
 #include <climits>
 
@@ -160,11 +161,12 @@ __global__ void running_statistics_kernel(const float* running, std::size_t chan
 /// Uses one block per sample.
 __global__ void dropout_factors_kernel(std::uint64_t seed, std::uint64_t key,
                                        const std::uint32_t* samples, std::size_t sample_count,
-                                       std::size_t width, double rate, float kept, float* factors) {
+                                       std::size_t width, double rate, float kept_factor,
+                                       float* factors) {
   const std::size_t row = blockIdx.x;
   const Random random(seed, Purpose::kDropout, key ^ (row < sample_count ? samples[row] : row));
   for (std::size_t j = threadIdx.x; j < width; j += blockDim.x)
-    factors[row * width + j] = random.uniform_at(j) < rate ? 0.0F : kept;
+    factors[row * width + j] = random.uniform_at(j) < rate ? 0.0F : kept_factor;
 }
 
 /// Uses a single block for all rows, like softmax_cross_entropy_kernel.
@@ -244,46 +246,46 @@ void depthwise_backward_weights(const Window& window, std::size_t n, const float
   }
 }
 
-void channel_means(std::size_t n, std::size_t places, std::size_t channels, const float* x,
+void channel_means(std::size_t n, std::size_t pixels, std::size_t channels, const float* x,
                    float* means, cudaStream_t stream) {
   each(
       [=] __device__(std::size_t i) {
-        const float* const from = x + i / channels * places * channels + i % channels;
+        const float* const from = x + i / channels * pixels * channels + i % channels;
         float sum = 0;
-        for (std::size_t place = 0; place < places; ++place) sum += from[place * channels];
-        return sum / static_cast<float>(places);
+        for (std::size_t pixel = 0; pixel < pixels; ++pixel) sum += from[pixel * channels];
+        return sum / static_cast<float>(pixels);
       },
       means, n * channels, stream);
 }
 
-void channel_means_backward(std::size_t n, std::size_t places, std::size_t channels,
+void channel_means_backward(std::size_t n, std::size_t pixels, std::size_t channels,
                             const float* dmeans, bool is_added, float* dx, cudaStream_t stream) {
   each(
       [=] __device__(std::size_t i) {
-        const std::size_t sample = i / (places * channels);
-        const float part = dmeans[sample * channels + i % channels] / static_cast<float>(places);
+        const std::size_t sample = i / (pixels * channels);
+        const float part = dmeans[sample * channels + i % channels] / static_cast<float>(pixels);
         return is_added ? dx[i] + part : part;
       },
-      dx, n * places * channels, stream);
+      dx, n * pixels * channels, stream);
 }
 
-void scale_channels(std::size_t n, std::size_t places, std::size_t channels, const float* x,
+void scale_channels(std::size_t n, std::size_t pixels, std::size_t channels, const float* x,
                     const float* factors, float* y, cudaStream_t stream) {
   each(
       [=] __device__(std::size_t i) {
-        return x[i] * factors[i / (places * channels) * channels + i % channels];
+        return x[i] * factors[i / (pixels * channels) * channels + i % channels];
       },
-      y, n * places * channels, stream);
+      y, n * pixels * channels, stream);
 }
 
-void channel_products(std::size_t n, std::size_t places, std::size_t channels, const float* x,
+void channel_products(std::size_t n, std::size_t pixels, std::size_t channels, const float* x,
                       const float* dy, float* products, cudaStream_t stream) {
   each(
       [=] __device__(std::size_t i) {
-        const std::size_t first = i / channels * places * channels + i % channels;
+        const std::size_t first = i / channels * pixels * channels + i % channels;
         float sum = 0;
-        for (std::size_t place = 0; place < places; ++place)
-          sum += x[first + place * channels] * dy[first + place * channels];
+        for (std::size_t pixel = 0; pixel < pixels; ++pixel)
+          sum += x[first + pixel * channels] * dy[first + pixel * channels];
         return sum;
       },
       products, n * channels, stream);
@@ -411,9 +413,9 @@ void dropout_factors(std::uint64_t seed, std::uint64_t key, const std::uint32_t*
                      std::size_t sample_count, std::size_t n, std::size_t width, double rate,
                      float* factors, cudaStream_t stream) {
   if (n == 0) return;
-  const auto kept = static_cast<float>(1 / (1 - rate));
+  const auto kept_factor = static_cast<float>(1 / (1 - rate));
   launch(dropout_factors_kernel, static_cast<unsigned>(n), kThreads, stream, seed, key, samples,
-         sample_count, width, rate, kept, factors);
+         sample_count, width, rate, kept_factor, factors);
 }
 
 void change_images(const ImageShape& shape, const ImageChange* changes, std::size_t n,

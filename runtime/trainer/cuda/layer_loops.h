@@ -1,9 +1,10 @@
 #pragma once
-// GPU kernels that apply the functions of nn/layer_elements.h to every element. cuDNN computes all
-// convolutions except the depthwise ones. Each function queues kernels on the stream and returns at
-// once. Unless a comment says otherwise, arrays are device memory with the contents that
-// LayerKernels<float> (nn/layer_kernels.h) defines for the function of the same name; depthwise*
-// correspond to its convolve*, and normalise_backward to its normalise_backward_input.
+// CUDA kernels for the functions of LayerKernels<float> (nn/layer_kernels.h). Many apply a function
+// of nn/layer_elements.h to every element. cuDNN computes all convolutions except the depthwise
+// ones. Each function queues kernels on the stream and returns at once. Unless a comment says
+// otherwise, arrays are device memory with the contents that LayerKernels<float> defines for the
+// function of the same name; depthwise* correspond to LayerKernels::convolve*, and
+// normalise_backward to LayerKernels::normalise_backward_input.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,13 +32,13 @@ void depthwise_backward_input(const Window& window, std::size_t n, const float* 
 void depthwise_backward_weights(const Window& window, std::size_t n, const float* x,
                                 const float* dy, double* partials, float* dw, cudaStream_t stream);
 
-void channel_means(std::size_t n, std::size_t places, std::size_t channels, const float* x,
+void channel_means(std::size_t n, std::size_t pixels, std::size_t channels, const float* x,
                    float* means, cudaStream_t stream);
-void channel_means_backward(std::size_t n, std::size_t places, std::size_t channels,
+void channel_means_backward(std::size_t n, std::size_t pixels, std::size_t channels,
                             const float* dmeans, bool is_added, float* dx, cudaStream_t stream);
-void scale_channels(std::size_t n, std::size_t places, std::size_t channels, const float* x,
+void scale_channels(std::size_t n, std::size_t pixels, std::size_t channels, const float* x,
                     const float* factors, float* y, cudaStream_t stream);
-void channel_products(std::size_t n, std::size_t places, std::size_t channels, const float* x,
+void channel_products(std::size_t n, std::size_t pixels, std::size_t channels, const float* x,
                       const float* dy, float* products, cudaStream_t stream);
 
 void max_pool(const Window& window, std::size_t n, const float* x, float* y, cudaStream_t stream);

@@ -6,7 +6,8 @@
 namespace dlrun::trainer::cuda {
 namespace {
 
-/// Alignment of each copy's start in a chunk, in bytes, like cudaMalloc.
+/// Each copy starts in its chunk at a multiple of this number of bytes, the alignment of
+/// cudaMalloc's memory.
 constexpr std::size_t kAlignment = 256;
 
 Result<> checked(cudaError_t code, const char* call) {
@@ -41,12 +42,12 @@ Result<> Uploads::copy(void* to, const void* from, std::size_t bytes) {
   auto* target = static_cast<std::byte*>(to);
   const auto* source = static_cast<const std::byte*>(from);
   while (bytes > 0) {
-    DLRUN_TRY_ASSIGN(const auto place, room(bytes));
-    std::memcpy(place.data(), source, place.size());
-    DLRUN_TRY(send(target, place));
-    target += place.size();
-    source += place.size();
-    bytes -= place.size();
+    DLRUN_TRY_ASSIGN(const auto staged, room(bytes));
+    std::memcpy(staged.data(), source, staged.size());
+    DLRUN_TRY(send(target, staged));
+    target += staged.size();
+    source += staged.size();
+    bytes -= staged.size();
   }
   return {};
 }
@@ -60,14 +61,14 @@ Result<> Uploads::copy_rows(std::uint8_t* to, const std::uint8_t* from,
   }
   while (width > 0 && !rows.empty()) {
     const auto some = rows.first(std::min(rows.size(), kChunkBytes / width));
-    DLRUN_TRY_ASSIGN(const auto place, room(some.size() * width));
-    std::byte* row = place.data();
+    DLRUN_TRY_ASSIGN(const auto staged, room(some.size() * width));
+    std::byte* row = staged.data();
     for (const std::uint32_t sample : some) {
       std::memcpy(row, from + sample * width, width);
       row += width;
     }
-    DLRUN_TRY(send(to, place));
-    to += place.size();
+    DLRUN_TRY(send(to, staged));
+    to += staged.size();
     rows = rows.subspan(some.size());
   }
   return {};
@@ -76,34 +77,35 @@ Result<> Uploads::copy_rows(std::uint8_t* to, const std::uint8_t* from,
 Result<std::span<std::byte>> Uploads::room(std::size_t bytes) {
   const std::size_t most = std::min(bytes, kChunkBytes);
   if (most > kChunkBytes - used_) {
-    // An event that is recorded into a graph does not signal the end of the copies. Therefore
-    // end_recording() records the events of chunks with recorded copies.
-    chunks_[chunk_].is_held = is_recording_;
+    // During a recording, cudaEventRecord() would become a part of the graph, and the event would
+    // not show the end of the copies. Therefore end_recording() records the events of chunks with
+    // recorded copies.
+    chunks_[chunk_].has_recorded_copies = is_recording_;
     if (!is_recording_)
       DLRUN_TRY(checked(cudaEventRecord(chunks_[chunk_].free, stream_), "cudaEventRecord"));
     chunk_ = (chunk_ + 1) % chunks_.size();
     used_ = 0;
-    if (chunks_[chunk_].is_held) DLRUN_TRY(add_chunk(chunk_));
+    if (chunks_[chunk_].has_recorded_copies) DLRUN_TRY(add_chunk(chunk_));
     // This wait ends at once for a chunk that was never used.
     DLRUN_TRY(checked(cudaEventSynchronize(chunks_[chunk_].free), "cudaEventSynchronize"));
   }
-  const std::span<std::byte> place(chunks_[chunk_].memory + used_, most);
+  const std::span<std::byte> staged(chunks_[chunk_].memory + used_, most);
   used_ += (most + kAlignment - 1) / kAlignment * kAlignment;
-  return place;
+  return staged;
 }
 
 Result<> Uploads::end_recording() {
   is_recording_ = false;
   for (Chunk& chunk : chunks_) {
-    if (!chunk.is_held) continue;
+    if (!chunk.has_recorded_copies) continue;
     DLRUN_TRY(checked(cudaEventRecord(chunk.free, stream_), "cudaEventRecord"));
-    chunk.is_held = false;
+    chunk.has_recorded_copies = false;
   }
   return {};
 }
 
-Result<> Uploads::send(void* to, std::span<const std::byte> place) {
-  return checked(cudaMemcpyAsync(to, place.data(), place.size(), cudaMemcpyHostToDevice, stream_),
+Result<> Uploads::send(void* to, std::span<const std::byte> staged) {
+  return checked(cudaMemcpyAsync(to, staged.data(), staged.size(), cudaMemcpyHostToDevice, stream_),
                  "copy to the GPU");
 }
 

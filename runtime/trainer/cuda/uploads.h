@@ -15,8 +15,8 @@ namespace dlrun::trainer::cuda {
 /// Copies through a ring of chunks of pinned host memory, which the GPU reads by itself. A copy is
 /// queued on the stream like any other operation; the caller's memory may change as soon as copy()
 /// returns. A copy waits only if the GPU still reads all chunks. Small copies share a chunk.
-/// Recorded copies (step_graphs.h) keep their chunks until the recording has been launched; the
-/// ring grows if it has no free chunk. Functions fail with kInternal and name CUDA's call.
+/// Recorded copies (step_graphs.h) occupy their chunks until the recording has been launched; if
+/// they occupy all chunks, the ring grows. Functions fail with kInternal and name CUDA's call.
 class Uploads {
  public:
   static constexpr std::size_t kChunks = 8;
@@ -39,24 +39,25 @@ class Uploads {
   [[nodiscard]] Result<> copy_rows(std::uint8_t* to, const std::uint8_t* from,
                                    std::span<const std::uint32_t> rows, std::size_t width);
 
-  /// Mark the start and the end of a recording of the stream (StepGraphs). Call end_recording()
-  /// after StepGraphs::launch() and before other operations are queued.
+  /// Announces that a recording of the stream begins (StepGraphs::begin).
   void begin_recording() { is_recording_ = true; }
+  /// Announces that the recording has been launched. Call it after StepGraphs::launch() and before
+  /// other operations are queued.
   [[nodiscard]] Result<> end_recording();
 
  private:
   struct Chunk {
     std::byte* memory = nullptr;
     cudaEvent_t free = nullptr;  // recorded after the chunk's last copy: the chunk is then free
-    bool is_held = false;        // in use by recorded copies
+    bool has_recorded_copies = false;  // in use by recorded copies
   };
 
   /// Inserts a new chunk at index `at`.
   [[nodiscard]] Result<> add_chunk(std::size_t at);
   /// Returns pinned memory for the next copy: `bytes`, or one chunk if that is less.
   [[nodiscard]] Result<std::span<std::byte>> room(std::size_t bytes);
-  /// Queues the copy of `place` to the GPU.
-  [[nodiscard]] Result<> send(void* to, std::span<const std::byte> place);
+  /// Queues the copy from the pinned memory `staged` to the GPU.
+  [[nodiscard]] Result<> send(void* to, std::span<const std::byte> staged);
 
   cudaStream_t stream_ = nullptr;
   std::vector<Chunk> chunks_;

@@ -21,7 +21,7 @@ using Tensor = ParsedTensors::Tensor;
 
 constexpr std::size_t kLargestArrayFile = std::size_t{64} << 30U;
 constexpr std::size_t kMostClasses = 256;
-constexpr const char* kWhole = "train.safetensors";
+constexpr const char* kWholeTrainFile = "train.safetensors";
 constexpr std::string_view kTrainPrefix = "train-";
 constexpr std::string_view kOf = "-of-";
 constexpr std::string_view kEnding = ".safetensors";
@@ -71,20 +71,20 @@ std::int64_t element(const Tensor& tensor, std::size_t width, std::size_t i) {
 Result<> read_labels(std::string_view name, const Tensor& labels, std::size_t n, Dataset& data) {
   const auto& shape = labels.shape;
   const std::size_t width = labels.dtype == "I64" ? 8 : labels.dtype == "I32" ? 4 : 1;
-  const bool is_multiple = shape.size() == 2;
+  const bool is_multi_label = shape.size() == 2;
   const bool is_byte = labels.dtype == "U8" || labels.dtype == "BOOL";
-  if (!(is_multiple ? is_byte : shape.size() == 1 && (width > 1 || labels.dtype == "U8"))) {
+  if (!(is_multi_label ? is_byte : shape.size() == 1 && (width > 1 || labels.dtype == "U8"))) {
     return fail(Errc::kInvalid,
                 "{}: labels are {} [{}], expected U8, I32 or I64 [n], or U8 or BOOL [n, classes]",
                 name, labels.dtype, fmt::join(shape, ", "));
   }
   if (shape[0] != n) return fail(Errc::kInvalid, "{}: {} labels, but {} images", name, shape[0], n);
-  data.label_width = is_multiple ? shape[1] : 1;
-  if (is_multiple && (shape[1] < 2 || shape[1] > kMostClasses)) {
+  data.label_width = is_multi_label ? shape[1] : 1;
+  if (is_multi_label && (shape[1] < 2 || shape[1] > kMostClasses)) {
     return fail(Errc::kInvalid, "{}: labels of {} classes, expected 2 to {}", name, shape[1],
                 kMostClasses);
   }
-  const std::int64_t most = is_multiple ? 1 : static_cast<std::int64_t>(kMostClasses) - 1;
+  const std::int64_t most = is_multi_label ? 1 : static_cast<std::int64_t>(kMostClasses) - 1;
   std::int64_t largest = 0;
   data.labels.resize(n * data.label_width);
   for (std::size_t i = 0; i < data.labels.size(); ++i) {
@@ -96,7 +96,7 @@ Result<> read_labels(std::string_view name, const Tensor& labels, std::size_t n,
     data.labels[i] = static_cast<std::uint8_t>(label);
     largest = std::max(largest, label);
   }
-  data.classes = is_multiple ? shape[1] : static_cast<std::size_t>(largest) + 1;
+  data.classes = is_multi_label ? shape[1] : static_cast<std::size_t>(largest) + 1;
   return {};
 }
 
@@ -143,15 +143,16 @@ Result<std::vector<fs::path>> partitions(const fs::path& folder) {
 /// Returns the files from which this rank reads its training data.
 Result<std::vector<fs::path>> training_files(const DataOptions& options) {
   std::error_code ignored;
-  if (!options.has_own_partitions && fs::exists(options.path / kWhole, ignored)) {
-    return std::vector<fs::path>{options.path / kWhole};
+  if (!options.has_own_partitions && fs::exists(options.path / kWholeTrainFile, ignored)) {
+    return std::vector<fs::path>{options.path / kWholeTrainFile};
   }
   auto files = partitions(options.path);
   if (!files) return files;
   if (files->empty()) {
-    return fail(Errc::kNotFound, "{}: has {}partition such as {}", options.path.string(),
-                options.has_own_partitions ? "no " : fmt::format("neither {} nor a ", kWhole),
-                partition_name(0, 8));
+    return fail(
+        Errc::kNotFound, "{}: has {}partition such as {}", options.path.string(),
+        options.has_own_partitions ? "no " : fmt::format("neither {} nor a ", kWholeTrainFile),
+        partition_name(0, 8));
   }
   if (!options.has_own_partitions) return files;
   const auto size = static_cast<std::size_t>(options.size);

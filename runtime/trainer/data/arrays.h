@@ -24,8 +24,8 @@ namespace dlrun::trainer {
                                            std::span<const std::uint8_t> bytes);
 
 /// Loads the directory options.path. With options.has_own_partitions, loads only the partitions
-/// whose number modulo `size` is `rank`. Fails with kNotFound (the message names the file), kIo,
-/// kInvalid, and kUsage if there are fewer partitions than ranks.
+/// whose number modulo options.size is options.rank. Fails with kNotFound (the message names the
+/// file), kIo, kInvalid, and kUsage if there are fewer partitions than ranks.
 [[nodiscard]] Result<Split> load_arrays_folder(const DataOptions& options);
 
 /// Writes the training or the test data of a data set as a file of this format. Fails with kIo.

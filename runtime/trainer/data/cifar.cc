@@ -57,15 +57,15 @@ Result<Dataset> parse_cifar(std::string_view name, std::span<const std::uint8_t>
 Result<Split> load_cifar_folder(const std::filesystem::path& folder) {
   std::error_code ignored;
   const std::filesystem::path inner = folder / "cifar-10-batches-bin";
-  const std::filesystem::path& place =
+  const std::filesystem::path& data_folder =
       std::filesystem::is_directory(inner, ignored) ? inner : folder;
   Split split;
-  split.source = place.string();
+  split.source = data_folder.string();
   for (int batch = 1; batch <= 5; ++batch) {
-    DLRUN_TRY_ASSIGN(auto part, read_cifar(place / fmt::format("data_batch_{}.bin", batch)));
+    DLRUN_TRY_ASSIGN(auto part, read_cifar(data_folder / fmt::format("data_batch_{}.bin", batch)));
     DLRUN_TRY(append(split.train, std::move(part), ""));
   }
-  DLRUN_TRY_ASSIGN(split.test, read_cifar(place / "test_batch.bin"));
+  DLRUN_TRY_ASSIGN(split.test, read_cifar(data_folder / "test_batch.bin"));
   return split;
 }
 

@@ -71,8 +71,8 @@ void keep_first(Dataset& data, std::size_t samples) {
   data.images.resize(samples * data.features);
 }
 
-/// Checks that both halves have images of the same shape, and sets the number of classes of both
-/// halves to the larger number.
+/// Checks that both halves have images of the same shape and equally many labels per sample. Sets
+/// the number of classes of both halves to the larger number.
 Result<> match(Split& split, const std::string& folder) {
   const Dataset& train = split.train;
   const Dataset& test = split.test;

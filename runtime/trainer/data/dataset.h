@@ -61,9 +61,9 @@ struct DataOptions {
 /// and the problem) or kIo.
 [[nodiscard]] Result<Split> load_idx_folder(const std::filesystem::path& folder);
 
-/// Loads the data set that the options name. Checks that training and test data have the same shape
-/// and, for "mnist", that the images have 784 pixels and at most ten classes. Fails with kUsage,
-/// kNotFound, kInvalid or kIo.
+/// Loads the data set that the options name. Checks that training and test data have images of the
+/// same shape and equally many labels per sample. For "mnist", also checks that there are 784
+/// pixels and at most ten classes. Fails with kUsage, kNotFound, kInvalid or kIo.
 [[nodiscard]] Result<Split> load_data(const DataOptions& options);
 
 /// Generates digits and writes them as IDX files with MNIST's names into a directory, which is

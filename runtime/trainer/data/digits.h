@@ -1,6 +1,6 @@
 #pragma once
 // Generated digits: images of 0 to 9, for machines without a data set or a network connection. They
-// vary in style, slant, rotation, size, place, pen and noise, so that a model has to learn them.
+// vary in style, slant, rotation, size, position, pen and noise, so that a model has to learn them.
 
 #include <cstdint>
 #include <span>

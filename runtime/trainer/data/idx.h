@@ -19,7 +19,7 @@
 
 namespace dlrun::trainer {
 
-/// An array of unsigned bytes in the form of its file.
+/// A parsed file: the header's sizes, and the bytes of the file, which include the values.
 struct IdxArray {
   std::vector<std::uint32_t> sizes;  ///< slowest dimension first
   std::vector<std::uint8_t> file;    ///< the whole file, decompressed
@@ -43,7 +43,7 @@ struct IdxArray {
                                         std::size_t limit_bytes = std::size_t{8} << 30U);
 
 /// Writes an IDX file atomically. Fails with kShape if the number of values does not match the
-/// sizes, and with kIo if the file cannot be written.
+/// sizes, or if there are no sizes or more than eight, and with kIo if the file cannot be written.
 [[nodiscard]] Result<> write_idx(const std::filesystem::path& path,
                                  std::span<const std::uint32_t> sizes,
                                  std::span<const std::uint8_t> values);

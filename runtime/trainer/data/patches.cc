@@ -16,8 +16,8 @@ namespace dlrun::trainer {
 namespace {
 
 constexpr std::size_t kMostRegions = 4;
-/// A region that covers less than 1/kSmallest of the patch joins the largest region.
-constexpr std::size_t kSmallest = 8;
+/// A region that covers less than 1/kMinAreaDivisor of the patch joins the largest region.
+constexpr std::size_t kMinAreaDivisor = 8;
 
 using Spectrum = std::array<double, kPatchBands>;
 using Spectra = std::array<Spectrum, kPatchLabels>;
@@ -54,7 +54,7 @@ std::vector<Region> draw_regions(std::size_t size, Random& random) {
 
 /// Returns the class of each pixel, [size x size].
 std::vector<std::size_t> classes_of_pixels(std::size_t size, std::span<const Region> regions) {
-  std::vector<std::size_t> nearest(size * size);
+  std::vector<std::size_t> nearest(size * size);  // index of the region that has each pixel
   std::array<std::size_t, kMostRegions> areas{};
   for (std::size_t at = 0; at < nearest.size(); ++at) {
     double least = std::numeric_limits<double>::infinity();
@@ -68,11 +68,13 @@ std::vector<std::size_t> classes_of_pixels(std::size_t size, std::span<const Reg
     ++areas[nearest[at]];
   }
   const auto largest = static_cast<std::size_t>(std::ranges::max_element(areas) - areas.begin());
-  for (std::size_t& region : nearest) {
-    if (areas[region] * kSmallest < nearest.size()) region = largest;
-    region = regions[region].label;
+  std::vector<std::size_t> classes;
+  classes.reserve(nearest.size());
+  for (const std::size_t region : nearest) {
+    const bool is_too_small = areas[region] * kMinAreaDivisor < nearest.size();
+    classes.push_back(regions[is_too_small ? largest : region].label);
   }
-  return nearest;
+  return classes;
 }
 
 /// Returns a number of mean 0 and variance 1: the sum of four uniform numbers of 16 bits each,

@@ -31,8 +31,8 @@ enum class Purpose : std::uint64_t {
   kSpectra = 9
 };
 
-/// A stream of SplitMix64 with the key (seed, purpose, index). The index is a layer,
-/// an epoch or a sample.
+/// A stream of SplitMix64 with the key (seed, purpose, index). The index is for example a layer, an
+/// epoch or a sample.
 class Random {
  public:
   DLRUN_HOST_DEVICE Random(std::uint64_t seed, Purpose purpose, std::uint64_t index = 0)

@@ -67,13 +67,13 @@ std::size_t epochs_per_rank(Sharding sharding, std::size_t epochs, int size) {
   return sharding == Sharding::kEpoch ? (epochs + ranks - 1) / ranks : epochs;
 }
 
-EpochPlace redistributed(EpochPlace place, std::size_t length, std::uint64_t old_ranks,
-                         std::uint64_t new_ranks) {
-  if (old_ranks == new_ranks) return place;
+EpochPosition redistributed(EpochPosition position, std::size_t length, std::uint64_t old_ranks,
+                            std::uint64_t new_ranks) {
+  if (old_ranks == new_ranks) return position;
   // Multiply epochs and samples separately: the product of all may exceed 64 bits.
-  const std::uint64_t epochs = place.epoch * old_ranks;
+  const std::uint64_t epochs = position.epoch * old_ranks;
   const std::uint64_t samples =
-      (epochs % new_ranks * length + place.offset * old_ranks) / new_ranks;
+      (epochs % new_ranks * length + position.offset * old_ranks) / new_ranks;
   return {epochs / new_ranks + samples / length, samples % length};
 }
 

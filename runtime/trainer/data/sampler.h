@@ -21,7 +21,7 @@ enum class Sharding {
 
 /// One rank's part of one step.
 struct Batch {
-  std::span<const std::uint32_t> samples;  ///< of this rank; may be empty in an epoch's last step
+  std::span<const std::uint32_t> samples;  ///< of this rank; may be empty at the end of an epoch
   /// Number of samples of all ranks in this step; the gradients are divided by this number.
   std::size_t global_samples = 0;
   std::size_t advance = 0;  ///< number of samples by which this step moves the offset
@@ -34,9 +34,9 @@ struct Batch {
 /// are divided as evenly as possible. The position in an epoch is an offset in samples, so a run
 /// can resume with another world size.
 ///
-/// kFile: the offset counts this rank's own samples. A rank that has finished its samples
-/// gets empty batches until the rank with the most samples has finished, so every epoch
-/// has each sample once.
+/// kFile: each rank applies the offset to its own samples. A rank that has finished its samples
+/// gets empty batches until the rank with the most samples has finished, so every epoch has each
+/// sample once.
 ///
 /// kEpoch: every rank has its own epochs with all samples, and the offset counts the samples of
 /// this rank's epoch.
@@ -83,19 +83,19 @@ class Sampler {
 [[nodiscard]] std::size_t epochs_per_rank(Sharding sharding, std::size_t epochs, int size);
 
 /// A position in training: whole epochs, and the offset in the epoch after them.
-struct EpochPlace {
+struct EpochPosition {
   std::uint64_t epoch = 0;
   std::uint64_t offset = 0;
 
-  friend bool operator==(const EpochPlace&, const EpochPlace&) = default;
+  friend bool operator==(const EpochPosition&, const EpochPosition&) = default;
 };
 
-/// Converts the position `place` that each of `old_ranks` ranks has reached in its own epochs
-/// (kEpoch) to the position of each of `new_ranks` ranks. `length` is the number of samples of an
-/// epoch. The samples that all ranks have done are divided among the new ranks and rounded down, so
-/// the remainder of the division is trained again. `length`, `old_ranks` and `new_ranks` are > 0.
-[[nodiscard]] EpochPlace redistributed(EpochPlace place, std::size_t length,
-                                       std::uint64_t old_ranks, std::uint64_t new_ranks);
+/// Converts the position that each of `old_ranks` ranks has reached in its own epochs (kEpoch) to
+/// the position of each of `new_ranks` ranks. `length` is the number of samples of an epoch. The
+/// samples that all ranks have done are divided among the new ranks and rounded down, so the
+/// remainder of the division is trained again. `length`, `old_ranks` and `new_ranks` are > 0.
+[[nodiscard]] EpochPosition redistributed(EpochPosition position, std::size_t length,
+                                          std::uint64_t old_ranks, std::uint64_t new_ranks);
 
 /// The items [begin, end) that belong to one rank.
 struct Range {

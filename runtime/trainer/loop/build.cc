@@ -14,9 +14,9 @@
 namespace dlrun::trainer {
 namespace {
 
-/// Number of samples in one forward pass of an evaluation, and the limit for the arrays of these
-/// samples in bytes. The limit may reduce the number.
+/// Number of samples in one forward pass of an evaluation, unless kEvaluationBytes allows fewer.
 constexpr std::size_t kEvaluationBatch = 256;
+/// Limit for the size of the arrays of these samples, in bytes.
 constexpr std::size_t kEvaluationBytes = std::size_t{512} << 20U;
 
 /// Returns the ranges of the network's tensors for the optimizer. Tensors of one dimension are
@@ -114,10 +114,10 @@ Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Sess
       }) {}
 
 Result<Layers<float>> Trainer::layers_of_model() const {
-  const bool is_multiple = data_.train.label_width > 1;
-  if (is_multiple != (options_.loss == Loss::kSigmoid)) {
+  const bool is_multi_label = data_.train.label_width > 1;
+  if (is_multi_label != (options_.loss == Loss::kSigmoid)) {
     return fail(Errc::kUsage, "{}: {}", data_.source,
-                is_multiple
+                is_multi_label
                     ? "its samples have a label of 0 or 1 for each class: they need --loss sigmoid"
                     : "its labels are classes that exclude each other: --loss sigmoid needs 0 or 1 "
                       "for each class");
@@ -218,7 +218,8 @@ void Trainer::describe() {
   }
   if (options_.local_steps > 0) {
     session_.reporter.note(fmt::format(
-        "post-local SGD: after {:g} epochs ranks step alone, and average every {} steps",
+        "post-local SGD: after {:g} epochs each rank steps with its own gradients, and the ranks "
+        "average their parameters every {} steps",
         options_.local_after, options_.local_steps));
   }
 }

@@ -77,7 +77,7 @@ struct Trainer::Parts {
   Array<float> originals;      // training images before augmentation; empty without augmentation
   Array<float> totals;  // of an evaluation: the sum of the losses and the number of right answers
   Array<std::uint32_t> answers;  // of an evaluation, with several labels per sample: [3 x classes]
-  Array<float> own_loss;         // loss of this rank's samples in the current step
+  Array<float> own_loss;         // this rank's sum of losses since the step's sums were set to zero
   Array<float> accumulated;      // gradients of earlier micro-batches; zero between steps
   CheckpointFolder checkpoints;
   std::unique_ptr<Trace> trace;  // nullptr: no trace was requested

@@ -42,7 +42,7 @@ CheckpointLayout layout_of(const Network<float>& network, std::span<const StateA
 }
 
 /// Returns true if all numbers are finite. The loss of a step is computed before the step's update,
-/// so the loss alone does not show that the update made a parameter infinite.
+/// so a finite loss does not show that all parameters are finite after the update.
 bool is_finite(const TrainingState& state) {
   const auto are_finite = [](const std::vector<float>& values) {
     return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
@@ -118,12 +118,12 @@ Result<> Trainer::start_or_resume() {
   // Broadcast rank 0's initial values, or those of its checkpoint. The other ranks need no access
   // to the checkpoint directory.
   if (communicator.rank() == 0) p.network.initialise(options_.seed);
-  std::array<std::uint64_t, 4> place{};
+  std::array<std::uint64_t, 4> start{};  // step, epoch, offset; 1 if there is a checkpoint
   if (saved) {
-    const EpochPlace at =
+    const EpochPosition at =
         redistributed({saved->position.epoch, saved->position.offset}, p.sampler.epoch_length(),
                       saved->epoch_ranks, epoch_ranks());
-    place = {saved->position.step, at.epoch, at.offset, 1};
+    start = {saved->position.step, at.epoch, at.offset, 1};
     session_.kernels.copy_from_host(p.network.parameters().data(), saved->parameters.data(),
                                     p.network.parameters().size_bytes());
     session_.kernels.copy_from_host(p.network.running().data(), saved->running.data(),
@@ -131,12 +131,12 @@ Result<> Trainer::start_or_resume() {
     session_.reporter.note(fmt::format("resumed from {} at step {}", p.checkpoints.path().string(),
                                        saved->position.step));
   }
-  DLRUN_TRY(communicator.broadcast(std::span(place), 0));
-  p.position = {place[0], place[1], place[2]};
+  DLRUN_TRY(communicator.broadcast(std::span(start), 0));
+  p.position = {start[0], start[1], start[2]};
   if (!p.shared.is_shared())
     DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.parameters(), 0));
   DLRUN_TRY(broadcast_array(communicator, session_.kernels, p.network.running(), 0));
-  return p.state.restore(saved ? &saved->states : nullptr, place[3] == 1);
+  return p.state.restore(saved ? &saved->states : nullptr, start[3] == 1);
 }
 
 Result<> Trainer::save() {

@@ -4,7 +4,7 @@
 // number), and rank 0 also writes PREFIX.json with the events of all ranks.
 //
 // The timeline shows each rank as a process. Its first track shows the steps and, nested, their
-// parts. Each gradient bucket has its own track, since all-reduces overlap. Time 0 is a barrier at
+// parts. All-reduces overlap, so each gradient bucket has its own track. Time 0 is a barrier at
 // the start of the trace, so the clocks of the nodes need not agree. GPU work is shown at the time
 // at which it was queued.
 
@@ -54,9 +54,11 @@ class Trace {
     Clock::time_point begin_;
   };
 
-  /// Record an interval that the caller has measured: span() on the first track, bucket() the
-  /// communication of bucket i on the bucket's track. `name` must be a literal.
+  /// Records an interval that the caller has measured, on the first track. `name` must be a
+  /// literal.
   void span(const char* name, Clock::time_point begin, Clock::time_point end);
+  /// Records an interval in which bucket i was exchanged, on the bucket's track. `name` must be a
+  /// literal.
   void bucket(std::size_t i, const char* name, std::uint64_t bytes, Clock::time_point begin,
               Clock::time_point end);
 

@@ -156,7 +156,7 @@ void Trainer::forward_and_backward(const Batch& batch, std::size_t divisor) {
     loss(samples.size(), 1.0F / static_cast<float>(std::max<std::size_t>(divisor, 1)),
          p.network.output_gradient(), step_sums);
     kernels.zero(p.own_loss.data(), 1);
-    // Keep this rank's loss, because the exchange replaces step_sums[kLossSum] by the sum over all
+    // Copy this rank's loss, because the exchange replaces step_sums[kLossSum] by the sum over all
     // ranks.
     kernels.add_scaled(p.own_loss.data(), 1, step_sums + kLossSum, 1);
     p.network.backward(samples.size(), [&](std::size_t layer) {

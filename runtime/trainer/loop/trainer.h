@@ -80,7 +80,8 @@ struct Session {
   TrainingReporter& reporter;
   std::string host;                                                  ///< for messages
   std::function<Result<>()> may_commit = [] { return Result<>(); };  ///< see checkpoint.h
-  /// The signal handler sets this flag: the ranks then save after the next step, and continue.
+  /// The signal handler sets this flag. The ranks then save a checkpoint after the next step and
+  /// continue. nullptr: no signal requests a checkpoint.
   std::atomic<bool>* save_requested = nullptr;
 };
 
@@ -102,7 +103,7 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Trains to the end. If one rank fails alone (for example: disk full), every rank returns that
+  /// Trains to the end. If only one rank fails (for example: disk full), every rank returns that
   /// error with the rank and its host. Fails with kInvalid (loss not finite, checkpoint of another
   /// model), kRefused (the directory has another run's checkpoints, or another attempt owns the
   /// run), kPeer (ranks differ, or one is lost), kIo, kTimeout or kUsage.
@@ -153,9 +154,9 @@ class Trainer {
   [[nodiscard]] std::uint64_t epoch_ranks() const;  ///< see TrainingState
   /// Does one step of training, and saves a checkpoint if one is due within the epoch.
   [[nodiscard]] Result<> step();
-  /// Prepares the step's sums (StepSum). Sets them to zero if all ranks had equal parameters before
-  /// the step. In a common step, adds a save that the signal handler has requested. Sets the
-  /// observed statistics to zero.
+  /// Prepares the step's sums (StepSum). Sets them to zero if all ranks have equal parameters
+  /// before the step. If scope.is_common, sets this rank's kSaveRequests to 1 if the signal handler
+  /// has requested a save. Sets the observed statistics to zero.
   void start_step_sums(const StepScope& scope);
   /// Computes the gradients of the loss of this rank's samples, divided by `divisor`. Adds the loss
   /// and the number of right answers to the step's sums (StepSum).
@@ -170,7 +171,7 @@ class Trainer {
   [[nodiscard]] Result<> write_trace();
   /// Saves a checkpoint if one is due, evaluates, and reports the epoch.
   [[nodiscard]] Result<> end_epoch();
-  /// Returns the sums over the test samples, which the ranks share evenly.
+  /// Returns the sums over the test samples. Each rank evaluates an equal part of them.
   [[nodiscard]] Result<Totals> evaluate();
 
   const TrainOptions options_;

@@ -105,9 +105,9 @@ double TrainingReporter::take_work_ms() {
 }
 
 void TrainingReporter::report_rank(const StepReport& report, Clock::time_point now) {
-  if (options_.store == nullptr || now - reported_ < kReportEvery) return;
-  reported_ = now;
-  keep(options_.store->report_progress(
+  if (options_.store == nullptr || now - reported_at_ < kReportEvery) return;
+  reported_at_ = now;
+  remember_failure(options_.store->report_progress(
       ordered_json{{"step", report.step}, {"work_ms", take_work_ms()}}.dump()));
 }
 
@@ -130,9 +130,9 @@ void TrainingReporter::step(const StepReport& report) {
         report.epoch, options_.epochs, report.step, 100 * report.done, report.loss, report.accuracy,
         rate_text(rate), duration_text(left));
   };
-  if (now - shown_ >= (options_.is_terminal ? kShowEvery : kLogEvery)) {
+  if (now - shown_at_ >= (options_.is_terminal ? kShowEvery : kLogEvery)) {
     const std::string text =
-        line(static_cast<double>(samples_since_shown_) / duration<double>(now - shown_).count());
+        line(static_cast<double>(samples_since_shown_) / duration<double>(now - shown_at_).count());
     if (options_.is_terminal) {
       fmt::print("\r{}\x1b[K", text);
       std::fflush(stdout);
@@ -140,12 +140,12 @@ void TrainingReporter::step(const StepReport& report) {
     } else {
       print_line(text);
     }
-    shown_ = now;
+    shown_at_ = now;
     samples_since_shown_ = 0;
   }
-  if (now - reported_ >= kReportEvery) {
+  if (now - reported_at_ >= kReportEvery) {
     const double rate =
-        static_cast<double>(samples_since_reported_) / duration<double>(now - reported_).count();
+        static_cast<double>(samples_since_reported_) / duration<double>(now - reported_at_).count();
     const ordered_json fields{{"epoch", report.epoch},      {"step", report.step},
                               {"loss", report.loss},        {"accuracy", report.accuracy},
                               {"lr", report.learning_rate}, {"samples_per_s", rate}};
@@ -155,9 +155,9 @@ void TrainingReporter::step(const StepReport& report) {
       record["epochs"] = options_.epochs;
       record["steps"] = report.steps;
       record["work_ms"] = take_work_ms();
-      keep(options_.store->report_progress(record.dump()));
+      remember_failure(options_.store->report_progress(record.dump()));
     }
-    reported_ = now;
+    reported_at_ = now;
     samples_since_reported_ = 0;
   }
 }
@@ -184,7 +184,7 @@ void TrainingReporter::epoch(const EpochReport& report) {
 
 void TrainingReporter::saved(std::uint64_t step) {
   if (!options_.is_main || options_.store == nullptr) return;
-  keep(options_.store->report_progress(ordered_json{{"checkpoint", step}}.dump()));
+  remember_failure(options_.store->report_progress(ordered_json{{"checkpoint", step}}.dump()));
 }
 
 void TrainingReporter::finish(const FinalReport& report) {
@@ -195,13 +195,13 @@ void TrainingReporter::finish(const FinalReport& report) {
       report.test_accuracy, f1_text(", ", report.labels), report.test_loss, report.test_samples,
       report.steps, report.seconds, rate_text(report.samples_per_s), options_.precision));
   if (report.labels) print_classes(*report.labels);
-  print_line(fmt::format("parameters {} equal on {} rank{}", report.parameters, report.ranks,
+  print_line(fmt::format("parameters {} equal on {} rank{}", report.parameters_hash, report.ranks,
                          report.ranks == 1 ? "" : "s"));
   if (options_.store == nullptr) return;
   ordered_json fields{{"final", true},
                       {"test_accuracy", report.test_accuracy},
                       {"test_loss", report.test_loss},
-                      {"parameters", report.parameters},
+                      {"parameters", report.parameters_hash},
                       {"steps", report.steps},
                       {"seconds", report.seconds},
                       {"samples_per_s", report.samples_per_s},
@@ -216,7 +216,7 @@ void TrainingReporter::finish(const FinalReport& report) {
     add_classes("class_recall", &ClassScore::recall);
     add_classes("class_f1", &ClassScore::f1);
   }
-  keep(options_.store->report_progress(fields.dump()));
+  remember_failure(options_.store->report_progress(fields.dump()));
 }
 
 void TrainingReporter::print_classes(const LabelScores& scores) {
@@ -234,10 +234,10 @@ void TrainingReporter::write_metrics(const std::string& json) {
                     {"attempt", options_.attempt}};
   line.update(parse_json(json));
   if (auto written = write_all(metrics_.get(), line.dump() + "\n"); !written)
-    keep(within(options_.metrics->string(), written.error()));
+    remember_failure(within(options_.metrics->string(), written.error()));
 }
 
-void TrainingReporter::keep(const Result<>& result) {
+void TrainingReporter::remember_failure(const Result<>& result) {
   if (!result && status_) status_ = within("cannot record progress", result.error());
 }
 

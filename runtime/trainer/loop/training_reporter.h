@@ -25,13 +25,14 @@ struct StepReport {
   std::uint64_t step = 0;   ///< steps done since the start of training
   std::uint64_t steps = 0;  ///< steps of the whole training
   double done = 0;          ///< part of the training that is done, 0..1
-  /// Mean over this step's samples on all ranks; for a local step, over rank 0's samples
-  /// since the last average.
+  /// Mean over this step's samples on all ranks. In local steps, the mean over rank 0's samples
+  /// since the last average; in a step with an average, over the samples of all ranks since the
+  /// average before.
   double loss = 0;
   double accuracy = 0;
   std::size_t samples = 0;  ///< of all ranks in this step
-  /// Time of this rank's own work in the step, without the time it waits for other ranks. Only this
-  /// time shows which rank is slow, since all ranks finish their steps together.
+  /// Time of this rank's own work in the step, without the time it waits for other ranks. All ranks
+  /// finish their steps together, so only this time shows which rank is slow.
   std::chrono::duration<double> work{};
   double learning_rate = 0;  ///< of the next step
 };
@@ -39,7 +40,7 @@ struct StepReport {
 struct EpochReport {
   std::size_t epoch = 0;   ///< the epoch that has ended, from 1
   std::uint64_t step = 0;  ///< steps done since the start of training
-  /// Mean over the epoch's training samples, each with the parameters at that time.
+  /// Mean over the epoch's training samples, each with the parameters before its step.
   double loss = 0;
   double accuracy = 0;
   double test_loss = 0;
@@ -52,7 +53,7 @@ struct FinalReport {
   double test_loss = 0;
   double test_accuracy = 0;
   std::size_t test_samples = 0;
-  std::string parameters;  ///< hash, equal on all ranks
+  std::string parameters_hash;  ///< equal on all ranks
   int ranks = 1;
   std::uint64_t steps = 0;
   double seconds = 0;        ///< time of this process's steps, without tests and checkpoints
@@ -72,7 +73,7 @@ class TrainingReporter {
     std::string_view precision = "float32";  ///< of matrix products; must outlive the reporter
   };
 
-  /// Opens the metrics file. Fails with kIo.
+  /// Opens the metrics file if is_main is true and Options::metrics names a file. Fails with kIo.
   [[nodiscard]] static Result<TrainingReporter> open(const Options& options);
 
   void note(const std::string& line);   ///< prints a line on stdout if is_main
@@ -96,15 +97,15 @@ class TrainingReporter {
   void print_classes(const LabelScores& scores);
   void write_metrics(const std::string& json);
   /// Remembers the first failure in status_.
-  void keep(const Result<>& result);
+  void remember_failure(const Result<>& result);
 
   Options options_;
   UniqueFd metrics_;
   Result<> status_;
   Clock::time_point start_ = Clock::now();
-  double done_at_start_ = -1;  // `done` at the first step; > 0 for a resumed run
-  Clock::time_point shown_ = start_;
-  Clock::time_point reported_ = start_;
+  double done_at_start_ = -1;               // `done` at the first step; -1: no step yet
+  Clock::time_point shown_at_ = start_;     // time of the last line about a step
+  Clock::time_point reported_at_ = start_;  // time of the last report for metrics and record
   std::size_t samples_since_shown_ = 0;
   std::size_t samples_since_reported_ = 0;
   std::size_t steps_since_reported_ = 0;

@@ -18,9 +18,9 @@
 namespace dlrun::trainer {
 
 enum class Collective { kAllReduce, kBroadcast, kAllGather, kReduceScatter };
-/// Convert between a collective and its name, for example "all_reduce". parse_collective() returns
-/// nothing for any other text.
+/// Returns the collective with this name, for example "all_reduce"; nothing for any other text.
 [[nodiscard]] std::optional<Collective> parse_collective(std::string_view name);
+/// Returns the name that parse_collective() parses.
 [[nodiscard]] std::string_view to_string(Collective collective);
 
 /// Returns the number of bytes that a rank's links carry for each byte of the operation's size.

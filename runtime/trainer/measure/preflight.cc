@@ -17,8 +17,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Size in bytes of the checked all-reduce, which has more than one step of a ring, and takes less
-// than a second on any network.
+// Size in bytes of the checked all-reduce. An all-reduce of this size takes more than one step of a
+// ring, and less than a second on any network.
 constexpr std::size_t kCheckedBytes = std::size_t{4} << 20U;
 constexpr int kMostSeconds = 3600;
 // Sizes in bytes with which the speed is measured. A GPU needs the larger size to reach its full

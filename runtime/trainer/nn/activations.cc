@@ -12,7 +12,7 @@ class Activation : public Layer<T> {
 
   [[nodiscard]] std::string description() const final { return name_; }
   [[nodiscard]] std::size_t outputs() const final { return width_; }
-  [[nodiscard]] bool is_in_place() const final { return true; }
+  [[nodiscard]] bool can_work_in_place() const final { return true; }
   [[nodiscard]] bool reads_output() const final { return true; }
   [[nodiscard]] bool goes_in_parts() const final { return true; }
 

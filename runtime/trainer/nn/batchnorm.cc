@@ -10,13 +10,13 @@ namespace {
 template <typename T>
 class BatchNorm final : public Layer<T> {
  public:
-  BatchNorm(std::size_t places, std::size_t channels, bool is_synchronised)
-      : places_(places), channels_(channels), is_synchronised_(is_synchronised) {}
+  BatchNorm(std::size_t pixels, std::size_t channels, bool is_synchronised)
+      : pixels_(pixels), channels_(channels), is_synchronised_(is_synchronised) {}
 
   [[nodiscard]] std::string description() const override {
     return is_synchronised_ ? "batchnorm sync" : "batchnorm";
   }
-  [[nodiscard]] std::size_t outputs() const override { return places_ * channels_; }
+  [[nodiscard]] std::size_t outputs() const override { return pixels_ * channels_; }
   [[nodiscard]] std::size_t workspace() const override { return 4 * channels_; }
   [[nodiscard]] bool fuses_relu() const override { return true; }
   [[nodiscard]] bool communicates() const override { return is_synchronised_; }
@@ -35,7 +35,7 @@ class BatchNorm final : public Layer<T> {
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
     LayerKernels<T>& kernels = call.kernels.layers();
-    const std::size_t rows = call.n * places_;
+    const std::size_t rows = call.n * pixels_;
     if (call.batch.is_training) {
       const std::size_t samples =
           call.batch.global_samples > 0 ? call.batch.global_samples : call.n;
@@ -56,7 +56,7 @@ class BatchNorm final : public Layer<T> {
     // samples; the ranks' gradients are added later. dx = gamma scale (dy - mean of dy - z mean of
     // dy z), with means over all samples that were normalised together.
     LayerKernels<T>& kernels = call.kernels.layers();
-    const std::size_t rows = call.n * places_;
+    const std::size_t rows = call.n * pixels_;
     T* const means = call.workspace + 2 * channels_;
     kernels.normalise_backward_sums(x, dy, call.workspace, rows, channels_, sum_over_ranks(call),
                                     gradients, means);
@@ -67,7 +67,7 @@ class BatchNorm final : public Layer<T> {
 
  private:
   /// Returns the function that sums over the ranks whose batches are normalised together; nullptr
-  /// if this rank's batch is normalised alone.
+  /// if each rank normalises only its own batch.
   [[nodiscard]] const SumOverRanks* sum_over_ranks(const LayerCall<T>& call) const {
     return is_synchronised_ ? call.batch.sum_over_ranks : nullptr;
   }
@@ -79,7 +79,7 @@ class BatchNorm final : public Layer<T> {
     std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(channels_), channels_, 1 - first);
   }
 
-  std::size_t places_;  // height x width
+  std::size_t pixels_;  // height x width
   std::size_t channels_;
   bool is_synchronised_;
 };
@@ -87,9 +87,9 @@ class BatchNorm final : public Layer<T> {
 }  // namespace
 
 template <typename T>
-std::unique_ptr<Layer<T>> make_batchnorm(std::size_t places, std::size_t channels,
+std::unique_ptr<Layer<T>> make_batchnorm(std::size_t pixels, std::size_t channels,
                                          bool is_synchronised) {
-  return std::make_unique<BatchNorm<T>>(places, channels, is_synchronised);
+  return std::make_unique<BatchNorm<T>>(pixels, channels, is_synchronised);
 }
 template std::unique_ptr<Layer<float>> make_batchnorm(std::size_t, std::size_t, bool);
 template std::unique_ptr<Layer<double>> make_batchnorm(std::size_t, std::size_t, bool);

@@ -30,15 +30,15 @@ class CpuLayerKernels final : public LayerKernels<T> {
 
   void convolve(const Window& window, std::size_t n, const T* x, const T* w, const T* bias,
                 bool with_relu, T* y) override {
-    keep(convolutions_.forward(window, n, x, w, bias, with_relu, y));
+    remember_failure(convolutions_.forward(window, n, x, w, bias, with_relu, y));
   }
   void convolve_backward_input(const Window& window, std::size_t n, const T* w, const T* dy,
                                T* dx) override {
-    keep(convolutions_.backward_input(window, n, w, dy, dx));
+    remember_failure(convolutions_.backward_input(window, n, w, dy, dx));
   }
   void convolve_backward_weights(const Window& window, std::size_t n, const T* x, const T* dy,
                                  T* dw, T* dbias) override {
-    keep(convolutions_.backward_weights(window, n, x, dy, dw));
+    remember_failure(convolutions_.backward_weights(window, n, x, dy, dw));
     if (dbias == nullptr) return;
     sum_columns(dy, n * window.output.height * window.output.width, window.output.channels, dbias);
   }
@@ -55,7 +55,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
                           if (is_first) {
                             std::copy_n(from, channels, out);
                           } else {
-                            loops::keep_larger(from, out, channels);
+                            loops::max_in_place(from, out, channels);
                           }
                           is_first = false;
                         });
@@ -72,7 +72,8 @@ class CpuLayerKernels final : public LayerKernels<T> {
                            w.output.width * w.size == w.input.width;
     for_each_of(n, [&](std::size_t image) {
       if (!is_tiling) std::fill_n(dx + image * w.input.size(), w.input.size(), T{0});
-      std::vector<T> left(channels);  // dy; becomes 0 once it was added to an element of dx
+      std::vector<T> left(
+          channels);  // dy, or 0 for a channel that has given dy to an element of dx
       for_each_output(w, [&](std::size_t i, std::size_t j) {
         const T* out = pixel(y, w.output, image, i, j);
         std::copy_n(pixel(dy, w.output, image, i, j), channels, left.data());
@@ -81,9 +82,9 @@ class CpuLayerKernels final : public LayerKernels<T> {
                           const T* from = pixel(x, w.input, image, r, c);
                           T* to = pixel(dx, w.input, image, r, c);
                           if (is_tiling) {
-                            loops::give_to_equal(from, out, left.data(), to, channels);
+                            loops::store_max_gradient(from, out, left.data(), to, channels);
                           } else {
-                            loops::add_to_equal(from, out, left.data(), to, channels);
+                            loops::add_max_gradient(from, out, left.data(), to, channels);
                           }
                         });
       });
@@ -122,40 +123,40 @@ class CpuLayerKernels final : public LayerKernels<T> {
     });
   }
 
-  void channel_means(std::size_t n, std::size_t places, std::size_t channels, const T* x,
+  void channel_means(std::size_t n, std::size_t pixels, std::size_t channels, const T* x,
                      T* means) override {
     for_each_of(n, [&](std::size_t i) {
       T* const out = means + i * channels;
-      loops::sum_columns(x + i * places * channels, places, channels, channels, out);
-      for (std::size_t k = 0; k < channels; ++k) out[k] /= static_cast<T>(places);
+      loops::sum_columns(x + i * pixels * channels, pixels, channels, channels, out);
+      for (std::size_t k = 0; k < channels; ++k) out[k] /= static_cast<T>(pixels);
     });
   }
 
-  void channel_means_backward(std::size_t n, std::size_t places, std::size_t channels,
+  void channel_means_backward(std::size_t n, std::size_t pixels, std::size_t channels,
                               const T* dmeans, bool is_added, T* dx) override {
-    for_each_of(n * places, [&](std::size_t row) {
-      const T* const from = dmeans + row / places * channels;
+    for_each_of(n * pixels, [&](std::size_t row) {
+      const T* const from = dmeans + row / pixels * channels;
       T* const to = dx + row * channels;
       for (std::size_t k = 0; k < channels; ++k)
-        to[k] = (is_added ? to[k] : T{0}) + from[k] / static_cast<T>(places);
+        to[k] = (is_added ? to[k] : T{0}) + from[k] / static_cast<T>(pixels);
     });
   }
 
-  void scale_channels(std::size_t n, std::size_t places, std::size_t channels, const T* x,
+  void scale_channels(std::size_t n, std::size_t pixels, std::size_t channels, const T* x,
                       const T* factors, T* y) override {
-    for_each_of(n * places, [&](std::size_t row) {
-      const T* const factor = factors + row / places * channels;
+    for_each_of(n * pixels, [&](std::size_t row) {
+      const T* const factor = factors + row / pixels * channels;
       for (std::size_t k = 0; k < channels; ++k)
         y[row * channels + k] = x[row * channels + k] * factor[k];
     });
   }
 
-  void channel_products(std::size_t n, std::size_t places, std::size_t channels, const T* x,
+  void channel_products(std::size_t n, std::size_t pixels, std::size_t channels, const T* x,
                         const T* dy, T* products) override {
     for_each_of(n, [&](std::size_t i) {
       T* const out = products + i * channels;
       std::fill_n(out, channels, T{0});
-      for (std::size_t at = i * places * channels; at < (i + 1) * places * channels; at += channels)
+      for (std::size_t at = i * pixels * channels; at < (i + 1) * pixels * channels; at += channels)
         for (std::size_t k = 0; k < channels; ++k) out[k] += x[at + k] * dy[at + k];
     });
   }
@@ -214,13 +215,13 @@ class CpuLayerKernels final : public LayerKernels<T> {
   void dropout_factors(std::uint64_t seed, std::uint64_t key,
                        std::span<const std::uint32_t> samples, std::size_t n, std::size_t width,
                        double rate, T* factors) override {
-    const T kept = static_cast<T>(1 / (1 - rate));
+    const T kept_factor = static_cast<T>(1 / (1 - rate));
     const std::uint64_t dropped = Random::threshold_of(rate);
     for_each_of(n, [&](std::size_t i) {
       const Random random(seed, Purpose::kDropout, key ^ (i < samples.size() ? samples[i] : i));
       T* const row = factors + i * width;
       for (std::size_t j = 0; j < width; ++j)
-        row[j] = kept * static_cast<T>(!random.is_below_at(j, dropped));
+        row[j] = kept_factor * static_cast<T>(!random.is_below_at(j, dropped));
     });
   }
 
@@ -338,7 +339,7 @@ class CpuLayerKernels final : public LayerKernels<T> {
     return sums_.back();
   }
 
-  void keep(Result<> result) {
+  void remember_failure(Result<> result) {
     if (!result && status_) status_ = std::move(result);
   }
 

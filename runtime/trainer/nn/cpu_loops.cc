@@ -90,13 +90,14 @@ void relu_backward(const double* y, const double* dy, double* dx, std::size_t n)
 namespace {
 
 template <typename T>
-[[gnu::always_inline]] inline void larger_of(const T* x, T* y, std::size_t n) {
+[[gnu::always_inline]] inline void max_of(const T* x, T* y, std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) y[i] = x[i] > y[i] ? x[i] : y[i];
 }
 
 template <bool kAdds, typename T>
-[[gnu::always_inline]] inline void to_equal(const T* __restrict x, const T* __restrict y,
-                                            T* __restrict left, T* __restrict dx, std::size_t n) {
+[[gnu::always_inline]] inline void max_gradient(const T* __restrict x, const T* __restrict y,
+                                                T* __restrict left, T* __restrict dx,
+                                                std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) {
     const bool is_equal = x[i] == y[i];
     const T given = left[i];
@@ -132,29 +133,29 @@ template <typename T>
 
 }  // namespace
 
-DLRUN_EACH_ISA void keep_larger(const float* x, float* y, std::size_t n) {
-  larger_of(x, y, n);
+DLRUN_EACH_ISA void max_in_place(const float* x, float* y, std::size_t n) {
+  max_of(x, y, n);
 }
-DLRUN_EACH_ISA void give_to_equal(const float* x, const float* y, float* left, float* dx,
-                                  std::size_t n) {
-  to_equal<false>(x, y, left, dx, n);
+DLRUN_EACH_ISA void store_max_gradient(const float* x, const float* y, float* left, float* dx,
+                                       std::size_t n) {
+  max_gradient<false>(x, y, left, dx, n);
 }
-DLRUN_EACH_ISA void add_to_equal(const float* x, const float* y, float* left, float* dx,
-                                 std::size_t n) {
-  to_equal<true>(x, y, left, dx, n);
+DLRUN_EACH_ISA void add_max_gradient(const float* x, const float* y, float* left, float* dx,
+                                     std::size_t n) {
+  max_gradient<true>(x, y, left, dx, n);
 }
 DLRUN_EACH_ISA void sum_columns(const float* x, std::size_t rows, std::size_t stride,
                                 std::size_t columns, float* sums) {
   add_all_columns(x, rows, stride, columns, sums);
 }
-void keep_larger(const double* x, double* y, std::size_t n) {
-  larger_of(x, y, n);
+void max_in_place(const double* x, double* y, std::size_t n) {
+  max_of(x, y, n);
 }
-void give_to_equal(const double* x, const double* y, double* left, double* dx, std::size_t n) {
-  to_equal<false>(x, y, left, dx, n);
+void store_max_gradient(const double* x, const double* y, double* left, double* dx, std::size_t n) {
+  max_gradient<false>(x, y, left, dx, n);
 }
-void add_to_equal(const double* x, const double* y, double* left, double* dx, std::size_t n) {
-  to_equal<true>(x, y, left, dx, n);
+void add_max_gradient(const double* x, const double* y, double* left, double* dx, std::size_t n) {
+  max_gradient<true>(x, y, left, dx, n);
 }
 void sum_columns(const double* x, std::size_t rows, std::size_t stride, std::size_t columns,
                  double* sums) {
@@ -200,7 +201,7 @@ void scale_bytes(const std::uint8_t* from, double scale, double* to, std::size_t
   for (std::size_t i = 0; i < n; ++i) to[i] = from[i] * scale;
 }
 
-void publish(const float* from, float* to, std::size_t n) {
+void copy_past_caches(const float* from, float* to, std::size_t n) {
 #if defined(__SSE2__)
   constexpr std::size_t kLine = 64 / sizeof(float);
   constexpr std::size_t kStore = sizeof(__m128) / sizeof(float);

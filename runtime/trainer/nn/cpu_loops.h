@@ -18,25 +18,26 @@ void update(const Update<double>& formula, const UpdateArrays<double>& arrays);
 void add_scaled(float* y, float scale, const float* x, std::size_t n);
 void add_scaled(double* y, double scale, const double* x, std::size_t n);
 
-/// relu() computes y = max(x, 0). relu_backward() computes dx = dy where y > 0, else 0. All arrays:
-/// [n]. x and y may be the same array, and so may dy and dx.
+/// Computes y = max(x, 0). x, y: [n]; they may be the same array.
 void relu(const float* x, float* y, std::size_t n);
 void relu(const double* x, double* y, std::size_t n);
+/// Computes dx = dy where y > 0, else 0. y, dy, dx: [n]; dy and dx may be the same array.
 void relu_backward(const float* y, const float* dy, float* dx, std::size_t n);
 void relu_backward(const double* y, const double* dy, double* dx, std::size_t n);
 
 /// Computes y = max(x, y), element by element. x, y: [n].
-void keep_larger(const float* x, float* y, std::size_t n);
-void keep_larger(const double* x, double* y, std::size_t n);
+void max_in_place(const float* x, float* y, std::size_t n);
+void max_in_place(const double* x, double* y, std::size_t n);
 
-/// Do one step of the gradient of y = the maximum of several arrays x, which are passed in order.
-/// Where x == y, the gradient is `left`, and `left` becomes 0, so that later x with the same value
-/// get no gradient; elsewhere the gradient is 0. give_to_equal() stores the gradient in dx, and
-/// add_to_equal() adds it to dx. All arrays: [n]; `left` begins as dy.
-void give_to_equal(const float* x, const float* y, float* left, float* dx, std::size_t n);
-void give_to_equal(const double* x, const double* y, double* left, double* dx, std::size_t n);
-void add_to_equal(const float* x, const float* y, float* left, float* dx, std::size_t n);
-void add_to_equal(const double* x, const double* y, double* left, double* dx, std::size_t n);
+/// Computes the gradient of one of several arrays x, of which y is the maximum. The caller passes
+/// the arrays x in order, and `left` with the content of dy at first. Where x == y, dx = left, and
+/// `left` becomes 0, so that later x with the same value get no gradient; elsewhere dx = 0. All
+/// arrays: [n].
+void store_max_gradient(const float* x, const float* y, float* left, float* dx, std::size_t n);
+void store_max_gradient(const double* x, const double* y, double* left, double* dx, std::size_t n);
+/// Does the same, but adds the gradient to dx.
+void add_max_gradient(const float* x, const float* y, float* left, float* dx, std::size_t n);
+void add_max_gradient(const double* x, const double* y, double* left, double* dx, std::size_t n);
 
 /// Computes sums[j] = x[0, j] + x[1, j] + ..., in this order. x: [rows x columns], where the rows
 /// begin `stride` elements apart; sums: [columns].
@@ -53,10 +54,11 @@ void sum_columns(const double* x, std::size_t rows, std::size_t stride, std::siz
 void scale_bytes(const std::uint8_t* from, float scale, float* to, std::size_t n);
 void scale_bytes(const std::uint8_t* from, double scale, double* to, std::size_t n);
 
-/// Copies to[i] = from[i] with stores that bypass this processor's caches. An ordinary store to a
-/// line that another processor has read must first fetch the line from that processor's cache,
-/// which is ten times slower if the ranks' cores share no cache. Readers get the data from memory.
-/// A thread that sees a later store of the calling thread also sees the copied data.
-void publish(const float* from, float* to, std::size_t n);
+/// Copies to[i] = from[i] with stores that bypass this processor's caches. from, to: [n]. An
+/// ordinary store to a line that another processor has read must first fetch the line from that
+/// processor's cache, which is ten times slower if the ranks' cores share no cache. Readers get the
+/// data from memory. A thread that sees a later store of the calling thread also sees the copied
+/// data.
+void copy_past_caches(const float* from, float* to, std::size_t n);
 
 }  // namespace dlrun::trainer::loops

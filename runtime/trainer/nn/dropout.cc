@@ -17,7 +17,7 @@ class Dropout final : public Layer<T> {
   }
   [[nodiscard]] std::size_t outputs() const override { return width_; }
   [[nodiscard]] std::size_t workspace() const override { return width_; }
-  [[nodiscard]] bool is_in_place() const override { return true; }
+  [[nodiscard]] bool can_work_in_place() const override { return true; }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
     if (!call.batch.is_training) {

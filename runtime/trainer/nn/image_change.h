@@ -18,7 +18,7 @@ struct ImageChange {
 };
 
 /// Returns the value of element (row, column, k) of the changed image. x: the original image,
-/// [height x width x channels]. Places that a shift uncovers are 0. If quarters > 0, the image must
+/// [height x width x channels]. Pixels that a shift uncovers are 0. If quarters > 0, the image must
 /// be square.
 template <typename T>
 DLRUN_HOST_DEVICE inline T changed_element(const ImageShape& shape, const ImageChange& change,

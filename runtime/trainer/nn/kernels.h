@@ -36,7 +36,8 @@ struct DeviceData {
   std::size_t features = 0;
   std::size_t classes = 0;
   std::size_t label_width = 1;
-  /// True if the data do not fit into GPU memory: each batch is then sent from host memory.
+  /// True if the data do not fit into GPU memory, or exceed GpuOptions::most_data_bytes: each batch
+  /// is then sent from host memory.
   bool is_streamed = false;
 };
 
@@ -82,8 +83,8 @@ class Kernels {
   virtual void begin_step(std::size_t /*kind*/) {}
   [[nodiscard]] virtual bool records_steps() const { return false; }
 
-  /// Waits for all queued operations. Fails with kInternal and names the operation that failed
-  /// first.
+  /// Waits for all queued operations. If one failed, fails with kInternal and names the first that
+  /// failed. Fails with kIo if an array did not fit into the GPU's memory.
   [[nodiscard]] virtual Result<> synchronise() = 0;
 
   /// Returns the stream of operations (a cudaStream_t); nullptr on the CPU.

@@ -2,9 +2,9 @@
 // The interface of a layer: a function of its input and its parameters, and the derivative of that
 // function.
 //
-// A layer owns no memory. The network provides its part of the flat parameter and gradient
-// arrays, its input and output arrays, and a workspace whose content is kept between forward and
-// backward of a batch.
+// A layer owns no memory. The network provides the layer's part of the flat parameter and gradient
+// arrays, the input and output arrays, and a workspace whose content does not change between
+// forward and backward of a batch.
 
 #include <cstddef>
 #include <cstdint>
@@ -45,8 +45,8 @@ struct BatchInfo {
   std::uint64_t step = 0;  ///< the optimizer's step, from 0
   /// Indices of the samples in the data set; empty if not needed.
   std::span<const std::uint32_t> samples{};
-  /// Number of samples of the step on all ranks, over all micro-batches; 0: the samples of this
-  /// call only.
+  /// Number of samples of the step: of all ranks, or of this rank in a local step
+  /// (StepScope::divisor), over all micro-batches. 0: the samples of this call only.
   std::size_t global_samples = 0;
   const SumOverRanks* sum_over_ranks = nullptr;  ///< nullptr if there is only one rank
 };
@@ -83,7 +83,7 @@ class Layer {
 
   /// Returns true if forward works with y == x and backward with dx == dy, and backward does not
   /// read x.
-  [[nodiscard]] virtual bool is_in_place() const { return false; }
+  [[nodiscard]] virtual bool can_work_in_place() const { return false; }
   /// Returns true if backward reads y; the next layer must then not overwrite y.
   [[nodiscard]] virtual bool reads_output() const { return false; }
   [[nodiscard]] virtual bool is_relu() const { return false; }
@@ -152,31 +152,33 @@ template <typename T>
                                                     Initialisation initialisation,
                                                     bool has_bias = true);
 
-/// Make layers y = max(x, 0), y = tanh(x), and y = 1 / (1 + exp(-x)). x, y: [n x width].
+/// Makes a layer y = max(x, 0). x, y: [n x width].
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_relu(std::size_t width);
+/// Makes a layer y = tanh(x). x, y: [n x width].
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_tanh(std::size_t width);
+/// Makes a layer y = 1 / (1 + exp(-x)). x, y: [n x width].
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_sigmoid(std::size_t width);
-/// Makes a layer y = x / (1 + exp(-x)) (LayerKernels::silu).
+/// Makes a layer y = x / (1 + exp(-x)) (LayerKernels::silu). x, y: [n x width].
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_silu(std::size_t width);
 
 /// Makes a squeeze-and-excitation layer (Hu, Shen & Sun 2018, with silu as in EfficientNet) for
-/// images of `places` x `channels`: y = x f, with one factor f in (0, 1) per sample and channel,
-/// f = logistic(silu(m W1 + b1) W2 + b2), where m has the mean of x per channel. squeeze.weight:
-/// [channels x squeezed], squeeze.bias: [squeezed], expand.weight: [squeezed x channels],
-/// expand.bias: [channels].
+/// images of `pixels` x `channels`: y = x f, with one factor f in (0, 1) per sample and channel,
+/// f = logistic(silu(m W1 + b1) W2 + b2), where m holds the mean of each channel of x.
+/// squeeze.weight: [channels x squeezed], squeeze.bias: [squeezed], expand.weight: [squeezed x
+/// channels], expand.bias: [channels].
 template <typename T>
-[[nodiscard]] std::unique_ptr<Layer<T>> make_squeeze_excite(std::size_t places,
+[[nodiscard]] std::unique_ptr<Layer<T>> make_squeeze_excite(std::size_t pixels,
                                                             std::size_t channels,
                                                             std::size_t squeezed);
 
-/// Make layers y = the maximum, and y = the mean, of each window (LayerKernels::max_pool,
-/// average_pool).
+/// Makes a layer y = the maximum of each window (LayerKernels::max_pool).
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_max_pool(const Window& window);
+/// Makes a layer y = the mean of each window (LayerKernels::average_pool).
 template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_average_pool(const Window& window);
 /// Makes a layer y = the mean of each channel over the whole image: [n x channels].
@@ -191,14 +193,14 @@ template <typename T>
 [[nodiscard]] std::unique_ptr<Layer<T>> make_dropout(std::size_t width, double rate,
                                                      std::uint64_t index);
 
-/// Makes a batch normalisation layer (Ioffe & Szegedy 2015, Algorithm 1) for `places` x `channels`
+/// Makes a batch normalisation layer (Ioffe & Szegedy 2015, Algorithm 1) for `pixels` x `channels`
 /// elements per sample: y = gamma (x - mean) / sqrt(variance + 1e-5) + beta, per channel. During
 /// training, mean and variance are those of this rank's batch or, if synchronised, of all ranks'
 /// samples. In evaluation the running values are used; each step keeps 0.9 of them and adds 0.1 of
 /// the batch's mean and unbiased variance, like PyTorch. gamma ("weight"), beta ("bias"):
 /// [channels].
 template <typename T>
-[[nodiscard]] std::unique_ptr<Layer<T>> make_batchnorm(std::size_t places, std::size_t channels,
+[[nodiscard]] std::unique_ptr<Layer<T>> make_batchnorm(std::size_t pixels, std::size_t channels,
                                                        bool is_synchronised);
 
 /// Makes a residual block y = s(x) + f(x), where f are the inner layers (He et al. 2016) and s

@@ -121,21 +121,21 @@ DLRUN_HOST_DEVICE inline std::size_t element_at(const ImageShape& shape, std::si
 }
 
 /// A range of positions [first, end) in one direction; empty if first >= end.
-struct Places {
+struct Positions {
   std::size_t first;
   std::size_t end;
 };
-/// Returns the output positions whose windows contain input position `place`, in one direction.
-DLRUN_HOST_DEVICE inline Places windows_over(std::size_t place, const Window& w,
-                                             std::size_t outputs) {
+/// Returns the output positions whose windows contain input position `position`, in one direction.
+DLRUN_HOST_DEVICE inline Positions windows_over(std::size_t position, const Window& w,
+                                                std::size_t outputs) {
   // Counted from the start of the padding, window i covers [i stride, i stride + size).
-  const std::size_t padded = place + w.padding;
+  const std::size_t padded = position + w.padding;
   const std::size_t end = padded / w.stride + 1;
   return {padded < w.size ? 0 : (padded - w.size) / w.stride + 1, end < outputs ? end : outputs};
 }
 
-/// Returns the places [first, end) of the input, in one direction, that window i covers.
-DLRUN_HOST_DEVICE inline Places inside_of(std::size_t i, const Window& w, std::size_t inputs) {
+/// Returns the positions [first, end) of the input, in one direction, that window i covers.
+DLRUN_HOST_DEVICE inline Positions inside_of(std::size_t i, const Window& w, std::size_t inputs) {
   const std::size_t begin = i * w.stride;
   const std::size_t end = begin + w.size < w.padding ? 0 : begin + w.size - w.padding;
   return {begin < w.padding ? 0 : begin - w.padding, end < inputs ? end : inputs};
@@ -145,8 +145,8 @@ DLRUN_HOST_DEVICE inline Places inside_of(std::size_t i, const Window& w, std::s
 template <typename T>
 DLRUN_HOST_DEVICE inline T max_pool_element(const Window& w, const T* x, std::size_t image,
                                             std::size_t i, std::size_t j, std::size_t k) {
-  const Places rows = inside_of(i, w, w.input.height);
-  const Places columns = inside_of(j, w, w.input.width);
+  const Positions rows = inside_of(i, w, w.input.height);
+  const Positions columns = inside_of(j, w, w.input.width);
   T largest = x[element_at(w.input, image, rows.first, columns.first, k)];
   for (std::size_t r = rows.first; r < rows.end; ++r) {
     for (std::size_t c = columns.first; c < columns.end; ++c) {
@@ -165,14 +165,14 @@ DLRUN_HOST_DEVICE inline T max_pool_backward_element(const Window& w, const T* x
                                                      std::size_t row, std::size_t column,
                                                      std::size_t k) {
   const T value = x[element_at(w.input, image, row, column, k)];
-  const Places rows = windows_over(row, w, w.output.height);
-  const Places columns = windows_over(column, w, w.output.width);
+  const Positions rows = windows_over(row, w, w.output.height);
+  const Positions columns = windows_over(column, w, w.output.width);
   T sum = 0;
   for (std::size_t i = rows.first; i < rows.end; ++i) {
     for (std::size_t j = columns.first; j < columns.end; ++j) {
       const std::size_t out = element_at(w.output, image, i, j, k);
       bool is_first = y[out] == value;
-      const Places inside = inside_of(j, w, w.input.width);
+      const Positions inside = inside_of(j, w, w.input.width);
       for (std::size_t r = inside_of(i, w, w.input.height).first; is_first && r <= row; ++r) {
         const std::size_t end = r < row ? inside.end : column;
         for (std::size_t c = inside.first; is_first && c < end; ++c)
@@ -204,8 +204,8 @@ DLRUN_HOST_DEVICE inline T average_pool_backward_element(const Window& w, const 
                                                          std::size_t image, std::size_t row,
                                                          std::size_t column, std::size_t k) {
   const T part = T{1} / static_cast<T>(w.size * w.size);
-  const Places rows = windows_over(row, w, w.output.height);
-  const Places columns = windows_over(column, w, w.output.width);
+  const Positions rows = windows_over(row, w, w.output.height);
+  const Positions columns = windows_over(column, w, w.output.width);
   T sum = 0;
   for (std::size_t i = rows.first; i < rows.end; ++i) {
     for (std::size_t j = columns.first; j < columns.end; ++j)
@@ -219,8 +219,8 @@ template <typename T>
 DLRUN_HOST_DEVICE inline T depthwise_element(const Window& w, const T* x, const T* weights,
                                              std::size_t image, std::size_t i, std::size_t j,
                                              std::size_t k) {
-  const Places rows = inside_of(i, w, w.input.height);
-  const Places columns = inside_of(j, w, w.input.width);
+  const Positions rows = inside_of(i, w, w.input.height);
+  const Positions columns = inside_of(j, w, w.input.width);
   T sum = 0;
   for (std::size_t r = rows.first; r < rows.end; ++r) {
     for (std::size_t c = columns.first; c < columns.end; ++c) {
@@ -239,8 +239,8 @@ DLRUN_HOST_DEVICE inline T depthwise_backward_element(const Window& w, const T* 
                                                       const T* dy, std::size_t image,
                                                       std::size_t row, std::size_t column,
                                                       std::size_t k) {
-  const Places rows = windows_over(row, w, w.output.height);
-  const Places columns = windows_over(column, w, w.output.width);
+  const Positions rows = windows_over(row, w, w.output.height);
+  const Positions columns = windows_over(column, w, w.output.width);
   T sum = 0;
   for (std::size_t i = rows.first; i < rows.end; ++i) {
     for (std::size_t j = columns.first; j < columns.end; ++j) {

@@ -65,28 +65,28 @@ class LayerKernels {
   /// dx to 0.
   virtual void average_pool_backward(const Window& window, std::size_t n, const T* dy, T* dx) = 0;
 
-  // Means and factors of whole channels. `places` is the number of pixels of an image. x, y, dx,
-  // dy: [n x places x channels]; means, factors, products and dmeans: [n x channels]. Sums are
+  // Means and factors of whole channels. `pixels` is the number of pixels of an image. x, y, dx,
+  // dy: [n x pixels x channels]; means, factors, products and dmeans: [n x channels]. Sums are
   // added in the order of the pixels.
 
   /// Computes means = the mean of x over the pixels.
-  virtual void channel_means(std::size_t n, std::size_t places, std::size_t channels, const T* x,
+  virtual void channel_means(std::size_t n, std::size_t pixels, std::size_t channels, const T* x,
                              T* means) = 0;
-  /// Computes dx = dmeans / places for each pixel; with is_added, computes dx += dmeans / places.
-  virtual void channel_means_backward(std::size_t n, std::size_t places, std::size_t channels,
+  /// Computes dx = dmeans / pixels for each pixel; with is_added, computes dx += dmeans / pixels.
+  virtual void channel_means_backward(std::size_t n, std::size_t pixels, std::size_t channels,
                                       const T* dmeans, bool is_added, T* dx) = 0;
   /// Computes y = x times the factor of sample and channel. x and y may be the same array.
-  virtual void scale_channels(std::size_t n, std::size_t places, std::size_t channels, const T* x,
+  virtual void scale_channels(std::size_t n, std::size_t pixels, std::size_t channels, const T* x,
                               const T* factors, T* y) = 0;
   /// Computes products = the sum of x dy over the pixels: dL/dfactors of scale_channels.
-  virtual void channel_products(std::size_t n, std::size_t places, std::size_t channels, const T* x,
+  virtual void channel_products(std::size_t n, std::size_t pixels, std::size_t channels, const T* x,
                                 const T* dy, T* products) = 0;
 
   // Batch normalisation (Ioffe & Szegedy 2015, Algorithm 1) of x, y, dx, dy: [rows x channels].
   // statistics (mean, scale), parameters (gamma, beta), gradients, running and observed (mean,
   // variance) and means are [2 x channels]. Sums are in double, in an order that does not depend on
   // threads. sum_over_ranks adds the sums over all ranks whose batches are normalised together; it
-  // is nullptr if this rank's batch is normalised alone.
+  // is nullptr if each rank normalises only its own batch.
 
   /// Computes statistics = the mean of the rows, then 1 / sqrt(variance + epsilon). The sums are
   /// relative to the running mean, which is equal on all ranks, so the variance is not a difference
@@ -162,8 +162,8 @@ class LayerKernels {
   /// Computes y = x.
   virtual void copy(const T* x, T* y, std::size_t count) = 0;
 
-  /// Returns the implementations that the library has chosen for the convolutions so far, for
-  /// example "jit:avx512_core".
+  /// Returns the names of the implementations that have computed convolutions so far, for example
+  /// "jit:avx512_core" (oneDNN) or "winograd".
   [[nodiscard]] virtual std::vector<std::string> implementations() const = 0;
 
   /// Returns the first error of the library, with kInternal, or success.

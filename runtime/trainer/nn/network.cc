@@ -22,7 +22,7 @@ Network<T>::Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs,
 
 template <typename T>
 void Network<T>::plan_layers(Layers<T> layers) {
-  const auto place_all = [](std::size_t i, std::vector<ParameterShape> shapes, std::size_t& at,
+  const auto add_views = [](std::size_t i, std::vector<ParameterShape> shapes, std::size_t& at,
                             std::vector<TensorView>& views) {
     for (ParameterShape& shape : shapes) {
       const std::size_t count = shape.count();
@@ -37,10 +37,10 @@ void Network<T>::plan_layers(Layers<T> layers) {
     plan.first_parameter = parameter_count_;
     plan.first_running = running_count_;
     plan.width = layer->outputs();
-    plan.is_in_place = layer->is_in_place() && before != nullptr && !before->reads_output();
+    plan.is_in_place = layer->can_work_in_place() && before != nullptr && !before->reads_output();
     plan.is_fused = layer->is_relu() && plan.is_in_place && before->fuses_relu();
-    place_all(i, layer->parameters(), parameter_count_, tensors_);
-    place_all(i, layer->statistics(), running_count_, running_tensors_);
+    add_views(i, layer->parameters(), parameter_count_, tensors_);
+    add_views(i, layer->statistics(), running_count_, running_tensors_);
     plan.layer = std::move(layer);
     plans_.push_back(std::move(plan));
   }

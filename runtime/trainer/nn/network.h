@@ -38,8 +38,8 @@ class Network {
   /// `layers` are in the order of computation; the first layer reads `inputs` elements per sample.
   /// Allocates memory for batches of up to max_batch samples. The gradient array has `extra`
   /// elements after the gradients, for numbers that are summed together with the gradients, and
-  /// then the observed statistics. Both arrays have `padding` more elements at the end. `allocate`
-  /// provides the memory of both arrays; by default `kernels` does.
+  /// then the observed statistics. The arrays of parameters and of gradients have `padding` more
+  /// elements at the end. `allocate` provides the memory of both arrays; by default `kernels` does.
   Network(Kernels<T>& kernels, Layers<T> layers, std::size_t inputs, std::size_t max_batch,
           std::size_t extra, std::size_t padding = 0, const AllocateFlat& allocate = {});
 
@@ -73,9 +73,9 @@ class Network {
     return gradients_.span().first(parameter_count_ + extra_ + running_.size());
   }
   [[nodiscard]] std::span<T> extra() { return gradients_.span().subspan(parameter_count_, extra_); }
-  /// Return the layers' running statistics (Layer::statistics), and the statistics of the current
-  /// step. The caller sets observed() to zero before each step.
+  /// Returns the layers' running statistics (Layer::statistics).
   [[nodiscard]] std::span<T> running() { return running_.span(); }
+  /// Returns the statistics of the current step. The caller sets them to zero before each step.
   [[nodiscard]] std::span<T> observed() {
     return gradients_and_extra().subspan(parameter_count_ + extra_);
   }
@@ -93,8 +93,8 @@ class Network {
   [[nodiscard]] std::string description() const;
 
  private:
-  /// A layer with its place in the flat arrays and its own arrays. The pointers point into memory_.
-  /// Layers that work in place share the arrays of the layer before them.
+  /// A layer with its offsets in the flat arrays and its own arrays. The pointers point into
+  /// memory_. Layers that work in place share the arrays of the layer before them.
   struct LayerPlan {
     std::unique_ptr<Layer<T>> layer;
     std::size_t first_parameter = 0;  ///< offset in the arrays of parameters and gradients

@@ -1,4 +1,5 @@
-// This file is compiled with -ffp-contract=off, like cpu_loops.cc.
+// The float functions are compiled for several instruction sets (each_isa.h). This file is compiled
+// with -ffp-contract=off, so that all instruction sets give the same bits.
 
 #include "runtime/trainer/nn/normalise_loops.h"
 

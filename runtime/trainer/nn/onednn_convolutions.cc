@@ -42,11 +42,11 @@ struct Shapes {
 
 constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
-/// Skips implementations with a known bug. For a window of one pixel with a stride above 1,
-/// oneDNN's 1x1 implementation gathers the remaining pixels in a workspace. If there are fewer
-/// channels than this implementation processes at a time, this implementation writes beyond the
-/// workspace's end (oneDNN issue 6035; version 2.6 with AVX2 crashes or computes wrong gradients).
-/// Returns the next implementation instead.
+/// Returns desc, or the first of its next implementations that does not have a known bug. For a
+/// window of one pixel with a stride above 1, oneDNN's 1x1 implementation gathers the remaining
+/// pixels in a workspace. If there are fewer channels than this implementation processes at a time,
+/// this implementation writes beyond the workspace's end (oneDNN issue 6035; version 2.6 with AVX2
+/// crashes or computes wrong gradients).
 template <typename Desc>
 Desc safe(Desc desc, const Window& window) {
   constexpr std::size_t kAtATime = 16;

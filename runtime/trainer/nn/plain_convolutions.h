@@ -111,15 +111,15 @@ struct PlainConvolutions {
   /// channel and index. A depthwise window connects each channel with itself only.
   template <typename Visit>
   static void for_each_weight(const Window& w, std::size_t a, std::size_t b, const Visit& visit) {
-    const std::size_t place = a * w.size + b;
+    const std::size_t position = a * w.size + b;
     const std::size_t outputs = w.output.channels;
     for (std::size_t k = 0; k < w.input.channels; ++k) {
       if (w.is_depthwise) {
-        visit(k, k, place * outputs + k);
+        visit(k, k, position * outputs + k);
         continue;
       }
       for (std::size_t o = 0; o < outputs; ++o)
-        visit(k, o, (place * w.input.channels + k) * outputs + o);
+        visit(k, o, (position * w.input.channels + k) * outputs + o);
     }
   }
 };

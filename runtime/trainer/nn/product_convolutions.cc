@@ -19,7 +19,7 @@ struct ProductConvolutions::Matrix {
   bool is_image = w.size == 1 && w.stride == 1 && w.padding == 0;
   std::size_t images = images_at_once();
 
-  /// Returns the number of images in a group. The groups have equal sizes, and the matrix of a
+  /// Returns the number of images in a group (the last group may have fewer). The matrix of a
   /// group has at most 8 MiB, except if one image needs more.
   [[nodiscard]] std::size_t images_at_once() const {
     constexpr std::size_t kMostElements = std::size_t{2} << 20U;
@@ -36,11 +36,11 @@ struct ProductConvolutions::Matrix {
     for (std::size_t at = 0; at < n; at += images) work(at, std::min(images, n - at));
   }
 
-  /// Calls visit(matrix, image, inside) for each place of each window of an image: the offsets of
-  /// the place's channels in the matrix and in the image, and whether the place is inside the
+  /// Calls visit(matrix, image, inside) for each pixel of each window of an image: the offsets of
+  /// the pixel's channels in the matrix and in the image, and whether the pixel is inside the
   /// image.
   template <typename Visit>
-  void for_each_place(const Visit& visit) const {
+  void for_each_window_element(const Visit& visit) const {
     std::size_t at = 0;
     for (std::size_t i = 0; i < w.output.height; ++i) {
       for (std::size_t j = 0; j < w.output.width; ++j) {
@@ -67,7 +67,7 @@ struct ProductConvolutions::Matrix {
     for (std::size_t image = 0; image < count; ++image) {
       const float* const from = x + image * w.input.size();
       float* const to = memory + image * rows * columns;
-      for_each_place([&](std::size_t at, std::size_t pixel, bool is_inside) {
+      for_each_window_element([&](std::size_t at, std::size_t pixel, bool is_inside) {
         if (is_inside) {
           std::copy_n(from + pixel, w.input.channels, to + at);
         } else {
@@ -85,7 +85,7 @@ struct ProductConvolutions::Matrix {
       const float* const from = matrix + image * rows * columns;
       float* const to = dx + image * w.input.size();
       std::fill_n(to, w.input.size(), 0.0F);
-      for_each_place([&](std::size_t at, std::size_t pixel, bool is_inside) {
+      for_each_window_element([&](std::size_t at, std::size_t pixel, bool is_inside) {
         if (is_inside) loops::add_scaled(to + pixel, 1, from + at, w.input.channels);
       });
     }

@@ -28,57 +28,58 @@ class Branch {
     std::size_t workspace = 0, parameters = 0, statistics = 0;
   };
   /// Offsets of one layer's arrays in the block's arrays.
-  struct Place {
+  struct LayerOffsets {
     std::size_t output = 0, gradient = 0, workspace = 0, parameters = 0, statistics = 0;
     bool is_fused = false;  // a ReLU that the layer before it computes: Layer::fuses_relu()
   };
 
-  /// Places the layers at the offsets `next_free` of the block, and advances the offsets.
+  /// Assigns each layer the offsets from `next_free` on, and advances `next_free`.
   Branch(Layers<T> layers, NextFree& next_free) : layers_(std::move(layers)) {
     for (const auto& layer : layers_) {
-      Place place{.workspace = next_free.workspace,
-                  .parameters = next_free.parameters,
-                  .statistics = next_free.statistics};
-      const Layer<T>* const before = places_.empty() ? nullptr : layers_[places_.size() - 1].get();
-      if (layer->is_in_place() && before != nullptr && !before->reads_output()) {
-        place.output = places_.back().output;
-        place.gradient = places_.back().gradient;
-        place.is_fused = layer->is_relu() && before->fuses_relu();
+      LayerOffsets own{.workspace = next_free.workspace,
+                       .parameters = next_free.parameters,
+                       .statistics = next_free.statistics};
+      const Layer<T>* const before =
+          offsets_.empty() ? nullptr : layers_[offsets_.size() - 1].get();
+      if (layer->can_work_in_place() && before != nullptr && !before->reads_output()) {
+        own.output = offsets_.back().output;
+        own.gradient = offsets_.back().gradient;
+        own.is_fused = layer->is_relu() && before->fuses_relu();
       } else {
-        place.output = next_free.workspace;
-        place.gradient = place.output + aligned_elements(layer->outputs());
-        place.workspace = place.gradient + aligned_elements(layer->outputs());
+        own.output = next_free.workspace;
+        own.gradient = own.output + aligned_elements(layer->outputs());
+        own.workspace = own.gradient + aligned_elements(layer->outputs());
       }
-      next_free.workspace = place.workspace + aligned_elements(layer->workspace());
+      next_free.workspace = own.workspace + aligned_elements(layer->workspace());
       next_free.parameters += count_of(layer->parameters());
       next_free.statistics += count_of(layer->statistics());
-      places_.push_back(place);
+      offsets_.push_back(own);
     }
   }
 
   [[nodiscard]] const Layers<T>& layers() const { return layers_; }
-  [[nodiscard]] const Place& place(std::size_t layer) const { return places_[layer]; }
+  [[nodiscard]] const LayerOffsets& offsets_of(std::size_t layer) const { return offsets_[layer]; }
 
   /// Computes the branch's output for x and returns a pointer to it.
   const T* forward(const LayerCall<T>& call, const T* x) const {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
-      T* to = call.workspace + call.n * places_[i].output;
-      if (!places_[i].is_fused && (call.n > 0 || layers_[i]->communicates()))
+      T* to = call.workspace + call.n * offsets_[i].output;
+      if (!offsets_[i].is_fused && (call.n > 0 || layers_[i]->communicates()))
         layers_[i]->forward(call_of_layer(call, i), x, to);
       x = to;
     }
     return x;
   }
 
-  /// Computes the gradient of the branch's input from dy, in dx. Returns dx, or dy if the branch
-  /// has no layers. dx may be nullptr.
+  /// Computes the gradients of the branch's parameters from dy, and of its input in dx, unless dx
+  /// is nullptr. Returns dx, or dy if the branch has no layers.
   const T* backward(const LayerCall<T>& call, const T* x, const T* dy, T* gradients, T* dx) const {
     for (std::size_t i = layers_.size(); i-- > 0;) {
-      const T* input = i == 0 ? x : call.workspace + call.n * places_[i - 1].output;
-      T* input_gradient = i == 0 ? dx : call.workspace + call.n * places_[i - 1].gradient;
+      const T* input = i == 0 ? x : call.workspace + call.n * offsets_[i - 1].output;
+      T* input_gradient = i == 0 ? dx : call.workspace + call.n * offsets_[i - 1].gradient;
       layers_[i]->backward(call_of_layer(call, i), input,
-                           call.workspace + call.n * places_[i].output, dy,
-                           gradients + places_[i].parameters, input_gradient);
+                           call.workspace + call.n * offsets_[i].output, dy,
+                           gradients + offsets_[i].parameters, input_gradient);
       dy = input_gradient;
     }
     return dy;
@@ -86,19 +87,19 @@ class Branch {
 
  private:
   [[nodiscard]] LayerCall<T> call_of_layer(const LayerCall<T>& call, std::size_t i) const {
-    const Place& place = places_[i];
+    const LayerOffsets& own = offsets_[i];
     return {call.kernels,
-            call.parameters + place.parameters,
-            call.workspace + call.n * place.workspace,
+            call.parameters + own.parameters,
+            call.workspace + call.n * own.workspace,
             call.n,
             call.batch,
-            call.running == nullptr ? nullptr : call.running + place.statistics,
-            call.observed == nullptr ? nullptr : call.observed + place.statistics,
-            i + 1 < places_.size() && places_[i + 1].is_fused};
+            call.running == nullptr ? nullptr : call.running + own.statistics,
+            call.observed == nullptr ? nullptr : call.observed + own.statistics,
+            i + 1 < offsets_.size() && offsets_[i + 1].is_fused};
   }
 
   Layers<T> layers_;
-  std::vector<Place> places_;
+  std::vector<LayerOffsets> offsets_;  // of each layer
 };
 
 template <typename T>
@@ -138,13 +139,15 @@ class Residual final : public Layer<T> {
   }
 
   void initialise(std::span<T> parameters, Random& random) const override {
-    for_each([&](const Layer<T>& layer, const auto& place) {
-      layer.initialise(parameters.subspan(place.parameters, count_of(layer.parameters())), random);
+    for_each([&](const Layer<T>& layer, const auto& offsets) {
+      layer.initialise(parameters.subspan(offsets.parameters, count_of(layer.parameters())),
+                       random);
     });
   }
   void initialise_statistics(std::span<T> running) const override {
-    for_each([&](const Layer<T>& layer, const auto& place) {
-      layer.initialise_statistics(running.subspan(place.statistics, count_of(layer.statistics())));
+    for_each([&](const Layer<T>& layer, const auto& offsets) {
+      layer.initialise_statistics(
+          running.subspan(offsets.statistics, count_of(layer.statistics())));
     });
   }
 
@@ -165,17 +168,17 @@ class Residual final : public Layer<T> {
   }
 
  private:
-  /// Calls visit(layer, place) for the layers of both branches, in the order of their parameters.
+  /// Calls visit(layer, offsets) for the layers of both branches, in the order of their parameters.
   template <typename Visit>
   void for_each(const Visit& visit) const {
     for (const Branch<T>* branch : {&inner_, &shortcut_}) {
       for (std::size_t i = 0; i < branch->layers().size(); ++i)
-        visit(*branch->layers()[i], branch->place(i));
+        visit(*branch->layers()[i], branch->offsets_of(i));
     }
   }
 
-  /// Returns the tensors list(layer) of all layers, with their names in the block: "0.weight",
-  /// "shortcut.0.weight".
+  /// Returns the tensors that list(layer) returns for all layers, with their names in the block,
+  /// for example "0.weight" and "shortcut.0.weight".
   template <typename List>
   [[nodiscard]] std::vector<ParameterShape> named(const List& list) const {
     std::vector<ParameterShape> all;

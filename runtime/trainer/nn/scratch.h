@@ -1,5 +1,5 @@
 #pragma once
-// Memory for the intermediate results of an operation. The memory is kept for later operations.
+// Memory for the intermediate results of an operation. Later operations reuse the memory.
 
 #include <cstddef>
 #include <cstdlib>

@@ -13,13 +13,13 @@ namespace {
 template <typename T>
 class SqueezeExcite final : public Layer<T> {
  public:
-  SqueezeExcite(std::size_t places, std::size_t channels, std::size_t squeezed)
-      : places_(places), channels_(channels), squeezed_(squeezed) {}
+  SqueezeExcite(std::size_t pixels, std::size_t channels, std::size_t squeezed)
+      : pixels_(pixels), channels_(channels), squeezed_(squeezed) {}
 
   [[nodiscard]] std::string description() const override {
     return fmt::format("squeeze-excite {}", squeezed_);
   }
-  [[nodiscard]] std::size_t outputs() const override { return places_ * channels_; }
+  [[nodiscard]] std::size_t outputs() const override { return pixels_ * channels_; }
   /// Returns the number of elements for s, f, df, ds [C each], and s W1 + b1, h, dh [N each].
   [[nodiscard]] std::size_t workspace() const override {
     return 4 * aligned_elements(channels_) + 3 * aligned_elements(squeezed_);
@@ -42,14 +42,14 @@ class SqueezeExcite final : public Layer<T> {
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
     const Arrays a = arrays(call);
     LayerKernels<T>& kernels = call.kernels.layers();
-    kernels.channel_means(call.n, places_, channels_, x, a.means);
+    kernels.channel_means(call.n, pixels_, channels_, x, a.means);
     call.kernels.dense(call.n, channels_, squeezed_, a.means, squeeze(call.parameters),
                        squeeze(call.parameters) + channels_ * squeezed_, false, a.squeezed);
     kernels.silu(a.squeezed, a.hidden, call.n * squeezed_);
     call.kernels.dense(call.n, squeezed_, channels_, a.hidden, expand(call.parameters),
                        expand(call.parameters) + channels_ * squeezed_, false, a.factors);
     kernels.logistic(a.factors, a.factors, call.n * channels_);
-    kernels.scale_channels(call.n, places_, channels_, x, a.factors, y);
+    kernels.scale_channels(call.n, pixels_, channels_, x, a.factors, y);
   }
 
   void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients,
@@ -57,7 +57,7 @@ class SqueezeExcite final : public Layer<T> {
     const Arrays a = arrays(call);
     const std::size_t n = call.n;
     LayerKernels<T>& kernels = call.kernels.layers();
-    kernels.channel_products(n, places_, channels_, x, dy, a.dfactors);
+    kernels.channel_products(n, pixels_, channels_, x, dy, a.dfactors);
     kernels.logistic_backward(a.factors, a.dfactors, a.dfactors, n * channels_);
     dense_backward(call, a.hidden, a.dfactors, squeezed_, channels_, expand(gradients));
     if (n > 0) {
@@ -69,8 +69,8 @@ class SqueezeExcite final : public Layer<T> {
     if (dx == nullptr || n == 0) return;
     call.kernels.gemm(Transpose::kNo, Transpose::kYes, n, channels_, squeezed_, a.dhidden,
                       squeeze(call.parameters), 0, a.dmeans);
-    kernels.scale_channels(n, places_, channels_, dy, a.factors, dx);
-    kernels.channel_means_backward(n, places_, channels_, a.dmeans, true, dx);
+    kernels.scale_channels(n, pixels_, channels_, dy, a.factors, dx);
+    kernels.channel_means_backward(n, pixels_, channels_, a.dmeans, true, dx);
   }
 
  private:
@@ -86,12 +86,12 @@ class SqueezeExcite final : public Layer<T> {
             second, second + narrow, second + 2 * narrow};
   }
 
-  /// squeeze() and expand() return the parts of the parameters or gradients that belong to the
-  /// first and to the second dense layer.
+  /// Returns the part of the parameters or gradients that belongs to the first dense layer.
   template <typename Number>
   [[nodiscard]] Number* squeeze(Number* all) const {
     return all;
   }
+  /// Returns the part of the parameters or gradients that belongs to the second dense layer.
   template <typename Number>
   [[nodiscard]] Number* expand(Number* all) const {
     return all + channels_ * squeezed_ + squeezed_;
@@ -105,7 +105,7 @@ class SqueezeExcite final : public Layer<T> {
     call.kernels.sum_rows(dy, gradients + inputs * outputs, call.n, outputs);
   }
 
-  std::size_t places_;  // height x width
+  std::size_t pixels_;  // height x width
   std::size_t channels_;
   std::size_t squeezed_;
 };
@@ -113,9 +113,9 @@ class SqueezeExcite final : public Layer<T> {
 }  // namespace
 
 template <typename T>
-std::unique_ptr<Layer<T>> make_squeeze_excite(std::size_t places, std::size_t channels,
+std::unique_ptr<Layer<T>> make_squeeze_excite(std::size_t pixels, std::size_t channels,
                                               std::size_t squeezed) {
-  return std::make_unique<SqueezeExcite<T>>(places, channels, squeezed);
+  return std::make_unique<SqueezeExcite<T>>(pixels, channels, squeezed);
 }
 template std::unique_ptr<Layer<float>> make_squeeze_excite(std::size_t, std::size_t, std::size_t);
 template std::unique_ptr<Layer<double>> make_squeeze_excite(std::size_t, std::size_t, std::size_t);

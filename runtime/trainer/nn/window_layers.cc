@@ -33,10 +33,11 @@ class Conv2d final : public Layer<T> {
   }
 
   void initialise(std::span<T> parameters, Random& random) const override {
-    const std::size_t places = window_.size * window_.size;
-    draw_weights(
-        parameters, window_.weights(), places * (window_.is_depthwise ? 1 : window_.input.channels),
-        places * (window_.is_depthwise ? 1 : window_.output.channels), initialisation_, random);
+    const std::size_t positions = window_.size * window_.size;
+    draw_weights(parameters, window_.weights(),
+                 positions * (window_.is_depthwise ? 1 : window_.input.channels),
+                 positions * (window_.is_depthwise ? 1 : window_.output.channels), initialisation_,
+                 random);
   }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {

@@ -147,10 +147,10 @@ Result<> WinogradConvolutions::forward(const Window& window, std::size_t n, cons
                                        float* y) {
   DLRUN_TRY(convolve({window.input, window.output, window.padding, n}, x, w, false, y));
   if (bias != nullptr || with_relu) {
-    const std::size_t places = window.output.height * window.output.width;
+    const std::size_t pixels = window.output.height * window.output.width;
 #pragma omp parallel for num_threads(threads_) if (threads_ > 1) schedule(static)
     for (std::size_t image = 0; image < n; ++image) {
-      loops::add_bias(bias, places, window.output.channels, with_relu,
+      loops::add_bias(bias, pixels, window.output.channels, with_relu,
                       y + image * window.output.size());
     }
   }

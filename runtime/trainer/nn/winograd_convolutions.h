@@ -35,7 +35,7 @@ class WinogradConvolutions {
 
   /// Computes y (of shape tiles.to) as the convolution of x (of shape tiles.from), with zeros
   /// outside of the image. is_backward: w has the layout of the forward pass; this function reads
-  /// its 3 x 3 places in reverse order and exchanges input and output channels.
+  /// its 3 x 3 positions in reverse order and exchanges input and output channels.
   [[nodiscard]] Result<> convolve(const Tiles& tiles, const float* x, const float* w,
                                   bool is_backward, float* y);
 

@@ -29,7 +29,7 @@ using TileOutputs = std::array<float*, kTile * kTile>;
 using TileSlopes = std::array<const float*, kTile * kTile>;
 
 /// Computes transformed = G w G^T for each pair of channels. w: [3 x 3 x pairs]. With is_flipped,
-/// reads the 3 x 3 places in reverse order, for the gradient of the inputs.
+/// reads the 3 x 3 positions in reverse order, for the gradient of the inputs.
 void winograd_weights(const float* w, std::size_t pairs, bool is_flipped, std::size_t plane,
                       float* transformed);
 /// Computes transformed = B^T x B of a tile. Pixels outside of the image point to zeros.

@@ -18,21 +18,21 @@ template <typename T>
 struct AdamFormula {
   T beta1;
   T beta2;
-  T rate;  ///< learning rate / (1 - beta1^t)
-  T root;  ///< 1 / sqrt(1 - beta2^t)
+  T rate;           ///< learning rate / (1 - beta1^t)
+  T root_v_factor;  ///< factor of sqrt(v): 1 / sqrt(1 - beta2^t)
   T epsilon;
   /// For Adam (L2): weight_decay * parameter is added to the gradient. 0 for AdamW.
   T weight_decay;
-  /// For AdamW (decoupled): the parameter is first multiplied by keep, 1 - learning rate * weight
+  /// For AdamW (decoupled): the parameter is first multiplied by this, 1 - learning rate * weight
   /// decay. 1 for Adam.
-  T keep;
+  T decay_factor;
   T gradient_scale;  ///< the gradient is first multiplied by this
 
   DLRUN_HOST_DEVICE void operator()(T& p, T g, T& m, T& v) const {
     g = gradient_scale * g + weight_decay * p;
     m = beta1 * m + (1 - beta1) * g;
     v = beta2 * v + (1 - beta2) * g * g;
-    p = keep * p - rate * m / (std::sqrt(v) * root + epsilon);
+    p = decay_factor * p - rate * m / (std::sqrt(v) * root_v_factor + epsilon);
   }
 };
 

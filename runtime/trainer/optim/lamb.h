@@ -16,8 +16,8 @@ template <typename T>
 struct LambFormula {
   T beta1;
   T beta2;
-  T mean;  ///< 1 / (1 - beta1^t)
-  T root;  ///< 1 / sqrt(1 - beta2^t)
+  T m_factor;       ///< factor of m: 1 / (1 - beta1^t)
+  T root_v_factor;  ///< factor of sqrt(v): 1 / sqrt(1 - beta2^t)
   T epsilon;
   T weight_decay;    ///< decoupled: weight_decay * parameter is a part of the direction
   T gradient_scale;  ///< the gradient is first multiplied by this
@@ -26,7 +26,7 @@ struct LambFormula {
     const T g = gradient_scale * g_then_u;
     m = beta1 * m + (1 - beta1) * g;
     v = beta2 * v + (1 - beta2) * g * g;
-    g_then_u = mean * m / (std::sqrt(v) * root + epsilon) + weight_decay * p;
+    g_then_u = m_factor * m / (std::sqrt(v) * root_v_factor + epsilon) + weight_decay * p;
   }
 };
 
@@ -57,8 +57,8 @@ class Lamb final : public Optimizer<T> {
     LambFormula<T> direction{
         .beta1 = static_cast<T>(*options_.beta1),
         .beta2 = static_cast<T>(*options_.beta2),
-        .mean = static_cast<T>(1 / (1 - std::pow(*options_.beta1, steps))),
-        .root = static_cast<T>(1 / std::sqrt(1 - std::pow(*options_.beta2, steps))),
+        .m_factor = static_cast<T>(1 / (1 - std::pow(*options_.beta1, steps))),
+        .root_v_factor = static_cast<T>(1 / std::sqrt(1 - std::pow(*options_.beta2, steps))),
         .epsilon = static_cast<T>(*options_.epsilon),
         .weight_decay = 0,
         .gradient_scale = static_cast<T>(info.gradient_scale),

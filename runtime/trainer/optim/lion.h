@@ -15,14 +15,15 @@ struct LionFormula {
   T rate;  ///< learning rate
   T beta1;
   T beta2;
-  T keep;            ///< decoupled decay: 1 - learning rate * weight decay
+  /// The parameter is first multiplied by this: 1 - learning rate * weight decay (decoupled).
+  T decay_factor;
   T gradient_scale;  ///< the gradient is first multiplied by this
 
   DLRUN_HOST_DEVICE void operator()(T& p, T g, T& m) const {
     g = gradient_scale * g;
     const T direction = beta1 * m + (1 - beta1) * g;
     const T sign = direction > 0 ? T(1) : direction < 0 ? T(-1) : direction;
-    p = keep * p - rate * sign;
+    p = decay_factor * p - rate * sign;
     m = beta2 * m + (1 - beta2) * g;
   }
 };
@@ -51,7 +52,7 @@ class Lion final : public Optimizer<T> {
             .rate = static_cast<T>(info.learning_rate),
             .beta1 = static_cast<T>(*options_.beta1),
             .beta2 = static_cast<T>(*options_.beta2),
-            .keep = static_cast<T>(1 - info.learning_rate * *options_.weight_decay),
+            .decay_factor = static_cast<T>(1 - info.learning_rate * *options_.weight_decay),
             .gradient_scale = static_cast<T>(info.gradient_scale),
         },
         slice.arrays());

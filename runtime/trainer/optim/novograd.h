@@ -58,8 +58,8 @@ class Novograd final : public Optimizer<T> {
     kernels.copy_to_host(v.data(), slice.states[1], v.size() * sizeof(T));
     for (std::size_t i = 0; i < v.size(); ++i) {
       const double square = gradient_scale * gradient_scale * squares[i];
-      const double kept = *options_.beta2;
-      v[i] = static_cast<T>(v[i] == 0 ? square : kept * v[i] + (1 - kept) * square);
+      const double beta2 = *options_.beta2;
+      v[i] = static_cast<T>(v[i] == 0 ? square : beta2 * v[i] + (1 - beta2) * square);
     }
     kernels.copy_from_host(slice.states[1], v.data(), v.size() * sizeof(T));
     return v;

@@ -116,6 +116,7 @@ template <typename T>
 template <typename T>
 [[nodiscard]] double clipping_scale(Kernels<T>& kernels, const T* gradients, std::size_t count,
                                     double most);
+/// Returns the same factor for a norm that the caller has computed.
 [[nodiscard]] double clipping_scale(double norm, double most);
 
 /// Returns "adam|adamw|...", for --help.

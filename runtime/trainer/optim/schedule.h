@@ -36,7 +36,7 @@ struct Schedule {
   double power = 2;           ///< for kPolynomial
 };
 
-/// Returns the learning rate after `done` epochs, 0 <= done < epochs. For decay, t runs from 0 at
+/// Returns the learning rate after `done` epochs, 0 <= done <= epochs. For decay, t runs from 0 at
 /// the end of the warmup to 1 at the end of the run.
 [[nodiscard]] double learning_rate(const Schedule& schedule, double done);
 

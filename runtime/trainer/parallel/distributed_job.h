@@ -65,9 +65,9 @@ class DistributedJob {
   /// Replaces each value by its mean over all ranks. Fails as Communicator::all_reduce() does.
   [[nodiscard]] Result<> average(std::span<double> values);
 
-  /// Runs `work` on rank 0 only. Every rank returns the result of `work`; an error also names rank
-  /// and host. Does not run `work` if a collective has failed on rank 0, since the data may then be
-  /// partial sums.
+  /// Runs `work` on rank 0 only. Every rank returns the result of `work`; if there are several
+  /// ranks, an error also names rank and host. If a collective has failed on rank 0, the data may
+  /// be partial sums: `work` then does not run, and every rank returns that error.
   [[nodiscard]] Result<> on_root(const std::function<Result<>()>& work);
 
   [[nodiscard]] Communicator& communicator() { return *communicator_; }
@@ -86,8 +86,9 @@ class DistributedJob {
 class DistributedOptimizer {
  public:
   /// Creates an optimizer for `count` parameters, divided into `tensors`. If `tensors` is empty,
-  /// all parameters count as one weight. create() and step() restore the calling thread's number of
-  /// OpenMP threads and its treatment of denormal numbers. Fails with kUsage as resolve() does.
+  /// all parameters count as one tensor of weights. create() and step() restore the calling
+  /// thread's number of OpenMP threads and its treatment of denormal numbers. Fails with kUsage as
+  /// resolve() does.
   [[nodiscard]] static Result<DistributedOptimizer> create(DistributedJob& job,
                                                            const OptimizerOptions& options,
                                                            std::size_t count,

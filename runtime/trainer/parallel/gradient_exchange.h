@@ -6,7 +6,8 @@
 //                           (ZeRO-1).
 //   shared_exchange.cc      Each rank updates a part of the parameters; the ranks of one node share
 //                           the memory of the arrays.
-//   local_exchange.cc       The ranks step alone and average their parameters from time to time.
+//   local_exchange.cc       Each rank steps with its own gradients, and the ranks average their
+//                           parameters from time to time.
 
 #include <chrono>
 #include <cstddef>
@@ -47,7 +48,7 @@ struct StepStart {
   std::size_t all_samples = 0;  ///< of all ranks
 };
 
-/// Describes the work that the ranks have in common in a step.
+/// Describes how the ranks combine their numbers in a step.
 struct StepScope {
   /// The loss is divided by this number of samples. If the ranks sum their gradients in this step,
   /// `divisor` is the number of samples of all ranks: the sum is then the mean over the global
@@ -89,7 +90,7 @@ class GradientExchange {
   /// The caller skips this function if the step's divisor is 0. Fails as the collectives do.
   [[nodiscard]] virtual Result<> update(const StepInfo& info) = 0;
 
-  /// Ends the step. If the step was common, all ranks then hold the same parameters, and step_sums
+  /// Ends the step. If StepScope::is_common, all ranks then hold the same parameters, and step_sums
   /// are sums over the ranks. Fails as the collectives do.
   [[nodiscard]] virtual Result<> end() { return {}; }
 
@@ -121,10 +122,10 @@ class GradientExchange {
 [[nodiscard]] std::unique_ptr<GradientExchange> make_shared_exchange(const ExchangeContext& context,
                                                                      const SharedArrays& shared);
 
-/// Makes the exchange of post-local SGD. In the first `after` epochs (may be a fraction) the ranks
-/// do ordinary steps together. Later each rank steps alone, and the ranks average their states
-/// after every `steps` (> 0) such steps and at the end of an epoch. Each rank must have the whole
-/// state.
+/// Makes the exchange of post-local SGD (local_exchange.cc). In the first `after` epochs (which may
+/// be a fraction) the ranks sum their gradients in each step. Later each rank steps with its own
+/// gradients, and the ranks average their states after every `steps` (> 0) local steps and at the
+/// end of an epoch. Each rank must have the whole state.
 [[nodiscard]] std::unique_ptr<GradientExchange> make_local_exchange(
     const ExchangeContext& context, Network<float>& network,
     const GradientReducer::Options& buckets, std::size_t steps, double after);

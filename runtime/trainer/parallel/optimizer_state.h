@@ -21,11 +21,12 @@ class EvenParts {
   /// The references must outlive this object.
   EvenParts(Communicator& communicator, Kernels<float>& kernels, std::size_t elements);
 
-  /// Return the number of elements for which one part has room, and all parts together (room).
+  /// Returns the number of elements for which each part has room.
   [[nodiscard]] static std::size_t part_size(std::size_t elements, int size) {
     const auto ranks = static_cast<std::size_t>(size);
     return (elements + ranks - 1) / ranks;
   }
+  /// Returns the number of elements for which all parts together have room.
   [[nodiscard]] static std::size_t room(std::size_t elements, int size) {
     return part_size(elements, size) * static_cast<std::size_t>(size);
   }

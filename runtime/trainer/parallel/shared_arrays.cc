@@ -9,7 +9,7 @@ namespace dlrun::trainer {
 
 namespace {
 
-/// Rounds up to whole pages, since two ranks that write at once must not share a page.
+/// Rounds up to whole pages, because two ranks that write at once must not share a page.
 std::size_t whole_pages(std::size_t bytes) {
   const std::size_t page = page_bytes();
   return (bytes + page - 1) / page * page;

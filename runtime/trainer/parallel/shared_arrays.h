@@ -27,7 +27,7 @@ class SharedArrays {
   [[nodiscard]] bool is_shared() const { return !gradients_.empty(); }
   /// Returns pointers to each rank's gradients, in the order of the ranks; empty if not shared.
   [[nodiscard]] const std::vector<const float*>& gradients() const { return gradients_; }
-  /// Returns the error of allocate(): kPeer or kTimeout.
+  /// Returns success, or the error of allocate(): kPeer or kTimeout.
   [[nodiscard]] const Result<>& status() const { return status_; }
 
  private:

@@ -1,7 +1,7 @@
 // The ranks of one node share their arrays and send no gradients. Each rank sums its part of all
 // ranks' gradients directly from their memory, updates its part of the common parameters, and then
 // waits for the others. A rank updates the parameters piece by piece, in its own cache, and writes
-// each new piece with stores that bypass the cache (loops::publish).
+// each new piece with stores that bypass the cache (loops::copy_past_caches).
 
 #include <algorithm>
 
@@ -16,7 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Number of elements of a piece. A piece and its optimizer states fit into the second-level cache,
-/// and a piece is enough work for two threads.
+/// and a piece is large enough to be worth dividing between two threads.
 constexpr std::size_t kPiece = 16'384;
 
 class SharedExchange final : public GradientExchange {
@@ -68,7 +68,8 @@ class SharedExchange final : public GradientExchange {
     }
   }
 
-  /// Runs the optimizer on this rank's part, piece by piece: copy, update, publish.
+  /// Runs the optimizer on this rank's part, piece by piece: copies a piece, updates the copy, and
+  /// writes it back past the caches.
   void step(const StepInfo& info) {
     const EvenParts& parts = context_.state.parts();
     const std::span<float* const> states = context_.state.pointers();
@@ -79,7 +80,7 @@ class SharedExchange final : public GradientExchange {
       std::copy_n(mine + at, n, piece_.data());
       context_.rule.step(context_.kernels,
                          {piece_.data(), sum_.data() + at, states_of_piece, n, {}}, info);
-      loops::publish(piece_.data(), mine + at, n);
+      loops::copy_past_caches(piece_.data(), mine + at, n);
       for (float*& state : states_of_piece) state += n;
     }
   }

@@ -1,7 +1,8 @@
 #pragma once
-// The trainer's own CUDA kernels; cuBLAS computes the matrix products. Each function queues a
-// kernel on the stream and returns at once. Arrays are device memory with the contents that
-// Kernels<float> (nn/kernels.h) defines for the function of the same name.
+// CUDA kernels for the functions of Kernels<float> (nn/kernels.h), except the matrix products,
+// which cuBLAS computes, and for conversions to and from bfloat16. Each function queues a kernel on
+// the stream and returns at once. Unless a comment says otherwise, arrays are device memory with
+// the contents that Kernels<float> defines for the function of the same name.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,9 +26,9 @@ void softmax_cross_entropy(const float* logits, const std::uint8_t* labels, std:
                            cudaStream_t stream);
 void update(const Update<float>& formula, const UpdateArrays<float>& arrays, cudaStream_t stream);
 void add_scaled(float* y, float scale, const float* x, std::size_t count, cudaStream_t stream);
-/// Computes y = x rounded to bfloat16, ties to even; NaN stays NaN. x, y: [count].
+/// Rounds x, float32, to y, bfloat16: ties to even, NaN stays NaN. x, y: [count].
 void round_to_bfloat16(const float* x, std::uint16_t* y, std::size_t count, cudaStream_t stream);
-/// Converts x, bfloat16, to float32 without rounding. x, y: [count].
+/// Converts x, bfloat16, to y, float32, without rounding. x, y: [count].
 void widen_bfloat16(const std::uint16_t* x, float* y, std::size_t count, cudaStream_t stream);
 /// Computes sums[i] = sum of squares of elements [ranges[2 i], ranges[2 i] + ranges[2 i + 1]).
 /// ranges: [count x 2], sums: [count], in device memory.

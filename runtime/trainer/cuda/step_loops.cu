@@ -1,11 +1,11 @@
-// CUDA kernels for batches, ReLU, the softmax loss, the optimizers, sums of squares, and the
+// CUDA kernels for gathering batches, ReLU, the softmax loss, the optimizers, sums of squares, and
 // conversions to and from bfloat16. All sums are added in a fixed order, so that every run gives
 // the same bits.
 
 #include <cstring>
 
-#include "runtime/trainer/cuda/elementwise.h"
 #include "runtime/trainer/cuda/launch.h"
+#include "runtime/trainer/cuda/step_loops.h"
 
 namespace dlrun::trainer::cuda {
 namespace {
