@@ -26,14 +26,14 @@ ByteScale short_scale(double bytes, std::size_t units) {
   return scale;
 }
 
-/// Formats a value with this number of decimals. Uses an exponent for more than nine digits before
-/// the point, because a file of another user may hold any number, such as 1e308.
+/// Formats a value with this number of decimals, but a value of 1e9 or more with an exponent. A
+/// file of another user may hold any number, such as 1e308.
 std::string fixed(double value, int decimals) {
   return std::abs(value) < 1e9 ? fmt::format("{:.{}f}", value, decimals)
                                : fmt::format("{:.4g}", value);
 }
 
-/// The size from which on a value has an exponent and no suffix.
+/// The smallest size of a value that is shown with an exponent instead of a suffix.
 constexpr double kNoSuffix = 1e12;
 
 }  // namespace
