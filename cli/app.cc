@@ -220,6 +220,11 @@ std::optional<HostCall> host_call(Cli& cli, const CLI::App& app, const GlobalOpt
   parsed.output = value_of(called, "--output");
   parsed.is_trial = is_given("--dry-run") || is_given("--test-only");
   parsed.watches = is_given("--watch");
+  for (const CLI::Option* option : called.get_options()) {
+    if (option->get_positional() || option->get_items_expected_max() == 0) continue;
+    for (const auto& name : option->get_snames()) parsed.value_options.push_back("-" + name);
+    for (const auto& name : option->get_lnames()) parsed.value_options.push_back("--" + name);
+  }
   return call_for_host(cli.env.get_or("DLRUN_HOST", ""), row->place, parsed, words,
                        cli.current_dir);
 }

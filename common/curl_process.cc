@@ -80,7 +80,7 @@ std::string problem_of(int code, std::chrono::seconds limit) {
 
 }  // namespace
 
-std::string why_not_address(std::string_view url) {
+std::string address_problem(std::string_view url) {
   if (!url.starts_with("https://") && !url.starts_with("http://"))
     return "the address does not start with https:// or http://";
   if (url.size() > kLongestAddress)
@@ -122,7 +122,7 @@ std::string curl_config(const CurlRequest& request, std::chrono::seconds limit) 
 Result<CurlReply> send_by_curl(const Env& env, const CurlRequest& request,
                                std::chrono::seconds limit) {
   hide_in_log(request.url);
-  if (const auto why = why_not_address(request.url); !why.empty())
+  if (const auto why = address_problem(request.url); !why.empty())
     return fail(Errc::kInvalid, "{}", why);
   if (quoted_for_curl(request.body).size() > kLargestCurlBody)
     return fail(Errc::kInvalid, "the request has more than {} bytes", kLargestCurlBody);

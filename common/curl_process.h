@@ -19,7 +19,7 @@ namespace dlrun {
 /// address. The reason never contains the address, which may be a secret. Accepts http:// and
 /// https:// without a user name. Refuses link-local addresses, where clouds offer the credentials
 /// of a machine.
-[[nodiscard]] std::string why_not_address(std::string_view url);
+[[nodiscard]] std::string address_problem(std::string_view url);
 
 struct CurlRequest {
   std::string url;
@@ -43,7 +43,7 @@ inline constexpr std::size_t kLargestCurlBody = 96U << 10U;
 /// Sends the request and returns the reply. Follows no redirect, reads no configuration file of
 /// curl, and speaks only HTTP and HTTPS. Honours the proxy variables of env. Ends at most two
 /// seconds after `limit`. Fails with kNotFound if there is no curl in the PATH of env, with
-/// kInvalid if why_not_address() gives a reason, the body or the reply is too large, or a header
+/// kInvalid if address_problem() gives a reason, the body or the reply is too large, or a header
 /// has a control character, and with kIo if curl cannot be started.
 [[nodiscard]] Result<CurlReply> send_by_curl(const Env& env, const CurlRequest& request,
                                              std::chrono::seconds limit);

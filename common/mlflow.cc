@@ -35,7 +35,8 @@ constexpr std::size_t kLargestSmallFile = 4U << 20U;
 
 struct SyncState {
   std::string run_id{};
-  std::int64_t sent = 0;
+  std::int64_t sent = 0;     ///< the offset of the first line that is not sent yet
+  std::int64_t skipped = 0;  ///< the number of lines that were too long to be sent
   bool has_params = false;
 };
 
@@ -268,12 +269,39 @@ Result<std::string> lines_from(int fd, std::int64_t offset) {
   return text;
 }
 
+/// Returns the offset after the line that contains this offset; nullopt if the line has no end yet.
+/// Fails with kIo.
+Result<std::optional<std::int64_t>> end_of_line(int fd, std::int64_t offset) {
+  while (true) {
+    DLRUN_TRY_ASSIGN(const std::string text, bytes_from(fd, offset));
+    if (text.empty()) return std::optional<std::int64_t>();
+    const auto end = text.find('\n');
+    if (end != std::string::npos)
+      return std::optional<std::int64_t>(offset + static_cast<std::int64_t>(end) + 1);
+    offset += static_cast<std::int64_t>(text.size());
+  }
+}
+
+/// Moves the offset state.sent past a line that does not fit into kChunkBytes, and counts the line
+/// in state.skipped. Does nothing if the line fits, because its end was written only now. Returns
+/// false if the line has no end yet. Fails with kIo.
+Result<bool> skip_long_line(int fd, SyncState& state) {
+  DLRUN_TRY_ASSIGN(const auto end, end_of_line(fd, state.sent));
+  if (!end) return false;
+  if (*end - state.sent > static_cast<std::int64_t>(kChunkBytes)) {
+    state.sent = *end;
+    ++state.skipped;
+  }
+  return true;
+}
+
 /// Sends the next lines, from the offset state.sent on, and moves the offset past them. Sends their
 /// values in one request, and the end of the run in a second one. Adds the number of sent values to
-/// values_sent. Returns false at the end of the file, and if the server did not take the lines
-/// (client.problem()). Fails if the file cannot be read.
+/// values_sent. Skips a line that is too long to be read. Returns false at the end of the file, and
+/// if the server did not take the lines (client.problem()). Fails if the file cannot be read.
 Result<bool> send_some(MlflowClient& client, int fd, SyncState& state, std::size_t& values_sent) {
   DLRUN_TRY_ASSIGN(const std::string text, lines_from(fd, state.sent));
+  if (text.empty()) return skip_long_line(fd, state);
   MlflowJson metrics = MlflowJson::array();
   std::int64_t taken = 0;
   MlflowJson end;
@@ -301,10 +329,11 @@ Result<bool> send_some(MlflowClient& client, int fd, SyncState& state, std::size
 }
 
 Result<> save_state(const std::filesystem::path& folder, const SyncState& state) {
-  return write_file_atomic(
-      folder / kStateFile,
-      json_read::dump(MlflowJson{
-          {"run_id", state.run_id}, {"sent", state.sent}, {"has_params", state.has_params}}));
+  return write_file_atomic(folder / kStateFile,
+                           json_read::dump(MlflowJson{{"run_id", state.run_id},
+                                                      {"sent", state.sent},
+                                                      {"skipped", state.skipped},
+                                                      {"has_params", state.has_params}}));
 }
 
 }  // namespace
@@ -435,6 +464,7 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
   SyncState state{
       .run_id = json_read::text(read_state, "run_id"),
       .sent = std::max<std::int64_t>(json_read::integer(read_state, "sent").value_or(0), 0),
+      .skipped = json_read::integer(read_state, "skipped").value_or(0),
       .has_params = json_read::truth(read_state, "has_params")};
   MlflowClient client(env, *mlflow_run, token, may_continue);
   const auto save = [&] {
@@ -458,6 +488,10 @@ SyncReport MlflowRecord::sync(const Env& env, const std::string& token,
     save();
   }
   if (!client.problem().empty()) report.problem = client.problem();
+  if (report.problem.empty() && state.skipped > 0)
+    report.problem =
+        fmt::format("dlrun does not send lines of more than {} bytes, and mlflow.jsonl has {}",
+                    kChunkBytes, state.skipped);
   report.is_complete = report.problem.empty();
   return report;
 }

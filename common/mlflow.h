@@ -5,7 +5,8 @@
 //   mlflow.json    the server and the run, MlflowRun; written once
 //   mlflow.jsonl   the values, one JSON object per line: {"t": ms, "step": N, "m": {NAME: NUMBER}},
 //                  and {"t": ms, "status": "FINISHED"} at the end
-//   mlflow.state   {"run_id", "sent": bytes of mlflow.jsonl that the server has, "has_params"}
+//   mlflow.state   {"run_id", "sent": bytes of mlflow.jsonl that the server has, "skipped": number
+//                  of lines that are too long to be sent, "has_params"}
 //   mlflow.copied  {"inode", "offset", "step"}: the lines of metrics.jsonl that mlflow.jsonl has;
 //                  only with dlrun's trainer (runtime/agent/metrics_copy.h)
 //   mlflow.lock    locked by the process that sends
@@ -52,9 +53,9 @@ struct MlflowRun {
 
 struct SyncReport {
   std::size_t values = 0;   ///< values that the server got now
-  bool is_complete = true;  ///< nothing is left to send
+  bool is_complete = true;  ///< the server has the whole record
   std::string run_id{};     ///< empty: the server has no run yet
-  std::string problem{};    ///< the reason why values are left; contains no secret
+  std::string problem{};    ///< the reason why the server lacks values; contains no secret
 };
 
 /// The end of a run, for a record without an end, for example because lead was killed.

@@ -19,8 +19,8 @@ constexpr std::array<std::string_view, 6> kSecretLastWords{"pass",  "pw",   "ssh
 constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kSecretPairs{
     {{"mysql", "pwd"}, {"pass", "phrase"}, {"pass", "word"}, {"auth", "header"}}};
 
-/// Last words of names that are no names of secrets, such as token_type, key_frames,
-/// num_key_value_heads and HF_TOKEN_PATH.
+/// The last words of names that name no secret although they contain a word such as "token":
+/// token_type, key_frames, num_key_value_heads, HF_TOKEN_PATH.
 constexpr std::array<std::string_view, 27> kPropertyWords{
     "type", "types", "mode",  "frame", "frames", "count", "length",    "len",        "size",
     "dim",  "dims",  "heads", "mask",  "limit",  "ratio", "embedding", "embeddings", "dropout",

@@ -12,23 +12,28 @@ namespace {
 constexpr std::array<std::string_view, 6> kByteUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
 constexpr std::int64_t kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
 
-/// Returns the smallest unit in which `bytes` has at most three digits before the point. units: the
-/// number of units of kByteUnits that may be used.
+/// The smallest value that three significant digits show as 1e+03.
+constexpr double kRoundedTo1000 = 999.5;
+/// The smallest value that four significant digits show as 1e+04.
+constexpr double kRoundedTo10000 = 9999.5;
+
+/// Returns the smallest unit in which `bytes`, rounded to a whole number, has at most three digits.
+/// units: the number of units of kByteUnits that may be used.
 ByteScale short_scale(double bytes, std::size_t units) {
   ByteScale scale;
-  for (std::size_t unit = 1; unit < units && bytes / scale.divisor >= 1000; ++unit)
+  for (std::size_t unit = 1; unit < units && bytes / scale.divisor >= kRoundedTo1000; ++unit)
     scale = {scale.divisor * 1024, kByteUnits[unit]};
   return scale;
 }
 
-/// Formats a value with this number of decimals. Uses an exponent for more than nine digits before
-/// the point, because a file of another user may hold any number, such as 1e308.
+/// Formats a value with this number of decimals, but a value of 1e9 or more with an exponent. A
+/// file of another user may hold any number, such as 1e308.
 std::string fixed(double value, int decimals) {
   return std::abs(value) < 1e9 ? fmt::format("{:.{}f}", value, decimals)
                                : fmt::format("{:.4g}", value);
 }
 
-/// The size from which on a value has an exponent and no suffix.
+/// The smallest size of a value that is shown with an exponent instead of a suffix.
 constexpr double kNoSuffix = 1e12;
 
 }  // namespace
@@ -81,9 +86,9 @@ std::string fine_duration_text(double seconds) {
 }
 
 std::string step_time_text(double seconds) {
-  if (seconds >= 1) return fmt::format("{:.3g} s", seconds);
-  return seconds >= 1e-3 ? fmt::format("{:.3g} ms", seconds * 1e3)
-                         : fmt::format("{:.3g} us", seconds * 1e6);
+  if (seconds * 1e6 < kRoundedTo1000) return fmt::format("{:.3g} us", seconds * 1e6);
+  return seconds * 1e3 < kRoundedTo1000 ? fmt::format("{:.3g} ms", seconds * 1e3)
+                                        : fmt::format("{:.3g} s", seconds);
 }
 
 std::string age_text(std::int64_t seconds) {
@@ -95,23 +100,23 @@ std::string age_text(std::int64_t seconds) {
 
 std::string whole_rate_text(double value) {
   if (std::abs(value) >= kNoSuffix) return fmt::format("{:.4g}", value);
-  if (value >= 1e6) return fmt::format("{:.1f}M", value / 1e6);
-  if (value >= 1e4) return fmt::format("{:.1f}k", value / 1e3);
+  if (value >= 999'950) return fmt::format("{:.1f}M", value / 1e6);
+  if (value >= kRoundedTo10000) return fmt::format("{:.1f}k", value / 1e3);
   return fmt::format("{:.0f}", value);
 }
 
 std::string value_text(double value) {
   if (std::abs(value) >= kNoSuffix) return fmt::format("{:.4g}", value);
-  if (value >= 1e6) return fmt::format("{:.2f}M", value / 1e6);
-  if (value >= 1e4) return fmt::format("{:.1f}k", value / 1e3);
+  if (value >= 999'950) return fmt::format("{:.2f}M", value / 1e6);
+  if (value >= kRoundedTo10000) return fmt::format("{:.1f}k", value / 1e3);
   return fmt::format("{:.4g}", value);
 }
 
 std::string short_number(double value) {
   const double size = std::abs(value);
-  if (size >= 1e9) return fmt::format("{:.3g}G", value / 1e9);
-  if (size >= 1e6) return fmt::format("{:.3g}M", value / 1e6);
-  if (size >= 1e4) return fmt::format("{:.3g}k", value / 1e3);
+  if (size / 1e6 >= kRoundedTo1000) return fmt::format("{:.3g}G", value / 1e9);
+  if (size / 1e3 >= kRoundedTo1000) return fmt::format("{:.3g}M", value / 1e6);
+  if (size >= kRoundedTo10000) return fmt::format("{:.3g}k", value / 1e3);
   return fmt::format("{:.4g}", value);
 }
 
@@ -130,14 +135,15 @@ std::string cores_text(double cores) {
 }
 
 std::string power_text(double watts) {
-  return watts < 999.5 ? fmt::format("{:.3g} W", watts) : fmt::format("{:.3g} kW", watts / 1e3);
+  return watts < kRoundedTo1000 ? fmt::format("{:.3g} W", watts)
+                                : fmt::format("{:.3g} kW", watts / 1e3);
 }
 
 std::string energy_text(double joules) {
   const double watt_hours = joules / 3600;
-  if (watt_hours < 999.5) return fmt::format("{:.3g} Wh", watt_hours);
-  return watt_hours < 999.5e3 ? fmt::format("{:.3g} kWh", watt_hours / 1e3)
-                              : fmt::format("{:.3g} MWh", watt_hours / 1e6);
+  if (watt_hours < kRoundedTo1000) return fmt::format("{:.3g} Wh", watt_hours);
+  return watt_hours / 1e3 < kRoundedTo1000 ? fmt::format("{:.3g} kWh", watt_hours / 1e3)
+                                           : fmt::format("{:.3g} MWh", watt_hours / 1e6);
 }
 
 std::string percent_text(double fraction) {

@@ -53,9 +53,9 @@ class Pyxis final : public ContainerBackend {
     return {image, "run by pyxis here"};
   }
 
-  // Commas and colons are separators. White space must be written as \040 before version 0.24, but
-  // must not be from 0.24 on. The shell would interpret the other characters: pyxis writes mounts
-  // into a script for enroot, inside double quotes.
+  // Commas and colons are separators. No form of white space works in all versions: pyxis before
+  // 0.24 needs \040, and pyxis from 0.24 on does not understand \040. A shell would interpret the
+  // other characters, because pyxis writes mounts into a script for enroot, inside double quotes.
   [[nodiscard]] std::string_view unmountable_characters() const override { return ",:$`\"\\ \t"; }
 
   [[nodiscard]] std::vector<ContainerProblem> problems(const ContainerSpec& spec) const override {

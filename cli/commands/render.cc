@@ -35,7 +35,6 @@ Result<int> print_or_write(const Cli& cli, const RenderOptions& options, const s
 /// Prints or writes the script of the sweep's first array. In the job, each task of the array runs
 /// the script of its point.
 Result<int> render_sweep(const Cli& cli, const RenderOptions& options, const Experiment& prepared) {
-  TerminalReporter reporter(cli);
   DLRUN_TRY_ASSIGN(const auto sweep, sweep_to_render(cli, prepared));
   if (sweep.arrays.size() > 1)
     print_note(cli, fmt::format("the first of {} arrays; they differ in their #SBATCH lines",
@@ -75,9 +74,8 @@ Result<int> render(Cli& cli, const RenderOptions& options) {
                                                prepared.plan.uses_trainer());
       !staged) {
     print_warning(
-        cli,
-        fmt::format("the script's dlrun-agent could not be installed in the runs directory: {}",
-                    staged.error().message));
+        cli, fmt::format("the script's dlrun-agent could not be installed in the runs folder: {}",
+                         staged.error().message));
   }
   return print_or_write(cli, options, text);
 }

@@ -39,7 +39,8 @@ struct CleanupPlan {
   std::vector<PlannedDeletion> runs;
   std::vector<KeptRun> kept;
   RunParts parts = RunParts::kAll;
-  /// The runs folders in which an interrupted deletion is finished.
+  /// The runs folders in which finish_deletions_beside() looks for interrupted deletions and
+  /// finishes them.
   std::set<std::filesystem::path> folders;
 
   [[nodiscard]] TreeSize size() const;

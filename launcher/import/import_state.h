@@ -24,7 +24,8 @@ struct ImportRemark {
   std::size_t last_line = 0;  ///< of a block; otherwise 0
   std::string source;         ///< the line, without the values of secrets
   std::string reason;
-  /// The spec has the line. A warning names the line, but the comments of the spec do not list it.
+  /// True: the spec has the line as it is, or with the values of its variables. The remark is then
+  /// only a warning on the terminal; the comments of the spec leave it out.
   bool is_in_spec = false;
 };
 

@@ -256,7 +256,7 @@ class CommandReader {
       command_.is_joined = true;
     if (c == '<' && is_doubled && words_.peek(2) != '<') return here_document();
     if (command_.tail.empty()) {
-      take_descriptor();
+      drop_descriptor();
       tail_start_ = words_.position();
       command_.tail = c;
     }
@@ -272,7 +272,7 @@ class CommandReader {
 
   /// Removes the number of a descriptor, as in "2>file", from the words. The shell takes a number
   /// as a descriptor only if it stands directly before the operator.
-  void take_descriptor() {
+  void drop_descriptor() {
     if (command_.words.empty()) return;
     const std::string& last = command_.words.back().source;
     const std::size_t at = words_.position();

@@ -160,8 +160,7 @@ constexpr auto kOptions = std::to_array<RestOption>({
     text_option("--wckey", 0, "wckey"),
 });
 
-/// The field of an option in the versions `oldest` to `newest`, where it differs from the field of
-/// the other versions.
+/// The field that an option has only in the versions `oldest` to `newest` of the API.
 struct FieldException {
   std::string_view option;
   RestVersion oldest, newest;
@@ -169,7 +168,8 @@ struct FieldException {
 };
 constexpr RestField kNoField{kRefused, "this version has no field for the option"};
 constexpr std::array kExceptions{
-    // Only Slurm 23.11 has v0.0.40 as its newest version.
+    // dlrun uses the newest version that a server shares with it. This is v0.0.40 only with Slurm
+    // 23.11.
     FieldException{
         "--cpus-per-task", RestVersion::k40, RestVersion::k40, {kCpusPerTaskOf23, "cpus_per_task"}},
     FieldException{

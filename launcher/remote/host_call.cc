@@ -15,6 +15,12 @@ bool is_one_of(const std::array<std::string_view, N>& commands, std::string_view
   return std::find(commands.begin(), commands.end(), command) != commands.end();
 }
 
+/// Returns true if the argument is an option whose value is the next argument.
+bool has_value_next(const HostCall& call, const std::string& argument) {
+  const auto& options = call.value_options;
+  return std::find(options.begin(), options.end(), argument) != options.end();
+}
+
 /// Returns where the letter of a short option stands in an argument such as -o, -oFILE or -vo; npos
 /// if the argument does not have the option. The option must be one that takes a value. Only -v can
 /// precede it.
@@ -51,6 +57,8 @@ std::vector<std::string> adapted_arguments(const HostCall& call, const std::stri
       argument = "--output=-";
     } else if (!call.output.empty() && output != std::string_view::npos) {
       argument = argument.substr(0, output + 1) + "-";
+    } else if (has_value_next(call, argument)) {
+      ++at;
     } else if (spec_there != nullptr && at > 0 && argument == call.spec) {
       argument = *spec_there;
     }
@@ -101,6 +109,7 @@ std::optional<HostCall> call_for_host(const std::string& host, CommandPlace plac
   if (parsed.output != "-") call.output = parsed.output;
   call.needs_source_code = place == CommandPlace::kCode && !parsed.spec.empty();
   call.watches = parsed.watches;
+  call.value_options = parsed.value_options;
   call.submits = (parsed.command == "submit" || parsed.command == "resubmit") && !parsed.is_trial;
   return call;
 }

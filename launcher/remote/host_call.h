@@ -17,6 +17,7 @@ struct HostCall {
   bool needs_source_code = false;      ///< the command works on the code around the spec
   bool submits = false;                ///< submit or resubmit, without --dry-run or --test-only
   bool watches = false;                ///< --watch
+  std::vector<std::string> value_options;  ///< as in ParsedCall
 };
 
 /// Where a command runs if the user names a host.
@@ -32,6 +33,8 @@ struct ParsedCall {
   std::string spec, output;  ///< empty: not given
   bool is_trial = false;     ///< --dry-run or --test-only
   bool watches = false;      ///< --watch
+  /// The names of the command's options whose value may be the next argument, such as "--runs".
+  std::vector<std::string> value_options{};
 };
 
 /// Returns the call for the host. Returns nullopt if `host` is empty, or if the command runs on
@@ -46,7 +49,8 @@ struct ParsedCall {
 [[nodiscard]] std::vector<std::string> arguments_for_host(const std::vector<std::string>& argv);
 
 /// Returns the call's arguments with `-` in place of the file of -o. spec_there: the spec's path on
-/// the host, which replaces the spec's path; nullptr: the spec's path stays.
+/// the host, which replaces the spec's path, but no equal value of an option; nullptr: the spec's
+/// path stays.
 [[nodiscard]] std::vector<std::string> adapted_arguments(const HostCall& call,
                                                          const std::string* spec_there);
 

@@ -12,6 +12,7 @@
 namespace dlrun {
 namespace {
 
+/// Limits in bytes: of the file that -o writes, and of an answer of dlrun on the host.
 constexpr std::size_t kLargestOutput = 256U << 20U, kLargestAnswer = 16U << 20U;
 
 /// Returns true if the command takes over the caller's terminal.

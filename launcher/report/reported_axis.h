@@ -15,10 +15,12 @@ namespace dlrun {
 /// The x axis of the reported values of one run or of several runs.
 class ReportedAxis {
  public:
-  /// Chooses steps for one run, and for several runs whose steps have equal sizes. If the steps per
-  /// epoch differ between the runs, chooses epochs; otherwise, if the global batches differ,
-  /// chooses samples. If one of the runs reports no steps, chooses epochs if all runs report
-  /// epochs, and else the time since the start.
+  /// Applies the first of these rules that fits. A report without values counts as
+  /// one with steps and epochs.
+  /// - A run reports no steps: epochs if all runs report epochs, else the time since the start.
+  /// - The steps per epoch differ between the runs: epochs.
+  /// - The global batches differ between the runs: samples.
+  /// - Otherwise, also for a single run: steps.
   explicit ReportedAxis(const std::vector<const RunReport*>& reports);
 
   [[nodiscard]] bool is_time() const { return kind_ == Kind::kTime; }

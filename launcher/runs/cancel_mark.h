@@ -1,7 +1,7 @@
 #pragma once
-// Marks a cancelled run, a sweep's point or a sweep's array by the file `cancelled` in its
-// directory. The mark shows later why a job never started: Slurm soon forgets a job that was
-// cancelled before its start, and immediately forgets such tasks of an array.
+// Marks a cancelled run, point or array of a sweep by the file `cancelled` in its directory. The
+// mark shows later why a job never started: Slurm soon forgets a job that was cancelled before its
+// start, and immediately forgets tasks of an array that were cancelled before their start.
 
 #include <filesystem>
 

@@ -23,7 +23,7 @@ constexpr std::string_view kSpecLinePrefix = "#| ";
 
 std::string with_spec(std::string_view script, CarriedSpec carried) {
   nlohmann::ordered_json facts;
-  facts["dlrun"] = carried.dlrun;
+  facts["dlrun"] = carried.version;
   facts["folder"] = carried.folder;
   facts["runs"] = carried.runs_dir;
   facts["agent"] = carried.agent;
@@ -44,7 +44,7 @@ std::optional<CarriedSpec> carried_spec(std::string_view script) {
       const auto facts = json_read::object_of(line.substr(kFactsPrefix.size()));
       if (!facts) return std::nullopt;
       has_facts = true;
-      carried.dlrun = json_read::text(*facts, "dlrun");
+      carried.version = json_read::text(*facts, "dlrun");
       carried.folder = json_read::text(*facts, "folder");
       carried.runs_dir = json_read::text(*facts, "runs");
       carried.agent = json_read::text(*facts, "agent");

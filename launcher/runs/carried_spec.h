@@ -9,8 +9,8 @@
 namespace dlrun {
 
 struct CarriedSpec {
-  std::string yaml;   ///< the resolved spec
-  std::string dlrun;  ///< the version that rendered the script
+  std::string yaml;     ///< the resolved spec
+  std::string version;  ///< the version of dlrun that rendered the script
   /// The paths that the script was rendered for: the spec's folder, the runs folder, the agent
   /// (empty if there is none).
   std::string folder, runs_dir, agent;

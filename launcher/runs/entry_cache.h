@@ -26,9 +26,9 @@ class EntryCache {
   [[nodiscard]] std::optional<IndexEntry> find(std::string_view id, ino_t inode);
   /// Adds an entry that was read from its file. Ignores entries with a tab or a line break.
   void add(const IndexEntry& entry, ino_t inode);
-  /// Writes the cache with the entries that find() returned or add() got, unless add() got only a
-  /// few. Call it when this is done for every entry of the index, because other entries are
-  /// dropped.
+  /// Writes the cache: the entries that find() returned or add() got. Writes nothing if add() got
+  /// only a few. First call find() for every entry of the index, and add() if find() has no entry:
+  /// save() drops all other entries.
   void save() const;
 
   /// Deletes the cache. Call it after entries were created again, because the cache may still have

@@ -16,8 +16,8 @@
 namespace dlrun {
 namespace {
 
-/// The most runs whose queues relay_in_background() reads, so that `ls` of ten thousand runs stays
-/// fast.
+/// relay_in_background() looks at this many of the newest runs at most, with all points of a sweep,
+/// so that `ls` of ten thousand runs stays fast. It passes at most this many of them to the sender.
 constexpr std::size_t kMostInBackground = 100;
 
 /// Returns those runs, and those points of sweeps, that have a queue and belong to the caller.

@@ -29,13 +29,13 @@ Result<> check_runs_place(const std::filesystem::path& runs_dir) {
   struct stat info {};
   while (::stat(folder.c_str(), &info) != 0) {
     if (errno != ENOENT || folder == folder.parent_path())
-      return fail(Errc::kIo, "the runs directory: {}: {}; choose another with --runs or DLRUN_RUNS",
+      return fail(Errc::kIo, "the runs folder: {}: {}; choose another with --runs or DLRUN_RUNS",
                   printable(folder.string()), errno_text(errno));
     folder = folder.parent_path();
   }
   if (::access((folder / ".").c_str(), W_OK | X_OK) != 0) {
     const auto why = errno_text(errno);
-    return fail(Errc::kIo, "the runs directory {}: {}{}; choose another with --runs or DLRUN_RUNS",
+    return fail(Errc::kIo, "the runs folder {}: {}{}; choose another with --runs or DLRUN_RUNS",
                 printable(runs_dir.string()),
                 folder == runs_dir ? "" : printable(folder.string()) + ": ", why);
   }
@@ -47,7 +47,7 @@ Result<RunDirectory> create_run_directory(const std::filesystem::path& runs_dir,
                                           std::chrono::system_clock::time_point now) {
   DLRUN_TRY(check_runs_place(runs_dir));
   if (auto made = make_private_directories(runs_dir); !made)
-    return within("the runs directory", made.error());
+    return within("the runs folder", made.error());
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
     RunDirectory run;

@@ -187,8 +187,8 @@ class EventApplier {
       record_.progress = news;
     }
   }
-  /// Merges results: later values replace earlier ones. From kMostResults results on, each one
-  /// replaces the whole result, to bound the time.
+  /// Merges the first kMostResults results: later values replace earlier ones. Each further result
+  /// replaces the whole result, because merging takes time.
   void operator()(const events::FinalReports& news) const {
     if (!describes_run()) return;
     events::FinalReports result;

@@ -1,7 +1,8 @@
 #pragma once
-// Values that only the job's program may see. They are passed in one file of the run, and never in
-// an environment that Slurm stores, an argument, the script or a log. runtime/agent/secrets.h is
-// the agent's side; runtime/ENVIRONMENT.md documents the file.
+// The secrets of a job: those of its programs (environment.secrets), and those of lead (the address
+// of the webhook, the token of MLflow). dlrun passes them in one file of the run, and never in an
+// environment that Slurm stores, an argument, the script or a log. runtime/agent/secrets.h is the
+// agent's side; runtime/ENVIRONMENT.md documents the file.
 
 #include <filesystem>
 #include <string>

@@ -147,11 +147,11 @@ std::optional<std::string> warning_about_place(const std::filesystem::path& runs
   return std::nullopt;
 }
 
-Error missing_trainer_error(const std::filesystem::path& trainer, std::string_view user) {
+Error missing_trainer_error(const std::filesystem::path& trainer, std::string_view needed_by) {
   return {Errc::kNotFound,
           fmt::format("{} is not installed, and {} needs it; install the package dlrun-trainer of "
                       "the same version, or unpack all of the archive",
-                      printable(trainer.string()), user)};
+                      printable(trainer.string()), needed_by)};
 }
 
 Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::path& runs_dir,
@@ -165,7 +165,7 @@ Result<> stage_tools(const std::filesystem::path& root, const std::filesystem::p
   if (::statvfs(folder.c_str(), &filesystem) == 0 && (filesystem.f_flag & ST_NOEXEC) != 0) {
     return fail(Errc::kIo,
                 "{}: the file system is mounted noexec, so no program can be started from it; "
-                "choose another runs directory with --runs or DLRUN_RUNS",
+                "choose another runs folder with --runs or DLRUN_RUNS",
                 printable(runs_dir.string()));
   }
   bool has_cleaned = false;

@@ -31,7 +31,7 @@ struct ToolSet {
 /// message if the path is not a directory of the caller.
 [[nodiscard]] Result<> check_own_folder(
     const std::filesystem::path& folder,
-    std::string_view remedy = "choose another runs directory with --runs");
+    std::string_view remedy = "choose another runs folder with --runs");
 
 /// Returns <runs>/.agents-UID/<hash>, the caller's folder for these tools.
 [[nodiscard]] std::filesystem::path tools_directory(const std::filesystem::path& runs_dir,
@@ -50,10 +50,10 @@ struct ToolSet {
 /// Whether a job runs dlrun-trainer, which is a package of its own and may not be installed.
 enum class TrainerUse { kNone, kNeeded };
 
-/// Returns the error for a trainer that is not installed. user: the noun in the message for what
-/// needs the trainer, such as "this job".
+/// Returns the error for a trainer that is not installed. needed_by: the noun in the message for
+/// what needs the trainer, such as "this job".
 [[nodiscard]] Error missing_trainer_error(const std::filesystem::path& trainer,
-                                          std::string_view user);
+                                          std::string_view needed_by);
 
 /// Copies missing tools from below root into tools_directory(). Writes each tool under a temporary
 /// name, verifies its hash, and renames it after fsync. Costs a few system calls if nothing is

@@ -17,7 +17,8 @@ constexpr std::size_t kMostComponents = 32;
 constexpr std::size_t kLongestComponentName = 32;
 constexpr std::int64_t kMostComponentRestarts = 1000;
 
-constexpr std::array<ComponentKey, 12> kSharedKeys{{
+/// The keys of a spec that a component can also have, with their names in a component.
+constexpr std::array<ComponentKey, 12> kSpecKeys{{
     {"nodes", "resources.nodes"},
     {"tasks_per_node", "resources.tasks_per_node"},
     {"gpus_per_node", "resources.gpus_per_node"},
@@ -65,11 +66,11 @@ constexpr std::array<std::string_view, 6> kOwnKeys{"name",  "role",  "ready",
 }  // namespace
 
 std::span<const ComponentKey> shared_component_keys() {
-  return kSharedKeys;
+  return kSpecKeys;
 }
 
 std::vector<std::string_view> names_in_component(std::string_view path) {
-  for (const ComponentKey& key : kSharedKeys) {
+  for (const ComponentKey& key : kSpecKeys) {
     if (path == key.path) return {key.name};
     if (path.starts_with(key.path) && path[key.path.size()] == '.') {
       std::vector<std::string_view> names{key.name};
@@ -155,7 +156,7 @@ std::optional<ComponentSpec> ComponentReader::component(const YamlNode& item,
 
 void ComponentReader::read_key(Reading& reading, const YamlNode& name,
                                const YamlNode& value) const {
-  for (const ComponentKey& key : kSharedKeys) {
+  for (const ComponentKey& key : kSpecKeys) {
     if (name.text != key.name) continue;
     const auto id = static_cast<YamlId>(&value - layer.document.nodes.data());
     return reading.values.apply_at(layer.document, id, key.path, layer.source);
@@ -170,7 +171,7 @@ void ComponentReader::read_key(Reading& reading, const YamlNode& name,
     return read_own_key(reading, name.text, value);
   }
   std::vector<std::string_view> names(kOwnKeys.begin(), kOwnKeys.end());
-  for (const ComponentKey& key : kSharedKeys) names.push_back(key.name);
+  for (const ComponentKey& key : kSpecKeys) names.push_back(key.name);
   const auto similar = nearest(name.text, names);
   std::string known;
   for (const std::string_view one : names) known += fmt::format(" {}", one);
@@ -208,17 +209,16 @@ void ComponentReader::read_ready(Reading& reading, const YamlNode& value) const 
     const auto way = text(reading, value, "tcp, or a map");
     if (!way) return;
     if (*way != "tcp")
-      return refuse(
-          reading, value,
-          fmt::format("ready: expected tcp, {{http: PATH}} or {{timeout: TIME}}, not '{}'",
-                      printable(*way)));
+      return refuse(reading, value,
+                    fmt::format("ready: expected tcp, or a map with http, tcp or timeout, not '{}'",
+                                printable(*way)));
     ready.tcp = true;
   } else if (value.kind == YamlNode::Kind::kMap) {
     for (const auto& [name, item] : builder.entries(layer, value, reading.title + ": ready"))
       read_ready_key(reading, *name, *item, ready);
   } else {
     return refuse(reading, value,
-                  fmt::format("ready: expected tcp, {{http: PATH}} or {{timeout: TIME}}, not {}",
+                  fmt::format("ready: expected tcp, or a map with http, tcp or timeout, not {}",
                               kind_name(value)));
   }
   if (ready.http && ready.tcp)
@@ -299,7 +299,8 @@ void ComponentReader::take_values(Reading& reading) const {
   }
   if (!reading.values.refused().empty()) reading.is_fine = false;
   if (!reading.is_fine) builder.refused_.emplace(row.path);
-  // The origins of the component's other keys are already in `own`.
+  // read_own_key() has put the origins of name, role, ready, ... into component.own. The next lines
+  // replace component.own, so these origins are saved and merged again.
   Origins own = std::move(reading.component.own.origins);
   reading.component.own = std::move(reading.values.spec());
   reading.component.own.origins.merge(own);

@@ -363,8 +363,8 @@ MaskedText without_assigned_secrets(std::string_view text, std::span<const std::
   return masked;
 }
 
-/// Returns the length of the shell word at the start of a text if the word is a substitution in
-/// which the value is written out, such as $(echo abc) or ${NAME:-abc}; else 0.
+/// Returns the length of the shell word at the start of a text if the word is a substitution that
+/// contains its value, such as $(echo abc) or ${NAME:-abc}; else 0.
 std::size_t length_of_word_with_text(std::string_view text) {
   const auto word = text.substr(0, end_of_value(text, 0, '\0', ""));
   auto inside = unquoted(word);
@@ -378,8 +378,8 @@ std::size_t length_of_word_with_text(std::string_view text) {
   return has_text ? word.size() : 0;
 }
 
-/// Returns the position after the letter u or U, curl's options that take USER:PASSWORD, as in -u,
-/// -fsSLu and -uUSER:PASSWORD; 0 if the word has no such option.
+/// Returns the position after the letter of curl's option -u or -U, which takes USER:PASSWORD; also
+/// in words such as -fsSLu and -uUSER:PASSWORD. Returns 0 if the word has neither option.
 std::size_t after_user_letter(std::string_view word) {
   // The other letters of the word take no value.
   constexpr std::string_view kFlags = "aBfGgIijJkLlMNnOpqRSsvVZ0123469#";

@@ -313,12 +313,16 @@ void Validator::check_shared_nodes(const std::vector<LoadedSpec>& specs, const N
   const PartitionProfile partition =
       found == site_.partitions.end() ? PartitionProfile{} : found->second;
   const NodeRequest& request = group.request;
-  const auto most_gpus =
-      site_.max_gpus_per_node ? site_.max_gpus_per_node : partition.gpus_per_node;
-  if (most_gpus && request.gpus.count > *most_gpus)
+  if (site_.max_gpus_per_node && request.gpus.count > *site_.max_gpus_per_node) {
     refuse_component(last, "shares",
                      fmt::format("shares: {} need {} GPUs on a node, but site '{}' has at most {}",
-                                 names, request.gpus.count, site_.name, *most_gpus));
+                                 names, request.gpus.count, site_.name, *site_.max_gpus_per_node));
+  } else if (partition.gpus_per_node && request.gpus.count > *partition.gpus_per_node) {
+    refuse_component(
+        last, "shares",
+        fmt::format("shares: {} need {} GPUs on a node, but a node of the partition has {}", names,
+                    request.gpus.count, *partition.gpus_per_node));
+  }
   if (partition.cpus_per_node && request.cpus > *partition.cpus_per_node)
     refuse_component(
         last, "shares",

@@ -300,7 +300,7 @@ void Validator::check_webhook() {
     return error(kSecret, fmt::format("{} and {} exclude each other", kSecret, kUrl));
   if (n.webhook_secret) check_secret_name(kSecret, *n.webhook_secret, "the address");
   if (!n.webhook_url) return;
-  if (const auto why = why_not_address(*n.webhook_url); !why.empty())
+  if (const auto why = address_problem(*n.webhook_url); !why.empty())
     error(kUrl, fmt::format("notify.webhook.url: {}", why));
   const auto origin = spec_.origins.find(std::string_view(kUrl));
   if (origin != spec_.origins.end() && origin->second.kind == Origin::Kind::kSet)
@@ -329,7 +329,7 @@ void Validator::check_track() {
     }
   }
   if (t.mlflow_url) {
-    if (const auto why = why_not_address(*t.mlflow_url); !why.empty())
+    if (const auto why = address_problem(*t.mlflow_url); !why.empty())
       error(kUrl, fmt::format("{}: {}", kUrl, why));
     if (t.mlflow_url->find_first_of("?#") != std::string::npos)
       error(kUrl, fmt::format("{}: the address of the server has no '?' and no '#'", kUrl));

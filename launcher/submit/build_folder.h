@@ -14,9 +14,9 @@ namespace dlrun {
 /// Holds the lock of one environment. The destructor releases it.
 class BuildLock {
  public:
-  /// Waits until no other process holds the lock of this file. Calls on_wait once if the wait lasts
-  /// longer than half a second. Fails with kInterrupted if is_unwanted() returns true during the
-  /// wait, and with kIo or kInvalid if the file cannot be used.
+  /// Takes the lock of this file. Waits if another process holds it, and calls on_wait once if the
+  /// wait lasts longer than half a second. Fails with kInterrupted if is_unwanted() returns true
+  /// during the wait, and with kIo or kInvalid if the file cannot be used.
   [[nodiscard]] static Result<BuildLock> take(const std::filesystem::path& file,
                                               const std::function<void()>& on_wait,
                                               const std::function<bool()>& is_unwanted);
@@ -34,14 +34,16 @@ class BuildLock {
 [[nodiscard]] Result<> make_build_folder(const std::filesystem::path& folder);
 
 /// The versions of one environment. Each is a folder HASH-RANDOM, built once and never changed. The
-/// link `current` leads to the version in use. A finished version contains a mark, the file
+/// link `current` leads to the version of the last submission, with which jobs start from now on;
+/// running jobs may use older versions. A finished version contains a mark, the file
 /// .dlrun-finished.
 class EnvironmentVersions {
  public:
   /// folder: holds the versions and the link. It need not exist.
   explicit EnvironmentVersions(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-  /// Returns true if `current` leads to a finished version of this hash.
+  /// Returns true if `current` leads to a finished version of this hash. hash, here and below: at
+  /// least 16 hexadecimal digits, of which the first 16 count.
   [[nodiscard]] bool is_current(const std::string& hash) const;
   /// Returns a finished version of this hash; nullopt if there is none.
   [[nodiscard]] std::optional<std::filesystem::path> find(const std::string& hash) const;

@@ -32,8 +32,9 @@ Result<bool> cancel_if_alive(Executor& executor, const JobId& job, std::string_v
   return done.has_value();
 }
 
-/// Cancels all jobs of a chain that have not ended, from the last one to the first, because the end
-/// of a job lets the next one start. Stops at the first job that cannot be cancelled.
+/// Cancels all jobs of the run's chain (retry.chain) that have not ended, from the last one to the
+/// first, because the end of a job lets the next one start. Stops at the first job that cannot be
+/// cancelled.
 Result<Cancelled> cancel_chain(RunInspector& inspector, const IndexEntry& run,
                                const RunStatus& status) {
   auto jobs = chain_jobs_of(status.facts);

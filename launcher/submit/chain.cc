@@ -68,7 +68,7 @@ Result<Submitted> submit_planned(Context& context, Reporter& reporter, RunInspec
   return submit_link(context, reporter, inspector, std::move(link));
 }
 
-Result<> refuse_token(Context& context, std::string_view option) {
+Result<> refuse_remote_call(Context& context, std::string_view option) {
   DLRUN_TRY_ASSIGN(const auto token, take_token(context.env));
   if (!token) return {};
   return fail(Errc::kUsage,
@@ -80,7 +80,7 @@ Result<> refuse_token(Context& context, std::string_view option) {
 
 Result<Chain> submit_chain(Context& context, Reporter& reporter, RunInspector& inspector,
                            const std::vector<std::string>& specs, const SpecOptions& options) {
-  DLRUN_TRY(refuse_token(context, "--chain"));
+  DLRUN_TRY(refuse_remote_call(context, "--chain"));
   std::vector<Link> links;
   for (const std::string& file : specs) {
     DLRUN_TRY_ASSIGN(auto link, plan_link(context, reporter, file, options));
@@ -104,7 +104,8 @@ Result<Chain> submit_chain(Context& context, Reporter& reporter, RunInspector& i
     chain.submitted.push_back(std::move(*submitted));
     const Submitted& last = chain.submitted.back();
     if (last.failure || last.is_interrupted) {
-      // The caller reports why this submission is incomplete. Further jobs would wait for it.
+      // The caller reports why this submission is incomplete. Further jobs would wait for this
+      // job.
       break;
     }
   }

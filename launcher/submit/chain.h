@@ -22,7 +22,7 @@ void add_dependency_on_run(Job& job, const RunDirectory& run, const std::string&
 
 /// Fails with kUsage if the call comes from another machine, which could not repeat several
 /// submissions safely. option: the name of the option in the message.
-[[nodiscard]] Result<> refuse_token(Context& context, std::string_view option);
+[[nodiscard]] Result<> refuse_remote_call(Context& context, std::string_view option);
 
 /// The submitted part of a chain.
 struct Chain {

@@ -101,7 +101,7 @@ Job job_of_script_text(Job::Source source, std::string script, ScriptRequests re
   job.name = requests.name;
   job.runs_dir = requests.runs_dir;
   job.script = std::move(script);
-  job.source_dir = starts_in(requests, directory);
+  job.source_dir = start_folder(requests, directory);
   job.settings.directory = directory;
   job.settings.clusters = requests.clusters;
   job.settings.comment = requests.comment;

@@ -32,7 +32,7 @@ void add_lead_secrets(const Context& context, const LoadedSpec& loaded,
     auto value = lead_secret(context, loaded, name);
     std::string problem = value ? "" : value.error().message;
     if (value && is_address) {
-      if (const auto why = why_not_address(value->value); !why.empty())
+      if (const auto why = address_problem(value->value); !why.empty())
         problem = fmt::format("the value of {} cannot be a webhook: {}", name, why);
     }
     if (problem.empty()) {

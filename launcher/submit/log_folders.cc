@@ -147,7 +147,7 @@ LogFolders find_log_folders(const LogScript& script) {
   for (const Row& row : kRows) {
     const auto given = sbatch_option(script.text, row.long_name, row.short_name);
     if (!given || (row.key == kRows[0].key && !script.has_own_output)) continue;
-    const std::filesystem::path pattern = absolute_pattern(script.starts_in, given->value, name);
+    const std::filesystem::path pattern = absolute_pattern(script.start_folder, given->value, name);
     const std::string folder = with_user(pattern.parent_path().string());
     check_folder(source_of_path(script, row.key, row.long_name, given->line), folder, result);
   }

@@ -17,10 +17,10 @@ struct LogFolders {
   std::vector<Diagnostic> found;               ///< errors and warnings, with their places
 };
 
-/// The job script whose --output and --error are checked; the job starts in `starts_in`.
+/// The job script whose --output and --error are checked.
 struct LogScript {
   std::string_view text;
-  std::filesystem::path starts_in;
+  std::filesystem::path start_folder;
   std::string file;  ///< the script's name in messages
   /// The spec that produced the script; nullptr for a script written by hand.
   const LoadedSpec* spec = nullptr;

@@ -18,8 +18,8 @@ namespace dlrun {
 /// installation can be moved.
 [[nodiscard]] std::vector<std::filesystem::path> config_folders(const Context& context);
 
-/// Returns the slurmrestds that the site files of the user and of the installation list. dlrun
-/// contacts no others.
+/// Returns the slurmrestds that site files list: those of the user, of the installation, and the
+/// built-in ones. dlrun contacts no others.
 [[nodiscard]] KnownServers known_servers(const Context& context);
 
 /// Returns the site of jobs without a spec: $DLRUN_SITE, else the site of `clusters` (Slurm's -M;
@@ -28,7 +28,7 @@ namespace dlrun {
                                     const std::string& clusters = "");
 
 /// Returns the site of specs without `site` on a cluster: $DLRUN_SITE, else the site that lists the
-/// cluster; nullopt if none does. Reports problems of site files in both cases.
+/// cluster; nullopt if none does. Reports problems of site files, also if $DLRUN_SITE decides.
 [[nodiscard]] std::optional<std::string> site_of_cluster(const Context& context, Reporter& reporter,
                                                          const std::string& cluster);
 

@@ -183,7 +183,7 @@ Result<std::vector<std::string>> changes_for_rehearsal(const LoadedSpec& loaded,
 
 Result<Chain> submit_rehearsed(Context& context, Reporter& reporter, RunInspector& inspector,
                                const SpecOptions& options, const RehearsalWish& wish) {
-  DLRUN_TRY(refuse_token(context, "--rehearse"));
+  DLRUN_TRY(refuse_remote_call(context, "--rehearse"));
   if (options.file == "-")
     return fail(Errc::kUsage, "--rehearse: reads the spec twice; give a file instead of -");
   DLRUN_TRY_ASSIGN(auto job, job_of_spec_file(context, reporter, options));

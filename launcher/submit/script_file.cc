@@ -130,7 +130,8 @@ bool is_script(std::string_view text) {
   return text.starts_with("#!");
 }
 
-std::filesystem::path starts_in(const ScriptRequests& script, const std::filesystem::path& folder) {
+std::filesystem::path start_folder(const ScriptRequests& script,
+                                   const std::filesystem::path& folder) {
   return script.chdir ? (folder / *script.chdir).lexically_normal() : folder;
 }
 
@@ -195,9 +196,9 @@ std::vector<std::string> refusals_of(std::string_view text) {
     refuse(
         array.line,
         fmt::format(
-            "{}{} makes several jobs, and a run is the record of one. Take "
-            "the line out and let the spec have a sweep, whose points are runs of their own; plain "
-            "`sbatch` takes the script as it is",
+            "{}{} makes several jobs, and a run is the record of one. Remove "
+            "the line, and use a spec with `sweep`: each point of a sweep is a run. Plain `sbatch` "
+            "accepts the script as it is",
             given, printable(array.value)));
   };
   if (const auto array = sbatch_option(text, "--array", "-a")) refuse_array(*array, "--array=");
@@ -207,8 +208,9 @@ std::vector<std::string> refusals_of(std::string_view text) {
   }
   if (const auto line = het_line(text); line && !starts_components(text)) {
     refuse(*line,
-           "a heterogeneous job is several jobs, and a run is the record of one. Let a spec have "
-           "components, which dlrun starts as one run. Plain `sbatch` takes the script as it is");
+           "a heterogeneous job is several jobs, and a run is the record of one. Use a spec "
+           "with `components`, which dlrun starts as one run. Plain `sbatch` accepts the script as "
+           "it is");
   }
   if (const auto line = line_of_flag(text, "--wait", "-W"))
     refuse(*line,

@@ -40,8 +40,8 @@ struct ScriptRequests {
 
 /// Returns the folder where the job starts if sbatch is called in `folder`; --chdir is applied.
 /// Relative output paths start there.
-[[nodiscard]] std::filesystem::path starts_in(const ScriptRequests& script,
-                                              const std::filesystem::path& folder);
+[[nodiscard]] std::filesystem::path start_folder(const ScriptRequests& script,
+                                                 const std::filesystem::path& folder);
 
 /// Returns the requests of the script that is rendered from the plan.
 [[nodiscard]] ScriptRequests requests_of_plan(const LaunchPlan& plan);

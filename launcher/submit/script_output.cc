@@ -118,7 +118,7 @@ Result<ScriptChanges> changes_of_script(const Context& context, Reporter& report
     reporter.warning(
         fmt::format("dlrun {} renders the spec differently than dlrun {} did, or the site's file "
                     "has changed: some differences below are not edits",
-                    DLRUN_VERSION, carried->dlrun));
+                    DLRUN_VERSION, carried->version));
   }
   ScriptChanges changes;
   DLRUN_TRY_ASSIGN(changes.difference,

@@ -62,7 +62,7 @@ Result<> add_secret_targets(nlohmann::ordered_json& targets, const LeadOptions& 
   };
   if (!options.notify.webhook.empty()) {
     DLRUN_TRY_ASSIGN(const std::string address, value_of_secret(options.notify.webhook));
-    if (const auto why = why_not_address(address); !why.empty())
+    if (const auto why = address_problem(address); !why.empty())
       return fail(Errc::kInvalid, "the value of {} cannot be a webhook: {}", options.notify.webhook,
                   why);
     targets["webhook"] = address;

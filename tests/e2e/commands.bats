@@ -467,7 +467,7 @@ YAML
 
 @test "a runs folder that cannot be used is refused with the reason" {
     run dl check hello.yaml --runs /root/runs
-    [[ $status -eq 1 && $output == *"the runs directory"*"/root"*"Permission denied"*"--runs"* ]]
+    [[ $status -eq 1 && $output == *"the runs folder"*"/root"*"Permission denied"*"--runs"* ]]
     run dl check hello.yaml --runs "$dir/hello.yaml/runs"
     [[ $status -eq 1 && $output == *"Not a directory"* ]]
     install -d -m 1777 "$dir/shared"
@@ -480,7 +480,7 @@ YAML
     run dl check hello.yaml --runs shared
     [[ $status -eq 2 && $output == *"shared/$own: is not a directory of yours"* ]]
     run dl submit hello.yaml --runs shared
-    message="shared/$own: is not a directory of yours; choose another runs directory with --runs"
+    message="shared/$own: is not a directory of yours; choose another runs folder with --runs"
     [[ $status -eq 2 && $output == *"$message"* ]]
 }
 

@@ -110,7 +110,7 @@ SH
     no_jobs
 }
 
-@test "a runs directory that cannot execute programs is noticed before anything is queued" {
+@test "a runs folder that cannot execute programs is noticed before anything is queued" {
     mkdir "$dir/full"
     mount -t tmpfs -o size=100m,mode=1777,noexec none "$dir/full"
     run dl submit hello.yaml --runs full

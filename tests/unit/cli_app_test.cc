@@ -278,11 +278,11 @@ TEST_CASE_FIXTURE(CliFixture,
 
 TEST_CASE_FIXTURE(
     CliFixture,
-    "a runs directory that cannot exist is reported once by check and submit, with a remedy") {
+    "a runs folder that cannot exist is reported once by check and submit, with a remedy") {
   REQUIRE(write_file_atomic(folder.path() / "x.yaml",
                             "launch: {command: [echo]}\nresources: {time: 1h}\n"));
   const std::string as_io = fmt::format(
-      "1\ndlrun: error: the runs directory {}: Not a directory (ENOTDIR); choose another with "
+      "1\ndlrun: error: the runs folder {}: Not a directory (ENOTDIR); choose another with "
       "--runs or DLRUN_RUNS\n",
       (folder.path() / "x.yaml").string());
   CHECK(code_and_stderr({"check", "x.yaml", "--runs", "x.yaml"}) == as_io);

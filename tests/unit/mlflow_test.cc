@@ -211,6 +211,22 @@ TEST_CASE_FIXTURE(TrackedRunOnServer,
   CHECK(only_run()["metrics"].size() == 2);
 }
 
+TEST_CASE_FIXTURE(TrackedRunOnServer,
+                  "a line that is too long is skipped, and every sync reports the line") {
+  add(1, 0.5);
+  std::ofstream(run / "track/mlflow.jsonl", std::ios::app)
+      << "{\"t\": 7, \"m\": {\"loss\": 1}, \"x\": \"" << std::string(600'000, 'x') << "\"}\n";
+  add(2, 0.25);
+  end();
+  const auto report = sync();
+  CHECK_FALSE(report.is_complete);
+  CHECK(has(report.problem, "lines of more than 262144 bytes, and mlflow.jsonl has 1"));
+  CHECK(report.values == 2);
+  CHECK(only_run()["metrics"].size() == 2);
+  CHECK(only_run()["status"] == "FINISHED");
+  CHECK_FALSE(sync().is_complete);
+}
+
 TEST_CASE_FIXTURE(TrackedRunOnServer, "a line after a torn one is not lost") {
   add(1, 0.5);
   std::ofstream(run / "track/mlflow.jsonl", std::ios::app) << "{\"t\": 7, \"m\": {\"lo";

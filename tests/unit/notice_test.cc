@@ -188,7 +188,7 @@ TEST_CASE("a placeholder inside a field of the notice is not replaced in a comma
 
 TEST_CASE("an address to which dlrun sends nothing is refused, and the reason does not quote it") {
   for (const char* url : {"https://hooks.slack.com/services/T/B/x", "http://127.0.0.1:8080/a?b=c"})
-    CHECK(why_not_address(url).empty());
+    CHECK(address_problem(url).empty());
   for (const char* url :
        {"", "ftp://h/secret", "file:///etc/secret", "hooks.slack.com/secret", "https:///secret",
         "https://:80/secret", "https://me:secret@h/", "https://h/secret \"x",
@@ -196,11 +196,11 @@ TEST_CASE("an address to which dlrun sends nothing is refused, and the reason do
         "http://[FE80::1]/secret", "http://[::ffff:169.254.169.254]/secret",
         "http://Metadata.Google.internal/secret", "https://h/secret\xc3\xa4"}) {
     CAPTURE(url);
-    const auto why = why_not_address(url);
+    const auto why = address_problem(url);
     CHECK_FALSE(why.empty());
     CHECK_FALSE(has(why, "secret"));
   }
-  CHECK_FALSE(why_not_address("https://h/" + std::string(3000, 'x')).empty());
+  CHECK_FALSE(address_problem("https://h/" + std::string(3000, 'x')).empty());
 }
 
 TEST_CASE("the settings of curl quote every byte, follow no redirect and allow only HTTP") {

@@ -549,4 +549,18 @@ TEST_CASE("a host writes to its standard output and gets the path of the spec th
   CHECK(adapted_arguments(call, nullptr) == call.arguments);
 }
 
+TEST_CASE("the value of an option stays as it is on the host if it equals the path of the spec") {
+  HostCall call;
+  call.arguments = {"submit", "exp.yaml", "--runs", "exp.yaml", "--watch", "--name=exp.yaml"};
+  call.spec = "exp.yaml";
+  call.value_options = {"--runs", "--name"};
+  const std::string there = "sub/exp.yaml";
+  CHECK(adapted_arguments(call, &there) == std::vector<std::string>{"submit", "sub/exp.yaml",
+                                                                    "--runs", "exp.yaml", "--watch",
+                                                                    "--name=exp.yaml"});
+  call.arguments = {"submit", "--runs", "exp.yaml", "exp.yaml"};
+  CHECK(adapted_arguments(call, &there) ==
+        std::vector<std::string>{"submit", "--runs", "exp.yaml", "sub/exp.yaml"});
+}
+
 }  // namespace dlrun

@@ -18,7 +18,7 @@ TEST_CASE("the spec in a script can be read back") {
   const auto carried = carried_spec(text);
   REQUIRE(carried.has_value());
   CHECK(carried->yaml == example().yaml);
-  CHECK(carried->dlrun == "1.2.3");
+  CHECK(carried->version == "1.2.3");
   CHECK(carried->folder == "/exp 1");
   CHECK(carried->runs_dir == example().runs_dir);
   CHECK(carried->agent == example().agent);
@@ -30,7 +30,7 @@ TEST_CASE("the spec in a script can be read back") {
 
 TEST_CASE("the spec in a script consists of comments, whatever it contains") {
   auto hostile = example();
-  hostile.dlrun = "1\n$(touch canary)";
+  hostile.version = "1\n$(touch canary)";
   hostile.yaml = "a: \"x\"\n\n'; touch canary #\n";
   const std::string text = with_spec("true\n", hostile);
   std::size_t line = text.find('\n') + 1;

@@ -78,7 +78,7 @@ TEST_CASE("a new run directory is private and unique, and its id contains the ru
   CHECK((info.st_mode & 0777) == 0700);
 }
 
-TEST_CASE("a runs directory that cannot be created is an error that names it") {
+TEST_CASE("a runs folder that cannot be created is an error that names it") {
   const TemporaryDirectory folder;
   REQUIRE(write_file_atomic(folder.path() / "file", "").has_value());
   const auto run =

@@ -244,13 +244,24 @@ TEST_CASE("a heterogeneous job refuses what its parts cannot have") {
 TEST_CASE("components that share a node and need more than it has are refused") {
   TemporaryDirectory folder;
   std::filesystem::create_directories(folder.path() / "sites");
-  REQUIRE(
-      write_file_atomic(folder.path() / "sites" / "small.yaml", "max_gpus_per_node: 4\n", 0600));
-  LoadRequest made =
-      components_request("{name: a, gpus_per_node: 3}, {name: b, shares: a, gpus_per_node: 2}",
-                         fmt::format("site: small\n{}", kTop));
-  made.config_dirs = {folder.path()};
-  CHECK(has(refused(made), "'a' and 'b' need 5 GPUs on a node, but site 'small' has at most 4"));
+  const auto refused_at = [&](std::string_view site) {
+    REQUIRE(write_file_atomic(folder.path() / "sites" / "small.yaml", site, 0600));
+    LoadRequest made =
+        components_request("{name: a, gpus_per_node: 3}, {name: b, shares: a, gpus_per_node: 2}",
+                           fmt::format("site: small\n{}", kTop));
+    made.config_dirs = {folder.path()};
+    return refused(made);
+  };
+  constexpr std::string_view kOfSite =
+      "'a' and 'b' need 5 GPUs on a node, but site 'small' has at most 4";
+  constexpr std::string_view kOfPartition =
+      "'a' and 'b' need 5 GPUs on a node, but a node of the partition has 4";
+  constexpr std::string_view kPartition =
+      "default_partition: p\npartitions: {p: {gpus_per_node: 4}}\n";
+  CHECK(has(refused_at("max_gpus_per_node: 4\n"), kOfSite));
+  CHECK(has(refused_at(kPartition), kOfPartition));
+  CHECK(has(refused_at(fmt::format("max_gpus_per_node: 8\n{}", kPartition)), kOfPartition));
+  CHECK(has(refused_at(fmt::format("max_gpus_per_node: 4\n{}", kPartition)), kOfSite));
 }
 
 TEST_CASE("the parameters of a sweep replace their fields in components, and {port} stays") {

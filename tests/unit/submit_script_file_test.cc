@@ -92,7 +92,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the name and runs directory are read from a rendered script, and dlrun's own output pattern "
+    "the name and runs folder are read from a rendered script, and dlrun's own output pattern "
     "is not taken for the user's") {
   const auto script = read_script(
       "#!/bin/bash\n#SBATCH --job-name=mnist\n#SBATCH --output=/r/mnist-%j.out\nexec "

@@ -71,6 +71,25 @@ TEST_CASE("numbers are shortened, with the precision that each use needs") {
   CHECK(energy_text(3.6e9 * 2.1) == "2.1 MWh");
 }
 
+TEST_CASE("a value that is rounded up to the next unit is printed in this unit") {
+  constexpr double kKibi = 1024, kMebi = kKibi * kKibi;
+  CHECK(memory_figure(999.4 * kMebi) == "999 MiB");
+  CHECK(memory_figure(999.7 * kMebi) == "0.976 GiB");
+  CHECK(memory_text(999.7 * kMebi) == "1.0 GiB");
+  CHECK(step_time_text(0.9994) == "999 ms");
+  CHECK(step_time_text(0.9997) == "1 s");
+  CHECK(step_time_text(0.9997e-3) == "1 ms");
+  CHECK(whole_rate_text(9999.6) == "10.0k");
+  CHECK(whole_rate_text(999'960) == "1.0M");
+  CHECK(value_text(9999.4) == "9999");
+  CHECK(value_text(9999.6) == "10.0k");
+  CHECK(value_text(999'960) == "1.00M");
+  CHECK(short_number(9999.4) == "9999");
+  CHECK(short_number(-9999.6) == "-10k");
+  CHECK(short_number(999'600) == "1M");
+  CHECK(short_number(999.6e6) == "1G");
+}
+
 TEST_CASE("a number of any size is printed in few characters") {
   CHECK(value_text(1e308) == "1e+308");
   CHECK(value_text(-1e308) == "-1e+308");
