@@ -80,11 +80,11 @@ struct Trainer::Parts {
   Array<float> own_loss;         // this rank's sum of losses since the step's sums were set to zero
   Array<float> accumulated;      // gradients of earlier micro-batches; zero between steps
   CheckpointFolder checkpoints;
-  std::unique_ptr<Trace> trace;  // nullptr: no trace was requested
-  bool is_recorded = false;      // steps run as CUDA graphs: Kernels::begin_step
-  Clock::duration waited{};      // time that the current step has waited for other ranks
-  Result<> summed;               // first failure of sum_over_ranks
-  SumOverRanks sum_over_ranks;   // for layers that communicate
+  std::unique_ptr<Trace> trace;   // nullptr: no trace was requested
+  bool uses_cuda_graphs = false;  // steps run as CUDA graphs: Kernels::begin_step
+  Clock::duration waited{};       // time that the current step has waited for other ranks
+  Result<> summed;                // first failure of sum_over_ranks
+  SumOverRanks sum_over_ranks;    // for layers that communicate
   Schedule schedule;
   Position position;
   bool is_save_due = false;      // save at the end of this step or epoch
