@@ -27,7 +27,8 @@ Function real(const char* name) {
 }
 #define DLRUN_REAL(name) real<decltype(&::name)>(#name)
 
-/// Returns the current path of fd's file; empty if the file has no name.
+/// Returns the target of /proc/self/fd/FD: the file's current path. A file without a name has
+/// another text, which no LazyDisk covers. Empty if fd is not open.
 std::string path_of(int fd) {
   std::array<char, 4096> path{};
   const ssize_t length =
