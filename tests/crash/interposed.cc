@@ -1,6 +1,7 @@
-// Interposes the C library's calls that change files, and read() for UnreadableFile. Each function
-// executes the real call (fsync and fdatasync do not) and reports it to the LazyDisk that covers
-// the path. The linker binds the calls of the program and of the C++ library to these functions.
+// Replaces the C library's functions that change files, and read() for UnreadableFile. Each
+// function except fsync and fdatasync calls the real one, and reports the call to the LazyDisk that
+// covers the path. The linker binds the calls of the program and of the C++ library to these
+// functions.
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -16,7 +16,7 @@ from kinds import Injected, Kind, Scene
 from plan import Planned
 from testbed import Failure, Testbed, wait_for
 
-START_S = 60.0  # the time limit for a job to start, and then to reach the moment of its fault
+START_S = 60.0  # time limit for the start of a job, and again for the moment of its fault
 TRIES = 4  # tries of a fault if the job ends before it; each try injects the fault earlier
 
 

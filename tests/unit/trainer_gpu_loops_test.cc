@@ -129,7 +129,7 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
 
   const Window deep{w.input, {4, 5, 41}, 3, 2, 1, true};
   const auto slopes = numbers(kImages * deep.output.size(), 8);
-  const auto weights = numbers(deep.weights(), 5);
+  const auto weights = numbers(deep.weight_count(), 5);
   const auto bias = numbers(deep.output.channels, 6);
   for (const float* const biases : {bias.data(), static_cast<const float*>(nullptr)}) {
     for (const bool with_relu : {false, true}) {

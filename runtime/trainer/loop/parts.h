@@ -90,8 +90,8 @@ struct Trainer::Parts {
   bool is_save_due = false;      // save at the end of this step or epoch
   Totals epoch_totals;           // training samples of the current epoch
   Clock::duration epoch_time{};  // time spent in the steps of the current epoch
-  double trained_seconds = 0;
-  double trained_samples = 0;
+  double trained_seconds = 0;    // in the steps of all completed epochs of this process
+  double trained_samples = 0;    // in these epochs
   Totals last_test;
 };
 
