@@ -105,8 +105,8 @@ std::optional<std::string_view> LineReader::next() {
       begin_ += length + 1;
       searched_ = 0;
       next_offset_ = at_ - static_cast<off_t>(size_ - begin_);
-      if (!is_long) return line;
-      is_long = false;
+      if (!is_long && length <= kLongestLineBytes) return line;
+      if (!std::exchange(is_long, false)) ++long_lines_;
       line_offset_ = next_offset_;
       continue;
     }

@@ -47,7 +47,8 @@ struct CheckedLines {
 /// it for short texts; LineReader reads files of any size.
 [[nodiscard]] CheckedLines parse_checked_lines(std::string_view text);
 
-/// Maximum length of a line, in bytes. A longer line is damaged, or another program wrote it.
+/// Maximum length of a line, in bytes, without its newline. A longer line is damaged, or another
+/// program wrote it.
 inline constexpr std::size_t kLongestLineBytes = 2U << 20U;
 
 /// Reads the lines of a range of a file one by one, with a buffer of bounded size. Does
@@ -59,9 +60,8 @@ class LineReader {
       : fd_(fd), at_(begin), line_offset_(begin), next_offset_(begin), end_(end) {}
 
   /// Returns the next line without its newline; nullopt at the end, or if reading fails. The view
-  /// is valid until the next call. Bytes without a newline at the end are not returned. Lines that
-  /// exceed kLongestLineBytes by 256 KiB or more are skipped and counted; a line that exceeds it by
-  /// less may be returned.
+  /// is valid until the next call. Bytes without a newline at the end are not returned. Lines of
+  /// more than kLongestLineBytes are skipped and counted.
   [[nodiscard]] std::optional<std::string_view> next();
 
   /// Offsets in the file of the line that next() returned last, and of the line after it.

@@ -227,7 +227,8 @@ void ComponentsRunner::look_at(std::size_t at, Clock::time_point now) {
     course_.on_failing(at, attempt.end());
   if (!attempt.is_over()) return;
   if (!slot.ended_at) slot.ended_at = now;
-  // A service does not start again while its old step still holds the resources.
+  // The old step of a service that ended with 0 still holds the resources until srun has ended. The
+  // service starts again after that, or after kSrunEndLimit.
   const bool may_restart = course_.starts_again_after(at, attempt.end());
   const bool srun_still_runs = attempt.end().code == 0 && !attempt.step_is_over();
   if (may_restart && srun_still_runs && now < *slot.ended_at + kSrunEndLimit) {
@@ -263,7 +264,7 @@ void ComponentsRunner::look_at_probe(std::size_t at, Clock::time_point now) {
   if (slot.probe->is_ready()) {
     slot.probe.reset();
     announce_ready(at, now);
-  } else if (now >= slot.joined_at + limit) {  // the time for copying data does not count
+  } else if (now >= slot.joined_at + limit) {  // ranks join after the copying of data
     attempt.on_not_ready(
         fmt::format("it was not ready within {} s: {}", limit.count(), slot.probe->problem()), now);
     slot.probe.reset();

@@ -141,10 +141,7 @@ void Gate::admit(UniqueFd socket, const Host& host, Clock::time_point now) {
   // Connections of a flood are often closed already. Sending is the cheapest way to find that out:
   // a new connection's buffer always has room for the greeting.
   const ssize_t sent = ::send(socket.get(), greeting.data(), greeting.size(), MSG_NOSIGNAL);
-  if (sent != static_cast<ssize_t>(greeting.size())) {
-    ++turned_away_;
-    return;
-  }
+  if (sent != static_cast<ssize_t>(greeting.size())) return;
   const PeerId id = next_++;
   const auto watch = loop_.watch(socket.get(), EPOLLIN, [this, id](std::uint32_t events) {
     if ((events & EPOLLOUT) != 0) write_to(id);
@@ -303,9 +300,8 @@ void Gate::write_to(PeerId id) {
 void Gate::lose(PeerId id, std::string_view why) {
   Peer* peer = find(id);
   if (peer == nullptr) return;
-  const bool is_stranger = peer->handshake.has_value();
-  const bool reports = !is_stranger && !peer->is_closing;
-  if (is_stranger) ++turned_away_;
+  const bool is_rank = !peer->handshake.has_value();
+  const bool reports = is_rank && !peer->is_closing;
   forget(id);
   if (reports) handler_.on_lost(id, why);
 }

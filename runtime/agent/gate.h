@@ -86,8 +86,6 @@ class Gate {
   void tick(Clock::time_point now);
   [[nodiscard]] std::optional<Clock::time_point> next_deadline() const;
 
-  /// Returns the number of connections that were closed before their peers had proven themselves.
-  [[nodiscard]] std::size_t turned_away() const { return turned_away_; }
   /// Returns the memory that the buffers of all peers take, used or not.
   [[nodiscard]] std::size_t buffer_bytes() const;
 
@@ -157,7 +155,6 @@ class Gate {
   std::set<Host> job_hosts_;                     ///< hosts of the job
   bool is_full_reported_ = false;
   PeerId next_ = 1;
-  std::size_t turned_away_ = 0;
 };
 
 }  // namespace dlrun::agent

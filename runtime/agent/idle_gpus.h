@@ -26,7 +26,8 @@ class IdleGpus {
   /// Adds a rank's heartbeat. Ignores GPUs whose utilisation is unknown.
   void add_beat(int rank, const std::string& host, const to_lead::Beat& beat,
                 Clock::time_point now);
-  /// Excludes `time`, for which this process was stopped and heard no heartbeat.
+  /// Leaves `time`, in which this process was stopped and received no heartbeat, out of the idle
+  /// times.
   void on_asleep(Clock::duration time);
 
   /// Returns a sentence about the nodes whose GPUs have become idle since the last call, with the

@@ -1,6 +1,6 @@
 #pragma once
-// `dlrun-agent notify`, lead's helper: the process that sends the notices of one run, and the
-// record of the run for an MLflow server. The helper writes each notice and each value into the
+// `dlrun-agent notify`, a helper process of lead. It sends the notices of one run, and the run's
+// values to an MLflow server. The helper writes each notice and each value into the
 // run's folder (common/notice_queue.h, common/mlflow.h) before it sends them. If it cannot send
 // them, another process can do so later. The helper ends soon after lead.
 

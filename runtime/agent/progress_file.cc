@@ -34,7 +34,7 @@ bool is_count(const Json& value) {
 bool is_number(const Json& value) {
   return value.is_number() || value.is_null();
 }
-bool is_truth(const Json& value) {
+bool is_boolean(const Json& value) {
   return value.is_boolean();
 }
 
@@ -47,7 +47,7 @@ constexpr std::array<ReportField, 10> kFields{{{"step", "a whole number", is_cou
                                                {"accuracy", "a number", is_number},
                                                {"samples_per_s", "a number", is_number},
                                                {"work_ms", "a number", is_number},
-                                               {"final", "true or false", is_truth}}};
+                                               {"final", "true or false", is_boolean}}};
 
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');

@@ -17,8 +17,9 @@
 //
 // The key of the frames' MACs differs for each connection and direction; it is derived from the
 // secret, both nonces and the claim. The MAC of a frame covers a counter. Therefore the receiver
-// detects a frame that is replayed, reordered or taken from another connection, or that follows a
-// dropped one. Before the MAC of a handshake or frame is verified, only its lengths are read.
+// detects a frame that is replayed, reordered or taken from another connection, and a frame after a
+// dropped one. Until the MAC of a handshake or frame is verified, the receiver uses only the
+// lengths in the handshake or frame.
 //
 // messages.h defines the messages.
 

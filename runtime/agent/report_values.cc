@@ -34,7 +34,8 @@ std::optional<std::int64_t> position_of(const Json& report) {
 }
 
 std::vector<Scalar> scalars_of(const Json& report) {
-  // A report of a checkpoint has only the step of the checkpoint, which is no value of training.
+  // The value of `checkpoint` is the step of a saved checkpoint; the other names are positions and
+  // totals. None of them is a value of training.
   constexpr std::array<std::string_view, 4> kNoValues{"step", "steps", "epochs", "checkpoint"};
   std::vector<Scalar> scalars;
   if (!report.is_object()) return scalars;

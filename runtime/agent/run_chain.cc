@@ -66,14 +66,16 @@ Result<std::optional<UnneededJob>> why_unneeded(const std::filesystem::path& run
          is_completed ? 0 : std::max(read->last.code, 1)});
   }
   auto holder = chain_holder(run);
-  // Without a claim the first job never started, unless somebody removed this job's dependency.
+  // Without a claim, the first job has not started. It has normally ended. If somebody removed this
+  // job's dependency, the first job may still wait in the queue.
   if (!holder && holder.error().code == Errc::kNotFound)
     holder = ChainHolder{"", job_in_journal(run).value_or(""), 0};
   // claim_run() reports other problems.
   if (!holder || holder->job == own_job || !is_slurm_job_id(holder->job))
     return std::optional<UnneededJob>();
-  // If Slurm does not answer, the dependency of this job is enough: this job starts only after the
-  // end of the job before it, and its attempt supersedes an attempt that still runs.
+  // If Slurm does not answer, the dependency of this job is enough. Normally the job before it has
+  // then ended. If ranks of that job still run, for example on a lost node, the new attempt
+  // supersedes theirs.
   const auto facts = SlurmController(env, holder->job).job();
   if (facts && may_still_run(facts->state))
     return fail(Errc::kRefused,

@@ -111,7 +111,8 @@ Result<bool> check_holder(const fs::path& directory, const JobIdentity& identity
   return read_attempt(directory).has_value();
 }
 
-/// Reads one claim of a chain's job.
+/// Reads the claim of one job of a chain. Fails with kNotFound if there is no file, and with
+/// kInvalid if the file is damaged.
 Result<ChainHolder> read_chain_holder(const fs::path& path) {
   const auto text = read_untrusted(path, kClaimFileLimitBytes, Links::kRefuse);
   if (!text) return tl::unexpected<Error>(text.error());
@@ -135,9 +136,9 @@ fs::path takeover_path(const fs::path& directory, int number) {
 }
 
 /// Takes the run over from the job of the chain that claimed it last, unless this job did. The
-/// claims are a list: `claim` is one of its elements, because each job that works on the run
-/// rewrites it, and claim.after-K, which is created only once, follows the claim of job K. The job
-/// of the last element works on the run.
+/// claims form a list: claim.after-K, which is created only once, comes after the claim of job K.
+/// `claim` can be any element of the list, because each job that takes the run over rewrites it.
+/// The job of the last element works on the run.
 Result<> take_over(const fs::path& directory, const JobIdentity& identity, int chain_number,
                    std::string_view own_claim) {
   for (;;) {

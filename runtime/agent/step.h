@@ -37,7 +37,7 @@ class StepHandler {
   /// Called with each line without a mark. No rank's program printed it: it is a message of Slurm
   /// or, for example, an error of the container tool.
   virtual void on_unmarked_line(std::string_view line) = 0;
-  /// Called when a signal that stop() did not send ended srun.
+  /// Called when a signal has ended srun, and stop() has not sent it.
   virtual void on_srun_killed(int signal) = 0;
   /// Called once srun has ended, or once no process of a local step is left. code: srun's exit
   /// code, or that of the first agent of a local step that failed. words: the last messages of

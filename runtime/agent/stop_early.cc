@@ -108,8 +108,12 @@ bool add_report(const StopRule& rule, Trajectory& trajectory, BestSoFar report) 
     return true;
   }
   BestSoFar& last = trajectory.back();
-  if (is_better(rule, last.value, report.value)) report.value = last.value;
-  if (report.at < last.at + std::max<std::int64_t>(1, last.at / 100)) return false;
+  const double best = last.later_value.value_or(last.value);
+  if (is_better(rule, best, report.value)) report.value = best;
+  if (report.at < last.at + std::max<std::int64_t>(1, last.at / 100)) {
+    last.later_value = report.value;
+    return false;
+  }
   trajectory.push_back(report);
   return true;
 }

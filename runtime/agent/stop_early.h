@@ -33,6 +33,9 @@ struct BestSoFar {
   std::int64_t at = 0;  ///< the epoch, or the step if the program reports no epoch
   double value = 0;
   bool is_at_step = false;  ///< `at` is a step, not an epoch; for messages, and not in the file
+  /// The best value among this entry and the skipped reports after it; not in the file. nullopt: no
+  /// report was skipped.
+  std::optional<double> later_value{};
 };
 /// The reports of a point, in ascending order of `at`.
 using Trajectory = std::vector<BestSoFar>;
@@ -42,9 +45,10 @@ using Trajectory = std::vector<BestSoFar>;
 [[nodiscard]] std::optional<BestSoFar> read_report(const StopRule& rule,
                                                    const nlohmann::ordered_json& body);
 
-/// Adds a report to a trajectory, or skips the report if it comes too soon after the last entry:
-/// after entry N, the next one is at N + max(1, N / 100) or later. A trajectory therefore stays
-/// short. Returns true if an entry was added.
+/// Adds an entry for a report to a trajectory, or skips the report if it comes too soon after the
+/// last entry: after entry N, the next one is at N + max(1, N / 100) or later. A trajectory
+/// therefore stays short. The best value of the skipped reports counts in the next entry. Returns
+/// true if an entry was added.
 bool add_report(const StopRule& rule, Trajectory& trajectory, BestSoFar report);
 
 /// The least number of other points with which a point is compared.

@@ -185,7 +185,8 @@ void MarkedTextReader::take_line(std::string_view line, std::string& out) {
     is_mid_line_ = false;
     out += line;
     out += '\n';
-    return on_line_(line);
+    if (line.size() <= kLineLimitBytes) on_line_(line);
+    return;
   }
   auto label = line.substr(0, head);
   if (!is_label(label)) {

@@ -65,10 +65,11 @@ class TextMarker {
 class MarkedTextReader {
  public:
   /// Most bytes that are held of a line whose end has not arrived. A longer beginning is passed on
-  /// to the user at once; on_line does not get such a line.
+  /// to the user at once. on_line gets no line of more bytes, also if the line arrives in one
+  /// piece.
   static constexpr std::size_t kLineLimitBytes = 4096;
 
-  /// on_line gets each line that has no mark, without its newline.
+  /// on_line gets each line of at most kLineLimitBytes that has no mark, without its newline.
   MarkedTextReader(TextMarks marks, std::function<void(std::string_view)> on_line)
       : marks_(std::move(marks)), on_line_(std::move(on_line)) {}
 

@@ -15,8 +15,8 @@ struct Usage {
   std::uint64_t resident_bytes = 0;
 };
 
-/// Samples the process tree below this process: every 2.5 s, or more rarely, so that the samples
-/// use at most half a percent of one core, but at least every 30 s.
+/// Samples the process tree below this process every 2.5 s. If a sample takes long, the pause
+/// before the next one grows, up to 30 s, so that sampling uses at most half a percent of one core.
 class UsageMeter {
  public:
   using Clock = std::chrono::steady_clock;

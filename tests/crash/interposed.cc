@@ -1,6 +1,7 @@
-// Interposes the C library's calls that change files, and read() for UnreadableFile. Each function
-// executes the real call (fsync and fdatasync do not) and reports it to the LazyDisk that covers
-// the path. The linker binds the calls of the program and of the C++ library to these functions.
+// Replaces the C library's functions that change files, and read() for UnreadableFile. Each
+// function except fsync and fdatasync calls the real one, and reports the call to the LazyDisk that
+// covers the path. The linker binds the calls of the program and of the C++ library to these
+// functions.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -27,7 +28,8 @@ Function real(const char* name) {
 }
 #define DLRUN_REAL(name) real<decltype(&::name)>(#name)
 
-/// Returns the current path of fd's file; empty if the file has no name.
+/// Returns the target of /proc/self/fd/FD: the file's current path. A file without a name has
+/// another text, which no LazyDisk covers. Empty if fd is not open.
 std::string path_of(int fd) {
   std::array<char, 4096> path{};
   const ssize_t length =

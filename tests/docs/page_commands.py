@@ -42,7 +42,7 @@ LIMIT_S = 120  # for all commands of a page
 FILE_NAME = re.compile(r"# ((?:~/)?[\w.][\w./-]*\.(?:yaml|py|sh|sbatch|toml))(?: .*)?")
 MARK = re.compile(r"<!-- (.*?) -->")
 MARK_LINE = re.compile(r"(<!-- .*? -->)+")
-# Without these commands dlrun does not ask a Slurm that this machine may have.
+# The commands of Slurm. They are hidden, so that dlrun asks no Slurm of this machine.
 SLURM = {"sbatch", "srun", "salloc", "squeue", "scontrol", "sinfo", "sacct", "scancel", "sacctmgr",
          "sshare", "sprio", "sattach", "sbcast", "sstat"}
 
@@ -219,7 +219,7 @@ def commands_folder(dlrun):
 
 
 def run_page(page, commands):
-    """Runs a page and prints its lines. Returns whether all commands exited as expected."""
+    """Runs a page and prints its lines. Returns True if all commands exited as expected."""
     home = pathlib.Path(tempfile.mkdtemp(prefix="dlrun-page-"))
     try:
         prepare(page, home)
@@ -257,7 +257,7 @@ def run(dlrun, names):
         sys.exit(f"a command failed on {' '.join(failed)}")
 
 
-def print_marks():
+def print_commands_not_run():
     """Prints the commands that no test runs, with their reasons, and the totals."""
     pages = [read_page(name) for name in all_pages()]
     commands = [(page, command) for page in pages for command in page.commands]
@@ -275,7 +275,7 @@ def main(words):
     elif words[:1] == ["prepare"] and len(words) == 3:
         prepare(read_page(words[1]), pathlib.Path(words[2]))
     elif words == ["marks"]:
-        print_marks()
+        print_commands_not_run()
     else:
         sys.exit(__doc__)
 

@@ -7,13 +7,13 @@ load helpers
 
 setup() {
     dir=$(fresh_dir)
-    reader=$DLRUN_SOURCE_DIR/tests/docs/page_commands.py
+    page_commands=$DLRUN_SOURCE_DIR/tests/docs/page_commands.py
 }
 
 # read_page PAGE: runs the commands of the page as the testbed's user
 read_page() {
     local here=$BATS_TEST_TMPDIR/page
-    python3 "$reader" prepare "$1" "$here"
+    python3 "$page_commands" prepare "$1" "$here"
     tar -C "$here" -c . | as_user tar -C "$dir" -x --no-same-owner
     run as_user env --chdir="$dir" HOME="$dir" bash commands.sh
     echo "$output"
@@ -23,7 +23,7 @@ read_page() {
 }
 
 @test "each page that needs Slurm has a test in this file" {
-    run python3 "$reader" slurm
+    run python3 "$page_commands" slurm
     [ "$status" -eq 0 ]
     for page in $output; do grep -q "read_page $page\$" "$BATS_TEST_FILENAME"; done
 }

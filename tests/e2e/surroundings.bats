@@ -52,7 +52,7 @@ YAML
     }
     wait_until 30 is_running
     [[ $(scontrol show job "$(dl status hello --json | jq -r .job)") == *"TimeLimit=00:05:00"* ]]
-    # The variables change no other command: attach, submit, check, doctor, interactive.
+    # The variables do not affect attach, submit, check, doctor and interactive either.
     in_hostile_shell() {
         as_user env "${hostile_vars[@]}" bash -c 'cd "$1" && shift && exec dlrun "$@"' - "$dir" "$@"
     }
@@ -77,7 +77,7 @@ YAML
     [[ $status == 0 && $output == *"alone in hello on 2: 5:00 no no"* ]]
 }
 
-@test "a user's variable arrives whatever its name is" {
+@test "the program gets a user's variable, whatever the variable's name is" {
     names=(agent lead step rank program enter name image options node nodes tasks group port try
         lock task sweep init conda cpus made)
     for name in "${names[@]}"; do vars+=("$name: its-$name"); done
@@ -104,7 +104,7 @@ YAML
     cat "$dir/calls"
     [ "$(grep -c execve "$dir/calls")" -eq 1 ]
     [ "$(grep -cE 'socket|connect' "$dir/calls" || true)" -eq 0 ]
-    # The script is the same with all these variables set.
+    # The hostile variables do not change the script.
     [ "$(as_user env "${hostile_vars[@]}" dlrun render "$dir/hello.yaml" --runs "$dir/runs")" \
         = "$(as_user dlrun render "$dir/hello.yaml" --runs "$dir/runs")" ]
 }
@@ -129,8 +129,8 @@ YAML
         "$dir/calls")
     echo "$calls"
     for name in sbatch squeue scancel sinfo scontrol; do [[ $calls == *"/$name\""* ]]; done
-    # These options have existed for more than ten years. Those of sacct occur if the controller has
-    # forgotten a job of another test file.
+    # These options have existed for more than ten years. dlrun calls sacct only if the controller
+    # has forgotten a job, here a job of another test file.
     known='--comment --help --mpi --oneliner --output --parsable --test-only'
     known+=' -e -h -j -o -r -t -u -P -n -X -S'
     for word in $(grep -oE '"--?[a-zA-Z][^=" ]*' <<<"$calls" | tr -d '"' | LC_ALL=C sort -u); do

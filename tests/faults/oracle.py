@@ -107,8 +107,8 @@ def wrong_starts(job: Job, attempt: int | None) -> list[str]:
     ]
     overlaps = [
         f"rank {rank} of attempt {number} on {node}: an earlier one still ran"
-        for number, rank, node, overlaps in starts
-        if overlaps
+        for number, rank, node, is_overlap in starts
+        if is_overlap
     ]
     return twice + strange + overlaps
 

@@ -16,7 +16,7 @@ from kinds import Injected, Kind, Scene
 from plan import Planned
 from testbed import Failure, Testbed, wait_for
 
-START_S = 60.0  # the time limit for a job to start, and then to reach the moment of its fault
+START_S = 60.0  # time limit for the start of a job, and again for the moment of its fault
 TRIES = 4  # tries of a fault if the job ends before it; each try injects the fault earlier
 
 
@@ -118,8 +118,9 @@ def _new_job(testbed: Testbed, planned: Planned, kind: Kind, try_number: int) ->
 
 
 def _is_held(status: JsonObject) -> bool:
-    """Returns True if Slurm will not start the job by itself. A controller that has forgotten the
-    start of a job starts it again, fails on the nodes where it runs, and holds it."""
+    """Returns True if Slurm will not start the job by itself. If the controller has forgotten that
+    the job started, it starts the job again. This start fails, because the job still runs on these
+    nodes, and Slurm then holds the job."""
     return status["state"] == "pending" and "requeued held" in (status["detail"] or "")
 
 

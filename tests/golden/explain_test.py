@@ -114,10 +114,10 @@ class Explain(unittest.TestCase):
         # Keys that nobody sets, and keys without effect on this job, are left out.
         for key in ("resources.mem", "train.lr", "retry.on", "launch.mpi"):
             self.assertNotIn(key, values)
-        silent = self.values()
-        self.assertEqual(silent["resources.tasks_per_node"]["origin"],
+        without_options = self.values()
+        self.assertEqual(without_options["resources.tasks_per_node"]["origin"],
                          {"kind": "default", "source": None, "line": None, "column": None})
-        self.assertNotIn("container.mount_home", silent)
+        self.assertNotIn("container.mount_home", without_options)
 
     def test_the_table_has_the_same_values_as_json(self):
         done = self.dlrun("explain", "exp.yaml")

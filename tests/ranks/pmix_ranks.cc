@@ -47,15 +47,15 @@ std::string value_of(int rank, std::size_t size) {
 
 /// Waits until all ranks are done, because a rank's values may be lost when the rank ends. Reports
 /// the failures, and returns the exit code.
-int leave(Store& store, const World& world, std::vector<std::string> failures) {
+int wait_for_all_and_report(Store& store, const World& world, std::vector<std::string> failures) {
   CommunicatorOptions options;
   options.world = world;
   options.store = &store;
   options.prefix = "leave";
   options.timeout = kLong;
   auto gloo = make_communicator("gloo", options);
-  auto met = gloo ? (*gloo)->barrier() : Result<>(tl::unexpected(gloo.error()));
-  if (!met) failures.push_back(met.error().message);
+  auto waited = gloo ? (*gloo)->barrier() : Result<>(tl::unexpected(gloo.error()));
+  if (!waited) failures.push_back(waited.error().message);
   return report(failures);
 }
 
@@ -90,7 +90,7 @@ std::vector<std::string> check_store(Store& store, const World& world) {
 
   const auto expect = [&](const Result<>& result, Errc code, std::string_view part) {
     if (result) {
-      failures.push_back(fmt::format("rank {}: no error of '{}'", world.rank, part));
+      failures.push_back(fmt::format("rank {}: expected an error with '{}'", world.rank, part));
     } else if (result.error().code != code ||
                result.error().message.find(part) == std::string::npos) {
       failures.push_back(result.error().message);
@@ -234,8 +234,10 @@ int main(int argc, char** argv) {
   }
   if (!store) return report({store.error().message});
   if (*store == nullptr) return report({"there is no store"});
-  if (arguments[1] == "store") return leave(**store, *world, check_store(**store, *world));
-  if (arguments[1] == "missing") return leave(**store, *world, check_missing(**store, *world, env));
+  if (arguments[1] == "store")
+    return wait_for_all_and_report(**store, *world, check_store(**store, *world));
+  if (arguments[1] == "missing")
+    return wait_for_all_and_report(**store, *world, check_missing(**store, *world, env));
   if (arguments[1] == "with_mpi") return report(check_with_mpi(std::move(*store), *world, env));
   if (!is_collectives) return report({"unknown test"});
   CommunicatorOptions options;

@@ -157,7 +157,7 @@ TEST_CASE(
     CAPTURE(w.output.channels);
     CAPTURE(w.size);
     CAPTURE(w.stride);
-    const std::size_t weights = w.weights();
+    const std::size_t weights = w.weight_count();
     const auto x = numbers(kImages * w.input.size(), 1);
     const auto dy = numbers(kImages * w.output.size(), 2);
     const auto kernel = numbers(weights, 3);

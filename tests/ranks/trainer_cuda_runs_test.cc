@@ -93,7 +93,7 @@ TEST_CASE("training with data in host memory gives the same bits as with data on
   CHECK(trained(*streaming, short_run()) == trained(*device, short_run()));
 }
 
-TEST_CASE("recorded steps (CUDA graphs) give the same bits as separate operations") {
+TEST_CASE("captured steps (CUDA graphs) give the same bits as separate operations") {
   if (gpu() == nullptr) return;
   std::vector<TrainOptions> runs;
   for (const char* rule : {"sgd", "adam", "lars"}) {  // lars waits for norms during a step
@@ -117,9 +117,9 @@ TEST_CASE("recorded steps (CUDA graphs) give the same bits as separate operation
         CAPTURE(most_data_bytes);
         CAPTURE(name_of(precision));
         GpuOptions one_by_one{
-            .precision = precision, .records_steps = false, .most_data_bytes = most_data_bytes};
+            .precision = precision, .captures_steps = false, .most_data_bytes = most_data_bytes};
         GpuOptions as_one = one_by_one;
-        as_one.records_steps = true;
+        as_one.captures_steps = true;
         CHECK(trained(*gpu(as_one), options) == trained(*gpu(one_by_one), options));
       }
     }

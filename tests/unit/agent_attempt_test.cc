@@ -101,7 +101,7 @@ TEST_CASE(
   const RankEnd peer_gone{68, 0, "rank 2 is gone", true, -1};
   const RankEnd exit_with_1{1, 0, "", true};
   scene.attempt.on_exit(0, peer_gone, scene.now);
-  CHECK(scene.notes.broadcasts_of("end") == 1);  // the other ranks are ended at once anyway
+  CHECK(scene.notes.broadcasts_of("end") == 1);  // lead still ends the other ranks
   CHECK(scene.notes.printed.empty());
   SUBCASE("killed") {
     scene.attempt.on_exit(1, exit_with_1, scene.now);
@@ -192,7 +192,7 @@ TEST_CASE(
   }
   SUBCASE("the report comes after the loss") {
     lost();
-    CHECK(scene.notes.broadcasts_of("end") == 1);  // the other ranks are ended at once anyway
+    CHECK(scene.notes.broadcasts_of("end") == 1);  // lead still ends the other ranks
     CHECK(scene.notes.printed.empty());
     report_signal();
   }
@@ -306,7 +306,7 @@ TEST_CASE("a step that cannot be launched because Slurm is ending the job counts
   CHECK(scene.attempt.end().cause == Cause::kNone);
 }
 
-TEST_CASE("a command line without rank agents is reported as such") {
+TEST_CASE("a command line that starts no rank agents is an error that names `dlrun-agent rank`") {
   Scene scene;
   scene.attempt.on_step_end(0, "", scene.now);
   CHECK(scene.attempt.end().code == 77);
@@ -349,7 +349,7 @@ TEST_CASE(
   CHECK(scene.notes.count("rank_failed") == 1);
 }
 
-TEST_CASE("a hello without a world, or with one that contradicts itself, is refused") {
+TEST_CASE("a hello is refused if it has no world, or a rank or size that is impossible") {
   Json message{{"host", "n1"}, {"addr", "10.0.0.1"}, {"pid", 1}, {"port", 0}};
   CHECK_FALSE(Hello::of(message));
   message["world"] = {{"rank", 4},       {"size", 4},      {"local_rank", 0},

@@ -89,8 +89,9 @@ std::string long_record() {
   return text;
 }
 
-/// Returns the lines of events that affect decisions, but only the last result of each attempt.
-std::vector<std::string> deciding(const std::string& text) {
+/// Returns the lines of events that affect decisions. Leaves out the results with 0.5, which are
+/// not the last results of their attempts.
+std::vector<std::string> deciding_lines(const std::string& text) {
   std::vector<std::string> lines;
   for (const auto line : split(text, '\n')) {
     if (line.empty() || class_of(kind_of_line(line)) != EventClass::kDecides) continue;
@@ -115,7 +116,7 @@ TEST_CASE(
   REQUIRE(write_file_atomic(path, before).has_value());
   REQUIRE(compact_events(path).has_value());
   const std::string after = content(path);
-  CHECK(deciding(after) == deciding(before));
+  CHECK(deciding_lines(after) == deciding_lines(before));
   CHECK(parse_checked_lines(after).damaged_lines == 0);
   CHECK(fs::directory_iterator(run.path())->path() == path);  // no temporary file is left
   if (kWithSanitizer) return;
@@ -191,8 +192,8 @@ TEST_CASE("compacting a compacted record changes nothing") {
 }
 
 TEST_CASE(
-    "a compaction that fails leaves the record unchanged, and the next one replaces its temporary "
-    "file") {
+    "a compaction that fails leaves the record unchanged, and the next compaction replaces the "
+    "temporary file") {
   const TemporaryDirectory run;
   const auto path = run / "events.jsonl";
   const std::string before = long_record();
@@ -260,7 +261,7 @@ TEST_CASE("events that lead writes while its record is compacted are kept") {
   CHECK(fs::file_size(path) < kCompactAtBytes);
   const std::string after = content(path);
   CHECK(parse_checked_lines(after).damaged_lines == 0);
-  CHECK(deciding(after).size() == deciding(text).size() + 1);
+  CHECK(deciding_lines(after).size() == deciding_lines(text).size() + 1);
   CHECK(after.find("\"step\":1999") != std::string::npos);
 }
 

@@ -38,10 +38,10 @@ TEST_CASE(
     "restarts its time") {
   IdleGpus gpus(seconds(90));
   gpus.on_start(kFirstHour);
-  const auto report_use = [&](int second, double first, double second_gpu) {
-    const auto now = kFirstHour + seconds(second);
-    gpus.add_beat(0, "n1", beat("gpus", {first}), now);
-    gpus.add_beat(1, "n1", beat("gpus", {second_gpu}), now);
+  const auto report_use = [&](int at_s, double gpu_0, double gpu_1) {
+    const auto now = kFirstHour + seconds(at_s);
+    gpus.add_beat(0, "n1", beat("gpus", {gpu_0}), now);
+    gpus.add_beat(1, "n1", beat("gpus", {gpu_1}), now);
     return gpus.take_message(now);
   };
   CHECK_FALSE(report_use(60, 50, 0));

@@ -106,15 +106,15 @@ TEST_CASE(
         "  = {}\n",
         mode, type, version);
   };
-  const std::string_view batch = "PartitionName=p State=UP PreemptMode=REQUEUE TotalNodes=4";
+  const std::string_view requeues = "PartitionName=p State=UP PreemptMode=REQUEUE TotalNodes=4";
   const std::string_view cancels = "PartitionName=p State=UP PreemptMode=CANCEL TotalNodes=4";
-  CHECK(requeues_preempted(config("24.05.0", "partition_prio", "CANCEL"), batch));
+  CHECK(requeues_preempted(config("24.05.0", "partition_prio", "CANCEL"), requeues));
   CHECK(requeues_preempted(config("26.05.3", "partition_prio", "REQUEUE"), ""));
   CHECK(requeues_preempted(config("24.11.5", "qos", "GANG,REQUEUE"), cancels));
   CHECK_FALSE(requeues_preempted(config("26.05.3", "partition_prio", "REQUEUE"), cancels));
-  CHECK_FALSE(requeues_preempted(config("23.11.9", "partition_prio", "REQUEUE"), batch));
-  CHECK_FALSE(requeues_preempted(config("22.05.8", "qos", "REQUEUE"), batch));
-  CHECK_FALSE(requeues_preempted("", batch));
+  CHECK_FALSE(requeues_preempted(config("23.11.9", "partition_prio", "REQUEUE"), requeues));
+  CHECK_FALSE(requeues_preempted(config("22.05.8", "qos", "REQUEUE"), requeues));
+  CHECK_FALSE(requeues_preempted("", requeues));
 }
 
 TEST_CASE("lead asks the ranks to mark their standard error only if lead receives it") {

@@ -114,7 +114,7 @@ void check(const Written<Message>& all, const Parse& parse) {
   for (const bool has : has_bytes) CHECK(has);
 }
 
-TEST_CASE("each message has the same bytes as in older versions, and can be read back") {
+TEST_CASE("each message is written as the same bytes as in older versions, and can be read back") {
   check(messages_to_lead(), [](const std::string& bytes) {
     auto read = parse_to_lead(bytes);
     REQUIRE(read);

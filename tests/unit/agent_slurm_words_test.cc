@@ -1,4 +1,4 @@
-// Tests the parsing of the messages about a step that each version of Slurm prints.
+// Tests the parsing of Slurm's messages about a step, in the forms of all versions.
 #include <signal.h>
 
 #include <string>
@@ -45,7 +45,7 @@ TEST_CASE("other lines of srun, and malformed lines, are not parsed as messages 
 }
 
 TEST_CASE(
-    "the reason for which Slurm ends a step is read from slurmstepd's last line in any version") {
+    "the reason for which Slurm ends a step is read from slurmstepd's message in any version") {
   for (const auto& begin : kStepdStarts) {
     CAPTURE(begin);
     const auto start = begin + "*** STEP 73.0 ON n1 CANCELLED AT 2026-11-21T16:15:12";

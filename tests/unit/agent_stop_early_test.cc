@@ -81,6 +81,19 @@ TEST_CASE("a trajectory of a million steps has fewer than 1500 entries") {
   CHECK(trajectory.size() < 1'500);
 }
 
+TEST_CASE("the best value counts in the next entry if its report comes too soon for an entry") {
+  Trajectory trajectory;
+  REQUIRE(add_report(kLoss, trajectory, {1000, 5.0}));
+  CHECK_FALSE(add_report(kLoss, trajectory, {1005, 3.0}));
+  CHECK_FALSE(add_report(kLoss, trajectory, {1006, 4.5}));
+  CHECK(trajectory.back().value == 5.0);
+  REQUIRE(add_report(kLoss, trajectory, {1010, 4.0}));
+  CHECK(trajectory.back().at == 1010);
+  CHECK(trajectory.back().value == 3.0);
+  REQUIRE(add_report(kLoss, trajectory, {1020, 6.0}));
+  CHECK(trajectory.back().value == 3.0);
+}
+
 TEST_CASE("damaged lines of reports.jsonl are skipped") {
   const auto read = read_trajectory(
       "{\"at\":1,\"value\":0.5}\nnonsense\n{\"at\":1,\"value\":9}\n{\"at\":7,\"value\":0.25}\n{"

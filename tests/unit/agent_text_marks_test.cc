@@ -156,6 +156,26 @@ TEST_CASE("text without marks is passed on, and a long line is passed on before 
   CHECK(lead.reader.take_rest() == "rest");
 }
 
+TEST_CASE("a line above the limit is no line of Slurm, in one piece or in several") {
+  const auto limit = MarkedTextReader::kLineLimitBytes;
+  for (const std::size_t length : {limit, limit + 1}) {
+    const auto line = std::string(length, 'x');
+    const auto expected =
+        length > limit ? std::vector<std::string>{} : std::vector<std::string>{line};
+    for (const std::size_t piece : {std::size_t{1}, std::size_t{1024}, length - 1, length + 1}) {
+      CAPTURE(length);
+      CAPTURE(piece);
+      Lead lead;
+      std::string text;
+      const auto bytes = line + "\n";
+      for (std::size_t at = 0; at < bytes.size(); at += piece)
+        text += lead.read(std::string_view(bytes).substr(at, piece));
+      CHECK(text == bytes);
+      CHECK(lead.slurms == expected);
+    }
+  }
+}
+
 TEST_CASE(
     "options and variables that make srun write the ranks' standard error to a file are "
     "recognised") {

@@ -264,7 +264,7 @@ TEST_CASE("top shows why a run is pending or failed, without a table of ranks") 
   CHECK(text_of(picture) == " x-1  failed\n rank 1 on n2 exited with code 7");
 }
 
-TEST_CASE("ranks of an earlier attempt are not shown") {
+TEST_CASE("ranks of another attempt than the record's are not shown") {
   RunPicture picture = running(2);
   picture.ranks->attempt = 3;
   CHECK(text_of(picture).find("RANK") == std::string::npos);

@@ -16,38 +16,38 @@ using namespace dlrun;
 
 namespace {
 
-const std::string kNoSlurmJob[] = {"",
-                                   "--me",
-                                   "-u",
-                                   "42;43",
-                                   "42,43",
-                                   "42 43",
-                                   "42_",
-                                   "_42",
-                                   "42_7_1",
-                                   "42_-1",
-                                   "+42",
-                                   "0x2a",
-                                   "4 2",
-                                   "../42",
-                                   "42/",
-                                   "42?x=1",
-                                   "42\n",
-                                   "42.0",
-                                   "42+1",
-                                   "all",
-                                   "*",
-                                   "42_[1",
-                                   std::string("42\0x", 4),
-                                   "\xd9\xa4\xd9\xa2",
-                                   "99999999999",
-                                   "42_99999999999"};
+const std::string kInvalidSlurmIds[] = {"",
+                                        "--me",
+                                        "-u",
+                                        "42;43",
+                                        "42,43",
+                                        "42 43",
+                                        "42_",
+                                        "_42",
+                                        "42_7_1",
+                                        "42_-1",
+                                        "+42",
+                                        "0x2a",
+                                        "4 2",
+                                        "../42",
+                                        "42/",
+                                        "42?x=1",
+                                        "42\n",
+                                        "42.0",
+                                        "42+1",
+                                        "all",
+                                        "*",
+                                        "42_[1",
+                                        std::string("42\0x", 4),
+                                        "\xd9\xa4\xd9\xa2",
+                                        "99999999999",
+                                        "42_99999999999"};
 
 /// A PATH whose Slurm commands record each call.
-struct Recorded {
+struct RecordingSlurm {
   TemporaryDirectory folder;
   Env env;
-  Recorded() {
+  RecordingSlurm() {
     for (const char* name : {"squeue", "sacct", "scancel", "scontrol"}) {
       const auto program = folder.path() / name;
       std::ofstream(program) << "#!/bin/sh\nprintf '%s\\n' \"$0 $*\" >>"
@@ -71,7 +71,7 @@ TEST_CASE("a Slurm job id is a number, or two numbers with an underscore between
     CHECK(check_job({"alpine", id}).has_value());
     CHECK_FALSE(check_job({std::string(kLocalCluster), id}).has_value());
   }
-  for (const std::string& id : kNoSlurmJob) {
+  for (const std::string& id : kInvalidSlurmIds) {
     CAPTURE(id);
     CHECK_FALSE(is_slurm_job_id(id));
     CHECK(check_job({"", id}).error().code == Errc::kInvalid);
@@ -93,7 +93,9 @@ TEST_CASE("a local job's id is a host, a pid and a start time") {
   }
 }
 
-TEST_CASE("a cluster name that looks like an option or has other characters is refused") {
+TEST_CASE(
+    "a cluster name is refused if it looks like an option, or has characters other than letters, "
+    "digits, '.', '_', '-' and commas between names") {
   for (const char* name : {"", "alpine", "alpine-2.x_y", "a,b", "all"})
     CHECK(is_cluster_name(name));
   for (const char* name :
@@ -105,9 +107,9 @@ TEST_CASE("a cluster name that looks like an option or has other characters is r
 }
 
 TEST_CASE("an invalid job id or cluster name never reaches a command of Slurm") {
-  const Recorded slurm;
+  const RecordingSlurm slurm;
   const auto executor = make_slurm_cli(slurm.env);
-  for (const std::string& id : kNoSlurmJob) {
+  for (const std::string& id : kInvalidSlurmIds) {
     CAPTURE(id);
     const JobId job{"", id};
     CHECK(executor->cancel(job, "t").error().code == Errc::kInvalid);
@@ -128,7 +130,7 @@ TEST_CASE("an invalid job id never becomes part of a slurmrestd URL") {
   const TemporaryDirectory folder;
   const auto executor =
       make_slurmrestd(Env::of_process(), {"unix:" + (folder.path() / "none").string(), ""});
-  for (const std::string& id : kNoSlurmJob) {
+  for (const std::string& id : kInvalidSlurmIds) {
     CAPTURE(id);
     const JobId job{"", id};
     CHECK(executor->cancel(job, "t").error().code == Errc::kInvalid);

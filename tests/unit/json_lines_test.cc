@@ -1,6 +1,14 @@
 #include "common/json_lines.h"
 
+#include <fcntl.h>
+
+#include <fstream>
+#include <limits>
+
 #include <doctest/doctest.h>
+
+#include "common/files.h"
+#include "tests/temporary_directory.h"
 
 namespace dlrun {
 namespace {
@@ -46,6 +54,29 @@ TEST_CASE("a flipped bit is noticed in every byte of a line") {
     CAPTURE(i);
     CHECK(lines.objects.size() == 1);
     CHECK(lines.damaged_lines == 1);
+  }
+}
+
+TEST_CASE("a reader skips lines above the limit, wherever they begin in its buffer") {
+  const TemporaryDirectory folder;
+  const auto path = folder.path() / "lines";
+  for (const std::size_t first : {std::size_t{1}, std::size_t{100'000}, std::size_t{262'143}}) {
+    for (const std::size_t above : {std::size_t{0}, std::size_t{1}, std::size_t{200'000}}) {
+      CAPTURE(first);
+      CAPTURE(above);
+      std::ofstream(path) << std::string(first, 'a') << '\n'
+                          << std::string(kLongestLineBytes + above, 'b') << "\nlast\n";
+      const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+      REQUIRE(file.is_open());
+      LineReader lines(file.get(), 0, std::numeric_limits<off_t>::max());
+      std::vector<std::size_t> lengths;
+      while (const auto line = lines.next()) lengths.push_back(line->size());
+      auto expected = std::vector<std::size_t>{first, kLongestLineBytes, 4};
+      if (above > 0) expected.erase(expected.begin() + 1);
+      CHECK(lengths == expected);
+      CHECK(lines.long_lines() == (above > 0 ? 1 : 0));
+      CHECK_FALSE(lines.has_rest());
+    }
   }
 }
 

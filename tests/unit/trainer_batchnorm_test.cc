@@ -31,11 +31,11 @@ double value(std::size_t i, int batch) {
 }
 
 template <typename T>
-void check_equal(std::span<const T> got, const std::vector<double>& want, double epsilon) {
+void check_equal(std::span<const T> got, const std::vector<double>& want, double tolerance) {
   REQUIRE(got.size() == want.size());
   for (std::size_t i = 0; i < want.size(); ++i) {
     CAPTURE(i);
-    CHECK(static_cast<double>(got[i]) == doctest::Approx(want[i]).epsilon(epsilon).scale(1));
+    CHECK(static_cast<double>(got[i]) == doctest::Approx(want[i]).epsilon(tolerance).scale(1));
   }
 }
 
@@ -45,7 +45,7 @@ constexpr double kNormTolerance = 1e-7;
 
 /// Trains a network of this single layer on the batches and compares it with the reference.
 template <typename T>
-void check_against_reference(double epsilon, int threads) {
+void check_against_reference(double tolerance, int threads) {
   auto kernels = make_cpu_kernels<T>(threads);
   const std::vector<std::string> words{"batchnorm"};
   Network<T> network(*kernels, *make_layers<T>(words, kShape, kShape.size()), kShape.size(),
@@ -64,13 +64,13 @@ void check_against_reference(double epsilon, int threads) {
     network.update_running();
   }
   const std::span<const T> running = network.running();
-  check_equal<T>({network.output(), kElements}, batchnorm_reference::kY, epsilon);
-  check_equal<T>(network.gradients().first(4), batchnorm_reference::kWeightGradient, epsilon);
-  check_equal<T>(network.gradients().subspan(4), batchnorm_reference::kBiasGradient, epsilon);
-  check_equal<T>(running.first(4), batchnorm_reference::kRunningMean, epsilon);
-  check_equal<T>(running.subspan(4), batchnorm_reference::kRunningVariance, epsilon);
+  check_equal<T>({network.output(), kElements}, batchnorm_reference::kY, tolerance);
+  check_equal<T>(network.gradients().first(4), batchnorm_reference::kWeightGradient, tolerance);
+  check_equal<T>(network.gradients().subspan(4), batchnorm_reference::kBiasGradient, tolerance);
+  check_equal<T>(running.first(4), batchnorm_reference::kRunningMean, tolerance);
+  check_equal<T>(running.subspan(4), batchnorm_reference::kRunningVariance, tolerance);
   network.forward(kNormImages);
-  check_equal<T>({network.output(), kElements}, batchnorm_reference::kEvaluated, epsilon);
+  check_equal<T>({network.output(), kElements}, batchnorm_reference::kEvaluated, tolerance);
 }
 
 }  // namespace

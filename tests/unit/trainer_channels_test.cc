@@ -96,8 +96,9 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "avgpool all gives each channel's mean, and distributes the mean's gradient evenly, for one "
-    "thread and for two") {
+    "the layer `avgpool all` gives each channel's mean, and distributes the mean's gradient "
+    "evenly, "
+    "with one thread and with two") {
   for (const int threads : {1, 2}) {
     const auto kernels = make_cpu_kernels<double>(threads);
     const auto layer = make_global_average_pool<double>({2, 3, kChannels});

@@ -84,7 +84,7 @@ void check(Device& device, const Window& window, std::size_t n) {
   CAPTURE(n);
   const std::size_t inputs = n * window.input.size();
   const std::size_t outputs = n * window.output.size();
-  const std::size_t weights = window.weights();
+  const std::size_t weights = window.weight_count();
   const auto x = drawn_for(inputs, 1);
   const auto w = drawn_for(weights, 2);
   const auto bias = drawn_for(window.output.channels, 3);

@@ -160,7 +160,7 @@ TEST_CASE("depthwise convolutions element by element match the CPU's plain loops
     };
     // Multiples of 1/4, so that sums in any order are exact.
     const auto x = drawn(kImages * w.input.size(), 1);
-    const auto weights = drawn(w.weights(), 2);
+    const auto weights = drawn(w.weight_count(), 2);
     const auto dy = drawn(kImages * w.output.size(), 3);
     const auto same = [](const std::vector<float>& a, const std::vector<double>& b) {
       return std::vector<double>(a.begin(), a.end()) == b;

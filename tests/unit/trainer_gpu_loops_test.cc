@@ -129,7 +129,7 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
 
   const Window deep{w.input, {4, 5, 41}, 3, 2, 1, true};
   const auto slopes = numbers(kImages * deep.output.size(), 8);
-  const auto weights = numbers(deep.weights(), 5);
+  const auto weights = numbers(deep.weight_count(), 5);
   const auto bias = numbers(deep.output.channels, 6);
   for (const float* const biases : {bias.data(), static_cast<const float*>(nullptr)}) {
     for (const bool with_relu : {false, true}) {
@@ -450,15 +450,15 @@ TEST_CASE("a recorded step runs once, when it is launched, with its own argument
   const auto step = [&](std::size_t kind, std::size_t bytes, int times, bool is_first) {
     CAPTURE(kind);
     REQUIRE(graphs.begin(kind, nullptr).has_value());
-    CHECK(graphs.is_recording() == !is_first);
-    if (!is_first) uploads.begin_recording();
+    CHECK(graphs.is_capturing() == !is_first);
+    if (!is_first) uploads.begin_capture();
     const std::size_t before = gpu_on_cpu::queue.queued();
     for (int i = 0; i < times; ++i) send(bytes);
     CHECK((gpu_on_cpu::queue.queued() == before) == !is_first);
     if (is_first) return;
     REQUIRE(graphs.launch().has_value());
-    REQUIRE(uploads.end_recording().has_value());
-    CHECK_FALSE(graphs.is_recording());
+    REQUIRE(uploads.end_capture().has_value());
+    CHECK_FALSE(graphs.is_capturing());
     for (int i = 0; i < 30; ++i) send(kChunk / 2);  // later copies reuse the ring's chunks
   };
   const std::size_t made = gpu_on_cpu::queue.graphs_made;

@@ -34,7 +34,7 @@ class CudaKernels final : public Kernels<float> {
   CudaKernels(const CudaKernels&) = delete;
   CudaKernels& operator=(const CudaKernels&) = delete;
   ~CudaKernels() override {
-    launch_recorded();
+    launch_captured();
     if (stream_ != nullptr) cudaStreamSynchronize(stream_);
     layers_.reset();
     if (blas_ != nullptr) cublasDestroy(blas_);
@@ -53,7 +53,7 @@ class CudaKernels final : public Kernels<float> {
     if (status_.is_ok()) status_.remember_error(uploads_.prepare(stream_));
     if (status_.is_ok()) {
       // Without this workspace, cuBLAS would allocate one during a step, and possibly another one
-      // while a step is recorded.
+      // while a step is captured.
       blas_workspace_ = allocate(kBlasWorkspaceBytes);
       remember_error(cublasSetWorkspace(blas_, blas_workspace_.get(), kBlasWorkspaceBytes),
                      "cublasSetWorkspace");
@@ -71,15 +71,15 @@ class CudaKernels final : public Kernels<float> {
   [[nodiscard]] LayerKernels<float>& layers() override { return *layers_; }
 
   void begin_step(std::size_t kind) override {
-    if (!options_.records_steps || !status_.is_ok()) return;
-    launch_recorded();  // the host need not have waited for the last step
+    if (!options_.captures_steps || !status_.is_ok()) return;
+    launch_captured();  // the host need not have waited for the last step
     status_.remember_error(graphs_.begin(kind, stream_));
-    if (graphs_.is_recording()) uploads_.begin_recording();
+    if (graphs_.is_capturing()) uploads_.begin_capture();
   }
-  [[nodiscard]] bool records_steps() const override { return options_.records_steps; }
+  [[nodiscard]] bool captures_steps() const override { return options_.captures_steps; }
 
   [[nodiscard]] Result<> synchronise() override {
-    launch_recorded();
+    launch_captured();
     remember_error(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
     return status_.result();
   }
@@ -101,7 +101,7 @@ class CudaKernels final : public Kernels<float> {
   }
 
   void copy_to_host(void* to, const void* from, std::size_t bytes) override {
-    launch_recorded();
+    launch_captured();
     remember_error(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_),
                    "copy from the GPU");
     remember_error(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
@@ -231,7 +231,7 @@ class CudaKernels final : public Kernels<float> {
     cudaError_t code = cudaSuccess;
   };
   RawMemory allocate_raw(std::size_t bytes) {
-    launch_recorded();  // recorded operations may use memory that this allocation replaces
+    launch_captured();  // captured operations may use memory that this allocation replaces
     void* memory = nullptr;
     const cudaError_t code = cudaMalloc(&memory, bytes == 0 ? 1 : bytes);
     return {{memory, [](void* at) { cudaFree(at); }}, code};
@@ -251,11 +251,11 @@ class CudaKernels final : public Kernels<float> {
                 static_cast<double>(total) / kMiB);
   }
 
-  /// Ends the recording, if there is one, and sends the recorded operations to the GPU.
-  void launch_recorded() {
-    if (!graphs_.is_recording()) return;
+  /// Ends the stream capture, if there is one, and sends the captured operations to the GPU.
+  void launch_captured() {
+    if (!graphs_.is_capturing()) return;
     status_.remember_error(graphs_.launch());
-    status_.remember_error(uploads_.end_recording());
+    status_.remember_error(uploads_.end_capture());
   }
 
   [[nodiscard]] bool is_bfloat16() const { return options_.precision == Precision::kBfloat16; }

@@ -39,16 +39,16 @@ Result<> StepGraphs::begin(std::size_t kind, cudaStream_t stream) {
   }
   current_ = static_cast<std::size_t>(found - kinds_.begin());
   stream_ = stream;
-  // Relaxed mode permits this thread to allocate memory during the recording, and to wait for
-  // operations that were queued before the recording.
+  // Relaxed mode permits this thread to allocate memory during the capture, and to wait for
+  // operations that were queued before the capture.
   DLRUN_TRY(checked_graph_call(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed),
                                "cudaStreamBeginCapture"));
-  is_recording_ = true;
+  is_capturing_ = true;
   return {};
 }
 
 Result<> StepGraphs::launch() {
-  is_recording_ = false;
+  is_capturing_ = false;
   Graph graph;
   DLRUN_TRY(
       checked_graph_call(cudaStreamEndCapture(stream_, &graph.handle), "cudaStreamEndCapture"));

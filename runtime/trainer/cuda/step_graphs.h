@@ -10,11 +10,11 @@
 
 namespace dlrun::trainer::cuda {
 
-/// Records the operations that are queued on a stream, and then launches them together as one
-/// graph. Every step is recorded again, because its arguments change. For each kind of step the
+/// Captures the operations that are queued on a stream, and then launches them together as one
+/// graph. Every step is captured again, because its arguments change. For each kind of step the
 /// object keeps an executable graph. If only the arguments have changed, launch() updates this
 /// graph; otherwise launch() instantiates the graph again. Functions fail with kInternal and name
-/// CUDA's call; the recorded operations are then lost.
+/// CUDA's call; the captured operations are then lost.
 class StepGraphs {
  public:
   StepGraphs() = default;
@@ -22,11 +22,11 @@ class StepGraphs {
   StepGraphs& operator=(const StepGraphs&) = delete;
   ~StepGraphs();
 
-  /// Starts a recording, which launch() ends. Does not record the first step of a kind, because
-  /// libraries allocate and initialise their state in it.
+  /// Starts a stream capture, which launch() ends. Does not capture the first step of a kind,
+  /// because libraries allocate and initialise their state in it.
   [[nodiscard]] Result<> begin(std::size_t kind, cudaStream_t stream);
-  [[nodiscard]] bool is_recording() const { return is_recording_; }
-  /// Queues the recorded operations on the stream.
+  [[nodiscard]] bool is_capturing() const { return is_capturing_; }
+  /// Queues the captured operations on the stream.
   [[nodiscard]] Result<> launch();
 
  private:
@@ -38,7 +38,7 @@ class StepGraphs {
   std::vector<Kind> kinds_;  // one for each kind of step that has begun
   std::size_t current_ = 0;  // index in kinds_
   cudaStream_t stream_ = nullptr;
-  bool is_recording_ = false;
+  bool is_capturing_ = false;
 };
 
 }  // namespace dlrun::trainer::cuda

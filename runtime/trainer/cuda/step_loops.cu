@@ -33,8 +33,9 @@ __global__ void relu_backward_kernel(const float* y, const float* dy, float* dx,
   for (std::size_t i = first(); i < count; i += stride()) dx[i] = y[i] > 0 ? dy[i] : 0;
 }
 
-/// Uses a single block, in which each thread computes every kThreads-th row. The totals are then
-/// added in a fixed order, so that every run gives the same bits.
+/// Runs in a single block. Its thread t computes the rows t, t + kThreads, t + 2 kThreads and so
+/// on. The sums of the threads are then added in a fixed order, so that every run gives the same
+/// bits.
 __global__ void softmax_cross_entropy_kernel(const float* logits, const std::uint8_t* labels,
                                              std::size_t n, std::size_t classes, float scale,
                                              float* gradient, float* totals) {
@@ -101,7 +102,8 @@ __global__ void widen_kernel(const std::uint16_t* x, float* y, std::size_t count
   }
 }
 
-/// Uses one block per range. The sums of a block's threads are added in a fixed order, so that
+/// Runs one block for each range. `ranges` has two numbers for each range: its offset in x and its
+/// number of elements. The sums of a block's threads are added in a fixed order, so that
 /// every run gives the same bits.
 __global__ void sums_of_squares_kernel(const float* x, const std::size_t* ranges, double* sums) {
   __shared__ double partial[kThreads];

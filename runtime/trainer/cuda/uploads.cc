@@ -77,15 +77,15 @@ Result<> Uploads::copy_rows(std::uint8_t* to, const std::uint8_t* from,
 Result<std::span<std::byte>> Uploads::room(std::size_t bytes) {
   const std::size_t most = std::min(bytes, kChunkBytes);
   if (most > kChunkBytes - used_) {
-    // During a recording, cudaEventRecord() would become a part of the graph, and the event would
-    // not show the end of the copies. Therefore end_recording() records the events of chunks with
-    // recorded copies.
-    chunks_[chunk_].has_recorded_copies = is_recording_;
-    if (!is_recording_)
+    // During a capture, cudaEventRecord() would become a part of the graph, and the event would not
+    // show the end of the copies. Therefore end_capture() records the events of chunks with
+    // captured copies.
+    chunks_[chunk_].has_captured_copies = is_capturing_;
+    if (!is_capturing_)
       DLRUN_TRY(checked(cudaEventRecord(chunks_[chunk_].free, stream_), "cudaEventRecord"));
     chunk_ = (chunk_ + 1) % chunks_.size();
     used_ = 0;
-    if (chunks_[chunk_].has_recorded_copies) DLRUN_TRY(add_chunk(chunk_));
+    if (chunks_[chunk_].has_captured_copies) DLRUN_TRY(add_chunk(chunk_));
     // This wait ends at once for a chunk that was never used.
     DLRUN_TRY(checked(cudaEventSynchronize(chunks_[chunk_].free), "cudaEventSynchronize"));
   }
@@ -94,12 +94,12 @@ Result<std::span<std::byte>> Uploads::room(std::size_t bytes) {
   return staged;
 }
 
-Result<> Uploads::end_recording() {
-  is_recording_ = false;
+Result<> Uploads::end_capture() {
+  is_capturing_ = false;
   for (Chunk& chunk : chunks_) {
-    if (!chunk.has_recorded_copies) continue;
+    if (!chunk.has_captured_copies) continue;
     DLRUN_TRY(checked(cudaEventRecord(chunk.free, stream_), "cudaEventRecord"));
-    chunk.has_recorded_copies = false;
+    chunk.has_captured_copies = false;
   }
   return {};
 }

@@ -15,8 +15,8 @@ namespace dlrun::trainer::cuda {
 /// Copies through a ring of chunks of pinned host memory, which the GPU reads by itself. A copy is
 /// queued on the stream like any other operation; the caller's memory may change as soon as copy()
 /// returns. A copy waits only if the GPU still reads all chunks. Small copies share a chunk.
-/// Recorded copies (step_graphs.h) occupy their chunks until the recording has been launched; if
-/// they occupy all chunks, the ring grows. Functions fail with kInternal and name CUDA's call.
+/// Captured copies (step_graphs.h) occupy their chunks until their graph has been launched; if they
+/// occupy all chunks, the ring grows. Functions fail with kInternal and name CUDA's call.
 class Uploads {
  public:
   static constexpr std::size_t kChunks = 8;
@@ -39,17 +39,17 @@ class Uploads {
   [[nodiscard]] Result<> copy_rows(std::uint8_t* to, const std::uint8_t* from,
                                    std::span<const std::uint32_t> rows, std::size_t width);
 
-  /// Announces that a recording of the stream begins (StepGraphs::begin).
-  void begin_recording() { is_recording_ = true; }
-  /// Announces that the recording has been launched. Call it after StepGraphs::launch() and before
-  /// other operations are queued.
-  [[nodiscard]] Result<> end_recording();
+  /// Announces that a capture of the stream begins (StepGraphs::begin).
+  void begin_capture() { is_capturing_ = true; }
+  /// Announces that the captured graph has been launched. Call it after StepGraphs::launch() and
+  /// before other operations are queued.
+  [[nodiscard]] Result<> end_capture();
 
  private:
   struct Chunk {
     std::byte* memory = nullptr;
-    cudaEvent_t free = nullptr;  // recorded after the chunk's last copy: the chunk is then free
-    bool has_recorded_copies = false;  // in use by recorded copies
+    cudaEvent_t free = nullptr;  // the event after the chunk's last copy: the chunk is then free
+    bool has_captured_copies = false;  // in use by captured copies
   };
 
   /// Inserts a new chunk at index `at`.
@@ -63,7 +63,7 @@ class Uploads {
   std::vector<Chunk> chunks_;
   std::size_t chunk_ = 0;  // index of the chunk that is being filled
   std::size_t used_ = 0;   // number of bytes of this chunk that are used
-  bool is_recording_ = false;
+  bool is_capturing_ = false;
 };
 
 }  // namespace dlrun::trainer::cuda

@@ -181,7 +181,8 @@ Result<> Trainer::build() {
                 options_.lr_steps,
                 options_.lr_step_factor,
                 options_.lr_power};
-  p.is_recorded = session_.kernels.records_steps() && session_.communicator.name() == "single";
+  p.uses_cuda_graphs =
+      session_.kernels.captures_steps() && session_.communicator.name() == "single";
   DLRUN_TRY(agree(session_.communicator, session_.host, session_.kernels.synchronise()));
   describe();
   return {};
@@ -203,11 +204,11 @@ void Trainer::describe() {
       p.network.description(), p.network.parameters().size(), options_.optimizer.name,
       learning_rate(p.schedule, options_.warmup_epochs), options_.batch, size, size == 1 ? "" : "s",
       session_.communicator.name(), session_.kernels.description()));
-  if (session_.kernels.records_steps()) {
+  if (session_.kernels.captures_steps()) {
     const bool has_norms = options_.clip_norm > 0 || p.optimizer->needs_whole_tensors();
     session_.reporter.note(fmt::format(
         "CUDA graphs: {}",
-        !p.is_recorded
+        !p.uses_cuda_graphs
             ? fmt::format(
                   "not used: ranks over {} exchange gradients within a step; CUDA graphs are for "
                   "one rank (--backend single)",

@@ -80,18 +80,18 @@ struct Trainer::Parts {
   Array<float> own_loss;         // this rank's sum of losses since the step's sums were set to zero
   Array<float> accumulated;      // gradients of earlier micro-batches; zero between steps
   CheckpointFolder checkpoints;
-  std::unique_ptr<Trace> trace;  // nullptr: no trace was requested
-  bool is_recorded = false;      // steps run as CUDA graphs: Kernels::begin_step
-  Clock::duration waited{};      // time that the current step has waited for other ranks
-  Result<> summed;               // first failure of sum_over_ranks
-  SumOverRanks sum_over_ranks;   // for layers that communicate
+  std::unique_ptr<Trace> trace;   // nullptr: no trace was requested
+  bool uses_cuda_graphs = false;  // steps run as CUDA graphs: Kernels::begin_step
+  Clock::duration waited{};       // time that the current step has waited for other ranks
+  Result<> summed;                // first failure of sum_over_ranks
+  SumOverRanks sum_over_ranks;    // for layers that communicate
   Schedule schedule;
   Position position;
   bool is_save_due = false;      // save at the end of this step or epoch
   Totals epoch_totals;           // training samples of the current epoch
   Clock::duration epoch_time{};  // time spent in the steps of the current epoch
-  double trained_seconds = 0;
-  double trained_samples = 0;
+  double trained_seconds = 0;    // in the steps of all completed epochs of this process
+  double trained_samples = 0;    // in these epochs
   Totals last_test;
 };
 

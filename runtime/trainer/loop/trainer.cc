@@ -78,9 +78,9 @@ Result<> Trainer::step() {
   const StepScope scope =
       p.exchange->begin({epochs_done, ends_epoch, batch.samples.size(), batch.global_samples});
 
-  // The recording ends when copy_to_host() reads `sums` below, or earlier, for example when
+  // The stream capture ends when copy_to_host() reads `sums` below, or earlier, for example when
   // clipping reads the norm.
-  if (p.is_recorded) kernels.begin_step(batch.samples.size());
+  if (p.uses_cuda_graphs) kernels.begin_step(batch.samples.size());
   start_step_sums(scope);
   forward_and_backward(batch, scope.divisor);
   DLRUN_TRY(p.summed);

@@ -49,7 +49,7 @@ enum class Precision { kFloat32, kBfloat16 };
 /// Options of the GPU.
 struct GpuOptions {
   Precision precision = Precision::kFloat32;
-  bool records_steps = false;  ///< see Kernels::begin_step
+  bool captures_steps = false;  ///< runs steps as CUDA graphs, see Kernels::begin_step
   /// Data sets larger than this (in bytes) are streamed even if memory is free.
   /// Tests set a small value.
   std::size_t most_data_bytes = std::numeric_limits<std::size_t>::max();
@@ -77,11 +77,11 @@ class Kernels {
 
   /// Begins a step of the given kind: all operations until the host next waits in copy_to_host() or
   /// synchronise(). All steps of a kind consist of the same operations with other arguments. A GPU
-  /// with records_steps then runs the step as one CUDA graph. Operations are still queued one by
+  /// with captures_steps then runs the step as one CUDA graph. Operations are still queued one by
   /// one in the first step of a kind, and after an allocation within a step. Within a step the
   /// caller must wait for the GPU only by these two functions.
   virtual void begin_step(std::size_t /*kind*/) {}
-  [[nodiscard]] virtual bool records_steps() const { return false; }
+  [[nodiscard]] virtual bool captures_steps() const { return false; }
 
   /// Waits for all queued operations. If one failed, fails with kInternal and names the first that
   /// failed. Fails with kIo if an array did not fit into the GPU's memory.

@@ -89,7 +89,7 @@ struct PlainConvolutions {
 
   static Result<> backward_weights(const Window& w, std::size_t n, const double* x,
                                    const double* dy, double* dw) {
-    std::fill_n(dw, w.weights(), 0);
+    std::fill_n(dw, w.weight_count(), 0);
     for (std::size_t image = 0; image < n; ++image) {
       for_each_output(w, [&](std::size_t i, std::size_t j) {
         const double* out = pixel(dy, w.output, image, i, j);

@@ -16,19 +16,20 @@ struct ProductConvolutions::Matrix {
 
   std::size_t rows = w.output.height * w.output.width;  // of one image
   std::size_t columns = w.size * w.size * w.input.channels;
-  bool is_image = w.size == 1 && w.stride == 1 && w.padding == 0;
-  std::size_t images = images_at_once();
+  /// The matrix is the input itself, without a copy.
+  bool is_input = w.size == 1 && w.stride == 1 && w.padding == 0;
+  std::size_t images = images_at_once();  // in a group
 
   /// Returns the number of images in a group (the last group may have fewer). The matrix of a
   /// group has at most 8 MiB, except if one image needs more.
   [[nodiscard]] std::size_t images_at_once() const {
     constexpr std::size_t kMostElements = std::size_t{2} << 20U;
-    if (is_image) return n;
+    if (is_input) return n;
     const std::size_t most = std::max<std::size_t>(kMostElements / (rows * columns), 1);
     const std::size_t groups = (n + most - 1) / most;
     return (n + groups - 1) / groups;
   }
-  [[nodiscard]] std::size_t scratch() const { return is_image ? 0 : images * rows * columns; }
+  [[nodiscard]] std::size_t scratch() const { return is_input ? 0 : images * rows * columns; }
 
   /// Calls work(first, count) for each group of `count` images from image `first` on.
   template <typename Work>
@@ -62,7 +63,7 @@ struct ProductConvolutions::Matrix {
 
   /// Returns the matrix of `count` images: the images themselves, or a copy in `memory`.
   const float* gather(const float* x, std::size_t count, float* memory) const {
-    if (is_image) return x;
+    if (is_input) return x;
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
     for (std::size_t image = 0; image < count; ++image) {
       const float* const from = x + image * w.input.size();
@@ -107,16 +108,16 @@ Result<> ProductConvolutions::forward(const Window& window, std::size_t n, const
                                       const float* w, const float* bias, bool with_relu, float* y) {
   is_used_ = true;
   const Matrix matrix{window, n, threads_};
-  const std::size_t outputs = window.output.channels;
+  const std::size_t channels = window.output.channels;
   DLRUN_TRY_ASSIGN(float* const memory, scratch_.take(matrix.scratch()));
   matrix.for_each_group([&](std::size_t first, std::size_t count) {
     float* const out = y + first * window.output.size();
-    multiply(Transpose::kNo, Transpose::kNo, count * matrix.rows, outputs, matrix.columns,
+    multiply(Transpose::kNo, Transpose::kNo, count * matrix.rows, channels, matrix.columns,
              matrix.gather(x + first * window.input.size(), count, memory), w, 0, out);
     if (bias == nullptr && !with_relu) return;
 #pragma omp parallel for num_threads(threads_) if (threads_ > 1) schedule(static)
     for (std::size_t image = 0; image < count; ++image)
-      loops::add_bias(bias, matrix.rows, outputs, with_relu, out + image * window.output.size());
+      loops::add_bias(bias, matrix.rows, channels, with_relu, out + image * window.output.size());
   });
   return {};
 }
@@ -130,8 +131,8 @@ Result<> ProductConvolutions::backward_input(const Window& window, std::size_t n
     float* const to = dx + first * window.input.size();
     multiply(Transpose::kNo, Transpose::kYes, count * matrix.rows, matrix.columns,
              window.output.channels, dy + first * window.output.size(), w, 0,
-             matrix.is_image ? to : memory);
-    if (!matrix.is_image) matrix.scatter(memory, count, to);
+             matrix.is_input ? to : memory);
+    if (!matrix.is_input) matrix.scatter(memory, count, to);
   });
   return {};
 }

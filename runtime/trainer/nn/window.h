@@ -33,7 +33,7 @@ struct Window {
   bool is_depthwise = false;
 
   /// Returns the number of weights of a convolution, without the biases.
-  [[nodiscard]] std::size_t weights() const {
+  [[nodiscard]] std::size_t weight_count() const {
     return size * size * (is_depthwise ? 1 : input.channels) * output.channels;
   }
 

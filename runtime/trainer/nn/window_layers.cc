@@ -34,7 +34,7 @@ class Conv2d final : public Layer<T> {
 
   void initialise(std::span<T> parameters, Random& random) const override {
     const std::size_t positions = window_.size * window_.size;
-    draw_weights(parameters, window_.weights(),
+    draw_weights(parameters, window_.weight_count(),
                  positions * (window_.is_depthwise ? 1 : window_.input.channels),
                  positions * (window_.is_depthwise ? 1 : window_.output.channels), initialisation_,
                  random);
@@ -42,18 +42,20 @@ class Conv2d final : public Layer<T> {
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
     call.kernels.layers().convolve(window_, call.n, x, call.parameters,
-                                   has_bias_ ? call.parameters + window_.weights() : nullptr,
+                                   has_bias_ ? call.parameters + window_.weight_count() : nullptr,
                                    call.with_relu, y);
   }
 
   void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients,
                 T* dx) const override {
     if (call.n == 0) {
-      call.kernels.zero(gradients, window_.weights() + (has_bias_ ? window_.output.channels : 0));
+      call.kernels.zero(gradients,
+                        window_.weight_count() + (has_bias_ ? window_.output.channels : 0));
       return;
     }
     call.kernels.layers().convolve_backward_weights(
-        window_, call.n, x, dy, gradients, has_bias_ ? gradients + window_.weights() : nullptr);
+        window_, call.n, x, dy, gradients,
+        has_bias_ ? gradients + window_.weight_count() : nullptr);
     if (dx != nullptr)
       call.kernels.layers().convolve_backward_input(window_, call.n, call.parameters, dy, dx);
   }

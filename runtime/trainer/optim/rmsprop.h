@@ -10,7 +10,7 @@ namespace dlrun::trainer {
 /// RMSprop (Tieleman & Hinton 2012, lecture 6.5). For parameter p with gradient g and mean square
 /// v, in place:
 ///   v = alpha v + (1 - alpha) g^2,  p = p - lr g / (sqrt(v) + epsilon).
-/// With a second state array, momentum acts on the scaled gradient (Graves 2013, eq. 38-45, but
+/// If the momentum is not 0, a second state array holds a velocity (Graves 2013, eq. 38-45, but
 /// without the mean of the gradients):
 ///   velocity = momentum velocity + g / (sqrt(v) + epsilon),  p = p - lr velocity.
 template <typename T>

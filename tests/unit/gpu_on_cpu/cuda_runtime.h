@@ -2,7 +2,7 @@
 // Replaces CUDA's header in tests that compile the GPU's loops as C++. A kernel runs at once: its
 // threads are contexts of the calling thread, run block after block, and switch at __syncthreads().
 // Copies are queued, and run when the caller waits for an event that was recorded after them. Each
-// launch of a graph queues the copies that were recorded for it.
+// launch of a graph queues the copies that were captured for it.
 
 #include <cstddef>
 #include <cstring>
@@ -112,8 +112,8 @@ void run(dim3 blocks, dim3 threads, const Work& work) {
 /// The only stream.
 struct Queue {
   std::deque<std::function<void()>> waiting;
-  std::vector<std::function<void()>> recorded;
-  bool is_recording = false;
+  std::vector<std::function<void()>> captured;
+  bool is_capturing = false;
   std::size_t graphs_made = 0;
   std::size_t done = 0;
 
@@ -167,8 +167,8 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t /*stream*/) {
-  // In CUDA, the event would become part of the recording.
-  if (gpu_on_cpu::queue.is_recording) return cudaErrorInvalidValue;
+  // In CUDA, the event would become part of the captured graph.
+  if (gpu_on_cpu::queue.is_capturing) return cudaErrorInvalidValue;
   event->behind = gpu_on_cpu::queue.queued();
   return cudaSuccess;
 }
@@ -180,8 +180,8 @@ inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes
                                    cudaMemcpyKind kind, cudaStream_t /*stream*/) {
   if (kind != cudaMemcpyHostToDevice || bytes == 0) return cudaErrorInvalidValue;
   const auto copy = [=] { std::memcpy(to, from, bytes); };
-  if (gpu_on_cpu::queue.is_recording) {
-    gpu_on_cpu::queue.recorded.emplace_back(copy);
+  if (gpu_on_cpu::queue.is_capturing) {
+    gpu_on_cpu::queue.captured.emplace_back(copy);
   } else {
     gpu_on_cpu::queue.waiting.emplace_back(copy);
   }
@@ -191,14 +191,14 @@ inline cudaError_t cudaGetLastError() {
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamBeginCapture(cudaStream_t /*stream*/, cudaStreamCaptureMode /*mode*/) {
-  if (gpu_on_cpu::queue.is_recording) return cudaErrorInvalidValue;
-  gpu_on_cpu::queue.is_recording = true;
+  if (gpu_on_cpu::queue.is_capturing) return cudaErrorInvalidValue;
+  gpu_on_cpu::queue.is_capturing = true;
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamEndCapture(cudaStream_t /*stream*/, cudaGraph_t* graph) {
-  if (!gpu_on_cpu::queue.is_recording) return cudaErrorInvalidValue;
-  gpu_on_cpu::queue.is_recording = false;
-  *graph = new gpu_on_cpu::Graph{std::exchange(gpu_on_cpu::queue.recorded, {})};
+  if (!gpu_on_cpu::queue.is_capturing) return cudaErrorInvalidValue;
+  gpu_on_cpu::queue.is_capturing = false;
+  *graph = new gpu_on_cpu::Graph{std::exchange(gpu_on_cpu::queue.captured, {})};
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* ready, cudaGraph_t graph,
