@@ -447,7 +447,7 @@ TEST_CASE(
   for (const KeyRow& row : spec_keys()) {
     if (row.option.target != KeyTarget::kSbatch || row.option.name.empty()) continue;
     CAPTURE(row.path);
-    LoadRequest with_key = request("launch: {command: [x]}\n");
+    LoadRequest with_key = request("resources: {nodes: 3}\nlaunch: {command: [x]}\n");
     with_key.sets = {fmt::format("{}={}", row.path, row.example)};
     const auto spec = load_spec(with_key);
     if (!spec) continue;  // the key needs another key
