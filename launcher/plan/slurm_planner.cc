@@ -31,7 +31,7 @@ constexpr std::array<std::string_view, 5> kAgentVariables{"DLRUN_RUN", "DLRUN_JO
 }
 
 /// Returns true if the step of `submit --in` takes this option of sbatch from the job's directives.
-/// It does not take --cpus-per-task and --cpus-per-gpu, which step() adds to the step of any job.
+/// Returns false for --cpus-per-task and --cpus-per-gpu, because step() adds them for every job.
 [[nodiscard]] bool is_option_of_step(std::string_view option) {
   const KeyRow* row = find_sbatch_key(option);
   if (row == nullptr || row->path == "resources.cpus_per_task"_key ||
