@@ -82,10 +82,8 @@ void add_decisions(const LoadedSpec& loaded, const LaunchPlan& plan,
                     is_default ? "default" : fmt::format("from {}", by)});
   };
   for (const PlannedOption& directive : plan.directives) {
-    for (const KeyRow& row : spec_keys()) {
-      if (row.option.target == KeyTarget::kSbatch && row.option.name == directive.option)
-        add(row.path, directive.value.value_or("true"), directive.key);
-    }
+    if (const KeyRow* row = find_sbatch_key(directive.option))
+      add(row->path, directive.value.value_or("true"), directive.key);
   }
   if (plan.components.empty()) add("launch.preset"_key, loaded.preset.name, "");
   for (const PlannedArguments& group : plan.program) {

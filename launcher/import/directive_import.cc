@@ -23,18 +23,10 @@ struct Directive {
   std::optional<std::string> value;
 };
 
-/// Returns the key that sbatch's option sets; nullptr if it has none.
-const KeyRow* key_of_directive(std::string_view option) {
-  for (const KeyRow& row : spec_keys()) {
-    if (row.option.target == KeyTarget::kSbatch && row.option.name == option) return &row;
-  }
-  return nullptr;
-}
-
 /// Returns the full name of an abbreviated option, as sbatch does. Returns the name itself if it is
 /// a full name, or if no key or several keys have an option that starts with it.
 std::string full_name(const std::string& name) {
-  if (key_of_directive(name) != nullptr || find_rest_option(name) != nullptr) return name;
+  if (find_sbatch_key(name) != nullptr || find_rest_option(name) != nullptr) return name;
   std::vector<std::string_view> found;
   for (const KeyRow& row : spec_keys()) {
     if (row.option.target == KeyTarget::kSbatch && row.option.name.starts_with(name))
@@ -54,7 +46,7 @@ void set_directive(const Directive& directive, std::size_t line, std::string_vie
                    ImportState& state) {
   if (!is_option_name(directive.name))
     return state.remark(line, source, "this is not an option of sbatch");
-  const KeyRow* row = key_of_directive(directive.name);
+  const KeyRow* row = find_sbatch_key(directive.name);
   const std::string path =
       row != nullptr ? std::string(row->path) : "slurm." + directive.name.substr(2);
   state.keys.set({path, directive.value ? yaml_text(*directive.value) : "true", line, ""});

@@ -121,21 +121,6 @@ const KeyRow* key_of_negation(std::string_view option) {
   return row != nullptr && traits_of(*row).is_switch ? row : nullptr;
 }
 
-/// Returns true for the keys of ranks and resources. The import may take their values from the
-/// options of a step.
-bool may_come_from_step(std::string_view key) {
-  constexpr std::array kKeys{"resources.nodes"_key,          "resources.ntasks"_key,
-                             "resources.tasks_per_node"_key, "resources.cpus_per_task"_key,
-                             "resources.gpus_per_node"_key,  "resources.gpus"_key,
-                             "resources.gpus_per_task"_key,  "resources.cpus_per_gpu"_key,
-                             "resources.gres"_key,           "resources.mem"_key,
-                             "resources.mem_per_cpu"_key,    "resources.mem_per_gpu"_key,
-                             "resources.hint"_key,           "resources.threads_per_core"_key,
-                             "resources.distribution"_key};
-  return std::any_of(kKeys.begin(), kKeys.end(),
-                     [&](std::string_view known) { return known == key; });
-}
-
 /// Returns the number of words that follow an option of srun; nullopt if it is not known.
 std::optional<std::size_t> values_of_srun(const std::string& name) {
   if (const LauncherOption* option = find_option(kSrunOptions, name)) return option->values;
@@ -298,7 +283,7 @@ void LauncherOptions::set_job_key(const KeyRow& row, const Option& option) {
   const std::string yaml = option.value ? yaml_with_variables(*option.value) : "true";
   const ImportedKey* of_job = state_.keys.find(row.path);
   if (of_job != nullptr && of_job->yaml == yaml) return;
-  if (!may_come_from_step(row.path))
+  if (row.option.scope != SbatchScope::kRankRequest)
     return remark_on_option(option,
                             "it is for this step only; the options of the job are in resources");
   if (of_job != nullptr)

@@ -15,28 +15,42 @@
 namespace dlrun {
 namespace {
 
-/// sbatch's options that each part of a heterogeneous job sets for itself. The other options of the
-/// first part, such as the log, apply to the whole job.
-constexpr std::array<std::string_view, 20> kOptionsOfParts{"--partition",
-                                                           "--account",
-                                                           "--qos",
-                                                           "--reservation",
-                                                           "--nodes",
-                                                           "--cpus-per-task",
-                                                           "--gpus-per-node",
-                                                           "--ntasks-per-node",
-                                                           "--gres",
-                                                           "--mem",
-                                                           "--mem-per-cpu",
-                                                           "--time",
-                                                           "--constraint",
-                                                           "--exclude",
-                                                           "--exclusive",
-                                                           "--hint",
-                                                           "--threads-per-core",
-                                                           "--distribution",
-                                                           "--clusters",
-                                                           "--no-kill"};
+/// sbatch's options without a key that each part of a heterogeneous job must repeat, because sbatch
+/// forgets them at the end of a part (`reset_each_pass` in Slurm's src/common/slurm_opt.c). sbatch
+/// also forgets --mail-type, --mail-user and --umask, but the whole job has these options from its
+/// first part, in which the script runs. dlrun itself adds --no-kill.
+constexpr auto kPartOptionsWithoutKey = std::to_array<std::string_view>({
+    "--consolidate-segments",
+    "--contiguous",
+    "--core-spec",
+    "--cores-per-socket",
+    "--cpu-freq",
+    "--extra-node-info",
+    "--gpu-bind",
+    "--gpu-freq",
+    "--gpus-per-socket",
+    "--gres-flags",
+    "--mem-bind",
+    "--mincpus",
+    "--network",
+    "--no-kill",
+    "--ntasks-per-core",
+    "--ntasks-per-gpu",
+    "--ntasks-per-socket",
+    "--overcommit",
+    "--oversubscribe",
+    "--resv-ports",
+    "--segment",
+    "--sockets-per-node",
+    "--spread-job",
+    "--spread-segments",
+    "--switches",
+    "--thread-spec",
+    "--tmp",
+    "--tres-bind",
+    "--tres-per-task",
+    "--use-min-nodes",
+});
 
 /// sbatch's options for the nodes of a single allocation, which come from all components together.
 constexpr std::array<std::string_view, 6> kOptionsOfNodes{
@@ -46,6 +60,14 @@ template <std::size_t kSize>
 [[nodiscard]] bool is_option_of(const std::array<std::string_view, kSize>& names,
                                 std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Returns true if each part of a heterogeneous job sets this option of sbatch for itself. The
+/// other options of the first part, such as the log, apply to the whole job.
+[[nodiscard]] bool is_option_of_part(std::string_view option) {
+  if (const KeyRow* row = find_sbatch_key(option))
+    return row->option.scope != SbatchScope::kWholeJob;
+  return is_option_of(kPartOptionsWithoutKey, option);
 }
 
 /// Returns a memory size as Slurm takes it: in GiB if it is a whole number of them, else in MiB.
@@ -174,7 +196,7 @@ void ComponentPlanner::plan_parts(LaunchPlan& plan) {
     planner.count_resources();
     planner.directives();
     std::erase_if(planner.plan_.directives, [](const PlannedOption& directive) {
-      return !is_option_of(kOptionsOfParts, directive.option);
+      return !is_option_of_part(directive.option);
     });
     add_requested(plan.requested, planner.plan_.requested);
     plan.parts.push_back(std::move(planner.plan_.directives));

@@ -30,6 +30,17 @@ constexpr std::array<std::string_view, 5> kAgentVariables{"DLRUN_RUN", "DLRUN_JO
          row.path == "resources.signal"_key;
 }
 
+/// Returns true if the step of `submit --in` takes this option of sbatch from the job's directives.
+/// Returns false for --cpus-per-task and --cpus-per-gpu, because step() adds them for every job.
+[[nodiscard]] bool is_option_of_step(std::string_view option) {
+  const KeyRow* row = find_sbatch_key(option);
+  if (row == nullptr || row->path == "resources.cpus_per_task"_key ||
+      row->path == "resources.cpus_per_gpu"_key)
+    return false;
+  return row->option.scope == SbatchScope::kNodeChoice ||
+         row->option.scope == SbatchScope::kRankRequest;
+}
+
 }  // namespace
 
 void Planner::key_directive(const KeyRow& row) {
@@ -209,28 +220,10 @@ void Planner::step() {
 }
 
 void Planner::borrowed_step() {
-  // The requests of a job that srun can make for a step, too.
-  constexpr std::array<std::string_view, 15> kStepRequests{"--nodes",
-                                                           "--ntasks",
-                                                           "--ntasks-per-node",
-                                                           "--gpus-per-node",
-                                                           "--gpus",
-                                                           "--gpus-per-task",
-                                                           "--gres",
-                                                           "--mem",
-                                                           "--mem-per-cpu",
-                                                           "--mem-per-gpu",
-                                                           "--hint",
-                                                           "--exclude",
-                                                           "--threads-per-core",
-                                                           "--distribution",
-                                                           "--nodelist"};
   const bool has_spare = spec_.resources.spare_nodes.has_value();
   bool has_tasks = has_spare;
   for (const PlannedOption& directive : plan_.directives) {
-    if (std::find(kStepRequests.begin(), kStepRequests.end(), directive.option) ==
-        kStepRequests.end())
-      continue;
+    if (!is_option_of_step(directive.option)) continue;
     if (has_spare && (directive.option == "--nodes" || directive.option == "--ntasks")) continue;
     has_tasks = has_tasks || directive.option == "--ntasks";
     plan_.step.push_back(directive);

@@ -55,6 +55,13 @@ const KeyRow* find_key(std::string_view path) {
   return found == std::end(kKeys) ? nullptr : found;
 }
 
+const KeyRow* find_sbatch_key(std::string_view option) {
+  const auto* found = std::find_if(std::begin(kKeys), std::end(kKeys), [&](const KeyRow& row) {
+    return row.option.target == KeyTarget::kSbatch && row.option.name == option;
+  });
+  return found == std::end(kKeys) ? nullptr : found;
+}
+
 bool is_section(std::string_view path) {
   return std::any_of(std::begin(kKeys), std::end(kKeys),
                      [&](const KeyRow& row) { return is_below(row.path, path); });

@@ -58,10 +58,24 @@ enum class KeyTarget {
   kTrainer,    ///< the bundled trainer
 };
 
+/// The parts of a job to which an option of sbatch applies.
+enum class SbatchScope {
+  /// The whole job, such as --output. Only the first part of a heterogeneous job has the option.
+  kWholeJob,
+  /// Each part of a heterogeneous job, such as --partition.
+  kEachPart,
+  /// Each part, and the step of `submit --in`. The option chooses nodes, such as --exclude.
+  kNodeChoice,
+  /// Each part, and the step of `submit --in`. The option requests what the ranks need, such as
+  /// --mem. `init --from` also takes the key's value from an option of srun.
+  kRankRequest,
+};
+
 /// The option that is made from a key. `name` is empty if the key is a map of options.
 struct KeyOption {
   KeyTarget target = KeyTarget::kNone;
-  std::string_view name = {};  ///< "--nodes"
+  std::string_view name = {};                  ///< "--nodes"
+  SbatchScope scope = SbatchScope::kWholeJob;  ///< of an option of sbatch
 };
 
 /// One key of a spec.
@@ -84,6 +98,10 @@ struct KeyRow {
 
 /// Returns the row with exactly this path; nullptr if there is none.
 [[nodiscard]] const KeyRow* find_key(std::string_view path);
+
+/// Returns the row whose key becomes this option of sbatch, such as "--nodes"; nullptr if there is
+/// none.
+[[nodiscard]] const KeyRow* find_sbatch_key(std::string_view option);
 
 /// Returns true if path is a map of keys, such as "resources". The whole spec is "".
 [[nodiscard]] bool is_section(std::string_view path);

@@ -227,7 +227,7 @@ def read_keys(path):
     formats = {}
     for path_, field, rest in rows:
         if field:
-            option = re.search(r'\.option = \w+\("([^"]+)"\)', rest)
+            option = re.search(r'\.option = \w+\("([^"]+)"', rest)
             keys[path_] = option.group(1) if option else None
             form = re.search(r"\.format = Format::(k\w+)", rest)
             formats[path_] = form.group(1) if form else None

@@ -1,6 +1,8 @@
 // Tests data-parallel training over gloo and shm with ranks as threads: the result equals that of a
 // single rank, and all ranks end in the same way.
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +15,7 @@
 #include "common/files.h"
 #include "common/text.h"
 #include "runtime/trainer/checkpoint/checkpoint.h"
+#include "runtime/trainer/optim/optimizer.h"
 #include "runtime/trainer/parallel/agreement.h"
 #include "tests/ranks/trainer_on_ranks.h"
 #include "tests/temporary_directory.h"
@@ -34,6 +37,11 @@ using Rules = std::vector<Rule>;
 const Rules kDescent{{"sgd", 0.05, 1e-6}, {"nesterov", 0.05, 1e-6}};
 const Rules kMeanSquares{{"adam", 0.005, 2e-4}, {"adamw", 0.005, 2e-4}, {"rmsprop", 0.002, 2e-4}};
 const Rules kLayerWise{{"lars", 20, 4e-6}, {"lamb", 0.02, 2e-4}, {"novograd", 0.01, 4e-6}};
+/// In each step, lion moves every parameter by the whole rate, so its rate is smaller than adam's.
+/// An error can change the sign of a number near 0. The parameter then differs by twice the rate:
+/// the tolerance allows that for one step.
+const Rules kSignSteps{{"lion", 0.001, 2.1e-3}};
+const std::array kAllRules{&kDescent, &kMeanSquares, &kLayerWise, &kSignSteps};
 
 /// Trains each rule on one rank and on 2, 4 and 7 ranks with the same global batch of 28. All ranks
 /// must end with equal parameters, which are those of the single rank within the rule's tolerance.
@@ -74,6 +82,21 @@ TEST_CASE("N ranks with batch B train like one rank with batch N * B: adam, adam
 }
 TEST_CASE("N ranks with batch B train like one rank with batch N * B: lars, lamb and novograd") {
   check_that_rules_train_as_one(kLayerWise);
+}
+
+TEST_CASE("N ranks with batch B train like one rank with batch N * B: lion") {
+  check_that_rules_train_as_one(kSignSteps);
+}
+TEST_CASE("every optimizer is in one of the lists of this file") {
+  for (const auto name : split(optimizer_names(), '|')) {
+    const bool is_listed = std::any_of(kAllRules.begin(), kAllRules.end(), [&](const Rules* rules) {
+      return std::any_of(rules->begin(), rules->end(),
+                         [&](const Rule& rule) { return rule.optimizer == name; });
+    });
+    CHECK_MESSAGE(is_listed, "add a row for ", std::string(name),
+                  " to the list whose rules are most like it: kDescent, kMeanSquares, kLayerWise "
+                  "or kSignSteps");
+  }
 }
 
 TEST_CASE("N ranks with batch B train like one rank with batch N * B: over shared memory") {
@@ -242,8 +265,7 @@ void check_resume_gives_the_same_bits(const Rules& rules) {
 }
 
 TEST_CASE("resuming gives the same bits as never having stopped, with every optimizer") {
-  for (const Rules* rules : {&kDescent, &kMeanSquares, &kLayerWise})
-    check_resume_gives_the_same_bits(*rules);
+  for (const Rules* rules : kAllRules) check_resume_gives_the_same_bits(*rules);
 }
 
 TEST_CASE("a run resumes at another world size from its newest checkpoint") {

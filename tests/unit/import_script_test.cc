@@ -5,9 +5,11 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "launcher/import/script_import.h"
 #include "launcher/spec/load.h"
+#include "launcher/spec/spec_keys.h"
 #include "tests/contains.h"
 
 namespace dlrun {
@@ -418,6 +420,22 @@ TEST_CASE("the options of srun and of pyxis become keys of launch and container"
   CHECK(spec.container.mounts[0].source == "/exp/d");
   CHECK(spec.container.writable == true);
   CHECK(spec.container.remap_root == false);
+}
+
+TEST_CASE("an option of srun becomes a key of the job only if it requests what the ranks need") {
+  std::size_t imported = 0;
+  for (const KeyRow& row : spec_keys()) {
+    if (row.option.target != KeyTarget::kSbatch || row.option.name.empty()) continue;
+    CAPTURE(row.path);
+    const bool is_yaml = row.example.starts_with('{') || row.example.starts_with('[');
+    const std::string made = made_from(fmt::format(
+        "{}srun {}='{}' python t.py\n", kHead, row.option.name, is_yaml ? "a100:4" : row.example));
+    CHECK_MESSAGE(
+        has(made, "it is for this step only") == (row.option.scope != SbatchScope::kRankRequest),
+        row.option.name, ": see SbatchScope in spec_keys.h\n", made);
+    ++imported;
+  }
+  CHECK(imported >= 30);
 }
 
 TEST_CASE("torchrun, mpirun and horovodrun become presets, and their counts become resources") {

@@ -10,6 +10,7 @@
 #include "launcher/plan/plan.h"
 #include "launcher/plan/render.h"
 #include "launcher/plan/script_request.h"
+#include "launcher/spec/spec_keys.h"
 #include "tests/contains.h"
 #include "tests/unit/load_checks.h"
 
@@ -146,6 +147,48 @@ TEST_CASE("a heterogeneous job has one block of #SBATCH lines for each part, the
   CHECK(asked.tasks == plan.requested.tasks);
   CHECK(asked.gpus == plan.requested.gpus);
   CHECK(asked.cpus == 2 * 8 + 3 * 2);
+}
+
+TEST_CASE("every part of a heterogeneous job has the options of its nodes, not those of the job") {
+  std::size_t planned = 0;
+  for (const KeyRow& row : spec_keys()) {
+    if (row.option.target != KeyTarget::kSbatch || row.option.name.empty()) continue;
+    CAPTURE(row.path);
+    LoadRequest request;
+    request.file = "exp.yaml";
+    request.text =
+        "resources: {time: 1h, cpus_per_task: 1}\nlaunch: {command: [run]}\nhetjob: true\n"
+        "components: [{name: a}, {name: b}]\n";
+    request.sets = {fmt::format("{}={}", row.path, row.example)};
+    request.current_dir = "/exp";
+    const auto spec = load_spec(request);
+    if (!spec) continue;  // the key cannot be combined with components
+    const auto plan = make_plan(*spec, {"/runs", "/bin/true", "/bin/true", Target::kSlurm});
+    if (!plan) FAIL(format_diagnostics(plan.error()));
+    REQUIRE(plan->parts.size() == 1);
+    const auto has_option = [&](const std::vector<PlannedOption>& options) {
+      return std::any_of(options.begin(), options.end(), [&](const PlannedOption& option) {
+        return option.option == row.option.name;
+      });
+    };
+    CHECK(has_option(plan->directives));
+    CHECK_MESSAGE(has_option(plan->parts[0]) == (row.option.scope != SbatchScope::kWholeJob),
+                  row.option.name, ": see SbatchScope in spec_keys.h");
+    ++planned;
+  }
+  CHECK(planned >= 20);
+}
+
+TEST_CASE(
+    "options of `slurm` that request something on the nodes are in every part of a heterogeneous "
+    "job, and the others only in the first") {
+  const LaunchPlan plan = components_plan(
+      "resources: {time: 1h, cpus_per_task: 1}\nlaunch: {command: [run]}\nhetjob: true\n"
+      "slurm: {tmp: 5G, contiguous: true, mail-type: END, nice: 10}\n"
+      "components: [{name: a}, {name: b}]\n");
+  REQUIRE(plan.parts.size() == 1);
+  CHECK(has(words(plan.directives), " --tmp=5G --contiguous --mail-type=END --nice=10 "));
+  CHECK(words(plan.parts[0]).ends_with(" --tmp=5G --contiguous"));
 }
 
 TEST_CASE("the steps of a heterogeneous job name their part instead of their nodes") {

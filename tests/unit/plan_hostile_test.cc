@@ -4,9 +4,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <variant>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -16,6 +19,7 @@
 #include "common/text.h"
 #include "launcher/plan/plan.h"
 #include "launcher/plan/render.h"
+#include "launcher/spec/spec_keys.h"
 
 namespace dlrun {
 namespace {
@@ -327,41 +331,40 @@ TEST_CASE("hostile strings arrive byte for byte in the command and the variables
   CHECK_FALSE(fs::exists(canary));
 }
 
+/// Returns true if dlrun parses the values of a key as a size, a time, a word of a list, or a
+/// number of nodes or GPUs. A plain number is not among them.
+bool is_parsed(const KeyRow& row) {
+  constexpr std::array kParsed{Format::kChoice, Format::kTime, Format::kDuration, Format::kMemory,
+                               Format::kInterval};
+  return std::find(kParsed.begin(), kParsed.end(), row.format) != kParsed.end() ||
+         std::holds_alternative<Access<std::optional<NodeRange>>>(row.field) ||
+         std::holds_alternative<Access<std::optional<Gpus>>>(row.field);
+}
+
 TEST_CASE("a hostile string in another key is refused, or adds no #SBATCH line to the script") {
   const Folder folder;
   const std::string canary = (folder.path / "canary").string();
-  const std::vector<std::string> keys{"name",
-                                      "resources.partition",
-                                      "resources.account",
-                                      "resources.qos",
-                                      "resources.reservation",
-                                      "resources.constraint",
-                                      "resources.nodelist",
-                                      "resources.exclude",
-                                      "resources.licenses",
-                                      "resources.begin",
-                                      "resources.gres",
-                                      "resources.distribution",
-                                      "resources.output",
-                                      "resources.error",
-                                      "resources.signal",
-                                      "resources.clusters",
-                                      "slurm.mail-user",
-                                      "hetjob",
-                                      "components",
-                                      "launch.mpi",
-                                      "launch.cpu_bind",
-                                      "launch.gpu_bind",
-                                      "launch.srun.network",
-                                      "track.wandb.project",
-                                      "environment.venv",
-                                      "environment.conda.name",
-                                      "environment.uv.project",
-                                      "environment.pixi.project",
-                                      "environment.spack",
-                                      "environment.eessi",
-                                      "environment.uenv.images",
-                                      "download.path"};
+  std::vector<std::string> keys{"slurm.mail-user",
+                                "hetjob",
+                                "components",
+                                "launch.mpi",
+                                "launch.cpu_bind",
+                                "launch.gpu_bind",
+                                "launch.srun.network",
+                                "track.wandb.project",
+                                "environment.venv",
+                                "environment.conda.name",
+                                "environment.uv.project",
+                                "environment.pixi.project",
+                                "environment.spack",
+                                "environment.eessi",
+                                "download.path"};
+  for (const KeyRow& row : spec_keys()) {
+    const bool is_number = std::holds_alternative<Access<std::optional<std::int64_t>>>(row.field);
+    if (row.option.target == KeyTarget::kSbatch && !row.option.name.empty() && !is_parsed(row) &&
+        !is_number)
+      keys.emplace_back(row.path);
+  }
   std::size_t rendered = 0;
   for (const std::string& key : keys) {
     for (const std::string& string : hostile_strings(canary)) {
@@ -399,6 +402,24 @@ TEST_CASE("a hostile string in another key is refused, or adds no #SBATCH line t
     }
   }
   CHECK(rendered > 500);
+}
+
+TEST_CASE(
+    "tests/e2e/hostile_strings.py has a valid value for each option of sbatch that is parsed") {
+  const std::string script = slurp(DLRUN_SOURCE_DIR "/tests/e2e/hostile_strings.py");
+  const auto begin = script.find("\nPARSED = {");
+  REQUIRE(begin != std::string::npos);
+  const std::string parsed = script.substr(begin, script.find("}\n", begin) - begin);
+  std::size_t checked = 0;
+  for (const KeyRow& row : spec_keys()) {
+    if (row.option.target != KeyTarget::kSbatch || !is_parsed(row)) continue;
+    CHECK_MESSAGE(parsed.find(fmt::format("\"{}\": ", row.path)) != std::string::npos,
+                  "add a valid value of ", row.path,
+                  " to PARSED of tests/e2e/hostile_strings.py, which shows that the key does not "
+                  "refuse everything");
+    ++checked;
+  }
+  CHECK(checked >= 9);
 }
 
 }  // namespace

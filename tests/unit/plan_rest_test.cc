@@ -11,7 +11,9 @@
 #include <nlohmann/json.hpp>
 
 #include "common/files.h"
+#include "launcher/plan/rest_fields.h"
 #include "launcher/plan/rest_job.h"
+#include "launcher/spec/spec_keys.h"
 
 namespace {
 
@@ -95,6 +97,21 @@ TEST_CASE(
   CHECK(rest_refusal("--nodes", "2", std::nullopt) == std::nullopt);
   CHECK(rest_refusal("--clusters", "other", std::nullopt));
   CHECK(rest_refusal("--nodes", std::nullopt, std::nullopt));
+}
+
+TEST_CASE("every option of sbatch in the key table has a row in the table of slurmrestd's fields") {
+  std::size_t options = 0;
+  for (const KeyRow& row : spec_keys()) {
+    if (row.option.target != KeyTarget::kSbatch || row.option.name.empty()) continue;
+    // A plugin of sbatch adds these two options, so slurmrestd refuses them (docs/slurmrestd.md).
+    if (row.option.name == "--uenv" || row.option.name == "--view") continue;
+    CHECK_MESSAGE(find_rest_option(row.option.name) != nullptr, row.path,
+                  " is refused for slurmrestd: add a row for ", row.option.name,
+                  " to launcher/plan/rest_fields.cc; if slurmrestd has no such field, RestKind "
+                  "kRefused with the reason");
+    ++options;
+  }
+  CHECK(options >= 30);
 }
 
 TEST_CASE("before the server is asked, only options that no version can express are refused") {

@@ -8,6 +8,7 @@
 #include "launcher/plan/bad_nodes_exclusion.h"
 #include "launcher/plan/render.h"
 #include "launcher/plan/script_request.h"
+#include "launcher/spec/spec_keys.h"
 #include "tests/contains.h"
 
 namespace dlrun {
@@ -435,6 +436,33 @@ TEST_CASE(
       "#SBATCH -G 1 -t 1 -c2\n#SBATCH hetjob\n#SBATCH -G 2 -N 3 -c 4\nsrun y\n#SBATCH -N 9");
   CHECK((parts.gpus == 3 && parts.nodes == 4 && parts.cpus == 14 && parts.time_seconds == 60));
   CHECK_FALSE(requested_by("#SBATCH -N 99999999999999 -c 99999999999999").cpus.has_value());
+}
+
+TEST_CASE(
+    "the step in an allocation that the user already has gets every request that a step can make, "
+    "once") {
+  PlanInputs borrowed = inputs();
+  borrowed.is_borrowed = true;
+  std::size_t planned_keys = 0;
+  for (const KeyRow& row : spec_keys()) {
+    if (row.option.target != KeyTarget::kSbatch || row.option.name.empty()) continue;
+    CAPTURE(row.path);
+    LoadRequest with_key = request("resources: {nodes: 3}\nlaunch: {command: [x]}\n");
+    with_key.sets = {fmt::format("{}={}", row.path, row.example)};
+    const auto spec = load_spec(with_key);
+    if (!spec) continue;  // the key needs another key
+    const auto plan = make_plan(*spec, borrowed);
+    if (!plan) FAIL(format_diagnostics(plan.error()));
+    const auto found = std::count_if(
+        plan->step.begin(), plan->step.end(),
+        [&](const PlannedOption& option) { return option.option == row.option.name; });
+    const bool is_of_step = row.option.scope == SbatchScope::kNodeChoice ||
+                            row.option.scope == SbatchScope::kRankRequest;
+    CHECK_MESSAGE(found == (is_of_step ? 1 : 0), row.option.name,
+                  ": see SbatchScope in spec_keys.h");
+    ++planned_keys;
+  }
+  CHECK(planned_keys >= 25);
 }
 
 TEST_CASE("salloc gets the directives, except those for batch jobs only") {

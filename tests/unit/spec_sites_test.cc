@@ -64,7 +64,8 @@ TEST_CASE(
     CHECK(format_diagnostics(site->problems) == "");
     CHECK_FALSE(site->profile.help.empty());
     if (name == "generic") continue;
-    CHECK_FALSE(site->profile.cluster_names.empty());
+    CHECK_MESSAGE(!site->profile.cluster_names.empty(),
+                  "add `clusters`: docs/sites.md says what to write if no page names it");
     std::vector<Diagnostic> problems;
     CHECK(match_site(name, {}, problems) == name);
     CHECK(problems.empty());

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -117,6 +119,23 @@ TEST_CASE(
   unknown.name = "adamm";
   CHECK(make_optimizer<float>(unknown).error().message ==
         "--optimizer adamm: expected one of " + names);
+}
+
+TEST_CASE("every optimizer has reference cases, also with weight decay and with clipping") {
+  for (const auto name : split(optimizer_names(), '|')) {
+    CAPTURE(std::string(name));
+    const auto has_case = [&](auto is_wanted) {
+      return std::any_of(std::begin(kCases), std::end(kCases), [&](const Case& reference) {
+        return reference.name == name && is_wanted(reference);
+      });
+    };
+    constexpr const char* kRemedy =
+        "add the case to tests/reference/optimizers.py, and what the script prints to "
+        "optimizers.inc";
+    CHECK_MESSAGE(has_case([](const Case&) { return true; }), kRemedy);
+    CHECK_MESSAGE(has_case([](const Case& one) { return one.weight_decay > 0; }), kRemedy);
+    CHECK_MESSAGE(has_case([](const Case& one) { return one.clip_norm > 0; }), kRemedy);
+  }
 }
 
 TEST_CASE(

@@ -12,10 +12,15 @@ namespace dlrun::keys {
 /// The upper limit for numbers that have no other limit.
 inline constexpr double kDefaultMax = 1e9;
 
+using enum SbatchScope;
+
 /// Return the option that a key becomes: an option of sbatch, of srun, of the container (in pyxis's
 /// form) or of the bundled trainer. Without a name, the key is a map of options.
-consteval KeyOption sbatch(std::string_view name = {}) {
-  return {KeyTarget::kSbatch, name};
+consteval KeyOption sbatch() {
+  return {KeyTarget::kSbatch};
+}
+consteval KeyOption sbatch(std::string_view name, SbatchScope scope) {
+  return {KeyTarget::kSbatch, name, scope};
 }
 consteval KeyOption srun(std::string_view name = {}) {
   return {KeyTarget::kSrun, name};

@@ -62,12 +62,14 @@ inline constexpr KeyRow kProgramKeys[] = {
            "concretizes and installs the environment before it queues the job. This key cannot be "
            "combined with conda, pixi, eessi or container.image.",
    .example = "training"},
-  {.path = "environment.uenv.images", FIELD(environment.uenv_images), .option = sbatch("--uenv"),
+  {.path = "environment.uenv.images", FIELD(environment.uenv_images),
+   .option = sbatch("--uenv", kWholeJob),
    .help = "Slurm's uenv plugin mounts these images on every node. `dlrun submit` pulls missing "
            "images before it queues the job. `uenv: [...]` is short for this key. This key cannot "
            "be combined with eessi or container.image.",
    .example = "[\"prgenv-gnu/24.11:v1\"]"},
-  {.path = "environment.uenv.views", FIELD(environment.uenv_views), .option = sbatch("--view"),
+  {.path = "environment.uenv.views", FIELD(environment.uenv_views),
+   .option = sbatch("--view", kWholeJob),
    .help = "The job activates these views of the uenv images. This key needs "
            "environment.uenv.images.",
    .example = "[default]"},
