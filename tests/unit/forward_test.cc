@@ -57,8 +57,8 @@ TEST_CASE("a port that is given twice is refused") {
 }
 
 TEST_CASE(
-    "a user who logged in by ssh gets sockets, and a warning for each port with LOCAL; if only "
-    "sockets are wanted, such a port is refused") {
+    "a user who logged in by ssh gets sockets, and a warning for each port with LOCAL, "
+    "which is refused if only sockets are wanted") {
   const TemporaryDirectory folder;
   Env env;
   env.set("XDG_RUNTIME_DIR", folder.path().string());

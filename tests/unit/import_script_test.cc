@@ -140,7 +140,9 @@ TEST_CASE("a secret that is a plain word is named with its line, and no remark s
   CHECK(has(text, "job.sh:3:1: warning: wandb login ...: "));
   CHECK(has(text, "job.sh:4:1: warning: huggingface-cli login --token ...: "));
   CHECK(has(text, "job.sh:5:1: warning: "));
-  CHECK(has(text, "move it to a variable of your shell, name the variable in environment.secrets"));
+  CHECK(has(text,
+            "move the word to a variable of your shell, name the variable in "
+            "environment.secrets"));
   for (const char* secret : {"0123456789abcdef", "hf_abc", "s3cret-word"})
     CHECK_FALSE(has(text, secret));
 }
