@@ -50,7 +50,7 @@ bool is_cluster_name(std::string_view text) {
   return std::all_of(names.begin(), names.end(), is_name);
 }
 
-Result<> check_job(const JobId& job) {
+Result<> check_job_id(const JobId& job) {
   if (job.cluster == kLocalCluster) {
     if (parse_local_job(job.id)) return {};
     return fail(Errc::kInvalid,

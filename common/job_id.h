@@ -44,6 +44,6 @@ struct LocalJob {
 
 /// Fails with kInvalid if the id is not a Slurm job id (for kLocalCluster: not a local job's id),
 /// or if the cluster's name is malformed. The message escapes unprintable characters.
-[[nodiscard]] Result<> check_job(const JobId& job);
+[[nodiscard]] Result<> check_job_id(const JobId& job);
 
 }  // namespace dlrun

@@ -40,8 +40,8 @@ void close_with_reset(UniqueFd& socket) {
 
 }  // namespace
 
-RelayMux::RelayMux(End end, int in, int out, RelayEvents& events)
-    : end_(end), in_(in), out_(out), events_(events), is_greeted_(end == End::kAccepts) {
+RelayMux::RelayMux(End end, int in, int out, RelayHandler& handler)
+    : end_(end), in_(in), out_(out), handler_(handler), is_greeted_(end == End::kAccepts) {
   make_nonblocking(in_);
   make_nonblocking(out_);
   if (end_ == End::kAccepts) unsent_ = kRelayGreeting;
@@ -55,7 +55,7 @@ std::uint32_t RelayMux::open(UniqueFd socket, std::uint16_t port) {
   return id;
 }
 
-void RelayMux::connect(std::uint32_t channel, UniqueFd socket) {
+void RelayMux::attach(std::uint32_t channel, UniqueFd socket) {
   const auto found = connections_.find(channel);
   if (found == connections_.end()) return;
   make_nonblocking(socket.get());
@@ -130,7 +130,7 @@ Result<bool> RelayMux::read_trunk() {
   if (!is_greeted_) {
     DLRUN_TRY_ASSIGN(is_greeted_, received_.skip_greeting());
     if (!is_greeted_) return true;
-    events_.on_greeting();
+    handler_.on_greeting();
   }
   DLRUN_TRY(handle_frames());
   return true;
@@ -161,7 +161,7 @@ Result<> RelayMux::handle_open(const Frame& frame) {
     return {};
   }
   connections_[frame.channel];
-  events_.on_open(frame.channel, static_cast<std::uint16_t>(frame.number));
+  handler_.on_open(frame.channel, static_cast<std::uint16_t>(frame.number));
   return {};
 }
 
@@ -172,10 +172,10 @@ Result<> RelayMux::handle_frame(const Frame& frame) {
     case FrameKind::kAlive:
       break;
     case FrameKind::kOpened:
-      events_.on_opened(frame.channel);
+      handler_.on_opened(frame.channel);
       break;
     case FrameKind::kWaiting:
-      events_.on_waiting(frame.channel);
+      handler_.on_waiting(frame.channel);
       break;
     case FrameKind::kData:
       DLRUN_TRY(connection.channel.receive(frame.payload));
@@ -188,7 +188,7 @@ Result<> RelayMux::handle_frame(const Frame& frame) {
     case FrameKind::kReset:
       if (connection.socket.is_open()) close_with_reset(connection.socket);
       connections_.erase(frame.channel);
-      events_.on_reset(frame.channel, frame.payload);
+      handler_.on_reset(frame.channel, frame.payload);
       break;
   }
   return {};

@@ -24,17 +24,17 @@ namespace dlrun {
 inline constexpr std::size_t kRelayConnections = 256;
 
 /// Receives the events of one end of a relay. RelayMux::run_once() calls the functions.
-class RelayEvents {
+class RelayHandler {
  public:
-  RelayEvents() = default;
-  RelayEvents(const RelayEvents&) = delete;
-  RelayEvents& operator=(const RelayEvents&) = delete;
-  virtual ~RelayEvents() = default;
+  RelayHandler() = default;
+  RelayHandler(const RelayHandler&) = delete;
+  RelayHandler& operator=(const RelayHandler&) = delete;
+  virtual ~RelayHandler() = default;
 
-  /// The agent's greeting has arrived. Only the end that opens connections gets this event.
+  /// The agent's greeting has arrived. Only End::kOpens gets this event.
   virtual void on_greeting() {}
-  /// A client wants a connection to the port. The receiver of this event later calls connect() or
-  /// reset() of the RelayMux.
+  /// A client wants a connection to the port. Only End::kAccepts gets this event. The handler later
+  /// calls attach() or reset() of the RelayMux.
   virtual void on_open(std::uint32_t channel, std::uint16_t port) = 0;
   /// The program on the node has accepted the connection.
   virtual void on_opened(std::uint32_t channel) = 0;
@@ -54,19 +54,21 @@ class RelayMux {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// The end that opens connections waits for the greeting; the other end sends it.
-  enum class End { kOpens, kAccepts };
+  enum class End {
+    kOpens,    ///< dlrun's end: calls open(), and waits for the agent's greeting
+    kAccepts,  ///< the agent's end: sends the greeting, and gets on_open() for each connection
+  };
 
   /// in, out: the trunk; the caller owns both descriptors. The descriptors become non-blocking.
   /// SIGPIPE must be blocked or ignored while run_once() writes to the trunk.
-  RelayMux(End end, int in, int out, RelayEvents& events);
+  RelayMux(End end, int in, int out, RelayHandler& handler);
 
   /// Adds a connection, and asks the other end to connect to this port of its machine. Returns the
   /// channel of the connection.
   std::uint32_t open(UniqueFd socket, std::uint16_t port);
-  /// Sets the socket of a channel that on_open() has announced. Does nothing if the channel no
-  /// longer exists.
-  void connect(std::uint32_t channel, UniqueFd socket);
+  /// Attaches the socket of the program to a channel that on_open() has announced, and tells the
+  /// other end. Does nothing if the channel no longer exists.
+  void attach(std::uint32_t channel, UniqueFd socket);
   /// Tells the other end that nothing listens on the port yet.
   void tell_waiting(std::uint32_t channel);
   /// Closes the connection at both ends. Does not call on_reset() at this end.
@@ -111,7 +113,7 @@ class RelayMux {
 
   End end_;
   int in_, out_;
-  RelayEvents& events_;
+  RelayHandler& handler_;
   bool is_greeted_;
   Clock::time_point last_heard_ = Clock::now();
   std::uint32_t next_ = 1;

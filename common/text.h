@@ -16,8 +16,8 @@ namespace dlrun {
 
 /// Splits text at each separator: "a,,b" has three parts, an empty text has one empty part.
 [[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
-/// Forbids temporary strings: the parts are views of the text, which a range-for would destroy
-/// before it uses them.
+/// Forbids temporary strings. The parts are views of the text, and a range-for destroys a temporary
+/// text before it uses the parts.
 template <typename Text>
 requires std::same_as<Text, std::string> std::vector<std::string_view> split(Text&& text,
                                                                              char separator)

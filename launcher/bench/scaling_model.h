@@ -7,7 +7,7 @@
 
 namespace dlrun {
 
-/// The measurement of one run.
+/// The measured rate of one run.
 struct ScalingFigure {
   int nodes = 0;  ///< 1 for a run on this machine
   int ranks = 0;
@@ -15,11 +15,11 @@ struct ScalingFigure {
   std::string run;           ///< the run's id
 };
 
-/// Models the seconds of a step in which n ranks take one batch each: compute + 2(n-1) latency +
-/// 2(n-1)/n transfer. The last two terms are the cost of a ring all-reduce (Thakur, Rabenseifner,
-/// Gropp 2005, section 4.5: reduce-scatter and all-gather in n-1 messages each). latency is the
-/// paper's alpha; transfer is S/B for S bytes of gradients at B bytes per second. The model assumes
-/// that no communication overlaps with computation.
+/// The costs of a step in which each of n ranks takes one batch. The step takes compute +
+/// 2(n-1) latency + 2(n-1)/n transfer. The last two terms are the cost of a ring all-reduce
+/// (Thakur, Rabenseifner, Gropp 2005, section 4.5: reduce-scatter and all-gather in n-1 messages
+/// each). latency is the paper's alpha; transfer is S/B for S bytes of gradients at B bytes per
+/// second. The model assumes that no communication overlaps with computation.
 struct ScalingModel {
   double compute_s = 0, latency_s = 0, transfer_s = 0;
   /// Returns the seconds of a step on this number of ranks.
@@ -28,12 +28,14 @@ struct ScalingModel {
   [[nodiscard]] double samples_per_s(int ranks, double batch) const;
 };
 
-/// Fits the models by least squares of the relative errors, with non-negative costs. With three or
-/// more different numbers of ranks, latency and transfer can be separated: returns one model. With
-/// two numbers they cannot be separated: returns two models. The first one counts the whole cost of
-/// communication as latency, and the second one counts it as transfer; the real costs are between
-/// them. Leaves out a model with a negative cost. If no model is left, returns a model without
-/// communication. With one number of ranks, returns none. batch must be > 0.
+/// Fits by least squares of the relative errors. A fit with a negative cost is dropped.
+/// - One number of ranks: returns no model.
+/// - Two numbers: latency and transfer cannot be separated. Returns two models: the first counts the
+///   whole cost of communication as latency, and the second counts it as transfer. The real costs
+///   are between them. If both fits are dropped, returns a fit without communication.
+/// - Three or more numbers: latency and transfer can be separated. Fits models with both, with one
+///   and with neither of the two costs, and returns the model with the smallest error.
+/// batch: samples per step on each rank, > 0.
 [[nodiscard]] std::vector<ScalingModel> fit_scaling(const std::vector<ScalingFigure>& figures,
                                                     double batch);
 

@@ -17,12 +17,12 @@ Result<std::optional<JobId>> Executor::find(std::string_view comment, const std:
 
 Result<QueryAnswer> Executor::query(std::span<const JobId> jobs,
                                     std::chrono::milliseconds max_age) {
-  for (const JobId& job : jobs) DLRUN_TRY(check_job(job));
+  for (const JobId& job : jobs) DLRUN_TRY(check_job_id(job));
   return do_query(jobs, max_age);
 }
 
 Result<> Executor::cancel(const JobId& job, std::string_view token) {
-  DLRUN_TRY(check_job(job));
+  DLRUN_TRY(check_job_id(job));
   return do_cancel(job, token);
 }
 

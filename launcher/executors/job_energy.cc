@@ -28,7 +28,7 @@ JobEnergies energy_of_jobs(const Env& env, std::span<const JobId> jobs,
                            std::chrono::milliseconds at_most) {
   std::map<std::string, std::set<std::string>> by_cluster;  // the ids of whole arrays, not of tasks
   for (const JobId& job : jobs) {
-    if (job.cluster == kLocalCluster || !check_job(job)) continue;
+    if (job.cluster == kLocalCluster || !check_job_id(job)) continue;
     by_cluster[job.cluster].insert(job.id.substr(0, job.id.find('_')));
   }
   JobEnergies joules;

@@ -90,7 +90,7 @@ class Local final : public Executor {
 
   Result<> do_cancel(const JobId& job, std::string_view token) override {
     const auto local = parse_local_job(job.id);
-    if (!local) return check_job(job);
+    if (!local) return check_job_id(job);
     const auto self = local_job_id(::getpid());
     if (self && !self->starts_with(local->host + ":")) {
       return fail(Errc::kNotFound, "the job runs on {}: cancel it there", local->host);

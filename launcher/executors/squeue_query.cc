@@ -43,7 +43,7 @@ std::optional<Turn> parse_turn(std::string_view text) {
 
 std::optional<JobReport> squeue_report_on(const Env& env, const JobId& job,
                                           std::chrono::milliseconds at_most) {
-  if (!check_job(job)) return std::nullopt;
+  if (!check_job_id(job)) return std::nullopt;
   const auto out =
       ask_squeue(env, job.cluster, {"-j", job.id, "-o", std::string(kSqueueFormat)}, at_most);
   if (!out) return std::nullopt;
@@ -74,7 +74,7 @@ std::optional<QueuePlace> parse_queue_place(std::string_view own, std::string_vi
 
 std::optional<QueuePlace> queue_place_of(const Env& env, const JobId& job,
                                          std::chrono::milliseconds at_most) {
-  if (!check_job(job)) return std::nullopt;
+  if (!check_job_id(job)) return std::nullopt;
   const auto own = ask_squeue(env, job.cluster, {"-j", job.id, "-o", "%P|%Q|%A"}, at_most);
   const auto place = own ? parse_queue_place(*own, "") : std::nullopt;
   if (!place) return std::nullopt;

@@ -81,7 +81,7 @@ bool pass_lines(int pipe, std::string& messages,
 }
 
 /// This machine's end of the relay: accepts clients and carries their connections to the relay.
-class ClientEnd final : public RelayEvents {
+class ClientEnd final : public RelayHandler {
  public:
   ClientEnd(PipedProcess& relay, const std::vector<LocalListener>& listeners, ForwardEvents& events)
       : relay_(relay),

@@ -23,8 +23,8 @@ class ComponentPlanner {
 
  private:
   /// Returns the spec from which sbatch's options are planned. For a heterogeneous job, returns the
-  /// spec of the first part. For a single allocation, returns a spec that requests on each node the
-  /// most that a group of components needs.
+  /// spec of the first part. For a single allocation, returns a spec that requests on every node
+  /// the largest request of any node, where components that share a node are added up.
   [[nodiscard]] LoadedSpec request() const;
   /// Plans everything that belongs to the whole job: the request, the prologue, lead's options.
   [[nodiscard]] LaunchPlan plan_whole();
@@ -41,8 +41,8 @@ class ComponentPlanner {
   /// Returns true if lead must reserve a port for the component: for a service, and for a component
   /// whose preset has the field {port}.
   [[nodiscard]] bool needs_port(std::size_t index, const LaunchPlan& plan) const;
-  /// Moves the component's own variables from the prologue, which all components share, to the
-  /// rank agent.
+  /// Moves the variables that the component itself sets from the prologue, which all components
+  /// share, to the component's rank agent.
   void move_own_variables(std::size_t index, LaunchPlan& plan) const;
   /// Adds a component's variables and folders to the job's prologue, and its step variables to the
   /// job's step variables.
@@ -51,10 +51,11 @@ class ComponentPlanner {
   /// components that need different commands. Also copies the container in which an interactive
   /// session starts.
   void merge_containers(LaunchPlan& plan);
-  /// Returns the comment that names a key in the script: "COMPONENT: NAME" if the component sets
-  /// the key, else the whole key.
+  /// Returns the comment that names a key in the script: "trainer: nodes" if the component itself
+  /// sets the key, else the full key, such as "resources.nodes".
   [[nodiscard]] std::string source_of(std::size_t index, std::string_view key) const;
-  /// Adds the errors to errors_, each once. component: precedes the messages; "" for the whole job.
+  /// Adds the errors to errors_, each once. component: the text that is put before each message; ""
+  /// for errors of the whole job.
   void take_errors(std::vector<Diagnostic> errors, std::string_view component);
 
   const LoadedSpec& loaded_;

@@ -34,9 +34,10 @@ struct HostRole {
 /// command. Returns in the parent when the command has ended. When the input ends, the parent ends
 /// the child's group: with SIGTERM, and with SIGKILL ten seconds later.
 ///
-/// For kMirror, locks the mirror, sends mirror_answer(), and waits for the frame kGo before the
-/// fork; if the input ends instead, returns without a fork. For kPipe, the program of the request
-/// replaces this process. For kTerminal, returns at once without a marker and without a fork.
+/// For kMirror, locks the mirror (the host's copy of the code), sends mirror_answer(), and waits
+/// for the frame kGo before the fork; if the input ends instead, returns without a fork. For kPipe,
+/// the program of the request replaces this process. For kTerminal, returns at once without a
+/// marker and without a fork.
 [[nodiscard]] Result<HostRole> fork_for_request(std::string_view word, const Env& env,
                                                 const HostStreams& streams);
 

@@ -12,7 +12,7 @@
 #include "launcher/runs/ownership.h"
 #include "launcher/runs/resolve.h"
 #include "launcher/runs/sweep_record.h"
-#include "launcher/spec/own_parameters.h"
+#include "launcher/spec/program_parameters.h"
 
 namespace dlrun {
 namespace {
@@ -21,16 +21,16 @@ namespace {
 struct Part {
   IndexEntry run;
   std::string label, short_label;  ///< see RunReport
-  /// For a point: the names and values of the sweep's own parameters.
+  /// For a point: the names and values of the program parameters.
   std::vector<std::pair<std::string, std::string>> parameters;
 };
 
-/// Returns the names and values of the point's own parameters.
-std::vector<std::pair<std::string, std::string>> own_values(const SweepRecord& sweep,
-                                                            const SweepRecord::Point& point) {
+/// Returns the names and values of the point's program parameters.
+std::vector<std::pair<std::string, std::string>> parameter_values(const SweepRecord& sweep,
+                                                                  const SweepRecord::Point& point) {
   std::vector<std::pair<std::string, std::string>> values;
   for (std::size_t i = 0; i < sweep.keys.size(); ++i) {
-    if (is_own_parameter(sweep.keys[i]))
+    if (is_program_parameter(sweep.keys[i]))
       values.emplace_back(sweep.keys[i], point.values[i].value_or(""));
   }
   return values;
@@ -55,7 +55,7 @@ Result<std::vector<Part>> parts_of(const Env& env, const std::filesystem::path& 
       const std::string short_label = names.size() == 1 ? std::to_string(at) : point.id;
       parts.push_back({std::move(point),
                        fmt::format("{}  {}", short_label, describe(sweep, sweep.points[at])),
-                       short_label, own_values(sweep, sweep.points[at])});
+                       short_label, parameter_values(sweep, sweep.points[at])});
     }
   }
   return parts;

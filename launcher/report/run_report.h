@@ -46,7 +46,7 @@ struct RunReport {
 /// report. `dlrun sweep` shows these values, too.
 void set_result_from_progress(RunReport& report);
 
-/// Inserts a sweep's own parameters and their values before the keys of a point's spec. Removes
+/// Inserts the program parameters and their values before the keys of a point's spec. Removes
 /// launch.command, which contains the values, too.
 void insert_parameters(RunReport& report,
                        const std::vector<std::pair<std::string, std::string>>& parameters);

@@ -1,5 +1,5 @@
 #pragma once
-// Tells which of many run directories still exist.
+// Tells which of many run directories still exist. Caches the listings of their parent folders.
 
 #include <filesystem>
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace dlrun {
 
-/// Lists each parent folder once and remembers the names in it. For ten thousand runs in one folder
-/// that takes less time than ten thousand system calls.
+/// A cache of folder listings. Lists each parent folder once and remembers the names in it: for ten
+/// thousand runs in one folder, one listing takes less time than ten thousand system calls.
 class ExistingFolders {
  public:
   /// Returns true if the absolute path exists. Does not notice changes of a parent folder after the

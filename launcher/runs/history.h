@@ -61,7 +61,7 @@ struct ShownEvent {
 /// One attempt. Times are in seconds since 1970.
 struct AttemptHistory {
   std::int64_t number = 0;       ///< from 0
-  double claimed = 0;            ///< the time of the attempt's first event
+  double claimed = 0;            ///< the time of the attempt's first event, normally lead's claim
   std::optional<double> joined;  ///< all ranks had joined
   std::optional<double> ended;
   std::int64_t ranks = 0;  ///< number of ranks
@@ -125,8 +125,8 @@ class RunHistory {
   off_t offset_ = 0;
   ino_t inode_ = 0;
   RecordParts parts_;  ///< the parts of the file to read, chosen when reading began
-  /// Only every stride_-th progress or samples event is parsed. Above 1 while read_more() reads the
-  /// contents that a large file had when reading began.
+  /// Only every stride_-th progress or samples event is parsed. stride_ is above 1 only while
+  /// read_more() reads what a large file contained when reading began.
   std::size_t stride_ = 1;
   std::size_t frequent_seen_ = 0;
   std::string tail_;

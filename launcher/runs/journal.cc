@@ -106,7 +106,7 @@ namespace {
 /// of a command later.
 Result<> check_named_job(const std::filesystem::path& file, const JobId& job) {
   if (job.id.empty() && (job.cluster == kLocalCluster || is_cluster_name(job.cluster))) return {};
-  if (auto checked = check_job(job); !checked)
+  if (auto checked = check_job_id(job); !checked)
     return fail(Errc::kInvalid, "{}: is damaged: {}", printable(file.string()),
                 checked.error().message);
   return {};

@@ -60,7 +60,8 @@ std::optional<IndexEntry> run_with_job(const std::vector<IndexEntry>& entries,
   for (const auto& entry : entries) {
     auto found = sweep_with_job(entry, job);
     if (!found && has_job(entry.path, job)) found = entry;
-    // The owner's check takes longer than the others, and there may be ten thousand entries.
+    // is_own() comes last: it takes longer than the other checks, and there may be ten thousand
+    // entries.
     if (found && is_own(entry)) return found;
   }
   return std::nullopt;

@@ -240,7 +240,7 @@ void add_question(std::vector<JobQuestion>& questions, RunFacts& facts, Executor
     jobs.push_back(std::move(*job));
   }
   for (const JobId& job : jobs) {
-    if (const auto checked = check_job(job); !checked) {
+    if (const auto checked = check_job_id(job); !checked) {
       facts.unreachable = checked.error().message;
       return;
     }

@@ -30,7 +30,7 @@ struct SweepRecord {
     /// The values of `keys`, in that order; nullopt for a key that the point does not set.
     std::vector<std::optional<std::string>> values;
   };
-  std::vector<std::string> keys;  ///< the swept keys and the sweep's own parameters
+  std::vector<std::string> keys;  ///< the swept keys and program parameters
   std::vector<Point> points;
   std::size_t arrays = 0;                    ///< number of arrays
   std::optional<std::int64_t> max_parallel;  ///< the most points that run at once; nullopt: any

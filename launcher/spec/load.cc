@@ -38,7 +38,7 @@ constexpr std::string_view kNoYaml =
 /// Sets a point's values. Their origin is the place where the sweep states them.
 void apply_point(SpecBuilder& builder, const SweepPoint& point) {
   for (const SweptValue& value : point) {
-    if (is_own_parameter(value.key)) continue;  // fill_templates() uses it
+    if (is_program_parameter(value.key)) continue;  // fill_templates() uses it
     auto document = parse_yaml(value.text);
     if (!document) {
       builder.report(
@@ -328,8 +328,8 @@ bool apply_file(SpecBuilder& builder, const SpecFile& file, const std::string& f
   return true;
 }
 
-/// Replaces the fields of own parameters by the point's values, checks the spec, and reports all
-/// problems.
+/// Replaces the fields of program parameters by the point's values, checks the spec, and reports
+/// all problems.
 void fill_and_check(SpecBuilder& builder, LoadedSpec& loaded, const SweepPoint& point) {
   for (Diagnostic& problem : fill_templates(loaded.spec, loaded.templates, point,
                                             loaded.preset.is_trainer, builder.refused()))

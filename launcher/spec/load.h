@@ -11,8 +11,8 @@
 
 #include "common/env.h"
 #include "launcher/spec/diagnostic_text.h"
-#include "launcher/spec/own_parameters.h"
 #include "launcher/spec/preset.h"
+#include "launcher/spec/program_parameters.h"
 #include "launcher/spec/site_profile.h"
 #include "launcher/spec/spec.h"
 
@@ -55,8 +55,8 @@ struct LoadedSpec {
   std::vector<SpecFile> bases;            ///< the files that the spec inherits from, nearest first
   SpecFile site_file;                     ///< the site's file
   std::vector<Diagnostic> warnings;       ///< sorted by position
-  /// The values that contain fields ({NAME}) of a sweep's own parameters. In `spec`, the values of
-  /// the point have replaced the fields.
+  /// The values that contain fields ({NAME}) of program parameters. In `spec`, the values of the
+  /// point have replaced the fields.
   SweptTemplates templates;
 };
 

@@ -11,7 +11,7 @@
 #include "launcher/spec/key_help.h"
 #include "launcher/spec/key_name.h"
 #include "launcher/spec/load.h"
-#include "launcher/spec/own_parameters.h"
+#include "launcher/spec/program_parameters.h"
 #include "launcher/spec/sweep_points.h"
 #include "launcher/spec/value_functions.h"
 #include "launcher/spec/value_setter.h"
@@ -58,7 +58,7 @@ std::string why_not_swept(std::string_view path) {
       {"code.snapshot"_key, "all points of a sweep run the same code"},
       {"checkpoint.dir"_key, "every point has checkpoints of its own, in its own run"},
   }};
-  if (is_own_parameter(path)) return "";
+  if (is_program_parameter(path)) return "";
   const KeyRow* row = row_of(path);
   if (row == nullptr && is_section(path))
     return fmt::format(
@@ -97,7 +97,7 @@ std::optional<SweptValue> SweepReader::value(const std::string& key, const YamlN
     refuse(node, fmt::format("'{}' has no value here; a sweep cannot remove a value", key));
     return std::nullopt;
   }
-  if (is_own_parameter(key)) return own_value(key, node);
+  if (is_program_parameter(key)) return parameter_value(key, node);
   SpecBuilder scratch(builder.env_, builder.unset_);
   const auto id = static_cast<YamlId>(&node - layer.document.nodes.data());
   scratch.apply_at(layer.document, id, key, layer.source);
@@ -121,8 +121,8 @@ std::optional<SweptValue> SweepReader::value(const std::string& key, const YamlN
                     builder.origin(layer, node)};
 }
 
-std::optional<SweptValue> SweepReader::own_value(const std::string& key,
-                                                 const YamlNode& node) const {
+std::optional<SweptValue> SweepReader::parameter_value(const std::string& key,
+                                                       const YamlNode& node) const {
   const auto text = builder.scalar(node, "one value");
   if (!text) {
     refuse(node, fmt::format("'{}': {}", key, text.error().message));
@@ -164,10 +164,10 @@ std::optional<std::vector<SweptValue>> SweepReader::list(const std::string& key,
 }
 
 std::optional<SweptRange> SweepReader::range(const std::string& key, const YamlNode& node) const {
-  const bool is_own = is_own_parameter(key);
+  const bool is_parameter = is_program_parameter(key);
   SweptRange found;
   const ValueTraits traits =
-      is_own ? ValueTraits{.is_number = true, .is_whole = true} : traits_of(*row_of(key));
+      is_parameter ? ValueTraits{.is_number = true, .is_whole = true} : traits_of(*row_of(key));
   found.is_whole = traits.is_whole;
   if (!traits.is_number) {
     refuse(node,
@@ -192,7 +192,7 @@ std::optional<SweptRange> SweepReader::range(const std::string& key, const YamlN
       }
       (is_min ? found.min : found.max) = number.value_or(0);
       // A parameter of the user's program has no type: its values are whole if min and max are.
-      if (is_own && end && !parse_int(end->text)) found.is_whole = false;
+      if (is_parameter && end && !parse_int(end->text)) found.is_whole = false;
       (is_min ? has_min : has_max) = true;
     } else {
       refuse(*name, fmt::format("a range has min, max and log, not '{}'", printable(name->text)));

@@ -30,9 +30,9 @@ struct SweepReader {
   /// Reports an error and returns false if a sweep may not set this key.
   [[nodiscard]] bool accept_key(const YamlNode& name) const;
   [[nodiscard]] std::optional<SweptValue> value(const std::string& key, const YamlNode& node) const;
-  /// Reads a value of a sweep's own parameter, which may be any text.
-  [[nodiscard]] std::optional<SweptValue> own_value(const std::string& key,
-                                                    const YamlNode& node) const;
+  /// Reads a value of a program parameter. The value may be any text.
+  [[nodiscard]] std::optional<SweptValue> parameter_value(const std::string& key,
+                                                          const YamlNode& node) const;
   [[nodiscard]] std::optional<std::vector<SweptValue>> list(const std::string& key,
                                                             const YamlNode& node) const;
   [[nodiscard]] std::optional<SweptRange> range(const std::string& key, const YamlNode& node) const;

@@ -1,7 +1,7 @@
 #include "launcher/spec/typed_value.h"
 
 #include "common/text.h"
-#include "launcher/spec/own_parameters.h"
+#include "launcher/spec/program_parameters.h"
 #include "launcher/spec/value_functions.h"
 #include "launcher/spec/yaml_document.h"
 
@@ -60,7 +60,7 @@ using Json = nlohmann::ordered_json;
 Json typed_value(const std::string& key, const std::string& yaml) {
   const auto document = parse_yaml(yaml);
   if (!document || document->nodes.empty()) return yaml;
-  return value_of(*document, document->root, find_key(key), is_own_parameter(key));
+  return value_of(*document, document->root, find_key(key), is_program_parameter(key));
 }
 
 }  // namespace dlrun

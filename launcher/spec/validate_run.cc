@@ -169,7 +169,7 @@ void Validator::check_retry_and_health() {
   check_idle_gpu();
   if (const auto after = parse_duration(spec_.health.hang_after.value_or("60"));
       after && *after < 1)
-    error("health.hang_after"_key, "health.hang_after is 0 s: every run would hang");
+    error("health.hang_after"_key, "health.hang_after is 0 s: every run would count as hung");
 }
 
 void Validator::check_grow() {
@@ -264,8 +264,8 @@ void Validator::check_secret_name(std::string_view key, const std::string& name,
                                   std::string_view content) {
   // The message does not show the text, because it may be the secret by mistake.
   if (!is_variable_name(name)) {
-    error(key, fmt::format("{} is the name of a variable that holds {}; this value cannot be such "
-                           "a name",
+    error(key, fmt::format("{} is the name of a variable that holds {}; this value is not a valid "
+                           "name of a variable",
                            key, content));
   } else if (has("environment.vars." + name)) {
     error(key,
@@ -368,8 +368,9 @@ void Validator::check_fabric(bool measures_all_reduce, bool has_rccl) {
   const SiteFabric& fabric = site_fabric(spec_, site_);
   if (!fabric.is_given())
     return warn("health.preflight"_key,
-                fmt::format("health.preflight: fabric: site '{}' names no figures, so only ports "
-                            "without a subnet manager are found; docs/sites.md explains `fabric`",
+                fmt::format("health.preflight: fabric: site '{}' gives no figures for its network, "
+                            "so this check finds only ports without a subnet manager; "
+                            "docs/sites.md describes the key `fabric`",
                             site_.name));
   if ((fabric.all_reduce || fabric.node_all_reduce) && !measures_all_reduce)
     warn("health.preflight"_key,

@@ -5,7 +5,7 @@
 
 #include "common/text.h"
 #include "launcher/spec/key_name.h"
-#include "launcher/spec/own_parameters.h"
+#include "launcher/spec/program_parameters.h"
 #include "launcher/spec/schema_parts.h"
 #include "launcher/spec/sweep_reader.h"
 #include "launcher/spec/value_type.h"
@@ -266,7 +266,7 @@ namespace {
 /// numbers unless a limit has a decimal point.
 [[nodiscard]] std::string range_limit(const SweptKey& key, double limit) {
   std::string text = fmt::format("{}", limit);
-  if (!key.range->is_whole && is_own_parameter(key.key) && parse_int(text)) text += ".0";
+  if (!key.range->is_whole && is_program_parameter(key.key) && parse_int(text)) text += ".0";
   return text;
 }
 

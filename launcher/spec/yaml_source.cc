@@ -14,7 +14,7 @@ constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kNextLine = "\xC2\x85";  ///< U+0085, a line break in YAML 1.1
 /// Stands for a '?' inside words while yaml-cpp reads the text, because yaml-cpp would take that
 /// '?' for an indicator. No UTF-8 text and no escape has this byte.
-constexpr char kHiddenQuestion = '\xF9';
+constexpr char kQuestionSubstitute = '\xF9';
 constexpr std::size_t kBlock = 256;  ///< bytes per item of continuation_bytes_
 
 [[nodiscard]] bool continues_character(char c) {
@@ -98,8 +98,8 @@ tl::expected<YamlSource, YamlProblem> YamlSource::prepare(std::string_view text)
     if (c == '\r' || character == kNextLine) {
       prepared += '\n';
     } else if (c == '?' && is_among_words(prepared)) {
-      prepared += kHiddenQuestion;
-      source.hides_questions_ = true;
+      prepared += kQuestionSubstitute;
+      source.replaced_question_marks_ = true;
     } else {
       prepared += character;
       is_ascii = is_ascii && length == 1;
@@ -128,7 +128,7 @@ void YamlSource::drop_last_indentation() {
 }
 
 std::string YamlSource::restored(std::string value) const {
-  if (hides_questions_) std::replace(value.begin(), value.end(), kHiddenQuestion, '?');
+  if (replaced_question_marks_) std::replace(value.begin(), value.end(), kQuestionSubstitute, '?');
   // yaml-cpp 0.7 turns the escapes \N and \_ into the single bytes 85 and A0, which are not UTF-8.
   const bool may_hold_bytes = value.find_first_of("\x85\xA0") != std::string::npos;
   if (!may_hold_bytes || is_utf8(value)) return value;

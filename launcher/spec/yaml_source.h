@@ -34,7 +34,7 @@ class YamlSource {
     bool has_end = false;           ///< the closing quote exists
     bool has_bad_escape = false;    ///< \', which YAML does not have in double quotes
     bool ends_with_escape = false;  ///< an escape precedes the last line breaks
-    std::size_t last_breaks = 0;    ///< line breaks between the last character and the quote
+    std::size_t last_breaks = 0;    ///< line breaks just before the closing quote
   };
 
   /// Prepares a text. Fails if it is not UTF-8 or holds a control character.
@@ -63,13 +63,13 @@ class YamlSource {
   /// Returns true if only the margin precedes at on its line.
   [[nodiscard]] bool is_first_on_line(const At& at);
 
-  /// Returns the position of the value after the anchor and the tag that start at this position.
+  /// Returns the position where the value starts, after the anchor and the tag at this position.
   [[nodiscard]] At past_properties(At at) const;
-  /// Returns the tag, as written in the file, that starts at this position, or on the same line
-  /// after an anchor that starts there; empty if there is none.
+  /// Returns the tag at this position, or after an anchor at this position on the same line, as
+  /// written in the file. Returns an empty text if there is no tag.
   [[nodiscard]] std::string_view tag(const At& at) const;
-  /// Returns the text in quotes that starts at this position; nothing if another value starts
-  /// there.
+  /// Returns the text in quotes that starts at this position; nullopt if another value starts at
+  /// this position.
   [[nodiscard]] std::optional<Quoted> quoted(const At& at) const;
   /// Returns the position after the ':' of the key that starts at this position. Returns nullopt if
   /// the key is not a plain text or a text in quotes on one line.
@@ -93,8 +93,8 @@ class YamlSource {
     std::size_t tab = std::string::npos;  ///< the offset of the first tab
   };
 
-  /// Removes the last line if it has only spaces, and as many as the line before it is indented.
-  /// yaml-cpp 0.7 would read the spaces as text of a '>' block.
+  /// Removes the last line if it consists of spaces only, and their number is the indentation of
+  /// the line before it. yaml-cpp 0.7 would read these spaces as text of a '>' block.
   void drop_last_indentation();
   [[nodiscard]] std::size_t end_of_property(std::size_t offset) const;
   /// Returns the offset after white space, line breaks and comments.
@@ -104,7 +104,8 @@ class YamlSource {
   const Margin& margin(const At& at);
 
   std::string text_;
-  bool hides_questions_ = false;
+  /// text_ has substitutes for some '?'. restored() turns them back.
+  bool replaced_question_marks_ = false;
   /// The number of UTF-8 continuation bytes before each block of text_; empty if text_ is ASCII.
   std::vector<std::size_t> continuation_bytes_;
   Margin margin_;  ///< the result of the last margin(), because a long line can hold many nodes

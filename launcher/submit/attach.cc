@@ -66,7 +66,7 @@ Result<AttachTarget> target_of(const IndexEntry& run, const RunStatus& status,
 /// Returns the job id that srun accepts. For a task of an array ("12_3"), asks squeue for the
 /// task's own job id.
 Result<std::string> job_id_for_srun(const Env& env, const JobId& job) {
-  DLRUN_TRY(check_job(job));
+  DLRUN_TRY(check_job_id(job));
   if (job.id.find('_') == std::string::npos) return job.id;
   Command command;
   command.argv = {"squeue", "-h", "-j", job.id, "-o", "%A"};

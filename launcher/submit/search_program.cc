@@ -24,7 +24,7 @@
 #include "common/json_read.h"
 #include "common/subprocess.h"
 #include "common/text.h"
-#include "launcher/spec/own_parameters.h"
+#include "launcher/spec/program_parameters.h"
 #include "launcher/spec/typed_value.h"
 #include "launcher/spec/yaml_text.h"
 

@@ -34,7 +34,7 @@ UniqueFd end_signals() {
 }
 
 /// The relay's end on the node: connects each channel to a program of this node.
-class NodeEnd final : public RelayEvents {
+class NodeEnd final : public RelayHandler {
  public:
   explicit NodeEnd(RelayDialer::OwnerOf owner_of)
       : owner_of_(owner_of), mux_(RelayMux::End::kAccepts, STDIN_FILENO, STDOUT_FILENO, *this) {}
@@ -83,7 +83,7 @@ class NodeEnd final : public RelayEvents {
     for (auto at = dialers_.begin(); at != dialers_.end();) {
       auto& [channel, dialing] = *at;
       const auto state = dialing.dialer.try_now(now);
-      if (state == RelayDialer::State::kConnected) mux_.connect(channel, dialing.dialer.take());
+      if (state == RelayDialer::State::kConnected) mux_.attach(channel, dialing.dialer.take());
       if (state == RelayDialer::State::kGivenUp)
         mux_.reset(channel, fmt::format("nothing has listened on port {} for {} s",
                                         dialing.dialer.port(), RelayDialer::kLimit.count()));

@@ -17,7 +17,7 @@ everything else. A mark stands on a line of its own before the block that it con
     <!-- not run: REASON -->        the commands of the block are not run
     <!-- exits with 5 -->           each command of the block exits with 5 and not with 0
     <!-- output is compared -->     each line of output that the block shows is in the real output
-    <!-- first: COMMAND -->         the command runs before the block; readers do not see it
+    <!-- the test runs first: COMMAND -->  the command runs before the block; no reader sees it
     <!-- page needs Slurm -->       anywhere: tests/e2e/pages.bats runs the page on the testbed
 
 commands.sh prints one line for each command: `ok PAGE:LINE COMMAND`, or `not ok ...` and the output
@@ -78,7 +78,7 @@ def apply_mark(text, marks, where):
     """Adds a mark to the marks for the next block. Other comments have no effect. A comment that
     looks like a mark with a mistake is an error."""
     name, _, value = text.partition(": ")
-    if name in ("file", "not run", "first"):
+    if name in ("file", "not run", "the test runs first"):
         if not value.strip():
             raise PageError(f"{where}: the mark '{name}' needs a text")
         for test in re.findall(r"\btests/[\w/.-]+\.\w+", value):
@@ -89,7 +89,7 @@ def apply_mark(text, marks, where):
         marks["exits"] = int(match[1])
     elif text == "output is compared":
         marks["output"] = True
-    elif re.match(r"(file|not.?run|first|exits?|output|page needs)\b", text):
+    elif re.match(r"(file|not.?run|(the test runs )?first|exits?|output|page needs)\b", text):
         raise PageError(f"{where}: unknown mark '{text}'")
     else:
         return
@@ -132,7 +132,7 @@ def add_block(page, language, lines, start, marks):
     found = commands_of(lines, start)
     if "where" in marks and not found:
         raise PageError(f"{where}: this block has no command")
-    page.commands += [Command(start, text) for text in marks.get("first", [])]
+    page.commands += [Command(start, text) for text in marks.get("the test runs first", [])]
     for command in found:
         command.code = marks.get("exits", 0)
         command.not_run = " ".join(marks.get("not run", []))

@@ -18,12 +18,12 @@ namespace {
 using namespace dlrun;
 
 /// Connects every channel to a socket whose peer has closed it.
-class ClosedPeers final : public RelayEvents {
+class ClosedPeers final : public RelayHandler {
  public:
   void on_open(std::uint32_t channel, std::uint16_t) override {
     std::array<int, 2> ends{};
     if (mux == nullptr || ::socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()) != 0) return;
-    mux->connect(channel, UniqueFd(ends[0]));
+    mux->attach(channel, UniqueFd(ends[0]));
     UniqueFd(ends[1]).reset();
   }
   void on_opened(std::uint32_t) override {}

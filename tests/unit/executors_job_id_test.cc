@@ -67,14 +67,14 @@ struct RecordingSlurm {
 TEST_CASE("a Slurm job id is a number, or two numbers with an underscore between them") {
   for (const char* id : {"1", "42", "42_7", "4294967294_0"}) {
     CHECK(is_slurm_job_id(id));
-    CHECK(check_job({"", id}).has_value());
-    CHECK(check_job({"alpine", id}).has_value());
-    CHECK_FALSE(check_job({std::string(kLocalCluster), id}).has_value());
+    CHECK(check_job_id({"", id}).has_value());
+    CHECK(check_job_id({"alpine", id}).has_value());
+    CHECK_FALSE(check_job_id({std::string(kLocalCluster), id}).has_value());
   }
   for (const std::string& id : kInvalidSlurmIds) {
     CAPTURE(id);
     CHECK_FALSE(is_slurm_job_id(id));
-    CHECK(check_job({"", id}).error().code == Errc::kInvalid);
+    CHECK(check_job_id({"", id}).error().code == Errc::kInvalid);
   }
 }
 
@@ -89,7 +89,7 @@ TEST_CASE("a local job's id is a host, a pid and a start time") {
         "h:99999999999:5", "h:4294967297:5", "42", "h/../x:42:5"}) {
     CAPTURE(id);
     CHECK_FALSE(parse_local_job(id).has_value());
-    CHECK_FALSE(check_job({std::string(kLocalCluster), id}).has_value());
+    CHECK_FALSE(check_job_id({std::string(kLocalCluster), id}).has_value());
   }
 }
 
@@ -102,7 +102,7 @@ TEST_CASE(
        {"-M", "--me", "a,-b", "a,", ",a", "a b", "a;b", "a/b", "$(id)", "a\nb"}) {
     CAPTURE(name);
     CHECK_FALSE(is_cluster_name(name));
-    CHECK_FALSE(check_job({name, "42"}).has_value());
+    CHECK_FALSE(check_job_id({name, "42"}).has_value());
   }
 }
 

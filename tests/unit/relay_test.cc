@@ -132,7 +132,7 @@ struct Pair {
 };
 
 /// A relay with both ends in this process. It receives the events of both.
-class Relay : public RelayEvents {
+class Relay : public RelayHandler {
  public:
   explicit Relay(bool answers = true)
       : answers_(answers),
@@ -144,7 +144,7 @@ class Relay : public RelayEvents {
     ports.push_back(port);
     if (answers_) {
       programs.emplace_back();
-      far.connect(channel, std::move(programs.back().theirs));
+      far.attach(channel, std::move(programs.back().theirs));
     } else {
       far.tell_waiting(channel);
     }

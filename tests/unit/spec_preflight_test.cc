@@ -58,7 +58,7 @@ TEST_CASE("a wrong check is refused with its place, and the message shows the ri
 
 TEST_CASE("fabric without figures of the site gives a warning") {
   CHECK(has(format_diagnostics(loaded(with_checks("[fabric]")).warnings),
-            "site 'generic' names no figures"));
+            "site 'generic' gives no figures for its network"));
 }
 
 TEST_CASE("the figures of a partition replace those of the site, and a wrong figure is refused") {

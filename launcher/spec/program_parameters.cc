@@ -1,4 +1,4 @@
-#include "launcher/spec/own_parameters.h"
+#include "launcher/spec/program_parameters.h"
 
 #include <algorithm>
 #include <map>
@@ -27,7 +27,7 @@ class Filler {
   Filler(JobSpec& spec, const SweptTemplates& templates, const SweepPoint& point)
       : spec_(spec), templates_(templates), point_(point) {
     for (const SweptValue& value : point) {
-      if (is_own_parameter(value.key)) values_.emplace(value.key, own_text(value));
+      if (is_program_parameter(value.key)) values_.emplace(value.key, parameter_text(value));
     }
   }
 
@@ -113,9 +113,9 @@ class Filler {
     if (contains(templates_.names, name)) {
       // A range without sweep.random has no value. Validator::check_sweep() reports it.
       const auto& all = spec_.sweep.parameters;
-      const bool is_everywhere =
+      const bool is_in_parameters =
           std::any_of(all.begin(), all.end(), [&](const auto& key) { return key.key == name; });
-      if (is_everywhere) return std::string();
+      if (is_in_parameters) return std::string();
       return fail(Errc::kInvalid, "{{{}}} has no value: a point of the sweep does not set '{}'",
                   name, name);
     }
@@ -164,7 +164,7 @@ class Filler {
 
 }  // namespace
 
-bool is_own_parameter(std::string_view name) {
+bool is_program_parameter(std::string_view name) {
   return is_variable_name(name) && name.size() <= 64 && find_key(name) == nullptr &&
          !is_section(name);
 }
@@ -172,7 +172,8 @@ bool is_own_parameter(std::string_view name) {
 SweptTemplates swept_templates(const JobSpec& spec) {
   SweptTemplates templates;
   const auto add = [&](const std::string& name) {
-    if (is_own_parameter(name) && !contains(templates.names, name)) templates.names.push_back(name);
+    if (is_program_parameter(name) && !contains(templates.names, name))
+      templates.names.push_back(name);
   };
   for (const SweptKey& key : spec.sweep.parameters) add(key.key);
   for (const SweepPoint& point : spec.sweep.points) {
@@ -185,7 +186,7 @@ SweptTemplates swept_templates(const JobSpec& spec) {
   return templates;
 }
 
-std::string own_text(const SweptValue& value) {
+std::string parameter_text(const SweptValue& value) {
   const auto document = parse_yaml(value.text);
   if (!document) return value.text;
   auto text = substitute_variables(document->at(document->root).text, Env());
@@ -198,7 +199,7 @@ std::vector<Diagnostic> fill_templates(JobSpec& spec, const SweptTemplates& temp
   if (!templates.is_given()) return {};
   Filler filler(spec, templates, point);
   filler.fill();
-  // A refused value may contain the parameter's field.
+  // A refused command or variable may contain the field of a parameter that looks unused.
   const bool may_be_used = std::any_of(refused.begin(), refused.end(), [](const auto& key) {
     return key.starts_with("launch.command"_key) || key.starts_with("environment.vars"_key);
   });

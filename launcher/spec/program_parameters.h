@@ -1,7 +1,8 @@
 #pragma once
-// A sweep's own parameters: names that are not keys of a spec, but parameters of the user's
-// program. Their values replace {NAME} in launch.command and environment.vars, and in the commands
-// and variables of components. If a sweep has no own parameters, braces have no meaning.
+// The program parameters of a sweep: parameters of the user's program, whose names are not keys of
+// a spec. The value of a program parameter replaces {NAME} in launch.command and environment.vars,
+// and in the commands and variables of components. Without program parameters, braces have no
+// meaning. Messages call a program parameter an "own parameter".
 
 #include <set>
 #include <string>
@@ -18,21 +19,20 @@ struct SweptTemplates {
   std::vector<std::string> command;
   NamedValues vars;
   std::vector<ComponentSpec> components;  ///< for the fields in their commands and variables
-  std::vector<std::string> names;         ///< the own parameters of all points
+  std::vector<std::string> names;         ///< the program parameters of all points
 
   [[nodiscard]] bool is_given() const { return !names.empty(); }
 };
 
-/// Returns true if a sweep may give this name to a parameter of the user's program: at most 64
-/// letters, digits and '_', not starting with a digit, that are neither a key nor a section of a
-/// spec.
-[[nodiscard]] bool is_own_parameter(std::string_view name);
+/// Returns true if a program parameter may have this name: at most 64 letters, digits and '_', not
+/// starting with a digit, and neither a key nor a section of a spec.
+[[nodiscard]] bool is_program_parameter(std::string_view name);
 
-/// Returns the templates of a spec; empty if its sweep has no own parameters.
+/// Returns the templates of a spec; empty if its sweep has no program parameters.
 [[nodiscard]] SweptTemplates swept_templates(const JobSpec& spec);
 
-/// Returns the value of an own parameter as the text that replaces its field.
-[[nodiscard]] std::string own_text(const SweptValue& value);
+/// Returns the value of a program parameter as the text that replaces the parameter's field.
+[[nodiscard]] std::string parameter_text(const SweptValue& value);
 
 /// Replaces the fields in the templates by the point's values and stores the results in spec.
 /// is_trainer: true if the bundled trainer is the program. refused: keys with refused values.
