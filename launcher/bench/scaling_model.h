@@ -30,9 +30,9 @@ struct ScalingModel {
 
 /// Fits by least squares of the relative errors. A fit with a negative cost is dropped.
 /// - One number of ranks: returns no model.
-/// - Two numbers: latency and transfer cannot be separated. Returns two models: the first counts the
-///   whole cost of communication as latency, and the second counts it as transfer. The real costs
-///   are between them. If both fits are dropped, returns a fit without communication.
+/// - Two numbers: latency and transfer cannot be separated. Returns two models. The first counts
+///   the whole cost of communication as latency, and the second counts it as transfer; the real
+///   costs are between them. If both fits are dropped, returns a fit without communication.
 /// - Three or more numbers: latency and transfer can be separated. Fits models with both, with one
 ///   and with neither of the two costs, and returns the model with the smallest error.
 /// batch: samples per step on each rank, > 0.
