@@ -42,7 +42,7 @@ LeadOptions ComponentsRunner::options_for(const ComponentOptions& component) con
   auto options = context_.options;
   options.components.clear();
   options.node_checks = component.node_checks;
-  options.always_reports = component.always_reports;
+  options.program_is_trusted = component.program_is_trusted;
   if (component.ready.kind == ReadyCheck::Kind::kJoined && component.ready.timeout)
     options.join_timeout = *component.ready.timeout;
   if (component.role == ComponentRole::kService) options.idle_gpu_after.reset();
@@ -176,7 +176,7 @@ void ComponentsRunner::start(std::size_t at) {
       AttemptContext{slot.lead, context_.env, context_.identity, context_.run, context_.events,
                      context_.loop, context_.out, context_.err, context_.signal_fd, slot.command,
                      context_.controller, is_first_main(slot) ? context_.notifier : nullptr,
-                     context_.bystander, context_.ends_before_limit, [](const AttemptEnd&) {}});
+                     context_.spared_child, context_.ends_before_limit, [](const AttemptEnd&) {}});
   slot.runner = std::make_unique<AttemptRunner>(
       *slot.context, ComponentContext{.options = slot.options,
                                       .gate = *gate_,
