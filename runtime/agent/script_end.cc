@@ -36,7 +36,8 @@ bool was_signalled(const ScriptAtExit& script) {
   return script.code == 128 + SIGTERM || script.code == 128 + SIGINT || script.code == 128 + SIGHUP;
 }
 
-/// Returns the end of an attempt whose script ended although the job still runs.
+/// Returns the end of an attempt whose script ended by itself, or by a signal that only the script
+/// got.
 AttemptEnd end_by_script(const ScriptAtExit& script) {
   constexpr std::string_view kNotStarted = "the ranks were not started";
   AttemptEnd end;
@@ -103,9 +104,9 @@ namespace {
 std::optional<ScriptEnd> end_by_slurm(const ScriptAtExit& script) {
   const auto reason = last_reason(script.log);
   const bool is_requeued = script.facts && script.facts->restarts > script.restarts;
-  const bool job_still_runs =
-      script.facts ? goes_on(*script.facts) && !is_requeued : reason.empty();
-  if (job_still_runs) return std::nullopt;
+  const bool slurm_ends_job =
+      script.facts ? is_requeued || !goes_on(*script.facts) : !reason.empty();
+  if (!slurm_ends_job) return std::nullopt;
 
   ScriptEnd result;
   AttemptEnd& end = result.end;

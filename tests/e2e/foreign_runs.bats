@@ -140,7 +140,7 @@ JSON
     kill -0 "$victim_process"
 }
 
-@test "a name, prefix, job id or last finds the user's run, not a foreign run that copies its name" {
+@test "a name, prefix, job id or last finds the user's run, not a foreign run with its name" {
     own=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .run)
     job=$(dl status "$own" --json | jq -r .job)
     hostile=$there/mnist-20990101-000000-0001
