@@ -55,9 +55,10 @@ void Attempt::look_at_autopsy(Clock::time_point now) {
   }
   outlet_.record(recorded);
   if (!outliers.empty()) {
+    const bool is_one = outliers.size() == 1;
     end_.message += fmt::format(
-        "; {} {} on {} {} at {}, the others at {}", outliers.size() == 1 ? "rank" : "ranks",
-        number_ranges(outliers), recorded.groups.front().hosts, outliers.size() == 1 ? "is" : "are",
+        "; {} {} on {} {} at {}, the others at {}", is_one ? "rank" : "ranks",
+        number_ranges(outliers), recorded.groups.front().hosts, is_one ? "is" : "are",
         printable(groups.front().frames.front()), printable(groups.back().frames.front()));
     outlet_.say(end_.message);
   }

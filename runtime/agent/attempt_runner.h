@@ -68,7 +68,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
         command_(context.command),
         controller_(context.controller),
         notifier_(context.notifier),
-        bystander_(context.bystander),
+        spared_child_(context.spared_child),
         ends_before_limit_(context.ends_before_limit),
         on_early_end_(context.on_early_end) {}
 
@@ -245,7 +245,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   const std::vector<std::string>& command_;
   const SlurmController* controller_;
   Notifier* notifier_;
-  pid_t bystander_;
+  pid_t spared_child_;
   bool ends_before_limit_;
   const std::function<void(const AttemptEnd&)>& on_early_end_;
   std::string host_ = own_host();

@@ -23,11 +23,11 @@ std::vector<AutopsyBoard::Group> AutopsyBoard::groups() const {
 
 std::vector<int> AutopsyBoard::outliers(const std::vector<Group>& groups) {
   if (groups.size() < 2) return {};
-  std::size_t others = 0;
-  for (std::size_t i = 1; i < groups.size(); ++i) others += groups[i].ranks.size();
-  const bool stands_out =
-      groups[0].ranks.size() * 2 <= others && groups[1].ranks.size() > groups[0].ranks.size();
-  return stands_out ? groups[0].ranks : std::vector<int>();
+  const std::size_t smallest = groups[0].ranks.size();
+  std::size_t other_ranks = 0;
+  for (std::size_t i = 1; i < groups.size(); ++i) other_ranks += groups[i].ranks.size();
+  const bool smallest_stands_out = smallest * 2 <= other_ranks && smallest < groups[1].ranks.size();
+  return smallest_stands_out ? groups[0].ranks : std::vector<int>();
 }
 
 }  // namespace dlrun::agent

@@ -42,7 +42,7 @@ LeadOptions ComponentsRunner::options_for(const ComponentOptions& component) con
   auto options = context_.options;
   options.components.clear();
   options.node_checks = component.node_checks;
-  options.always_reports = component.always_reports;
+  options.program_is_trusted = component.program_is_trusted;
   if (component.ready.kind == ReadyCheck::Kind::kJoined && component.ready.timeout)
     options.join_timeout = *component.ready.timeout;
   if (component.role == ComponentRole::kService) options.idle_gpu_after.reset();
@@ -123,7 +123,7 @@ void ComponentsRunner::wait_for_steps(const AttemptEnd& end) {
   if (end.code != 0 || all_are_over()) return;
   context_.on_early_end(end);
   const auto until = Clock::now() + kSrunEndLimit;
-  while (!all_are_over() && Clock::now() < until && ends_asked_ < 2) {
+  while (!all_are_over() && Clock::now() < until && end_signals_ < 2) {
     context_.loop.run_once(kComponentsTick);
     for (auto& slot : slots_) {
       if (slot.runner) slot.runner->reap();
@@ -136,7 +136,7 @@ void ComponentsRunner::take_signals() {
   while (::read(context_.signal_fd, &info, sizeof info) == sizeof info) {
     const int signal = static_cast<int>(info.ssi_signo);
     const bool asks_for_end = signal != SIGCHLD && signal != SIGUSR1;
-    if (asks_for_end) ++ends_asked_;
+    if (asks_for_end) ++end_signals_;
     for (auto& slot : slots_) {
       if (!slot.runner) continue;
       if (signal == SIGCHLD) slot.runner->reap();
@@ -166,8 +166,8 @@ void ComponentsRunner::carry_out(const std::vector<ComponentCourse::Order>& orde
   }
 }
 
-void ComponentsRunner::start(std::size_t at) {
-  auto& slot = slots_[at];
+void ComponentsRunner::start(std::size_t index) {
+  auto& slot = slots_[index];
   slot.runner.reset();
   slot.has_joined = slot.is_over = false;
   slot.ended_at.reset();
@@ -176,7 +176,7 @@ void ComponentsRunner::start(std::size_t at) {
       AttemptContext{slot.lead, context_.env, context_.identity, context_.run, context_.events,
                      context_.loop, context_.out, context_.err, context_.signal_fd, slot.command,
                      context_.controller, is_first_main(slot) ? context_.notifier : nullptr,
-                     context_.bystander, context_.ends_before_limit, [](const AttemptEnd&) {}});
+                     context_.spared_child, context_.ends_before_limit, [](const AttemptEnd&) {}});
   slot.runner = std::make_unique<AttemptRunner>(
       *slot.context, ComponentContext{.options = slot.options,
                                       .gate = *gate_,
@@ -191,8 +191,8 @@ void ComponentsRunner::tick() {
   const auto now = Clock::now();
   gate_->tick(now);
   const bool is_superseded = watch_.is_superseded();
-  for (std::size_t at = 0; at < slots_.size(); ++at) {
-    auto& slot = slots_[at];
+  for (std::size_t index = 0; index < slots_.size(); ++index) {
+    auto& slot = slots_[index];
     if (!slot.runner) continue;
     if (slot.is_over) {
       slot.runner->tick_step();
@@ -200,7 +200,7 @@ void ComponentsRunner::tick() {
     }
     if (is_superseded) slot.runner->supersede(now);
     slot.runner->tick_in_time();
-    look_at(at, now);
+    check_component(index, now);
   }
   is_superseded_ = is_superseded_ || is_superseded;
   if (!awaits_signals(now)) carry_out(course_.take_orders());
@@ -215,31 +215,31 @@ bool ComponentsRunner::awaits_signals(Clock::time_point now) {
   return now < *signalled_at_ + kSignalSpread;
 }
 
-void ComponentsRunner::look_at(std::size_t at, Clock::time_point now) {
-  auto& slot = slots_[at];
+void ComponentsRunner::check_component(std::size_t index, Clock::time_point now) {
+  auto& slot = slots_[index];
   const auto& attempt = slot.runner->attempt();
-  look_at_join(at, now);
-  if (slot.probe) look_at_probe(at, now);
+  check_join(index, now);
+  if (slot.probe) check_probe(index, now);
   // If the programs were told that the time limit or a preemption is near, other main components
   // may still be saving their checkpoints. Nothing is decided yet in this case: course_.on_over()
   // decides after this component has ended.
   if (!attempt.goes_on() && !attempt.is_over() && !attempt.is_warned())
-    course_.on_failing(at, attempt.end());
+    course_.on_failing(index, attempt.end());
   if (!attempt.is_over()) return;
   if (!slot.ended_at) slot.ended_at = now;
   // The old step of a service that ended with 0 still holds the resources until srun has ended. The
   // service starts again after that, or after kSrunEndLimit.
-  const bool may_restart = course_.starts_again_after(at, attempt.end());
+  const bool may_restart = course_.starts_again_after(index, attempt.end());
   const bool srun_still_runs = attempt.end().code == 0 && !attempt.step_is_over();
   if (may_restart && srun_still_runs && now < *slot.ended_at + kSrunEndLimit) {
     slot.runner->tick_step();
     return;
   }
-  on_over(at);
+  on_over(index);
 }
 
-void ComponentsRunner::look_at_join(std::size_t at, Clock::time_point now) {
-  auto& slot = slots_[at];
+void ComponentsRunner::check_join(std::size_t index, Clock::time_point now) {
+  auto& slot = slots_[index];
   if (slot.has_joined) return;
   auto place = slot.runner->attempt().place();
   if (!place) return;
@@ -248,22 +248,22 @@ void ComponentsRunner::look_at_join(std::size_t at, Clock::time_point now) {
   slot.has_joined = true;
   slot.joined_at = now;
   has_changed_ = true;
-  course_.on_joined(at);
-  if (slot.options.ready.kind == ReadyCheck::Kind::kJoined) return announce_ready(at, now);
+  course_.on_joined(index);
+  if (slot.options.ready.kind == ReadyCheck::Kind::kJoined) return announce_ready(index, now);
   slot.probe = std::make_unique<ReadyProbe>(
       context_.loop, Endpoint{slot.place->addr, static_cast<std::uint16_t>(slot.place->port)},
       slot.options.ready);
 }
 
-void ComponentsRunner::look_at_probe(std::size_t at, Clock::time_point now) {
-  auto& slot = slots_[at];
+void ComponentsRunner::check_probe(std::size_t index, Clock::time_point now) {
+  auto& slot = slots_[index];
   auto& attempt = slot.runner->attempt();
   if (!attempt.goes_on()) return slot.probe.reset();
   slot.probe->tick(now);
   const auto limit = slot.options.ready.timeout.value_or(kReadyLimit);
   if (slot.probe->is_ready()) {
     slot.probe.reset();
-    announce_ready(at, now);
+    announce_ready(index, now);
   } else if (now >= slot.joined_at + limit) {  // ranks join after the copying of data
     attempt.on_not_ready(
         fmt::format("it was not ready within {} s: {}", limit.count(), slot.probe->problem()), now);
@@ -271,10 +271,10 @@ void ComponentsRunner::look_at_probe(std::size_t at, Clock::time_point now) {
   }
 }
 
-void ComponentsRunner::announce_ready(std::size_t at, Clock::time_point now) {
-  const auto& slot = slots_[at];
+void ComponentsRunner::announce_ready(std::size_t index, Clock::time_point now) {
+  const auto& slot = slots_[index];
   const auto time = std::chrono::duration_cast<milliseconds>(now - slot.began);
-  course_.on_ready(at);
+  course_.on_ready(index);
   has_changed_ = true;
   record(
       events::ComponentReady{
@@ -283,17 +283,17 @@ void ComponentsRunner::announce_ready(std::size_t at, Clock::time_point now) {
       slot.options.name);
 }
 
-void ComponentsRunner::on_over(std::size_t at) {
-  auto& slot = slots_[at];
+void ComponentsRunner::on_over(std::size_t index) {
+  auto& slot = slots_[index];
   slot.is_over = true;
   slot.probe.reset();
   slot.runner->write_last_samples();
-  drop_peers(at);
+  drop_peers(index);
   const auto end = slot.runner->attempt().end();
-  course_.on_over(at, end);
+  course_.on_over(index, end);
   has_changed_ = true;
-  if (course_.state(at) != ComponentState::kRestarting) return;
-  const int left = slot.options.retries - course_.restarts(at);
+  if (course_.state(index) != ComponentState::kRestarting) return;
+  const int left = slot.options.retries - course_.restarts(index);
   record(events::ComponentRestart{.code = end.code, .left = left}, slot.options.name);
   context_.err.push(fmt::format("dlrun: component {} starts again; {} restart{} left\n",
                                 slot.options.name, left, left == 1 ? "" : "s"));
@@ -306,10 +306,10 @@ ComponentsRunner::Slot* ComponentsRunner::slot_of(PeerId peer) {
   return slot.runner && !slot.is_over ? &slot : nullptr;
 }
 
-void ComponentsRunner::drop_peers(std::size_t at) {
+void ComponentsRunner::drop_peers(std::size_t index) {
   std::vector<PeerId> peers;  // a copy, because close() may change the map
   for (const auto& [peer, slot] : slot_of_peer_) {
-    if (slot == at) peers.push_back(peer);
+    if (slot == index) peers.push_back(peer);
   }
   for (const auto peer : peers) {
     slot_of_peer_.erase(peer);
@@ -356,10 +356,10 @@ std::vector<ComponentPlace> ComponentsRunner::places() const {
   return places;
 }
 
-Json ComponentsRunner::component_json(std::size_t at) const {
-  const auto& slot = slots_[at];
-  const auto& end = course_.end(at);
-  const auto state = course_.state(at);
+Json ComponentsRunner::component_json(std::size_t index) const {
+  const auto& slot = slots_[index];
+  const auto& end = course_.end(index);
+  const auto state = course_.state(index);
   const bool has_ended = state == ComponentState::kStopped || state == ComponentState::kEnded ||
                          state == ComponentState::kFailed;
   Json hosts = Json::array();
@@ -372,7 +372,7 @@ Json ComponentsRunner::component_json(std::size_t at) const {
           {"role", word(slot.options.role)},
           {"state", word(state)},
           {"ranks", slot.options.ranks},
-          {"restarts", course_.restarts(at)},
+          {"restarts", course_.restarts(index)},
           {"addr", addr},
           {"hosts", hosts},
           {"code", has_ended && end ? Json(end->code) : Json(nullptr)}};
@@ -385,7 +385,8 @@ void ComponentsRunner::write_components_file() {
   }
   if (!std::exchange(has_changed_, false) || is_superseded_) return;
   Json components = Json::array();
-  for (std::size_t at = 0; at < slots_.size(); ++at) components.push_back(component_json(at));
+  for (std::size_t index = 0; index < slots_.size(); ++index)
+    components.push_back(component_json(index));
   file_.put(text_of({{"time", utc_timestamp(std::chrono::system_clock::now())},
                      {"attempt", context_.run.attempt},
                      {"components", std::move(components)}}) +

@@ -69,14 +69,16 @@ class ComponentsRunner final : public GateHandler {
   /// component. A signal to the job reaches the other components a moment later. Lead waits for
   /// this time before it stops them itself: the signal, and not lead, then ends them.
   [[nodiscard]] bool awaits_signals(Clock::time_point now);
-  void start(std::size_t at);
+  void start(std::size_t index);
   void tick();
   /// Passes the changes of a running component on to course_.
-  void look_at(std::size_t at, Clock::time_point now);
-  void look_at_join(std::size_t at, Clock::time_point now);
-  void look_at_probe(std::size_t at, Clock::time_point now);
-  void announce_ready(std::size_t at, Clock::time_point now);
-  void on_over(std::size_t at);
+  void check_component(std::size_t index, Clock::time_point now);
+  /// Handles the moment when all ranks of the component have joined.
+  void check_join(std::size_t index, Clock::time_point now);
+  /// Asks whether the component is ready. Ends its start after the time limit of `ready`.
+  void check_probe(std::size_t index, Clock::time_point now);
+  void announce_ready(std::size_t index, Clock::time_point now);
+  void on_over(std::size_t index);
   /// After a success, waits for sruns that still run although their ranks have ended. See
   /// AttemptRunner::wait_for_step().
   void wait_for_steps(const AttemptEnd& end);
@@ -84,11 +86,11 @@ class ComponentsRunner final : public GateHandler {
   /// over.
   [[nodiscard]] Slot* slot_of(PeerId peer);
   /// Closes the connections of the component's agents.
-  void drop_peers(std::size_t at);
+  void drop_peers(std::size_t index);
   [[nodiscard]] std::vector<ComponentPlace> places() const;
   /// Writes components.json if something in it has changed.
   void write_components_file();
-  [[nodiscard]] Json component_json(std::size_t at) const;
+  [[nodiscard]] Json component_json(std::size_t index) const;
   [[nodiscard]] std::chrono::milliseconds next_wait() const;
 
   const AttemptContext& context_;
@@ -104,7 +106,7 @@ class ComponentsRunner final : public GateHandler {
   bool is_superseded_ = false;
   /// When lead first saw that a signal had ended a component.
   std::optional<Clock::time_point> signalled_at_;
-  int ends_asked_ = 0;  ///< number of signals that asked for the end
+  int end_signals_ = 0;  ///< number of signals that asked for the end
 };
 
 }  // namespace dlrun::agent

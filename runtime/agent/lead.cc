@@ -77,7 +77,7 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
     if (auto facts = SlurmController(env, identity.job).job(); facts && !facts->state.empty())
       script.facts = std::move(*facts);
   }
-  auto [end, is_queued_again] = judge_script_end(script);
+  auto [end, may_be_queued_again] = judge_script_end(script);
   if (!options.container_message.empty() && !end.is_slurms_doing && !end.is_cancelled) {
     const auto failure = judge_creation(options.container_message);
     end.cause = failure.cause;
@@ -86,7 +86,7 @@ int end_without_step(const LeadOptions& options, const Env& env, const JobIdenti
     events.record(events::AttemptEnd{
         .code = end.code, .reason = EndReason::kLaunchFailed, .cause = end.cause});
   }
-  if (is_queued_again) {  // judge_requeue() checks the budget at the next start
+  if (may_be_queued_again) {  // judge_requeue() checks the budget at the next start
     events::AttemptEnd recorded{.code = end.code, .reason = end.reason};
     if (end.cause != Cause::kNone) recorded.cause = end.cause;
     events.record(recorded);
@@ -199,10 +199,10 @@ int run_lead(const LeadOptions& options, const Env& env) {
   if (!run) return run.error();
   const auto notifier = start_notifier(options, env, *identity, *run);
   const bool has_notifier = notifier && *notifier != nullptr;
-  const pid_t bystander = has_notifier ? (*notifier)->helper()
-                          : options.never_started
-                              ? -1
-                              : record_surroundings(run->directory, run->attempt, env);
+  const pid_t spared_child = has_notifier ? (*notifier)->helper()
+                             : options.never_started
+                                 ? -1
+                                 : record_surroundings(run->directory, run->attempt, env);
   const AgentLog log(env, run->directory, "lead", "lead.log");
   auto events = EventLog::open(run->directory / "events.jsonl");
   if (!events) return refuse(events.error(), kExitRunUnwritable);
@@ -219,7 +219,7 @@ int run_lead(const LeadOptions& options, const Env& env) {
   }
   RecordedHistory read;
   if (run->was_claimed_before) {
-    auto history = read_history_file(run->directory / "events.jsonl", options.always_reports);
+    auto history = read_history_file(run->directory / "events.jsonl", options.program_is_trusted);
     // Without the history lead does not know how many restarts are left.
     if (!history) return refuse(history.error(), kExitRunUnwritable);
     read = std::move(*history);
@@ -239,7 +239,7 @@ int run_lead(const LeadOptions& options, const Env& env) {
                                  .host = own_host(),
                                  .pid = ::getpid(),
                                  .again = run->was_claimed_before});
-  RunLeader leader(options, env, *identity, *run, outputs, bystander, std::move(read.history));
+  RunLeader leader(options, env, *identity, *run, outputs, spared_child, std::move(read.history));
   report_start_problems(leader, *events, notifier);
   if (options.never_started)
     return end_without_step(options, env, *identity, run->directory, outputs);

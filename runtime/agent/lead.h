@@ -66,7 +66,7 @@ struct LeadOptions {
   std::optional<std::chrono::seconds> rehearsal{};
   StopRule stop_early{};  ///< the rule by which this point of a sweep may end early
   /// The program is dlrun's own (`rank --trusted`) and reports progress from its first step on.
-  bool always_reports = false;
+  bool program_is_trusted = false;
   /// The ranks' `--preflight` option: the checks that run before the programs start. Empty: none.
   std::string node_checks;
   /// The ranks' `--stage` options, from which lead chooses files to broadcast. Empty if the job has

@@ -13,8 +13,9 @@
 namespace dlrun::agent {
 namespace {
 
-/// In seconds. The process of the program is a shell at first, and py-spy cannot profile a shell.
-constexpr int kShortestDelayOfAttached = 1;
+/// Shortest delay, in seconds, of a profiler that attaches to the program. At first the program's
+/// process is a shell, which py-spy cannot profile.
+constexpr int kShortestAttachDelaySeconds = 1;
 
 std::vector<std::string> nsys_words(const ProfileOptions& options, const std::string& program,
                                     const std::string& output) {
@@ -70,7 +71,7 @@ std::vector<std::string> profiled(const ProfileOptions& options, const std::stri
     // subshell ends at once, so the profiler becomes a child of the agent.
     words = {"sh", "-c",
              fmt::format("( {{ sleep {}; exec {}; }} >{} 2>&1 </dev/null & )\nexec \"$@\"",
-                         std::max(options.delay_s, kShortestDelayOfAttached),
+                         std::max(options.delay_s, kShortestAttachDelaySeconds),
                          attach_command(options, program, output.string()),
                          shell_quote(output.string() + ".log")),
              "dlrun-profile"};

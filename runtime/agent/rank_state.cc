@@ -28,7 +28,7 @@ void RankState::on_check_end(const std::optional<to_lead::CheckFailed>& failure,
 bool RankState::on_signal(int signal, bool came_by_guard, Clock::time_point now) {
   if (!signals_.take(signal, came_by_guard, now)) return false;
   const bool asks_to_end = signal != SIGUSR1 && signal != SIGUSR2;
-  if (signal == SIGUSR2 || !lead_.is_made) {
+  if (signal == SIGUSR2 || !lead_.was_connected) {
     // Lead does not decide about USR2, and there may be no lead: pass the signal to the program.
     if (is_running()) signals_.pass_on(signal, now);
     if (phase_ == Phase::kJoining && asks_to_end) {
@@ -74,7 +74,7 @@ void RankState::record_exit(int code, int signal, std::string_view error, Clock:
   exit_ = Exit{code, now};
   // Workers that the program left behind would keep the task alive, so they are killed now.
   if (!end_.kill_at) end_.kill_at = now;
-  if (!lead_.is_made && !error.empty()) outlet_.say(error);
+  if (!lead_.was_connected && !error.empty()) outlet_.say(error);
   RankEnd end{.code = code,
               .signal = signal,
               .error = std::string(error),
@@ -106,17 +106,17 @@ void RankState::end_without_lead(std::string reason, Clock::time_point now) {
 }
 
 void RankState::on_killed(bool found_any, bool has_children, Clock::time_point now) {
-  // Without children no process is left. With children, two looks in a row must find no living
-  // process, because one look can miss a process. has_children may stay true for ever, as for a
+  // Without children no process is left. With children, two kills in a row must find no living
+  // process, because one kill can miss a process. has_children may stay true for ever, as for a
   // traced zombie, for which waitpid() cannot succeed.
-  end_.empty_looks = found_any ? 0 : end_.empty_looks + 1;
-  const bool is_gone = !has_children || end_.empty_looks > 1;
+  end_.kills_without_process = found_any ? 0 : end_.kills_without_process + 1;
+  const bool is_gone = !has_children || end_.kills_without_process > 1;
   if (is_gone && exit_ && !end_.tree_gone_at) end_.tree_gone_at = now;
 }
 
 /// Checks every second whether the program has new reports, and whether it is stopped. awake: time
 /// in which this process was not stopped. Slurm suspends a job as a whole, including this process.
-void RankState::look_at_program(Clock::time_point now, Clock::duration awake) {
+void RankState::check_program(Clock::time_point now, Clock::duration awake) {
   look_.stopped += awake;
   if (now < look_.next) return;
   look_.next = now + kLookEvery;
@@ -159,7 +159,7 @@ void RankState::tick(Clock::time_point now) {
   const auto awake = std::min<Clock::duration>(now - last_tick_, seconds(2));
   last_tick_ = now;
   lead_.silence += awake;
-  if (lead_.is_open && is_running()) look_at_program(now, awake);
+  if (lead_.is_open && is_running()) check_program(now, awake);
   if (lead_.is_open) watch_lead(now);
   if (lead_.answer_until && now >= *lead_.answer_until)
     end_without_lead("no message from lead after a signal", now);

@@ -69,7 +69,7 @@ class RankState {
   RankState(RankOutlet& outlet, Clock::time_point now) : outlet_(outlet), last_tick_(now) {}
 
   /// Notes that lead has admitted the rank.
-  void on_connected() { lead_.is_made = lead_.is_open = true; }
+  void on_connected() { lead_.was_connected = lead_.is_open = true; }
   /// Notes that a message of lead has arrived, whatever its type.
   void on_heard() { lead_.silence = {}; }
   /// Returns true while the rank still waits for lead's order to start or for the address table.
@@ -105,7 +105,8 @@ class RankState {
   }
   /// Notes that the connection to lead is closed. Ends the program. is_exiting: see on_end().
   void on_lead_closed(std::string_view why, bool is_exiting, Clock::time_point now);
-  /// Handles the death of the guard: for srun, the task has ended. Kills all processes.
+  /// Handles the end of the guard, with which the task has ended for srun. Kills all processes of
+  /// the rank.
   void on_guard_gone(Clock::time_point now);
   /// Handles the program's end. code: 128 + signal if a signal ended it.
   void on_program_end(int code, int signal, Clock::time_point now);
@@ -120,8 +121,9 @@ class RankState {
   /// Returns when tick() is to be called next, if nothing else happens; nullopt: no deadline.
   [[nodiscard]] std::optional<Clock::time_point> next_deadline(Clock::time_point now) const;
 
-  /// Makes the rank wait longer for lead's confirmation of the exit record: lead confirms once the
-  /// outputs of all nodes are copied, because Slurm ends a step soon after a task has failed.
+  /// Makes the rank wait longer for lead's confirmation of the exit record. Slurm ends a step soon
+  /// after a task has failed. Lead therefore confirms an exit record only when all nodes have
+  /// copied their outputs, and the rank must wait for the confirmation.
   void wait_longer_for_noted(std::chrono::milliseconds time) { noted_within_ += time; }
   /// Returns true if no process of the program is left, or if one has been left for too long.
   [[nodiscard]] bool processes_are_gone(Clock::time_point now) const {
@@ -162,7 +164,7 @@ class RankState {
   /// Ends the program without an order from lead. The exit record contains the reason.
   void end_without_lead(std::string reason, Clock::time_point now);
   void record_exit(int code, int signal, std::string_view error, Clock::time_point now);
-  void look_at_program(Clock::time_point now, Clock::duration awake);
+  void check_program(Clock::time_point now, Clock::duration awake);
   void watch_lead(Clock::time_point now);
   /// Sends the signals that are due.
   void send_signals(Clock::time_point now);
@@ -174,7 +176,7 @@ class RankState {
   bool has_checkpointed_ = false;  ///< the program was asked to save a checkpoint
 
   struct Lead {
-    bool is_made = false;  ///< there is or was a connection
+    bool was_connected = false;  ///< there is or was a connection
     bool is_open = false;
     /// Time without a message. Does not count time in which this process was stopped.
     Clock::duration silence{};
@@ -205,7 +207,8 @@ class RankState {
     std::string own_reason{};
     std::optional<Clock::time_point> term_at{};  ///< when all processes get SIGTERM
     std::optional<Clock::time_point> kill_at{};  ///< when all processes get SIGKILL
-    int empty_looks = 0;  ///< number of kills in a row that found no living process
+    /// Number of calls of kill_processes() in a row that found no living process.
+    int kills_without_process = 0;
     std::optional<Clock::time_point> tree_gone_at{};
   };
   End end_;
@@ -216,6 +219,7 @@ class RankState {
   };
   std::optional<Exit> exit_;
   bool is_noted_ = false;  ///< lead has the exit record
+  /// Longest wait for lead's confirmation of the exit record, from the exit record on.
   std::chrono::milliseconds noted_within_ = kExitNotedWithin;
 };
 

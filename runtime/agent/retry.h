@@ -91,12 +91,13 @@ struct RecordedHistory {
 
 /// Reads the history from the text of events.jsonl. An attempt without an end counts as lost with
 /// its node (kNodeFailure). An attempt that a signal ended without a known cause counts as
-/// preempted, because Slurm has started the job again. Ignores unknown events. always_reports: the
-/// program reports from its first step on.
-[[nodiscard]] RecordedHistory read_history(std::string_view events, bool always_reports = false);
+/// preempted, because Slurm has started the job again. Ignores unknown events. program_is_trusted:
+/// the program reports from its first step on.
+[[nodiscard]] RecordedHistory read_history(std::string_view events,
+                                           bool program_is_trusted = false);
 /// Reads the history from a record of any size in bounded memory. Fails as open_untrusted() does.
 [[nodiscard]] Result<RecordedHistory> read_history_file(const std::filesystem::path& events,
-                                                        bool always_reports);
+                                                        bool program_is_trusted);
 
 struct RetryDecision {
   bool restarts = false;

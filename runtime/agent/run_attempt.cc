@@ -74,8 +74,8 @@ std::string nodes_of_step(const std::vector<std::string>& command, const Env& en
 
 /// Returns the source of the values for TensorBoard.
 ValueSource source_of_values(const LeadOptions& options, const std::vector<std::string>& command) {
-  return writes_metrics(options.always_reports, command) ? ValueSource::kMetricsFile
-                                                         : ValueSource::kReports;
+  return writes_metrics(options.program_is_trusted, command) ? ValueSource::kMetricsFile
+                                                             : ValueSource::kReports;
 }
 
 bool tries_collective(const LeadOptions& options) {
@@ -219,8 +219,8 @@ Result<> AttemptRunner::start_step() {
       record(events::Warning{.message = log.error().message});
     }
   }
-  const StepContext context{loop_,     *this, out_, err_, local_log_.get(), marks_of(secret_),
-                            bystander_};
+  const StepContext context{loop_,        *this, out_, err_, local_log_.get(), marks_of(secret_),
+                            spared_child_};
   auto env = step_env();
   auto command = command_;
   if (marks_errors()) keep_lines_whole(command, env);

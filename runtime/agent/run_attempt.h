@@ -35,7 +35,7 @@ struct AttemptContext {
   const std::vector<std::string>& command;
   const SlurmController* controller;  ///< nullptr without Slurm
   Notifier* notifier;                 ///< gets the program's reports; nullptr: they are not sent
-  pid_t bystander;         ///< a child process that does not belong to the step; -1: none
+  pid_t spared_child;      ///< a child process that does not belong to the step; -1: none
   bool ends_before_limit;  ///< a USR1 near the time limit ends the attempt, for a requeue
   /// Called once after a successful attempt if srun has not exited yet. srun may still wait for
   /// Slurm's controller, or for the reader of its output.

@@ -133,7 +133,7 @@ int RunLeader::run() {
     bool is_recorded = false;
     auto led = run_attempt({options_, env_, identity_, run_, events_, outputs_.loop, outputs_.out,
                             outputs_.err, outputs_.signal_fd, command_,
-                            controller_ ? &*controller_ : nullptr, outputs_.notifier, bystander_,
+                            controller_ ? &*controller_ : nullptr, outputs_.notifier, spared_child_,
                             may_requeue, [&](const AttemptEnd& end) {
                               is_recorded = end.cause == Cause::kNone && !may_be_requeued(end);
                               if (is_recorded) record_end(end);
@@ -150,7 +150,10 @@ int RunLeader::run() {
     if (is_recorded) return leave(end.code);
     // The attempt was superseded: the record now belongs to another lead.
     if (end.code == kExitRunTaken && end.reason == EndReason::kSignalled) return leave(end.code);
-    if (end.reason == EndReason::kLaunchFailed && blame_job(end)) return leave(end.code);
+    if (end.reason == EndReason::kLaunchFailed) {
+      const bool may_be_queued_again = judge_failed_launch(end);
+      if (may_be_queued_again) return leave(end.code);
+    }
     const auto plan = plan_after(end);
     log_info("decided what follows the attempt", {{"attempt", run_.attempt},
                                                   {"next", word_of(plan.next)},
@@ -224,7 +227,7 @@ Result<> RunLeader::begin_next_attempt() {
 RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
   if (!options_.retry.is_on() || (end.code == 0 && end.cause == Cause::kNone)) return {};
   // The trainer refused a checkpoint folder of another run. A retry would find the same folder.
-  if (options_.always_reports && end.reason == EndReason::kRankFailed &&
+  if (options_.program_is_trusted && end.reason == EndReason::kRankFailed &&
       end.code == kTrainerRefused)
     return {};
   Plan plan{.cause = controller_ ? cause_by_slurm(end) : end.cause};
@@ -245,7 +248,7 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
   }
   if (plan.cause == Cause::kHang) plan.bad_nodes = end.suspects;
   if (plan.cause == Cause::kNodeFailure && plan.bad_nodes.empty()) plan.bad_nodes = end.lost_nodes;
-  history_.add_attempt(end.step, plan.cause, options_.always_reports || !end.has_run);
+  history_.add_attempt(end.step, plan.cause, options_.program_is_trusted || !end.has_run);
   const auto decision = decide_retry(options_.retry, history_, plan.cause);
   if (!decision.restarts) {
     if (!decision.why.empty()) {
@@ -260,11 +263,12 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
   for (const auto& node : plan.bad_nodes) history_.add_bad_node(node);
   const bool is_preempted =
       plan.cause == Cause::kPreemption && controller_ && controller_->requeues_by_itself();
-  const bool is_slurms = !options_.is_borrowed &&
-                         (is_preempted || (end.is_slurms_doing && plan.cause != Cause::kTimeout));
+  const bool slurm_requeues =
+      !options_.is_borrowed &&
+      (is_preempted || (end.is_slurms_doing && plan.cause != Cause::kTimeout));
   if (has_later_attempt())
     return plan;  // Slurm has started the run elsewhere, and its lead owns the record
-  plan.next = is_slurms ? Next::kSlurm
+  plan.next = slurm_requeues ? Next::kSlurm
               : plan.memory
                   ? Next::kRequeue
                   : where_to(is_nodes_hang ? Cause::kNodeFailure : plan.cause, plan.bad_nodes);
@@ -287,8 +291,9 @@ Cause RunLeader::cause_by_slurm(AttemptEnd& end) const {
     end.is_slurms_doing = true;
     return end.had_grace ? Cause::kPreemption : Cause::kRequeue;
   }
-  if (facts->is_preempted) return Cause::kPreemption;  // ended before the grace time was over
-  return is_a_guess ? Cause::kFailure : Cause::kNone;  // the TERM did not come from Slurm
+  if (facts->is_preempted) return Cause::kPreemption;  // the ranks ended within the grace time
+  // Slurm did not preempt the job, so the TERM did not come from Slurm.
+  return is_a_guess ? Cause::kFailure : Cause::kNone;
 }
 
 std::vector<std::string> RunLeader::ask_for_bad_nodes(AttemptEnd& end) {
@@ -303,7 +308,7 @@ std::vector<std::string> RunLeader::ask_for_bad_nodes(AttemptEnd& end) {
        ;) {
     const auto bad = controller_->bad_nodes(suspects);
     if (bad && !bad->empty()) return *bad;
-    if (!bad && end.is_whole_node_silent) end_cut_off_srun();
+    if (!bad && end.is_whole_node_silent) kill_srun_leftovers();
     if (Clock::now() >= until || has_later_attempt()) return {};
     if (const auto signal = signal_within(outputs_.signal_fd, kAskSlurmAgain)) {
       end.is_cancelled = true;
@@ -313,8 +318,8 @@ std::vector<std::string> RunLeader::ask_for_bad_nodes(AttemptEnd& end) {
   }
 }
 
-void RunLeader::end_cut_off_srun() const {
-  for (const pid_t pid : descendants(bystander_)) {
+void RunLeader::kill_srun_leftovers() const {
+  for (const pid_t pid : descendants(spared_child_)) {
     ::kill(pid, SIGKILL);
     std::ignore = ends_within(pid, kSrunHelperEnd);
   }
@@ -393,9 +398,10 @@ std::optional<std::string> RunLeader::next_in_chain() const {
 }
 
 std::string_view RunLeader::why_no_place(Cause cause) const {
-  const bool is_chains = cause == Cause::kTimeout || cause == Cause::kPreemption;
-  return run_.chain_number && is_chains ? "no further job of its chain is queued (retry.chain)"
-                                        : "the allocation has too few good nodes";
+  const bool needs_later_job = cause == Cause::kTimeout || cause == Cause::kPreemption;
+  return run_.chain_number && needs_later_job
+             ? "no further job of its chain is queued (retry.chain)"
+             : "the allocation has too few good nodes";
 }
 
 void RunLeader::cancel_later_jobs() const {
@@ -479,16 +485,17 @@ bool RunLeader::requeue(AttemptEnd& end, const Plan& plan) {
   return true;
 }
 
-bool RunLeader::blame_job(AttemptEnd& end) {
+bool RunLeader::judge_failed_launch(AttemptEnd& end) {
   if (!controller_ || options_.is_borrowed) return false;
   const auto log = tail_of_job_log();
   ScriptAtExit script{
       .code = end.code, .at = "", .facts = {}, .restarts = restart_count_of(env_), .log = log};
   if (auto facts = controller_->job(); facts && !facts->state.empty())
     script.facts = std::move(*facts);
-  const bool is_open = blame_jobs_end(end, script);
+  auto judged = agent::judge_failed_launch(std::move(end), script);
+  end = std::move(judged.end);
   if (end.is_slurms_doing) say(end.message);
-  return is_open;
+  return judged.may_be_queued_again;
 }
 
 int RunLeader::leave(int code) {
@@ -497,9 +504,9 @@ int RunLeader::leave(int code) {
   if (outputs_.notifier != nullptr || is_chain_over) std::ignore = outputs_.wait_for_record();
   if (is_chain_over) cancel_later_jobs();
   outputs_.end_notices();
-  // With a notifier the bystander is its helper, and end_notices() has waited for this process.
-  if (bystander_ > 0 && outputs_.notifier == nullptr)
-    std::ignore = ends_within(bystander_, kSurroundingsLimit);
+  // With a notifier, the spared child is the notifier's helper, for which end_notices() has waited.
+  if (spared_child_ > 0 && outputs_.notifier == nullptr)
+    std::ignore = ends_within(spared_child_, kSurroundingsLimit);
   return outputs_.close(code);
 }
 

@@ -48,16 +48,17 @@ void record_end(EventLog& events, const std::filesystem::path& run, const Attemp
 /// Leads the attempts of a run in this start of the job, one after another.
 class RunLeader {
  public:
-  /// bystander: the child of this process that does not belong to a step; -1: none.
+  /// spared_child: the child of this process that does not belong to a step, and that the end of a
+  /// step spares; -1: none.
   RunLeader(const LeadOptions& options, const Env& env, const JobIdentity& identity, ClaimedRun run,
-            const LeadOutputs& outputs, pid_t bystander, RetryHistory history)
+            const LeadOutputs& outputs, pid_t spared_child, RetryHistory history)
       : options_(options),
         env_(env),
         identity_(identity),
         run_(std::move(run)),
         outputs_(outputs),
         events_(outputs.events),
-        bystander_(bystander),
+        spared_child_(spared_child),
         history_(std::move(history)),
         command_(options.command) {
     if (!options.local) controller_.emplace(env, identity.job);
@@ -97,15 +98,15 @@ class RunLeader {
   /// Kills the processes that srun has left behind while the controller cannot be reached. srun's
   /// helper process would cancel the step as soon as it reaches the controller again. By then the
   /// job may run on other nodes, where its new step has the same number and would be cancelled.
-  void end_cut_off_srun() const;
+  void kill_srun_leftovers() const;
   [[nodiscard]] static std::string queued_again_text(const Plan& plan);
   /// Records the restart and tells the user.
   void announce_restart(const Plan& plan, const RetryDecision& decision);
   /// Returns true, and adds the reason to the end, if only another allocation could continue the
   /// run, and the allocation is borrowed.
   [[nodiscard]] bool ends_with_allocation(const Plan& plan, AttemptEnd& end) const;
-  /// Returns where the run continues after this cause. If the remaining nodes of the allocation are
-  /// enough, changes the command to run on them.
+  /// Returns how the run continues after this cause; kEnd if it cannot continue. Changes the
+  /// command if the next attempt runs on fewer nodes of the allocation (retry.min_nodes).
   [[nodiscard]] Next where_to(Cause cause, const std::vector<std::string>& bad_nodes);
   /// Returns the next job of the run's chain (retry.chain); nullopt if no later one may still run.
   [[nodiscard]] std::optional<std::string> next_in_chain() const;
@@ -126,9 +127,10 @@ class RunLeader {
   [[nodiscard]] bool grow_memory(Plan& plan, AttemptEnd& end) const;
   /// Asks Slurm to requeue the job. Returns false if Slurm refuses; the caller then ends the run.
   bool requeue(AttemptEnd& end, const Plan& plan);
-  /// Handles a launch that srun refused because Slurm is ending the job: makes the job's end the
-  /// cause. Returns true if the run is left without an end, because Slurm may requeue the job.
-  [[nodiscard]] bool blame_job(AttemptEnd& end);
+  /// Handles an end whose step could not be launched: if Slurm is ending the job, makes the job's
+  /// end the cause. Returns true if no end of the run may be recorded, because Slurm may queue the
+  /// job again.
+  [[nodiscard]] bool judge_failed_launch(AttemptEnd& end);
   /// Returns true if the controller must be asked whether Slurm queues the job again although the
   /// run has completed.
   [[nodiscard]] bool may_be_requeued(const AttemptEnd& end) const {
@@ -149,7 +151,7 @@ class RunLeader {
   ClaimedRun run_;
   const LeadOutputs& outputs_;
   EventLog& events_;
-  pid_t bystander_;
+  pid_t spared_child_;
   RetryHistory history_;
   bool is_over_ = false;  ///< the end of the run is recorded
   std::vector<std::string> command_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "common/text.h"
 #include "runtime/agent/slurm_words.h"
@@ -27,14 +28,17 @@ std::string last_reason(std::string_view log) {
   return std::string(last);
 }
 
-/// Returns true if a signal ended the script. Under `set -e` a script reaches its EXIT trap with
-/// code 0 either by `exit` or by a signal, whose number bash does not report.
+/// Returns true if a signal ended the script. The script normally ends by `exec` of lead, which
+/// skips the EXIT trap. The trap therefore gets code 0 only after `exit`, or after a signal whose
+/// number bash does not report.
 bool was_signalled(const ScriptAtExit& script) {
   if (script.code == 0) return !script.at.starts_with("exit");
   return script.code == 128 + SIGTERM || script.code == 128 + SIGINT || script.code == 128 + SIGHUP;
 }
 
-AttemptEnd own_end(const ScriptAtExit& script) {
+/// Returns the end of an attempt whose script ended by itself, or by a signal that only the script
+/// got.
+AttemptEnd end_by_script(const ScriptAtExit& script) {
   constexpr std::string_view kNotStarted = "the ranks were not started";
   AttemptEnd end;
   end.is_cancelled = was_signalled(script);
@@ -94,12 +98,15 @@ std::string why_cancelled(std::string_view reason) {
 
 namespace {
 
-/// Returns the end that Slurm causes; its message is only the reason. Returns nullopt if the job
-/// still runs, or if Slurm does not answer and the log has no reason.
-std::optional<ScriptEnd> jobs_end(const ScriptAtExit& script) {
+/// Returns the end of an attempt whose job Slurm ends. The end's message is the reason, without the
+/// place in the script. Returns nullopt if the job still runs, or if Slurm does not answer and the
+/// log has no reason.
+std::optional<ScriptEnd> end_by_slurm(const ScriptAtExit& script) {
   const auto reason = last_reason(script.log);
   const bool is_requeued = script.facts && script.facts->restarts > script.restarts;
-  if (script.facts ? goes_on(*script.facts) && !is_requeued : reason.empty()) return std::nullopt;
+  const bool slurm_ends_job =
+      script.facts ? is_requeued || !goes_on(*script.facts) : !reason.empty();
+  if (!slurm_ends_job) return std::nullopt;
 
   ScriptEnd result;
   AttemptEnd& end = result.end;
@@ -108,9 +115,9 @@ std::optional<ScriptEnd> jobs_end(const ScriptAtExit& script) {
     end.cause = Cause::kTimeout;
   if (is_requeued && reason.empty())
     end.cause = script.facts->is_preempted ? Cause::kPreemption : Cause::kRequeue;
-  // Without an answer of the controller no end of the run is recorded, except after a time limit:
-  // the log does not show whether Slurm queues the job again.
-  result.is_queued_again = is_requeued || (!script.facts && end.cause != Cause::kTimeout);
+  // If the controller does not answer, Slurm may queue the job again, except after a time limit.
+  // The log does not show whether Slurm does so.
+  result.may_be_queued_again = is_requeued || (!script.facts && end.cause != Cause::kTimeout);
   end.code = 128 + SIGTERM;
   end.reason = EndReason::kSignalled;
   end.is_slurms_doing = true;
@@ -123,16 +130,16 @@ std::optional<ScriptEnd> jobs_end(const ScriptAtExit& script) {
 }  // namespace
 
 ScriptEnd judge_script_end(const ScriptAtExit& script) {
-  auto result = jobs_end(script);
-  if (!result) return {own_end(script)};
+  auto result = end_by_slurm(script);
+  if (!result) return {end_by_script(script)};
   result->end.message +=
       fmt::format("; the job script was at: {}; the ranks were not started", script.at);
   return std::move(*result);
 }
 
-bool blame_jobs_end(AttemptEnd& end, const ScriptAtExit& script) {
-  const auto result = jobs_end(script);
-  if (!result) return false;
+ScriptEnd judge_failed_launch(AttemptEnd end, const ScriptAtExit& script) {
+  const auto result = end_by_slurm(script);
+  if (!result) return {std::move(end)};
   const AttemptEnd& judged = result->end;
   end.code = judged.code;
   end.reason = judged.reason;
@@ -141,7 +148,7 @@ bool blame_jobs_end(AttemptEnd& end, const ScriptAtExit& script) {
   end.is_timeout = judged.is_timeout;
   end.is_cancelled = judged.is_cancelled;
   end.message = fmt::format("{}; {}", judged.message, end.message);
-  return result->is_queued_again;
+  return {std::move(end), result->may_be_queued_again};
 }
 
 }  // namespace dlrun::agent

@@ -1,6 +1,6 @@
 #pragma once
-// Decides why a job script reached its EXIT trap before it started the ranks: the script ended by
-// itself, or Slurm ends the job. No I/O.
+// Decides why the ranks of a job were not started: the script ended by itself, its step could not
+// be launched, or Slurm ends the job. No I/O.
 
 #include <optional>
 #include <string>
@@ -17,7 +17,7 @@ namespace dlrun::agent {
 /// Returns the reason as a sentence. An empty reason means that the job was cancelled.
 [[nodiscard]] std::string why_cancelled(std::string_view reason);
 
-/// The facts about a script that reached its EXIT trap.
+/// The facts about a script that reached its EXIT trap, or whose step could not be launched.
 struct ScriptAtExit {
   /// bash's $?. If a signal ended the script, $? is the code of the last command, mostly 0.
   int code = 0;
@@ -31,18 +31,17 @@ struct ScriptAtExit {
 
 struct ScriptEnd {
   AttemptEnd end;
-  /// Slurm queues the job again, or may do so and did not answer. The end of the run must then not
-  /// be recorded.
-  bool is_queued_again = false;
+  /// True if Slurm queues the job again, and if the controller did not answer and Slurm may do so.
+  /// The end of the run must then not be recorded.
+  bool may_be_queued_again = false;
 };
 
 /// Returns the end of an attempt whose script ended before it started the ranks.
 [[nodiscard]] ScriptEnd judge_script_end(const ScriptAtExit& script);
 
-/// Checks whether a step could not be launched because Slurm ends the job. If so, replaces the
-/// code, the reason and the cause in `end`, and puts Slurm's reason before its message. Returns
-/// true if no end of the run may be recorded: Slurm queues the job again, or may do so and the
-/// controller did not answer.
-[[nodiscard]] bool blame_jobs_end(AttemptEnd& end, const ScriptAtExit& script);
+/// Returns the end of an attempt whose step could not be launched. end: the attempt's end according
+/// to srun. If the launch failed because Slurm ends the job, the result has the code, the reason
+/// and the cause of the job's end, and its message begins with Slurm's reason.
+[[nodiscard]] ScriptEnd judge_failed_launch(AttemptEnd end, const ScriptAtExit& script);
 
 }  // namespace dlrun::agent

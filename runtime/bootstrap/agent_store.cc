@@ -34,8 +34,8 @@ struct Reply {
   std::string code;
 };
 
-/// Returns the error code of a refused request. otherwise: the error code for a reply that names
-/// none; older agents send such replies.
+/// Returns the error code that the reply to a refused request names. Returns `otherwise` if the
+/// reply names none, as the replies of older agents do, and kRefused if the code is unknown.
 Errc code_of(const Reply& reply, Errc otherwise) {
   if (reply.code.empty()) return otherwise;
   return reply.code == "timeout"   ? Errc::kTimeout

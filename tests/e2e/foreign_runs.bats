@@ -140,7 +140,7 @@ JSON
     kill -0 "$victim_process"
 }
 
-@test "a foreign run with the name of an own run is found by no name, prefix, job id or last" {
+@test "a name, prefix, job id or last finds the user's run, not a foreign run with its name" {
     own=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .run)
     job=$(dl status "$own" --json | jq -r .job)
     hostile=$there/mnist-20990101-000000-0001
@@ -169,7 +169,7 @@ JSON
     as_user rm "$DLRUN_TESTBED_HOME/.local/state/dlrun/runs/${hostile##*/}"
 }
 
-@test "no command acts on runs of the user to which the points of a foreign sweep lead" {
+@test "no command acts on the user's runs when the points of a foreign sweep lead to them" {
     own=$(dl submit hello.yaml --runs "$dir/runs" --json | jq -r .path)
     hostile=$there/lr-20990101-000000-0001
     hostile_run "$hostile"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Functions that the end-to-end tests share. A file starts with `load helpers`; on_testbed says how
-# to run a file by hand.
+# Functions that the end-to-end tests share. Every .bats file starts with `load helpers`. The
+# comment at the top of tests/e2e/on_testbed explains how to run a single file by hand.
 #
 #   as_user COMMAND...           runs the command as the testbed's ordinary user on the login node,
 #                                in that user's clean environment, with the installed programs on
@@ -8,11 +8,12 @@
 #   dl ARGUMENTS...              runs dlrun as that user in the directory $dir of the test
 #   wait_until SECONDS COMMAND.. waits until the command succeeds; after SECONDS, prints its last
 #                                output and fails
-#   fresh_dir                    prints a new, empty directory of the user that the login node and
-#                                the nodes share; CTest's fixture removes it with the testbed
+#   fresh_dir                    creates an empty directory that belongs to the user and is shared
+#                                by the login node and the compute nodes, and prints its path;
+#                                CTest's fixture removes it with the testbed
 #   job_state JOBID              prints Slurm's state of a job (PENDING, RUNNING, COMPLETED, ...)
-#   fields NAME                  compares the JSON on standard input with the schema NAME or
-#                                NAME#DEFINITION of docs/json
+#   fields NAME                  checks the JSON on standard input against the schema NAME or
+#                                NAME#DEFINITION in docs/json
 #   cancel_jobs                  ends every job of the user and waits until they are gone
 #   end_test                     ends the user's jobs; after a failed test, first prints the state
 #                                of the cluster and repairs it. Every teardown calls it

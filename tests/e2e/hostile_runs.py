@@ -520,8 +520,9 @@ def faults_of(words, on_terminal, private):
 
 
 def caller_may_see_private_file(words, is_own):
-    """Returns True if dlrun may show the private file: if a link on the command line leads to it,
-    or if it is the log of the caller's own run, because resources.output may set any file."""
+    """Returns True if dlrun may show the private file. There are two cases: the command line names
+    a link to the file, not only the run that contains the link; or the run is the caller's own and
+    has the file as its log, because resources.output may name any file."""
     return ("/links-" in words[1] and not words[1].endswith("-own")
             and not words[1].endswith("-foreign") or is_own and "/claimed_log-" in words[1])
 

@@ -54,7 +54,7 @@ class Explain(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return {row["key"]: row for row in json.loads(done.stdout)}
 
-    def test_the_error_for_a_name_in_a_map_names_the_key_of_the_map(self):
+    def test_a_name_inside_a_map_is_refused_and_the_error_shows_the_key_of_the_map(self):
         for name, key in (("slurm.mail-type", "slurm"),
                           ("environment.vars.A.B", "environment.vars"),
                           ("launch.srun.mpi", "launch.srun")):

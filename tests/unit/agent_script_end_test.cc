@@ -44,8 +44,8 @@ TEST_CASE(
     "a script that fails while its job goes on ends the run with its code, whatever the log holds "
     "about an earlier start") {
   for (const auto& log : {std::string(), log_of("PREEMPTION")}) {
-    const auto [end, is_queued_again] = judge(running(), log, 3, "exit 3");
-    CHECK_FALSE(is_queued_again);
+    const auto [end, may_be_queued_again] = judge(running(), log, 3, "exit 3");
+    CHECK_FALSE(may_be_queued_again);
     CHECK_FALSE(end.is_cancelled);
     CHECK(end.code == 3);
     CHECK(end.message == "the job script ended with code 3 at: exit 3; the ranks were not started");
@@ -60,8 +60,8 @@ TEST_CASE(
     "a signal that only the script gets is distinguished from `exit 0`, although bash reports code "
     "0 for both") {
   for (const auto& facts : {std::optional<JobFacts>(running()), std::optional<JobFacts>()}) {
-    const auto [end, is_queued_again] = judge(facts, log_of(""));
-    CHECK_FALSE(is_queued_again);
+    const auto [end, may_be_queued_again] = judge(facts, log_of(""));
+    CHECK_FALSE(may_be_queued_again);
     CHECK(end.is_cancelled);
     CHECK(end.code == 143);
     CHECK(end.message ==
@@ -80,8 +80,8 @@ TEST_CASE(
         Row{"NODE FAILURE", Cause::kNodeFailure, "a node of the job failed"},
         Row{"", Cause::kRequeue, "the job was requeued"}}) {
     CAPTURE(reason);
-    const auto [end, is_queued_again] = judge(ending(2), log_of("TIME LIMIT") + log_of(reason));
-    CHECK(is_queued_again);
+    const auto [end, may_be_queued_again] = judge(ending(2), log_of("TIME LIMIT") + log_of(reason));
+    CHECK(may_be_queued_again);
     CHECK(end.cause == cause);
     CHECK(end.message == why + std::string(kAt));
   }
@@ -96,28 +96,28 @@ TEST_CASE(
     "with Slurm's reason") {
   // The signal also reached pip, a child of the script.
   const auto cancelled = judge(ending(), log_of(""), 1);
-  CHECK_FALSE(cancelled.is_queued_again);
+  CHECK_FALSE(cancelled.may_be_queued_again);
   CHECK(cancelled.end.is_cancelled);
   CHECK(cancelled.end.code == 143);
   CHECK(cancelled.end.message == "the job was cancelled" + std::string(kAt));
   for (const auto& late :
        {judge(ending(1, "TimeLimit"), ""), judge(ending(), log_of("TIME LIMIT"))}) {
-    CHECK_FALSE(late.is_queued_again);
+    CHECK_FALSE(late.may_be_queued_again);
     CHECK(late.end.is_timeout);
     CHECK_FALSE(late.end.is_cancelled);
     CHECK(late.end.message == "the job reached its time limit (resources.time)" + std::string(kAt));
   }
   const auto lost = judge(ending(1, "NodeDown"), log_of("NODE FAILURE on n2"));
-  CHECK_FALSE(lost.is_queued_again);
+  CHECK_FALSE(lost.may_be_queued_again);
   CHECK_FALSE(lost.end.is_cancelled);
   CHECK_FALSE(lost.end.is_timeout);
 }
 
 TEST_CASE(
     "while the controller does not answer, the job's log decides whether the job starts again") {
-  CHECK(judge({}, log_of("PREEMPTION")).is_queued_again);
+  CHECK(judge({}, log_of("PREEMPTION")).may_be_queued_again);
   CHECK(judge({}, log_of("JOB REQUEUE")).end.cause == Cause::kRequeue);
-  CHECK_FALSE(judge({}, log_of("TIME LIMIT")).is_queued_again);
+  CHECK_FALSE(judge({}, log_of("TIME LIMIT")).may_be_queued_again);
   CHECK(judge({}, "", 3, "exit 3").end.code == 3);
 }
 
@@ -131,12 +131,17 @@ AttemptEnd launch_failed() {
   return end;
 }
 
+ScriptEnd judge_launch(std::optional<JobFacts> facts, const std::string& log) {
+  return judge_failed_launch(
+      launch_failed(),
+      {.code = 77, .at = "", .facts = std::move(facts), .restarts = 1, .log = log});
+}
+
 TEST_CASE(
     "a step that srun refuses because its job is cancelled or out of time does not count as a "
     "failure") {
-  auto end = launch_failed();
-  CHECK_FALSE(blame_jobs_end(
-      end, {.code = 77, .at = "", .facts = ending(), .restarts = 1, .log = log_of("")}));
+  const auto [end, may_be_queued_again] = judge_launch(ending(), log_of(""));
+  CHECK_FALSE(may_be_queued_again);
   CHECK(end.is_cancelled);
   CHECK(end.is_slurms_doing);
   CHECK(end.code == 143);
@@ -144,27 +149,24 @@ TEST_CASE(
   CHECK(end.cause == Cause::kNone);
   CHECK(end.message == "the job was cancelled; " + launch_failed().message);
 
-  end = launch_failed();
-  CHECK_FALSE(blame_jobs_end(
-      end, {.code = 77, .at = "", .facts = ending(1, "TimeLimit"), .restarts = 1, .log = {}}));
-  CHECK(end.is_timeout);
-  CHECK(end.cause == Cause::kTimeout);
+  const auto at_limit = judge_launch(ending(1, "TimeLimit"), "");
+  CHECK_FALSE(at_limit.may_be_queued_again);
+  CHECK(at_limit.end.is_timeout);
+  CHECK(at_limit.end.cause == Cause::kTimeout);
 }
 
 TEST_CASE(
     "a step that srun refuses fails the run while the job goes on, but not if the job starts "
     "again") {
-  auto end = launch_failed();
-  CHECK_FALSE(blame_jobs_end(
-      end, {.code = 77, .at = "", .facts = running(), .restarts = 1, .log = log_of("PREEMPTION")}));
+  const auto [end, may_be_queued_again] = judge_launch(running(), log_of("PREEMPTION"));
+  CHECK_FALSE(may_be_queued_again);
   CHECK(end.code == 77);
   CHECK(end.reason == EndReason::kLaunchFailed);
   CHECK(end.message == launch_failed().message);
-  CHECK(blame_jobs_end(end, {.code = 77, .at = "", .facts = ending(2), .restarts = 1, .log = {}}));
-  CHECK(end.cause == Cause::kRequeue);
-  end = launch_failed();
-  CHECK(blame_jobs_end(
-      end, {.code = 77, .at = "", .facts = {}, .restarts = 1, .log = log_of("PREEMPTION")}));
+  const auto requeued = judge_launch(ending(2), "");
+  CHECK(requeued.may_be_queued_again);
+  CHECK(requeued.end.cause == Cause::kRequeue);
+  CHECK(judge_launch({}, log_of("PREEMPTION")).may_be_queued_again);
 }
 
 }  // namespace

@@ -76,7 +76,9 @@ TEST_CASE_FIXTURE(CliFixture,
   for (const char* command : {"status", "top", "logs", "report"}) CHECK(call({command}) == 6);
 }
 
-TEST_CASE_FIXTURE(CliFixture, "messages about a run say only what was done, and repeat its path") {
+TEST_CASE_FIXTURE(CliFixture,
+                  "diff and du report what they have left out, and sweep's advice repeats the path "
+                  "of the run") {
   const auto run = folder / "r";
   std::filesystem::create_directory(run);
   for (const char* file : {"claim", "resolved.yaml"}) std::ofstream(run / file) << "{}";
@@ -344,9 +346,6 @@ TEST_CASE_FIXTURE(CliFixture, "a run is found by its path if there is no folder 
 TEST_CASE_FIXTURE(
     CliFixture,
     "the log's options may come before or after the command, and each -v raises the level") {
-  const auto has = [](const std::string& text, const char* part) {
-    return text.find(part) != std::string::npos;
-  };
   CHECK_FALSE(has(code_and_stderr({"ls"}), "dlrun starts"));
   for (const std::string& result : {code_and_stderr({"-v", "ls"}), code_and_stderr({"ls", "-v"}),
                                     code_and_stderr({"--verbose", "ls"})}) {
@@ -418,7 +417,7 @@ TEST_CASE_FIXTURE(CliFixture, "bench collectives names the package of a missing 
             "dlrun-trainer of the same version"));
 }
 
-TEST_CASE("seven kinds of failure have their documented exit codes") {
+TEST_CASE("errors have their documented exit codes") {
   CHECK(exit_code_of(Errc::kInvalid) == 2);
   CHECK(exit_code_of(Errc::kRefused) == 3);
   CHECK(exit_code_of(Errc::kUnavailable) == 4);
@@ -436,7 +435,7 @@ namespace {
 
 /// Checks that a file of the source tree equals `text`. With DLRUN_UPDATE_GOLDEN, writes the file
 /// first.
-void check_made(const std::filesystem::path& file, const std::string& text) {
+void check_source_file(const std::filesystem::path& file, const std::string& text) {
   CAPTURE(file.string());
   const auto path = std::filesystem::path(DLRUN_SOURCE_DIR) / file;
   if (std::getenv("DLRUN_UPDATE_GOLDEN") != nullptr)
@@ -456,12 +455,13 @@ TEST_CASE(
   for (const std::string shell : {"bash", "zsh", "fish"}) {
     const auto script = completion_script(commands, shell);
     REQUIRE(script.has_value());
-    check_made(shell == "zsh" ? "completions/_dlrun" : "completions/dlrun." + shell, *script);
+    check_source_file(shell == "zsh" ? "completions/_dlrun" : "completions/dlrun." + shell,
+                      *script);
   }
-  check_made("docs/dlrun.1", man_page(commands));
+  check_source_file("docs/dlrun.1", man_page(commands));
   CHECK(man_page(commands).find(fmt::format(".B {}\n", int{kExitReaderLeft})) != std::string::npos);
-  check_made("docs/keys.md", key_reference_markdown());
-  check_made("docs/exp.schema.json", spec_schema());
+  check_source_file("docs/keys.md", key_reference_markdown());
+  check_source_file("docs/exp.schema.json", spec_schema());
 }
 
 TEST_CASE(
@@ -483,7 +483,7 @@ TEST_CASE(
         all->get_subcommands(nullptr).size());
 }
 
-TEST_CASE("the parser of a command line without options has all positionals and required options") {
+TEST_CASE("a command that is built without options keeps its positionals and required options") {
   Action action;
   const auto all = make_app(action);
   for (const CLI::App* command : all->get_subcommands(nullptr)) {

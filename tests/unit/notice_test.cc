@@ -78,7 +78,8 @@ struct QueueOfRun {
     REQUIRE(queue.put(failure(), {.webhook = "https://hooks.example.org/T0/secret"}).has_value());
   }
   SendReport send() {
-    return queue.send(env, SendBy::kWebhooksAndCommands, [] { return true; });
+    const auto always_start = [] { return true; };
+    return queue.send(env, SendBy::kWebhooksAndCommands, always_start);
   }
 };
 
@@ -305,7 +306,7 @@ TEST_CASE_FIXTURE(QueueOfRun, "the address stays while another sender has claime
   CHECK(fs::exists(queue_folder / "address"));
 }
 
-TEST_CASE_FIXTURE(QueueOfRun, "a notice that is put while others are sent finds its address") {
+TEST_CASE_FIXTURE(QueueOfRun, "the address file is not removed while a new notice is being put") {
   put();
   fs::remove(run / "notify" / "address");
   // The address arrives after the call has begun.

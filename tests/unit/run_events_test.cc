@@ -189,8 +189,8 @@ TEST_CASE("fields that are missing or of the wrong type keep their defaults") {
 }
 
 TEST_CASE(
-    "an unknown event of a later version counts as deciding, and an unknown value is kept and "
-    "equals no known value") {
+    "an unknown event of a later version is treated as one that affects decisions, and an unknown "
+    "value is kept and equals no known value") {
   const auto read = event_of({{"event", "moved"}, {"attempt", 1}, {"message", "m"}});
   CHECK(kind_of(read.event) == "moved");
   CHECK(class_of(read.event) == EventClass::kDecides);

@@ -35,19 +35,19 @@ struct ChainCluster : Cluster {
   Result<Submitted> done = fail(Errc::kNotFound, "");
   ChainCluster() {
     const std::string calls = (folder / "called").string();
-    program("sbatch",
-            "case \"$*\" in *--help*) echo '  --account=name'; exit 0;; esac\n"
-            "echo \"$* chain=$DLRUN_CHAIN token=$DLRUN_TOKEN\" >>" +
-                calls + "\necho $((6 + $(wc -l <" + calls + ")))");
-    program("squeue",
-            "echo asked >>" + (folder / "asked").string() +
-                "\nfor word; do case $before in -j) ids=$word;; esac; before=$word; done\n"
-                "for id in $(echo $ids | tr , ' '); do grep \"^$id|\" " +
-                (folder / "queue").string() +
-                " && known=1; done\n"
-                "case $ids in *,*) exit 0;; esac\n[ -n \"$known\" ] && exit 0\n"
-                "echo 'Invalid job id specified' >&2; exit 1");
-    program("scancel", "echo $* >>" + (folder / "cancelled").string());
+    write_program("sbatch",
+                  "case \"$*\" in *--help*) echo '  --account=name'; exit 0;; esac\n"
+                  "echo \"$* chain=$DLRUN_CHAIN token=$DLRUN_TOKEN\" >>" +
+                      calls + "\necho $((6 + $(wc -l <" + calls + ")))");
+    write_program("squeue",
+                  "echo asked >>" + (folder / "asked").string() +
+                      "\nfor word; do case $before in -j) ids=$word;; esac; before=$word; done\n"
+                      "for id in $(echo $ids | tr , ' '); do grep \"^$id|\" " +
+                      (folder / "queue").string() +
+                      " && known=1; done\n"
+                      "case $ids in *,*) exit 0;; esac\n[ -n \"$known\" ] && exit 0\n"
+                      "echo 'Invalid job id specified' >&2; exit 1");
+    write_program("scancel", "echo $* >>" + (folder / "cancelled").string());
   }
   /// Submits a script with a chain of three jobs, and returns the lines of sbatch's calls.
   std::vector<std::string> submit_long() {
@@ -125,10 +125,11 @@ TEST_CASE_FIXTURE(
 TEST_CASE_FIXTURE(
     ChainCluster,
     "a follow-up job that Slurm refuses causes a warning, and the other jobs stay queued") {
-  program("sbatch",
-          "case \"$*\" in *--help*) exit 0;; *afterany:8*) echo 'sbatch: error: Batch job "
-          "submission failed: Job violates accounting/QOS policy' >&2; exit 1;; *afterany:7*) "
-          "echo 8;; *) echo 7;; esac");
+  write_program(
+      "sbatch",
+      "case \"$*\" in *--help*) exit 0;; *afterany:8*) echo 'sbatch: error: Batch job "
+      "submission failed: Job violates accounting/QOS policy' >&2; exit 1;; *afterany:7*) "
+      "echo 8;; *) echo 7;; esac");
   submit_long();
   CHECK(done->follow_ups.size() == 1);
   REQUIRE(reporter.messages.size() == 1);
@@ -179,10 +180,10 @@ TEST_CASE_FIXTURE(ChainCluster,
                   "a run with a chain is not over while Slurm does not answer about a later job") {
   submit_long();
   std::ofstream(done->run.path / "secrets") << "TOKEN=s3cret";
-  program("squeue",
-          "for word; do case $before in -j) id=$word;; esac; before=$word; done\n"
-          "[ $id != 7 ] || { echo '7|TIMEOUT|None||||'; exit 0; }\n"
-          "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1");
+  write_program("squeue",
+                "for word; do case $before in -j) id=$word;; esac; before=$word; done\n"
+                "[ $id != 7 ] || { echo '7|TIMEOUT|None||||'; exit 0; }\n"
+                "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1");
   RunInspector inspector(context.env, known_servers(context));
   const auto status = inspector.inspect(done->run.path);
   REQUIRE(status.has_value());
@@ -227,7 +228,7 @@ TEST_CASE_FIXTURE(ChainCluster,
                   "runs or waits") {
   submit_long();
   fs::remove(folder / "asked");
-  program("sacct", "echo asked >>" + (folder / "sacct-asked").string());
+  write_program("sacct", "echo asked >>" + (folder / "sacct-asked").string());
   CHECK(status_of({"7 RUNNING", "8 PENDING"}).state == RunState::kRunning);
   CHECK_FALSE(fs::exists(folder / "sacct-asked"));
   // The first job has handed the run over, and Slurm has forgotten that job as well.
@@ -244,8 +245,8 @@ TEST_CASE_FIXTURE(ChainCluster,
   submit_long();
   fs::remove(folder / "asked");
   context.env.set("XDG_RUNTIME_DIR", folder.path().string());
-  program("squeue", "echo asked >>" + (folder / "asked").string() +
-                        "; echo '7|RUNNING|None||||'; echo '8|PENDING|None||||'");
+  write_program("squeue", "echo asked >>" + (folder / "asked").string() +
+                              "; echo '7|RUNNING|None||||'; echo '8|PENDING|None||||'");
   for (int i = 0; i < 2; ++i) {
     RunInspector inspector(context.env, known_servers(context));
     const auto status = inspector.inspect(done->run.path, std::chrono::hours(1));
@@ -310,7 +311,7 @@ TEST_CASE_FIXTURE(ChainCluster,
                   "are named, and the run is not marked as cancelled") {
   submit_long();
   std::ignore = status_of({"7 RUNNING", "8 PENDING", "9 PENDING"});
-  program("scancel", "[ $1 != 8 ] || { echo 'Access denied' >&2; exit 1; }");
+  write_program("scancel", "[ $1 != 8 ] || { echo 'Access denied' >&2; exit 1; }");
   RunInspector inspector(context.env, known_servers(context));
   const auto cancelled = cancel_run(inspector, {done->run.id, "long", done->run.path, ""});
   REQUIRE(cancelled.has_value());

@@ -16,8 +16,8 @@
 
 namespace dlrun {
 
-/// Stores the messages that it receives.
-class Listener final : public Reporter {
+/// A reporter that stores the messages that it receives.
+class RecordingReporter final : public Reporter {
  public:
   std::vector<std::string> messages;
   void diagnostics(const std::vector<Diagnostic>& found) override {
@@ -35,21 +35,22 @@ class Listener final : public Reporter {
 struct Cluster {
   TemporaryDirectory folder;
   Context context;
-  Listener reporter;
+  RecordingReporter reporter;
   Cluster() {
     std::filesystem::create_directory(folder / "slurm");
-    program("sbatch",
-            "case \"$*\" in *--help*) echo '  --account=name'; exit 0;; *) echo \"$*\" >>" +
-                (folder / "called").string() + "; echo 7;; esac");
-    program("squeue", "exit 0");
-    program("sacct", "exit 0");
+    write_program("sbatch",
+                  "case \"$*\" in *--help*) echo '  --account=name'; exit 0;; *) echo \"$*\" >>" +
+                      (folder / "called").string() + "; echo 7;; esac");
+    write_program("squeue", "exit 0");
+    write_program("sacct", "exit 0");
     context.env.set("HOME", folder.path().string());
     context.env.set("PATH", (folder / "slurm").string() + ":/usr/bin:/bin");
     context.current_dir = folder.path();
     context.bin_dir = folder / "bin";
     context.tools = {"hash", {}};
   }
-  void program(const std::string& name, const std::string& body) {
+  /// Writes a shell script as Slurm's command `name`, or as another program on the PATH.
+  void write_program(const std::string& name, const std::string& body) {
     const auto file = folder / "slurm" / name;
     std::ofstream(file) << "#!/bin/sh\n" << body << "\n";
     std::filesystem::permissions(file, std::filesystem::perms::owner_all);

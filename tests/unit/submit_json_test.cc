@@ -41,13 +41,14 @@ struct JsonScene : Cluster {
   }
 };
 
-const std::string kJob, kSearch = "sweep: {parameters: {lr: {min: 1, max: 9}}, ask: [search]}\n";
+const std::string kNoSweep;  // x.yaml stays the spec of a single job
+const std::string kSearch = "sweep: {parameters: {lr: {min: 1, max: 9}}, ask: [search]}\n";
 const std::string kThreePoints = "sweep: {parameters: {lr: [1, 2, 3]}}\n";
 
 }  // namespace
 
 TEST_CASE_FIXTURE(JsonScene, "--test-only and --dry-run have the hours of all points of a sweep") {
-  write_spec(kJob);
+  write_spec(kNoSweep);
   CHECK(json_of(SubmitMode::kTestOnly)["gpu_hours"] == 1);
   write_spec(kThreePoints);
   const Json tested = json_of(SubmitMode::kTestOnly);
@@ -57,7 +58,7 @@ TEST_CASE_FIXTURE(JsonScene, "--test-only and --dry-run have the hours of all po
 }
 
 TEST_CASE_FIXTURE(JsonScene, "the numbers of points and arrays are null for a job and a search") {
-  for (const std::string& more : {kJob, kSearch}) {
+  for (const std::string& more : {kNoSweep, kSearch}) {
     write_spec(more);
     for (const Json& json : {check(), json_of(SubmitMode::kDryRun)}) {
       CHECK(json["points"].is_null());
@@ -93,7 +94,7 @@ TEST_CASE_FIXTURE(JsonScene,
 }
 
 TEST_CASE_FIXTURE(JsonScene, "a check counts the warnings and describes components as texts") {
-  write_spec(kJob);
+  write_spec(kNoSweep);
   Json json = check();
   CHECK(json["warning_count"].is_number_unsigned());
   CHECK(json["component_lines"].is_null());

@@ -25,9 +25,9 @@ using Changes = std::vector<std::string>;
 struct RehearsalCluster : Cluster {
   RehearsalCluster() {
     const std::string calls = (folder / "called").string();
-    program("sbatch", "case \"$*\" in *--help*) exit 1;; esac\necho \"$*\" >>" + calls +
-                          "\necho $((6 + $(wc -l <" + calls + ")))");
-    program("squeue", "case \"$*\" in *'-j 7'*) echo '7|PENDING|None||||';; esac");
+    write_program("sbatch", "case \"$*\" in *--help*) exit 1;; esac\necho \"$*\" >>" + calls +
+                                "\necho $((6 + $(wc -l <" + calls + ")))");
+    write_program("squeue", "case \"$*\" in *'-j 7'*) echo '7|PENDING|None||||';; esac");
   }
   SpecOptions options_of(const std::string& spec) {
     std::ofstream(folder / "x.yaml") << spec;

@@ -58,9 +58,10 @@ TEST_CASE_FIXTURE(Cluster, "a spec, its rendered script and the recorded run giv
 
 TEST_CASE_FIXTURE(
     Cluster, "the error for a refused job has the key's place in the spec, and no files are left") {
-  program("sbatch",
-          "case \"$*\" in *--acount*) echo \"sbatch: unrecognized option '--acount'\" >&2; exit 1;;"
-          " *--help*) echo '  --account=name'; exit 0;; *) echo 7;; esac");
+  write_program(
+      "sbatch",
+      "case \"$*\" in *--acount*) echo \"sbatch: unrecognized option '--acount'\" >&2; exit 1;;"
+      " *--help*) echo '  --account=name'; exit 0;; *) echo 7;; esac");
   spec("slurm: {acount: a}\n");
   const auto submitted = submit("x.yaml");
   REQUIRE_FALSE(submitted.has_value());
@@ -121,10 +122,10 @@ TEST_CASE_FIXTURE(
     "the error for a refused partition has its place, and lists the partitions that exist") {
   std::ofstream(folder / "x.yaml") << "name: x\nresources: {time: 1m, partition: gpo}\n"
                                    << "launch: {agent: false, command: [\"true\"]}\n";
-  program("sbatch",
-          "case \"$*\" in *--help*) exit 0;; esac\n"
-          "echo 'sbatch: error: invalid partition specified: gpo' >&2; exit 1");
-  program("sinfo", "printf 'cpu*\\ngpu\\ngpu\\n'");
+  write_program("sbatch",
+                "case \"$*\" in *--help*) exit 0;; esac\n"
+                "echo 'sbatch: error: invalid partition specified: gpo' >&2; exit 1");
+  write_program("sinfo", "printf 'cpu*\\ngpu\\ngpu\\n'");
   RunInspector inspector(context.env, known_servers(context));
   const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
   REQUIRE_FALSE(report.has_value());
@@ -151,10 +152,11 @@ TEST_CASE_FIXTURE(Cluster,
   std::ofstream(folder / "x.yaml")
       << "name: x\nresources: {nodes: 2, gpus_per_node: 4, time: 10h, account: proj1}\n"
       << "launch: {agent: false, command: [\"true\"]}\n";
-  program("sshare",
-          "echo \"$*\" >>" + (folder / "asked").string() +
-              "; echo ' proj1||cpu=600000,gres/gpu=60000|cpu=60000,gres/gpu=54000|gres/gpu=3000'; "
-              "echo ' proj1|kim||cpu=1|'; echo 'root||||'");
+  write_program(
+      "sshare",
+      "echo \"$*\" >>" + (folder / "asked").string() +
+          "; echo ' proj1||cpu=600000,gres/gpu=60000|cpu=60000,gres/gpu=54000|gres/gpu=3000'; "
+          "echo ' proj1|kim||cpu=1|'; echo 'root||||'");
   RunInspector inspector(context.env, known_servers(context));
   const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
   REQUIRE(report.has_value());
@@ -170,7 +172,7 @@ TEST_CASE_FIXTURE(Cluster,
 
 TEST_CASE_FIXTURE(Cluster, "without an answer about the account a check says nothing about it") {
   spec("");
-  program("sshare", "echo 'sshare: error: not a supported priority plugin' >&2; exit 1");
+  write_program("sshare", "echo 'sshare: error: not a supported priority plugin' >&2; exit 1");
   RunInspector inspector(context.env, known_servers(context));
   const auto report = check_experiment(context, reporter, inspector, {"x.yaml", {}, {}});
   REQUIRE(report.has_value());
@@ -186,7 +188,7 @@ TEST_CASE_FIXTURE(Cluster,
       << "help: here\nmodule_init: /dev/null\n";
   fs::create_symlink("/bin/bash", folder / "slurm" / "bash");
   context.env.set("PATH", (folder / "slurm").string());
-  program("srun", "echo '  --mpi=type'");
+  write_program("srun", "echo '  --mpi=type'");
   const auto warnings_of = [&](const std::string& more) {
     reporter.messages.clear();
     spec("site: here\n" + more);
@@ -204,7 +206,7 @@ TEST_CASE_FIXTURE(Cluster,
   CHECK(has(apptainer, "the image '/none.sif' does not exist here"));
   const std::string pyxis = "container: {runtime: pyxis, image: /none.sqsh}\n";
   CHECK(has(warnings_of(pyxis), "the srun here has no --container-image"));
-  program("srun", "echo '  --container-image=[USER@]'");
+  write_program("srun", "echo '  --container-image=[USER@]'");
   CHECK_FALSE(has(warnings_of(pyxis), "--container-image"));
   // A module may bring the tool, and a check loads no modules of a spec.
   std::ofstream(folder / "module.sh")
@@ -215,7 +217,7 @@ TEST_CASE_FIXTURE(Cluster,
                               "image: /none.sif}\n"),
                   "not on the PATH"));
   CHECK_FALSE(fs::exists(folder / "loaded"));
-  program("conda", "exit 0");
+  write_program("conda", "exit 0");
   CHECK_FALSE(has(warnings_of("environment: {conda: mine}\n"), "no conda"));
   CHECK_FALSE(has(warnings_of(""), "module"));
 }
@@ -237,7 +239,7 @@ TEST_CASE_FIXTURE(Cluster,
   const std::string help =
       "case \"$*\" in *--help*) echo '  --account=name'; exit 0;; *--test-only*) exit 0;; esac\n";
 
-  program("sbatch", help + "echo 'sbatch: error: Invalid account' >&2; exit 1");
+  write_program("sbatch", help + "echo 'sbatch: error: Invalid account' >&2; exit 1");
   const auto refused = submit("x.yaml");
   REQUIRE_FALSE(refused.has_value());
   INFO(refused.error().message);
@@ -245,9 +247,9 @@ TEST_CASE_FIXTURE(Cluster,
   CHECK(kept_secrets() == 0);
 
   // Ctrl-C ends dlrun's sbatch before it answers, and the controller cannot be asked.
-  program("sbatch", help + "kill -INT $PPID $$; sleep 10");
-  program("squeue", "exit 1");
-  program("sacct", "exit 1");
+  write_program("sbatch", help + "kill -INT $PPID $$; sleep 10");
+  write_program("squeue", "exit 1");
+  write_program("sacct", "exit 1");
   const auto interrupted = submit("x.yaml");
   REQUIRE_FALSE(interrupted.has_value());
   INFO(interrupted.error().message);

@@ -35,7 +35,7 @@ Result<> StepGraphs::begin(std::size_t kind, cudaStream_t stream) {
   const auto found = std::ranges::find(kinds_, kind, &Kind::kind);
   if (found == kinds_.end()) {
     kinds_.push_back({kind});
-    return {};
+    return {};  // the first step of a kind runs without a capture
   }
   current_ = static_cast<std::size_t>(found - kinds_.begin());
   stream_ = stream;

@@ -89,7 +89,8 @@ Result<> check(const PreflightOptions& options, const Env& env, Store& store, bo
     return tl::unexpected(communicator.error());
   }
   (*communicator)->set_compute_stream(kernels->stream());
-  // Call only one collective, so that its time limit bounds the whole check of the result.
+  // comm.timeout limits each collective. Checking the result of only one collective therefore takes
+  // at most this time.
   auto works = check_collective(**communicator, *kernels, Collective::kAllReduce, kCheckedBytes);
   if (!works) {
     (*communicator)->abandon();

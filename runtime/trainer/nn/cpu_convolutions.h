@@ -43,7 +43,7 @@ class CpuConvolutions {
   /// Returns the names of the implementations, including those inside oneDNN, that were used so
   /// far.
   [[nodiscard]] std::vector<std::string> implementations() const {
-    std::vector<std::string> all = direct_.implementations();
+    std::vector<std::string> all = onednn_.implementations();
     if (winograd_.is_used()) all.emplace_back("winograd");
     if (product_.is_used()) all.emplace_back("product");
     return all;
@@ -54,12 +54,12 @@ class CpuConvolutions {
   Result<> with_fastest(const Window& window, const Work& work) {
     if (WinogradConvolutions::suits(window)) return work(winograd_);
     if (ProductConvolutions::suits(window)) return work(product_);
-    return work(direct_);
+    return work(onednn_);
   }
 
   WinogradConvolutions winograd_;
   ProductConvolutions product_;
-  OnednnConvolutions direct_;
+  OnednnConvolutions onednn_;
 };
 
 }  // namespace dlrun::trainer

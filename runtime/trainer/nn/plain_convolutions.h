@@ -13,8 +13,9 @@
 
 namespace dlrun::trainer {
 
-/// Calls visit(a, b, r, c) with window row and column and input row and column, for each element of
-/// the window at output row i and column j that is inside the image.
+/// Visits the elements of the window that belongs to output row i and column j, except those
+/// outside the image. Calls visit(a, b, r, c) for each: a and b are the row and the column in the
+/// window, r and c the row and the column in the input image.
 template <typename Visit>
 void for_each_inside(const Window& w, std::size_t i, std::size_t j, const Visit& visit) {
   for (std::size_t a = 0; a < w.size; ++a) {

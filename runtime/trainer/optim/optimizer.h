@@ -43,7 +43,8 @@ struct TensorRange {
   bool is_weight = true;
 };
 
-/// The arrays of one step. Each has `count` elements on the same device.
+/// The arrays of one step, all on the same device. Each has `count` elements, except for a state
+/// array that has one element per tensor.
 template <typename T>
 struct Slice {
   T* parameters = nullptr;

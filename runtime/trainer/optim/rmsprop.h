@@ -7,8 +7,8 @@
 
 namespace dlrun::trainer {
 
-/// RMSprop (Tieleman & Hinton 2012, lecture 6.5). For parameter p with gradient g and mean square
-/// v, in place:
+/// RMSprop (Tieleman & Hinton 2012, lecture 6.5). For each parameter p with gradient g, after
+/// scaling and weight decay, and with the mean square v of the gradient, in place:
 ///   v = alpha v + (1 - alpha) g^2,  p = p - lr g / (sqrt(v) + epsilon).
 /// If the momentum is not 0, a second state array holds a velocity (Graves 2013, eq. 38-45, but
 /// without the mean of the gradients):
