@@ -19,10 +19,10 @@ struct HostStreams {
   int in = 0, out = 1, err = 2;
 };
 
-/// The role of the process that returns from fork_for_request().
-struct HostRole {
-  /// The exit code of the parent, which has nothing left to do. nullopt: this process must run the
-  /// command.
+/// The result of fork_for_request(): the command that this process must run, or its exit code.
+struct ServedRequest {
+  /// The exit code of this process, which has nothing left to do. nullopt: this process must run
+  /// the command of the request.
   std::optional<int> exit_code{};
   RemoteRequest request{};
   std::filesystem::path folder{};     ///< where the command starts
@@ -37,11 +37,11 @@ struct HostRole {
 /// For kMirror, locks the mirror, sends mirror_answer(), and waits for the frame kGo before the
 /// fork; if the input ends instead, returns without a fork. For kPipe, the program of the request
 /// replaces this process. For kTerminal, returns at once without a marker and without a fork.
-[[nodiscard]] Result<HostRole> fork_for_request(std::string_view word, const Env& env,
-                                                const HostStreams& streams);
+[[nodiscard]] Result<ServedRequest> fork_for_request(std::string_view word, const Env& env,
+                                                     const HostStreams& streams);
 
-/// Gives this process the folder, the variables and the arguments of the role's command.
-void take_role(const HostRole& role, Context& context);
+/// Gives this process the folder, the variables and the arguments of the request's command.
+void apply_request(const ServedRequest& served, Context& context);
 
 /// Replaces ~ at the start of a root, and $NAME and ${NAME} everywhere in it, by the values of env,
 /// the host's environment. Fails with kInvalid if a variable is not set, and if the result is not
