@@ -231,7 +231,7 @@ std::optional<HostCall> host_call(Cli& cli, const CLI::App& app, const GlobalOpt
 
 /// Runs the command on the call's host, or in this process if that host is this machine.
 Result<int> run_there_or_here(Cli& cli, const HostCall& call, const Action& action) {
-  DLRUN_TRY_ASSIGN(const auto code, run_on_host(cli, call));
+  DLRUN_TRY_ASSIGN(const auto code, run_host_call(cli, call));
   return code ? Result<int>(*code) : action(cli);
 }
 

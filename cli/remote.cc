@@ -21,11 +21,11 @@ int report_failure(const Cli& cli, const Error& error) {
 
 }  // namespace
 
-Result<Ssh> ssh_of(const Cli& cli, const std::string& host) {
+Result<Ssh> ssh_for_command(const Cli& cli, const std::string& host) {
   return ssh_of(cli, host, can_ask());
 }
 
-Result<std::optional<int>> run_on_host(const Cli& cli, const HostCall& call) {
+Result<std::optional<int>> run_host_call(const Cli& cli, const HostCall& call) {
   TerminalReporter reporter(cli);
   RemoteOutput output(cli);
   return run_on_host(
@@ -37,13 +37,13 @@ Result<std::optional<int>> run_on_host(const Cli& cli, const HostCall& call) {
 }
 
 int run_remote_side(Cli& cli, std::string_view word) {
-  const auto role = fork_for_request(word, cli.env, {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO});
-  if (!role) return report_failure(cli, role.error());
-  if (role->exit_code) return *role->exit_code;
-  take_role(*role, cli);
-  if (role->request.mode != RemoteMode::kTerminal) {
-    cli.colour_out = role->request.colour_out;
-    cli.colour_err = role->request.colour_err;
+  const auto served = fork_for_request(word, cli.env, {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO});
+  if (!served) return report_failure(cli, served.error());
+  if (served->exit_code) return *served->exit_code;
+  apply_request(*served, cli);
+  if (served->request.mode != RemoteMode::kTerminal) {
+    cli.colour_out = served->request.colour_out;
+    cli.colour_err = served->request.colour_err;
   }
   std::vector<const char*> argv;
   for (const std::string& one : cli.argv) argv.push_back(one.c_str());

@@ -12,11 +12,11 @@
 namespace dlrun {
 
 /// Returns the Ssh object of a host. ssh may ask on the terminal if there is one.
-[[nodiscard]] Result<Ssh> ssh_of(const Cli& cli, const std::string& host);
+[[nodiscard]] Result<Ssh> ssh_for_command(const Cli& cli, const std::string& host);
 
 /// Runs the command on the host, prints its output and returns its exit code. Returns nullopt if
 /// the host is this machine.
-[[nodiscard]] Result<std::optional<int>> run_on_host(const Cli& cli, const HostCall& call);
+[[nodiscard]] Result<std::optional<int>> run_host_call(const Cli& cli, const HostCall& call);
 
 /// Runs `dlrun --remote WORD`, which the caller's dlrun starts over ssh on a host. WORD is the
 /// request as one word (launcher/remote/request.h), or "-" if the word is the first line of

@@ -95,7 +95,7 @@ class Apptainer final : public ContainerBackend {
     entry.batch +=
         filled(kEnterApptainer, {{"@NAMES@", join(names, " ")},
                                  {"@VERB@", spec.entrypoint.value_or(false) ? "run" : "exec"}});
-    entry.session = entry.join = entry.batch;
+    entry.session = entry.attach = entry.batch;
     const auto add = [&](std::string text, std::string key) {
       entry.words.push_back({std::move(text), std::move(key)});
     };

@@ -136,7 +136,7 @@ class Charliecloud final : public ContainerBackend {
     entry.batch += filled(
         kEnterCharliecloud,
         {{"@NAMES@", join(names, " ")}, {"@WRITABLE@", spec.writable.value_or(false) ? "y" : "n"}});
-    entry.session = entry.join = entry.batch;
+    entry.session = entry.attach = entry.batch;
     const auto add = [&](std::string text, std::string key) {
       entry.words.push_back({std::move(text), std::move(key)});
     };

@@ -57,7 +57,7 @@ struct ContainerLine {
 struct ContainerEntry {
   std::string batch;    ///< bash lines before the step starts
   std::string session;  ///< bash lines for `interactive`, which already runs on its node
-  std::string join;     ///< bash lines for `attach`, which starts a command beside the ranks
+  std::string attach;   ///< bash lines for `attach`, which starts a command beside the ranks
   /// true: if no container can be made, `batch` sets the shell variable dlrun_container_error to
   /// the reason.
   bool tells_failures = false;

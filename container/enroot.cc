@@ -105,9 +105,9 @@ constexpr std::string_view kOnTermOfSession =
     R"sh(others | sed "s/^ *//;s/ .*//" | xargs --no-run-if-empty kill -HUP; enroot remove --force "$name"; exit 143)sh";
 
 /// Creates a named container, which stays for later jobs. Another job may create the same container
-/// at the same time, on this node or, if the nodes share enroot's data directory, on another node.
-/// The lock file is therefore in the data directory. The script reads the path of that directory
-/// from an error message of enroot, because enroot prints the path nowhere else.
+/// at the same time, on this node or on a node that shares enroot's data directory. Therefore the
+/// lock file is in the data directory. The script reads the path of that directory from an error
+/// message of enroot, because enroot prints the path nowhere else.
 constexpr std::string_view kHoldNamedContainer = R"sh(hold_container() { # IMAGE
   local name=@NAME@ dlrun_data dlrun_messages dlrun_making
   dlrun_messages=$(mktemp)
@@ -197,7 +197,7 @@ constexpr std::string_view kOnAllNodes =
     "--nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks=\"$SLURM_JOB_NUM_NODES\" --ntasks-per-node=1";
 constexpr std::string_view kOnThisNode = "--nodes=1 --ntasks=1 --nodelist=\"$SLURMD_NODENAME\"";
 
-/// Creates the named container of an interactive session, on the session's node.
+/// Bash line of an interactive session that creates the named container on the session's node.
 constexpr std::string_view kHoldInSession = "(hold_container \"$dlrun_image\") >&2\n";
 
 /// kSaveVariables saves the job's variables, and kRestoreVariables restores them after the entry
@@ -212,8 +212,8 @@ constexpr std::string_view kRestoreVariables =
 /// Returns the bash lines that make the configuration: with the image's entry point, or with the
 /// command alone.
 [[nodiscard]] std::string make_configuration(bool has_entrypoint) {
-  // The content of a file with one of these names must never change, because another version of
-  // dlrun may use the file at the same time.
+  // The content of entry-point.conf and of command-alone.conf must never change, because another
+  // version of dlrun may use the same file at the same time.
   constexpr std::string_view kCommandAlone =
       R"sh('  [ "$(cat "$rc" 2>/dev/null)" = "$own" ] || { mkdir -p "${rc%/*}" && echo "$own" >"$rc"; }')sh";
   constexpr std::string_view kWithEntryPoint =
@@ -225,8 +225,8 @@ constexpr std::string_view kRestoreVariables =
                  {"@LINE@", std::string(has_entrypoint ? kWithEntryPoint : kCommandAlone)}});
 }
 
-/// Returns the end of a message about an image that is not a .sqsh file: the image's kind, and the
-/// remedy.
+/// Returns the end of a message about an image that dlrun does not read as the path of a .sqsh
+/// file: why not, and the remedy if there is one.
 [[nodiscard]] std::string why_not_sqsh(std::string_view image) {
   const bool is_file = image.find("://") == std::string_view::npos;
   if (is_file && image.ends_with(".sif"))
@@ -313,7 +313,7 @@ class Enroot final : public ContainerBackend {
         "# task enters it.\n" +
         image + std::string(kTellFailure) + fill(hold) + fill(kEnterEnroot) + fill(kStartHolders);
     entry.tells_failures = true;
-    entry.join = fill(kEnterEnroot);
+    entry.attach = fill(kEnterEnroot);
     entry.session = image + fill(kEnterEnroot) + std::string(kTellFailure) + fill(hold, true) +
                     (spec.name ? std::string(kHoldInSession) : fill(kStartHolders, true));
     entry.words.push_back(

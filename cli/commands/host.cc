@@ -78,7 +78,7 @@ Result<int> run_verb(Cli& cli, const HostOptions& options) {
                 options.verb);
   const std::string name = options.name.empty() ? cli.env.get_or("DLRUN_HOST", "") : options.name;
   if (name.empty()) return fail(Errc::kUsage, "host {}: HOST is required", options.verb);
-  DLRUN_TRY_ASSIGN(const auto ssh, ssh_of(cli, name));
+  DLRUN_TRY_ASSIGN(const auto ssh, ssh_for_command(cli, name));
   if (options.verb == "check") return check_host(cli, ssh);
   if (options.verb == "login") {
     if (ssh.host().master == MasterUse::kNone)

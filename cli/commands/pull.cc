@@ -23,7 +23,7 @@ Result<int> pull_run(Cli& cli, const PullOptions& options) {
   if (name.empty())
     return fail(Errc::kUsage, "pull copies from a host: dlrun -H HOST pull {}",
                 printable(options.run));
-  DLRUN_TRY_ASSIGN(const auto ssh, ssh_of(cli, name));
+  DLRUN_TRY_ASSIGN(const auto ssh, ssh_for_command(cli, name));
   DLRUN_TRY(ssh.open());
   DLRUN_TRY(ensure_installed(cli, ssh, false));
   DLRUN_TRY_ASSIGN(const auto found, find_on_host(cli, ssh, options.run));

@@ -83,10 +83,10 @@ void HeadLines::add_detail() {
 
 void HeadLines::add_points() {
   if (!status_.sweep) return;
-  const PointsOver over = points_over(*status_.sweep);
+  const EndedPoints ended = ended_points(*status_.sweep);
   const std::size_t width = std::min<std::size_t>(40, columns_ > 50 ? columns_ - 45 : 10);
   lines_.push_back(
-      line().add(" ").add(bar(over.part, width), Style::kGreen).add("  " + over.text).text());
+      line().add(" ").add(bar(ended.fraction, width), Style::kGreen).add("  " + ended.text).text());
 }
 
 void HeadLines::add_bar(const Progress& progress, double fraction) {

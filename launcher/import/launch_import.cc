@@ -46,8 +46,8 @@ std::vector<std::string> literal_words(const ShellCommand& command, std::size_t 
   return words;
 }
 
-/// Returns the number of words that name torchrun: `torchrun`, or `python -m
-/// torch.distributed.run`. Returns 0 for any other command.
+/// Returns how many words at the start of a command call torchrun: 1 for `torchrun`, 3 for `python
+/// -m torch.distributed.run` (or .launch), one more for each -u. Returns 0 for any other command.
 std::size_t words_of_torchrun(std::span<const std::string> words) {
   if (words.empty()) return 0;
   if (base_name(words[0]) == "torchrun") return 1;
@@ -127,7 +127,8 @@ ImportReason set_program(std::span<const ShellWord> words, std::vector<std::stri
   std::string option;
   for (const ShellWord& word : words) {
     const auto one = shell_text(word, state);
-    // With the option before the word, without_secrets() recognises a secret in the message.
+    // The message shows the option before the word, so that without_secrets() can hide the value of
+    // an option such as --token.
     if (!one)
       return fmt::format("only the job knows what its shell makes of {}{}", printable(option),
                          printable(word.source));
@@ -166,7 +167,8 @@ ImportReason read_mpirun(const ShellCommand& command, std::size_t from, std::str
 }
 
 /// Adds a remark if the script starts the program once and the spec starts it several times.
-/// variable: the variable of Slurm that has the number of starts in the spec. unit: "ranks".
+/// variable: the variable of Slurm whose value is the number of starts with the spec. unit: the
+/// noun for this number in the remark, such as "ranks".
 void remark_on_starts(const ShellCommand& command, const char* variable, std::string_view unit,
                       ImportState& state) {
   const auto known = state.variables.find(variable);

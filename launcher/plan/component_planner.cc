@@ -401,7 +401,7 @@ void ComponentPlanner::merge_containers(LaunchPlan& plan) {
   plan.runtime = own_plan.runtime;
   plan.rank_vars = own_plan.rank_vars;
   plan.entry.session = own_plan.entry.session;
-  plan.entry.join = own_plan.entry.join;
+  plan.entry.attach = own_plan.entry.attach;
   plan.entry.words = own_plan.entry.words;
 }
 

@@ -64,7 +64,7 @@ using Json = nlohmann::ordered_json;
     words.push_back({{"text", line.text}, {"key", line.key}});
   return {{"batch", entry.batch},
           {"session", entry.session},
-          {"join", entry.join},
+          {"join", entry.attach},
           {"words", std::move(words)}};
 }
 

@@ -448,7 +448,7 @@ PlannedSession render_attach(const LaunchPlan& plan, const AttachTarget& target,
     const std::string name = named->value->substr(0, named->value->find(':'));
     container = {{"--container-name", name + ":exec", "container.name"_key}};
   }
-  return session(plan, step, words, container, plan.entry.join, command, script_path);
+  return session(plan, step, words, container, plan.entry.attach, command, script_path);
 }
 
 }  // namespace dlrun

@@ -145,7 +145,7 @@ class Waiter {
 };
 
 /// Replaces this process by another program.
-Result<HostRole> become(const RemoteRequest& request, const Env& env) {
+Result<ServedRequest> become(const RemoteRequest& request, const Env& env) {
   if (request.argv.empty()) return fail(Errc::kInvalid, "--remote: no program is named");
   const auto program = find_program(request.argv[0], env);
   if (!program) {
@@ -165,8 +165,8 @@ Result<HostRole> become(const RemoteRequest& request, const Env& env) {
 
 /// Forks. The child gets the command's standard input and a process group of its own. The parent
 /// returns after the end of the child.
-Result<HostRole> start_command(RemoteRequest request, const Env& env, const HostStreams& streams,
-                               FrameReader frames) {
+Result<ServedRequest> start_command(RemoteRequest request, const Env& env,
+                                    const HostStreams& streams, FrameReader frames) {
   DLRUN_TRY_ASSIGN(auto folder, folder_of_request(request, env));
   std::array<int, 2> input{-1, -1};
   if (request.has_input && ::pipe2(input.data(), O_CLOEXEC) != 0)
@@ -179,16 +179,16 @@ Result<HostRole> start_command(RemoteRequest request, const Env& env, const Host
     ::setpgid(child, child);
     read_end.reset();
     if (write_end.is_open()) ::fcntl(write_end.get(), F_SETFL, O_NONBLOCK);
-    HostRole role;
-    role.exit_code = Waiter(child, streams, std::move(write_end), std::move(frames)).wait();
-    return role;
+    ServedRequest served;
+    served.exit_code = Waiter(child, streams, std::move(write_end), std::move(frames)).wait();
+    return served;
   }
   ::setpgid(0, 0);
   ::signal(SIGPIPE, SIG_DFL);
   write_end.reset();
   if (!read_end.is_open()) read_end.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   ::dup2(read_end.get(), streams.in);
-  return HostRole{std::nullopt, std::move(request), std::move(folder), {}};
+  return ServedRequest{std::nullopt, std::move(request), std::move(folder), {}};
 }
 
 /// Writes the state of the code's repository beside the mirror, for the run's provenance. Returns
@@ -203,8 +203,8 @@ Result<std::filesystem::path> write_git_state(const std::filesystem::path& root,
 }
 
 /// Locks the mirror and waits for the request to run under the lock.
-Result<HostRole> serve_mirror(const RemoteRequest& request, const Env& env,
-                              const HostStreams& streams) {
+Result<ServedRequest> serve_mirror(const RemoteRequest& request, const Env& env,
+                                   const HostStreams& streams) {
   DLRUN_TRY_ASSIGN(const auto root, expand_root(request.root, env));
   DLRUN_TRY_ASSIGN(auto lock, MirrorLock::take(root, request.mirror));
   const std::string answer = mirror_answer(root / request.mirror, request.paths,
@@ -221,17 +221,17 @@ Result<HostRole> serve_mirror(const RemoteRequest& request, const Env& env,
         static_cast<void>(write_file_list(root, request.mirror, std::exchange(next.files, {})));
       // A command without a token queues no job, so the code may change while it runs.
       if (next.token.empty()) lock.release();
-      auto role = start_command(std::move(next), env, streams, std::move(frames));
-      if (role && !role->exit_code) {
+      auto served = start_command(std::move(next), env, streams, std::move(frames));
+      if (served && !served->exit_code) {
         lock.leave_to_process();
-        role->git_state = std::move(git_state);
+        served->git_state = std::move(git_state);
       }
-      return role;
+      return served;
     }
     std::array<char, 1U << 15U> buffer{};
     const ssize_t got = ::read(streams.in, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return HostRole{0, {}, {}, {}};
+    if (got <= 0) return ServedRequest{0, {}, {}, {}};
     frames.add({buffer.data(), static_cast<std::size_t>(got)});
   }
 }
@@ -276,8 +276,8 @@ Result<std::filesystem::path> expand_root(std::string_view root, const Env& env)
   return path.lexically_normal();
 }
 
-Result<HostRole> fork_for_request(std::string_view word, const Env& env,
-                                  const HostStreams& streams) {
+Result<ServedRequest> fork_for_request(std::string_view word, const Env& env,
+                                       const HostStreams& streams) {
   std::string line;
   if (word == "-") {
     DLRUN_TRY_ASSIGN(line, read_word(streams.in));
@@ -286,7 +286,7 @@ Result<HostRole> fork_for_request(std::string_view word, const Env& env,
   DLRUN_TRY_ASSIGN(auto request, parse_request(word));
   if (request.mode == RemoteMode::kTerminal) {
     DLRUN_TRY_ASSIGN(auto folder, folder_of_request(request, env));
-    return HostRole{std::nullopt, std::move(request), std::move(folder), {}};
+    return ServedRequest{std::nullopt, std::move(request), std::move(folder), {}};
   }
   const std::string marker = marker_of(request.nonce, DLRUN_VERSION);
   DLRUN_TRY(write_all(streams.err, marker));
@@ -296,16 +296,16 @@ Result<HostRole> fork_for_request(std::string_view word, const Env& env,
   return start_command(std::move(request), env, streams, {});
 }
 
-void take_role(const HostRole& role, Context& context) {
-  if (::chdir(role.folder.c_str()) == 0) context.current_dir = role.folder;
+void apply_request(const ServedRequest& served, Context& context) {
+  if (::chdir(served.folder.c_str()) == 0) context.current_dir = served.folder;
   Env& env = context.env;
   env.set("PWD", context.current_dir.string());
   env.unset("DLRUN_HOST");
   env.unset(kTokenVariable);
-  if (!role.request.token.empty()) env.set(kTokenVariable, role.request.token);
+  if (!served.request.token.empty()) env.set(kTokenVariable, served.request.token);
   env.unset(kGitStateVariable);
-  if (!role.git_state.empty()) env.set(kGitStateVariable, role.git_state.string());
-  context.argv = role.request.argv;
+  if (!served.git_state.empty()) env.set(kGitStateVariable, served.git_state.string());
+  context.argv = served.request.argv;
   context.argv.insert(context.argv.begin(), "dlrun");
 }
 

@@ -19,10 +19,10 @@ struct HostStreams {
   int in = 0, out = 1, err = 2;
 };
 
-/// The role of the process that returns from fork_for_request().
-struct HostRole {
-  /// The exit code of the parent, which has nothing left to do. nullopt: this process must run the
-  /// command.
+/// The result of fork_for_request(): the command that this process must run, or its exit code.
+struct ServedRequest {
+  /// The exit code of this process, which has nothing left to do. nullopt: this process must run
+  /// the command of the request.
   std::optional<int> exit_code{};
   RemoteRequest request{};
   std::filesystem::path folder{};     ///< where the command starts
@@ -34,15 +34,15 @@ struct HostRole {
 /// command. Returns in the parent when the command has ended. When the input ends, the parent ends
 /// the child's group: with SIGTERM, and with SIGKILL ten seconds later.
 ///
-/// For kMirror, locks the mirror (the host's copy of the code), sends mirror_answer(), and waits
-/// for the frame kGo before the fork; if the input ends instead, returns without a fork. For kPipe,
-/// the program of the request replaces this process. For kTerminal, returns at once without a
-/// marker and without a fork.
-[[nodiscard]] Result<HostRole> fork_for_request(std::string_view word, const Env& env,
-                                                const HostStreams& streams);
+/// For kMirror, locks the mirror (the copy of the code on the host), sends mirror_answer(), and
+/// waits for the frame kGo before the fork; if the input ends instead, returns without a fork. For
+/// kPipe, the program of the request replaces this process. For kTerminal, returns at once without
+/// a marker and without a fork.
+[[nodiscard]] Result<ServedRequest> fork_for_request(std::string_view word, const Env& env,
+                                                     const HostStreams& streams);
 
-/// Gives this process the folder, the variables and the arguments of the role's command.
-void take_role(const HostRole& role, Context& context);
+/// Gives this process the folder, the variables and the arguments of the request's command.
+void apply_request(const ServedRequest& served, Context& context);
 
 /// Replaces ~ at the start of a root, and $NAME and ${NAME} everywhere in it, by the values of env,
 /// the host's environment. Fails with kInvalid if a variable is not set, and if the result is not

@@ -107,10 +107,10 @@ class HostSubmission {
       auto answer = call_once(interrupt, is_sent);
       const bool is_lost =
           !answer ? answer.error().code == Errc::kUnavailable : answer->end.exit_code == kSshFailed;
-      const bool is_open = answer && answer->end.exit_code == kExitUnavailable;
+      const bool is_undecided = answer && answer->end.exit_code == kExitUnavailable;
       if (!is_lost || (!is_sent && attempt == 0)) {
         if (!is_sent) pending.remove();
-        if (is_sent && answer && !is_open) answer->pending.emplace(std::move(pending));
+        if (is_sent && answer && !is_undecided) answer->pending.emplace(std::move(pending));
         return answer;
       }
       if (attempt == kPauses.size() || interrupt.requested())
@@ -120,7 +120,7 @@ class HostSubmission {
   }
 
   /// Returns the request that finds the same submission and follows the run.
-  [[nodiscard]] RemoteRequest watching() const {
+  [[nodiscard]] RemoteRequest watch_request() const {
     RemoteRequest request = request_;
     request.nonce = random_hex(16);
     request.has_input = false;
@@ -216,7 +216,7 @@ Result<int> submit_on_host(const HostCaller& caller, const Ssh& ssh, const HostC
     output.finish();
     answered = std::move(answer.pending);
   }
-  return run_request(caller, ssh, call, submission.watching(), [&answered] {
+  return run_request(caller, ssh, call, submission.watch_request(), [&answered] {
     if (answered) answered->remove();
   });
 }

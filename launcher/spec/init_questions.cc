@@ -43,7 +43,8 @@ MaybeQuestion ask_partition(InitAnswers& answers, const SiteProfile& site) {
         if (!site.partitions.empty() && !site.partitions.contains(answer)) {
           std::vector<std::string> known;
           for (const auto& [name, partition] : site.partitions) known.push_back(name);
-          return fail(Errc::kInvalid, "'{}' is none of {}; --partition accepts any name",
+          return fail(Errc::kInvalid,
+                      "'{}' is not one of the partitions: {}; --partition accepts any name",
                       printable(answer), join(known, ", "));
         }
         answers.partition = answer;

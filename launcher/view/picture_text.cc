@@ -133,10 +133,10 @@ LabelledLines resource_lines(const RunPicture& picture) {
   return lines;
 }
 
-PointsOver points_over(const SweepCounts& counts) {
-  const std::size_t over = counts.completed + counts.unsuccessful() + counts.cancelled;
-  return {counts.points > 0 ? static_cast<double>(over) / static_cast<double>(counts.points) : 0,
-          fmt::format("{} of {} points are over", over, counts.points)};
+EndedPoints ended_points(const SweepCounts& counts) {
+  const std::size_t ended = counts.completed + counts.unsuccessful() + counts.cancelled;
+  return {counts.points > 0 ? static_cast<double>(ended) / static_cast<double>(counts.points) : 0,
+          fmt::format("{} of {} points are over", ended, counts.points)};
 }
 
 std::vector<const PointPicture*> shown_points(const std::vector<PointPicture>& points,

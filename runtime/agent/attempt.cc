@@ -150,7 +150,7 @@ void Attempt::begin_ending(Clock::time_point now, int step_signal) {
   if (is_in<Ending>() || is_in<Over>()) return;
   const auto* const joining = in<Joining>();
   const bool stops_step = joining != nullptr && joining->joined == 0 && !step_end_;
-  phase_ = Ending{.since = now, .stops_asked = stops_step ? 1 : 0};
+  phase_ = Ending{.since = now, .stop_stage = stops_step ? 1 : 0};
   outlet_.broadcast(to_rank::End{step_signal});
   if (stops_step) outlet_.stop_step(false);
 }
@@ -262,9 +262,9 @@ void Attempt::look_at_step(Clock::time_point now) {
   auto* const ending = in<Ending>();
   if (ending == nullptr || step_end_ || outputs_.is_waiting()) return;
   const auto since = std::max(ending->since, outputs_.done_at().value_or(ending->since));
-  const bool stops = ending->stops_asked < 1 && now >= since + kStepStoppedAfter;
-  const bool kills = ending->stops_asked < 2 && now >= since + kStepKilledAfter;
-  if (stops || kills) ending->stops_asked = kills ? 2 : 1;
+  const bool stops = ending->stop_stage < 1 && now >= since + kStepStoppedAfter;
+  const bool kills = ending->stop_stage < 2 && now >= since + kStepKilledAfter;
+  if (stops || kills) ending->stop_stage = kills ? 2 : 1;
   if (stops) outlet_.stop_step(false);
   if (kills) outlet_.stop_step(true);
 }
@@ -310,9 +310,9 @@ std::optional<Attempt::Clock::time_point> Attempt::next_deadline() const {
     at(running->all_ended_since, kStepLag);
   } else if (const auto* ending = in<Ending>()) {
     at(ending->announce_at);
-    if (!step_end_ && ending->stops_asked < 2 && !outputs_.is_waiting())
+    if (!step_end_ && ending->stop_stage < 2 && !outputs_.is_waiting())
       at(std::max(ending->since, outputs_.done_at().value_or(ending->since)) +
-         (ending->stops_asked < 1 ? kStepStoppedAfter : kStepKilledAfter));
+         (ending->stop_stage < 1 ? kStepStoppedAfter : kStepKilledAfter));
     at(ending->signalled_at, kLeftBehindAfter);
   }
   if (outputs_.is_waiting() && (members_.ended > 0 || is_ending())) at(outputs_.next_look());

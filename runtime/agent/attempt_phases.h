@@ -27,12 +27,11 @@ struct Joining {
   bool is_staging_recorded = false;
 };
 
-/// A report that the program of a rank has been stopped (SIGSTOP). rank: -1 before the first
-/// report.
+/// The last report that the program of a rank is stopped (SIGSTOP).
 struct Stopped {
-  int rank = -1;
-  std::chrono::seconds time{};
-  Clock::time_point heard{};
+  int rank = -1;                ///< -1: no rank has reported a stopped program
+  std::chrono::seconds time{};  ///< how long the program has been stopped
+  Clock::time_point heard{};    ///< when the report came
 };
 /// All ranks have joined. They check collectives if health.preflight contains nccl, rccl or gloo,
 /// and run their programs.
@@ -41,9 +40,11 @@ struct Running {
   /// When the hang was first seen. The verdict waits for late heartbeats.
   std::optional<Clock::time_point> hang_since{};
   std::optional<Clock::time_point> hang_looked_at{};  ///< when the hang was last examined
-  Stopped stopped{};                                  ///< the last report of a stopped program
-  Fitness fitness{};                                  ///< results of the check of collectives
-  std::set<int> arrived{};           ///< ranks whose check of collectives has opened its device
+  Stopped stopped{};
+  Fitness fitness{};  ///< results of the check of collectives
+  /// Ranks that have opened their GPU or CPU backend for the check. Each one then waits for the
+  /// other ranks.
+  std::set<int> arrived{};
   int checked = 0;                   ///< number of ranks whose check has passed
   std::vector<std::string> table{};  ///< pages of the address table, made on the first request
   /// When the attempt ends, because the time limit is near and the job is to be requeued.
@@ -62,7 +63,7 @@ struct Examining {
 /// The ranks have been told to end.
 struct Ending {
   Clock::time_point since{};
-  int stops_asked = 0;  ///< 1: the step was asked to stop; 2: it was killed
+  int stop_stage = 0;  ///< 0: the step was not told to end; 1: it was asked to stop; 2: killed
   std::optional<Clock::time_point> signalled_at{};  ///< when the first signal of this phase came
   /// When the failure is announced at the latest. Set only while its cause is unknown.
   std::optional<Clock::time_point> announce_at{};

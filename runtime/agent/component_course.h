@@ -86,15 +86,15 @@ class ComponentCourse {
     return one.state == ComponentState::kStarting || one.state == ComponentState::kJoined ||
            one.state == ComponentState::kReady;
   }
-  /// Returns true if the component is about to start again, or waits and all components of its
-  /// `after` are ready or have ended with 0.
+  /// Returns true if the component is about to start again. Also returns true if the component
+  /// waits for its first start, and each component of its `after` is ready or has ended with 0.
   [[nodiscard]] bool may_start(const Component& one) const;
   /// Returns true if the component has a restart left and another start could help after this end.
   [[nodiscard]] bool may_restart(const Component& one, const AttemptEnd& end) const;
   [[nodiscard]] bool mains_are_done() const;
-  /// Returns true while other main components may still save their checkpoints: the decider is a
-  /// main component whose programs were told that the time limit or a preemption is near. The other
-  /// main components then end by themselves, or Slurm ends them.
+  /// Returns true if the decider is a main component that ended after a warning of the time limit
+  /// or a preemption, and another main component still runs. That component may still be saving its
+  /// checkpoint, so no component is stopped. Returns false if a signal or Slurm has ended the job.
   [[nodiscard]] bool mains_still_save() const;
   /// Returns why the components that still run must end; nullopt if the attempt goes on.
   [[nodiscard]] std::optional<std::string> reason_to_stop() const;

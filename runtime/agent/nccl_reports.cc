@@ -70,12 +70,12 @@ std::optional<std::string> ask_nccl_ras(milliseconds limit, std::uint16_t port) 
   return answer.empty() ? std::nullopt : std::optional(std::move(answer));
 }
 
-bool copy_flight_record(const Env& program, int rank, const std::filesystem::path& copy,
+bool copy_flight_record(const Env& program_env, int rank, const std::filesystem::path& copy,
                         milliseconds limit) {
-  const auto pipe_name = program.get_or("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "");
+  const auto pipe_name = program_env.get_or("TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "");
   if (pipe_name.empty()) return false;
   const std::filesystem::path record =
-      program.get_or("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "/tmp/nccl_trace_rank_") +
+      program_env.get_or("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "/tmp/nccl_trace_rank_") +
       std::to_string(rank);
   std::error_code error;
   const auto before = std::filesystem::last_write_time(record, error);

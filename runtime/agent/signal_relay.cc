@@ -3,14 +3,15 @@
 namespace dlrun::agent {
 namespace {
 
-constexpr std::chrono::milliseconds kSameSignal{1000};
+/// A signal that comes again within this time is a copy or a repetition.
+constexpr std::chrono::milliseconds kRepetitionTime{1000};
 
 }  // namespace
 
 bool SignalRelay::take(int signal, bool came_by_guard, Clock::time_point now) {
   (came_by_guard ? came_by_guard_ : came_direct_).insert(signal);
   const auto last = last_.find(signal);
-  if (last != last_.end() && now < last->second + kSameSignal) return false;
+  if (last != last_.end() && now < last->second + kRepetitionTime) return false;
   last_[signal] = now;
   return true;
 }

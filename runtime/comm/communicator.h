@@ -196,7 +196,7 @@ class Communicator {
   /// collectives on the device. Fails if one has failed or was aborted, even if wait() of its
   /// request had succeeded, which can happen with device memory. This function is not a collective.
   /// Call it before writing anything that outlives the attempt, for example a checkpoint.
-  [[nodiscard]] virtual Result<> check_settled() = 0;
+  [[nodiscard]] virtual Result<> check_results() = 0;
 
   /// Leaves the communicator without waiting for the other ranks. The destructor then does not
   /// wait either. The other ranks get an error instead of waiting, if the backend can notify them.

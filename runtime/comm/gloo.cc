@@ -154,7 +154,7 @@ class GlooCommunicator final : public Communicator {
     (void)catch_errors([&] { context_->closeConnections(); });
   }
 
-  Result<> check_settled() override {
+  Result<> check_results() override {
     if (is_abandoned_) return fail(Errc::kPeer, "the communicator was abandoned");
     return {};
   }

@@ -148,9 +148,9 @@ class GuardedCommunicator final : public Communicator {
     return finish(call, calls_, backend_->reduce_scatter(all, mine, op));
   }
 
-  Result<> check_settled() override {
+  Result<> check_results() override {
     if (!status_) return status_;
-    if (auto settled = backend_->check_settled(); !settled)
+    if (auto settled = backend_->check_results(); !settled)
       status_ = fail(settled.error().code, "{}: rank {} of {}: {}", name(), rank(), size(),
                      settled.error().message);
     return status_;

@@ -202,7 +202,7 @@ class MpiCommunicator final : public Communicator {
     lifetime_->abandon();
   }
 
-  Result<> check_settled() override {
+  Result<> check_results() override {
     if (is_abandoned_) return fail(Errc::kPeer, "the communicator was abandoned");
     return {};
   }

@@ -198,7 +198,7 @@ class NcclCommunicator final : public Communicator {
   }
 
   void abandon() override { watch_.abandon("the communicator was abandoned"); }
-  Result<> check_settled() override { return watch_.wait_until_settled(timeout_); }
+  Result<> check_results() override { return watch_.wait_until_settled(timeout_); }
 
   Result<> all_reduce(Buffer data, ReduceOp op) override {
     return run(data, data, "ncclAllReduce", [&](const void* from, void* to) {

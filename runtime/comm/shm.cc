@@ -62,7 +62,7 @@ class ShmCommunicator final : public Communicator {
   [[nodiscard]] int rank() const override { return segment_->rank(); }
   [[nodiscard]] int size() const override { return segment_->size(); }
   void abandon() override { segment_->leave(); }
-  Result<> check_settled() override {
+  Result<> check_results() override {
     if (status_ && segment_->has_left()) return fail(Errc::kPeer, "the communicator was abandoned");
     return status_;
   }

@@ -24,7 +24,7 @@ class SingleCommunicator final : public Communicator {
     return {};
   }
   Result<> barrier() override { return {}; }
-  Result<> check_settled() override { return {}; }
+  Result<> check_results() override { return {}; }
   void abandon() override {}
 };
 

@@ -61,7 +61,7 @@ YAML
     done
 }
 
-@test "a progress bar appears while its line is open, and Slurm's own line after it is obeyed" {
+@test "a progress bar appears before its line ends, and Slurm's own line after it is obeyed" {
     spec <<'YAML'
 name: bar
 resources: {nodes: 1, tasks_per_node: 1, time: 5m, error: err}
@@ -82,7 +82,7 @@ YAML
     [ "$(json | jq -c .restarts)" = '[]' ]
 }
 
-@test "a node failure that srun claims is confirmed by the controller before the run ends" {
+@test "a run goes on if srun claims a node failure and the controller does not confirm it" {
     as_user mkdir "$dir/first"
     as_user tee "$dir/first/srun" >/dev/null <<SH
 #!/bin/bash
@@ -102,7 +102,7 @@ YAML
         == "srun says that n1 failed"*"the run goes on" ]]
 }
 
-@test "output that a spec sends to files of srun's own contains no marks" {
+@test "output that srun's option --output in launch.srun sends to files contains no marks" {
     spec <<'YAML'
 name: own-files
 resources: {nodes: 1, tasks_per_node: 2, time: 1m}

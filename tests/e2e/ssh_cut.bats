@@ -14,6 +14,7 @@ load ssh
     one_job_each 12
 }
 
+# sweep.yaml has two points. Each of them writes the number of its submission into `executed`.
 @test "a sweep that is cut at random moments and repeated queues each point once" {
     local i cuts=0
     make_code

@@ -85,8 +85,8 @@ def _what_went_wrong(outcomes: Sequence[JsonObject]) -> str:
         if is_good(one):
             continue
         found = [*one["untrue"], *one["wrong_starts"], *one["leftovers"][:1]]
-        found += ["not at its end in time"] * bool(one["hung"])
-        found += ["other bits"] * (one["has_same_bits"] is False)
+        found += ["had not ended in time"] * bool(one["hung"])
+        found += ["its result has other bits"] * (one["has_same_bits"] is False)
         found += [one["error"]] * bool(one["error"])
         found += ["not recovered"] * (not one["recovered"])
         lines.append(f"- #{one['number']} {one['kind']}, {one['job']}: {'; '.join(found)}\n")

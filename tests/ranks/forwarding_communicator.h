@@ -28,7 +28,7 @@ class ForwardingCommunicator : public Communicator {
     return inner_.reduce_scatter(all, mine, op);
   }
   Result<> barrier() override { return inner_.barrier(); }
-  Result<> check_settled() override { return inner_.check_settled(); }
+  Result<> check_results() override { return inner_.check_results(); }
   void abandon() override { inner_.abandon(); }
 
  private:

@@ -54,10 +54,10 @@ class LossChecker {
     if (auto done = first->wait(); !done)
       return failures.push_back("before the abort: " + done.error().message);
     after_start();
-    expect_cause("check_settled()", comm_.check_settled());
+    expect_cause("check_results()", comm_.check_results());
     if (values[0] != own) failures.push_back("the stand-in has summed without the lost rank");
     expect_cause("wait() after the abort", second->wait());
-    expect_cause("a second check_settled()", comm_.check_settled());
+    expect_cause("a second check_results()", comm_.check_results());
     expect_cause("a later collective", comm_.barrier());
   }
 
@@ -128,14 +128,14 @@ TEST_CASE_FIXTURE(StandIn,
 }
 
 TEST_CASE_FIXTURE(StandIn,
-                  "rccl: after a rank has stopped, check_settled() fails within the timeout, "
+                  "rccl: after a rank has stopped, check_results() fails within the timeout, "
                   "although the wait() for an all-reduce of device memory has succeeded") {
   const auto before = steady_clock::now();
   check_none(on_threads(
       "rccl", 3,
       [&](Communicator& comm) -> std::vector<std::string> {
         if (auto met = comm.barrier(); !met) return {met.error().message};
-        if (auto settled = comm.check_settled(); !settled) return {settled.error().message};
+        if (auto settled = comm.check_results(); !settled) return {settled.error().message};
         if (comm.rank() == kLost) {
           lose_rank(kNoError);
           return {};
@@ -149,7 +149,7 @@ TEST_CASE_FIXTURE(StandIn,
 }
 
 TEST_CASE_FIXTURE(StandIn,
-                  "rccl: after the process of a rank has ended, check_settled() fails with the "
+                  "rccl: after the process of a rank has ended, check_results() fails with the "
                   "error of the library, long before the timeout") {
   constexpr auto kLong = wall_limit(std::chrono::seconds(60));
   const auto before = steady_clock::now();
@@ -193,7 +193,7 @@ TEST_CASE_FIXTURE(StandIn,
         std::vector<float> values{1, 2};
         LossChecker checker(comm, lost_or_stuck());
         checker.expect_cause("all_reduce()", comm.all_reduce(std::span(values), ReduceOp::kSum));
-        checker.expect_cause("check_settled()", comm.check_settled());
+        checker.expect_cause("check_results()", comm.check_results());
         return checker.failures;
       },
       expect_loss));

@@ -13,11 +13,11 @@ namespace dlrun::trainer {
 namespace {
 
 /// A communicator whose last collective was aborted on the device after wait() had returned. Only
-/// check_settled() fails, but the sums are partial.
+/// check_results() fails, but the sums are partial.
 class CutOff final : public ForwardingCommunicator {
  public:
   using ForwardingCommunicator::ForwardingCommunicator;
-  Result<> check_settled() override { return fail(Errc::kPeer, "a collective was cut off"); }
+  Result<> check_results() override { return fail(Errc::kPeer, "a collective was cut off"); }
 };
 
 }  // namespace

@@ -133,10 +133,10 @@ TEST_CASE("sshd's configuration has the job's variables in one line, each as one
   for (const char* word : {"/home/me", "SSH_AUTH_SOCK", "BASH_FUNC", "/etc/shadow"})
     CHECK_FALSE(has_text(config, word));
   CHECK(config.left_out == std::vector<std::string>{"LINES_OF_TEXT"});
-  const auto plain = sshd_config("/runs/50%/ssh", env, true);
-  CHECK_FALSE(has_text(plain, "GREETING"));
-  CHECK(has_text(plain, "SLURM_JOB_ID"));
-  CHECK(plain.left_out.size() == 2);
+  const auto for_old_sshd = sshd_config("/runs/50%/ssh", env, true);
+  CHECK_FALSE(has_text(for_old_sshd, "GREETING"));
+  CHECK(has_text(for_old_sshd, "SLURM_JOB_ID"));
+  CHECK(for_old_sshd.left_out.size() == 2);
 }
 
 }  // namespace

@@ -48,7 +48,8 @@ TEST_CASE_FIXTURE(CliFixture,
 }
 
 TEST_CASE_FIXTURE(
-    CliFixture, "an error about a value of init names the flag, not the file that is not written") {
+    CliFixture,
+    "an error about the value of a flag of init names the flag, and no line of exp.yaml") {
   for (const char* flag : {"--nodes", "--tasks", "--cpus"}) {
     for (const char* value : {"x", "0", "2.5", "99999999999999999999"}) {
       CHECK(code_and_stderr({"init", "--yes", flag, value, "-o", "exp.yaml"}) ==
@@ -145,7 +146,7 @@ TEST_CASE(
   // The input ends too early.
   CHECK_FALSE(ask_questions(answers, find_site("testbed", {})->profile, in, into(out)).has_value());
   CHECK(answers.partition == "batch");
-  CHECK(out.str().find("'2' is none of batch") != std::string::npos);
+  CHECK(out.str().find("'2' is not one of the partitions: batch; ") != std::string::npos);
   std::istringstream any("lab\n2\n");
   InitAnswers free;
   CHECK_FALSE(ask_questions(free, SiteProfile{}, any, into(out)).has_value());

@@ -104,7 +104,7 @@ Trainer::Parts::Parts(const TrainOptions& options, const Split& data, const Sess
           options.checkpoint_dir, options.checkpoint_keep,
           [&communicator = session.communicator, may_commit = session.may_commit]() -> Result<> {
             // If a collective has failed, the parameters may come from partial sums.
-            DLRUN_TRY(communicator.check_settled());
+            DLRUN_TRY(communicator.check_results());
             return may_commit();
           }),
       sum_over_ranks([this, &communicator = session.communicator](std::span<double> sums) {

@@ -38,11 +38,12 @@ LabelScores scores_of(std::span<const double> counts) {
   return scores;
 }
 
-std::string per_class_text(const LabelScores& scores, double ClassScore::*value, std::size_t most) {
+std::string per_class_text(const LabelScores& scores, double ClassScore::*value,
+                           std::size_t max_bytes) {
   std::string text;
   for (const ClassScore& one : scores.classes)
     text += fmt::format("{}{:.3f}", text.empty() ? "" : " ", one.*value);
-  return text.size() <= most ? text : "";
+  return text.size() <= max_bytes ? text : "";
 }
 
 }  // namespace dlrun::trainer

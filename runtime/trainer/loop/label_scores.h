@@ -28,8 +28,8 @@ struct LabelScores {
 [[nodiscard]] LabelScores scores_of(std::span<const double> counts);
 
 /// Formats one value per class, such as "0.912 0.875". Returns an empty string if the text is
-/// longer than `most` bytes.
+/// longer than max_bytes.
 [[nodiscard]] std::string per_class_text(const LabelScores& scores, double ClassScore::*value,
-                                         std::size_t most);
+                                         std::size_t max_bytes);
 
 }  // namespace dlrun::trainer

@@ -160,8 +160,8 @@ void Trainer::forward_and_backward(const Batch& batch, std::size_t divisor) {
     // ranks.
     kernels.add_scaled(p.own_loss.data(), 1, step_sums + kLossSum, 1);
     p.network.backward(samples.size(), [&](std::size_t layer) {
-      const std::size_t first = p.network.first(layer);
-      const std::size_t count = p.network.first(layer + 1) - first;
+      const std::size_t first = p.network.first_element_of(layer);
+      const std::size_t count = p.network.first_element_of(layer + 1) - first;
       float* gradients = p.network.gradients().data() + first;
       if (!is_last) {
         kernels.add_scaled(p.accumulated.data() + first, 1, gradients, count);

@@ -116,19 +116,20 @@ void TrainingReporter::step(const StepReport& report) {
   ++steps_since_reported_;
   work_since_reported_ += report.work;
   if (!options_.is_main) return report_rank(report, now);
-  if (done_at_start_ < 0) done_at_start_ = report.done;
+  if (part_done_at_start_ < 0) part_done_at_start_ = report.part_done;
   samples_since_shown_ += report.samples;
   samples_since_reported_ += report.samples;
 
   const double elapsed = duration<double>(now - start_).count();
-  const double left = report.done > done_at_start_
-                          ? elapsed * (1 - report.done) / (report.done - done_at_start_)
-                          : 0;
+  const double left =
+      report.part_done > part_done_at_start_
+          ? elapsed * (1 - report.part_done) / (report.part_done - part_done_at_start_)
+          : 0;
   const auto line = [&](double rate) {
     return fmt::format(
         "epoch {}/{}  step {}  {:3.0f}%  loss {:.4f}  accuracy {:.4f}  {} samples/s  {} left",
-        report.epoch, options_.epochs, report.step, 100 * report.done, report.loss, report.accuracy,
-        rate_text(rate), duration_text(left));
+        report.epoch, options_.epochs, report.step, 100 * report.part_done, report.loss,
+        report.accuracy, rate_text(rate), duration_text(left));
   };
   if (now - shown_at_ >= (options_.is_terminal ? kShowEvery : kLogEvery)) {
     const std::string text =

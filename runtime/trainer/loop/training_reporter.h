@@ -24,7 +24,7 @@ struct StepReport {
   std::size_t epoch = 0;    ///< current epoch, from 1
   std::uint64_t step = 0;   ///< steps done since the start of training
   std::uint64_t steps = 0;  ///< steps of the whole training
-  double done = 0;          ///< part of the training that is done, 0..1
+  double part_done = 0;     ///< part of the training that is done, 0..1
   /// Mean over this step's samples on all ranks. In local steps, the mean over rank 0's samples
   /// since the last average; in a step with an average, over the samples of all ranks since the
   /// average before.
@@ -103,7 +103,7 @@ class TrainingReporter {
   UniqueFd metrics_;
   Result<> status_;
   Clock::time_point start_ = Clock::now();
-  double done_at_start_ = -1;               // `done` at the first step; -1: no step yet
+  double part_done_at_start_ = -1;          // `part_done` at the first step; -1: no step yet
   Clock::time_point shown_at_ = start_;     // time of the last line about a step
   Clock::time_point reported_at_ = start_;  // time of the last report for metrics and record
   std::size_t samples_since_shown_ = 0;

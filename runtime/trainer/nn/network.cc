@@ -52,7 +52,7 @@ void Network<T>::plan_parts() {
   for (const LayerPlan& plan : plans_) {
     // Stop if adding up the gradients of the parts would take long compared with the layer's work
     // on a single sample.
-    const std::size_t own = first(parts_ + 1) - first(parts_);
+    const std::size_t own = first_element_of(parts_ + 1) - first_element_of(parts_);
     if (!plan.layer->goes_in_parts() || own > plan.width) break;
     widest = std::max(widest, plan.width);
     ++parts_;
@@ -60,9 +60,10 @@ void Network<T>::plan_parts() {
   part_samples_ = kernels_.layers().samples_at_once(widest * sizeof(T));
   if (part_samples_ >= max_batch_) parts_ = 0;
   if (parts_ == 0) return;
-  part_gradients_ = Array<T>(kernels_, first(parts_));
-  // The delta of the last layer that works in parts comes from a layer that processes the whole
-  // batch. If that last layer works in place, its delta is also the delta of the layer before it.
+  part_gradients_ = Array<T>(kernels_, first_element_of(parts_));
+  // The last layer that works in parts gets its delta from a layer that processes the whole batch,
+  // so this delta has all rows. If the last layer works in place, its delta is in an array of an
+  // earlier layer, so go back to the layer that owns the array.
   whole_delta_ = parts_ - 1;
   while (plans_[whole_delta_].is_in_place) --whole_delta_;
 }
@@ -111,7 +112,8 @@ void Network<T>::initialise(std::uint64_t seed) {
     const LayerPlan& plan = plans_[i];
     Random random(seed, Purpose::kInit, i);
     plan.layer->initialise(
-        std::span(values).subspan(plan.first_parameter, first(i + 1) - plan.first_parameter),
+        std::span(values).subspan(plan.first_parameter,
+                                  first_element_of(i + 1) - plan.first_parameter),
         random);
     plan.layer->initialise_statistics(std::span(statistics).subspan(plan.first_running));
   }
@@ -159,7 +161,7 @@ void Network<T>::backward_parts(std::size_t n) {
     T* const gradients = at == 0 ? gradients_.data() : part_gradients_.data();
     for (std::size_t i = parts_; i-- > 0;)
       backward_layer(i, at, std::min(part_samples_, n - at), gradients);
-    if (at > 0) kernels_.add_scaled(gradients_.data(), 1, gradients, first(parts_));
+    if (at > 0) kernels_.add_scaled(gradients_.data(), 1, gradients, first_element_of(parts_));
   }
 }
 

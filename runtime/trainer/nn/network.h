@@ -75,16 +75,18 @@ class Network {
   [[nodiscard]] std::span<T> extra() { return gradients_.span().subspan(parameter_count_, extra_); }
   /// Returns the layers' running statistics (Layer::statistics).
   [[nodiscard]] std::span<T> running() { return running_.span(); }
-  /// Returns the statistics of the current step. The caller sets them to zero before each step.
+  /// Returns the statistics of the current step's batch, in the order of running(). The caller sets
+  /// them to zero before each step.
   [[nodiscard]] std::span<T> observed() {
     return gradients_and_extra().subspan(parameter_count_ + extra_);
   }
 
+  /// Returns the number of layers.
   [[nodiscard]] std::size_t layers() const { return plans_.size(); }
   [[nodiscard]] std::size_t max_batch() const { return max_batch_; }
   /// Returns the index of a layer's first element in the flat arrays: layer i has the elements
-  /// [first(i), first(i + 1)).
-  [[nodiscard]] std::size_t first(std::size_t layer) const {
+  /// [first_element_of(i), first_element_of(i + 1)).
+  [[nodiscard]] std::size_t first_element_of(std::size_t layer) const {
     return layer < plans_.size() ? plans_[layer].first_parameter : parameter_count_;
   }
   [[nodiscard]] const std::vector<TensorView>& tensors() const { return tensors_; }
@@ -101,7 +103,9 @@ class Network {
     std::size_t first_running = 0;    ///< offset in the running and the observed statistics
     std::size_t width = 0;            ///< elements per sample of output and delta
     T* output = nullptr;              ///< [max_batch x width]
-    T* delta = nullptr;        ///< dL / doutput; before whole_delta_ only the rows of one part
+    /// dL / doutput. Has all rows of the batch if the index of this layer is at least whole_delta_,
+    /// otherwise only the rows of one part.
+    T* delta = nullptr;
     T* workspace = nullptr;    ///< nullptr if the layer needs none
     bool is_in_place = false;  ///< true if the layer overwrites its input
     bool is_fused = false;     ///< true for a ReLU that the layer before it computes: fuses_relu()
@@ -115,6 +119,7 @@ class Network {
   void allocate_flat(std::size_t padding, const AllocateFlat& allocate);
   /// Allocates an array of `rows` rows of `width` elements.
   [[nodiscard]] T* allocate(std::size_t width, std::size_t rows);
+  /// Returns the arguments of a call of the layer with n samples.
   [[nodiscard]] LayerCall<T> call(std::size_t layer, std::size_t n) {
     const LayerPlan& plan = plans_[layer];
     return {kernels_,

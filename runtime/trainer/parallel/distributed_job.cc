@@ -46,7 +46,7 @@ Result<> DistributedJob::average(std::span<double> values) {
 
 Result<> DistributedJob::on_root(const std::function<Result<>()>& work) {
   const auto settled_work = [&]() -> Result<> {
-    DLRUN_TRY(communicator_->check_settled());
+    DLRUN_TRY(communicator_->check_results());
     return work();
   };
   return agree(*communicator_, host_, is_root() ? settled_work() : Result<>());

@@ -44,7 +44,7 @@ GradientReducer::GradientReducer(Communicator& communicator, Kernels<float>& ker
   }
   bool is_first = true;
   for (std::size_t layer = network.layers(); layer-- > 0;) {
-    const std::size_t begin = network.first(layer);
+    const std::size_t begin = network.first_element_of(layer);
     const std::size_t limit = is_first ? options.first_bucket_bytes : options.bucket_bytes;
     const bool is_full = (end - begin) * sizeof(float) >= limit;
     if (begin == end || (!is_full && layer > 0)) continue;
