@@ -352,7 +352,8 @@ TEST_CASE("initial parameters depend only on the seed, and have the published va
     return sum / static_cast<double>(count);
   };
   CHECK(variance(0, 784 * 512) == doctest::Approx(2.0 / 784).epsilon(0.02));
-  CHECK(variance(a.first(2), 512 * 10) == doctest::Approx(2.0 / (512 + 10)).epsilon(0.1));
+  CHECK(variance(a.first_element_of(2), 512 * 10) ==
+        doctest::Approx(2.0 / (512 + 10)).epsilon(0.1));
   CHECK(variance(784 * 512, 512) == 0);  // biases
   REQUIRE(a.tensors().size() == 4);
   CHECK(a.tensors()[0].name == "layers.0.weight");
