@@ -146,7 +146,7 @@ TEST_CASE(
   // The input ends too early.
   CHECK_FALSE(ask_questions(answers, find_site("testbed", {})->profile, in, into(out)).has_value());
   CHECK(answers.partition == "batch");
-  CHECK(out.str().find("'2' is not one of the partitions: batch; ") != std::string::npos);
+  CHECK(out.str().find("'2' is not one of the partitions: batch") != std::string::npos);
   std::istringstream any("lab\n2\n");
   InitAnswers free;
   CHECK_FALSE(ask_questions(free, SiteProfile{}, any, into(out)).has_value());
