@@ -90,11 +90,12 @@ YAML
     [[ $output == *"on $second"* ]]
     as_user touch "$dir/go"
     wait_until 60 is_state completed
+    wait_until 60 no_jobs
     run dl submit parts.yaml --set 'components=[{name: a}, {name: b, nodes: 400}]' \
         --set 'launch.command=[hostname]'
     [ "$status" -eq 3 ]
     [[ $output == *"nothing was submitted"* ]]
-    [[ -z $(squeue -h -u "$DLRUN_TESTBED_USER") ]]
+    no_jobs
 }
 
 @test "if a main component fails, the run has its exit code, and the log of a rank can be read" {
