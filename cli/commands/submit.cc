@@ -16,8 +16,8 @@
 #include "cli/terminal/terminal_reporter.h"
 #include "common/quoting.h"
 #include "common/text.h"
-#include "launcher/submit/chain.h"
 #include "launcher/submit/rehearsal_submission.h"
+#include "launcher/submit/spec_chain.h"
 #include "launcher/submit/submit_spec.h"
 #include "launcher/view/cost_text.h"
 
@@ -95,8 +95,8 @@ Result<int> submit_into(Cli& cli, const SubmitOptions& options) {
 
 /// Prints the submissions of a chain. wanted: the number of its specs. If all of them were
 /// submitted, --watch follows the last run. If one could not be submitted, fails with the reason.
-Result<int> print_chain(Cli& cli, RunInspector& inspector, const Chain& chain, std::size_t wanted,
-                        const OutputOptions& options) {
+Result<int> print_chain(Cli& cli, RunInspector& inspector, const SpecChain& chain,
+                        std::size_t wanted, const OutputOptions& options) {
   int code = kExitOk;
   for (const Submitted& submitted : chain.submitted) {
     OutputOptions output = options;
@@ -134,7 +134,7 @@ Result<int> submit_all(Cli& cli, const SubmitOptions& options) {
   TerminalReporter reporter(cli);
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(const auto chain,
-                   submit_chain(cli, reporter, inspector, options.specs, options.spec));
+                   submit_spec_chain(cli, reporter, inspector, options.specs, options.spec));
   return print_chain(cli, inspector, chain, options.specs.size(), options.output);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Starts a program that continues after this process has ended: the script of a run on this machine
-// (`dlrun run --here`) or in an allocation that the user already has (`dlrun submit --in`).
+// Starts a program on this machine that continues after this process has ended: the script of a run
+// in an allocation that the user already has (`dlrun run --here`, `dlrun submit --in`).
 
 #include <sys/types.h>
 

@@ -1,6 +1,7 @@
-// Jobs on this machine, without Slurm. `dlrun run` starts lead in the foreground (foreground.h),
-// and `dlrun run --here` and `dlrun submit --in` start the job's script in the background
-// (detached.h). Other processes identify the job by host, pid and start time.
+// Jobs that dlrun starts as a process on this machine instead of queueing them: for `dlrun run`,
+// lead in the foreground (foreground.h); for `dlrun run --here` and `dlrun submit --in`, the job's
+// script in the background (detached.h), which starts the ranks with srun in the user's allocation.
+// Other processes identify the job by host, pid and start time.
 
 #include <fcntl.h>
 #include <signal.h>

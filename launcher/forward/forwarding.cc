@@ -203,8 +203,9 @@ Result<Forwarded> forward_ports(const std::vector<std::string>& argv, const Env&
   return result;
 }
 
-Result<Forwarded> run_with_own_streams(const std::vector<std::string>& argv, const Env& env,
-                                       const std::function<void(std::string_view)>& on_message) {
+Result<Forwarded> run_with_inherited_streams(
+    const std::vector<std::string>& argv, const Env& env,
+    const std::function<void(std::string_view)>& on_message) {
   const EndSignals signals;
   if (signals.fd() < 0) return fail(Errc::kIo, "signalfd: {}", errno_text(errno));
   Forwarded result;

@@ -69,7 +69,7 @@ struct Forwarded {
 /// error, the program has two seconds to end by itself; then it gets SIGTERM, and three seconds
 /// later SIGKILL. on_message: called for each line of the program's standard error. Fails with
 /// kNotFound if there is no such program, and with kIo if a system call fails.
-[[nodiscard]] Result<Forwarded> run_with_own_streams(
+[[nodiscard]] Result<Forwarded> run_with_inherited_streams(
     const std::vector<std::string>& argv, const Env& env,
     const std::function<void(std::string_view)>& on_message);
 

@@ -40,7 +40,7 @@ Result<Forwarded> connect_ssh(const Env& env, const LaunchPlan& plan, const Atta
       plan, target, {agent.string(), "sshd", "--folder", keys.folder.string()}, script.string());
   session.argv.insert(session.argv.begin() + 1, "--chdir=" + folder.string());
   DLRUN_TRY(write_file_atomic(script, session.script, 0700));
-  return run_with_own_streams(session.argv, env, on_message);
+  return run_with_inherited_streams(session.argv, env, on_message);
 }
 
 }  // namespace dlrun

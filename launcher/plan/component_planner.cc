@@ -355,8 +355,8 @@ void ComponentPlanner::merge_prologue(LaunchPlan& plan, const PlannedComponent& 
     const bool is_same = !p.image_of_gpus || *p.image_of_gpus == *other.image_of_gpus;
     p.image_of_gpus = is_same ? *other.image_of_gpus : std::string();
   }
-  // The script exports the variable once for all components. If a component sets it, the script
-  // must not replace that value by the value for an image.
+  // The script exports NVIDIA_DRIVER_CAPABILITIES once for all components. If a component sets this
+  // variable, the script must not replace its value by the one for an image.
   if (has_variable(p.vars, "NVIDIA_DRIVER_CAPABILITIES")) p.image_of_gpus.reset();
   for (const Prologue::Folder& folder : other.made_folders) {
     const bool is_known =

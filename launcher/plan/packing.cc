@@ -69,11 +69,11 @@ std::string packed_commands(const Packing& packing, std::string_view sweep_line)
   text.line("# in the run directory of each point, which `dlrun submit` creates.");
   text.line("set -eo pipefail");
   text.line(sweep_line);
-  text.line(fmt::format("dlrun_first=$((SLURM_ARRAY_TASK_ID * {0})) dlrun_last=$((dlrun_first + "
+  text.line(fmt::format("dlrun_first=$((SLURM_ARRAY_TASK_ID * {0})) dlrun_end=$((dlrun_first + "
                         "{0}))",
                         packing.pack),
             "sweep.pack");
-  text.line(fmt::format("((dlrun_last <= {0})) || dlrun_last={0}", packing.points));
+  text.line(fmt::format("((dlrun_end <= {0})) || dlrun_end={0}", packing.points));
   text.line("# The share of one point, which srun reads from these variables.");
   text.line("export SLURM_EXACT=1");
   text.line(fmt::format("export SLURM_CPUS_ON_NODE=$((SLURM_CPUS_ON_NODE / {}))", packing.pack));
@@ -89,7 +89,7 @@ std::string packed_commands(const Packing& packing, std::string_view sweep_line)
   return text.take() + R"(dlrun_pids=()
 trap 'kill -USR1 "${dlrun_pids[@]}" 2>/dev/null || true' USR1
 trap 'kill -TERM "${dlrun_pids[@]}" 2>/dev/null || true' TERM
-for ((dlrun_point = dlrun_first; dlrun_point < dlrun_last; dlrun_point++)); do
+for ((dlrun_point = dlrun_first; dlrun_point < dlrun_end; dlrun_point++)); do
   export DLRUN_RUN=$dlrun_sweep/$dlrun_point
   if [[ -e $DLRUN_RUN/resubmitted ]]; then continue; fi # now a job of its own
   dlrun_log=$DLRUN_RUN/slurm-${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID.out

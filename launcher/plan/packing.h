@@ -22,7 +22,7 @@ struct Packing {
 
   /// Returns the number of tasks.
   [[nodiscard]] std::size_t tasks() const { return (points + pack - 1) / pack; }
-  /// Returns the number of tasks that run at most `points_at_once` points together; at least 1.
+  /// Returns how many tasks may run at the same time if `points_at_once` points may; at least 1.
   [[nodiscard]] std::int64_t tasks_at_once(std::int64_t points_at_once) const {
     return std::max<std::int64_t>(points_at_once / static_cast<std::int64_t>(pack), 1);
   }

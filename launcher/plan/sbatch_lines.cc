@@ -12,13 +12,13 @@ namespace dlrun {
 std::vector<std::string> words_of_line(std::string_view rest) {
   std::vector<std::string> words;
   std::string word;
-  bool is_open = false;
+  bool has_word = false;
   char quote = '\0';
   for (std::size_t i = 0; i < rest.size(); ++i) {
     const char c = rest[i];
     if (c == '\\' && i + 1 < rest.size()) {
       word += rest[++i];
-      is_open = true;
+      has_word = true;
     } else if (quote != '\0') {
       if (c == quote) {
         quote = '\0';
@@ -27,19 +27,19 @@ std::vector<std::string> words_of_line(std::string_view rest) {
       }
     } else if (c == '"' || c == '\'') {
       quote = c;
-      is_open = true;
+      has_word = true;
     } else if (c == '#') {
       break;
     } else if (c == ' ' || c == '\t' || c == '\r') {
-      if (is_open) words.push_back(std::move(word));
+      if (has_word) words.push_back(std::move(word));
       word.clear();
-      is_open = false;
+      has_word = false;
     } else {
       word += c;
-      is_open = true;
+      has_word = true;
     }
   }
-  if (is_open) words.push_back(std::move(word));
+  if (has_word) words.push_back(std::move(word));
   return words;
 }
 

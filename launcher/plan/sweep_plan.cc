@@ -21,12 +21,12 @@ using Diagnostics = std::vector<Diagnostic>;
 
 constexpr std::size_t kMostErrors = 20;
 
-/// Returns the point's key in specs_by_layers_. Points with equal keys share one loaded spec:
-/// move_to_point() changes the spec from one of them to another. The text has the names of all keys
-/// that the point sets, and the values of keys that affect other layers, such as launch.preset (see
-/// affects_other_layers()). A layer is a source of values: the point, --set, the file, a base, the
-/// site.
-[[nodiscard]] std::string layers_of(const SweepPoint& point) {
+/// Returns the text under which loaded_specs_ holds the point's spec. Points with equal texts share
+/// one loaded spec: move_to_point() changes the spec from one of them to another. The text lists
+/// the spec keys that the point sets, and the values of keys that affect other layers, such as
+/// launch.preset (see affects_other_layers()). A layer is a source of values: the point, --set, the
+/// file, a base, the site.
+[[nodiscard]] std::string id_of_loaded_spec(const SweepPoint& point) {
   std::string text;
   for (const SweptValue& value : point) {
     text += value.key;
@@ -56,9 +56,9 @@ class SweepPlanner {
   /// Returns the loaded spec of a point; nullptr if it has errors. This object owns the spec; the
   /// next call may change it.
   [[nodiscard]] LoadedSpec* load(const SweepPoint& point, std::size_t number) {
-    const std::string layers = layers_of(point);
-    const auto known = specs_by_layers_.find(layers);
-    if (known != specs_by_layers_.end()) {
+    const std::string id = id_of_loaded_spec(point);
+    const auto known = loaded_specs_.find(id);
+    if (known != loaded_specs_.end()) {
       if (!add_errors(move_to_point(known->second, point, request_.env), point, number))
         return nullptr;
       return &known->second;
@@ -70,7 +70,7 @@ class SweepPlanner {
       return nullptr;
     }
     drop_sweep(*loaded);
-    return &specs_by_layers_.emplace(layers, std::move(*loaded)).first->second;
+    return &loaded_specs_.emplace(id, std::move(*loaded)).first->second;
   }
 
   [[nodiscard]] std::optional<LaunchPlan> plan(const LoadedSpec& loaded, const SweepPoint& point,
@@ -116,7 +116,7 @@ class SweepPlanner {
 
   LoadRequest request_;
   const PlanInputs& inputs_;
-  std::map<std::string, LoadedSpec> specs_by_layers_;
+  std::map<std::string, LoadedSpec> loaded_specs_;
   std::set<std::pair<std::string, std::string>> reported_;
   Diagnostics errors_;
 };

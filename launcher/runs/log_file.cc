@@ -149,7 +149,8 @@ std::optional<std::filesystem::path> job_log(const std::filesystem::path& run,
     if (auto path = expand_output_pattern(facts.submission->output, job->id, login_name()))
       return path;
   }
-  // Without a submission the script was submitted by hand, and only its claim can name the log.
+  // If the run has no record of a submission, the user gave the script to sbatch, and only the
+  // claim can name the log.
   if (is_elsewhere || !facts.submission) {
     if (facts.claim && !facts.claim->log.empty()) return facts.claim->log;
     if (is_elsewhere) return std::nullopt;

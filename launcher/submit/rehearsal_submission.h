@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "launcher/spec/site_profile.h"
-#include "launcher/submit/chain.h"
+#include "launcher/submit/spec_chain.h"
 
 namespace dlrun {
 
@@ -39,10 +39,11 @@ struct RehearsalWish {
                                                                      const RehearsalWish& wish);
 
 /// Submits the rehearsal, and the run that waits for it. The first entry of the chain is the
-/// rehearsal. Plans both jobs before it submits the first. Fails as submit_chain() does.
-[[nodiscard]] Result<Chain> submit_rehearsed(Context& context, Reporter& reporter,
-                                             RunInspector& inspector, const SpecOptions& options,
-                                             const RehearsalWish& wish);
+/// rehearsal. Plans both jobs before it submits the first. Fails as submit_spec_chain() does.
+[[nodiscard]] Result<SpecChain> submit_rehearsed(Context& context, Reporter& reporter,
+                                                 RunInspector& inspector,
+                                                 const SpecOptions& options,
+                                                 const RehearsalWish& wish);
 
 /// Returns the command that submits the run after only its rehearsal could be submitted. The
 /// command has the given options. Its run waits for the rehearsal and for the runs in after.ok of

@@ -48,7 +48,7 @@ struct ComponentOptions {
   std::optional<int> het_group{};   ///< index of its part of a heterogeneous job
   std::optional<int> first_node{};  ///< index of its first node in SLURM_JOB_NODELIST
   int ports = 0;                    ///< number of ports that rank 0 holds for the program: 0 or 1
-  bool program_is_trusted = false;  ///< see LeadOptions
+  bool program_is_bundled = false;  ///< see LeadOptions
   std::string node_checks{};        ///< see LeadOptions
   /// The srun command line without `srun` and without the options that lead adds.
   std::vector<std::string> step{};

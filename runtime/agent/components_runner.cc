@@ -42,7 +42,7 @@ LeadOptions ComponentsRunner::options_for(const ComponentOptions& component) con
   auto options = context_.options;
   options.components.clear();
   options.node_checks = component.node_checks;
-  options.program_is_trusted = component.program_is_trusted;
+  options.program_is_bundled = component.program_is_bundled;
   if (component.ready.kind == ReadyCheck::Kind::kJoined && component.ready.timeout)
     options.join_timeout = *component.ready.timeout;
   if (component.role == ComponentRole::kService) options.idle_gpu_after.reset();

@@ -219,7 +219,7 @@ int run_lead(const LeadOptions& options, const Env& env) {
   }
   RecordedHistory read;
   if (run->was_claimed_before) {
-    auto history = read_history_file(run->directory / "events.jsonl", options.program_is_trusted);
+    auto history = read_history_file(run->directory / "events.jsonl", options.program_is_bundled);
     // Without the history lead does not know how many restarts are left.
     if (!history) return refuse(history.error(), kExitRunUnwritable);
     read = std::move(*history);

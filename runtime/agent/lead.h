@@ -65,8 +65,9 @@ struct LeadOptions {
   /// The time after which a rehearsal ends its programs and is successful (submit --rehearse).
   std::optional<std::chrono::seconds> rehearsal{};
   StopRule stop_early{};  ///< the rule by which this point of a sweep may end early
-  /// The program is dlrun's own (`rank --trusted`) and reports progress from its first step on.
-  bool program_is_trusted = false;
+  /// The program is bundled with dlrun (`rank --trusted`) and reports progress from its first step
+  /// on.
+  bool program_is_bundled = false;
   /// The ranks' `--preflight` option: the checks that run before the programs start. Empty: none.
   std::string node_checks;
   /// The ranks' `--stage` options, from which lead chooses files to broadcast. Empty if the job has

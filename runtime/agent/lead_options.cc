@@ -257,7 +257,7 @@ Result<ComponentOptions> parse_component(const std::vector<std::string>& argumen
   DLRUN_TRY_ASSIGN(component.step, read_options(arguments, options));
   DLRUN_TRY(check_component(component));
   DLRUN_TRY_ASSIGN(auto facts, facts_of_ranks(component.step));
-  component.program_is_trusted = facts.is_trusted;
+  component.program_is_bundled = facts.is_trusted;
   component.node_checks = std::move(facts.checks);
   return component;
 }
@@ -284,7 +284,7 @@ Result<> parse_components(const std::vector<std::string>& arguments,
                 "--local, --never-started, --min-nodes and --step-nodes do not work with "
                 "--component");
   }
-  lead.program_is_trusted = first_main_component(lead.components).program_is_trusted;
+  lead.program_is_bundled = first_main_component(lead.components).program_is_bundled;
   return {};
 }
 
@@ -306,7 +306,7 @@ Result<LeadOptions> parse_lead(const std::vector<std::string>& arguments) {
   } else {
     DLRUN_TRY_ASSIGN(lead.command, read_options(arguments, options));
     DLRUN_TRY_ASSIGN(auto facts, facts_of_ranks(lead.command));
-    lead.program_is_trusted = facts.is_trusted;
+    lead.program_is_bundled = facts.is_trusted;
     lead.node_checks = std::move(facts.checks);
     lead.stage = std::move(facts.stage);
   }

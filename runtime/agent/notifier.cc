@@ -255,7 +255,7 @@ Result<std::unique_ptr<Notifier>> start_notifier(const LeadOptions& options, con
     const auto& command = options.components.empty()
                               ? options.command
                               : first_main_component(options.components).step;
-    if (writes_metrics(options.program_is_trusted, command)) targets["has_metrics"] = true;
+    if (writes_metrics(options.program_is_bundled, command)) targets["has_metrics"] = true;
   }
   const auto line = json_read::dump(targets) + "\n";
   int ends[2];

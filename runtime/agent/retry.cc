@@ -70,7 +70,8 @@ namespace {
 /// Builds the history of the attempts from the events of the record.
 class HistoryReader {
  public:
-  explicit HistoryReader(bool program_is_trusted) : program_is_trusted_(program_is_trusted) {}
+  explicit HistoryReader(bool reports_from_first_step)
+      : reports_from_first_step_(reports_from_first_step) {}
 
   void add_line(std::string_view line) {
     if (kind_of_line(line) == events::RankStatistics::kKind) return;
@@ -115,7 +116,7 @@ class HistoryReader {
  private:
   void close() {
     if (read_.last.has_attempt)
-      read_.history.add_attempt(step_, read_.last.cause, program_is_trusted_ || !has_run_);
+      read_.history.add_attempt(step_, read_.last.cause, reports_from_first_step_ || !has_run_);
   }
 
   void begin_attempt(std::int64_t attempt) {
@@ -149,7 +150,7 @@ class HistoryReader {
   }
 
   RecordedHistory read_;
-  bool program_is_trusted_;
+  bool reports_from_first_step_;
   std::string first_main_;  ///< name of the first main component; empty if there are no components
   std::optional<std::int64_t> step_;
   bool has_run_ = false;
@@ -158,16 +159,16 @@ class HistoryReader {
 
 }  // namespace
 
-RecordedHistory read_history(std::string_view events, bool program_is_trusted) {
-  HistoryReader reader(program_is_trusted);
+RecordedHistory read_history(std::string_view events, bool reports_from_first_step) {
+  HistoryReader reader(reports_from_first_step);
   for (const auto line : split(events, '\n')) reader.add_line(line);
   return reader.finish();
 }
 
 Result<RecordedHistory> read_history_file(const std::filesystem::path& events,
-                                          bool program_is_trusted) {
+                                          bool reports_from_first_step) {
   DLRUN_TRY_ASSIGN(const auto file, open_untrusted(events, Links::kRefuse));
-  HistoryReader reader(program_is_trusted);
+  HistoryReader reader(reports_from_first_step);
   LineReader lines(file.get(), 0, std::numeric_limits<off_t>::max());
   while (const auto line = lines.next()) reader.add_line(*line);
   return reader.finish();

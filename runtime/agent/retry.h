@@ -91,13 +91,13 @@ struct RecordedHistory {
 
 /// Reads the history from the text of events.jsonl. An attempt without an end counts as lost with
 /// its node (kNodeFailure). An attempt that a signal ended without a known cause counts as
-/// preempted, because Slurm has started the job again. Ignores unknown events. program_is_trusted:
-/// the program reports from its first step on.
+/// preempted, because Slurm has started the job again. Ignores unknown events.
+/// reports_from_first_step: the program does so, so an attempt without a report made no progress.
 [[nodiscard]] RecordedHistory read_history(std::string_view events,
-                                           bool program_is_trusted = false);
+                                           bool reports_from_first_step = false);
 /// Reads the history from a record of any size in bounded memory. Fails as open_untrusted() does.
 [[nodiscard]] Result<RecordedHistory> read_history_file(const std::filesystem::path& events,
-                                                        bool program_is_trusted);
+                                                        bool reports_from_first_step);
 
 struct RetryDecision {
   bool restarts = false;

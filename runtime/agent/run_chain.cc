@@ -56,7 +56,7 @@ Result<std::optional<UnneededJob>> why_unneeded(const std::filesystem::path& run
     return std::optional<UnneededJob>(
         {fmt::format("{}: the run's folder is gone; this job of its chain ends", run.string()), 1});
   }
-  const auto read = read_history_file(run / "events.jsonl", options.program_is_trusted);
+  const auto read = read_history_file(run / "events.jsonl", options.program_is_bundled);
   if (!read && read.error().code != Errc::kNotFound) return tl::unexpected(read.error());
   if (read && read->last.has_ended) {
     const bool is_completed = read->last.is_completed;

@@ -227,7 +227,7 @@ Result<> RunLeader::begin_next_attempt() {
 RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
   if (!options_.retry.is_on() || (end.code == 0 && end.cause == Cause::kNone)) return {};
   // The trainer refused a checkpoint folder of another run. A retry would find the same folder.
-  if (options_.program_is_trusted && end.reason == EndReason::kRankFailed &&
+  if (options_.program_is_bundled && end.reason == EndReason::kRankFailed &&
       end.code == kTrainerRefused)
     return {};
   Plan plan{.cause = controller_ ? cause_by_slurm(end) : end.cause};
@@ -248,7 +248,7 @@ RunLeader::Plan RunLeader::plan_after(AttemptEnd& end) {
   }
   if (plan.cause == Cause::kHang) plan.bad_nodes = end.suspects;
   if (plan.cause == Cause::kNodeFailure && plan.bad_nodes.empty()) plan.bad_nodes = end.lost_nodes;
-  history_.add_attempt(end.step, plan.cause, options_.program_is_trusted || !end.has_run);
+  history_.add_attempt(end.step, plan.cause, options_.program_is_bundled || !end.has_run);
   const auto decision = decide_retry(options_.retry, history_, plan.cause);
   if (!decision.restarts) {
     if (!decision.why.empty()) {

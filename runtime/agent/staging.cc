@@ -287,9 +287,9 @@ void remove_lost_parts(const fs::path& folder) {
   }
 }
 
-/// Removes the files that killed processes have left beside the place. Many mounts of network file
-/// systems do not pass flock on to other hosts, so a copy that another host still writes would look
-/// like such a file.
+/// Removes the files beside the place that were left by killed processes. Many mounts of network
+/// file systems do not pass flock on to other hosts, so a copy that another host still writes would
+/// look like such a file.
 void remove_lost_files(const StagePlace& place, const StageOptions& options) {
   const auto beside = place.target.parent_path();
   if (!options.is_shared(place.base)) remove_lost_broadcasts(place.base, options);

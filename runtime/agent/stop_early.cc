@@ -45,8 +45,8 @@ constexpr milliseconds kLastWriteLimit{1000};
   return rule.is_smaller_better ? a < b : a > b;
 }
 
-[[nodiscard]] std::string line_of(const BestSoFar& report) {
-  return json_read::dump(Json{{"at", report.at}, {"value", report.value}}) + "\n";
+[[nodiscard]] std::string line_of(const BestSoFar& entry) {
+  return json_read::dump(Json{{"at", entry.at}, {"value", entry.value}}) + "\n";
 }
 
 /// Returns the folders of the sweep's other points. Each of them is SWEEP/array-K/T.
@@ -93,28 +93,29 @@ Result<StopRule> parse_stop_rule(std::string_view text) {
   return rule;
 }
 
-std::optional<BestSoFar> read_report(const StopRule& rule, const Json& body) {
+std::optional<MetricReport> read_report(const StopRule& rule, const Json& body) {
   if (!body.is_object()) return std::nullopt;
   const auto value = json_read::number(body, rule.metric.c_str());
   const auto epoch = json_read::integer(body, "epoch");
   const auto at = epoch ? epoch : json_read::integer(body, "step");
   if (!value || !std::isfinite(*value) || !at || *at < 0) return std::nullopt;
-  return BestSoFar{*at, *value, !epoch};
+  return MetricReport{*at, *value, !epoch};
 }
 
-bool add_report(const StopRule& rule, Trajectory& trajectory, BestSoFar report) {
+bool add_report(const StopRule& rule, Trajectory& trajectory, const MetricReport& report) {
+  BestSoFar entry{report.at, report.value, report.is_at_step};
   if (trajectory.empty()) {
-    trajectory.push_back(report);
+    trajectory.push_back(entry);
     return true;
   }
   BestSoFar& last = trajectory.back();
   const double best = last.later_value.value_or(last.value);
-  if (is_better(rule, best, report.value)) report.value = best;
+  if (is_better(rule, best, entry.value)) entry.value = best;
   if (report.at < last.at + std::max<std::int64_t>(1, last.at / 100)) {
-    last.later_value = report.value;
+    last.later_value = entry.value;
     return false;
   }
-  trajectory.push_back(report);
+  trajectory.push_back(entry);
   return true;
 }
 

@@ -28,6 +28,12 @@ struct StopRule {
 /// Parses a rule such as "min:loss" or "max:accuracy". Fails with kUsage.
 [[nodiscard]] Result<StopRule> parse_stop_rule(std::string_view text);
 
+/// The metric's value in one report of a point's program.
+struct MetricReport {
+  std::int64_t at = 0;  ///< the epoch, or the step if the program reports no epoch
+  double value = 0;
+  bool is_at_step = false;  ///< `at` is a step, not an epoch
+};
 /// The best value of a point up to an epoch or step, among the reports that add_report() has added.
 struct BestSoFar {
   std::int64_t at = 0;  ///< the epoch, or the step if the program reports no epoch
@@ -37,19 +43,19 @@ struct BestSoFar {
   /// report was skipped.
   std::optional<double> later_value{};
 };
-/// The reports of a point, in ascending order of `at`.
+/// The best values of a point, in ascending order of `at`.
 using Trajectory = std::vector<BestSoFar>;
 
 /// Returns the epoch of a report, or its step if it has no epoch, together with the metric's value;
 /// nullopt if one of them is missing.
-[[nodiscard]] std::optional<BestSoFar> read_report(const StopRule& rule,
-                                                   const nlohmann::ordered_json& body);
+[[nodiscard]] std::optional<MetricReport> read_report(const StopRule& rule,
+                                                      const nlohmann::ordered_json& body);
 
 /// Adds an entry for a report to a trajectory, or skips the report if it comes too soon after the
 /// last entry: after entry N, the next one is at N + max(1, N / 100) or later. A trajectory
 /// therefore stays short. The best value of the skipped reports counts in the next entry. Returns
 /// true if an entry was added.
-bool add_report(const StopRule& rule, Trajectory& trajectory, BestSoFar report);
+bool add_report(const StopRule& rule, Trajectory& trajectory, const MetricReport& report);
 
 /// The least number of other points with which a point is compared.
 inline constexpr std::size_t kLeastOthers = 3;

@@ -20,7 +20,7 @@
 #   hash_of PATH                  prints a hash of all files below PATH, including names, owners,
 #                                 modes and times
 #
-# $dir is the victim's directory, as for dl.
+# $dir is the victim's directory, in which dl() of helpers.bash runs dlrun.
 
 # shellcheck disable=SC2154 # The test sets testbed and dir.
 make_attacker() {

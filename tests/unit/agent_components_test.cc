@@ -185,7 +185,7 @@ TEST_CASE("lead parses the components, each with its options, its step and its p
   CHECK(lead.runs == "/r");
   CHECK(lead.hang_after == seconds(60));
   CHECK(lead.command.empty());
-  CHECK(lead.program_is_trusted);
+  CHECK(lead.program_is_bundled);
   REQUIRE(lead.components.size() == 2);
   const auto& server = lead.components[0];
   CHECK(server.role == ComponentRole::kService);
@@ -194,7 +194,7 @@ TEST_CASE("lead parses the components, each with its options, its step and its p
   CHECK(server.ready.timeout == seconds(30));
   CHECK(server.retries == 2);
   CHECK(server.first_node == 0);
-  CHECK_FALSE(server.program_is_trusted);
+  CHECK_FALSE(server.program_is_bundled);
   CHECK(server.step.back() == "{port}");
   const auto& trainer = lead.components[1];
   CHECK(trainer.role == ComponentRole::kMain);

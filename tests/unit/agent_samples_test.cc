@@ -318,8 +318,8 @@ TEST_CASE("CUDA_VISIBLE_DEVICES selects GPUs by index or UUID, in its own order"
 }
 
 TEST_CASE(
-    "one rank per node reads all GPUs, or each rank reads its own if Slurm bound them, and without "
-    "GPUs no rank reads") {
+    "the first rank of a node reads all its GPUs; if Slurm bound them, each rank reads its own; "
+    "without GPUs no rank reads") {
   const auto env_of = [](std::map<std::string, std::string, std::less<>> values) {
     return Env(std::move(values));
   };

@@ -31,7 +31,8 @@ TEST_CASE(
   CHECK(*why ==
         "stopped early: the best loss at epoch 6 is 0.25, and the median of 3 other points is 0.2 "
         "(sweep.stop_early)");
-  const Trajectory at_step{*read_report(kLoss, Json{{"step", 9}, {"loss", 7}})};
+  Trajectory at_step;
+  add_report(kLoss, at_step, *read_report(kLoss, Json{{"step", 9}, {"loss", 7}}));
   CHECK(why_stop(kLoss, at_step, others)->starts_with("stopped early: the best loss at step 9 is"));
   CHECK_FALSE(why_stop(kLoss, flat(6, 0.2), others).has_value());
   CHECK_FALSE(why_stop(kLoss, flat(6, 0.15), others).has_value());

@@ -137,9 +137,9 @@ TEST_CASE("a child ends when its input ends, and a child that continues gets SIG
 TEST_CASE(
     "a command with the streams of this process is waited for, and its messages are passed on") {
   std::vector<std::string> lines;
-  const auto end =
-      run_with_own_streams({"sh", "-c", "echo one >&2; echo two >&2; exit 4"}, Env::of_process(),
-                           [&lines](std::string_view line) { lines.emplace_back(line); });
+  const auto end = run_with_inherited_streams(
+      {"sh", "-c", "echo one >&2; echo two >&2; exit 4"}, Env::of_process(),
+      [&lines](std::string_view line) { lines.emplace_back(line); });
   REQUIRE(end);
   CHECK(end->exit_code == 4);
   CHECK(end->signal == 0);

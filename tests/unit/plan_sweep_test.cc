@@ -236,7 +236,7 @@ TEST_CASE(
   CHECK(has(array, "export SLURM_GPUS_PER_NODE=2"));
   CHECK(has(array, "export SLURM_MEM_PER_NODE=16G"));
   CHECK(has(array, "export SLURM_NTASKS=1"));
-  CHECK(has(array, "dlrun_last <= 9"));
+  CHECK(has(array, "dlrun_end <= 9"));
   CHECK(has(sweep.points[8].script, "#SBATCH --gpus-per-node=2 "));
   CHECK(has(sweep.points[8].script, "#SBATCH --mem=16G "));
   CHECK(sweep.points[8].place == 8);

@@ -94,8 +94,9 @@ struct ProductConvolutions::Matrix {
 };
 
 bool ProductConvolutions::suits(const Window& window) {
-  // With many output pixels the copies into the matrix take long. With few channels the weights are
-  // small, so oneDNN's copies of them are short.
+  // The alternative is oneDNN's convolution, which copies the weights. It is faster with few
+  // channels, because the weights are then small, and with many output pixels, because this class's
+  // copies into the matrix then take long.
   constexpr std::size_t kLeastChannels = 64;
   constexpr std::size_t kMostPixels = 256;
   return !window.is_depthwise && window.input.channels >= kLeastChannels &&

@@ -17,8 +17,8 @@
 # in the run directory of each point, which `dlrun submit` creates.
 set -eo pipefail
 dlrun_sweep=${DLRUN_RUN:?is not set: submit this array with dlrun submit, which creates its points}
-dlrun_first=$((SLURM_ARRAY_TASK_ID * 4)) dlrun_last=$((dlrun_first + 4))  # sweep.pack
-((dlrun_last <= 6)) || dlrun_last=6
+dlrun_first=$((SLURM_ARRAY_TASK_ID * 4)) dlrun_end=$((dlrun_first + 4))  # sweep.pack
+((dlrun_end <= 6)) || dlrun_end=6
 # The share of one point, which srun reads from these variables.
 export SLURM_EXACT=1
 export SLURM_CPUS_ON_NODE=$((SLURM_CPUS_ON_NODE / 4))
@@ -32,7 +32,7 @@ export SLURM_MEM_PER_NODE=32G             # resources.mem
 dlrun_pids=()
 trap 'kill -USR1 "${dlrun_pids[@]}" 2>/dev/null || true' USR1
 trap 'kill -TERM "${dlrun_pids[@]}" 2>/dev/null || true' TERM
-for ((dlrun_point = dlrun_first; dlrun_point < dlrun_last; dlrun_point++)); do
+for ((dlrun_point = dlrun_first; dlrun_point < dlrun_end; dlrun_point++)); do
   export DLRUN_RUN=$dlrun_sweep/$dlrun_point
   if [[ -e $DLRUN_RUN/resubmitted ]]; then continue; fi # now a job of its own
   dlrun_log=$DLRUN_RUN/slurm-${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID.out

@@ -1,4 +1,4 @@
-#include "launcher/submit/chain.h"
+#include "launcher/submit/spec_chain.h"
 
 #include <utility>
 
@@ -78,15 +78,16 @@ Result<> refuse_remote_call(Context& context, std::string_view option) {
               option);
 }
 
-Result<Chain> submit_chain(Context& context, Reporter& reporter, RunInspector& inspector,
-                           const std::vector<std::string>& specs, const SpecOptions& options) {
+Result<SpecChain> submit_spec_chain(Context& context, Reporter& reporter, RunInspector& inspector,
+                                    const std::vector<std::string>& specs,
+                                    const SpecOptions& options) {
   DLRUN_TRY(refuse_remote_call(context, "--chain"));
   std::vector<Link> links;
   for (const std::string& file : specs) {
     DLRUN_TRY_ASSIGN(auto link, plan_link(context, reporter, file, options));
     links.push_back(std::move(link));
   }
-  Chain chain;
+  SpecChain chain;
   for (Link& link : links) {
     if (!chain.submitted.empty())
       add_dependency_on_run(link.job, chain.submitted.back().run, "--chain");
