@@ -35,8 +35,8 @@ Result<int> prune(Cli& cli, const PruneOptions& options) {
   if (plan.runs.empty())
     print_note(
         cli, fmt::format("no run that ended more than {} ago can be deleted", options.older_than));
-  DLRUN_TRY_ASSIGN(const int done, ask_and_clean_up(cli, inspector, plan, options.cleanup));
-  return done == kExitOk && is_unavailable ? kExitUnavailable : done;
+  DLRUN_TRY_ASSIGN(const int cleanup_code, ask_and_clean_up(cli, inspector, plan, options.cleanup));
+  return cleanup_code == kExitOk && is_unavailable ? kExitUnavailable : cleanup_code;
 }
 
 }  // namespace

@@ -34,8 +34,8 @@ Result<int> remove_runs(Cli& cli, const RmOptions& options) {
   RunInspector inspector(cli.env, known_servers(cli));
   DLRUN_TRY_ASSIGN(const auto plan, plan_removal(cli.env, inspector, runs));
   for (const KeptRun& kept : plan.kept) report_failure(kept.why);
-  DLRUN_TRY_ASSIGN(const int done, ask_and_clean_up(cli, inspector, plan, options.cleanup));
-  return code != kExitOk ? code : done;
+  DLRUN_TRY_ASSIGN(const int cleanup_code, ask_and_clean_up(cli, inspector, plan, options.cleanup));
+  return code != kExitOk ? code : cleanup_code;
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ Result<> ask_questions(InitAnswers& answers, const SiteProfile& site, std::istre
   InitQuestions questions(answers, site);
   while (const auto question = questions.next()) {
     for (const auto& [name, help] : question->choices) say(text("  {:<24} {}\n", name, help));
-    for (bool is_open = true; is_open;) {
+    for (bool is_answered = false; !is_answered;) {
       say(question->fallback.empty() ? text("{}: ", question->text)
                                      : text("{} [{}]: ", question->text, question->fallback));
       std::string line;
@@ -24,7 +24,7 @@ Result<> ask_questions(InitAnswers& answers, const SiteProfile& site, std::istre
       const std::string answer(trim(line));
       const auto taken = answer.empty() ? Result<>() : question->take(answer);
       if (!taken) say(text("  {}\n", taken.error().message));
-      is_open = !taken;
+      is_answered = taken.has_value();
     }
   }
   return {};

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kEventsShown = 6;
 /// Number of ranks or points to show if TopSize limits neither the ranks nor the rows.
-constexpr std::size_t kUnlimitedRanks = 20;
+constexpr std::size_t kDefaultRanks = 20;
 
 Style style_of_mark(RankMark mark) {
   return mark == RankMark::kSilent ? Style::kRed
@@ -136,7 +136,7 @@ std::vector<Text> top_lines(const RunPicture& picture, const TopSize& size) {
                          picture.ranks->attempt == picture.status.facts.record.attempt;
   if (picture.points) {
     const std::size_t fit =
-        size.rows == 0 ? kUnlimitedRanks : size.rows - std::min(size.rows, lines.size());
+        size.rows == 0 ? kDefaultRanks : size.rows - std::min(size.rows, lines.size());
     const std::size_t all = picture.points->size();
     const std::size_t most_lines = size.rows == 0 && size.ranks > 0 ? all : fit;
     const auto points =
@@ -151,7 +151,7 @@ std::vector<Text> top_lines(const RunPicture& picture, const TopSize& size) {
   if (has_ranks && room > events.size() + 2) {
     // Reserves three lines: the title, the line about hidden ranks, and an empty line.
     const std::size_t space =
-        size.rows == 0 ? kUnlimitedRanks : room - std::min(room, events.size() + 3);
+        size.rows == 0 ? kDefaultRanks : room - std::min(room, events.size() + 3);
     const std::size_t most =
         size.ranks > 0 ? std::min(size.ranks, size.rows == 0 ? size.ranks : space) : space;
     const RankRows ranks = rank_rows(*picture.ranks, newest_step(picture), most);

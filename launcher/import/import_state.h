@@ -110,7 +110,7 @@ void set_job_variables(ImportState& state);
 /// Reads a command that prepares the job: modules, conda, variables. Returns false if the command
 /// is none of these.
 [[nodiscard]] bool import_preparation(const ShellCommand& command, ImportState& state);
-/// Marks the variables that the command may set as unknown: the import cannot tell whether the
+/// Marks as unknown the variables that the command may set: the import cannot tell whether the
 /// command runs.
 void mark_variables_unknown(const ShellCommand& command, ImportState& state);
 /// Sets the keys of modules and secrets from the lists that import_preparation() has collected.

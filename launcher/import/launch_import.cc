@@ -48,7 +48,7 @@ std::vector<std::string> literal_words(const ShellCommand& command, std::size_t 
 
 /// Returns how many words at the start of a command call torchrun: 1 for `torchrun`, 3 for `python
 /// -m torch.distributed.run` (or .launch), one more for each -u. Returns 0 for any other command.
-std::size_t words_of_torchrun(std::span<const std::string> words) {
+std::size_t torchrun_word_count(std::span<const std::string> words) {
   if (words.empty()) return 0;
   if (base_name(words[0]) == "torchrun") return 1;
   for (std::size_t at = 1; at + 1 < words.size() && is_python(words[0]); ++at) {
@@ -154,7 +154,7 @@ ImportReason read_srun(const ShellCommand& command, std::size_t from, ImportStat
   LauncherOptions options(command, from, state);
   if (auto why = options.read_srun()) return why;
   const auto words = literal_words(command, options.position());
-  if (const std::size_t torchrun = words_of_torchrun(words); torchrun > 0)
+  if (const std::size_t torchrun = torchrun_word_count(words); torchrun > 0)
     return read_torchrun(command, options.position() + torchrun, state);
   return set_program(options.rest(), {}, preset_of_srun(state), command.line, state);
 }
@@ -221,7 +221,7 @@ Launcher launcher_of(const ShellCommand& command) {
     return is_auxiliary(program_of_srun(command, first + 1)) ? Launcher::kNone : Launcher::kSrun;
   if (name == "mpirun" || name == "mpiexec") return Launcher::kMpirun;
   if (name == "horovodrun") return Launcher::kHorovodrun;
-  if (words_of_torchrun(words) > 0) return Launcher::kTorchrun;
+  if (torchrun_word_count(words) > 0) return Launcher::kTorchrun;
   return is_program(words) ? Launcher::kProgram : Launcher::kNone;
 }
 
@@ -272,7 +272,7 @@ ImportReason import_launch(const ShellCommand& command, ImportState& state) {
     case Launcher::kTorchrun: {
       remark_on_starts(command, "SLURM_NNODES", "nodes", state);
       const auto words = literal_words(command, first);
-      return read_torchrun(command, first + words_of_torchrun(words), state);
+      return read_torchrun(command, first + torchrun_word_count(words), state);
     }
     case Launcher::kProgram:
       remark_on_starts(command, "SLURM_NTASKS", "ranks", state);

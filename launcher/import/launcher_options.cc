@@ -122,7 +122,7 @@ const KeyRow* key_of_negation(std::string_view option) {
 }
 
 /// Returns the number of words that follow an option of srun; nullopt if it is not known.
-std::optional<std::size_t> values_of_srun(const std::string& name) {
+std::optional<std::size_t> srun_value_count(const std::string& name) {
   if (const LauncherOption* option = find_option(kSrunOptions, name)) return option->values;
   if (key_of_negation(name) != nullptr) return 0;
   if (const KeyRow* row = key_of_option(KeyTarget::kContainer, name))
@@ -157,7 +157,7 @@ LauncherOptions::Option LauncherOptions::take_name() {
   if (equals == std::string::npos) return option;
   first.erase(0, equals + 1);
   option.value = value_of(std::move(value), option.name);
-  option.is_unknown = !option.value;
+  option.is_value_unknown = !option.value;
   return option;
 }
 
@@ -176,7 +176,7 @@ std::optional<std::string> LauncherOptions::value_of(ShellWord word, std::string
 bool LauncherOptions::take_value(Option& option) {
   if (at_ >= command_.words.size()) return false;
   option.value = value_of(command_.words[at_++], option.name);
-  option.is_unknown = !option.value;
+  option.is_value_unknown = !option.value;
   return true;
 }
 
@@ -206,8 +206,8 @@ ImportReason LauncherOptions::take_srun_option() {
   Option option;
   if (source.starts_with("--")) {
     option = take_name();
-    const auto values = values_of_srun(option.name);
-    if (!option.value && !option.is_unknown) {
+    const auto values = srun_value_count(option.name);
+    if (!option.value && !option.is_value_unknown) {
       if (!values) return fmt::format("dlrun does not know srun's option {}", printable(source));
       if (*values > 0 && !take_value(option)) return fmt::format("{} has no value", source);
     }
@@ -223,7 +223,7 @@ ImportReason LauncherOptions::take_srun_option() {
     option = {long_name_of_srun(source[i]), std::nullopt, false};
     if (option.name.empty())
       return fmt::format("dlrun does not know srun's option -{}", printable(source.substr(i, 1)));
-    const bool needs_value = values_of_srun(option.name).value_or(0) > 0;
+    const bool needs_value = srun_value_count(option.name).value_or(0) > 0;
     if (needs_value && i + 1 < source.size()) {
       option.value = source.substr(i + 1);
       set_srun_option(option);
@@ -247,7 +247,7 @@ void LauncherOptions::set_srun_option(const Option& option) {
     state_.keys.set({std::string(row->path), "false", command_.line, ""});
     return;
   }
-  if (option.is_unknown) return remark_on_option(option, "only the job knows its value");
+  if (option.is_value_unknown) return remark_on_option(option, "only the job knows its value");
   if (const KeyRow* row = key_of_option(KeyTarget::kContainer, option.name))
     return set_container(*row, option);
   const std::string yaml = option.value ? yaml_with_variables(*option.value) : "true";
@@ -299,7 +299,7 @@ void LauncherOptions::set_job_key(const KeyRow& row, const Option& option) {
 }
 
 void LauncherOptions::set_count(std::string_view key, const Option& option) {
-  if (option.is_unknown) return remark_on_option(option, "only the job knows its value");
+  if (option.is_value_unknown) return remark_on_option(option, "only the job knows its value");
   const KeyRow* row = find_key(key);
   if (row != nullptr) set_job_key(*row, option);
 }
@@ -343,7 +343,7 @@ ImportReason LauncherOptions::read_torchrun(bool& is_module, bool& is_program) {
     if (known == nullptr)
       return fmt::format("dlrun does not know torchrun's option {}", printable(option.name));
     option.name = known->name;
-    const bool has_value = option.value || option.is_unknown;
+    const bool has_value = option.value || option.is_value_unknown;
     if (known->values > 0 && !has_value && !take_value(option))
       return fmt::format("{} has no value", option.name);
     const bool is_number = option.value && parse_int(*option.value);

@@ -37,9 +37,9 @@ class LauncherOptions {
   /// An option of the launcher.
   struct Option {
     std::string name;  ///< "--nodes"
-    /// The value; nullopt if there is none, or if only the job knows it (is_unknown).
+    /// The value; nullopt if there is none, or if only the job knows it (is_value_unknown).
     std::optional<std::string> value;
-    bool is_unknown = false;
+    bool is_value_unknown = false;
   };
 
   [[nodiscard]] bool is_at_option() const;

@@ -36,9 +36,9 @@ std::optional<std::vector<std::string>> texts_from(const ShellCommand& command, 
   return texts;
 }
 
-void add_all(std::vector<std::string>& to, std::size_t& line, std::size_t command_line_number,
+void add_all(std::vector<std::string>& to, std::size_t& line, std::size_t line_of_command,
              const std::vector<std::string>& from, std::size_t first) {
-  if (line == 0) line = command_line_number;
+  if (line == 0) line = line_of_command;
   to.insert(to.end(), from.begin() + static_cast<std::ptrdiff_t>(first), from.end());
 }
 

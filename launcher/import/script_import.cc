@@ -125,10 +125,10 @@ Result<const ShellCommand*> launch_of(const ImportRequest& import,
 }
 
 /// Adds a remark on a command that has no key. The commands of one block share a remark.
-/// last: the command before this one.
-void remark_on(const ShellCommand& command, const ShellCommand* last, bool is_after_launch,
+/// previous: the command before this one.
+void remark_on(const ShellCommand& command, const ShellCommand* previous, bool is_after_launch,
                ImportState& state) {
-  const bool is_same_block = command.is_nested && last != nullptr && last->is_nested;
+  const bool is_same_block = command.is_nested && previous != nullptr && previous->is_nested;
   if (is_same_block && !state.remarks.empty()) {
     state.remarks.back().last_line = command.line;
   } else {
@@ -156,7 +156,7 @@ void remark_on_arguments(const ShellCommand& launch, ImportState& state) {
 Result<> read_commands(const ImportRequest& import, const std::vector<ShellCommand>& commands,
                        const ShellCommand* launch, ImportState& state) {
   bool is_after_launch = false;
-  const ShellCommand* last = nullptr;
+  const ShellCommand* previous = nullptr;
   for (const ShellCommand& command : commands) {
     if (&command == launch) {
       if (const auto why = import_launch(command, state))
@@ -166,9 +166,9 @@ Result<> read_commands(const ImportRequest& import, const std::vector<ShellComma
     } else if (command.is_nested || command.is_joined || is_after_launch ||
                !import_preparation(command, state)) {
       if (!is_after_launch) mark_variables_unknown(command, state);
-      remark_on(command, last, is_after_launch, state);
+      remark_on(command, previous, is_after_launch, state);
     }
-    last = &command;
+    previous = &command;
   }
   finish_preparation(state);
   return {};

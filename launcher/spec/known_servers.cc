@@ -28,27 +28,28 @@ std::vector<RestServer> KnownServers::listed() const {
 std::vector<RestServer> KnownServers::all() const {
   std::vector<RestServer> all;
   for (RestServer& server : listed()) {
-    const bool is_listed = std::any_of(
+    const bool is_repeated = std::any_of(
         all.begin(), all.end(), [&](const RestServer& other) { return other.url == server.url; });
-    if (!is_listed) all.push_back(std::move(server));
+    if (!is_repeated) all.push_back(std::move(server));
   }
   return all;
 }
 
 Result<RestServer> KnownServers::find(const RestServer& named) const {
-  const RestServer* other_token = nullptr;
+  const RestServer* with_other_token = nullptr;
   const std::vector<RestServer> listed = this->listed();
   for (const RestServer& server : listed) {
     if (server.url != named.url) continue;
     if (named.token_file.empty() || named.token_file == server.token_file) return server;
-    other_token = &server;
+    with_other_token = &server;
   }
-  if (other_token != nullptr) {
-    return fail(Errc::kInvalid,
-                "slurmrestd at {}: the token file {} is not the one that your configuration lists "
-                "for it ({}); nothing is sent",
-                printable(named.url), printable(named.token_file),
-                other_token->token_file.empty() ? "none" : printable(other_token->token_file));
+  if (with_other_token != nullptr) {
+    return fail(
+        Errc::kInvalid,
+        "slurmrestd at {}: the token file {} is not the one that your configuration lists "
+        "for it ({}); nothing is sent",
+        printable(named.url), printable(named.token_file),
+        with_other_token->token_file.empty() ? "none" : printable(with_other_token->token_file));
   }
   const std::string token = named.token_file.empty()
                                 ? ""

@@ -129,9 +129,9 @@ void apply_environment(SpecBuilder& builder, const Env& env, const std::string& 
   }
 }
 
-/// Chooses the site and applies its defaults: the spec's site, else $DLRUN_SITE, else the site of
-/// the cluster, else 'generic'. If the site does not exist, reports an error and returns a site
-/// without limits.
+/// Chooses the site, which is the spec's site, else $DLRUN_SITE, else the site of the cluster, else
+/// 'generic', and applies the site's defaults. If the site does not exist, reports an error and
+/// returns a site without limits.
 [[nodiscard]] Site choose_site(SpecBuilder& builder, const LoadRequest& request) {
   std::string name = "generic";
   Origin origin{};

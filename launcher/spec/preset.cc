@@ -100,7 +100,7 @@ bool uses_roles(const Preset& preset) {
       .has_value();
 }
 
-std::optional<std::string> first_agent_only_field(const Preset& preset) {
+std::optional<std::string> first_field_only_agent_knows(const Preset& preset) {
   return find_in_templates(preset, [](const TemplateField& field) { return field.shell.empty(); });
 }
 

@@ -56,6 +56,6 @@ struct TemplateField {
 
 /// Returns the first field of the preset's templates that only the agent knows; nullopt if there is
 /// none.
-[[nodiscard]] std::optional<std::string> first_agent_only_field(const Preset& preset);
+[[nodiscard]] std::optional<std::string> first_field_only_agent_knows(const Preset& preset);
 
 }  // namespace dlrun

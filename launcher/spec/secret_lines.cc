@@ -117,11 +117,11 @@ class KeyFollower {
   [[nodiscard]] HidingRule next(std::string_view line) {
     const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
     const bool is_empty = line.find_first_not_of(" \t") == std::string_view::npos;
-    if (is_empty || (block_text_ && indent > *block_text_)) return current_rule();
-    block_text_.reset();
-    const bool is_block = brackets_.empty() && quote_ == '\0';
-    if (is_block && line[indent] == '#') return {};
-    if (is_block) enter(line, indent, keys_);
+    if (is_empty || (block_text_indent_ && indent > *block_text_indent_)) return current_rule();
+    block_text_indent_.reset();
+    const bool is_block_style = brackets_.empty() && quote_ == '\0';
+    if (is_block_style && line[indent] == '#') return {};
+    if (is_block_style) enter(line, indent, keys_);
     // A text whose quote or bracket is never closed must not hide the keys after it.
     enter(line, indent, all_keys_);
     const HidingRule rule = current_rule().with(rule_below(all_keys_));
@@ -213,7 +213,7 @@ class KeyFollower {
         read_in_brackets(line, at);
       } else if (c == '|' || c == '>') {
         if (is_start && !keys_.empty() && is_block_header(line.substr(at + 1)))
-          block_text_ = keys_.back().indent;
+          block_text_indent_ = keys_.back().indent;
       }
       is_start = c == '[' || c == '{' || c == ',' || (c == ':' && ends_name(line, at)) ||
                  (is_start && (is_space_or_tab(c) || c == '-' || c == '?'));
@@ -242,7 +242,8 @@ class KeyFollower {
   std::vector<Key> all_keys_;  ///< as if no quote and no bracket spanned several lines
   std::vector<Bracket> brackets_;
   char quote_ = '\0';
-  std::optional<std::size_t> block_text_;  ///< the indentation of the key of a '|' or '>' text
+  /// The indentation of the key of a '|' or '>' text.
+  std::optional<std::size_t> block_text_indent_;
 };
 
 }  // namespace

@@ -340,7 +340,8 @@ void Validator::check_each_component(const std::vector<LoadedSpec>& specs) {
   for (const Diagnostic& one : found_) seen.emplace(describe(one.where), one.message);
   const auto take = [&](std::vector<Diagnostic> found, std::string_view prefix) {
     for (Diagnostic& one : found) {
-      // The warning says that a component does not use the key. The trainer's component uses it.
+      // A warning about a key of `train` says that the component does not use the key. The
+      // component that is the trainer uses it.
       const bool is_of_trainer = one.key.starts_with("train.") && !is_error(one);
       if (is_of_trainer && runs_trainer(loaded_)) continue;
       if (!seen.emplace(describe(one.where), one.message).second) continue;

@@ -103,7 +103,7 @@ void Validator::check_agent() {
     return error("launch.agent"_key,
                  "launch.agent: false: only the agent can pass environment.secrets to the program");
   }
-  if (const auto field = first_agent_only_field(preset_)) {
+  if (const auto field = first_field_only_agent_knows(preset_)) {
     error("launch.agent"_key,
           fmt::format(
               "launch.agent: false: the preset '{}' asks for {{{}}}, which only the agent knows",

@@ -159,7 +159,7 @@ std::string Components::description(const KeyRow&) {
   return "list of maps, one for each component";
 }
 
-OptionText Components::yaml(const std::vector<ComponentSpec>& value) {
+MaybeText Components::yaml(const std::vector<ComponentSpec>& value) {
   if (value.empty()) return std::nullopt;
   std::string text = "[";
   for (const ComponentSpec& component : value)

@@ -43,7 +43,7 @@ std::string StageList::description(const KeyRow&) {
   return "list of {from, to[, unpack]}";
 }
 
-OptionText StageList::yaml(const std::vector<StagedData>& value) {
+MaybeText StageList::yaml(const std::vector<StagedData>& value) {
   if (value.empty()) return std::nullopt;
   std::string all = "[";
   for (const StagedData& one : value) {
@@ -76,7 +76,7 @@ std::string OutputList::description(const KeyRow&) {
   return "list of {from, to[, every][, limit]}";
 }
 
-OptionText OutputList::yaml(const std::vector<OutputCopy>& value) {
+MaybeText OutputList::yaml(const std::vector<OutputCopy>& value) {
   if (value.empty()) return std::nullopt;
   const auto time = [](std::string_view name, const std::optional<std::int64_t>& seconds) {
     return seconds ? fmt::format(", \"{}\": {}s", name, *seconds) : std::string();

@@ -55,9 +55,9 @@ void refuse_entry_of(SpecBuilder& builder, const SpecSource& source, const KeyRo
 }  // namespace
 
 template <typename T>
-OptionText SingleValue<T>::yaml(const T& value) {
+MaybeText SingleValue<T>::yaml(const T& value) {
   const auto text = ValueType<T>::option_text(value);
-  return text ? OptionText(yaml_text(*text)) : std::nullopt;
+  return text ? MaybeText(yaml_text(*text)) : std::nullopt;
 }
 
 ValueTraits traits_of(const KeyRow& row) {
@@ -79,7 +79,7 @@ std::optional<std::string> option_text(const KeyRow& row, const JobSpec& spec) {
 }
 
 std::optional<std::string> value_yaml(const KeyRow& row, const JobSpec& spec) {
-  return visit_type(row, [&](auto type, auto member) -> OptionText {
+  return visit_type(row, [&](auto type, auto member) -> MaybeText {
     if constexpr (decltype(type)::kTraits.has_entries) {
       return std::nullopt;
     } else {

@@ -19,7 +19,7 @@ using namespace schema_parts;
 /// Joins the items of a list, each formatted by `write`: "[a, b]". Returns nullopt for an empty
 /// list.
 template <typename Item, typename Write>
-[[nodiscard]] OptionText flow_list(const std::vector<Item>& items, Write write) {
+[[nodiscard]] MaybeText flow_list(const std::vector<Item>& items, Write write) {
   if (items.empty()) return std::nullopt;
   std::string text = "[";
   for (const Item& item : items) text += (text.size() == 1 ? "" : ", ") + write(item);
@@ -84,11 +84,11 @@ std::string TextList::description(const KeyRow& row) {
                          : fmt::format("list, or one value: {}", format_in_words(row.format));
 }
 
-OptionText TextList::option_text(const std::vector<std::string>& value) {
-  return value.empty() ? std::nullopt : OptionText(join(value, ","));
+MaybeText TextList::option_text(const std::vector<std::string>& value) {
+  return value.empty() ? std::nullopt : MaybeText(join(value, ","));
 }
 
-OptionText TextList::yaml(const std::vector<std::string>& value) {
+MaybeText TextList::yaml(const std::vector<std::string>& value) {
   return flow_list(value, yaml_string);
 }
 
@@ -118,7 +118,7 @@ std::string Mounts::description(const KeyRow&) {
   return "list of SOURCE:TARGET[:FLAGS] or {source, target, flags}";
 }
 
-OptionText Mounts::yaml(const std::vector<Mount>& value) {
+MaybeText Mounts::yaml(const std::vector<Mount>& value) {
   return flow_list(value, [](const Mount& mount) {
     return fmt::format("{{\"source\": {}, \"target\": {}, \"flags\": {}}}",
                        yaml_string(mount.source), yaml_string(mount.target),
@@ -149,7 +149,7 @@ std::string Secrets::description(const KeyRow&) {
   return "list of NAME or {name, file}";
 }
 
-OptionText Secrets::yaml(const std::vector<SecretSource>& value) {
+MaybeText Secrets::yaml(const std::vector<SecretSource>& value) {
   return flow_list(value, [](const SecretSource& secret) {
     return secret.file.empty() ? yaml_string(secret.name)
                                : fmt::format("{{\"name\": {}, \"file\": {}}}",
@@ -182,7 +182,7 @@ std::string Downloads::description(const KeyRow&) {
   return "list of {url, sha256[, file][, bytes]}";
 }
 
-OptionText Downloads::yaml(const std::vector<Download>& value) {
+MaybeText Downloads::yaml(const std::vector<Download>& value) {
   return flow_list(value, [](const Download& one) {
     return fmt::format("{{\"url\": {}, \"sha256\": {}, \"file\": {}{}}}", yaml_string(one.url),
                        yaml_string(one.sha256), yaml_string(one.file),
@@ -227,7 +227,7 @@ std::string Checks::description(const KeyRow& /*row*/) {
   return "list, or one value: a check, or {run: SHELL LINE}";
 }
 
-OptionText Checks::yaml(const std::vector<PreflightCheck>& value) {
+MaybeText Checks::yaml(const std::vector<PreflightCheck>& value) {
   return flow_list(value, [](const PreflightCheck& check) {
     return check.line.empty() ? yaml_string(check.name)
                               : fmt::format("{{\"run\": {}}}", yaml_string(check.line));
@@ -272,7 +272,7 @@ namespace {
 
 }  // namespace
 
-OptionText SweptKeys::yaml(const std::vector<SweptKey>& value) {
+MaybeText SweptKeys::yaml(const std::vector<SweptKey>& value) {
   if (value.empty()) return std::nullopt;
   std::string text = "{";
   for (const SweptKey& key : value) {
@@ -303,7 +303,7 @@ std::string Points::description(const KeyRow&) {
   return "list of maps of names and values";
 }
 
-OptionText Points::yaml(const std::vector<SweepPoint>& value) {
+MaybeText Points::yaml(const std::vector<SweepPoint>& value) {
   return flow_list(value, [](const SweepPoint& point) {
     std::string text = "{";
     for (const SweptValue& one : point)

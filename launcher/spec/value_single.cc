@@ -14,8 +14,8 @@ namespace {
 using namespace schema_parts;
 
 template <typename Number>
-[[nodiscard]] OptionText number_text(const std::optional<Number>& value) {
-  return value ? OptionText(fmt::format("{}", *value)) : std::nullopt;
+[[nodiscard]] MaybeText number_text(const std::optional<Number>& value) {
+  return value ? MaybeText(fmt::format("{}", *value)) : std::nullopt;
 }
 
 /// Reads {type: a100, count: 4} and reports problems. Returns nullopt if the type is invalid, or if
@@ -111,7 +111,7 @@ std::string Text::description(const KeyRow& row) {
   return std::string(format_in_words(row.format));
 }
 
-OptionText Text::option_text(const std::optional<std::string>& value) {
+MaybeText Text::option_text(const std::optional<std::string>& value) {
   return value;
 }
 
@@ -139,8 +139,8 @@ std::string Switch::description(const KeyRow&) {
   return "true or false";
 }
 
-OptionText Switch::option_text(const std::optional<bool>& value) {
-  return value ? OptionText(*value ? "true" : "false") : std::nullopt;
+MaybeText Switch::option_text(const std::optional<bool>& value) {
+  return value ? MaybeText(*value ? "true" : "false") : std::nullopt;
 }
 
 // Numbers
@@ -167,7 +167,7 @@ std::string Whole::description(const KeyRow&) {
   return "whole number";
 }
 
-OptionText Whole::option_text(const std::optional<std::int64_t>& value) {
+MaybeText Whole::option_text(const std::optional<std::int64_t>& value) {
   return number_text(value);
 }
 
@@ -194,7 +194,7 @@ std::string Real::description(const KeyRow&) {
   return "number";
 }
 
-OptionText Real::option_text(const std::optional<double>& value) {
+MaybeText Real::option_text(const std::optional<double>& value) {
   return number_text(value);
 }
 
@@ -216,8 +216,8 @@ std::string Nodes::description(const KeyRow&) {
   return "number of nodes, or a range \"2-4\"";
 }
 
-OptionText Nodes::option_text(const std::optional<NodeRange>& value) {
-  return value ? OptionText(format_nodes(*value)) : std::nullopt;
+MaybeText Nodes::option_text(const std::optional<NodeRange>& value) {
+  return value ? MaybeText(format_nodes(*value)) : std::nullopt;
 }
 
 using GpuCount = ValueType<std::optional<Gpus>>;
@@ -249,8 +249,8 @@ std::string GpuCount::description(const KeyRow&) {
   return "number of GPUs: 4, a100:4 or {type: a100, count: 4}";
 }
 
-OptionText GpuCount::option_text(const std::optional<Gpus>& value) {
-  return value ? OptionText(format_gpus(*value)) : std::nullopt;
+MaybeText GpuCount::option_text(const std::optional<Gpus>& value) {
+  return value ? MaybeText(format_gpus(*value)) : std::nullopt;
 }
 
 }  // namespace dlrun

@@ -30,7 +30,7 @@ template <typename T>
 struct ValueType;
 
 using ValueJson = nlohmann::ordered_json;
-using OptionText = std::optional<std::string>;
+using MaybeText = std::optional<std::string>;
 
 /// Returns the description of a format, such as "whole number".
 [[nodiscard]] std::string_view format_in_words(Format format);
@@ -38,13 +38,13 @@ using OptionText = std::optional<std::string>;
 /// The base of types whose option text is the whole value; yaml() is derived from the option text.
 template <typename T>
 struct SingleValue {
-  [[nodiscard]] static OptionText yaml(const T& value);
+  [[nodiscard]] static MaybeText yaml(const T& value);
 };
 
 /// The base of types whose values have no option text.
 template <typename T>
 struct StructuredValue {
-  [[nodiscard]] static OptionText option_text(const T&) { return std::nullopt; }
+  [[nodiscard]] static MaybeText option_text(const T&) { return std::nullopt; }
 };
 
 template <>
@@ -53,7 +53,7 @@ struct ValueType<std::optional<std::string>> : SingleValue<std::optional<std::st
   static void set(const ValueReader& in, Access<std::optional<std::string>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
   [[nodiscard]] static std::string description(const KeyRow& row);
-  [[nodiscard]] static OptionText option_text(const std::optional<std::string>& value);
+  [[nodiscard]] static MaybeText option_text(const std::optional<std::string>& value);
 };
 
 template <>
@@ -62,7 +62,7 @@ struct ValueType<std::optional<bool>> : SingleValue<std::optional<bool>> {
   static void set(const ValueReader& in, Access<std::optional<bool>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
   [[nodiscard]] static std::string description(const KeyRow& row);
-  [[nodiscard]] static OptionText option_text(const std::optional<bool>& value);
+  [[nodiscard]] static MaybeText option_text(const std::optional<bool>& value);
 };
 
 template <>
@@ -71,7 +71,7 @@ struct ValueType<std::optional<std::int64_t>> : SingleValue<std::optional<std::i
   static void set(const ValueReader& in, Access<std::optional<std::int64_t>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
   [[nodiscard]] static std::string description(const KeyRow& row);
-  [[nodiscard]] static OptionText option_text(const std::optional<std::int64_t>& value);
+  [[nodiscard]] static MaybeText option_text(const std::optional<std::int64_t>& value);
 };
 
 template <>
@@ -80,7 +80,7 @@ struct ValueType<std::optional<double>> : SingleValue<std::optional<double>> {
   static void set(const ValueReader& in, Access<std::optional<double>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
   [[nodiscard]] static std::string description(const KeyRow& row);
-  [[nodiscard]] static OptionText option_text(const std::optional<double>& value);
+  [[nodiscard]] static MaybeText option_text(const std::optional<double>& value);
 };
 
 template <>
@@ -89,7 +89,7 @@ struct ValueType<std::optional<NodeRange>> : SingleValue<std::optional<NodeRange
   static void set(const ValueReader& in, Access<std::optional<NodeRange>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
   [[nodiscard]] static std::string description(const KeyRow& row);
-  [[nodiscard]] static OptionText option_text(const std::optional<NodeRange>& value);
+  [[nodiscard]] static MaybeText option_text(const std::optional<NodeRange>& value);
 };
 
 template <>
@@ -98,7 +98,7 @@ struct ValueType<std::optional<Gpus>> : SingleValue<std::optional<Gpus>> {
   static void set(const ValueReader& in, Access<std::optional<Gpus>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
   [[nodiscard]] static std::string description(const KeyRow& row);
-  [[nodiscard]] static OptionText option_text(const std::optional<Gpus>& value);
+  [[nodiscard]] static MaybeText option_text(const std::optional<Gpus>& value);
 };
 
 template <>
@@ -107,8 +107,8 @@ struct ValueType<std::vector<std::string>> {
   static void set(const ValueReader& in, Access<std::vector<std::string>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
   [[nodiscard]] static std::string description(const KeyRow& row);
-  [[nodiscard]] static OptionText option_text(const std::vector<std::string>& value);
-  [[nodiscard]] static OptionText yaml(const std::vector<std::string>& value);
+  [[nodiscard]] static MaybeText option_text(const std::vector<std::string>& value);
+  [[nodiscard]] static MaybeText yaml(const std::vector<std::string>& value);
 };
 
 template <>
@@ -117,7 +117,7 @@ struct ValueType<std::vector<Mount>> : StructuredValue<std::vector<Mount>> {
   static void set(const ValueReader& in, Access<std::vector<Mount>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
   [[nodiscard]] static std::string description(const KeyRow& row);
-  [[nodiscard]] static OptionText yaml(const std::vector<Mount>& value);
+  [[nodiscard]] static MaybeText yaml(const std::vector<Mount>& value);
 };
 
 template <>
@@ -126,7 +126,7 @@ struct ValueType<std::vector<SecretSource>> : StructuredValue<std::vector<Secret
   static void set(const ValueReader& in, Access<std::vector<SecretSource>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
   [[nodiscard]] static std::string description(const KeyRow& row);
-  [[nodiscard]] static OptionText yaml(const std::vector<SecretSource>& value);
+  [[nodiscard]] static MaybeText yaml(const std::vector<SecretSource>& value);
 };
 
 template <>
@@ -135,7 +135,7 @@ struct ValueType<std::vector<Download>> : StructuredValue<std::vector<Download>>
   static void set(const ValueReader& in, Access<std::vector<Download>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
   [[nodiscard]] static std::string description(const KeyRow& row);
-  [[nodiscard]] static OptionText yaml(const std::vector<Download>& value);
+  [[nodiscard]] static MaybeText yaml(const std::vector<Download>& value);
 };
 
 template <>
@@ -144,7 +144,7 @@ struct ValueType<std::vector<PreflightCheck>> : StructuredValue<std::vector<Pref
   static void set(const ValueReader& in, Access<std::vector<PreflightCheck>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
   [[nodiscard]] static std::string description(const KeyRow& row);
-  [[nodiscard]] static OptionText yaml(const std::vector<PreflightCheck>& value);
+  [[nodiscard]] static MaybeText yaml(const std::vector<PreflightCheck>& value);
 };
 
 template <>
@@ -153,7 +153,7 @@ struct ValueType<std::vector<StagedData>> : StructuredValue<std::vector<StagedDa
   static void set(const ValueReader& in, Access<std::vector<StagedData>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
   [[nodiscard]] static std::string description(const KeyRow& row);
-  [[nodiscard]] static OptionText yaml(const std::vector<StagedData>& value);
+  [[nodiscard]] static MaybeText yaml(const std::vector<StagedData>& value);
 };
 
 template <>
@@ -162,7 +162,7 @@ struct ValueType<std::vector<OutputCopy>> : StructuredValue<std::vector<OutputCo
   static void set(const ValueReader& in, Access<std::vector<OutputCopy>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
   [[nodiscard]] static std::string description(const KeyRow& row);
-  [[nodiscard]] static OptionText yaml(const std::vector<OutputCopy>& value);
+  [[nodiscard]] static MaybeText yaml(const std::vector<OutputCopy>& value);
 };
 
 template <>
@@ -171,7 +171,7 @@ struct ValueType<std::vector<SweptKey>> : StructuredValue<std::vector<SweptKey>>
   static void set(const ValueReader& in, Access<std::vector<SweptKey>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
   [[nodiscard]] static std::string description(const KeyRow& row);
-  [[nodiscard]] static OptionText yaml(const std::vector<SweptKey>& value);
+  [[nodiscard]] static MaybeText yaml(const std::vector<SweptKey>& value);
 };
 
 template <>
@@ -180,7 +180,7 @@ struct ValueType<std::vector<SweepPoint>> : StructuredValue<std::vector<SweepPoi
   static void set(const ValueReader& in, Access<std::vector<SweepPoint>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
   [[nodiscard]] static std::string description(const KeyRow& row);
-  [[nodiscard]] static OptionText yaml(const std::vector<SweepPoint>& value);
+  [[nodiscard]] static MaybeText yaml(const std::vector<SweepPoint>& value);
 };
 
 template <>
@@ -189,7 +189,7 @@ struct ValueType<std::vector<ComponentSpec>> : StructuredValue<std::vector<Compo
   static void set(const ValueReader& in, Access<std::vector<ComponentSpec>> member);
   [[nodiscard]] static ValueJson schema(const KeyRow& row);
   [[nodiscard]] static std::string description(const KeyRow& row);
-  [[nodiscard]] static OptionText yaml(const std::vector<ComponentSpec>& value);
+  [[nodiscard]] static MaybeText yaml(const std::vector<ComponentSpec>& value);
 };
 
 template <>

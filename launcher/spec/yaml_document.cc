@@ -301,8 +301,9 @@ class EventReader final : public YAML::EventHandler {
     require(tree_.open(node_at(kind, at), anchor, given_tag(tag, at)));
     // An anchor or tag on the same line as a key belongs to the key.
     const auto content = source_.past_properties(at);
-    const bool is_keys = !brackets && content.line == at.line;
-    levels_.push_back({kind == YamlNode::Kind::kMap, brackets, is_keys ? at : content, at, 0});
+    const bool belongs_to_key = !brackets && content.line == at.line;
+    levels_.push_back(
+        {kind == YamlNode::Kind::kMap, brackets, belongs_to_key ? at : content, at, 0});
   }
   void close() {
     levels_.pop_back();

@@ -201,7 +201,7 @@ bool YamlSource::is_first_on_line(const At& at) {
   return margin(at).end >= at.offset;
 }
 
-YamlSource::At YamlSource::on_line_of(std::size_t offset, const At& before) const {
+YamlSource::At YamlSource::position_of(std::size_t offset, const At& before) const {
   At at{offset, before.line_start, before.line};
   const std::string_view between =
       std::string_view(text_).substr(before.offset, offset - before.offset);
@@ -216,7 +216,7 @@ YamlSource::At YamlSource::past_properties(At at) const {
   std::size_t offset = at.offset;
   while (offset < text_.size() && (text_[offset] == '&' || text_[offset] == '!'))
     offset = past_space(end_of_property(offset));
-  return on_line_of(offset, at);
+  return position_of(offset, at);
 }
 
 std::size_t YamlSource::end_of_property(std::size_t offset) const {
@@ -340,7 +340,7 @@ tl::expected<void, YamlProblem> YamlSource::check_directives(const At& document)
 std::optional<YamlSource::At> YamlSource::last_directive() const {
   const auto before = text_.rfind("\n%");
   if (before == std::string::npos) return std::nullopt;
-  return on_line_of(before + 1, {});
+  return position_of(before + 1, {});
 }
 
 }  // namespace dlrun

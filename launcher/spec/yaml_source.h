@@ -48,7 +48,7 @@ class YamlSource {
   /// Returns the position of one of the parser's marks.
   [[nodiscard]] At at(int offset, int line, int column) const;
   /// Returns the end of text().
-  [[nodiscard]] At end() const { return on_line_of(text_.size(), {}); }
+  [[nodiscard]] At end() const { return position_of(text_.size(), {}); }
   [[nodiscard]] YamlPlace place(const At& at) const;
   /// Returns the text from this position to its end.
   [[nodiscard]] std::string_view rest(const At& at) const;
@@ -100,7 +100,7 @@ class YamlSource {
   /// Returns the offset after white space, line breaks and comments.
   [[nodiscard]] std::size_t past_space(std::size_t offset) const;
   /// Returns the position of offset. `before` is the position of the same or an earlier offset.
-  [[nodiscard]] At on_line_of(std::size_t offset, const At& before) const;
+  [[nodiscard]] At position_of(std::size_t offset, const At& before) const;
   const Margin& margin(const At& at);
 
   std::string text_;

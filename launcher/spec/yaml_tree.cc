@@ -39,7 +39,7 @@ YamlTree::YamlTree(const YamlLimits& limits, std::size_t bytes) : limits_(limits
 tl::expected<void, YamlProblem> YamlTree::add(YamlNode node, Anchor anchor, std::string_view tag) {
   if (auto fine = check_tag(node, tag); !fine) return fine;
   if (auto fine = attach_new(std::move(node), {1, 0}); !fine) return fine;
-  anchor_last(anchor, false);
+  anchor_newest(anchor, false);
   return {};
 }
 
@@ -47,8 +47,8 @@ tl::expected<void, YamlProblem> YamlTree::open(YamlNode node, Anchor anchor, std
   if (auto fine = check_tag(node, tag); !fine) return fine;
   if (open_.size() >= limits_.levels) return tl::unexpected(too_deep({node.line, node.column}));
   if (auto fine = attach_new(std::move(node), {1, 1}); !fine) return fine;
-  open_.push_back({last_, anchor});
-  anchor_last(anchor, true);
+  open_.push_back({newest_, anchor});
+  anchor_newest(anchor, true);
   return {};
 }
 
@@ -101,18 +101,18 @@ YamlProblem YamlTree::too_many(YamlPlace where) const {
 
 tl::expected<void, YamlProblem> YamlTree::attach_new(YamlNode node, Extent extent) {
   if (++total_ > limits_.nodes) return tl::unexpected(too_many({node.line, node.column}));
-  last_ = static_cast<YamlId>(nodes_.size());
+  newest_ = static_cast<YamlId>(nodes_.size());
   nodes_.push_back(std::move(node));
   extents_.push_back(extent);
   const bool is_collection = extent.levels > 0;  // close() adds its extent to the parent
-  attach(last_, is_collection ? Extent{0, 0} : extent);
+  attach(newest_, is_collection ? Extent{0, 0} : extent);
   return {};
 }
 
-void YamlTree::anchor_last(Anchor anchor, bool is_open) {
+void YamlTree::anchor_newest(Anchor anchor, bool is_open) {
   if (anchor == 0) return;
   anchors_.resize(std::max(anchors_.size(), anchor + 1));
-  anchors_[anchor] = {last_, is_open};
+  anchors_[anchor] = {newest_, is_open};
 }
 
 void YamlTree::attach(YamlId id, Extent extent) {

@@ -68,7 +68,8 @@ class YamlTree {
 
   [[nodiscard]] YamlProblem too_many(YamlPlace where) const;
   [[nodiscard]] tl::expected<void, YamlProblem> attach_new(YamlNode node, Extent extent);
-  void anchor_last(Anchor anchor, bool is_open);
+  /// Gives the anchor to the newest node.
+  void anchor_newest(Anchor anchor, bool is_open);
   /// Adds a node to the innermost open collection. The first node becomes the root.
   void attach(YamlId id, Extent extent);
   /// Adds the extent of a child to that of its parent.
@@ -81,7 +82,7 @@ class YamlTree {
   std::set<std::string, std::less<>> names_;
   std::vector<Open> open_;
   std::size_t total_ = 0;
-  YamlId root_ = 0, last_ = 0;
+  YamlId root_ = 0, newest_ = 0;
 };
 
 }  // namespace dlrun
