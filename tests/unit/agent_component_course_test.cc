@@ -193,7 +193,8 @@ TEST_CASE("if the main components get the signal, too, the message names no comp
 }
 
 TEST_CASE(
-    "Slurm's cause of a signal stays although the signal ends a service that would start again") {
+    "the cause that Slurm gives for a signal counts, even if the signal ends a service that would "
+    "otherwise start again") {
   const auto components = three_components(3);
   ComponentCourse course(components);
   SUBCASE("the first main component has ended with 0") {

@@ -382,8 +382,8 @@ TEST_CASE("the message that starts the programs has the places of components, if
   CHECK_FALSE(to_rank::Start{}.json().contains("components"));
 }
 
-/// Lets the probe try until it connects to the listener, and answers with `text`. Returns the
-/// probe's request, or an empty text if `text` is empty.
+/// Lets the probe try until it connects to the listener, and then sends `text` to the probe.
+/// Returns the probe's request, or an empty text if `text` is empty.
 std::string answer_probe(EventLoop& loop, ReadyProbe& probe, const BoundPort& listener,
                          const std::string& text) {
   UniqueFd peer;

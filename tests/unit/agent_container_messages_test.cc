@@ -79,10 +79,10 @@ TEST_CASE(
                     "(ch_core.c:255 2)"});
   CHECK(missing->cause == Cause::kImage);
   CHECK(missing->sentence == "can't stat: /a: No such file or directory (ch_core.c:255 2)");
-  const auto point =
+  const auto mount_point =
       failure_from({"ch-run[17]: warning: a hint", "ch-run[17]: error: can't mkdir: /a/b"});
-  CHECK(point->cause == Cause::kContainer);
-  CHECK(point->sentence == "can't mkdir: /a/b");
+  CHECK(mount_point->cause == Cause::kContainer);
+  CHECK(mount_point->sentence == "can't mkdir: /a/b");
   CHECK_FALSE(failure_from({"srun: error: n1: task 0: Exited with exit code 1",
                             "ch-run[x]: error: a", "pyxis: a line of nobody's", "FATALLY"}));
 }

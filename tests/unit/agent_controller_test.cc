@@ -40,7 +40,7 @@ TEST_CASE("a query to a controller that does not answer fails at its time limit"
   const auto waited = Clock::now() - start;
   REQUIRE_FALSE(job.has_value());
   CHECK(waited >= SlurmController::kLimit);
-  // The rest is the time to end the program, which ignores SIGTERM.
+  // The time beyond kLimit is for ending scontrol, which ignores SIGTERM.
   CHECK(waited < 2 * SlurmController::kLimit);
 }
 

@@ -286,11 +286,11 @@ TEST_CASE(
     Echo lead(random_key());
     // This process also opens the other ends of the connections.
     ::setrlimit(RLIMIT_NOFILE, &before);
-    const auto own = stranger_from("127.0.0.1", lead.port);
+    const auto from_leads_address = stranger_from("127.0.0.1", lead.port);
     const auto modest = stranger_from("127.0.0.3", lead.port);
     std::vector<UniqueFd> greedy;
     for (int i = 0; i < 190; ++i) greedy.push_back(stranger_from("127.0.0.2", lead.port));
-    CHECK_FALSE(is_closed(own, milliseconds(200)));
+    CHECK_FALSE(is_closed(from_leads_address, milliseconds(200)));
     // Each round closes one connection and opens two. Once 200 are open, the gate closes the oldest
     // connection of the host with the most connections for each new one.
     std::vector<UniqueFd> more;
@@ -300,7 +300,7 @@ TEST_CASE(
       greedy.push_back(stranger_from("127.0.0.2", lead.port));
     }
     CHECK(is_closed(greedy.front(), seconds(2)));
-    CHECK_FALSE(is_closed(own, milliseconds(100)));
+    CHECK_FALSE(is_closed(from_leads_address, milliseconds(100)));
     CHECK_FALSE(is_closed(modest, milliseconds(100)));
   }
 }

@@ -10,7 +10,7 @@ namespace dlrun::agent {
 namespace {
 
 /// Returns the end of a rank whose agent heard nothing from lead for too long.
-RankEnd lost_lead() {
+RankEnd end_by_agent() {
   RankEnd end{128 + SIGTERM, SIGTERM, "ended by its agent: no message from lead for 10 s", false};
   end.lead_was_unheard = true;
   return end;
@@ -50,7 +50,7 @@ TEST_CASE(
     scene.attempt.on_exit(0, {1, 0, "", true}, scene.now);
     CHECK(scene.notes.printed.empty());
   }
-  for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, lost_lead(), scene.now);
+  for (int rank = 0; rank < 4; ++rank) scene.attempt.on_exit(rank, end_by_agent(), scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 1);
   scene.attempt.on_step_end(0, "", scene.now);
   scene.pass(seconds(1));
@@ -69,8 +69,8 @@ TEST_CASE("if agents do not hear lead although lead was running, the cause is a 
   Scene scene;
   scene.all_join(4);
   scene.pass(seconds(10));
-  scene.attempt.on_exit(2, lost_lead(), scene.now);
-  scene.attempt.on_exit(3, lost_lead(), scene.now);
+  scene.attempt.on_exit(2, end_by_agent(), scene.now);
+  scene.attempt.on_exit(3, end_by_agent(), scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 1);
   for (const int rank : {0, 1}) scene.attempt.on_exit(rank, {143, SIGTERM, ""}, scene.now);
   scene.attempt.on_step_end(0, "", scene.now);
@@ -88,7 +88,7 @@ TEST_CASE("a rank that failed before agents lost lead stays the cause") {
   scene.attempt.on_exit(3, {139, SIGSEGV, "", true}, scene.now);
   REQUIRE(scene.notes.printed.size() == 1);
   stop_lead(scene, seconds(14));
-  scene.attempt.on_exit(0, lost_lead(), scene.now);
+  scene.attempt.on_exit(0, end_by_agent(), scene.now);
   scene.attempt.on_step_end(0, "", scene.now);
   scene.pass(seconds(3));
   REQUIRE(scene.attempt.is_over());
@@ -115,7 +115,7 @@ TEST_CASE("in a preemption's grace time ranks that no longer heard lead count as
   Scene scene(options);
   scene.all_join(4);
   scene.attempt.on_rank_signal(0, SIGTERM, scene.now);
-  scene.attempt.on_exit(1, lost_lead(), scene.now);
+  scene.attempt.on_exit(1, end_by_agent(), scene.now);
   scene.attempt.on_step_end(0, "", scene.now);
   scene.pass(seconds(3));
   REQUIRE(scene.attempt.is_over());

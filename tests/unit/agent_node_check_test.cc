@@ -253,7 +253,7 @@ TEST_CASE("figures of a site are read by name, and a wrong one is refused") {
 }
 
 TEST_CASE(
-    "a check of the user runs once on each node, without the attempt's secret, and its code and "
+    "the user's own check runs once on each node, without the attempt's secret, and its code and "
     "last line are in the message") {
   TemporaryDirectory folder;
   Env env;

@@ -95,13 +95,13 @@ TEST_CASE("lead parses the rule by which a point of a sweep ends early") {
 }
 
 TEST_CASE("lead finds --trusted and --preflight among the options of rank, not of the program") {
-  const auto reports = [](Words command) {
+  const auto is_bundled = [](Words command) {
     command.insert(command.begin(), {"lead", "--"});
     return std::get<LeadOptions>(*parse_arguments(command)).program_is_bundled;
   };
-  CHECK(reports({"srun", "agent", "rank", "--trusted", "--", "dlrun-trainer"}));
-  CHECK_FALSE(reports({"srun", "agent", "rank", "--", "prog", "--trusted"}));
-  CHECK_FALSE(reports({"srun", "agent"}));
+  CHECK(is_bundled({"srun", "agent", "rank", "--trusted", "--", "dlrun-trainer"}));
+  CHECK_FALSE(is_bundled({"srun", "agent", "rank", "--", "prog", "--trusted"}));
+  CHECK_FALSE(is_bundled({"srun", "agent"}));
   const auto checks = [](Words command) {
     command.insert(command.begin(), {"lead", "--"});
     return std::get<LeadOptions>(*parse_arguments(command)).node_checks;

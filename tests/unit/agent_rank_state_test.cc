@@ -418,7 +418,7 @@ TEST_CASE(
 }
 
 // "of" is the field of the exit record with the blamed rank.
-TEST_CASE("the rank that a trusted program blames is in the exit record") {
+TEST_CASE("the rank that the bundled trainer blames is in the exit record") {
   RankScene scene;
   scene.run_with_lead();
   scene.state.on_blame(5, "rank 5 is gone");

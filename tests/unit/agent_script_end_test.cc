@@ -51,9 +51,9 @@ TEST_CASE(
     CHECK(end.message == "the job script ended with code 3 at: exit 3; the ranks were not started");
   }
   // Exit code 0 is no success here, because no rank was started.
-  const auto left = judge(running(), "", 0, "exit 0").end;
-  CHECK_FALSE(left.is_cancelled);
-  CHECK(left.code == 1);
+  const auto exit_0 = judge(running(), "", 0, "exit 0").end;
+  CHECK_FALSE(exit_0.is_cancelled);
+  CHECK(exit_0.code == 1);
 }
 
 TEST_CASE(

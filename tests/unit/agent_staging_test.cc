@@ -349,7 +349,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "staging removes the files that killed copies of this user have left in its folder, and no "
+    "staging removes the files that were left in its folder by this user's killed copies, and no "
     "others") {
   const NodeScene scene;
   scene.write(scene.shared / "set", "new");

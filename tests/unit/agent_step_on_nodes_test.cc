@@ -23,12 +23,12 @@ TEST_CASE(
 }
 
 TEST_CASE("the user's srun options about nodes and tasks are replaced, and all others are kept") {
-  for (const auto& users :
+  for (const auto& users_options :
        {Words{"--nodes=4"}, Words{"--nodes", "4"}, Words{"-N4"}, Words{"-N", "4"},
         Words{"-n", "7", "--nodelist", "n[1-4]"}, Words{"-lw", "n2"}, Words{"--relative=1"}}) {
-    CAPTURE(users.front());
+    CAPTURE(users_options.front());
     Words argv{"srun", "--label", "-K1", "--cpus-per-task", "4"};
-    argv.insert(argv.end(), users.begin(), users.end());
+    argv.insert(argv.end(), users_options.begin(), users_options.end());
     argv.insert(argv.end(),
                 {"--exact", "apptainer", "exec", "--nodes=9", "image", "/a/dlrun-agent", "rank"});
     Words expected{"srun",    "--label",   "-K1",        "--cpus-per-task",     "4",

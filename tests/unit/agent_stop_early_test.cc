@@ -24,7 +24,7 @@ Trajectory flat(std::int64_t until, double value) {
 }  // namespace
 
 TEST_CASE(
-    "a point must end if its best value is worse than the median of the others at that epoch") {
+    "a point must end if its best value is worse than the median of the others at the same epoch") {
   const std::vector<Trajectory> others{flat(9, 0.1), flat(9, 0.2), flat(9, 0.3)};
   const auto why = why_stop(kLoss, flat(6, 0.25), others);
   REQUIRE(why.has_value());

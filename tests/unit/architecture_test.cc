@@ -323,7 +323,7 @@ TEST_CASE(
     }
   }
   CHECK(is_used);
-  // The command line writes these files, too. They are not the record of a run.
+  // These sources of the command line write files, too, but none that belongs to a run.
   struct Exception {
     std::string_view file, what;
   };

@@ -187,7 +187,7 @@ TEST_CASE_FIXTURE(CleanupFixture, "a sweep is deleted as a whole, and only if al
 }
 
 TEST_CASE_FIXTURE(CleanupFixture,
-                  "a repeated run whose result counts for a point stays as long as the sweep") {
+                  "a repetition whose result counts for a point stays as long as the sweep") {
   const auto sweep = make_sweep("lr-20261121-120000-00aa");
   const auto again = make_ended("lr-1-20261121-130000-00bb", 45, 40);
   put(again.path / "provenance.json", R"({"repeats":"lr-20261121-120000-00aa/1"})");
@@ -272,7 +272,7 @@ namespace {
 /// exist.
 struct TrackedRunFixture : CleanupFixture {
   IndexEntry run = make_run("mnist-20261121-120000-00aa", 50);
-  fs::path values = run.path / "track/mlflow.jsonl";
+  fs::path values_file = run.path / "track/mlflow.jsonl";
 
   TrackedRunFixture() {
     submit(run.path, Submission::State::kSubmitted, "42");
@@ -294,7 +294,7 @@ struct TrackedRunFixture : CleanupFixture {
   /// Returns the values of the record after `track sync`, or its error.
   [[nodiscard]] std::string values_after_sync() const {
     const auto tracked = sync();
-    return tracked ? read_file(values, 1U << 20U).value_or("") : tracked.error().message;
+    return tracked ? read_file(values_file, 1U << 20U).value_or("") : tracked.error().message;
   }
 };
 
@@ -305,7 +305,7 @@ TEST_CASE_FIXTURE(TrackedRunFixture,
   SUBCASE("it still runs") {
     answer_of_squeue("42|RUNNING|None|n1|N/A||");
     CHECK(has_part(values_after_sync(), "has not ended"));
-    CHECK_FALSE(fs::exists(values));
+    CHECK_FALSE(fs::exists(values_file));
   }
   SUBCASE("its job was cancelled") {
     answer_of_squeue("42|CANCELLED|None|n1|N/A||");
@@ -348,7 +348,7 @@ TEST_CASE_FIXTURE(TrackedRunFixture,
   CHECK(tracked.error().code == Errc::kInvalid);
   CAPTURE(tracked.error().message);
   CHECK(has_part(tracked.error().message, reason));
-  CHECK_FALSE(fs::exists(values));
+  CHECK_FALSE(fs::exists(values_file));
 }
 
 TEST_CASE_FIXTURE(
@@ -376,7 +376,7 @@ TEST_CASE_FIXTURE(TrackedRunFixture,
   REQUIRE(early.has_value());
   CHECK_FALSE(early->front().report.is_complete);
   CHECK(has_part(early->front().report.problem, "try again 10 minutes after the end"));
-  CHECK_FALSE(fs::exists(values));
+  CHECK_FALSE(fs::exists(values_file));
   // Ten minutes after the end, the job cannot write any more.
   end(run.path, 1);
   const auto late = sync();

@@ -243,10 +243,10 @@ TEST_CASE_FIXTURE(CliFixture,
   CHECK(submitted(without_carried(edited)).find("job.sh:2: --export=NONE cannot be given: ") !=
         std::string::npos);
   edited = rendered;
-  const auto facts = edited.find("\n#: ") + 1;
-  edited.replace(facts, 3, "#: {{");
+  const auto carried = edited.find("\n#: ") + 1;
+  edited.replace(carried, 3, "#: {{");
   const auto line =
-      std::count(edited.begin(), edited.begin() + static_cast<std::ptrdiff_t>(facts), '\n') + 1;
+      std::count(edited.begin(), edited.begin() + static_cast<std::ptrdiff_t>(carried), '\n') + 1;
   CHECK(submitted(edited).starts_with(fmt::format(
       "2\ndlrun: error: job.sh:{}: the spec that the script carries cannot be read: ", line)));
   CHECK(submitted("#!/bin/sh\n#: a note\necho hello\n").starts_with("0\n"));  // not a spec of dlrun

@@ -31,9 +31,9 @@ std::string refusal(const ContainerBackend& backend, const ContainerSpec& spec) 
 
 TEST_CASE("pyxis: an image in a registry is passed in enroot's form, whichever form the spec has") {
   const auto image_option = [](std::string image) {
-    std::vector<ContainerUserOption> users;
+    std::vector<ContainerUserOption> users_options;
     return pyxis_backend()
-        .step_options(step_of(std::move(image)), users)
+        .step_options(step_of(std::move(image)), users_options)
         .front()
         .value.value_or("");
   };

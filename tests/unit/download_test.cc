@@ -464,12 +464,13 @@ TEST_CASE(
     "not") {
   const Scene scene;
   std::ofstream(scene.folder / ".f.0123456789ab.part") << "half";
-  const std::set<std::string> users{"f.part", ".f.part", ".f.mine.part", ".f.0123456789xy.part",
-                                    ".0123456789ab.part"};
-  for (const std::string& name : users) std::ofstream(scene.folder / name) << "the user's own";
+  const std::set<std::string> users_files{"f.part", ".f.part", ".f.mine.part",
+                                          ".f.0123456789xy.part", ".0123456789ab.part"};
+  for (const std::string& name : users_files)
+    std::ofstream(scene.folder / name) << "the user's own";
   CHECK(scene.fetch(scene.of("f")).has_value());
   std::set<std::string> all{".dlrun-downloads", "f"};
-  all.insert(users.begin(), users.end());
+  all.insert(users_files.begin(), users_files.end());
   CHECK(names_in(scene.folder.path()) == all);
 }
 

@@ -54,7 +54,7 @@ TEST_CASE(
 
 TEST_CASE(
     "a server on this machine that another user runs is refused, unless the configuration "
-    "names this user") {
+    "names that user") {
   const RestServer server{"http://127.0.0.1:6820", "/token"};
   CHECK(check_server_owner(server, std::nullopt));
   CHECK(check_server_owner(server, 0));

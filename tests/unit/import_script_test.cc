@@ -351,7 +351,7 @@ TEST_CASE(
   CHECK_FALSE(has(made->spec, "launch.command has this line"));
   REQUIRE(made->remarks.size() == 1);
   CHECK(has(made->remarks[0].message, "launch.command has this line as it is"));
-  // The spec lists the other lines without it.
+  // The spec's list of other lines does not have the line of launch.command.
   const auto two = import_script(request_of(script + "rm -r d\n"));
   REQUIRE(two.has_value());
   CHECK(has(two->spec,
@@ -465,7 +465,7 @@ TEST_CASE("variables of the script are replaced, and those of the job stay for t
   CHECK(spec_from(std::string(kHead) + "srun python t.py --d \"$SCRATCH/a b\" 'c $d'\n")
             .launch.command ==
         std::vector<std::string>{"bash", "-c", "exec python t.py --d \"${SCRATCH}\"'/a b' 'c $d'"});
-  // The shell of the ranks must not read the signs of a value again.
+  // The ranks' shell must not interpret special characters of a value once more.
   CHECK(spec_from(std::string(kHead) + "A=\"-n a;b  'c\"\nsrun ./x $A $SCRATCH\n").launch.command ==
         std::vector<std::string>{"bash", "-c", "exec ./x -n 'a;b' ''\\''c' ${SCRATCH}"});
 }

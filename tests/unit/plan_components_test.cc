@@ -86,7 +86,7 @@ TEST_CASE("each step asks for its own nodes, tasks, CPUs, GPUs and memory") {
   CHECK(words(plan.components[1].plan.step) ==
         "--export=ALL --kill-on-bad-exit=1 --exact --nodes=2 --ntasks=8 --ntasks-per-node=4 "
         "--cpus-per-task=2 --gres=gpu:4 --mem=2G");
-  // Without the option, the step would take all GPUs of the node.
+  // Without --gpus-per-node=0, the step would take all GPUs of the node.
   CHECK(words(plan.components[2].plan.step) ==
         "--export=ALL --kill-on-bad-exit=1 --exact --nodes=1 --ntasks=1 --ntasks-per-node=1 "
         "--cpus-per-task=2 --gpus-per-node=0 --mem=1G");

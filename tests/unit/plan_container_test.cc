@@ -121,10 +121,10 @@ TEST_CASE(
   CHECK(has(file, "  export NVIDIA_DRIVER_CAPABILITIES=compute,utility"));
   CHECK(has(with_gpus("container: {runtime: pyxis, image: ubuntu}\n"),
             "export NVIDIA_DRIVER_CAPABILITIES=all"));
-  const auto users =
+  const auto with_users_value =
       with_gpus(std::string(kBoxed) + "environment: {vars: {NVIDIA_DRIVER_CAPABILITIES: video}}\n");
-  CHECK(has(users, "export NVIDIA_DRIVER_CAPABILITIES=video"));
-  CHECK_FALSE(has(users, "compute,utility"));
+  CHECK(has(with_users_value, "export NVIDIA_DRIVER_CAPABILITIES=video"));
+  CHECK_FALSE(has(with_users_value, "compute,utility"));
 }
 
 TEST_CASE(

@@ -132,7 +132,7 @@ struct Graph {
 };
 
 struct Event {
-  std::size_t behind = 0;  // the number of queue entries before the event
+  std::size_t entries_before = 0;  // in the queue
 };
 
 }  // namespace gpu_on_cpu
@@ -169,11 +169,11 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t /*stream*/) {
   // In CUDA, the event would become part of the captured graph.
   if (gpu_on_cpu::queue.is_capturing) return cudaErrorInvalidValue;
-  event->behind = gpu_on_cpu::queue.queued();
+  event->entries_before = gpu_on_cpu::queue.queued();
   return cudaSuccess;
 }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  gpu_on_cpu::queue.run_until(event->behind);
+  gpu_on_cpu::queue.run_until(event->entries_before);
   return cudaSuccess;
 }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes,
