@@ -32,10 +32,10 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr int kMasterPort = 29500;   ///< the port that rank 0 names in its hello
-constexpr int kStepsPerRound = 256;  ///< timers that one round of the loop handles
-constexpr seconds kJoinLimit{120};   ///< longest time until all ranks have joined
-constexpr seconds kToldLimit{20};    ///< longest time until all ranks know of the death
+constexpr int kMasterPort = 29500;    ///< the port that rank 0 names in its hello
+constexpr int kTimersPerRound = 256;  ///< timers that one round of the loop handles
+constexpr seconds kJoinLimit{120};    ///< longest time until all ranks have joined
+constexpr seconds kToldLimit{20};     ///< longest time until all ranks know of the death
 /// Longest time until all connections are closed. A rank closes its connection when lead has
 /// answered its exit record. Lead kills its step 3 s after the death.
 constexpr milliseconds kClosedLimit{2500};
@@ -87,7 +87,7 @@ enum class RankPhase {
 struct SimulatedRank {
   int number = 0;
   RankPhase phase = RankPhase::kWaiting;
-  Clock::time_point due{};  ///< when take_step() is called for this rank next
+  Clock::time_point due{};  ///< when on_timer() is called for this rank next
   std::optional<LinkTry> attempt{};
   std::optional<Link> link{};
   std::optional<EventLoop::Watch> watch{};
@@ -122,8 +122,8 @@ class Simulation {
   [[nodiscard]] World world_of(int number) const;
 
   void schedule(SimulatedRank& rank, Clock::time_point when);
-  void take_steps(Clock::time_point now);
-  void take_step(SimulatedRank& rank, Clock::time_point now);
+  void handle_timers(Clock::time_point now);
+  void on_timer(SimulatedRank& rank, Clock::time_point now);
   void begin_try(SimulatedRank& rank, Clock::time_point now);
   void try_again(SimulatedRank& rank, const Error& why, Clock::time_point now);
   void on_ready(int number, std::uint32_t events);
@@ -190,20 +190,21 @@ void Simulation::schedule(SimulatedRank& rank, Clock::time_point when) {
   queue_.emplace(when, rank.number);
 }
 
-/// Takes the steps that are due. An entry of the queue is valid only if the rank still has the same
-/// due time.
-void Simulation::take_steps(Clock::time_point now) {
-  for (int taken = 0; taken < kStepsPerRound && !queue_.empty() && queue_.top().first <= now;) {
+/// Handles the timers that are due. An entry of the queue is valid only if the rank still has the
+/// same due time.
+void Simulation::handle_timers(Clock::time_point now) {
+  for (int handled = 0;
+       handled < kTimersPerRound && !queue_.empty() && queue_.top().first <= now;) {
     const auto [when, number] = queue_.top();
     queue_.pop();
     auto& rank = rank_at(number);
     if (rank.due != when) continue;
-    take_step(rank, now);
-    ++taken;
+    on_timer(rank, now);
+    ++handled;
   }
 }
 
-void Simulation::take_step(SimulatedRank& rank, Clock::time_point now) {
+void Simulation::on_timer(SimulatedRank& rank, Clock::time_point now) {
   switch (rank.phase) {
     case RankPhase::kWaiting:
       return begin_try(rank, now);
@@ -419,7 +420,7 @@ Result<nlohmann::ordered_json> Simulation::run() {
     }
     loop_.run_once(wait);
     const auto now = Clock::now();
-    take_steps(now);
+    handle_timers(now);
     check_phase(now);
   }
   if (failure_) return tl::unexpected(*failure_);

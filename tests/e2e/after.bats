@@ -128,7 +128,7 @@ dependency() {
     [ "$dir/third" -nt "$dir/first" ]
 }
 
-@test "after waits for a whole sweep and for a resubmitted point, and names a failed point" {
+@test "the keys after.* wait for a whole sweep and a resubmitted point, and name a failed point" {
     # shellcheck disable=SC2016 # not expanded by the test
     local program='until [[ -e go ]]; do sleep 0.1; done; [[ ! -e fail || $DLRUN_NNODES == 1 ]]'
     dl submit first.yaml \

@@ -143,7 +143,7 @@ digest_of_tiny() {
     [ "$status" -eq 2 ]
 }
 
-@test "check suggests ./ for a local file, an imported file, or the import that enroot needs" {
+@test "check suggests an imported file, the import that enroot needs, or ./ for a local file" {
     as_user touch "$dir/plain-file"
     run dl check job.yaml --set container.runtime=pyxis --set container.image=plain-file
     [[ $output == *"write ./plain-file"* ]]

@@ -399,7 +399,7 @@ COMMANDS = [
     (["interactive", "RUN/spec.yaml", "--dry-run"], False),
     (["container", "list"], False),
 ]
-OF_FOLDER = [
+COMMANDS_ON_FOLDER = [
     (["ls", "--runs", "FOLDER", "--all"], True),
     (["ls", "--all"], True),
     (["ls", "--all", "--json"], False),
@@ -549,7 +549,7 @@ def check(arguments):
         for words, has_terminal in [
                 (c, t) for run in runs
                 for c, t in [([w.replace("RUN", str(run)) for w in c], t) for c, t in COMMANDS]
-        ] + [([w.replace("FOLDER", str(folder)) for w in c], t) for c, t in OF_FOLDER]:
+        ] + [([w.replace("FOLDER", str(folder)) for w in c], t) for c, t in COMMANDS_ON_FOLDER]:
             try_command(words, False)
             if has_terminal:
                 try_command(words, True)

@@ -46,7 +46,7 @@ YAML
     [[ $output == *"n2 never used its GPUs"* ]]
 }
 
-@test "idle_gpu: end ends the run with code 81, names the node, and does not start it again" {
+@test "idle_gpu: end ends the run with code 81 and without a restart, and names the node" {
     spec <<YAML
 name: ended
 resources: {nodes: 2, tasks_per_node: 1, gpus_per_node: 2, time: 5m}

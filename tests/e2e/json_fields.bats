@@ -20,7 +20,7 @@ is_running() { [[ $(job_state "$1") == RUNNING ]]; }
 
 @test "a submission, its run and its resubmission have the documented fields" {
     dl submit hello.yaml --json --watch >"$BATS_TEST_TMPDIR/out"
-    # The state of the run at its end follows the submission.
+    # The output has the submission, and then the state of the run at its end.
     [ "$(jq -s length "$BATS_TEST_TMPDIR/out")" -eq 2 ]
     jq -s '.[0]' "$BATS_TEST_TMPDIR/out" | fields submit#job
     jq -s '.[1]' "$BATS_TEST_TMPDIR/out" | fields status
@@ -61,7 +61,7 @@ YAML
     dl submit hello.yaml --in "$job" --dry-run --json | fields submit#allocation_dry_run
     dl submit hello.yaml --in "$job" --json | fields submit#allocation
     dl wait last --json | fields wait
-    # The state of the run at its end follows the object of the run, as without --in.
+    # The output has the object of the run, and then its state at the end, as without --in.
     dl submit hello.yaml --in "$job" --watch --json >"$BATS_TEST_TMPDIR/out"
     [ "$(jq -s length "$BATS_TEST_TMPDIR/out")" -eq 2 ]
     jq -s '.[0]' "$BATS_TEST_TMPDIR/out" | fields submit#allocation

@@ -10,8 +10,8 @@ setup() {
     page_commands=$DLRUN_SOURCE_DIR/tests/docs/page_commands.py
 }
 
-# read_page PAGE: runs the commands of the page as the testbed's user
-read_page() {
+# run_commands_of PAGE: runs the commands of the page as the testbed's user
+run_commands_of() {
     local here=$BATS_TEST_TMPDIR/page
     python3 "$page_commands" prepare "$1" "$here"
     tar -C "$here" -c . | as_user tar -C "$dir" -x --no-same-owner
@@ -25,25 +25,25 @@ read_page() {
 @test "each page that needs Slurm has a test in this file" {
     run python3 "$page_commands" slurm
     [ "$status" -eq 0 ]
-    for page in $output; do grep -q "read_page $page\$" "$BATS_TEST_FILENAME"; done
+    for page in $output; do grep -q "run_commands_of $page\$" "$BATS_TEST_FILENAME"; done
 }
 
 @test "the commands of README.md exit as the page says" {
-    read_page README.md
+    run_commands_of README.md
 }
 
 @test "the commands of the tutorial of the first job exit as the page says" {
-    read_page docs/tutorial/first-job.md
+    run_commands_of docs/tutorial/first-job.md
 }
 
 @test "the commands of the page about job scripts exit as the page says" {
-    read_page docs/job-scripts.md
+    run_commands_of docs/job-scripts.md
 }
 
 @test "the commands of the page about MPI and mpi4py exit as the page says" {
-    read_page docs/mpi.md
+    run_commands_of docs/mpi.md
 }
 
 @test "the commands of the page about PyTorch exit as the page says" {
-    read_page docs/pytorch.md
+    run_commands_of docs/pytorch.md
 }

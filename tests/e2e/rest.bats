@@ -10,7 +10,7 @@ load secrets
 
 # Prints Slurm's description of a job, one field per line, without fields that always differ. In the
 # logs' names, the job's own number and folder become JOB and RUN.
-fields() {
+job_fields() {
     local names='JobId|AllocNode:Sid|SubmitTime|EligibleTime|AccrueTime|StartTime|EndTime'
     names+='|LastSchedEval|SuspendTime|Reason|Command|Comment|ArrayJobId|Priority|SLUID'
     scontrol show job -dd "$1" | grep -v SubmitLine= | tr -s ' \n' '\n' |
@@ -25,8 +25,8 @@ compare_jobs() {
     one=$(dl submit job.yaml --json --set "$(via sbatch)" "$@" 2>/dev/null | jq -r .job)
     two=$(dl submit job.yaml --json --set "$(via slurmrestd)" "$@" 2>/dev/null | jq -r .job)
     [[ $one =~ ^[0-9]+$ && $two =~ ^[0-9]+$ ]] || { echo "$*: '$one' '$two'" >&2 && return 1; }
-    fields "$one" >"$BATS_TEST_TMPDIR/one"
-    fields "$two" >"$BATS_TEST_TMPDIR/two"
+    job_fields "$one" >"$BATS_TEST_TMPDIR/one"
+    job_fields "$two" >"$BATS_TEST_TMPDIR/two"
     [ "$(wc -l <"$BATS_TEST_TMPDIR/one")" -gt 40 ]
     diff "$BATS_TEST_TMPDIR/one" "$BATS_TEST_TMPDIR/two" ||
         { echo "the jobs differ: $*" >&2 && return 1; }
@@ -220,7 +220,7 @@ resources: {nodes: 1, tasks_per_node: 1, time: 5m}
 launch:
   preset: plain
   command: [bash, -c, 'touch began-\$X; until [[ -e go ]]; do sleep 0.1; done; echo \$X >>ran']
-environment: {vars: {PATH: "$commands", X: ""}}
+environment: {vars: {PATH: "$job_path", X: ""}}
 submit: {via: slurmrestd, url: "unix:$DLRUN_TESTBED_REST_SOCKET"}
 sweep: {parameters: {environment.vars.X: [a, b, c, d, e, f]}, max_parallel: 2}
 YAML

@@ -63,7 +63,7 @@ is_gone() { [[ ! $(job_state "$1" 2>/dev/null) =~ PENDING|RUNNING|COMPLETING ]];
     wait_until 20 no_jobs
 }
 
-@test "a run that waits for a chain starts after the whole run, for which the last job stays" {
+@test "a run that waits for a chain starts after it, so the chain's last job is not cancelled" {
     spec ''
     dl submit exp.yaml
     local first third

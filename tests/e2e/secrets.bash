@@ -87,7 +87,7 @@ slurm_has_no_secret() {
 rank_printed_digest() { [[ $(dl logs last --rank 0) == *"rank: $expected"* ]]; }
 
 check_secrets_in_container() {
-    local run
+    local run session
     make_secrets
     cat >>"$dir/job.yaml" <<'YAML'
 environment: {secrets: [MY_KEY, {name: MY_TOKEN, file: token}]}
@@ -110,11 +110,11 @@ YAML
     rm "$dir/data/go"
     dl_with_key interactive job.yaml --set "container.mounts=['$dir/data:/data']" \
         -- sh -c "$words" >"$BATS_TEST_TMPDIR/session" 2>&1 3>&- &
-    run=$!
+    session=$!
     wait_until 60 grep -qF "$expected" "$BATS_TEST_TMPDIR/session"
     no_argument_has_a_secret
     slurm_has_no_secret "$(squeue -h -u "$DLRUN_TESTBED_USER" -o %i | sort -n | tail -n 1)"
     [ -z "$(holders "$DLRUN_TESTBED_HOME")" ]
     as_user touch "$dir/data/go"
-    wait "$run"
+    wait "$session"
 }

@@ -32,26 +32,26 @@ load ssh
     as_user bash -c 'printf "#!/bin/sh\necho started >&2; exit 9\n" >"$1" && chmod 755 "$1"' - \
         "$laptop_dir/bin/rsync"
     # shellcheck disable=SC2016 # the inner bash expands the variables
-    without_rsync() {
+    with_failing_rsync() {
         laptop_env bash -c 'cd "$1" && PATH=$2:$PATH && shift 2 && exec dlrun "$@"' - "$dir" \
             "$laptop_dir/bin" "$@"
     }
-    without_rsync -H near check exp.yaml
-    without_rsync -H near render exp.yaml
+    with_failing_rsync -H near check exp.yaml
+    with_failing_rsync -H near render exp.yaml
     as_user touch "$mirror/a.py" # a job has written the file
-    refused_rsync() {
-        run without_rsync -H near check exp.yaml
+    check_starts_rsync() {
+        run with_failing_rsync -H near check exp.yaml
         echo "$output"
         [[ $status == 1 && $output == *"exit code of rsync: 9"* ]]
     }
-    refused_rsync
+    check_starts_rsync
     laptop -H near check exp.yaml
     [ "$(stat -c %Y "$mirror/a.py")" = "$(stat -c %Y "$dir/a.py")" ]
-    without_rsync -H near check exp.yaml
+    with_failing_rsync -H near check exp.yaml
     as_user touch "$dir/new.py"
-    refused_rsync
+    check_starts_rsync
     laptop -H near check exp.yaml
-    without_rsync -H near check exp.yaml
+    with_failing_rsync -H near check exp.yaml
 }
 
 @test "code that cannot be copied to the host is refused, and nothing is submitted" {

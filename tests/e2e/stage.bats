@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # stage and outputs: data are copied to each node before the ranks start, and outputs are copied
-# from the node at intervals and at each end.
+# from the node at intervals and at the end of each attempt.
 # timeout: 240
 
 load helpers

@@ -109,7 +109,7 @@ class Fields(unittest.TestCase):
         components = [{"name": "server", "role": "service", "nodes": 1, "ranks": 1, "after": []},
                       {"name": "trainer", "role": "main", "nodes": 1, "ranks": 2, "after": []}]
         groups = [{"ranks": "1", "count": 1, "hosts": "n1", "frames": ["wait", "main"]}]
-        samples = ["rank", "node", "cpu", "rss_bytes", "gpu", "gpu_used_bytes", "gpu_total_bytes",
+        columns = ["rank", "node", "cpu", "rss_bytes", "gpu", "gpu_used_bytes", "gpu_total_bytes",
                    "step", "work_ms", "lag", "slow", "age_s"]
         return self.run_directory(
             "full",
@@ -132,7 +132,7 @@ class Fields(unittest.TestCase):
             event("attempt_end", 1, code=137, reason="rank_failed", cause="failure", seconds=9.5),
             event("ended", 1, state="failed", code=137, message="rank 1 failed"),
             ranks_json=json.dumps({"time": TIME, "attempt": 1, "ranks": 2, "nodes": ["n1"],
-                                   "columns": samples,
+                                   "columns": columns,
                                    "rows": [[0, 0, 1.5, 1024, 50, 10, 20, 3, 2.5, 1, True, 2],
                                             [1, 0, 1.5, 1024, 50, 10, 20, 3, 2.5, 0, False, 2]]}))
 
@@ -148,16 +148,16 @@ class Fields(unittest.TestCase):
         waiting = self.path / "waiting"
         self.spec("long", name="long", launch={"preset": "plain", "command": [
             "bash", "-c", f"touch {waiting}; until [[ -e {waiting}.go ]]; do sleep 0.05; done"]})
-        lead = subprocess.Popen([DLRUN, "run", "long.yaml"], cwd=self.path,
-                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                env={"PATH": "/usr/bin:/bin", "HOME": str(self.path)})
+        process = subprocess.Popen([DLRUN, "run", "long.yaml"], cwd=self.path,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   env={"PATH": "/usr/bin:/bin", "HOME": str(self.path)})
         try:
             for _ in range(600):
                 if waiting.exists():
                     break
-                self.assertIsNone(lead.poll(), "the run ended early")
+                self.assertIsNone(process.poll(), "the run ended early")
                 try:
-                    lead.wait(0.05)
+                    process.wait(0.05)
                 except subprocess.TimeoutExpired:
                     pass
             self.assertTrue(waiting.exists(), "the run did not start within 30 s")
@@ -168,7 +168,7 @@ class Fields(unittest.TestCase):
             self.assertEqual([one["deleted"] for one in kept["runs"]], [True])
         finally:
             (self.path / "waiting.go").touch()
-            lead.wait(60)
+            process.wait(60)
 
     def test_every_part_of_a_record_has_documented_fields_in_status_and_top(self):
         run = self.full_record()

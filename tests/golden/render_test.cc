@@ -103,15 +103,15 @@ TEST_CASE("the resources read back from a rendered script are those of its plan"
 /// the array that contains its words.
 std::vector<std::string> steps_of(const std::string& script) {
   std::vector<std::string> steps;
-  bool is_open = false;
+  bool is_continued = false;
   for (const auto line : split(script, '\n')) {
     const auto text = trim(line);
     const bool starts = text == "srun" || text.starts_with("srun ") ||
                         text.find("exec srun ") != std::string_view::npos;
     if (starts) steps.emplace_back();
-    if (starts || is_open) steps.back() += std::string(text) + "\n";
-    is_open = (starts || is_open) &&
-              (text.ends_with('\\') || (steps.back().starts_with("srun\n") && text != ")"));
+    if (starts || is_continued) steps.back() += std::string(text) + "\n";
+    is_continued = (starts || is_continued) &&
+                   (text.ends_with('\\') || (steps.back().starts_with("srun\n") && text != ")"));
   }
   return steps;
 }

@@ -2,10 +2,10 @@
 // that dlrun uses, and prints on stderr that it is a stand-in.
 //
 // The stand-in follows apptainer's rules. The caller's environment is passed on, except PATH,
-// LD_LIBRARY_PATH and HOME. The image's scripts override its variables. APPTAINERENV_NAME of the
-// caller overrides NAME in any case. /tmp, the home directory and the current folder are mounted
-// unless disabled. Mount targets that the image lacks are created. The root is read-only. Images
-// are squashfs files, which apptainer accepts, too.
+// LD_LIBRARY_PATH and HOME. The image's scripts override the variables of this environment. The
+// caller's APPTAINERENV_NAME overrides NAME even if a script of the image sets it. /tmp, the home
+// directory and the current folder are mounted unless disabled. Mount targets that the image lacks
+// are created. The root is read-only. Images are squashfs files, which apptainer accepts, too.
 
 #include <fcntl.h>
 #include <pwd.h>

@@ -373,8 +373,8 @@ int start(Words words) {
   // Passes on the image's own variables, TERM, and the variables that --env names, in this order.
   // run_hooks() adds variables of Slurm later.
   Environment environment{{"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}};
-  std::ifstream images(root / "etc/environment");
-  add_lines(environment, images);
+  std::ifstream image_variables(root / "etc/environment");
+  add_lines(environment, image_variables);
   environment["HOME"] = wanted.is_root ? "/root" : home;
   if (std::getenv("TERM") != nullptr) environment["TERM"] = std::getenv("TERM");
   for (const std::string& word : wanted.env) {

@@ -293,7 +293,7 @@ void print_log(int log) {
 /// namespace cannot be opened.
 [[nodiscard]] bool save_process(spank_t sp, const std::string& pid) {
   const std::string proc = "/proc/" + pid;
-  const Words jobs_own = split(state.given[kEnv].value_or(""), ',');
+  const Words names_from_job = split(state.given[kEnv].value_or(""), ',');
   char folder[4096] = "/";
   if (const auto size = ::readlink((proc + "/cwd").c_str(), folder, sizeof folder - 1); size > 0)
     state.folder.assign(folder, static_cast<std::size_t>(size));
@@ -309,8 +309,9 @@ void print_log(int log) {
       *equals = '\0';
       // enroot cannot pass on a value of several lines. A name in --container-env therefore keeps
       // the job's value, if the job has one.
-      const bool is_jobs = std::find(jobs_own.begin(), jobs_own.end(), line) != jobs_own.end();
-      if (!is_jobs || job_variable(sp, line).empty()) spank_setenv(sp, line, equals + 1, 1);
+      const bool is_from_job =
+          std::find(names_from_job.begin(), names_from_job.end(), line) != names_from_job.end();
+      if (!is_from_job || job_variable(sp, line).empty()) spank_setenv(sp, line, equals + 1, 1);
     }
     std::free(line);
     std::fclose(file);
