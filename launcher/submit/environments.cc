@@ -232,9 +232,10 @@ class EnvironmentBuilder {
         done ? fmt::format("code {}", done->exit_code)
              : fmt::format("killed at its limit of {}",
                            fine_duration_text(std::chrono::duration<double>(limit_).count()));
-    const std::string own_output = done ? done->err : "";
+    const std::string output_of_bash = done ? done->err : "";
     return fail(Errc::kInvalid, "the environment could not be built ({}): {}; all output: {}",
-                reason, last_lines(end_of_log(log).value_or(own_output)), printable(log.string()));
+                reason, last_lines(end_of_log(log).value_or(output_of_bash)),
+                printable(log.string()));
   }
 
   /// Returns the hash of all files and settings that decide what uv installs.

@@ -61,7 +61,7 @@ std::string with_user(std::string_view pattern) {
 
 /// Returns the letter of the first pattern that only Slurm can replace, without the pattern's
 /// width: 'j' for "/x/%4j"; '%' if the folder ends within a pattern; 0 if there is none.
-char open_pattern(std::string_view folder) {
+char unfilled_letter(std::string_view folder) {
   for (std::size_t i = 0; i < folder.size(); ++i) {
     if (folder[i] != '%') continue;
     if (++i < folder.size() && folder[i] == '%') continue;
@@ -101,7 +101,7 @@ void check_folder(const PathSource& source, const std::string& pattern, LogFolde
   const std::string shown = printable(folder.string());
   constexpr std::string_view kConsequence =
       "Slurm does not create it, and the job would end before its script begins";
-  if (const char letter = open_pattern(pattern); letter != 0) {
+  if (const char letter = unfilled_letter(pattern); letter != 0) {
     constexpr std::string_view kJobs = "jJA";
     const bool can_be_there = kJobs.find(letter) == std::string_view::npos;
     add(can_be_there ? Diagnostic::Severity::kWarning : Diagnostic::Severity::kError,
