@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::size_t kPointsLimit = 16'384;
 constexpr std::size_t kEventsLimit = 2000;
-constexpr std::size_t kEventsRemoved = 1000;  ///< the number of events that one step removes
+constexpr std::size_t kEventsRemoved = 1000;  ///< the number of events that are removed at a time
 constexpr std::size_t kReadBytes = 8U << 20U;
 /// If a record or the metrics are larger, only some points of the curves are parsed.
 constexpr std::size_t kFullyParsedBytes = 4U << 20U;
@@ -316,7 +316,7 @@ void RunHistory::add(const RecordedEvent& recorded) {
     text = fmt::format("component {}{}{}", recorded.component, text.empty() ? "" : ": ", text);
   const bool bad = std::visit([](const auto& event) { return is_bad(event); }, recorded.event);
   events_.push_back({*t, number, short_text(std::string(kind)), short_text(text), bad});
-  // Keeps the first and the last events. Removes many events in one step, because each of ten
+  // Keeps the first and the last events. Removes many events at a time, because each of ten
   // thousand ranks may warn.
   if (events_.size() == kEventsLimit + kEventsRemoved) {
     const auto first = events_.begin() + kEventsLimit / 2;
