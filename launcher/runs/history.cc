@@ -278,7 +278,8 @@ void RunHistory::add(const RecordedEvent& recorded) {
       recorded.attempt.value_or(attempts_.empty() ? 0 : attempts_.back().number);
   AttemptHistory& attempt = attempt_of(number, *t);
   // The curves and the ranks are those of the whole run, or of its first main component.
-  const bool describes_run = recorded.component.empty() || recorded.component == record_.leading;
+  const bool describes_run =
+      recorded.component.empty() || recorded.component == record_.leading_component;
   std::visit(Overloaded{[&](const events::Progress& event) {
                           if (describes_run) add_progress(event, *t, number);
                         },
