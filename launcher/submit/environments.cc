@@ -98,7 +98,7 @@ struct EnvironmentTool {
 
 /// Returns true if the lines of render_build_setup() execute module files or EESSI's script. The
 /// other lines only export variables.
-[[nodiscard]] bool runs_foreign_code(const Prologue& prologue) {
+[[nodiscard]] bool loads_modules_or_eessi(const Prologue& prologue) {
   return prologue.purge_modules || !prologue.use_modules.empty() ||
          !prologue.load_modules.empty() || !prologue.conda_module.empty() ||
          !prologue.eessi.empty();
@@ -112,7 +112,7 @@ Result<> find_tools(const Context& context, const Experiment& experiment, Module
   const LoadedSpec& loaded = experiment.loaded;
   const auto tools = tools_of(loaded.spec.environment);
   if (tools.empty()) return {};
-  if (loading == ModuleLoading::kForbidden && runs_foreign_code(experiment.plan.prologue))
+  if (loading == ModuleLoading::kForbidden && loads_modules_or_eessi(experiment.plan.prologue))
     return {};
   std::string script = "set -eo pipefail\n" + render_build_setup(experiment.plan);
   for (const EnvironmentTool& tool : tools)

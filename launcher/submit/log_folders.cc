@@ -93,7 +93,7 @@ std::optional<Obstacle> find_obstacle(const std::filesystem::path& folder) {
 /// Checks one folder and appends the findings to `result`. pattern: the folder as sbatch reads it.
 void check_folder(const PathSource& source, const std::string& pattern, LogFolders& result) {
   const auto add = [&](Diagnostic::Severity severity, const std::string& message) {
-    result.found.push_back(
+    result.problems.push_back(
         {severity, source.where, source.name + ": " + message, source.line_text});
   };
   const std::filesystem::path folder =
@@ -156,10 +156,10 @@ LogFolders find_log_folders(const LogScript& script) {
 
 Result<> check_log_folders(Reporter& reporter, const LogFolders& folders) {
   const bool is_refused = std::any_of(
-      folders.found.begin(), folders.found.end(),
+      folders.problems.begin(), folders.problems.end(),
       [](const Diagnostic& one) { return one.severity == Diagnostic::Severity::kError; });
-  if (is_refused) return fail(Errc::kInvalid, folders.found);
-  reporter.diagnostics(folders.found);
+  if (is_refused) return fail(Errc::kInvalid, folders.problems);
+  reporter.diagnostics(folders.problems);
   return {};
 }
 
