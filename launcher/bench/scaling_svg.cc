@@ -87,8 +87,10 @@ std::string ticks_of(const Axes& axes) {
 }
 
 /// Returns the curves of the predictions: the highest one, and the lowest one if it differs.
-std::string modelled_curves(const Axes& axes, const ScalingFigure& end, const Modelled& modelled) {
-  std::string least = axes.point(end.ranks, end.samples_per_s), most = least;
+/// start: the last measured figure, where both begin.
+std::string modelled_curves(const Axes& axes, const ScalingFigure& start,
+                            const Modelled& modelled) {
+  std::string least = axes.point(start.ranks, start.samples_per_s), most = least;
   bool has_range = false;
   for (const ModelledFigure& f : modelled) {
     least += axes.point(f.ranks, f.low);

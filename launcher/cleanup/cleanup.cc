@@ -278,7 +278,7 @@ Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
                                  const PruneRequest& request) {
   DLRUN_TRY_ASSIGN(const auto index, RunIndex::of_user(env));
   DLRUN_TRY_ASSIGN(const auto listing, index.list());
-  const std::string oldest = utc_timestamp(std::chrono::system_clock::now() - request.older_than);
+  const std::string limit = utc_timestamp(std::chrono::system_clock::now() - request.older_than);
   std::error_code error;
   fs::path folder;
   if (!request.folder.empty()) {
@@ -290,10 +290,10 @@ Result<CleanupPlan> plan_pruning(const Env& env, RunInspector& inspector,
   std::vector<IndexEntry> old;
   for (const IndexEntry& run : listing.entries) {
     // A run ends after its creation, so most runs need no look into their files.
-    if (run.created >= oldest || is_directory_gone(run)) continue;
+    if (run.created >= limit || is_directory_gone(run)) continue;
     if (!folder.empty() && fs::weakly_canonical(run.path.parent_path(), error) != folder) continue;
     if (foreign_owner_of_path(run.path)) continue;
-    if (last_time_of(run) < oldest) old.push_back(run);
+    if (last_time_of(run) < limit) old.push_back(run);
   }
   CleanupPlan plan = Decider(inspector, listing.entries, request.parts).decide_all(std::move(old));
   for (const IndexEntry& run : listing.entries) {

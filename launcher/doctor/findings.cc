@@ -233,8 +233,8 @@ void add_surroundings(const ClusterFacts& facts, Findings& found) {
   if (!facts.fast_networks.empty())
     found.add(Kind::kNote, "network", join(facts.fast_networks, " "),
               "if the nodes also have it, set interface in the site's file");
-  for (const std::string& open : facts.unanswered)
-    found.add(Kind::kMissing, "unanswered", open, "this information is missing");
+  for (const std::string& error : facts.unanswered)
+    found.add(Kind::kMissing, "unanswered", error, "this information is missing");
 }
 
 }  // namespace
@@ -291,9 +291,10 @@ std::string site_draft(const ClusterFacts& facts) {
   line("# interface", yaml_text(network),
        "for collectives, if the nodes' names belong to a slow network");
   line("# environment", "{NCCL_DEBUG: WARN}", "for every job");
-  const auto first = std::find_if(facts.partitions.begin(), facts.partitions.end(),
-                                  [](const auto& p) { return p.is_default; });
-  if (first != facts.partitions.end()) line("default_partition", yaml_text(first->name));
+  const auto default_partition = std::find_if(facts.partitions.begin(), facts.partitions.end(),
+                                              [](const auto& p) { return p.is_default; });
+  if (default_partition != facts.partitions.end())
+    line("default_partition", yaml_text(default_partition->name));
   if (!facts.partitions.empty()) {
     line("max_gpus_per_node", fmt::format("{}", most_gpus(facts)));
     text += "partitions:\n";

@@ -73,13 +73,13 @@ std::optional<DeletedRun> DeletedRuns::find(std::string_view text) const {
 }
 
 void DeletedRuns::forget_old(std::chrono::system_clock::time_point now) const {
-  const auto oldest = std::chrono::system_clock::to_time_t(now - kDeletedRunsKept);
+  const auto limit = std::chrono::system_clock::to_time_t(now - kDeletedRunsKept);
   std::error_code error;
   for (std::filesystem::directory_iterator files(directory_, error);
        !error && files != std::filesystem::directory_iterator(); files.increment(error)) {
     struct stat info {};
     if (::lstat(files->path().c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
-        info.st_mtim.tv_sec < oldest)
+        info.st_mtim.tv_sec < limit)
       static_cast<void>(::unlink(files->path().c_str()));
   }
 }

@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::size_t kPointsLimit = 16'384;
 constexpr std::size_t kEventsLimit = 2000;
-constexpr std::size_t kEventsRemoved = 1000;  ///< the number of events that one step removes
+constexpr std::size_t kEventsRemoved = 1000;  ///< the number of events that are removed at a time
 constexpr std::size_t kReadBytes = 8U << 20U;
 /// If a record or the metrics are larger, only some points of the curves are parsed.
 constexpr std::size_t kFullyParsedBytes = 4U << 20U;
@@ -278,7 +278,8 @@ void RunHistory::add(const RecordedEvent& recorded) {
       recorded.attempt.value_or(attempts_.empty() ? 0 : attempts_.back().number);
   AttemptHistory& attempt = attempt_of(number, *t);
   // The curves and the ranks are those of the whole run, or of its first main component.
-  const bool describes_run = recorded.component.empty() || recorded.component == record_.leading;
+  const bool describes_run =
+      recorded.component.empty() || recorded.component == record_.leading_component;
   std::visit(Overloaded{[&](const events::Progress& event) {
                           if (describes_run) add_progress(event, *t, number);
                         },
@@ -316,7 +317,7 @@ void RunHistory::add(const RecordedEvent& recorded) {
     text = fmt::format("component {}{}{}", recorded.component, text.empty() ? "" : ": ", text);
   const bool bad = std::visit([](const auto& event) { return is_bad(event); }, recorded.event);
   events_.push_back({*t, number, short_text(std::string(kind)), short_text(text), bad});
-  // Keeps the first and the last events. Removes many events in one step, because each of ten
+  // Keeps the first and the last events. Removes many events at a time, because each of ten
   // thousand ranks may warn.
   if (events_.size() == kEventsLimit + kEventsRemoved) {
     const auto first = events_.begin() + kEventsLimit / 2;

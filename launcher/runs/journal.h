@@ -1,6 +1,6 @@
 #pragma once
 // submission.json: the journal that makes a submission happen exactly once. The intent and its
-// token are on disk before sbatch is called. A process that finds an intent later looks up the job
+// token are on disk before sbatch is called. A process that later finds an intent looks up the job
 // by the token before it submits again.
 
 #include <filesystem>

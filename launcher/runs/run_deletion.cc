@@ -365,11 +365,11 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
     return done;
   }
   DLRUN_TRY_ASSIGN(const auto renamed, rename_for_deletion(opened, checked));
-  const auto taken = move_to_deleted_runs(index, run, word(checked.state));
+  const auto moved = move_to_deleted_runs(index, run, word(checked.state));
   done = delete_renamed(opened.parent.get(), renamed, opened.run.get());
-  if (!taken)
+  if (!moved)
     return within("the files are deleted, but the list of runs could not be changed",
-                  taken.error());
+                  moved.error());
   return done;
 }
 

@@ -116,7 +116,7 @@ class EventApplier {
   }
   void operator()(const events::Components& components) const {
     record_.components.clear();
-    record_.leading = components.leading();
+    record_.leading_component = components.leading();
     record_.ranks = 0;
     for (const auto& one : components.components) {
       record_.components.push_back(
@@ -247,7 +247,7 @@ class EventApplier {
  private:
   /// Returns true for an event of the whole run or of the first main component.
   [[nodiscard]] bool describes_run() const {
-    return component_.empty() || component_ == record_.leading;
+    return component_.empty() || component_ == record_.leading_component;
   }
   /// Returns the component that the event is about; nullptr if there is none.
   [[nodiscard]] RecordedComponent* component() const {

@@ -81,7 +81,7 @@ struct RunRecord {
   std::vector<Restart> restarts;
   std::vector<RecordedComponent> components;  ///< empty: the job has one program
   /// The first main component, whose progress is the progress of the run. Empty: no components.
-  std::string leading;
+  std::string leading_component;
   Word<EndReason> attempt_reason;         ///< why the latest attempt ended; empty while it runs
   bool ended = false;                     ///< there is an `ended` event that no later event undoes
   bool end_message_names_failed = false;  ///< end_message names the first rank that failed

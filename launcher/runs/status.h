@@ -172,6 +172,7 @@ class RunInspector {
   [[nodiscard]] Executor& executor_of(const std::optional<RestServer>& server);
 
  private:
+  /// Does the work of inspect_all() for runs that are no sweeps.
   [[nodiscard]] std::vector<Result<RunStatus>> inspect_plain(
       std::span<const std::filesystem::path> runs, std::chrono::milliseconds max_age);
   /// Finds out the outcome of interrupted submissions of follow-up jobs. Sets facts.unreachable if

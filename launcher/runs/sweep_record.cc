@@ -147,7 +147,7 @@ bool have_same_owner(const std::filesystem::path& run, const std::filesystem::pa
 
 std::vector<std::filesystem::path> runs_of_point(const std::filesystem::path& point) {
   std::vector<std::filesystem::path> runs{point};
-  constexpr std::size_t kMostResubmissions = 100;  // also ends a chain that is a cycle
+  constexpr std::size_t kMostResubmissions = 100;  // also ends the loop at a cycle of runs
   while (runs.size() <= kMostResubmissions) {
     const auto text = read_untrusted(runs.back() / kSuccessorFile, kPathLimit, Links::kRefuse);
     if (!text) break;

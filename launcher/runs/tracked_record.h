@@ -1,6 +1,6 @@
 #pragma once
-// Sends to the MLflow server, from a login node, the parts of a run's record that the server does
-// not have yet (track.mlflow).
+// Sends to the MLflow server, from a login node, the values in a run's record for MLflow
+// (RUN/track) that the server does not have yet (track.mlflow).
 
 #include <string>
 #include <vector>
@@ -19,11 +19,11 @@ struct TrackedRun {
   SyncReport report{};
 };
 
-/// Sends the record of the run; for a sweep, those of all its points. Skips points without a
-/// record. If lead was killed before it recorded the end, adds the end first. Fails with kUsage for
-/// another user's run, with kInvalid if the run has no record, if it may not have ended, or if the
-/// token is not set, and with kUnavailable if Slurm does not answer. If one point of a sweep cannot
-/// be sent, the point's report has the reason, and the other points are sent.
+/// Sends the run's record for MLflow; for a sweep, those of all its points. Skips points without
+/// such a record. If lead was killed before it recorded the end, adds the end first. Fails with
+/// kUsage for another user's run, with kInvalid if the run has no record, if it may not have ended,
+/// or if the token is not set, and with kUnavailable if Slurm does not answer. If one point of a
+/// sweep cannot be sent, the point's report has the reason, and the other points are sent.
 [[nodiscard]] Result<std::vector<TrackedRun>> sync_records(const Env& env, RunInspector& inspector,
                                                            const IndexEntry& run);
 

@@ -62,15 +62,15 @@ Result<std::optional<std::string>> dependency_on_sweep(const IndexEntry& sweep,
   for (const auto& point : record.points)
     runs.push_back(current_run_of(point_path(sweep.path, point)));
   const auto states = inspector.inspect_all(runs);
-  std::vector<std::string> tasks, arrays;
+  std::vector<std::string> unfinished, arrays;  // ids of tasks and jobs; ids of arrays
   bool has_only_tasks = true, has_failed = false;
   for (std::size_t point = 0; point < states.size(); ++point) {
     const std::string id = fmt::format("{}/{}", sweep.id, point);
     const auto& status = states[point];
     if (!status) return tl::unexpected(status.error());
     DLRUN_TRY(check_is_own(id, runs[point]));
-    const auto task = status->job.id.find('_');
-    has_only_tasks = has_only_tasks && task != std::string::npos;
+    const auto underscore = status->job.id.find('_');
+    has_only_tasks = has_only_tasks && underscore != std::string::npos;
     if (has_ended(*status)) {
       const bool is_completed = status->state == RunState::kCompleted;
       has_failed = has_failed || !is_completed;
@@ -78,11 +78,11 @@ Result<std::optional<std::string>> dependency_on_sweep(const IndexEntry& sweep,
       continue;
     }
     DLRUN_TRY(check_can_wait_for(id, *status, plan));
-    tasks.push_back(status->job.id);
-    const std::string array = status->job.id.substr(0, task);
+    unfinished.push_back(status->job.id);
+    const std::string array = status->job.id.substr(0, underscore);
     if (std::find(arrays.begin(), arrays.end(), array) == arrays.end()) arrays.push_back(array);
   }
-  const auto& jobs = has_only_tasks ? arrays : tasks;
+  const auto& jobs = has_only_tasks ? arrays : unfinished;
   const bool waits_for_failure = type == "afternotok" && !has_failed;
   if (waits_for_failure && jobs.empty()) return never_starts(sweep.id, RunState::kCompleted);
   if (waits_for_failure && jobs.size() > 1)

@@ -15,7 +15,7 @@
 namespace dlrun {
 namespace {
 
-RunDirectory claimed_directory(const std::filesystem::path& path) {
+RunDirectory directory_of_run(const std::filesystem::path& path) {
   const std::string id = path.filename().string();
   return {id, name_of_id(id), path, ""};
 }
@@ -63,7 +63,7 @@ Result<Submitted> continue_sweep(const Context& context, Reporter& reporter,
 Result<std::optional<Submitted>> earlier_submission(const Context& context, Reporter& reporter,
                                                     RunInspector& inspector, HeldToken& token) {
   if (token.run().empty()) return std::optional<Submitted>();
-  const RunDirectory run = claimed_directory(token.run());
+  const RunDirectory run = directory_of_run(token.run());
   // submit.json is written before the first array is sent. Without it, no array was sent.
   const auto settings = read_sbatch_settings(run.path);
   const bool may_have_arrays =
@@ -78,12 +78,12 @@ Result<std::optional<Submitted>> earlier_submission(const Context& context, Repo
     return std::optional<Submitted>();
   }
   if (journal->state == Submission::State::kIntent) {
-    auto settled = find_outcome(run.path, *journal, inspector.executor_of(journal->server));
-    if (!settled)
+    auto outcome = find_outcome(run.path, *journal, inspector.executor_of(journal->server));
+    if (!outcome)
       return fail(Errc::kUnavailable,
                   "{}: Slurm does not answer now, so it is unknown whether Slurm has the job: {}",
-                  run.id, settled.error().message);
-    journal = std::move(*settled);
+                  run.id, outcome.error().message);
+    journal = std::move(*outcome);
   }
   if (journal->state == Submission::State::kRefused)
     return fail(Errc::kRefused, "{}", journal->message);

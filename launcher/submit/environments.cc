@@ -98,7 +98,7 @@ struct EnvironmentTool {
 
 /// Returns true if the lines of render_build_setup() execute module files or EESSI's script. The
 /// other lines only export variables.
-[[nodiscard]] bool runs_foreign_code(const Prologue& prologue) {
+[[nodiscard]] bool loads_modules_or_eessi(const Prologue& prologue) {
   return prologue.purge_modules || !prologue.use_modules.empty() ||
          !prologue.load_modules.empty() || !prologue.conda_module.empty() ||
          !prologue.eessi.empty();
@@ -112,7 +112,7 @@ Result<> find_tools(const Context& context, const Experiment& experiment, Module
   const LoadedSpec& loaded = experiment.loaded;
   const auto tools = tools_of(loaded.spec.environment);
   if (tools.empty()) return {};
-  if (loading == ModuleLoading::kForbidden && runs_foreign_code(experiment.plan.prologue))
+  if (loading == ModuleLoading::kForbidden && loads_modules_or_eessi(experiment.plan.prologue))
     return {};
   std::string script = "set -eo pipefail\n" + render_build_setup(experiment.plan);
   for (const EnvironmentTool& tool : tools)
@@ -232,9 +232,10 @@ class EnvironmentBuilder {
         done ? fmt::format("code {}", done->exit_code)
              : fmt::format("killed at its limit of {}",
                            fine_duration_text(std::chrono::duration<double>(limit_).count()));
-    const std::string own_output = done ? done->err : "";
+    const std::string output_of_bash = done ? done->err : "";
     return fail(Errc::kInvalid, "the environment could not be built ({}): {}; all output: {}",
-                reason, last_lines(end_of_log(log).value_or(own_output)), printable(log.string()));
+                reason, last_lines(end_of_log(log).value_or(output_of_bash)),
+                printable(log.string()));
   }
 
   /// Returns the hash of all files and settings that decide what uv installs.

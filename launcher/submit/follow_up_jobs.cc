@@ -20,9 +20,9 @@ Result<Submission> submit_one(const Context& context, Executor& executor, const 
   if (!earlier) return submit_once(context, run, settings, executor, interrupt);
   if (earlier->state == Submission::State::kRefused)
     return fail(Errc::kRefused, "{}", earlier->message);
-  DLRUN_TRY_ASSIGN(auto settled, find_outcome(journal, *earlier, executor));
-  if (settled.state == Submission::State::kSubmitted) return settled;
-  return submit_once(context, run, settings, executor, interrupt, settled.token);
+  DLRUN_TRY_ASSIGN(auto outcome, find_outcome(journal, *earlier, executor));
+  if (outcome.state == Submission::State::kSubmitted) return outcome;
+  return submit_once(context, run, settings, executor, interrupt, outcome.token);
 }
 
 }  // namespace

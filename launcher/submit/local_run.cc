@@ -72,7 +72,7 @@ Result<std::pair<RunDirectory, ForegroundEnd>> record_and_run(const Context& con
   submission.job.cluster = kLocalCluster;
   submission.argv = {"bash", (run.path / "job.sh").string()};
   DLRUN_TRY(write_submission(run.path, submission));
-  const SecretsRemoval removal{run.path};  // declared before lead, and so destroyed after it
+  const SecretsRemoval removal{run.path};  // declared before `child`, and so destroyed after it
   DLRUN_TRY(write_secrets(run.path, job.settings.secrets));
   const Env env = job_environment(context, run.path, submission.token, job.settings.secrets);
   std::vector<std::string> argv = submission.argv;

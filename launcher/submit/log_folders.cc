@@ -61,7 +61,7 @@ std::string with_user(std::string_view pattern) {
 
 /// Returns the letter of the first pattern that only Slurm can replace, without the pattern's
 /// width: 'j' for "/x/%4j"; '%' if the folder ends within a pattern; 0 if there is none.
-char open_pattern(std::string_view folder) {
+char unfilled_letter(std::string_view folder) {
   for (std::size_t i = 0; i < folder.size(); ++i) {
     if (folder[i] != '%') continue;
     if (++i < folder.size() && folder[i] == '%') continue;
@@ -93,7 +93,7 @@ std::optional<Obstacle> find_obstacle(const std::filesystem::path& folder) {
 /// Checks one folder and appends the findings to `result`. pattern: the folder as sbatch reads it.
 void check_folder(const PathSource& source, const std::string& pattern, LogFolders& result) {
   const auto add = [&](Diagnostic::Severity severity, const std::string& message) {
-    result.found.push_back(
+    result.problems.push_back(
         {severity, source.where, source.name + ": " + message, source.line_text});
   };
   const std::filesystem::path folder =
@@ -101,7 +101,7 @@ void check_folder(const PathSource& source, const std::string& pattern, LogFolde
   const std::string shown = printable(folder.string());
   constexpr std::string_view kConsequence =
       "Slurm does not create it, and the job would end before its script begins";
-  if (const char letter = open_pattern(pattern); letter != 0) {
+  if (const char letter = unfilled_letter(pattern); letter != 0) {
     constexpr std::string_view kJobs = "jJA";
     const bool can_be_there = kJobs.find(letter) == std::string_view::npos;
     add(can_be_there ? Diagnostic::Severity::kWarning : Diagnostic::Severity::kError,
@@ -156,10 +156,10 @@ LogFolders find_log_folders(const LogScript& script) {
 
 Result<> check_log_folders(Reporter& reporter, const LogFolders& folders) {
   const bool is_refused = std::any_of(
-      folders.found.begin(), folders.found.end(),
+      folders.problems.begin(), folders.problems.end(),
       [](const Diagnostic& one) { return one.severity == Diagnostic::Severity::kError; });
-  if (is_refused) return fail(Errc::kInvalid, folders.found);
-  reporter.diagnostics(folders.found);
+  if (is_refused) return fail(Errc::kInvalid, folders.problems);
+  reporter.diagnostics(folders.problems);
   return {};
 }
 

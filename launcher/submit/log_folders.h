@@ -14,7 +14,7 @@ namespace dlrun {
 
 struct LogFolders {
   std::vector<std::filesystem::path> missing;  ///< missing folders that probably can be created
-  std::vector<Diagnostic> found;               ///< errors and warnings, with their places
+  std::vector<Diagnostic> problems;            ///< errors and warnings, with their places
 };
 
 /// The job script whose --output and --error are checked.

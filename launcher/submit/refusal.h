@@ -9,9 +9,9 @@
 namespace dlrun {
 
 /// The kind of a name that Slurm refused.
-enum class RefusedName { kNone, kPartition, kAccount, kQos };
+enum class RefusedKind { kNone, kPartition, kAccount, kQos };
 /// Returns the kind of the name that Slurm's message is about; kNone for other messages.
-[[nodiscard]] RefusedName refused_name(std::string_view message);
+[[nodiscard]] RefusedKind refused_kind(std::string_view message);
 
 /// Adds a diagnostic to the error: the place of the key that Slurm refused, and the partitions,
 /// accounts or QOSs that the user may name. The message stays that of Slurm. Returns the error

@@ -115,8 +115,8 @@ Result<RehearsalWish> parse_rehearsal(std::string_view text) {
 std::optional<std::string> short_partition(const SiteProfile& site, const JobSpec& spec,
                                            std::int64_t seconds, std::int64_t ranks) {
   const Resources& r = spec.resources;
-  const auto own = site.partitions.find(r.partition.value_or(site.default_partition));
-  const PartitionProfile* const present = own == site.partitions.end() ? nullptr : &own->second;
+  const auto found = site.partitions.find(r.partition.value_or(site.default_partition));
+  const PartitionProfile* const own = found == site.partitions.end() ? nullptr : &found->second;
   const std::int64_t gpus = node_gpus(spec, site, ranks);
   const auto mem = memory_mib(r.mem.value_or("0")).value_or(0);
   const std::string* best = nullptr;
@@ -124,9 +124,8 @@ std::optional<std::string> short_partition(const SiteProfile& site, const JobSpe
   for (const auto& [name, partition] : site.partitions) {
     const auto longest = partition.max_time_seconds;
     if (!longest || *longest < seconds + kLeastStartSeconds) continue;
-    if (present != nullptr && present->max_time_seconds && *longest >= *present->max_time_seconds)
-      continue;
-    if (!has_gpus_for(partition, present, spec, gpus)) continue;
+    if (own != nullptr && own->max_time_seconds && *longest >= *own->max_time_seconds) continue;
+    if (!has_gpus_for(partition, own, spec, gpus)) continue;
     if (partition.cpus_per_node && *partition.cpus_per_node < r.cpus_per_task.value_or(1) * ranks)
       continue;
     if (partition.mem_per_node_mib && *partition.mem_per_node_mib < mem) continue;

@@ -45,9 +45,9 @@ struct RehearsalWish {
                                                  const SpecOptions& options,
                                                  const RehearsalWish& wish);
 
-/// Returns the command that submits the run after only its rehearsal could be submitted. The
-/// command has the given options. Its run waits for the rehearsal and for the runs in after.ok of
-/// the spec.
+/// Returns the command with which the user can still submit the run, if only its rehearsal could be
+/// submitted. The command has the given options. Its run waits for the rehearsal and for the runs
+/// in after.ok of the spec.
 [[nodiscard]] std::string command_for_run(const SpecOptions& options, const Submitted& rehearsal);
 
 }  // namespace dlrun

@@ -19,7 +19,8 @@ namespace {
 /// Returns the folder from which sbatch is called: the folder from which the earlier run was
 /// submitted, or the current folder if that folder is gone. Relative paths in a script written by
 /// hand start there.
-std::filesystem::path directory_of(const Context& context, const std::filesystem::path& run) {
+std::filesystem::path submit_directory_of(const Context& context,
+                                          const std::filesystem::path& run) {
   constexpr std::size_t kEnough = 1U << 20U;
   std::string directory;
   if (const auto text = read_untrusted(run / "provenance.json", kEnough, Links::kRefuse)) {
@@ -88,7 +89,7 @@ Result<Job> job_of_run(const Context& context, const IndexEntry& run, const RunF
   const auto sweep = sweep_of_point(run.path);
   requests.runs_dir = (sweep ? *sweep : run.path).parent_path().string();
   Job job = job_of_script_text(Job::Source::kRun, std::move(*text), std::move(requests),
-                               directory_of(context, run.path));
+                               submit_directory_of(context, run.path));
   job.file = (run.path / "job.sh").string();
   job.earlier_run = run.path;
   job.settings.chdir = std::move(copy);

@@ -296,9 +296,9 @@ class Search {
       const bool had_unsent = unsent_.has_value();
       DLRUN_TRY(submit_unsent());
       if (had_unsent && !unsent_ && !refusal_) return {};  // further points may run
-      const bool has_record = std::any_of(
+      const bool has_recorded_end = std::any_of(
           open_.begin(), open_.end(), [](const OpenPoint& point) { return has_end(point.path); });
-      if (!has_record && Clock::now() < asked + kAskSlurmEvery) continue;
+      if (!has_recorded_end && Clock::now() < asked + kAskSlurmEvery) continue;
       asked = Clock::now();
       const std::size_t before = open_.size();
       DLRUN_TRY(tell_ends());

@@ -8,7 +8,7 @@
 namespace dlrun {
 namespace {
 
-/// A spec that is read and planned.
+/// One link of the chain: a spec that is read and planned.
 struct Link {
   std::string file;
   Job job;

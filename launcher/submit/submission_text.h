@@ -23,8 +23,8 @@ struct SubmissionFacts {
 /// Returns the facts. Asks Slurm once for the expected start of the job.
 [[nodiscard]] SubmissionFacts facts_about(const Env& env, const Submitted& submitted);
 
-/// Returns a sentence for standard error, used if the answer cannot be printed on standard output:
-/// "the run X is submitted, as job 42; ...".
+/// Returns a sentence for standard error, used if the command cannot print its result on standard
+/// output: "the run X is submitted, as job 42; ...".
 [[nodiscard]] std::string queued_text(const Submitted& submitted);
 
 /// Returns the note about a Ctrl-C that arrived during the submission.

@@ -50,8 +50,8 @@ Result<Submission> submit_once(const Context& context, const RunDirectory& run,
   DLRUN_TRY(write_submission(journal, submission));
   auto job = executor.submit(request);
   if (!job && is_outcome_unknown(job.error())) {
-    auto settled = find_outcome(journal, submission, executor);
-    if (!settled) {
+    auto outcome = find_outcome(journal, submission, executor);
+    if (!outcome) {
       return fail(
           interrupt.requested() ? Errc::kInterrupted : Errc::kUnavailable,
           "{}\nWhether Slurm took the job is not known, because Slurm does not answer now. "
@@ -60,7 +60,7 @@ Result<Submission> submit_once(const Context& context, const RunDirectory& run,
           // `dlrun status` of a sweep finds out the outcome for all its arrays.
           job.error().message, run.id.substr(0, run.id.find('/')));
     }
-    if (settled->state == Submission::State::kSubmitted) return std::move(*settled);
+    if (outcome->state == Submission::State::kSubmitted) return std::move(*outcome);
     if (interrupt.requested()) {
       if (!is_follow_up) remove_secrets(run.path);
       return fail(Errc::kInterrupted, "interrupted; Slurm did not take the job, nothing is queued");

@@ -32,7 +32,8 @@ struct SubmitWish {
 struct DryRun {
   Job job;                         ///< for a sweep, its first array
   std::optional<SweepPlan> sweep;  ///< nullopt for a single job
-  std::filesystem::path run;  ///< the run's directory, with letters for the time and the digits
+  /// The run's directory, with letters in place of the time and the random digits.
+  std::filesystem::path run;
   std::vector<std::string> sbatch_options;
 };
 

@@ -194,10 +194,11 @@ Result<Missing> find_missing(const IndexEntry& run, const SweepRecord& sweep,
       return fail(Errc::kUnavailable, "{}/{}: {}", run.id, i, status.detail);
     if (status.state == RunState::kUnknown && status.is_last_known)
       return fail(Errc::kUnavailable, "{}/{}: {}", run.id, i, status.detail);
-    const bool is_own = current[i] == point_path(run.path, point);
-    if (is_own && !is_inactive(status.state))
+    const bool is_in_array = current[i] == point_path(run.path, point);
+    if (is_in_array && !is_inactive(status.state))
       missing.last_job = status.job.id.substr(0, status.job.id.find('_'));
-    if (!is_own || (status.state != RunState::kNotSubmitted && status.state != RunState::kRefused))
+    if (!is_in_array ||
+        (status.state != RunState::kNotSubmitted && status.state != RunState::kRefused))
       continue;
     // Two processes cannot submit the same point. This process holds the sweep's lock, and checks
     // the point's lock here. A process that submits a single point holds the point's lock, and

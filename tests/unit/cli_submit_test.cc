@@ -171,7 +171,7 @@ TEST_CASE(
   const auto problems_of = [](const std::string& pattern) {
     const std::string text = "#!/bin/sh\n#SBATCH -o " + pattern + "\n";
     const auto folders = find_log_folders({text, "/nowhere", "job.sh", nullptr, true});
-    return format_diagnostics(folders.found);
+    return format_diagnostics(folders.problems);
   };
   CHECK(problems_of("/dev/null").empty());
   if (::getuid() != 0) {

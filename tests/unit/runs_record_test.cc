@@ -157,7 +157,7 @@ TEST_CASE(
   CHECK(record.components[0].state == "ready");
   CHECK(record.components[0].addr == "10.0.0.1:80");
   CHECK(record.components[1].state == "joined");
-  CHECK(record.leading == "trainer");
+  CHECK(record.leading_component == "trainer");
   CHECK(record.ranks == 5);
   CHECK(record.hosts == "n[1-3]");
   CHECK(record.joined);

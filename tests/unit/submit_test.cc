@@ -140,11 +140,11 @@ TEST_CASE_FIXTURE(
   const auto refused = submit("x.yaml");
   REQUIRE_FALSE(refused.has_value());
   CHECK(refused.error().diagnostics.all().size() == 1);
-  CHECK(refused_name("Invalid account or account/partition combination specified") ==
-        RefusedName::kAccount);
-  CHECK(refused_name("Batch job submission failed: Invalid qos specification") ==
-        RefusedName::kQos);
-  CHECK(refused_name("Requested node configuration is not available") == RefusedName::kNone);
+  CHECK(refused_kind("Invalid account or account/partition combination specified") ==
+        RefusedKind::kAccount);
+  CHECK(refused_kind("Batch job submission failed: Invalid qos specification") ==
+        RefusedKind::kQos);
+  CHECK(refused_kind("Requested node configuration is not available") == RefusedKind::kNone);
 }
 
 TEST_CASE_FIXTURE(Cluster,
