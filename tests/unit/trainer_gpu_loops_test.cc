@@ -252,11 +252,11 @@ TEST_CASE("the GPU's sums over rows, and batch normalisation from them, match th
     const std::vector<float> running(2 * channels, 2.5F);
     std::vector<double> partials(cuda::count_of_partials(rows, channels), NAN);
     std::vector<double> sums(2 * channels, NAN);
-    auto row_sums = unwritten(channels);
-    auto expected_row_sums = row_sums;
-    cuda::channel_sums(x.data(), rows, channels, partials.data(), row_sums.data(), nullptr);
-    kernels->sum_rows(x.data(), expected_row_sums.data(), rows, channels);
-    CHECK(row_sums == expected_row_sums);
+    auto column_sums = unwritten(channels);
+    auto expected_column_sums = column_sums;
+    cuda::channel_sums(x.data(), rows, channels, partials.data(), column_sums.data(), nullptr);
+    kernels->sum_columns(x.data(), expected_column_sums.data(), rows, channels);
+    CHECK(column_sums == expected_column_sums);
 
     const auto all_rows = static_cast<double>(rows);
     auto statistics = unwritten(2 * channels);

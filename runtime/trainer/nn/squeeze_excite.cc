@@ -102,7 +102,7 @@ class SqueezeExcite final : public Layer<T> {
                              std::size_t outputs, T* gradients) {
     call.kernels.gemm(Transpose::kYes, Transpose::kNo, inputs, outputs, call.n, x, dy, 0,
                       gradients);
-    call.kernels.sum_rows(dy, gradients + inputs * outputs, call.n, outputs);
+    call.kernels.sum_columns(dy, gradients + inputs * outputs, call.n, outputs);
   }
 
   std::size_t pixels_;  // height x width
