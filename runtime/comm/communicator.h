@@ -168,7 +168,7 @@ class Communicator {
 
   /// Lets running requests advance. This call is cheap and never blocks. Only backends without a
   /// thread or device of their own (mpi) need it: call it repeatedly during a long computation.
-  virtual void progress() {}
+  virtual void advance_requests() {}
 
   /// Copies the root's data to every rank.
   [[nodiscard]] virtual Result<> broadcast(Buffer data, int root) = 0;

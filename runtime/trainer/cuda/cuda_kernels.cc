@@ -68,7 +68,7 @@ class CudaKernels final : public Kernels<float> {
   [[nodiscard]] Precision precision() const override { return options_.precision; }
   [[nodiscard]] bool uses_host_memory() const override { return false; }
   [[nodiscard]] void* stream() const override { return stream_; }
-  [[nodiscard]] LayerKernels<float>& layers() override { return *layers_; }
+  [[nodiscard]] LayerKernels<float>& layer_kernels() override { return *layers_; }
 
   void begin_step(std::size_t kind) override {
     if (!options_.captures_steps || !status_.is_ok()) return;

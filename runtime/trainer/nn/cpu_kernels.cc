@@ -91,7 +91,7 @@ class CpuKernels final : public Kernels<T> {
   [[nodiscard]] Result<> synchronise() override {
     return status_ ? layers_->status() : status_;
   }
-  [[nodiscard]] LayerKernels<T>& layers() override {
+  [[nodiscard]] LayerKernels<T>& layer_kernels() override {
     return *layers_;
   }
 

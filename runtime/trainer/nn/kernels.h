@@ -91,7 +91,7 @@ class Kernels {
   [[nodiscard]] virtual void* stream() const { return nullptr; }
 
   /// Returns the additional operations for convolutional networks.
-  [[nodiscard]] virtual LayerKernels<T>& layers() = 0;
+  [[nodiscard]] virtual LayerKernels<T>& layer_kernels() = 0;
 
   /// Returns zeroed memory, aligned to 64 bytes; nullptr if out of memory (synchronise() then
   /// returns the error).

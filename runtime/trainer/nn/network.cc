@@ -58,7 +58,7 @@ void Network<T>::plan_parts() {
     widest = std::max(widest, plan.width);
     ++layers_in_parts_;
   }
-  part_samples_ = kernels_.layers().samples_at_once(widest * sizeof(T));
+  part_samples_ = kernels_.layer_kernels().samples_at_once(widest * sizeof(T));
   if (part_samples_ >= max_batch_) layers_in_parts_ = 0;
   if (layers_in_parts_ == 0) return;
   part_gradients_ = Array<T>(kernels_, first_element_of(layers_in_parts_));

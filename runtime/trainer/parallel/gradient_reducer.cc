@@ -68,7 +68,7 @@ void GradientReducer::add_bucket(std::size_t begin, std::size_t end, std::size_t
 }
 
 void GradientReducer::layer_done(std::size_t layer) {
-  communicator_.progress();
+  communicator_.advance_requests();
   while (status_ && next_ < buckets_.size() && buckets_[next_].lowest_layer == layer)
     status_ = start(buckets_[next_++]);
 }
