@@ -48,8 +48,8 @@ Result<Outcome> Trainer::run() {
   const std::vector<float> running = to_host(session_.kernels, p.network.running());
   values.insert(values.end(), running.begin(), running.end());
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(values.data());
-  DLRUN_TRY_ASSIGN(auto hash, equal_on_all_ranks(session_.communicator, "parameters",
-                                                 {bytes, values.size() * sizeof(float)}));
+  DLRUN_TRY_ASSIGN(auto hash, common_hash(session_.communicator, "parameters",
+                                          {bytes, values.size() * sizeof(float)}));
 
   Outcome outcome{p.last_test.accuracy(), p.last_test.mean_loss(), hash.substr(0, 16),
                   p.position.step, p.last_test.label_scores()};
