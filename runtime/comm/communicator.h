@@ -6,9 +6,9 @@
 // memory; the backends "nccl" and "rccl" accept device memory too.
 //
 // One thread uses and destroys a communicator. Wait for all requests before destroying it.
-// Destruction can wait until the other ranks have received this rank's last messages, so every rank
-// destroys its communicator at the same point of the program. The wait is bounded, except with mpi.
-// A rank whose program has failed calls abandon() first.
+// The destructor may block until the other ranks have received this rank's last messages, so every
+// rank destroys its communicator at the same point of the program. It blocks for a bounded time,
+// except with mpi. A rank whose program has failed calls abandon() first.
 //
 // Error codes: kPeer (another rank failed, or called another operation), kTimeout, kShape (a count,
 // type or root does not fit), kInternal. The message names the operation, this rank and, where the
@@ -168,7 +168,7 @@ class Communicator {
 
   /// Lets running requests advance. This call is cheap and never blocks. Only backends without a
   /// thread or device of their own (mpi) need it: call it repeatedly during a long computation.
-  virtual void progress() {}
+  virtual void advance_requests() {}
 
   /// Copies the root's data to every rank.
   [[nodiscard]] virtual Result<> broadcast(Buffer data, int root) = 0;

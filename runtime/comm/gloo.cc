@@ -284,8 +284,8 @@ class GlooCommunicator final : public Communicator {
     const auto part = [&](int index) {
       return all.subspan(static_cast<std::size_t>((index + 2 * n) % n) * mine.size(), mine.size());
     };
-    const auto last = part(rank() - 1);
-    std::vector<T> sending(last.begin(), last.end());
+    const auto first_part = part(rank() - 1);
+    std::vector<T> sending(first_part.begin(), first_part.end());
     std::vector<T> arriving(mine.size());
     const int left = (rank() + n - 1) % n;
     const int right = (rank() + 1) % n;

@@ -92,7 +92,7 @@ class GuardedCommunicator final : public Communicator {
   [[nodiscard]] std::string_view name() const override { return backend_->name(); }
   [[nodiscard]] int rank() const override { return backend_->rank(); }
   [[nodiscard]] int size() const override { return backend_->size(); }
-  void progress() override { backend_->progress(); }
+  void advance_requests() override { backend_->advance_requests(); }
   void abandon() override { backend_->abandon(); }
   void set_compute_stream(void* stream) override { backend_->set_compute_stream(stream); }
 

@@ -4,8 +4,8 @@
 // or has a wrong argument, the wrapper abandons the backend.
 //
 // Before each of the first checked_calls calls, an all-reduce of the backend compares the ranks'
-// 64-bit fingerprints of (operation, reduction, type, count, root). If these differ, the ranks
-// gather the calls themselves, and every rank returns the same kPeer error. The number of a call is
+// 64-bit fingerprints of (operation, reduction, type, count, root). If these differ, an all-gather
+// collects the ranks' calls, and every rank returns the same kPeer error. The number of a call is
 // equal on all ranks, so all ranks stop comparing at the same call.
 
 #include <cstdint>

@@ -228,7 +228,7 @@ class MpiCommunicator final : public Communicator {
     return Request(std::move(pending));
   }
 
-  void progress() override {
+  void advance_requests() override {
     // Querying one request lets the library advance all of them.
     if (running_.empty()) return;
     int is_complete = 0;

@@ -132,9 +132,8 @@ class NcclCollectives final : public DeviceCollectives {
     ncclResult_t state = ncclSuccess;
     DLRUN_TRY(nccl(ncclCommGetAsyncError(comm_, &state), comm_, "ncclCommGetAsyncError"));
     DLRUN_TRY(nccl(state, comm_, "a collective failed on the device"));
-    const cudaError_t queued = stream_ == nullptr ? cudaSuccess : cudaStreamQuery(stream_);
-    return queued == cudaErrorNotReady ? Result<>()
-                                       : cuda(queued, "a collective failed on the device");
+    const cudaError_t code = stream_ == nullptr ? cudaSuccess : cudaStreamQuery(stream_);
+    return code == cudaErrorNotReady ? Result<>() : cuda(code, "a collective failed on the device");
   }
   bool is_busy() override { return cudaStreamQuery(stream_) == cudaErrorNotReady; }
   void abort_all() override { ncclCommAbort(comm_); }
@@ -166,9 +165,10 @@ class NcclCommunicator final : public Communicator {
     }
     // Limit the wait for ncclCommFinalize: it is a collective, and another rank may never call it.
     if (watch_.wait_until_settled(std::min<milliseconds>(timeout_, kLeaveWithin))) {
-      auto left = nccl(ncclCommFinalize(comm_), comm_, "ncclCommFinalize");
-      if (left) left = done_by(comm_, steady_clock::now() + kLeaveWithin, "ncclCommFinalize");
-      if (left) {
+      auto finalized = nccl(ncclCommFinalize(comm_), comm_, "ncclCommFinalize");
+      if (finalized)
+        finalized = done_by(comm_, steady_clock::now() + kLeaveWithin, "ncclCommFinalize");
+      if (finalized) {
         ncclCommDestroy(comm_);
       } else {
         ncclCommAbort(comm_);

@@ -32,7 +32,7 @@ namespace dlrun {
 /// boundary, because ranks map and allocate the parts separately.
 struct ShmLayout {
   std::size_t chunk_bytes = 0;  ///< size of one buffer
-  /// Offset of the first slot. All ranks write to the memory before this offset.
+  /// Offset of the first slot. The bytes below this offset (Head, Lines) are written by all ranks.
   std::size_t slots_begin = 0;
   std::size_t slot_bytes = 0;  ///< size of one rank's slot
   std::size_t end = 0;         ///< offset of the end of the last slot

@@ -172,8 +172,8 @@ std::vector<Flag<O>> loop_flags() {
        "sample: ranks share the samples of each epoch; file: each rank reads its own partitions; "
        "epoch: the epochs are divided among the ranks (sample)"},
       {"--checkpoint-dir", path<O>("DIR", DLRUN_FIELD(checkpoint_dir)),
-       "folder of the checkpoints, in the run's directory, or without a run in the working "
-       "directory (ckpt)",
+       "folder of the checkpoints, in the run's directory (without a run: in the working "
+       "directory) (ckpt)",
        true},
       {"--checkpoint-every", whole<O>(DLRUN_FIELD(checkpoint_every), 0, kMostSamples),
        "steps between checkpoints; 0: one at the end of each epoch (0)"},
@@ -182,8 +182,8 @@ std::vector<Flag<O>> loop_flags() {
       {"--resume", without_argument<O>(DLRUN_FIELD(resume)),
        "continue from the newest valid checkpoint (a later attempt of a run always does)"},
       {"--trace-steps", whole<O>(DLRUN_FIELD(trace_steps), 0, kMostTraced),
-       "writes a timeline of the first N steps into trace/ of the run's directory, or without a "
-       "run of the working directory, for ui.perfetto.dev or chrome://tracing (0)"},
+       "writes a timeline of the first N steps into trace/ of the run's directory (without a "
+       "run: of the working directory), for ui.perfetto.dev or chrome://tracing (0)"},
   };
 }
 

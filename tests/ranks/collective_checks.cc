@@ -160,7 +160,7 @@ class Checker {
       auto request = comm_.start_all_reduce(std::span(bucket), ReduceOp::kSum);
       if (!request) return failures.push_back(fmt::format("{}: {}", what, request.error().message));
       requests.push_back(std::move(*request));
-      comm_.progress();
+      comm_.advance_requests();
     }
     check_all_reduce<T>(64, ReduceOp::kMax);
     for (const std::size_t bucket : {2U, 0U, 3U, 1U}) {

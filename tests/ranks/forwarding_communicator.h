@@ -7,9 +7,9 @@
 
 namespace dlrun {
 
-/// Passes calls on to `inner`, which must outlive this object. set_compute_stream(), progress() and
-/// allocate_shared() keep the defaults of Communicator. Tests derive from this class to change a
-/// call.
+/// Passes calls on to `inner`, which must outlive this object. set_compute_stream(),
+/// advance_requests() and allocate_shared() keep the defaults of Communicator. Tests derive from
+/// this class to change a call.
 class ForwardingCommunicator : public Communicator {
  public:
   explicit ForwardingCommunicator(Communicator& inner) : inner_(inner) {}

@@ -170,30 +170,30 @@ TEST_CASE(
       compare(
           "convolve", {dy, x, kernel, bias},
           [&](auto& kernels, const auto& p) {
-            kernels.layers().convolve(w, kImages, p[1], p[2], p[3], with_relu, p[0]);
+            kernels.layer_kernels().convolve(w, kImages, p[1], p[2], p[3], with_relu, p[0]);
           },
           kTolerance, kScale);
     }
     compare(
         "convolve_backward_input", {x, kernel, dy},
         [&](auto& kernels, const auto& p) {
-          kernels.layers().convolve_backward_input(w, kImages, p[1], p[2], p[0]);
+          kernels.layer_kernels().convolve_backward_input(w, kImages, p[1], p[2], p[0]);
         },
         kTolerance, kScale);
     const Operation of_weights = [&](auto& kernels, const auto& p) {
-      kernels.layers().convolve_backward_weights(w, kImages, p[1], p[2], p[0], p[3]);
+      kernels.layer_kernels().convolve_backward_weights(w, kImages, p[1], p[2], p[0], p[3]);
     };
     compare("convolve_backward_weights", {kernel, x, dy, bias}, of_weights, kTolerance, kScale);
     compare(
         "of the biases", {bias, x, dy, kernel},
         [&](auto& kernels, const auto& p) {
-          kernels.layers().convolve_backward_weights(w, kImages, p[1], p[2], p[3], p[0]);
+          kernels.layer_kernels().convolve_backward_weights(w, kImages, p[1], p[2], p[3], p[0]);
         },
         kTolerance, kScale);
     CHECK(result_of(*device, {kernel, x, dy, bias}, of_weights) ==
           result_of(*device, {kernel, x, dy, bias}, of_weights));
   }
-  for (const std::string& name : device->layers().implementations()) MESSAGE(name);
+  for (const std::string& name : device->layer_kernels().implementations()) MESSAGE(name);
 }
 
 TEST_CASE("pooling, dropout and sums on the GPU give the CPU's numbers") {
@@ -213,25 +213,27 @@ TEST_CASE("pooling, dropout and sums on the GPU give the CPU's numbers") {
     const auto dy = numbers(kImages * w.output.size(), 2);
     compare(
         "max_pool", {dy, x},
-        [&](auto& kernels, const auto& p) { kernels.layers().max_pool(w, kImages, p[1], p[0]); },
+        [&](auto& kernels, const auto& p) {
+          kernels.layer_kernels().max_pool(w, kImages, p[1], p[0]);
+        },
         0);
     compare(
         "max_pool_backward", {x, x, dy, dy},
         [&](auto& kernels, const auto& p) {
-          kernels.layers().max_pool(w, kImages, p[1], p[2]);
-          kernels.layers().max_pool_backward(w, kImages, p[1], p[2], p[3], p[0]);
+          kernels.layer_kernels().max_pool(w, kImages, p[1], p[2]);
+          kernels.layer_kernels().max_pool_backward(w, kImages, p[1], p[2], p[3], p[0]);
         },
         1e-6);  // sums of at most four numbers, with or without fused multiply-add
     compare(
         "average_pool", {dy, x},
         [&](auto& kernels, const auto& p) {
-          kernels.layers().average_pool(w, kImages, p[1], p[0]);
+          kernels.layer_kernels().average_pool(w, kImages, p[1], p[0]);
         },
         1e-6);
     compare(
         "average_pool_backward", {x, dy},
         [&](auto& kernels, const auto& p) {
-          kernels.layers().average_pool_backward(w, kImages, p[1], p[0]);
+          kernels.layer_kernels().average_pool_backward(w, kImages, p[1], p[0]);
         },
         1e-6);
   }
@@ -239,7 +241,7 @@ TEST_CASE("pooling, dropout and sums on the GPU give the CPU's numbers") {
   compare(
       "dropout_factors", {numbers(5 * 700, 1)},
       [&](auto& kernels, const auto& p) {
-        kernels.layers().dropout_factors(5, 9, samples, 5, 700, 0.3, p[0]);
+        kernels.layer_kernels().dropout_factors(5, 9, samples, 5, 700, 0.3, p[0]);
       },
       0);
   const std::vector<std::uint8_t> labels{0, 1, 1, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 0, 1};
@@ -249,9 +251,9 @@ TEST_CASE("pooling, dropout and sums on the GPU give the CPU's numbers") {
         [&](auto& kernels, const auto& p) {
           Array<std::uint8_t> there(kernels, labels.size());
           kernels.copy_from_host(there.data(), labels.data(), labels.size());
-          kernels.layers().sigmoid_cross_entropy(p[1], there.data(), 5, 3, 0.5F,
-                                                 is_of_totals ? p[2] : p[0],
-                                                 is_of_totals ? p[0] : p[2]);
+          kernels.layer_kernels().sigmoid_cross_entropy(p[1], there.data(), 5, 3, 0.5F,
+                                                        is_of_totals ? p[2] : p[0],
+                                                        is_of_totals ? p[0] : p[2]);
         },
         1e-5);
   }
@@ -283,8 +285,8 @@ TEST_CASE(
          {static_cast<const SumOverRanks*>(nullptr), &others}) {
       const auto statistics = [&](Kernels<float>& kernels, const float* of, const float* at,
                                   float* to, float* observed) {
-        kernels.layers().batch_statistics(of, rows, channels, sum_over_ranks, 0.25, at, to,
-                                          observed);
+        kernels.layer_kernels().batch_statistics(of, rows, channels, sum_over_ranks, 0.25, at, to,
+                                                 observed);
       };
       // The sums are computed in double; only the rounding of the results differs.
       compare(
@@ -297,7 +299,7 @@ TEST_CASE(
           "normalise", {dy, x, running, running, numbers(2 * channels, 3)},
           [&](auto& kernels, const auto& p) {
             statistics(kernels, p[1], p[2], p[3], nullptr);
-            kernels.layers().normalise(p[1], p[3], p[4], rows, channels, false, p[0]);
+            kernels.layer_kernels().normalise(p[1], p[3], p[4], rows, channels, false, p[0]);
           },
           1e-5);
       for (const bool is_input : {false, true}) {
@@ -305,7 +307,7 @@ TEST_CASE(
             is_input ? "normalise_backward_input" : "gradients",
             {is_input ? x : running, x, running, running, dy, numbers(2 * channels, 3), running},
             [&](auto& kernels, const auto& p) {
-              auto& layers = kernels.layers();
+              auto& layers = kernels.layer_kernels();
               statistics(kernels, p[1], p[2], p[3], nullptr);
               layers.normalise_backward_sums(p[1], p[4], p[3], rows, channels, sum_over_ranks,
                                              is_input ? p[2] : p[0], p[6]);
@@ -370,16 +372,16 @@ TEST_CASE("in bf16, convolutions are computed from rounded inputs, and their res
                   0x1p-8, 1);
     };
     compare("convolve", {dy, x, kernel, bias}, [&](auto& kernels, const auto& p) {
-      kernels.layers().convolve(w, kImages, p[1], p[2], p[3], false, p[0]);
+      kernels.layer_kernels().convolve(w, kImages, p[1], p[2], p[3], false, p[0]);
     });
     compare("convolve_backward_input", {x, kernel, dy}, [&](auto& kernels, const auto& p) {
-      kernels.layers().convolve_backward_input(w, kImages, p[1], p[2], p[0]);
+      kernels.layer_kernels().convolve_backward_input(w, kImages, p[1], p[2], p[0]);
     });
     compare("convolve_backward_weights", {kernel, x, dy, bias}, [&](auto& kernels, const auto& p) {
-      kernels.layers().convolve_backward_weights(w, kImages, p[1], p[2], p[0], p[3]);
+      kernels.layer_kernels().convolve_backward_weights(w, kImages, p[1], p[2], p[0], p[3]);
     });
   }
-  for (const std::string& name : device->layers().implementations()) MESSAGE(name);
+  for (const std::string& name : device->layer_kernels().implementations()) MESSAGE(name);
 }
 
 TEST_CASE("a step of mlp and cnn in bf16 differs from float32 as much as the rounding explains") {

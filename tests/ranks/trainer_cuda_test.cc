@@ -54,14 +54,14 @@ TEST_CASE(
               });
     }
   }
-  compare("sum_rows", {numbers(kWidth, 6), x},
-          [](auto& kernels, const auto& p) { kernels.sum_rows(p[1], p[0], kN, kWidth); });
+  compare("sum_columns", {numbers(kWidth, 6), x},
+          [](auto& kernels, const auto& p) { kernels.sum_columns(p[1], p[0], kN, kWidth); });
   auto sixteenths = numbers(3 * 5000, 18);  // values whose sums are exact in float
   for (float& value : sixteenths) value = std::round(value * 16) / 16;
-  compare("sum_rows of many", {numbers(3, 6), sixteenths},
-          [](auto& kernels, const auto& p) { kernels.sum_rows(p[1], p[0], 5000, 3); });
-  compare("sum_rows of none", {numbers(kWidth, 6), x},
-          [](auto& kernels, const auto& p) { kernels.sum_rows(p[1], p[0], 0, kWidth); });
+  compare("sum_columns of many", {numbers(3, 6), sixteenths},
+          [](auto& kernels, const auto& p) { kernels.sum_columns(p[1], p[0], 5000, 3); });
+  compare("sum_columns of none", {numbers(kWidth, 6), x},
+          [](auto& kernels, const auto& p) { kernels.sum_columns(p[1], p[0], 0, kWidth); });
   compare("relu", {y, x},
           [](auto& kernels, const auto& p) { kernels.relu(p[1], p[0], kN * kWidth); });
   compare("relu_backward", {numbers(kN * kWidth, 7), x, y}, [](auto& kernels, const auto& p) {

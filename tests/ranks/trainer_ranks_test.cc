@@ -466,11 +466,11 @@ TEST_CASE("an error on one rank becomes the error of all ranks, with rank and ho
 TEST_CASE("ranks with different bytes are named") {
   on_ranks(7, [](Communicator& communicator) {
     std::vector<std::uint8_t> bytes(1000, 7);
-    const auto equal = equal_on_all_ranks(communicator, "parameters", bytes);
+    const auto equal = common_hash(communicator, "parameters", bytes);
     REQUIRE(equal.has_value());
     CHECK(*equal == blake2b_hex(bytes));
     if (communicator.rank() == 3 || communicator.rank() == 5) bytes[999] = 8;
-    const auto different = equal_on_all_ranks(communicator, "parameters", bytes);
+    const auto different = common_hash(communicator, "parameters", bytes);
     REQUIRE_FALSE(different.has_value());
     CHECK(different.error().message == "parameters differ: ranks 3,5 of 7 differ from rank 0");
   });

@@ -27,7 +27,7 @@ std::vector<float> placed(const ImageChange& change, std::size_t channels = 1) {
   std::vector<float> x(shape.size());
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i + 1);
   std::vector<float> y(x.size(), -1);
-  kernels->layers().change_images(shape, std::vector{change}, x.data(), y.data());
+  kernels->layer_kernels().change_images(shape, std::vector{change}, x.data(), y.data());
   return y;
 }
 

@@ -44,10 +44,10 @@ TEST_CASE_TEMPLATE("silu is x times its logistic, and finite for huge numbers", 
   const auto kernels = make_cpu_kernels<T>(1);
   const std::vector<T> x{0, 1, -1, T(2.5), -30, 800, -800};
   std::vector<T> y(x.size());
-  kernels->layers().silu(x.data(), y.data(), x.size());
+  kernels->layer_kernels().silu(x.data(), y.data(), x.size());
   const std::vector<T> dy(x.size(), 2);
   std::vector<T> dx(x.size());
-  kernels->layers().silu_backward(x.data(), dy.data(), dx.data(), x.size());
+  kernels->layer_kernels().silu_backward(x.data(), dy.data(), dx.data(), x.size());
   for (std::size_t i = 0; i < x.size(); ++i) {
     CAPTURE(x[i]);
     const auto at = static_cast<double>(x[i]);

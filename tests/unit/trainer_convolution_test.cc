@@ -93,7 +93,7 @@ void check(Device& device, const Window& window, std::size_t n) {
   std::vector<double> dx(inputs);
   std::vector<double> dw(weights);
   std::vector<double> dbias(window.output.channels);
-  LayerKernels<double>& exact = device.reference->layers();
+  LayerKernels<double>& exact = device.reference->layer_kernels();
   exact.convolve(window, n, x.data(), w.data(), bias.data(), false, y.data());
   exact.convolve_backward_input(window, n, w.data(), dy.data(), dx.data());
   exact.convolve_backward_weights(window, n, x.data(), dy.data(), dw.data(), dbias.data());
@@ -106,7 +106,7 @@ void check(Device& device, const Window& window, std::size_t n) {
   Guarded own_dx(inputs);
   Guarded own_dw(weights);
   Guarded own_dbias(dbias.size());
-  LayerKernels<float>& layers = device.kernels->layers();
+  LayerKernels<float>& layers = device.kernels->layer_kernels();
   constexpr double kClose = 1e-5;
   layers.convolve(window, n, own_x.data(), own_w.data(), own_bias.data(), false, own_y.data());
   CHECK(own_y.distance(y) < kClose);
@@ -160,7 +160,7 @@ TEST_CASE("depthwise convolutions match plain loops, and use a fast implementati
       }
     }
   }
-  for (const std::string& name : device.kernels->layers().implementations())
+  for (const std::string& name : device.kernels->layer_kernels().implementations())
     CHECK_MESSAGE(name.find("ref") == std::string::npos, name);
 }
 
@@ -187,7 +187,7 @@ TEST_CASE("convolutions of many channels match plain loops, and use a product or
       device.kernels = make_cpu_kernels<float>(threads);
       const std::size_t left = (c.edge + 2 * c.padding - c.size) / c.stride + 1;
       check(device, {{c.edge, c.edge, c.from}, {left, left, c.to}, c.size, c.stride, c.padding}, 3);
-      CHECK(device.kernels->layers().implementations() ==
+      CHECK(device.kernels->layer_kernels().implementations() ==
             std::vector<std::string>{c.implementation});
     }
   }

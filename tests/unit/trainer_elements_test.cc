@@ -100,7 +100,7 @@ TEST_CASE("the windows over a pixel are exactly those that contain it") {
 
 TEST_CASE("pooling element by element gives the CPU's bits, also with equal numbers in a window") {
   const auto kernels = make_cpu_kernels<float>(1);
-  LayerKernels<float>& layers = kernels->layers();
+  LayerKernels<float>& layers = kernels->layer_kernels();
   for (const Window& w : windows()) {
     CAPTURE(w.size);
     CAPTURE(w.stride);
@@ -128,7 +128,7 @@ TEST_CASE(
     "maxima of padded windows, element by element, match the CPU's and never come from the "
     "padding") {
   const auto kernels = make_cpu_kernels<float>(1);
-  LayerKernels<float>& layers = kernels->layers();
+  LayerKernels<float>& layers = kernels->layer_kernels();
   for (const Window& w : padded_windows()) {
     CAPTURE(w.size);
     CAPTURE(w.stride);
@@ -149,7 +149,7 @@ TEST_CASE(
 
 TEST_CASE("depthwise convolutions element by element match the CPU's plain loops") {
   const auto kernels = make_cpu_kernels<double>(1);
-  LayerKernels<double>& layers = kernels->layers();
+  LayerKernels<double>& layers = kernels->layer_kernels();
   for (Window w : padded_windows()) {
     w.is_depthwise = true;
     CAPTURE(w.size);

@@ -103,7 +103,7 @@ TEST_CASE("the GPU's transpose works for matrices whose sizes are no multiple of
 
 TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numbers") {
   const auto kernels = make_cpu_kernels<float>(1);
-  LayerKernels<float>& layers = kernels->layers();
+  LayerKernels<float>& layers = kernels->layer_kernels();
   constexpr std::size_t kImages = 3;
   // A row has more elements than a block has threads.
   const Window w{{7, 9, 41}, {3, 4, 41}, 3, 2, 0};
@@ -235,7 +235,7 @@ TEST_CASE("the GPU's loops over images, samples and channels give the CPU's numb
 
 TEST_CASE("the GPU's sums over rows, and batch normalisation from them, match the CPU's") {
   const auto kernels = make_cpu_kernels<float>(1);
-  LayerKernels<float>& layers = kernels->layers();
+  LayerKernels<float>& layers = kernels->layer_kernels();
   // One row; no row; rows of one block and of several; channels of part of a warp and of
   // several warps.
   for (const auto& pair :
@@ -252,11 +252,11 @@ TEST_CASE("the GPU's sums over rows, and batch normalisation from them, match th
     const std::vector<float> running(2 * channels, 2.5F);
     std::vector<double> partials(cuda::count_of_partials(rows, channels), NAN);
     std::vector<double> sums(2 * channels, NAN);
-    auto row_sums = unwritten(channels);
-    auto expected_row_sums = row_sums;
-    cuda::channel_sums(x.data(), rows, channels, partials.data(), row_sums.data(), nullptr);
-    kernels->sum_rows(x.data(), expected_row_sums.data(), rows, channels);
-    CHECK(row_sums == expected_row_sums);
+    auto column_sums = unwritten(channels);
+    auto expected_column_sums = column_sums;
+    cuda::channel_sums(x.data(), rows, channels, partials.data(), column_sums.data(), nullptr);
+    kernels->sum_columns(x.data(), expected_column_sums.data(), rows, channels);
+    CHECK(column_sums == expected_column_sums);
 
     const auto all_rows = static_cast<double>(rows);
     auto statistics = unwritten(2 * channels);
@@ -321,7 +321,7 @@ TEST_CASE("the GPU's sums over rows, and batch normalisation from them, match th
 
 TEST_CASE("the GPU's element-wise functions, gather and norms match the CPU's") {
   const auto kernels = make_cpu_kernels<float>(1);
-  LayerKernels<float>& layers = kernels->layers();
+  LayerKernels<float>& layers = kernels->layer_kernels();
   constexpr std::size_t kCount = 700;
   const auto a = numbers(kCount, 1);
   const auto b = numbers(kCount, 2);

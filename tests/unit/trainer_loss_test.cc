@@ -26,8 +26,9 @@ void check_against_reference(double epsilon) {
                                          loss_reference::kLabels.end());
   std::vector<T> gradient(logits.size());
   T totals[2] = {0, 0};
-  kernels->layers().sigmoid_cross_entropy(logits.data(), labels.data(), kLossSamples, kLossClasses,
-                                          T{1} / kLossSamples, gradient.data(), totals);
+  kernels->layer_kernels().sigmoid_cross_entropy(logits.data(), labels.data(), kLossSamples,
+                                                 kLossClasses, T{1} / kLossSamples, gradient.data(),
+                                                 totals);
   CHECK(static_cast<double>(totals[0]) / kLossSamples ==
         doctest::Approx(loss_reference::kSigmoidLoss[0]).epsilon(epsilon));
   CHECK(static_cast<double>(totals[1]) == doctest::Approx(0 + 2.0 / 4 + 2.0 / 4));
@@ -52,7 +53,8 @@ TEST_CASE("the sigmoid loss's gradient equals its derivative, by central differe
   std::vector<double> gradient(logits.size());
   const auto loss = [&](double* slope) {
     double totals[2] = {0, 0};
-    kernels->layers().sigmoid_cross_entropy(logits.data(), labels.data(), 2, 3, 0.5, slope, totals);
+    kernels->layer_kernels().sigmoid_cross_entropy(logits.data(), labels.data(), 2, 3, 0.5, slope,
+                                                   totals);
     return totals[0] / 2;
   };
   static_cast<void>(loss(gradient.data()));

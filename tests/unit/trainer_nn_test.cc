@@ -136,8 +136,8 @@ TEST_CASE(
     const std::string text = single.network.description();
     const bool has_convolutions =
         text.find("conv2d") != std::string::npos || text.find("depthwise") != std::string::npos;
-    CHECK(single.kernels->layers().implementations().empty() != has_convolutions);
-    for (const std::string& name : single.kernels->layers().implementations()) {
+    CHECK(single.kernels->layer_kernels().implementations().empty() != has_convolutions);
+    for (const std::string& name : single.kernels->layer_kernels().implementations()) {
       CHECK_MESSAGE(name.find("ref") == std::string::npos, name);
     }
   }
@@ -153,7 +153,7 @@ TEST_CASE("no convolution of resnet50 on patches uses oneDNN's slow reference") 
   network.forward(1, {.is_training = true});
   network.backward(1, [](std::size_t) {});
   REQUIRE(kernels->synchronise().has_value());
-  const std::vector<std::string> used = kernels->layers().implementations();
+  const std::vector<std::string> used = kernels->layer_kernels().implementations();
   for (const std::string& name : used) CHECK_MESSAGE(name.find("ref") == std::string::npos, name);
   for (const char* way : {"winograd", "product"}) CHECK(std::ranges::count(used, way) == 1);
 }
@@ -220,7 +220,7 @@ TEST_CASE_TEMPLATE("layers that compute a batch in parts give the same sums as s
       CAPTURE(network.description());
       CAPTURE(threads);
       // Otherwise this test would check nothing.
-      REQUIRE(kernels->layers().samples_at_once(26 * 26 * 128 * sizeof(T)) < kMany);
+      REQUIRE(kernels->layer_kernels().samples_at_once(26 * 26 * 128 * sizeof(T)) < kMany);
       network.initialise(3);
       Random random(9, Purpose::kShuffle);
       std::vector<T> images(kMany * kLarge.size());
@@ -278,11 +278,11 @@ TEST_CASE(
     const auto bias = drawn(window.output.channels);
     std::vector<float> apart(kImages * window.output.size());
     std::vector<float> together(apart.size());
-    kernels->layers().convolve(window, kImages, x.data(), w.data(), bias.data(), false,
-                               apart.data());
+    kernels->layer_kernels().convolve(window, kImages, x.data(), w.data(), bias.data(), false,
+                                      apart.data());
     kernels->relu(apart.data(), apart.data(), apart.size());
-    kernels->layers().convolve(window, kImages, x.data(), w.data(), bias.data(), true,
-                               together.data());
+    kernels->layer_kernels().convolve(window, kImages, x.data(), w.data(), bias.data(), true,
+                                      together.data());
     CHECK(apart == together);
     CHECK(std::ranges::count(together, 0.0F) > 0);
     CHECK(std::ranges::any_of(together, [](float value) { return value > 0; }));
@@ -449,14 +449,14 @@ TEST_CASE("resnet50 and efficientnet-b0 can overfit a small batch") {
     CHECK(first > 0.7);
     CHECK(last < first / 3);
     CHECK(kernels->synchronise().has_value());
-    for (const std::string& used : kernels->layers().implementations())
+    for (const std::string& used : kernels->layer_kernels().implementations())
       CHECK_MESSAGE(used.find("ref") == std::string::npos, used);
   }
 }
 
 TEST_CASE("convolution and pooling give numbers computed by hand") {
   auto kernels = make_cpu_kernels<float>(1);
-  LayerKernels<float>& layers = kernels->layers();
+  LayerKernels<float>& layers = kernels->layer_kernels();
   const Window window{{3, 3, 1}, {2, 2, 1}, 2, 1, 0};
   const std::vector<float> x{1, 2, 3, 4, 5, 6, 7, 8, 9};
   const std::vector<float> w{1, 10, 100, 1000};

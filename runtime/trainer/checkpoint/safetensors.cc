@@ -71,10 +71,10 @@ Result<ParsedTensors::Tensor> parse_entry(std::string_view file, std::string_vie
     bytes *= *size;
   }
   const auto first = as_size(entry["data_offsets"][0]);
-  const auto last = as_size(entry["data_offsets"][1]);
-  if (!first || !last || *first > *last || *last > data.size())
+  const auto end = as_size(entry["data_offsets"][1]);
+  if (!first || !end || *first > *end || *end > data.size())
     return wrong("its data_offsets lie outside the file");
-  if (*last - *first != bytes) return wrong("its data_offsets do not fit its shape");
+  if (*end - *first != bytes) return wrong("its data_offsets do not fit its shape");
   tensor.bytes = data.subspan(*first, bytes);
   begin = *first;
   return tensor;

@@ -68,11 +68,11 @@ class CudaKernels final : public Kernels<float> {
   [[nodiscard]] Precision precision() const override { return options_.precision; }
   [[nodiscard]] bool uses_host_memory() const override { return false; }
   [[nodiscard]] void* stream() const override { return stream_; }
-  [[nodiscard]] LayerKernels<float>& layers() override { return *layers_; }
+  [[nodiscard]] LayerKernels<float>& layer_kernels() override { return *layers_; }
 
   void begin_step(std::size_t kind) override {
     if (!options_.captures_steps || !status_.is_ok()) return;
-    launch_captured();  // the host need not have waited for the last step
+    launch_captured();  // the host need not have waited for the previous step
     status_.remember_error(graphs_.begin(kind, stream_));
     if (graphs_.is_capturing()) uploads_.begin_capture();
   }
@@ -163,12 +163,12 @@ class CudaKernels final : public Kernels<float> {
     remember_launch_error("add_channel_bias");
   }
 
-  void sum_rows(const float* x, float* sums, std::size_t n, std::size_t width) override {
+  void sum_columns(const float* x, float* sums, std::size_t n, std::size_t width) override {
     const std::size_t needed = cuda::count_of_partials(n, width);
     if (needed > partials_.size()) partials_ = Array<double>(*this, needed);
     if (partials_.data() == nullptr) return;  // status_ holds the error
     cuda::channel_sums(x, n, width, partials_.data(), sums, stream_);
-    remember_launch_error("sum_rows");
+    remember_launch_error("sum_columns");
   }
 
   void relu(const float* x, float* y, std::size_t count) override {
@@ -356,7 +356,7 @@ class CudaKernels final : public Kernels<float> {
   std::shared_ptr<std::size_t> ranges_;  // for sums_of_squares(), like sums_ and sums_size_
   std::shared_ptr<double> sums_;
   std::size_t sums_size_ = 0;
-  Array<double> partials_;  // for sum_rows()
+  Array<double> partials_;  // for sum_columns()
   cuda::DeviceStatus status_;
   cuda::DenseForward dense_;
   cuda::Halves halves_a_{*this};  // for operands(), like halves_b_

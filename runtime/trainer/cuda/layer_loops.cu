@@ -134,8 +134,8 @@ __global__ void add_partials_kernel(const double* partials, std::size_t blocks, 
 /// Computes sums, [count]: the first `count` of the 2 x channels sums of value(i, channel) over all
 /// rows.
 template <typename Value, typename Sum>
-void sum_rows_of(Value value, std::size_t rows, std::size_t channels, double* partials,
-                 std::size_t count, Sum* sums, cudaStream_t stream) {
+void sum_over_rows(Value value, std::size_t rows, std::size_t channels, double* partials,
+                   std::size_t count, Sum* sums, cudaStream_t stream) {
   const std::size_t blocks = blocks_of_rows(rows);
   const dim3 grid(static_cast<unsigned>((channels + kWarp - 1) / kWarp),
                   static_cast<unsigned>(blocks));
@@ -236,7 +236,7 @@ void depthwise_backward_weights(const Window& window, std::size_t n, const float
   const std::size_t channels = window.output.channels;
   for (std::size_t a = 0; a < window.size; ++a) {
     for (std::size_t b = 0; b < window.size; ++b) {
-      sum_rows_of(
+      sum_over_rows(
           [=] __device__(std::size_t i, std::size_t channel) {
             const float from = depthwise_input(window, x, i / channels, channel, a, b);
             return Pair{double{from} * double{dy[i]}, 0};
@@ -332,7 +332,7 @@ std::size_t count_of_partials(std::size_t rows, std::size_t channels) {
 
 void channel_sums(const float* x, std::size_t rows, std::size_t channels, double* partials,
                   float* sums, cudaStream_t stream) {
-  sum_rows_of(
+  sum_over_rows(
       [=] __device__(std::size_t i, std::size_t) {
         return Pair{x[i], 0};
       },
@@ -341,7 +341,7 @@ void channel_sums(const float* x, std::size_t rows, std::size_t channels, double
 
 void batch_sums(const float* x, const float* mean, std::size_t rows, std::size_t channels,
                 double* partials, double* sums, cudaStream_t stream) {
-  sum_rows_of(
+  sum_over_rows(
       [=] __device__(std::size_t i, std::size_t channel) {
         const double value = double{x[i]} - double{mean[channel]};
         return Pair{value, value * value};
@@ -351,7 +351,7 @@ void batch_sums(const float* x, const float* mean, std::size_t rows, std::size_t
 
 void backward_sums(const float* x, const float* dy, const float* statistics, std::size_t rows,
                    std::size_t channels, double* partials, double* sums, cudaStream_t stream) {
-  sum_rows_of(
+  sum_over_rows(
       [=] __device__(std::size_t i, std::size_t channel) {
         const float z = (x[i] - statistics[channel]) * statistics[channels + channel];
         return Pair{dy[i], double{dy[i]} * double{z}};

@@ -108,7 +108,7 @@ Result<Dataset> read_arrays(const fs::path& path) {
 
 /// Returns the number of partitions in a file name: 8 for train-00003-of-00008.safetensors. Returns
 /// nullopt if the file is not a partition.
-std::optional<std::size_t> partitions_of(std::string_view file) {
+std::optional<std::size_t> partition_count_of(std::string_view file) {
   if (!file.starts_with(kTrainPrefix) || !file.ends_with(kEnding)) return std::nullopt;
   file = file.substr(kTrainPrefix.size(), file.size() - kTrainPrefix.size() - kEnding.size());
   const std::size_t at = file.find(kOf);
@@ -126,7 +126,8 @@ Result<std::vector<fs::path>> partitions(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    if (const auto count = partitions_of(entry->path().filename().string())) counts.insert(*count);
+    if (const auto count = partition_count_of(entry->path().filename().string()))
+      counts.insert(*count);
   }
   if (error) return fail(Errc::kNotFound, "{}: {}", folder.string(), error.message());
   if (counts.size() > 1) {

@@ -24,8 +24,8 @@ void Trainer::gather(std::span<const std::uint32_t> samples) {
     changes.push_back(image_change(options_.augmentation, mix(options_.seed) ^ rank_salt,
                                    p.position.epoch, sample));
   }
-  kernels.layers().change_images(image_shape(data_.train), changes, p.originals.data(),
-                                 p.network.input());
+  kernels.layer_kernels().change_images(image_shape(data_.train), changes, p.originals.data(),
+                                        p.network.input());
 }
 
 }  // namespace dlrun::trainer

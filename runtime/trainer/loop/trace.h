@@ -36,8 +36,8 @@ class Trace {
   [[nodiscard]] static Result<Trace> start(Communicator& communicator, Options options);
 
   /// Records the time from its construction to its destruction on the first track, with `amount`
-  /// under the name `amount_name`. Does nothing if `trace` is nullptr, or after the last step. The
-  /// texts must be literals, because the trace keeps only the pointers.
+  /// under the name `amount_name`. Does nothing if `trace` is nullptr, or after the last recorded
+  /// step. The texts must be literals, because the trace keeps only the pointers.
   class Span {
    public:
     explicit Span(Trace* trace, const char* name, const char* amount_name = nullptr,

@@ -48,8 +48,8 @@ Result<Outcome> Trainer::run() {
   const std::vector<float> running = to_host(session_.kernels, p.network.running());
   values.insert(values.end(), running.begin(), running.end());
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(values.data());
-  DLRUN_TRY_ASSIGN(auto hash, equal_on_all_ranks(session_.communicator, "parameters",
-                                                 {bytes, values.size() * sizeof(float)}));
+  DLRUN_TRY_ASSIGN(auto hash, common_hash(session_.communicator, "parameters",
+                                          {bytes, values.size() * sizeof(float)}));
 
   Outcome outcome{p.last_test.accuracy(), p.last_test.mean_loss(), hash.substr(0, 16),
                   p.position.step, p.last_test.label_scores()};
@@ -227,8 +227,8 @@ Result<> Trainer::loss_error(double loss, double epochs_done) {
 void Trainer::loss(std::size_t n, float scale, float* gradient, float* totals) {
   Parts& p = *parts_;
   if (options_.loss == Loss::kSigmoid) {
-    session_.kernels.layers().sigmoid_cross_entropy(p.network.output(), p.labels.data(), n,
-                                                    classes_, scale, gradient, totals);
+    session_.kernels.layer_kernels().sigmoid_cross_entropy(p.network.output(), p.labels.data(), n,
+                                                           classes_, scale, gradient, totals);
   } else {
     session_.kernels.softmax_cross_entropy(p.network.output(), p.labels.data(), n, classes_, scale,
                                            gradient, totals);
@@ -280,8 +280,8 @@ Result<Trainer::Totals> Trainer::evaluate() {
     p.network.forward(n);
     loss(n, 1, nullptr, p.totals.data());
     if (!answers.empty()) {
-      kernels.layers().count_answers(p.network.output(), p.labels.data(), n, classes_,
-                                     p.answers.data());
+      kernels.layer_kernels().count_answers(p.network.output(), p.labels.data(), n, classes_,
+                                            p.answers.data());
     }
   }
   const std::vector<float> sums = to_host(kernels, p.totals.span());

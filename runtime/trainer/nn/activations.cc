@@ -56,11 +56,11 @@ class Tanh final : public Activation<T> {
 
  private:
   void apply(Kernels<T>& kernels, const T* x, T* y, std::size_t count) const override {
-    kernels.layers().hyperbolic_tangent(x, y, count);
+    kernels.layer_kernels().hyperbolic_tangent(x, y, count);
   }
   void derive(Kernels<T>& kernels, const T* y, const T* dy, T* dx,
               std::size_t count) const override {
-    kernels.layers().hyperbolic_tangent_backward(y, dy, dx, count);
+    kernels.layer_kernels().hyperbolic_tangent_backward(y, dy, dx, count);
   }
 };
 
@@ -71,11 +71,11 @@ class Sigmoid final : public Activation<T> {
 
  private:
   void apply(Kernels<T>& kernels, const T* x, T* y, std::size_t count) const override {
-    kernels.layers().logistic(x, y, count);
+    kernels.layer_kernels().logistic(x, y, count);
   }
   void derive(Kernels<T>& kernels, const T* y, const T* dy, T* dx,
               std::size_t count) const override {
-    kernels.layers().logistic_backward(y, dy, dx, count);
+    kernels.layer_kernels().logistic_backward(y, dy, dx, count);
   }
 };
 
@@ -90,11 +90,11 @@ class Silu final : public Layer<T> {
   [[nodiscard]] bool goes_in_parts() const override { return true; }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
-    call.kernels.layers().silu(x, y, call.n * width_);
+    call.kernels.layer_kernels().silu(x, y, call.n * width_);
   }
   void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* /*gradients*/,
                 T* dx) const override {
-    if (dx != nullptr) call.kernels.layers().silu_backward(x, dy, dx, call.n * width_);
+    if (dx != nullptr) call.kernels.layer_kernels().silu_backward(x, dy, dx, call.n * width_);
   }
 
  private:

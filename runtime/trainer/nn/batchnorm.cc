@@ -34,7 +34,7 @@ class BatchNorm final : public Layer<T> {
   void initialise_statistics(std::span<T> running) const override { ones_and_zeros(running, T{0}); }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
-    LayerKernels<T>& kernels = call.kernels.layers();
+    LayerKernels<T>& kernels = call.kernels.layer_kernels();
     const std::size_t rows = call.n * pixels_;
     if (call.batch.is_training) {
       const std::size_t samples =
@@ -55,7 +55,7 @@ class BatchNorm final : public Layer<T> {
     // With z = (x - mean) scale: dgamma = sum of dy z and dbeta = sum of dy over this rank's
     // samples; the ranks' gradients are added later. dx = gamma scale (dy - mean of dy - z mean of
     // dy z), with means over all samples that were normalised together.
-    LayerKernels<T>& kernels = call.kernels.layers();
+    LayerKernels<T>& kernels = call.kernels.layer_kernels();
     const std::size_t rows = call.n * pixels_;
     T* const means = call.workspace + 2 * channels_;
     kernels.normalise_backward_sums(x, dy, call.workspace, rows, channels_, sum_over_ranks(call),

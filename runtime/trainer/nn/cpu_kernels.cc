@@ -91,7 +91,7 @@ class CpuKernels final : public Kernels<T> {
   [[nodiscard]] Result<> synchronise() override {
     return status_ ? layers_->status() : status_;
   }
-  [[nodiscard]] LayerKernels<T>& layers() override {
+  [[nodiscard]] LayerKernels<T>& layer_kernels() override {
     return *layers_;
   }
 
@@ -155,7 +155,7 @@ class CpuKernels final : public Kernels<T> {
     });
   }
 
-  void sum_rows(const T* x, T* sums, std::size_t n, std::size_t width) override {
+  void sum_columns(const T* x, T* sums, std::size_t n, std::size_t width) override {
     std::fill_n(sums, width, T{0});
     for (std::size_t i = 0; i < n; ++i) loops::add_scaled(sums, T{1}, x + i * width, width);
   }

@@ -216,12 +216,12 @@ class CpuLayerKernels final : public LayerKernels<T> {
                        std::span<const std::uint32_t> samples, std::size_t n, std::size_t width,
                        double rate, T* factors) override {
     const T kept_factor = static_cast<T>(1 / (1 - rate));
-    const std::uint64_t dropped = Random::threshold_of(rate);
+    const std::uint64_t threshold = Random::threshold_of(rate);
     for_each_of(n, [&](std::size_t i) {
       const Random random(seed, Purpose::kDropout, key ^ (i < samples.size() ? samples[i] : i));
       T* const row = factors + i * width;
       for (std::size_t j = 0; j < width; ++j)
-        row[j] = kept_factor * static_cast<T>(!random.is_below_at(j, dropped));
+        row[j] = kept_factor * static_cast<T>(!random.is_below_at(j, threshold));
     });
   }
 

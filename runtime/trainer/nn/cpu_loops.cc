@@ -167,7 +167,7 @@ namespace {
 constexpr std::size_t kLanes = 16;
 
 template <typename T>
-[[gnu::always_inline]] inline double lane_sums(const T* x, std::size_t n) {
+[[gnu::always_inline]] inline double sum_squares_in_lanes(const T* x, std::size_t n) {
   std::array<double, kLanes> lanes{};
   std::size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
@@ -188,10 +188,10 @@ template <typename T>
 }  // namespace
 
 DLRUN_EACH_ISA double sum_of_squares(const float* x, std::size_t n) {
-  return lane_sums(x, n);
+  return sum_squares_in_lanes(x, n);
 }
 double sum_of_squares(const double* x, std::size_t n) {
-  return lane_sums(x, n);
+  return sum_squares_in_lanes(x, n);
 }
 
 DLRUN_EACH_ISA void scale_bytes(const std::uint8_t* from, float scale, float* to, std::size_t n) {

@@ -37,7 +37,7 @@ class Dense final : public Layer<T> {
     // Compute dW = x^T dy, db = the sum of dy's rows, dx = dy W^T.
     call.kernels.gemm(Transpose::kYes, Transpose::kNo, inputs_, outputs_, call.n, x, dy, 0,
                       gradients);
-    call.kernels.sum_rows(dy, gradients + inputs_ * outputs_, call.n, outputs_);
+    call.kernels.sum_columns(dy, gradients + inputs_ * outputs_, call.n, outputs_);
     if (dx != nullptr && call.n > 0) {
       call.kernels.gemm(Transpose::kNo, Transpose::kYes, call.n, inputs_, outputs_, dy,
                         call.parameters, 0, dx);

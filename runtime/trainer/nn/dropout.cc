@@ -21,18 +21,19 @@ class Dropout final : public Layer<T> {
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
     if (!call.batch.is_training) {
-      if (x != y) call.kernels.layers().copy(x, y, call.n * width_);
+      if (x != y) call.kernels.layer_kernels().copy(x, y, call.n * width_);
       return;
     }
-    call.kernels.layers().dropout_factors(call.batch.seed, mix(mix(call.batch.step) ^ index_),
-                                          call.batch.samples, call.n, width_, rate_,
-                                          call.workspace);
-    call.kernels.layers().multiply(x, call.workspace, y, call.n * width_);
+    call.kernels.layer_kernels().dropout_factors(
+        call.batch.seed, mix(mix(call.batch.step) ^ index_), call.batch.samples, call.n, width_,
+        rate_, call.workspace);
+    call.kernels.layer_kernels().multiply(x, call.workspace, y, call.n * width_);
   }
 
   void backward(const LayerCall<T>& call, const T* /*x*/, const T* /*y*/, const T* dy,
                 T* /*gradients*/, T* dx) const override {
-    if (dx != nullptr) call.kernels.layers().multiply(dy, call.workspace, dx, call.n * width_);
+    if (dx != nullptr)
+      call.kernels.layer_kernels().multiply(dy, call.workspace, dx, call.n * width_);
   }
 
  private:

@@ -91,7 +91,7 @@ class Kernels {
   [[nodiscard]] virtual void* stream() const { return nullptr; }
 
   /// Returns the additional operations for convolutional networks.
-  [[nodiscard]] virtual LayerKernels<T>& layers() = 0;
+  [[nodiscard]] virtual LayerKernels<T>& layer_kernels() = 0;
 
   /// Returns zeroed memory, aligned to 64 bytes; nullptr if out of memory (synchronise() then
   /// returns the error).
@@ -123,7 +123,7 @@ class Kernels {
 
   /// Computes sums[j] = sum over i of x[i, j]. x: [n x width], sums: [width]. If n == 0, the sums
   /// are 0.
-  virtual void sum_rows(const T* x, T* sums, std::size_t n, std::size_t width) = 0;
+  virtual void sum_columns(const T* x, T* sums, std::size_t n, std::size_t width) = 0;
 
   /// Computes y = max(x, 0), element by element. x, y: [count]; they may be the same array.
   virtual void relu(const T* x, T* y, std::size_t count) = 0;

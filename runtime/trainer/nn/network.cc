@@ -52,19 +52,20 @@ void Network<T>::plan_parts() {
   for (const LayerPlan& plan : plans_) {
     // Stop if adding up the gradients of the parts would take long compared with the layer's work
     // on a single sample.
-    const std::size_t own = first_element_of(parts_ + 1) - first_element_of(parts_);
+    const std::size_t own =
+        first_element_of(layers_in_parts_ + 1) - first_element_of(layers_in_parts_);
     if (!plan.layer->goes_in_parts() || own > plan.width) break;
     widest = std::max(widest, plan.width);
-    ++parts_;
+    ++layers_in_parts_;
   }
-  part_samples_ = kernels_.layers().samples_at_once(widest * sizeof(T));
-  if (part_samples_ >= max_batch_) parts_ = 0;
-  if (parts_ == 0) return;
-  part_gradients_ = Array<T>(kernels_, first_element_of(parts_));
+  part_samples_ = kernels_.layer_kernels().samples_at_once(widest * sizeof(T));
+  if (part_samples_ >= max_batch_) layers_in_parts_ = 0;
+  if (layers_in_parts_ == 0) return;
+  part_gradients_ = Array<T>(kernels_, first_element_of(layers_in_parts_));
   // The last layer that works in parts gets its delta from a layer that processes the whole batch,
-  // so this delta has all rows. If the last layer works in place, its delta is in an array of an
+  // so this delta has all rows. If that layer works in place, its delta is in an array of an
   // earlier layer, so go back to the layer that owns the array.
-  whole_delta_ = parts_ - 1;
+  whole_delta_ = layers_in_parts_ - 1;
   while (plans_[whole_delta_].is_in_place) --whole_delta_;
 }
 
@@ -131,10 +132,11 @@ void Network<T>::update_running() {
 template <typename T>
 void Network<T>::forward(std::size_t n, const BatchInfo& batch) {
   batch_ = batch;
-  for (std::size_t at = 0; parts_ > 0 && at < n; at += part_samples_) {
-    for (std::size_t i = 0; i < parts_; ++i) forward_layer(i, at, std::min(part_samples_, n - at));
+  for (std::size_t at = 0; layers_in_parts_ > 0 && at < n; at += part_samples_) {
+    for (std::size_t i = 0; i < layers_in_parts_; ++i)
+      forward_layer(i, at, std::min(part_samples_, n - at));
   }
-  for (std::size_t i = parts_; i < plans_.size(); ++i) {
+  for (std::size_t i = layers_in_parts_; i < plans_.size(); ++i) {
     if (n > 0 || plans_[i].layer->communicates()) forward_layer(i, 0, n);
   }
 }
@@ -149,8 +151,8 @@ void Network<T>::forward_layer(std::size_t i, std::size_t at, std::size_t n) {
 template <typename T>
 void Network<T>::backward(std::size_t n, const std::function<void(std::size_t)>& layer_done) {
   for (std::size_t i = plans_.size(); i-- > 0;) {
-    if (i + 1 == parts_) backward_parts(n);
-    if (i >= parts_) backward_layer(i, 0, n, gradients_.data());
+    if (i + 1 == layers_in_parts_) backward_parts(n);
+    if (i >= layers_in_parts_) backward_layer(i, 0, n, gradients_.data());
     layer_done(i);
   }
 }
@@ -159,9 +161,10 @@ template <typename T>
 void Network<T>::backward_parts(std::size_t n) {
   for (std::size_t at = 0; at == 0 || at < n; at += part_samples_) {
     T* const gradients = at == 0 ? gradients_.data() : part_gradients_.data();
-    for (std::size_t i = parts_; i-- > 0;)
+    for (std::size_t i = layers_in_parts_; i-- > 0;)
       backward_layer(i, at, std::min(part_samples_, n - at), gradients);
-    if (at > 0) kernels_.add_scaled(gradients_.data(), 1, gradients, first_element_of(parts_));
+    if (at > 0)
+      kernels_.add_scaled(gradients_.data(), 1, gradients, first_element_of(layers_in_parts_));
   }
 }
 

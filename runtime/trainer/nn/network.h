@@ -82,7 +82,7 @@ class Network {
   }
 
   /// Returns the number of layers.
-  [[nodiscard]] std::size_t layers() const { return plans_.size(); }
+  [[nodiscard]] std::size_t layer_count() const { return plans_.size(); }
   [[nodiscard]] std::size_t max_batch() const { return max_batch_; }
   /// Returns the index of a layer's first element in the flat arrays: layer i has the elements
   /// [first_element_of(i), first_element_of(i + 1)).
@@ -141,7 +141,7 @@ class Network {
   }
   void forward_layer(std::size_t i, std::size_t at, std::size_t n);
   void backward_layer(std::size_t i, std::size_t at, std::size_t n, T* gradients);
-  /// Runs backward of layers [0, parts_), one part after another.
+  /// Runs backward of layers [0, layers_in_parts_), one part after another.
   void backward_parts(std::size_t n);
 
   Kernels<T>& kernels_;
@@ -151,8 +151,8 @@ class Network {
   std::vector<LayerPlan> plans_;  // in the order of computation
   std::size_t parameter_count_ = 0;
   std::size_t running_count_ = 0;
-  std::size_t parts_ = 0;         // number of first layers that process the batch in parts
-  std::size_t part_samples_ = 0;  // samples of a part
+  std::size_t layers_in_parts_ = 0;  // number of first layers that process the batch in parts
+  std::size_t part_samples_ = 0;     // samples of a part
   // The first layer whose delta holds the whole batch; the deltas of earlier layers hold one part.
   std::size_t whole_delta_ = 0;
   std::vector<TensorView> tensors_;

@@ -154,17 +154,18 @@ class Residual final : public Layer<T> {
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
     const T* a = shortcut_.forward(call, x);
     const T* b = inner_.forward(call, x);
-    call.kernels.layers().add(a, b, call.with_relu, y, call.n * outputs_);
+    call.kernels.layer_kernels().add(a, b, call.with_relu, y, call.n * outputs_);
   }
 
   void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients,
                 T* dx) const override {
-    T* const inputs = call.workspace + call.n * next_free_.workspace;
-    const T* a = shortcut_.backward(call, x, dy, gradients, dx == nullptr ? nullptr : inputs);
-    const T* b =
-        inner_.backward(call, x, dy, gradients,
-                        dx == nullptr ? nullptr : inputs + call.n * aligned_elements(inputs_));
-    if (dx != nullptr) call.kernels.layers().add(a, b, false, dx, call.n * inputs_);
+    T* const input_gradients = call.workspace + call.n * next_free_.workspace;
+    const T* a =
+        shortcut_.backward(call, x, dy, gradients, dx == nullptr ? nullptr : input_gradients);
+    const T* b = inner_.backward(
+        call, x, dy, gradients,
+        dx == nullptr ? nullptr : input_gradients + call.n * aligned_elements(inputs_));
+    if (dx != nullptr) call.kernels.layer_kernels().add(a, b, false, dx, call.n * inputs_);
   }
 
  private:

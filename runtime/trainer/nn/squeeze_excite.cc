@@ -41,7 +41,7 @@ class SqueezeExcite final : public Layer<T> {
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
     const Arrays a = arrays(call);
-    LayerKernels<T>& kernels = call.kernels.layers();
+    LayerKernels<T>& kernels = call.kernels.layer_kernels();
     kernels.channel_means(call.n, pixels_, channels_, x, a.means);
     call.kernels.dense(call.n, channels_, squeezed_, a.means, squeeze(call.parameters),
                        squeeze(call.parameters) + channels_ * squeezed_, false, a.squeezed);
@@ -56,7 +56,7 @@ class SqueezeExcite final : public Layer<T> {
                 T* dx) const override {
     const Arrays a = arrays(call);
     const std::size_t n = call.n;
-    LayerKernels<T>& kernels = call.kernels.layers();
+    LayerKernels<T>& kernels = call.kernels.layer_kernels();
     kernels.channel_products(n, pixels_, channels_, x, dy, a.dfactors);
     kernels.logistic_backward(a.factors, a.dfactors, a.dfactors, n * channels_);
     dense_backward(call, a.hidden, a.dfactors, squeezed_, channels_, expand(gradients));
@@ -102,7 +102,7 @@ class SqueezeExcite final : public Layer<T> {
                              std::size_t outputs, T* gradients) {
     call.kernels.gemm(Transpose::kYes, Transpose::kNo, inputs, outputs, call.n, x, dy, 0,
                       gradients);
-    call.kernels.sum_rows(dy, gradients + inputs * outputs, call.n, outputs);
+    call.kernels.sum_columns(dy, gradients + inputs * outputs, call.n, outputs);
   }
 
   std::size_t pixels_;  // height x width

@@ -41,9 +41,9 @@ class Conv2d final : public Layer<T> {
   }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
-    call.kernels.layers().convolve(window_, call.n, x, call.parameters,
-                                   has_bias_ ? call.parameters + window_.weight_count() : nullptr,
-                                   call.with_relu, y);
+    call.kernels.layer_kernels().convolve(
+        window_, call.n, x, call.parameters,
+        has_bias_ ? call.parameters + window_.weight_count() : nullptr, call.with_relu, y);
   }
 
   void backward(const LayerCall<T>& call, const T* x, const T* /*y*/, const T* dy, T* gradients,
@@ -53,11 +53,12 @@ class Conv2d final : public Layer<T> {
                         window_.weight_count() + (has_bias_ ? window_.output.channels : 0));
       return;
     }
-    call.kernels.layers().convolve_backward_weights(
+    call.kernels.layer_kernels().convolve_backward_weights(
         window_, call.n, x, dy, gradients,
         has_bias_ ? gradients + window_.weight_count() : nullptr);
     if (dx != nullptr)
-      call.kernels.layers().convolve_backward_input(window_, call.n, call.parameters, dy, dx);
+      call.kernels.layer_kernels().convolve_backward_input(window_, call.n, call.parameters, dy,
+                                                           dx);
   }
 
  private:
@@ -79,11 +80,12 @@ class MaxPool final : public Layer<T> {
   [[nodiscard]] bool reads_output() const override { return true; }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
-    call.kernels.layers().max_pool(window_, call.n, x, y);
+    call.kernels.layer_kernels().max_pool(window_, call.n, x, y);
   }
   void backward(const LayerCall<T>& call, const T* x, const T* y, const T* dy, T* /*gradients*/,
                 T* dx) const override {
-    if (dx != nullptr) call.kernels.layers().max_pool_backward(window_, call.n, x, y, dy, dx);
+    if (dx != nullptr)
+      call.kernels.layer_kernels().max_pool_backward(window_, call.n, x, y, dy, dx);
   }
 
  private:
@@ -102,11 +104,11 @@ class AveragePool final : public Layer<T> {
   [[nodiscard]] bool goes_in_parts() const override { return true; }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
-    call.kernels.layers().average_pool(window_, call.n, x, y);
+    call.kernels.layer_kernels().average_pool(window_, call.n, x, y);
   }
   void backward(const LayerCall<T>& call, const T* /*x*/, const T* /*y*/, const T* dy,
                 T* /*gradients*/, T* dx) const override {
-    if (dx != nullptr) call.kernels.layers().average_pool_backward(window_, call.n, dy, dx);
+    if (dx != nullptr) call.kernels.layer_kernels().average_pool_backward(window_, call.n, dy, dx);
   }
 
  private:
@@ -124,14 +126,14 @@ class GlobalAveragePool final : public Layer<T> {
   [[nodiscard]] bool goes_in_parts() const override { return true; }
 
   void forward(const LayerCall<T>& call, const T* x, T* y) const override {
-    call.kernels.layers().channel_means(call.n, image_.height * image_.width, image_.channels, x,
-                                        y);
+    call.kernels.layer_kernels().channel_means(call.n, image_.height * image_.width,
+                                               image_.channels, x, y);
   }
   void backward(const LayerCall<T>& call, const T* /*x*/, const T* /*y*/, const T* dy,
                 T* /*gradients*/, T* dx) const override {
     if (dx == nullptr) return;
-    call.kernels.layers().channel_means_backward(call.n, image_.height * image_.width,
-                                                 image_.channels, dy, false, dx);
+    call.kernels.layer_kernels().channel_means_backward(call.n, image_.height * image_.width,
+                                                        image_.channels, dy, false, dx);
   }
 
  private:

@@ -67,14 +67,15 @@ class Lamb final : public Optimizer<T> {
       direction.weight_decay = static_cast<T>(tensor.is_weight ? *options_.weight_decay : 0);
       kernels.update(direction, slice.arrays(tensor));
     }
-    std::vector<double> weights(slice.tensors.size());
-    std::vector<double> directions(slice.tensors.size());
-    kernels.sums_of_squares(slice.parameters, slice.tensors, weights.data());
-    kernels.sums_of_squares(slice.gradients, slice.tensors, directions.data());
+    std::vector<double> weight_squares(slice.tensors.size());
+    std::vector<double> direction_squares(slice.tensors.size());
+    kernels.sums_of_squares(slice.parameters, slice.tensors, weight_squares.data());
+    kernels.sums_of_squares(slice.gradients, slice.tensors, direction_squares.data());
     for (std::size_t i = 0; i < slice.tensors.size(); ++i) {
       const TensorRange& tensor = slice.tensors[i];
-      const bool is_scaled = tensor.is_weight && weights[i] > 0 && directions[i] > 0;
-      const double ratio = is_scaled ? std::sqrt(weights[i]) / std::sqrt(directions[i]) : 1;
+      const bool is_scaled = tensor.is_weight && weight_squares[i] > 0 && direction_squares[i] > 0;
+      const double ratio =
+          is_scaled ? std::sqrt(weight_squares[i]) / std::sqrt(direction_squares[i]) : 1;
       kernels.add_scaled(slice.parameters + tensor.begin,
                          static_cast<T>(-info.learning_rate * ratio),
                          slice.gradients + tensor.begin, tensor.count);

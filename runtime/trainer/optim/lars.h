@@ -23,16 +23,16 @@ class Lars final : public Optimizer<T> {
   [[nodiscard]] bool needs_whole_tensors() const override { return true; }
 
   void step(Kernels<T>& kernels, const Slice<T>& slice, const StepInfo& info) const override {
-    std::vector<double> weights(slice.tensors.size());
-    std::vector<double> gradients(slice.tensors.size());
-    kernels.sums_of_squares(slice.parameters, slice.tensors, weights.data());
-    kernels.sums_of_squares(slice.gradients, slice.tensors, gradients.data());
+    std::vector<double> weight_squares(slice.tensors.size());
+    std::vector<double> gradient_squares(slice.tensors.size());
+    kernels.sums_of_squares(slice.parameters, slice.tensors, weight_squares.data());
+    kernels.sums_of_squares(slice.gradients, slice.tensors, gradient_squares.data());
     for (std::size_t i = 0; i < slice.tensors.size(); ++i) {
       const TensorRange& tensor = slice.tensors[i];
-      const double rate =
-          tensor.is_weight
-              ? local_rate(std::sqrt(weights[i]), info.gradient_scale * std::sqrt(gradients[i]))
-              : 1;
+      const double rate = tensor.is_weight
+                              ? local_rate(std::sqrt(weight_squares[i]),
+                                           info.gradient_scale * std::sqrt(gradient_squares[i]))
+                              : 1;
       kernels.update(
           SgdFormula<T>{
               .rate = 1,

@@ -66,8 +66,8 @@ std::optional<AgreedError> agreed_error(const Error& error) {
   return AgreedError{static_cast<int>(*rank), std::string(rest.substr(end_of_host + 2))};
 }
 
-Result<std::string> equal_on_all_ranks(Communicator& communicator, std::string_view what,
-                                       std::span<const std::uint8_t> bytes) {
+Result<std::string> common_hash(Communicator& communicator, std::string_view what,
+                                std::span<const std::uint8_t> bytes) {
   const Hash mine = blake2b(bytes);
   std::vector<std::uint8_t> all(kHashBytes * static_cast<std::size_t>(communicator.size()));
   if (auto gathered = communicator.all_gather(std::span(mine), std::span(all)); !gathered)

@@ -30,9 +30,8 @@ struct AgreedError {
 /// Returns the BLAKE2b-256 hash of bytes as 64 hex digits if it is equal on all ranks. Otherwise
 /// fails with kPeer on every rank; the message names the ranks that differ from rank 0. `what`
 /// ("parameters") is for the message.
-[[nodiscard]] Result<std::string> equal_on_all_ranks(Communicator& communicator,
-                                                     std::string_view what,
-                                                     std::span<const std::uint8_t> bytes);
+[[nodiscard]] Result<std::string> common_hash(Communicator& communicator, std::string_view what,
+                                              std::span<const std::uint8_t> bytes);
 
 /// A setting that must be equal on all ranks. `name` is its name in messages, such as "--lr".
 struct Setting {

@@ -39,11 +39,11 @@ GradientReducer::GradientReducer(Communicator& communicator, Kernels<float>& ker
   const bool is_compressed = compression_ != Compression::kNone;
   std::size_t end = network.gradients_and_extra().size();
   if (is_compressed) {
-    add_bucket(network.gradients().size(), end, network.layers() - 1, false);
+    add_bucket(network.gradients().size(), end, network.layer_count() - 1, false);
     end = network.gradients().size();
   }
   bool is_first = true;
-  for (std::size_t layer = network.layers(); layer-- > 0;) {
+  for (std::size_t layer = network.layer_count(); layer-- > 0;) {
     const std::size_t begin = network.first_element_of(layer);
     const std::size_t limit = is_first ? options.first_bucket_bytes : options.bucket_bytes;
     const bool is_full = (end - begin) * sizeof(float) >= limit;
@@ -54,12 +54,12 @@ GradientReducer::GradientReducer(Communicator& communicator, Kernels<float>& ker
   }
 }
 
-void GradientReducer::add_bucket(std::size_t begin, std::size_t end, std::size_t last_layer,
+void GradientReducer::add_bucket(std::size_t begin, std::size_t end, std::size_t lowest_layer,
                                  bool is_compressed) {
   Bucket bucket;
   bucket.begin = begin;
   bucket.end = end;
-  bucket.last_layer = last_layer;
+  bucket.lowest_layer = lowest_layer;
   const bool is_readable = kernels_.uses_host_memory() ||
                            (reads_device_memory(communicator_, kernels_) && !is_compressed);
   if (!is_readable) bucket.staging.resize(end - begin);
@@ -68,8 +68,8 @@ void GradientReducer::add_bucket(std::size_t begin, std::size_t end, std::size_t
 }
 
 void GradientReducer::layer_done(std::size_t layer) {
-  communicator_.progress();
-  while (status_ && next_ < buckets_.size() && buckets_[next_].last_layer == layer)
+  communicator_.advance_requests();
+  while (status_ && next_ < buckets_.size() && buckets_[next_].lowest_layer == layer)
     status_ = start(buckets_[next_++]);
 }
 

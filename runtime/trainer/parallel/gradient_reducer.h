@@ -67,14 +67,14 @@ class GradientReducer {
   struct Bucket {
     std::size_t begin = 0;  // range of elements in the flat array
     std::size_t end = 0;
-    std::size_t last_layer = 0;  // index of the bucket's lowest layer, which backward finishes last
-    std::vector<float> staging;  // empty if the communicator reads the gradients directly
+    std::size_t lowest_layer = 0;       // index of the bucket's layer that backward finishes last
+    std::vector<float> staging;         // empty if the communicator reads the gradients directly
     std::vector<std::uint16_t> halves;  // the compressed gradients to send
     Request request;
     Timing timing;
   };
 
-  void add_bucket(std::size_t begin, std::size_t end, std::size_t last_layer, bool is_compressed);
+  void add_bucket(std::size_t begin, std::size_t end, std::size_t lowest_layer, bool is_compressed);
   [[nodiscard]] Result<> start(Bucket& bucket);
 
   Communicator& communicator_;

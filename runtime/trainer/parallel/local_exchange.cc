@@ -32,30 +32,30 @@ class LocalExchange final : public GradientExchange {
         network_(network),
         steps_per_average_(steps),
         after_(after),
-        common_(make_all_reduce_exchange(context, network, buckets)) {}
+        all_reduce_(make_all_reduce_exchange(context, network, buckets)) {}
 
   [[nodiscard]] StepScope begin(const StepStart& start) override {
     is_local_ = start.epochs_done >= after_;
-    if (!is_local_) return common_->begin(start);
+    if (!is_local_) return all_reduce_->begin(start);
     StepScope scope;
     scope.divisor = start.samples;
     scope.steps_apart = steps_++;
     samples_ += start.samples;
     all_samples_ += start.all_samples;
-    averages_ = steps_ >= steps_per_average_ || start.ends_epoch;
-    scope.is_common = averages_;
-    scope.samples = averages_ ? all_samples_ : samples_;
+    is_average_due_ = steps_ >= steps_per_average_ || start.ends_epoch;
+    scope.is_common = is_average_due_;
+    scope.samples = is_average_due_ ? all_samples_ : samples_;
     intervals_.clear();
     waited_ = {};
     return scope;
   }
 
   void layer_done(std::size_t layer) override {
-    if (!is_local_) common_->layer_done(layer);
+    if (!is_local_) all_reduce_->layer_done(layer);
   }
 
   [[nodiscard]] Result<> update(const StepInfo& info) override {
-    if (!is_local_) return common_->update(info);
+    if (!is_local_) return all_reduce_->update(info);
     const Clock::time_point start = Clock::now();
     update_whole(context_, info);
     intervals_.push_back({"optimizer", start, Clock::now()});
@@ -63,7 +63,7 @@ class LocalExchange final : public GradientExchange {
   }
 
   [[nodiscard]] Result<> end() override {
-    if (!is_local_ || !averages_) return {};
+    if (!is_local_ || !is_average_due_) return {};
     const Clock::time_point start = Clock::now();
     DLRUN_TRY(average());
     const Clock::time_point end = Clock::now();
@@ -73,12 +73,12 @@ class LocalExchange final : public GradientExchange {
   }
 
   [[nodiscard]] Clock::duration waited() const override {
-    return is_local_ ? waited_ : common_->waited();
+    return is_local_ ? waited_ : all_reduce_->waited();
   }
   [[nodiscard]] std::span<const StepInterval> intervals() const override {
-    return is_local_ ? std::span<const StepInterval>(intervals_) : common_->intervals();
+    return is_local_ ? std::span<const StepInterval>(intervals_) : all_reduce_->intervals();
   }
-  [[nodiscard]] std::size_t buckets() const override { return common_->buckets(); }
+  [[nodiscard]] std::size_t buckets() const override { return all_reduce_->buckets(); }
 
  private:
   /// Replaces the parameters, the optimizer's arrays and the running statistics by their weighted
@@ -110,9 +110,9 @@ class LocalExchange final : public GradientExchange {
   Network<float>& network_;
   std::size_t steps_per_average_;
   double after_;
-  std::unique_ptr<GradientExchange> common_;  // for the steps before the local steps
-  bool is_local_ = false;                     // true if the current step is a local step
-  bool averages_ = false;                     // true if the ranks average after the current step
+  std::unique_ptr<GradientExchange> all_reduce_;  // for the steps before the local steps
+  bool is_local_ = false;                         // true if the current step is a local step
+  bool is_average_due_ = false;  // true if the ranks average after the current step
   // Counts since the last average:
   std::size_t steps_ = 0;
   std::size_t samples_ = 0;      // of this rank
