@@ -110,22 +110,22 @@ ComponentPlanner::ComponentPlanner(const LoadedSpec& loaded, const PlanInputs& i
     spec.resources.nodes = NodeRange{nodes_of(spec), nodes_of(spec)};
     if (may_have_gpus(spec)) has_gpus_ = true;
   }
-  request_ = request();
+  requesting_spec_ = make_requesting_spec();
 }
 
-LoadedSpec ComponentPlanner::request() const {
-  LoadedSpec request = specs_[layout_.parts.front()];
-  request.preset = Preset();
-  request.preset.name = "plain";
-  request.spec.name = loaded_.spec.name;
-  request.spec.launch = Launch{};
-  request.spec.container = ContainerSpec{};
-  request.spec.environment = loaded_.spec.environment;
-  request.spec.sweep = loaded_.spec.sweep;
-  request.spec.health = loaded_.spec.health;
-  request.spec.origins = loaded_.spec.origins;
-  if (layout_.is_hetjob) return request;
-  Resources& r = request.spec.resources;
+LoadedSpec ComponentPlanner::make_requesting_spec() const {
+  LoadedSpec made = specs_[layout_.parts.front()];
+  made.preset = Preset();
+  made.preset.name = "plain";
+  made.spec.name = loaded_.spec.name;
+  made.spec.launch = Launch{};
+  made.spec.container = ContainerSpec{};
+  made.spec.environment = loaded_.spec.environment;
+  made.spec.sweep = loaded_.spec.sweep;
+  made.spec.health = loaded_.spec.health;
+  made.spec.origins = loaded_.spec.origins;
+  if (layout_.is_hetjob) return made;
+  Resources& r = made.spec.resources;
   const NodeRequest& widest = layout_.widest;
   r.nodes = NodeRange{layout_.nodes, layout_.nodes};
   r.tasks_per_node = 1;
@@ -142,7 +142,7 @@ LoadedSpec ComponentPlanner::request() const {
   } else if (widest.mem_mib) {
     r.mem = memory_text(*widest.mem_mib);
   }
-  return request;
+  return made;
 }
 
 tl::expected<LaunchPlan, std::vector<Diagnostic>> ComponentPlanner::run() && {
@@ -169,7 +169,7 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> ComponentPlanner::run() && {
 }
 
 LaunchPlan ComponentPlanner::plan_whole() {
-  Planner whole(request_, inputs_);
+  Planner whole(requesting_spec_, inputs_);
   whole.count_resources();
   whole.check_runs_folder();
   whole.environment();
