@@ -41,7 +41,7 @@ class ForwardEvents {
 };
 
 /// How a forwarding ended.
-struct Forwarded {
+struct ForwardingEnd {
   bool was_ready = false;  ///< the relay ran on the node
   int signal = 0;          ///< the signal that ended the forwarding; 0: the relay ended by itself
   int exit_code = 0;       ///< the exit code of the relay's command
@@ -52,7 +52,7 @@ struct Forwarded {
 /// SIGHUP arrives, or until the relay ends. Ends the process of argv before it returns. env: the
 /// caller's environment. Fails with kNotFound if there is no such program, with kInvalid if the
 /// program is no relay, and with kIo if a system call fails.
-[[nodiscard]] Result<Forwarded> forward_ports(const std::vector<std::string>& argv, const Env& env,
+[[nodiscard]] Result<ForwardingEnd> forward_ports(const std::vector<std::string>& argv, const Env& env,
                                               const std::vector<LocalListener>& listeners,
                                               ForwardEvents& events);
 
@@ -62,14 +62,14 @@ struct Forwarded {
 [[nodiscard]] Result<RunState> state_after_forwarding(const Env& env, const KnownServers& servers,
                                                       const IndexEntry& run,
                                                       const std::string& node,
-                                                      const Forwarded& end);
+                                                      const ForwardingEnd& end);
 
 /// Starts argv with the standard input and output of this process, and waits for the end of the
 /// program. If this process gets SIGINT, SIGTERM or SIGHUP, or if the program closes its standard
 /// error, the program has two seconds to end by itself; then it gets SIGTERM, and three seconds
 /// later SIGKILL. on_message: called for each line of the program's standard error. Fails with
 /// kNotFound if there is no such program, and with kIo if a system call fails.
-[[nodiscard]] Result<Forwarded> run_with_inherited_streams(
+[[nodiscard]] Result<ForwardingEnd> run_with_inherited_streams(
     const std::vector<std::string>& argv, const Env& env,
     const std::function<void(std::string_view)>& on_message);
 

@@ -29,7 +29,7 @@ Result<> check_sshd(const Env& env, const AttachTarget& target,
               done.exit_code, output);
 }
 
-Result<Forwarded> connect_ssh(const Env& env, const LaunchPlan& plan, const AttachTarget& target,
+Result<ForwardingEnd> connect_ssh(const Env& env, const LaunchPlan& plan, const AttachTarget& target,
                               const SshKeys& keys, const std::filesystem::path& agent,
                               const std::filesystem::path& runs_dir,
                               const std::filesystem::path& folder,

@@ -123,7 +123,8 @@ struct KnownSum {
     sum += *value;
     ++runs;
   }
-  /// Returns the figure as text. Adds the number of runs with this figure if some runs lack it.
+  /// Returns the text `figure`, with the number of runs behind it if the figure of some runs is
+  /// unknown. all: the number of all runs.
   [[nodiscard]] std::string with_count(const std::string& figure, std::size_t all) const {
     return runs == all ? figure : fmt::format("{} (known for {} of them)", figure, runs);
   }
@@ -285,11 +286,11 @@ void sort_best_first(std::vector<RunReport>& reports) {
     return;
   const std::string& compared = names.front();
   const bool is_ascending = is_smaller_better(compared);
-  const auto key = [&](const RunReport& report) {
+  const auto compared_value = [&](const RunReport& report) {
     return parse_double(value_of(report.result, compared));
   };
   std::stable_sort(reports.begin(), reports.end(), [&](const RunReport& a, const RunReport& b) {
-    const auto one = key(a), other = key(b);
+    const auto one = compared_value(a), other = compared_value(b);
     if (!one || !other) return one.has_value() && !other;
     return is_ascending ? *one < *other : *one > *other;
   });
