@@ -63,7 +63,8 @@ Delivery send_to_webhook(const Env& env, const std::string& address, const Notic
   }
   if (reply->status >= 200 && reply->status < 300) return {};
   if (reply->status == 0)
-    return {reply->request_may_have_arrived ? Outcome::kUnconfirmed : Outcome::kNotSent, reply->problem};
+    return {reply->request_may_have_arrived ? Outcome::kUnconfirmed : Outcome::kNotSent,
+            reply->problem};
   // The server timed out, got too many requests, or has a fault that may pass.
   const bool may_pass = reply->status == 408 || reply->status == 429 || reply->status >= 500;
   return {may_pass ? Outcome::kNotSent : Outcome::kRefused,
@@ -74,7 +75,7 @@ Delivery send_to_webhook(const Env& env, const std::string& address, const Notic
 }
 
 Delivery run_notice_command(const Env& env, const std::vector<std::string>& words,
-                           const Notice& notice) {
+                            const Notice& notice) {
   Command command;
   command.argv = notice_command(words, notice);
   command.env = env;

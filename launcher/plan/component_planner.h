@@ -53,7 +53,7 @@ class ComponentPlanner {
   void merge_containers(LaunchPlan& plan);
   /// Returns the comment that names a key in the script: "trainer: nodes" if the component itself
   /// sets the key, else the full key, such as "resources.nodes".
-  [[nodiscard]] std::string source_of(std::size_t index, std::string_view key) const;
+  [[nodiscard]] std::string comment_of_key(std::size_t index, std::string_view key) const;
   /// Adds the errors to errors_, each once. component: the text that is put before each message; ""
   /// for errors of the whole job.
   void take_errors(std::vector<Diagnostic> errors, std::string_view component);

@@ -39,7 +39,7 @@ constexpr std::size_t kMostErrors = 20;
 /// Returns the text that all points of one array have in common: the #SBATCH lines, and the
 /// variables that limit a point to its share of the job (sweep.pack).
 [[nodiscard]] std::string id_of_array(const LaunchPlan& plan,
-                                       const std::vector<PlannedVariable>& share) {
+                                      const std::vector<PlannedVariable>& share) {
   std::string text;
   for (const PlannedOption& option : plan.directives) text += option.word() + "\n";
   for (const PlannedVariable& variable : share) text += variable.name + "=" + variable.value + "\n";

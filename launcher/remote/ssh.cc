@@ -109,8 +109,7 @@ Result<UniqueFd> lock_opening(const Ssh& ssh, std::chrono::seconds patience) {
 
 }  // namespace
 
-Result<Ssh> Ssh::of_host(HostFile host, Env env, bool can_ask,
-                         const std::filesystem::path& tmp) {
+Result<Ssh> Ssh::of_host(HostFile host, Env env, bool can_ask, const std::filesystem::path& tmp) {
   DLRUN_TRY_ASSIGN(const auto folder, socket_folder(env, tmp));
   const auto socket = folder / socket_name(host, env);
   // ssh's SendEnv could pass DLRUN_HOST on to the host, which has no file of this name.
