@@ -24,7 +24,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr off_t kTailBytes = 1 << 20;
-/// Limit for a reason, so that a line stays short.
+/// Only this many bytes of BadNode::reason are written, so that a line stays short.
 constexpr std::size_t kReasonLimitBytes = 400;
 
 /// Opens or creates a regular file for appending. Does not block if the path is a FIFO without a

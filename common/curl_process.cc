@@ -140,7 +140,7 @@ Result<CurlReply> send_by_curl(const Env& env, const CurlRequest& request,
   CurlReply reply;
   if (!finished) {
     if (finished.error().code != Errc::kTimeout) return tl::unexpected<Error>(finished.error());
-    reply.may_have_arrived = true;
+    reply.request_may_have_arrived = true;
     reply.problem = problem_of(28, limit);
     return reply;
   }
@@ -155,7 +155,7 @@ Result<CurlReply> send_by_curl(const Env& env, const CurlRequest& request,
   reply.status = static_cast<int>(parse_int(fields[0]).value_or(0));
   const bool has_sent = fields.size() == 2 && parse_double(fields[1]).value_or(0) > 0;
   if (reply.status == 0) {
-    reply.may_have_arrived = has_sent;
+    reply.request_may_have_arrived = has_sent;
     reply.problem = problem_of(finished->exit_code, limit);
   }
   return reply;

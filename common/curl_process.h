@@ -32,7 +32,7 @@ struct CurlReply {
   int status = 0;  ///< the HTTP status; 0: no reply
   std::string body{};
   /// True if the server may have received the request although there is no reply.
-  bool may_have_arrived = false;
+  bool request_may_have_arrived = false;
   std::string problem{};  ///< a sentence for people if there is no reply; contains no address
 };
 

@@ -52,9 +52,9 @@ void Interrupt::sleep(std::chrono::milliseconds duration) const {
   ::pthread_sigmask(SIG_BLOCK, &block, &before);
   if (g_first_signal == 0) {
     const timespec time{duration.count() / 1000, (duration.count() % 1000) * 1'000'000};
-    sigset_t open = before;
-    for (const int signal : kSignals) sigdelset(&open, signal);
-    ::pselect(0, nullptr, nullptr, nullptr, &time, &open);
+    sigset_t asleep = before;  // the mask during pselect()
+    for (const int signal : kSignals) sigdelset(&asleep, signal);
+    ::pselect(0, nullptr, nullptr, nullptr, &time, &asleep);
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

@@ -27,9 +27,10 @@ bool is_name(std::string_view text) {
 }  // namespace
 
 bool is_slurm_job_id(std::string_view text) {
-  const auto bar = text.find('_');
-  return is_number(text.substr(0, bar), kMostDigits) &&
-         (bar == std::string_view::npos || is_number(text.substr(bar + 1), kMostDigits));
+  const auto underscore = text.find('_');
+  return is_number(text.substr(0, underscore), kMostDigits) &&
+         (underscore == std::string_view::npos ||
+          is_number(text.substr(underscore + 1), kMostDigits));
 }
 
 std::optional<LocalJob> parse_local_job(std::string_view text) {

@@ -124,7 +124,7 @@ std::optional<std::string_view> LineReader::next() {
 
 off_t end_of_checked_lines(int fd, off_t size) {
   constexpr off_t kTail = off_t{2} * kLongestLineBytes;
-  const auto last_of = [&](off_t begin) {
+  const auto checked_end_from = [&](off_t begin) {
     off_t end = begin;
     LineReader lines(fd, begin, size);
     while (const auto line = lines.next()) {
@@ -133,9 +133,9 @@ off_t end_of_checked_lines(int fd, off_t size) {
     return end;
   };
   if (size > kTail) {
-    if (const off_t end = last_of(size - kTail); end > size - kTail) return end;
+    if (const off_t end = checked_end_from(size - kTail); end > size - kTail) return end;
   }
-  return last_of(0);
+  return checked_end_from(0);
 }
 
 }  // namespace dlrun

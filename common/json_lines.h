@@ -36,7 +36,7 @@ namespace dlrun {
 
 struct CheckedLines {
   std::vector<nlohmann::ordered_json> objects;  ///< in the order of the file, "crc" removed
-  /// Length of the file up to its last good line; a writer cuts the torn tail here.
+  /// Offset of the end of the last good line; a writer cuts off the torn tail, which begins here.
   std::size_t valid_bytes = 0;
   /// Number of skipped lines with wrong checksums before the last good line.
   std::size_t damaged_lines = 0;

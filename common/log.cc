@@ -173,9 +173,9 @@ std::string shown(const LogField& field, const std::vector<std::string>& secrets
 std::string mask_assignment(const std::string& word) {
   for (std::size_t at = word.find_first_of("=:"); at != std::string::npos;
        at = word.find_first_of("=:", at + 1)) {
-    const std::size_t start = word.find_last_of("=:, ", at == 0 ? 0 : at - 1);
-    const std::size_t name = start == std::string::npos || start >= at ? 0 : start + 1;
-    if (is_secret_name(std::string_view(word).substr(name, at - name)))
+    const std::size_t before = word.find_last_of("=:, ", at == 0 ? 0 : at - 1);
+    const std::size_t begin = before == std::string::npos || before >= at ? 0 : before + 1;
+    if (is_secret_name(std::string_view(word).substr(begin, at - begin)))
       return word.substr(0, at + 1) + std::string(kHidden);
   }
   return word;
@@ -343,9 +343,9 @@ std::string mask_urls(std::string_view text) {
     // A password may contain '@', so the host starts after the last '@'.
     const auto blank = [&] { return text.find_first_of(" \t\n\"'<>"); };
     const std::string_view place = user_and_host_in(text.substr(0, blank()), AddressText::kLog);
-    if (const std::size_t user = place.rfind('@'); user != std::string_view::npos) {
+    if (const std::size_t at_sign = place.rfind('@'); at_sign != std::string_view::npos) {
       result += std::string(kHidden) + "@";
-      text.remove_prefix(user + 1);
+      text.remove_prefix(at_sign + 1);
     }
     std::size_t end = std::min(blank(), text.size());
     if (const std::size_t next = text.find("://"); next < text.find('?'))

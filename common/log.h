@@ -53,8 +53,9 @@ struct LogSetting {
                                                     std::string_view file_name);
 
 /// Returns the file name of a rank's log: "trainer-0003.log", or "server-trainer-0003.log" in a
-/// component. component: empty if the job has one program. The name may come from an environment. A
-/// name with characters other than letters, digits, '-' and '_' counts as empty.
+/// component. component: empty if the job has one program. The component may come from an
+/// environment variable, so one with characters other than letters, digits, '-' and '_' counts as
+/// empty.
 [[nodiscard]] std::string rank_log_name(std::string_view component, std::string_view program,
                                         int rank);
 

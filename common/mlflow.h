@@ -54,7 +54,7 @@ struct MlflowRun {
 struct SyncReport {
   std::size_t values = 0;   ///< values that the server got now
   bool is_complete = true;  ///< the server has the whole record
-  std::string run_id{};     ///< empty: the server has no run yet
+  std::string run_id{};     ///< the server's id of its run; empty: it has none for this record yet
   std::string problem{};    ///< the reason why the server lacks values; contains no secret
 };
 
@@ -86,7 +86,7 @@ class MlflowRecord {
   /// Authorization; empty: none. may_continue: called before each request; false ends the call.
   /// Only one process sends at a time. If another process is sending, the report has a problem. On
   /// a file system without locks, two processes may send at once: each value still counts once, but
-  /// a record without a run may get two runs on the server.
+  /// the server may make two runs for a record that has no run there yet.
   /// missing_end: first added to mlflow.jsonl, unless has_end(). Pass an end only after all
   /// processes of the job have ended.
   [[nodiscard]] SyncReport sync(const Env& env, const std::string& token,

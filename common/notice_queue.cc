@@ -34,7 +34,7 @@ constexpr std::size_t kDigitsOfTime = 13;
 
 /// The result of one attempt to send a notice.
 enum class Outcome { kSent, kNotSent, kUnconfirmed, kRefused };
-struct Attempt {
+struct Delivery {
   Outcome outcome = Outcome::kSent;
   std::string problem{};
 };
@@ -52,7 +52,7 @@ bool is_expired(std::string_view name) {
   return !made || now_ms() - *made > kLimit.count();
 }
 
-Attempt send_to_webhook(const Env& env, const std::string& address, const Notice& notice) {
+Delivery send_to_webhook(const Env& env, const std::string& address, const Notice& notice) {
   if (address.empty()) return {Outcome::kNotSent, "the run has no address of a webhook"};
   const auto reply =
       send_by_curl(env, {.url = address, .body = webhook_body(address, notice)}, kWebhookLimit);
@@ -63,7 +63,8 @@ Attempt send_to_webhook(const Env& env, const std::string& address, const Notice
   }
   if (reply->status >= 200 && reply->status < 300) return {};
   if (reply->status == 0)
-    return {reply->may_have_arrived ? Outcome::kUnconfirmed : Outcome::kNotSent, reply->problem};
+    return {reply->request_may_have_arrived ? Outcome::kUnconfirmed : Outcome::kNotSent,
+            reply->problem};
   // The server timed out, got too many requests, or has a fault that may pass.
   const bool may_pass = reply->status == 408 || reply->status == 429 || reply->status >= 500;
   return {may_pass ? Outcome::kNotSent : Outcome::kRefused,
@@ -73,8 +74,8 @@ Attempt send_to_webhook(const Env& env, const std::string& address, const Notice
               : fmt::format("the webhook answers with status {}", reply->status)};
 }
 
-Attempt run_notice_command(const Env& env, const std::vector<std::string>& words,
-                           const Notice& notice) {
+Delivery run_notice_command(const Env& env, const std::vector<std::string>& words,
+                            const Notice& notice) {
   Command command;
   command.argv = notice_command(words, notice);
   command.env = env;
@@ -202,21 +203,21 @@ SendReport NoticeQueue::send(const Env& env, SendBy by,
       const auto claimed = folder_ / (name + std::string(kClaimedEnding));
       // If the file is gone, another sender has claimed it.
       if (::rename((folder_ / name).c_str(), claimed.c_str()) != 0) continue;
-      Attempt attempt{Outcome::kRefused, "the notice is damaged"};
+      Delivery delivery{Outcome::kRefused, "the notice is damaged"};
       const auto text = read_own(name + std::string(kClaimedEnding));
       const auto object = text ? json_read::object_of(*text) : std::nullopt;
       const auto words = object ? argv_in(*object) : std::vector<std::string>();
       if (is_expired(name)) {
-        attempt.problem = "the notice is older than three days";
+        delivery.problem = "the notice is older than three days";
       } else if (object && is_webhook) {
-        attempt =
+        delivery =
             send_to_webhook(env, read_own(kAddressFile).value_or(""), Notice::of_json(*object));
       } else if (object && !words.empty()) {
-        attempt = run_notice_command(env, words, Notice::of_json(*object));
+        delivery = run_notice_command(env, words, Notice::of_json(*object));
       }
-      log_info("a notice was handled", {{"notice", name}, {"problem", attempt.problem}});
-      if (!attempt.problem.empty()) report.problem = attempt.problem;
-      if (!apply_outcome(folder_ / name, attempt.outcome, report)) break;
+      log_info("a notice was handled", {{"notice", name}, {"problem", delivery.problem}});
+      if (!delivery.problem.empty()) report.problem = delivery.problem;
+      if (!apply_outcome(folder_ / name, delivery.outcome, report)) break;
     }
   }
   report.waiting = names_with(kWebhookEnding).size() + names_with(kCommandEnding).size();

@@ -10,8 +10,7 @@
 // - The receiver refused the notice, or the notice is damaged or too old: the sender renames the
 //   file to NAME.refused.
 // - The notice may have arrived, so another attempt could send it twice: the sender renames the
-// file
-//   to NAME.unconfirmed.
+//   file to NAME.unconfirmed.
 //
 // A file stays claimed if its sender was killed.
 

@@ -20,7 +20,7 @@ enum class FrameKind : std::uint8_t {
   kOpened = 2,   ///< agent: the program has accepted the connection
   kWaiting = 3,  ///< agent: nothing listens on the port yet, and the agent tries again
   kData = 4,     ///< bytes of the connection, at least one
-  kCredit = 5,   ///< the sender has written this many more bytes of kData; payload: 4 bytes
+  kCredit = 5,   ///< the end that gets it may send this many more bytes of kData; payload: 4 bytes
   kEnd = 6,      ///< no more bytes follow in this direction
   kReset = 7,    ///< the connection is closed in both directions; payload: the reason, for people
   kAlive = 8,    ///< dlrun: the forwarding continues; channel 0 (kRelayBeat in relay_mux.h)

@@ -48,7 +48,7 @@ RelayMux::RelayMux(End end, int in, int out, RelayHandler& handler)
 }
 
 std::uint32_t RelayMux::open(UniqueFd socket, std::uint16_t port) {
-  const std::uint32_t id = next_++;
+  const std::uint32_t id = next_channel_++;
   make_nonblocking(socket.get());
   connections_[id].socket = std::move(socket);
   append_open(unsent_, id, port);

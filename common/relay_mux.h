@@ -116,7 +116,7 @@ class RelayMux {
   RelayHandler& handler_;
   bool is_greeted_;
   Clock::time_point last_heard_ = Clock::now();
-  std::uint32_t next_ = 1;
+  std::uint32_t next_channel_ = 1;
   Connections connections_;
   FrameBuffer received_;
   std::string unsent_;

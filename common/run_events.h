@@ -289,7 +289,7 @@ struct Autopsy {
   };
   std::int64_t ranks = 0;
   std::vector<Group> groups{};
-  /// The number of ranks in the first group if it differs from the rest, else 0. Recorded as `odd`.
+  /// The number of ranks in the first group if that group stands out, else 0. Recorded as `odd`.
   std::int64_t outliers = 0;
 
   [[nodiscard]] Json fields() const;

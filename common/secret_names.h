@@ -13,12 +13,12 @@ namespace dlrun {
 ///   credentials or authorization: WANDB_API_KEY, --hf-token, PGPASSWORD, authToken.
 /// - The last word is pass, pw, sshpass, creds, auth or jwt: DB_PASS, SLURM_JWT. A number may
 ///   follow: DB_PASS_2.
-/// - Two words are mysql pwd, pass phrase, pass word or auth header.
+/// - Two neighbouring words are mysql pwd, pass phrase, pass word or auth header.
 ///
 /// These names do not count as names of secrets:
 /// - The last word names a property or a file: token_type, key_frames, TOKEN_FILE.
-/// - A key that names a column of data, or that is no secret in its field: --sort-key, --image_key,
-///   NCCL_IB_PKEY, --wckey.
+/// - The word that ends with key stands for a column of data, or for something that is no secret:
+///   --sort-key, --image_key, NCCL_IB_PKEY, --wckey.
 /// - Longer words, such as tokenizer and max_tokens, and `pass` before other words: PASS_THROUGH.
 [[nodiscard]] bool is_secret_name(std::string_view name);
 

@@ -216,8 +216,8 @@ namespace {
 
 /// Returns the code point of a well-formed character of 2 to 4 bytes.
 char32_t code_of(std::string_view character) {
-  constexpr std::array<unsigned, 5> kOfFirst{0, 0, 0x1f, 0x0f, 0x07};
-  char32_t code = static_cast<unsigned char>(character[0]) & kOfFirst.at(character.size());
+  constexpr std::array<unsigned, 5> kFirstByteMasks{0, 0, 0x1f, 0x0f, 0x07};
+  char32_t code = static_cast<unsigned char>(character[0]) & kFirstByteMasks.at(character.size());
   for (const char c : character.substr(1))
     code = code << 6U | (static_cast<unsigned char>(c) & 0x3fU);
   return code;

@@ -63,7 +63,7 @@ Result<int> check_host(const Cli& cli, const Ssh& ssh) {
   DLRUN_TRY_ASSIGN(const auto answer, ask_host(cli, ssh, {"--version"}));
   print(cli, "{}  ssh {}, dlrun {} in {}{}\n", styled(Style::kBold, host.name), host.ssh,
         answer.end.version, program_on_host(cli, host), is_new ? " (copied now)" : "");
-  for (const std::string& command : open_submissions(cli.env, host.name))
+  for (const std::string& command : unanswered_commands(cli.env, host.name))
     print(cli, "  submission without an answer: dlrun {}\n", command);
   return kExitOk;
 }

@@ -38,7 +38,7 @@ Result<int> print_one_log(const Cli& cli, RunInspector& inspector, const IndexEn
                           const LogsOptions& options, std::optional<std::int64_t> rank,
                           const std::string& label) {
   DLRUN_TRY_ASSIGN(auto reader,
-                   open_log(inspector, run, {rank, options.attempt, options.component}));
+                   open_run_log(inspector, run, {rank, options.attempt, options.component}));
   if (options.tail) reader.start_at_tail(*options.tail);
   LogOutput output(options.is_raw, cli.colour_out);
   LineLabels labels(label);

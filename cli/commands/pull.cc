@@ -27,7 +27,7 @@ Result<int> pull_run(Cli& cli, const PullOptions& options) {
   DLRUN_TRY(ssh.open());
   DLRUN_TRY(ensure_installed(cli, ssh, false));
   DLRUN_TRY_ASSIGN(const auto found, find_on_host(cli, ssh, options.run));
-  PullRequest request;
+  FilePull request;
   request.host = name;
   request.from = found.path;
   request.to = cli.current_dir / (options.to.empty() ? found.folder : options.to);

@@ -65,7 +65,7 @@ void HeadLines::add_title() {
 }
 
 void HeadLines::add_place() {
-  const std::string place = place_text(picture_);
+  const std::string place = ranks_and_time_text(picture_);
   if (!place.empty()) lines_.push_back(line().add(" " + place).text());
 }
 

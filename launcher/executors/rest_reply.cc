@@ -83,8 +83,8 @@ constexpr std::int64_t kLastTask = 1U << 31U;
   return tasks;
 }
 
-/// Returns the ids of a record: 42, or a task's 42_7. One record represents all tasks of an array
-/// that are pending, or that ended before they started.
+/// Returns the ids of an entry in the list of jobs: 42, or a task's 42_7. One entry represents all
+/// tasks of an array that are pending, or that ended before they started.
 [[nodiscard]] std::vector<std::string> ids_of(const Json& job) {
   const auto id = number_at(job, "job_id").value_or(0),
              array = number_at(job, "array_job_id").value_or(0);

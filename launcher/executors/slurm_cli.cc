@@ -243,7 +243,7 @@ class SlurmCli final : public Executor {
         answer.reports.push_back(std::move(report));
         continue;
       }
-      if (unanswered.erase(report.job.id) == 0) {  // not asked for, or the record of a whole array
+      if (unanswered.erase(report.job.id) == 0) {  // not asked for, or the line of a whole array
         if (report.phase == JobPhase::kEnded) whole_arrays.push_back(std::move(report));
         continue;
       }
@@ -253,7 +253,7 @@ class SlurmCli final : public Executor {
       answer.reports.push_back(std::move(report));
     }
     for (const JobReport& report : whole_arrays) {
-      // Tasks that were cancelled before they started share one record, with the array's id.
+      // Tasks that were cancelled before they started share one line, with the array's id.
       for (auto task = unanswered.lower_bound(report.job.id + "_");
            task != unanswered.end() && task->starts_with(report.job.id + "_");
            task = unanswered.erase(task)) {

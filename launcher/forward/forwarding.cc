@@ -90,7 +90,7 @@ class ClientEnd final : public RelayHandler {
         mux_(RelayMux::End::kOpens, relay.out(), relay.in(), *this) {}
 
   /// Serves clients until a signal arrives or the relay ends. The caller ends the relay's process.
-  Result<> serve(const EndSignals& signals, Forwarded& result) {
+  Result<> serve(const EndSignals& signals, ForwardingOutcome& result) {
     bool is_stderr_open = true;  // of the relay
     for (;;) {
       std::vector<pollfd> others{{signals.fd(), POLLIN, 0},
@@ -184,13 +184,13 @@ class ClientEnd final : public RelayHandler {
 
 }  // namespace
 
-Result<Forwarded> forward_ports(const std::vector<std::string>& argv, const Env& env,
-                                const std::vector<LocalListener>& listeners,
-                                ForwardEvents& events) {
+Result<ForwardingOutcome> forward_ports(const std::vector<std::string>& argv, const Env& env,
+                                        const std::vector<LocalListener>& listeners,
+                                        ForwardEvents& events) {
   const EndSignals signals;
   if (signals.fd() < 0) return fail(Errc::kIo, "signalfd: {}", errno_text(errno));
   const BlockedSigpipe blocked;  // the relay may end while this process writes to it
-  Forwarded result;
+  ForwardingOutcome result;
   DLRUN_TRY_ASSIGN(
       auto relay,
       PipedProcess::start(argv, scrubbed_for_slurm(env, munge_is_available()), Streams::kPiped));
@@ -203,12 +203,12 @@ Result<Forwarded> forward_ports(const std::vector<std::string>& argv, const Env&
   return result;
 }
 
-Result<Forwarded> run_with_inherited_streams(
+Result<ForwardingOutcome> run_with_inherited_streams(
     const std::vector<std::string>& argv, const Env& env,
     const std::function<void(std::string_view)>& on_message) {
   const EndSignals signals;
   if (signals.fd() < 0) return fail(Errc::kIo, "signalfd: {}", errno_text(errno));
-  Forwarded result;
+  ForwardingOutcome result;
   DLRUN_TRY_ASSIGN(auto child,
                    PipedProcess::start(argv, scrubbed_for_slurm(env, munge_is_available()),
                                        Streams::kInherited));
@@ -224,7 +224,7 @@ Result<Forwarded> run_with_inherited_streams(
 
 Result<RunState> state_after_forwarding(const Env& env, const KnownServers& servers,
                                         const IndexEntry& run, const std::string& node,
-                                        const Forwarded& end) {
+                                        const ForwardingOutcome& end) {
   // Slurm ends the steps of a job shortly before it reports the end of the job.
   constexpr int kTries = 20;
   constexpr std::chrono::milliseconds kPause{250};

@@ -41,7 +41,7 @@ class ForwardEvents {
 };
 
 /// How a forwarding ended.
-struct Forwarded {
+struct ForwardingOutcome {
   bool was_ready = false;  ///< the relay ran on the node
   int signal = 0;          ///< the signal that ended the forwarding; 0: the relay ended by itself
   int exit_code = 0;       ///< the exit code of the relay's command
@@ -52,9 +52,10 @@ struct Forwarded {
 /// SIGHUP arrives, or until the relay ends. Ends the process of argv before it returns. env: the
 /// caller's environment. Fails with kNotFound if there is no such program, with kInvalid if the
 /// program is no relay, and with kIo if a system call fails.
-[[nodiscard]] Result<Forwarded> forward_ports(const std::vector<std::string>& argv, const Env& env,
-                                              const std::vector<LocalListener>& listeners,
-                                              ForwardEvents& events);
+[[nodiscard]] Result<ForwardingOutcome> forward_ports(const std::vector<std::string>& argv,
+                                                      const Env& env,
+                                                      const std::vector<LocalListener>& listeners,
+                                                      ForwardEvents& events);
 
 /// Returns the final state of the run if the end of the run has ended the forwarding. If the relay
 /// ran, waits up to 5 s for the end of the run. Fails with kRefused and the messages of the relay
@@ -62,14 +63,14 @@ struct Forwarded {
 [[nodiscard]] Result<RunState> state_after_forwarding(const Env& env, const KnownServers& servers,
                                                       const IndexEntry& run,
                                                       const std::string& node,
-                                                      const Forwarded& end);
+                                                      const ForwardingOutcome& end);
 
 /// Starts argv with the standard input and output of this process, and waits for the end of the
 /// program. If this process gets SIGINT, SIGTERM or SIGHUP, or if the program closes its standard
 /// error, the program has two seconds to end by itself; then it gets SIGTERM, and three seconds
 /// later SIGKILL. on_message: called for each line of the program's standard error. Fails with
 /// kNotFound if there is no such program, and with kIo if a system call fails.
-[[nodiscard]] Result<Forwarded> run_with_inherited_streams(
+[[nodiscard]] Result<ForwardingOutcome> run_with_inherited_streams(
     const std::vector<std::string>& argv, const Env& env,
     const std::function<void(std::string_view)>& on_message);
 

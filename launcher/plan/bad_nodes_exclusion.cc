@@ -25,7 +25,7 @@ Result<std::vector<std::string>> nodes_of_option(std::string_view script,
 
 Result<BadNodesExclusion> exclude_bad_nodes(const std::vector<BadNode>& remembered,
                                             std::string_view cluster, std::string_view script) {
-  DLRUN_TRY_ASSIGN(auto excluded, nodes_of_option(script, "--exclude", "-x"));
+  DLRUN_TRY_ASSIGN(const auto excluded_by_script, nodes_of_option(script, "--exclude", "-x"));
   DLRUN_TRY_ASSIGN(const auto wanted, nodes_of_option(script, "--nodelist", "-w"));
   BadNodesExclusion result;
   for (const BadNode& bad : remembered) {
@@ -34,7 +34,7 @@ Result<BadNodesExclusion> exclude_bad_nodes(const std::vector<BadNode>& remember
     (is_wanted ? result.wanted : result.excluded).push_back(bad);
   }
   if (result.excluded.empty()) return result;
-  std::set<std::string> all(excluded.begin(), excluded.end());
+  std::set<std::string> all(excluded_by_script.begin(), excluded_by_script.end());
   for (const BadNode& bad : result.excluded) all.insert(bad.node);
   result.value = compress_hostlist(std::vector<std::string>(all.begin(), all.end()));
   return result;

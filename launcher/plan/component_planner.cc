@@ -71,7 +71,7 @@ template <std::size_t kSize>
 }
 
 /// Returns a memory size as Slurm takes it: in GiB if it is a whole number of them, else in MiB.
-[[nodiscard]] std::string memory_text(std::int64_t mib) {
+[[nodiscard]] std::string slurm_memory(std::int64_t mib) {
   return mib % 1024 == 0 ? fmt::format("{}G", mib / 1024) : fmt::format("{}M", mib);
 }
 
@@ -110,22 +110,22 @@ ComponentPlanner::ComponentPlanner(const LoadedSpec& loaded, const PlanInputs& i
     spec.resources.nodes = NodeRange{nodes_of(spec), nodes_of(spec)};
     if (may_have_gpus(spec)) has_gpus_ = true;
   }
-  request_ = request();
+  requesting_spec_ = make_requesting_spec();
 }
 
-LoadedSpec ComponentPlanner::request() const {
-  LoadedSpec request = specs_[layout_.parts.front()];
-  request.preset = Preset();
-  request.preset.name = "plain";
-  request.spec.name = loaded_.spec.name;
-  request.spec.launch = Launch{};
-  request.spec.container = ContainerSpec{};
-  request.spec.environment = loaded_.spec.environment;
-  request.spec.sweep = loaded_.spec.sweep;
-  request.spec.health = loaded_.spec.health;
-  request.spec.origins = loaded_.spec.origins;
-  if (layout_.is_hetjob) return request;
-  Resources& r = request.spec.resources;
+LoadedSpec ComponentPlanner::make_requesting_spec() const {
+  LoadedSpec made = specs_[layout_.parts.front()];
+  made.preset = Preset();
+  made.preset.name = "plain";
+  made.spec.name = loaded_.spec.name;
+  made.spec.launch = Launch{};
+  made.spec.container = ContainerSpec{};
+  made.spec.environment = loaded_.spec.environment;
+  made.spec.sweep = loaded_.spec.sweep;
+  made.spec.health = loaded_.spec.health;
+  made.spec.origins = loaded_.spec.origins;
+  if (layout_.is_hetjob) return made;
+  Resources& r = made.spec.resources;
   const NodeRequest& widest = layout_.widest;
   r.nodes = NodeRange{layout_.nodes, layout_.nodes};
   r.tasks_per_node = 1;
@@ -140,9 +140,9 @@ LoadedSpec ComponentPlanner::request() const {
   if (wants_all_memory) {
     r.mem = "0";
   } else if (widest.mem_mib) {
-    r.mem = memory_text(*widest.mem_mib);
+    r.mem = slurm_memory(*widest.mem_mib);
   }
-  return request;
+  return made;
 }
 
 tl::expected<LaunchPlan, std::vector<Diagnostic>> ComponentPlanner::run() && {
@@ -169,7 +169,7 @@ tl::expected<LaunchPlan, std::vector<Diagnostic>> ComponentPlanner::run() && {
 }
 
 LaunchPlan ComponentPlanner::plan_whole() {
-  Planner whole(request_, inputs_);
+  Planner whole(requesting_spec_, inputs_);
   whole.count_resources();
   whole.check_runs_folder();
   whole.environment();
@@ -203,7 +203,7 @@ void ComponentPlanner::plan_parts(LaunchPlan& plan) {
   }
 }
 
-std::string ComponentPlanner::source_of(std::size_t index, std::string_view key) const {
+std::string ComponentPlanner::comment_of_key(std::size_t index, std::string_view key) const {
   const ComponentSpec& component = loaded_.spec.components[index];
   const bool is_own =
       std::find(component.keys.begin(), component.keys.end(), key) != component.keys.end();
@@ -256,25 +256,25 @@ std::vector<PlannedOption> ComponentPlanner::step_options(std::size_t index) con
     add("--exact", std::nullopt, "the step leaves the rest of its nodes to others");
   const std::int64_t nodes = nodes_of(specs_[index].spec);
   const std::int64_t ranks = ranks_per_node(specs_[index].spec).value_or(1);
-  add("--nodes", fmt::format("{}", nodes), source_of(index, "resources.nodes"_key));
+  add("--nodes", fmt::format("{}", nodes), comment_of_key(index, "resources.nodes"_key));
   add("--ntasks", fmt::format("{}", nodes * ranks), "");
   add("--ntasks-per-node", fmt::format("{}", ranks),
-      source_of(index, "resources.tasks_per_node"_key));
+      comment_of_key(index, "resources.tasks_per_node"_key));
   add("--cpus-per-task", fmt::format("{}", r.cpus_per_task.value_or(1)),
-      source_of(index, "resources.cpus_per_task"_key));
-  const std::string key_of_gpus = source_of(index, "resources.gpus_per_node"_key);
+      comment_of_key(index, "resources.cpus_per_task"_key));
+  const std::string key_of_gpus = comment_of_key(index, "resources.gpus_per_node"_key);
   if (r.gpus_per_node && r.gpus_per_node->count > 0) {
     add("--gres", "gpu:" + format_gpus(*r.gpus_per_node), key_of_gpus);
   } else if (has_gpus_) {
     add("--gpus-per-node", "0", key_of_gpus);
   }
   if (r.mem) {
-    add("--mem", r.mem, source_of(index, "resources.mem"_key));
+    add("--mem", r.mem, comment_of_key(index, "resources.mem"_key));
   } else if (r.mem_per_cpu) {
-    add("--mem-per-cpu", r.mem_per_cpu, source_of(index, "resources.mem_per_cpu"_key));
+    add("--mem-per-cpu", r.mem_per_cpu, comment_of_key(index, "resources.mem_per_cpu"_key));
   }
   if (r.distribution)
-    add("--distribution", r.distribution, source_of(index, "resources.distribution"_key));
+    add("--distribution", r.distribution, comment_of_key(index, "resources.distribution"_key));
   return options;
 }
 
@@ -297,8 +297,8 @@ bool ComponentPlanner::needs_port(std::size_t index, const LaunchPlan& plan) con
 void ComponentPlanner::move_own_variables(std::size_t index, LaunchPlan& plan) const {
   for (const auto& [name, value] : loaded_.spec.components[index].own.environment.vars) {
     std::erase_if(plan.prologue.vars, [&](const PlannedVariable& one) { return one.name == name; });
-    plan.rank_vars.push_back(
-        {name, value, source_of(index, "environment.vars." + name), false, Origin::Kind::kFile});
+    plan.rank_vars.push_back({name, value, comment_of_key(index, "environment.vars." + name), false,
+                              Origin::Kind::kFile});
   }
 }
 

@@ -25,7 +25,7 @@ class ComponentPlanner {
   /// Returns the spec from which sbatch's options are planned. For a heterogeneous job, returns the
   /// spec of the first part. For a single allocation, returns a spec that requests on every node
   /// the largest request of any node, where components that share a node are added up.
-  [[nodiscard]] LoadedSpec request() const;
+  [[nodiscard]] LoadedSpec make_requesting_spec() const;
   /// Plans everything that belongs to the whole job: the request, the prologue, lead's options.
   [[nodiscard]] LaunchPlan plan_whole();
   /// Adds the options of sbatch for the parts of a heterogeneous job after the first one.
@@ -53,7 +53,7 @@ class ComponentPlanner {
   void merge_containers(LaunchPlan& plan);
   /// Returns the comment that names a key in the script: "trainer: nodes" if the component itself
   /// sets the key, else the full key, such as "resources.nodes".
-  [[nodiscard]] std::string source_of(std::size_t index, std::string_view key) const;
+  [[nodiscard]] std::string comment_of_key(std::size_t index, std::string_view key) const;
   /// Adds the errors to errors_, each once. component: the text that is put before each message; ""
   /// for errors of the whole job.
   void take_errors(std::vector<Diagnostic> errors, std::string_view component);
@@ -62,7 +62,7 @@ class ComponentPlanner {
   const PlanInputs& inputs_;
   std::vector<LoadedSpec> specs_;
   ComponentLayout layout_;
-  LoadedSpec request_;
+  LoadedSpec requesting_spec_;  ///< of make_requesting_spec()
   bool has_gpus_ = false;  ///< the job may have GPUs; steps without GPUs must then request 0 GPUs
   std::vector<Diagnostic> errors_;
   /// The lines and the messages of errors_, without the names of components.

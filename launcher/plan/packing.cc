@@ -98,13 +98,13 @@ for ((dlrun_point = dlrun_first; dlrun_point < dlrun_end; dlrun_point++)); do
 done
 dlrun_code=0
 for dlrun_pid in "${dlrun_pids[@]}"; do
-  dlrun_end=0
-  wait "$dlrun_pid" || dlrun_end=$?
+  dlrun_point_code=0
+  wait "$dlrun_pid" || dlrun_point_code=$?
   while kill -0 "$dlrun_pid" 2>/dev/null; do # a signal ended the wait
-    dlrun_end=0
-    wait "$dlrun_pid" || dlrun_end=$?
+    dlrun_point_code=0
+    wait "$dlrun_pid" || dlrun_point_code=$?
   done
-  if ((dlrun_code == 0)); then dlrun_code=$dlrun_end; fi
+  if ((dlrun_code == 0)); then dlrun_code=$dlrun_point_code; fi
 done
 exit "$dlrun_code"
 )";

@@ -87,8 +87,8 @@ void spack(ScriptText& text, const Prologue& prologue) {
 }
 
 /// Renders the activation of the uv environment that a submission has built. The script follows the
-/// link once, so that a later submission cannot exchange the environment of a running job. The file
-/// must belong to the user, because the script executes it.
+/// link once, so that a later submission cannot exchange the environment of a running job. The
+/// environment's bin/activate must belong to the user, because the script executes it.
 void uv(ScriptText& text, const Prologue& prologue) {
   if (prologue.uv_project.empty()) return;
   text.line("dlrun_link=" + shell_quote(uv_link(prologue.uv_project)),

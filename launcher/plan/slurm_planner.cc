@@ -157,8 +157,9 @@ void Planner::add_directive(std::string_view option, std::optional<std::string> 
 }
 
 std::vector<ContainerUserOption> Planner::plan_container() {
-  std::vector<ContainerUserOption> users;
-  for (const SlurmOption& option : spec_.launch.srun) users.emplace_back(option.name, option.value);
+  std::vector<ContainerUserOption> user_options;
+  for (const SlurmOption& option : spec_.launch.srun)
+    user_options.emplace_back(option.name, option.value);
   const ContainerBackend& backend = *find_container_backend(runtime_);
   ContainerStep container = container_step();
   for (const PlannedVariable& variable : plan_.prologue.vars) {
@@ -172,11 +173,11 @@ std::vector<ContainerUserOption> Planner::plan_container() {
   // container. The ranks of a job get them from the agent instead.
   for (const SecretSource& secret : plan_.secrets) container.job_names.push_back(secret.name);
   plan_.entry.session = backend.entry(container).session;
-  for (ContainerOption& option : backend.step_options(container, users)) {
+  for (ContainerOption& option : backend.step_options(container, user_options)) {
     plan_.container.push_back(
         {std::move(option.option), std::move(option.value), std::move(option.key)});
   }
-  return users;
+  return user_options;
 }
 
 void Planner::step() {

@@ -38,8 +38,8 @@ constexpr std::size_t kMostErrors = 20;
 
 /// Returns the text that all points of one array have in common: the #SBATCH lines, and the
 /// variables that limit a point to its share of the job (sweep.pack).
-[[nodiscard]] std::string array_key_of(const LaunchPlan& plan,
-                                       const std::vector<PlannedVariable>& share) {
+[[nodiscard]] std::string id_of_array(const LaunchPlan& plan,
+                                      const std::vector<PlannedVariable>& share) {
   std::string text;
   for (const PlannedOption& option : plan.directives) text += option.word() + "\n";
   for (const PlannedVariable& variable : share) text += variable.name + "=" + variable.value + "\n";
@@ -179,16 +179,16 @@ class Arrays {
   /// Adds the point to an array. plan: the plan of a task. share: Slurm's variables for one of the
   /// task's points.
   void place(PlannedPoint& point, const LaunchPlan& plan, std::vector<PlannedVariable> share) {
-    auto [open, is_new] = newest_arrays_.try_emplace(array_key_of(plan, share), plans_.size());
-    if (!is_new && packings_[open->second].points == max_points_) {
-      open->second = plans_.size();
+    auto [newest, is_new] = newest_arrays_.try_emplace(id_of_array(plan, share), plans_.size());
+    if (!is_new && packings_[newest->second].points == max_points_) {
+      newest->second = plans_.size();
       is_new = true;
     }
     if (is_new) {
       plans_.push_back(plan);
       packings_.push_back({pack_, 0, std::move(share)});
     }
-    point.array = open->second;
+    point.array = newest->second;
     point.place = packings_[point.array].points++;
   }
 
@@ -204,7 +204,7 @@ class Arrays {
 
  private:
   std::size_t max_points_, pack_;
-  std::map<std::string, std::size_t> newest_arrays_;  ///< by array_key_of()
+  std::map<std::string, std::size_t> newest_arrays_;  ///< by id_of_array()
   std::vector<LaunchPlan> plans_;                     ///< the plan of each array's first point
   std::vector<Packing> packings_;
 };

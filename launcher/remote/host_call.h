@@ -49,8 +49,8 @@ struct ParsedCall {
 [[nodiscard]] std::vector<std::string> arguments_for_host(const std::vector<std::string>& argv);
 
 /// Returns the call's arguments with `-` in place of the file of -o. spec_there: the spec's path on
-/// the host, which replaces the spec's path, but no equal value of an option; nullptr: the spec's
-/// path stays.
+/// the host, which replaces the argument that is the spec's path here. An option's value stays,
+/// even if it equals this argument. nullptr: the spec's path stays.
 [[nodiscard]] std::vector<std::string> adapted_arguments(const HostCall& call,
                                                          const std::string* spec_there);
 

@@ -59,9 +59,9 @@ Result<PendingSubmission> PendingSubmission::find_or_make(const Env& env, const 
                                                           const std::string& command,
                                                           const std::string& shown) {
   DLRUN_TRY_ASSIGN(const auto folder, folder_of(env, host));
-  const std::string key = sha256_of_text(command);
+  const std::string hash = sha256_of_text(command);
   for (const auto& file : records_in(folder)) {
-    if (field_of(file, "command") != key) continue;
+    if (field_of(file, "command") != hash) continue;
     UniqueFd lock = lock_record(file);
     if (lock.is_open()) return PendingSubmission(file.stem().string(), file, std::move(lock), true);
   }
@@ -69,7 +69,7 @@ Result<PendingSubmission> PendingSubmission::find_or_make(const Env& env, const 
   const std::string token = random_hex(16);
   const auto file = folder / (token + std::string(kEnding));
   nlohmann::ordered_json record;
-  record["command"] = key;
+  record["command"] = hash;
   record["shown"] = shown;
   DLRUN_TRY(create_file_exclusive(file, json_read::dump(record) + "\n"));
   UniqueFd lock = lock_record(file);
@@ -85,7 +85,7 @@ void PendingSubmission::remove() {
   ::unlink(file_.c_str());
 }
 
-std::vector<std::string> open_submissions(const Env& env, const std::string& host) {
+std::vector<std::string> unanswered_commands(const Env& env, const std::string& host) {
   std::vector<std::string> shown;
   const auto folder = folder_of(env, host);
   if (!folder) return shown;

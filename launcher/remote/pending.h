@@ -46,6 +46,6 @@ class PendingSubmission {
 };
 
 /// Returns the command lines, for people, of the submissions to the host that have no answer.
-[[nodiscard]] std::vector<std::string> open_submissions(const Env& env, const std::string& host);
+[[nodiscard]] std::vector<std::string> unanswered_commands(const Env& env, const std::string& host);
 
 }  // namespace dlrun

@@ -22,7 +22,7 @@ constexpr std::string_view kCopiedPrefix = "copied ";
 
 }  // namespace
 
-std::vector<std::string> pull_argv(const PullRequest& request) {
+std::vector<std::string> pull_argv(const FilePull& request) {
   std::vector<std::string> argv{"rsync",
                                 "-rt",
                                 "--no-links",
@@ -41,7 +41,7 @@ std::vector<std::string> pull_argv(const PullRequest& request) {
   return argv;
 }
 
-Result<std::vector<std::string>> pull(const PullRequest& request, const Env& env) {
+Result<std::vector<std::string>> pull(const FilePull& request, const Env& env) {
   if (!request.from.starts_with('/'))
     return fail(Errc::kInvalid, "{}: the host names no folder of the run", request.host);
   DLRUN_TRY(make_private_directories(request.to));

@@ -12,7 +12,7 @@
 
 namespace dlrun {
 
-struct PullRequest {
+struct FilePull {
   std::string host;               ///< the host's name
   std::string from;               ///< the run's folder there, absolute
   std::filesystem::path to;       ///< the folder here, which is made if it is missing
@@ -22,12 +22,12 @@ struct PullRequest {
 
 /// Returns the argument vector of rsync. rsync copies only regular files and folders. It copies no
 /// links, so no path of the host can lead out of `to`. It deletes nothing.
-[[nodiscard]] std::vector<std::string> pull_argv(const PullRequest& request);
+[[nodiscard]] std::vector<std::string> pull_argv(const FilePull& request);
 
 /// Copies the files, and returns those that were new or changed, relative to `to`. Fails with kIo
 /// and rsync's message, with kNotFound if rsync is missing, and with kInvalid if `from` is not
 /// absolute.
-[[nodiscard]] Result<std::vector<std::string>> pull(const PullRequest& request, const Env& env);
+[[nodiscard]] Result<std::vector<std::string>> pull(const FilePull& request, const Env& env);
 
 /// A run on a host.
 struct RunOnHost {

@@ -38,10 +38,10 @@ Result<> make_folder(const std::filesystem::path& folder) {
               printable(folder.string()));
 }
 
-/// Makes and returns the folder of the sockets: below $XDG_RUNTIME_DIR, else in `shared`, else
-/// below ~/.cache. In `shared`, another user may have made a folder of this name, which the caller
+/// Makes and returns the folder of the sockets: below $XDG_RUNTIME_DIR, else in `tmp`, else
+/// below ~/.cache. In `tmp`, another user may have made a folder of this name, which the caller
 /// cannot remove. ~/.cache comes last, because not every network file system supports sockets.
-Result<std::filesystem::path> socket_folder(const Env& env, const std::filesystem::path& shared) {
+Result<std::filesystem::path> socket_folder(const Env& env, const std::filesystem::path& tmp) {
   const auto fits = [](const std::filesystem::path& folder) {
     constexpr std::size_t kSocketName = 32;
     return folder.is_absolute() && folder.string().size() + kSocketName < kLongestSocket;
@@ -50,7 +50,7 @@ Result<std::filesystem::path> socket_folder(const Env& env, const std::filesyste
   const auto preferred = runtime / "dlrun-ssh";
   if (fits(preferred) && ::access(runtime.c_str(), W_OK) == 0 && make_folder(preferred))
     return preferred;
-  const auto usual = shared / fmt::format("dlrun-ssh-{}", ::geteuid());
+  const auto usual = tmp / fmt::format("dlrun-ssh-{}", ::geteuid());
   const auto made = make_folder(usual);
   if (made) return usual;
   const auto last = std::filesystem::path(env.get_or("HOME", "")) / ".cache/dlrun/ssh";
@@ -109,9 +109,8 @@ Result<UniqueFd> lock_opening(const Ssh& ssh, std::chrono::seconds patience) {
 
 }  // namespace
 
-Result<Ssh> Ssh::of_host(HostFile host, Env env, bool can_ask,
-                         const std::filesystem::path& shared) {
-  DLRUN_TRY_ASSIGN(const auto folder, socket_folder(env, shared));
+Result<Ssh> Ssh::of_host(HostFile host, Env env, bool can_ask, const std::filesystem::path& tmp) {
+  DLRUN_TRY_ASSIGN(const auto folder, socket_folder(env, tmp));
   const auto socket = folder / socket_name(host, env);
   // ssh's SendEnv could pass DLRUN_HOST on to the host, which has no file of this name.
   env.unset("DLRUN_HOST");

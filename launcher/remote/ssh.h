@@ -17,11 +17,11 @@ namespace dlrun {
 /// The calls of ssh for one host.
 class Ssh {
  public:
-  /// Makes the private folder of the sockets: below $XDG_RUNTIME_DIR, else in `shared`, else below
+  /// Makes the private folder of the sockets: below $XDG_RUNTIME_DIR, else in `tmp`, else below
   /// ~/.cache. can_ask: a person at a terminal can answer ssh's questions. Fails with kInvalid if
-  /// another user owns the folder in `shared` or can enter it, and ~/.cache cannot be used either.
+  /// another user owns the folder in `tmp` or can enter it, and ~/.cache cannot be used either.
   [[nodiscard]] static Result<Ssh> of_host(HostFile host, Env env, bool can_ask,
-                                           const std::filesystem::path& shared = "/tmp");
+                                           const std::filesystem::path& tmp = "/tmp");
 
   [[nodiscard]] const HostFile& host() const { return host_; }
   [[nodiscard]] const Env& env() const { return env_; }

@@ -123,7 +123,8 @@ struct KnownSum {
     sum += *value;
     ++runs;
   }
-  /// Returns the figure as text. Adds the number of runs with this figure if some runs lack it.
+  /// Returns the text `figure`, with the number of runs behind it if the figure of some runs is
+  /// unknown. all: the number of all runs.
   [[nodiscard]] std::string with_count(const std::string& figure, std::size_t all) const {
     return runs == all ? figure : fmt::format("{} (known for {} of them)", figure, runs);
   }
@@ -194,25 +195,26 @@ std::vector<std::string> legend_names(const std::vector<const RunReport*>& drawn
 }
 
 std::vector<Column> columns_of_runs(const std::vector<RunReport>& reports,
-                                    const RunColumns& parts) {
+                                    const RunColumns& chosen) {
   std::vector<Column> columns{{"run", "t"}, {"state", "t"}};
   // The result by which runs are compared comes first, so that even a narrow page shows it. The
   // other results come last.
-  if (!parts.results.empty()) columns.push_back({readable_name(parts.results.front()), "n"});
-  for (const auto& name : parts.keys) columns.push_back({name, is_wide(reports, name) ? "w" : "t"});
-  for (std::size_t at = 1; at < parts.results.size(); ++at)
-    columns.push_back({readable_name(parts.results[at]), "n"});
+  if (!chosen.results.empty()) columns.push_back({readable_name(chosen.results.front()), "n"});
+  for (const auto& name : chosen.keys)
+    columns.push_back({name, is_wide(reports, name) ? "w" : "t"});
+  for (std::size_t at = 1; at < chosen.results.size(); ++at)
+    columns.push_back({readable_name(chosen.results[at]), "n"});
   columns.insert(columns.end(), {{"took", "n"}, {"ranks", "n"}, {"nodes", "t"}});
-  if (parts.has_gpu_hours) columns.push_back({"GPU-hours", "n"});
-  if (parts.energy != EnergyKind::kNone)
+  if (chosen.has_gpu_hours) columns.push_back({"GPU-hours", "n"});
+  if (chosen.energy != EnergyKind::kNone)
     columns.push_back(
-        {parts.energy == EnergyKind::kGpus ? "energy of the GPUs" : "energy, according to Slurm",
+        {chosen.energy == EnergyKind::kGpus ? "energy of the GPUs" : "energy, according to Slurm",
          "n"});
   return columns;
 }
 
 /// Returns the table of runs: state, results, keys that differ, time, ranks and nodes.
-std::string runs_table(const std::vector<RunReport>& reports, const RunColumns& parts) {
+std::string runs_table(const std::vector<RunReport>& reports, const RunColumns& chosen) {
   std::vector<std::vector<std::string>> rows;
   for (std::size_t at = 0; at < reports.size(); ++at) {
     const RunReport& report = reports[at];
@@ -225,22 +227,22 @@ std::string runs_table(const std::vector<RunReport>& reports, const RunColumns& 
     const auto result_cell = [&](const std::string& name) {
       return escape_html(readable_value(name, value_of(report.result, name)));
     };
-    if (!parts.results.empty()) cells.push_back(result_cell(parts.results.front()));
-    for (const auto& name : parts.keys) cells.push_back(escape_html(value_of(report.keys, name)));
-    for (std::size_t i = 1; i < parts.results.size(); ++i)
-      cells.push_back(result_cell(parts.results[i]));
+    if (!chosen.results.empty()) cells.push_back(result_cell(chosen.results.front()));
+    for (const auto& name : chosen.keys) cells.push_back(escape_html(value_of(report.keys, name)));
+    for (std::size_t i = 1; i < chosen.results.size(); ++i)
+      cells.push_back(result_cell(chosen.results[i]));
     cells.push_back(record.has_events ? fine_duration_text(end_of(report) - begin_of(report)) : "");
     cells.push_back(record.ranks > 0 ? std::to_string(record.ranks) : "");
     cells.push_back(escape_html(nodes_of(report)));
-    if (parts.has_gpu_hours)
+    if (chosen.has_gpu_hours)
       cells.push_back(report.use.gpu_hours ? measurement_text(*report.use.gpu_hours) : "");
-    if (parts.energy != EnergyKind::kNone) {
-      const auto joules = joules_of(report, parts.energy);
+    if (chosen.energy != EnergyKind::kNone) {
+      const auto joules = joules_of(report, chosen.energy);
       cells.push_back(joules ? energy_text(*joules) : std::string());
     }
     rows.push_back(std::move(cells));
   }
-  return table_html(columns_of_runs(reports, parts), rows);
+  return table_html(columns_of_runs(reports, chosen), rows);
 }
 
 /// Returns why runs did not complete, and the problems of their files.
@@ -285,11 +287,11 @@ void sort_best_first(std::vector<RunReport>& reports) {
     return;
   const std::string& compared = names.front();
   const bool is_ascending = is_smaller_better(compared);
-  const auto key = [&](const RunReport& report) {
+  const auto compared_value = [&](const RunReport& report) {
     return parse_double(value_of(report.result, compared));
   };
   std::stable_sort(reports.begin(), reports.end(), [&](const RunReport& a, const RunReport& b) {
-    const auto one = key(a), other = key(b);
+    const auto one = compared_value(a), other = compared_value(b);
     if (!one || !other) return one.has_value() && !other;
     return is_ascending ? *one < *other : *one > *other;
   });
@@ -300,10 +302,10 @@ std::string comparison_page(const std::vector<RunReport>& reports, const std::st
   std::string page = head(title);
   const auto keys = different_keys(reports);
   const bool has_own_table = keys.size() > kKeysInTable && reports.size() <= kChartColours;
-  const RunColumns parts = columns_for(reports, has_own_table ? std::vector<std::string>() : keys);
+  const RunColumns chosen = columns_for(reports, has_own_table ? std::vector<std::string>() : keys);
   page += fmt::format("<h1>{}</h1>\n<p class=\"soft\">{} runs compared{}</p>\n", escape_html(title),
-                      reports.size(), total_cost(reports, parts.energy));
-  page += "<h2>Runs</h2>\n" + runs_table(reports, parts);
+                      reports.size(), total_cost(reports, chosen.energy));
+  page += "<h2>Runs</h2>\n" + runs_table(reports, chosen);
   if (has_own_table) page += "<h2>Keys that differ</h2>\n" + differences_html(reports, keys);
   return page + problems_html(reports) + curves_of(reports, keys) + foot(made);
 }

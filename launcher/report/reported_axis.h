@@ -15,8 +15,8 @@ namespace dlrun {
 /// The x axis of the reported values of one run or of several runs.
 class ReportedAxis {
  public:
-  /// Applies the first of these rules that fits. A report without values counts as
-  /// one with steps and epochs.
+  /// Applies the first of these rules that fits. A run that has reported nothing counts as one with
+  /// steps and epochs.
   /// - A run reports no steps: epochs if all runs report epochs, else the time since the start.
   /// - The steps per epoch differ between the runs: epochs.
   /// - The global batches differ between the runs: samples.

@@ -36,7 +36,7 @@ int display_order(RunState state) {
 
 }  // namespace
 
-std::string place_text(const RunPicture& picture) {
+std::string ranks_and_time_text(const RunPicture& picture) {
   const RunRecord& record = picture.status.facts.record;
   std::vector<std::string> place;
   if (record.ranks > 0)

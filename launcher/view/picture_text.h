@@ -14,7 +14,7 @@
 namespace dlrun {
 
 /// Returns "4 ranks on n[1-4] for 3 min"; "" if nothing is known yet.
-[[nodiscard]] std::string place_text(const RunPicture& picture);
+[[nodiscard]] std::string ranks_and_time_text(const RunPicture& picture);
 
 /// Returns the newest known step of rank 0 in the latest attempt: the larger one of the steps in
 /// the progress report and in the rank's sample, which are recorded at different times. The head

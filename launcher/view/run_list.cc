@@ -89,7 +89,7 @@ Result<Filters> parse_filters(const ListRequest& request) {
 /// A run that is listed, and its cached row if it has one.
 struct Listed {
   const IndexEntry* entry = nullptr;
-  std::optional<struct stat> events;
+  std::optional<struct stat> events_stat;  ///< of events.jsonl; nullopt: there is none, or not read
   std::optional<RunSummaries::Row> row;
 };
 
@@ -135,16 +135,16 @@ void ListMaker::choose(const std::vector<IndexEntry>& own, const std::vector<Ind
       if (folders.has(entry.path)) ++hidden_;
       continue;
     }
-    const auto events = stat_of(entry.path.native() + "/events.jsonl");
-    if (!events && !stat_of(entry.path.native())) continue;  // the run's directory was deleted
+    const auto events_stat = stat_of(entry.path.native() + "/events.jsonl");
+    if (!events_stat && !stat_of(entry.path.native())) continue;  // the run's directory was deleted
     // If the caller owns the file and its row is cached, skip the check of the folder, which takes
     // time.
     std::optional<RunSummaries::Row> row;
-    if (events && events->st_uid == caller && !request_.wants_json)
-      row = summaries_.find(entry, *events);
+    if (events_stat && events_stat->st_uid == caller && !request_.wants_json)
+      row = summaries_.find(entry, *events_stat);
     // Skip a run whose path leads to another user's folder.
     if (!row && foreign_owner_of_path(entry.path)) continue;
-    listed_.push_back({&entry, events, std::move(row)});
+    listed_.push_back({&entry, events_stat, std::move(row)});
   }
   for (const IndexEntry& entry : foreign) {
     if (!filters_.fit(entry)) continue;
@@ -172,7 +172,8 @@ void ListMaker::add_state(Listed& listed, const RunStatus& status, RunList& list
                         std::string(word(status.state)) + (status.is_last_known ? "?" : ""),
                         shortened(summary_text(status), kSummaryColumns)};
   const bool is_settled = !status.facts.foreign && status.facts.record.ended && is_over(status);
-  if (listed.events && is_settled) summaries_.add(*listed.entry, *listed.events, *listed.row);
+  if (listed.events_stat && is_settled)
+    summaries_.add(*listed.entry, *listed.events_stat, *listed.row);
 }
 
 /// Inspects all runs without a cached row with one query, and fills the list.
@@ -184,7 +185,7 @@ void ListMaker::inspect(RunInspector& inspector, RunList& list) {
   const auto states = inspector.inspect_all(paths);
   auto state = states.begin();
   for (Listed& one : listed_) {
-    if (one.events) list.runs.push_back(*one.entry);
+    if (one.events_stat) list.runs.push_back(*one.entry);
     if (!one.row) {
       const auto& found = *state++;
       if (found) {

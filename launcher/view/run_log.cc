@@ -19,8 +19,8 @@ Result<> refuse_missing_component(const IndexEntry& run) {
 
 }  // namespace
 
-Result<LogReader> open_log(RunInspector& inspector, const IndexEntry& run,
-                           const LogChoice& choice) {
+Result<LogReader> open_run_log(RunInspector& inspector, const IndexEntry& run,
+                               const LogChoice& choice) {
   DLRUN_TRY_ASSIGN(const auto facts, RunInspector::read_facts(run.path));
   std::optional<std::filesystem::path> path;
   if (choice.rank) {

@@ -24,8 +24,8 @@ struct LogChoice {
 /// Opens the log. Fails with kNotFound if the log does not exist; the message says whether there
 /// may be one later. Fails with kUsage if the job has components, and a rank is chosen without a
 /// component.
-[[nodiscard]] Result<LogReader> open_log(RunInspector& inspector, const IndexEntry& run,
-                                         const LogChoice& choice);
+[[nodiscard]] Result<LogReader> open_run_log(RunInspector& inspector, const IndexEntry& run,
+                                             const LogChoice& choice);
 
 /// Returns the ranks in a list such as "2" or "0,4-7". Returns nullopt for "all". Fails with kUsage
 /// for any other text, and for more than 10,000 ranks.

@@ -93,13 +93,14 @@ std::string state_of(const Row& row) {
 }
 
 /// Returns the last cell of a row: the reason if the point has failed, the progress if it is
-/// running, or the results other than `shown` if it has completed.
-std::string remark_of(const Row& row, const std::string& shown) {
+/// running, or its results if it has completed. by: the name of a result that is left out, because
+/// it has a column of its own.
+std::string remark_of(const Row& row, const std::string& by) {
   if (row.status == nullptr) return printable(row.error);
   const RunRecord& record = row.status->facts.record;
   if (row.status->state == RunState::kCompleted || row.shows_earlier_run) {
     Json rest = row.shown;
-    if (rest.is_object()) rest.erase(shown);
+    if (rest.is_object()) rest.erase(by);
     std::string text = rest.is_object() ? result_text(json_read::dump(rest)) : "";
     if (record.attempt_reason == EndReason::kStoppedEarly)
       text = printable(record.end_message) + (text.empty() ? "" : "; ") + text;

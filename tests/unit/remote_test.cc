@@ -475,9 +475,9 @@ TEST_CASE("a submission without an answer keeps its token, for the same command 
   REQUIRE(again);
   CHECK(again->is_repeated());
   CHECK(again->token() == token);
-  CHECK(open_submissions(env, "far").size() == 1);
+  CHECK(unanswered_commands(env, "far").size() == 1);
   again->remove();
-  CHECK(open_submissions(env, "far").empty());
+  CHECK(unanswered_commands(env, "far").empty());
 }
 
 TEST_CASE("the run of a token is remembered, and a token has 32 hexadecimal digits") {

@@ -296,11 +296,11 @@ TEST_CASE_FIXTURE(User, "following a run stops when the listener accepts no more
 TEST_CASE_FIXTURE(User, "the error about a missing log has the run's state") {
   const auto run = add_ended("a-1", "failed", "");
   RunInspector inspector(env);
-  const auto log = open_log(inspector, run, LogChoice{});
+  const auto log = open_run_log(inspector, run, LogChoice{});
   REQUIRE_FALSE(log.has_value());
   CHECK(log.error().code == Errc::kNotFound);
   CHECK(log.error().message.find("there is no log; the run is failed") != std::string::npos);
-  const auto rank = open_log(inspector, run, {3, std::nullopt, ""});
+  const auto rank = open_run_log(inspector, run, {3, std::nullopt, ""});
   REQUIRE_FALSE(rank.has_value());
   CHECK(rank.error().message.find("there is no log of this rank; the run is failed") !=
         std::string::npos);
