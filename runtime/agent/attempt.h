@@ -195,7 +195,7 @@ class Attempt {
   void on_limit_near() { signs_.is_limit_near = true; }
   /// Makes the attempt end before the time limit, so that the job can be requeued: when the next
   /// checkpoint is saved, and after time_left at the latest.
-  void on_limit_ahead(std::chrono::milliseconds time_left, Clock::time_point now);
+  void end_before_limit(std::chrono::milliseconds time_left, Clock::time_point now);
   /// Ends the attempt because a signal that lead did not send killed srun. The ranks end as a
   /// consequence.
   void on_srun_killed(int signal, Clock::time_point now);

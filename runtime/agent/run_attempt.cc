@@ -305,8 +305,8 @@ void AttemptRunner::on_limit_known(const Result<JobFacts>& facts) {
   const auto requeue_s = std::min<std::int64_t>(kRequeueReserve.count(), left / 4);
   attempt_->end_collecting_by(Clock::now() + std::chrono::seconds(left - requeue_s));
   if (is_service()) return;  // a service ends after the main components
-  attempt_->on_limit_ahead(std::chrono::seconds(std::max<std::int64_t>(left - margin, 0)),
-                           Clock::now());
+  attempt_->end_before_limit(std::chrono::seconds(std::max<std::int64_t>(left - margin, 0)),
+                             Clock::now());
 }
 
 std::vector<Broadcast> AttemptRunner::files_to_broadcast() const {
