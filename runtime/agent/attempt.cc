@@ -207,7 +207,7 @@ void Attempt::on_launch_failure(std::string_view node, std::string_view why,
           now);
 }
 
-void Attempt::on_limit_ahead(std::chrono::milliseconds time_left, Clock::time_point now) {
+void Attempt::end_before_limit(std::chrono::milliseconds time_left, Clock::time_point now) {
   auto* const running = in<Running>();
   if (running == nullptr || running->limit_at) return;
   running->limit_at = now + time_left;

@@ -131,7 +131,7 @@ class Attempt {
   void on_staged(int rank, std::int64_t files, std::int64_t bytes, Clock::time_point now);
   /// Notes that the rank has copied the outputs of its node.
   void on_collected(int rank, std::int64_t files, std::int64_t bytes, Clock::time_point now);
-  /// Returns the longest time in which a node copies its outputs; 0 without outputs.
+  /// Returns the longest time that a node may need to copy its outputs; 0 without outputs.
   [[nodiscard]] std::chrono::seconds longest_collecting() const { return outputs_.longest(); }
   /// Sets the time at which the attempt stops waiting for outputs, because the time limit of the
   /// job is near.
@@ -195,7 +195,7 @@ class Attempt {
   void on_limit_near() { signs_.is_limit_near = true; }
   /// Makes the attempt end before the time limit, so that the job can be requeued: when the next
   /// checkpoint is saved, and after time_left at the latest.
-  void on_limit_ahead(std::chrono::milliseconds time_left, Clock::time_point now);
+  void end_before_limit(std::chrono::milliseconds time_left, Clock::time_point now);
   /// Ends the attempt because a signal that lead did not send killed srun. The ranks end as a
   /// consequence.
   void on_srun_killed(int signal, Clock::time_point now);

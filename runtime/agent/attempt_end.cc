@@ -51,11 +51,12 @@ void Attempt::record_failure(const FailedRank& failed) {
 }
 
 void Attempt::on_unmarked_line(std::string_view line) {
-  const bool had_failed_save = !container_messages_.failed_save().empty();
+  const bool had_failed_save = !container_messages_.failed_container_save().empty();
   const bool has_news = container_messages_.handle_line(line);
-  if (!has_news || had_failed_save || container_messages_.failed_save().empty()) return;
-  outlet_.say(container_messages_.failed_save());
-  outlet_.record(events::Warning{.message = std::string(container_messages_.failed_save())});
+  if (!has_news || had_failed_save || container_messages_.failed_container_save().empty()) return;
+  outlet_.say(container_messages_.failed_container_save());
+  outlet_.record(
+      events::Warning{.message = std::string(container_messages_.failed_container_save())});
 }
 
 bool Attempt::report_container_failure() {

@@ -172,7 +172,7 @@ void Attempt::end_for_hang(std::string sentence, Clock::time_point now) {
   running.hang_looked_at = now;
   if (silence.is_any_late && now < *running.hang_since + (kSilentAfter - kBeatLateAfter)) return;
   if (silence.ranks.empty()) return end_for(EndReason::kHang, kExitHung, std::move(sentence), now);
-  const auto whole_s =
+  const auto silent_s =
       std::chrono::duration_cast<std::chrono::seconds>(now - silence.since).count();
   const std::set<std::string> lost_nodes(silence.nodes.begin(), silence.nodes.end());
   const auto is_on_lost_node = [&](int rank) {
@@ -186,12 +186,12 @@ void Attempt::end_for_hang(std::string sentence, Clock::time_point now) {
   }
   if (silence.nodes.empty()) {
     sentence += fmt::format("; no message from rank {} on {} for {} s", first,
-                            members_.host_of(first), whole_s);
+                            members_.host_of(first), silent_s);
   }
   if (!silence.nodes.empty()) {
     sentence +=
         fmt::format("; no message from {} for {} s; {} as lost", compress_hostlist(silence.nodes),
-                    whole_s, silence.nodes.size() == 1 ? "it counts" : "they count");
+                    silent_s, silence.nodes.size() == 1 ? "it counts" : "they count");
   }
   const auto& hello = members_.by_rank.at(first).hello;
   const auto* why = silence.nodes.empty() ? "its agent is silent" : "its node is silent";

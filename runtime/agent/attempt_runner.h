@@ -70,7 +70,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
         notifier_(context.notifier),
         spared_child_(context.spared_child),
         ends_before_limit_(context.ends_before_limit),
-        on_early_end_(context.on_early_end) {}
+        on_end_before_srun_(context.on_end_before_srun) {}
 
   /// Leads the attempt of a job with one program.
   Result<AttemptEnd> run();
@@ -247,7 +247,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   Notifier* notifier_;
   pid_t spared_child_;
   bool ends_before_limit_;
-  const std::function<void(const AttemptEnd&)>& on_early_end_;
+  const std::function<void(const AttemptEnd&)>& on_end_before_srun_;
   std::string host_ = own_host();
   std::vector<std::string> addresses_;
   Key secret_{};
@@ -259,7 +259,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   std::unique_ptr<StopEarly> stop_early_;
   std::unique_ptr<TensorboardLog> tensorboard_;  ///< nullptr: not wanted, or it cannot be written
   std::unique_ptr<Step> step_;
-  BackgroundCall<Result<JobFacts>> limit_;
+  BackgroundCall<Result<JobFacts>> job_facts_;
   std::vector<Broadcast> broadcasts_;  ///< files to send to the nodes before they stage
   BackgroundCall<BroadcastResult> broadcast_;
   int ends_asked_ = 0;  ///< number of signals that asked for the end

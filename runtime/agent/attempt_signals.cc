@@ -14,14 +14,14 @@ void Attempt::on_own_signal(int signal, Clock::time_point now) {
   if (is_in<Over>()) return;
   const bool is_checkpoint = signal == SIGUSR1;
   // A service saves no checkpoint, and the signal would end a program that does not handle it.
-  const bool passes =
+  const bool is_passed_on =
       is_checkpoint && options_.forwards_usr1 && !options_.is_service && is_in<Running>();
   outlet_.record(events::Signal{.signal = signal_name(signal),
                                 .where = "lead",
-                                .word = passes          ? SignalDecision::kCheckpoint
+                                .word = is_passed_on    ? SignalDecision::kCheckpoint
                                         : is_checkpoint ? SignalDecision::kNone
                                                         : SignalDecision::kAbort});
-  if (passes) ask_for_checkpoint(signal);
+  if (is_passed_on) ask_for_checkpoint(signal);
   if (is_checkpoint) return;
   if (is_ending()) {
     // A signal while the attempt ends cancels the job. The rank and the code of the first failure
@@ -43,12 +43,12 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
   // reaches ranks but not lead therefore announces a preemption. The programs then get USR1, as
   // before the time limit (`checkpoint.signal_before`).
   const bool may_checkpoint = signal == SIGUSR1 || signal == SIGTERM;
-  const bool passes = may_checkpoint && options_.forwards_usr1;
+  const bool asks_for_checkpoint = may_checkpoint && options_.forwards_usr1;
   // A service goes on while the main components save their checkpoints.
-  const auto answer = passes && options_.is_service ? SignalDecision::kNone
-                      : passes                      ? SignalDecision::kCheckpoint
-                      : signal == SIGUSR1           ? SignalDecision::kNone
-                                                    : SignalDecision::kAbort;
+  const auto answer = asks_for_checkpoint && options_.is_service ? SignalDecision::kNone
+                      : asks_for_checkpoint                      ? SignalDecision::kCheckpoint
+                      : signal == SIGUSR1                        ? SignalDecision::kNone
+                                                                 : SignalDecision::kAbort;
   const auto host = members_.host_of(rank);
   if (signals_.seen.insert(signal).second) {
     outlet_.record(events::Signal{.signal = signal_name(signal),
@@ -59,7 +59,7 @@ void Attempt::on_rank_signal(int rank, int signal, Clock::time_point now) {
     signs_.is_preemption_near = signs_.is_preemption_near || signal == SIGTERM;
     return outlet_.send(rank, to_rank::SignalAnswer{signal, answer});
   }
-  if (!passes) {
+  if (!asks_for_checkpoint) {
     return end_for_signal(
         signal,
         fmt::format("ended by {}, which reached rank {} on {}", signal_name(signal), rank, host),

@@ -45,10 +45,10 @@ class BackgroundFile {
   using Renew = std::function<Result<Renewed>()>;
   /// Makes the writer thread call renew() when the file has grown beyond limit_bytes. renew()
   /// replaces the file by a smaller one. The next call comes when the new file has grown by half of
-  /// limit_bytes, but not below limit_bytes. After a failure of renew() the next call comes when
-  /// the old file has grown by an eighth of limit_bytes, so several calls come before the file
-  /// reaches twice limit_bytes. If all of them fail, for example because the disk has no room for a
-  /// second file, the file grows further.
+  /// limit_bytes, but not before it exceeds limit_bytes. After a failure of renew() the next call
+  /// comes when the old file has grown by an eighth of limit_bytes, so several calls come before
+  /// the file reaches twice limit_bytes. If all of them fail, for example because the disk has no
+  /// room for a second file, the file grows further.
   void renew_beyond(std::size_t limit_bytes, Renew renew);
 
   /// Opens path for appending, or creates it with mode 0600. Fails with kIo, also if path is a

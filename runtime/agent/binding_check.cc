@@ -40,8 +40,8 @@ std::optional<ProcessorSet> parse_processors(std::string_view list) {
     const auto dash = part.find('-');
     const auto first = parse_int(part.substr(0, dash));
     const auto last = dash == std::string_view::npos ? first : parse_int(part.substr(dash + 1));
-    const auto most = static_cast<std::int64_t>(processors.size());
-    if (!first || !last || *first < 0 || *last < *first || *last >= most) return std::nullopt;
+    const auto count = static_cast<std::int64_t>(processors.size());
+    if (!first || !last || *first < 0 || *last < *first || *last >= count) return std::nullopt;
     for (auto number = *first; number <= *last; ++number)
       processors.set(static_cast<std::size_t>(number));
   }

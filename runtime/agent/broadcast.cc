@@ -20,7 +20,7 @@ constexpr std::int64_t kSlowestBytesPerSecond = 10 << 20;
 
 std::vector<Broadcast> planned_broadcasts(const std::vector<StageItem>& items, const Env& env,
                                           std::int64_t nodes) {
-  const auto least = parse_int(env.get_or("DLRUN_SBCAST_NODES", "")).value_or(kBroadcastFromNodes);
+  const auto least = parse_int(env.get_or("DLRUN_SBCAST_NODES", "")).value_or(kLeastBroadcastNodes);
   if (least < 1 || nodes < least || nodes < 2 || !find_program("sbcast", env)) return {};
   std::vector<Broadcast> files;
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -32,7 +32,7 @@ std::vector<Broadcast> planned_broadcasts(const std::vector<StageItem>& items, c
     // of the nodes refuse such a folder anyway.
     if (!place || is_on_network(place->base)) continue;
     if (::stat(items[i].from.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
-    if (static_cast<std::int64_t>(info.st_size) < kBroadcastFromBytes) continue;
+    if (static_cast<std::int64_t>(info.st_size) < kLeastBroadcastBytes) continue;
     files.push_back(
         {i, items[i].from,
          place->base / (std::string(kBroadcastPrefix) + random_hex(kBroadcastDigits / 2)),

@@ -17,9 +17,9 @@ namespace dlrun::agent {
 
 /// Files are broadcast if the job has at least this number of nodes. DLRUN_SBCAST_NODES sets
 /// another number; 0 means never.
-inline constexpr std::int64_t kBroadcastFromNodes = 8;
+inline constexpr std::int64_t kLeastBroadcastNodes = 8;
 /// Files smaller than this are not broadcast: starting sbcast takes longer than reading them.
-inline constexpr std::int64_t kBroadcastFromBytes = 64 << 20;
+inline constexpr std::int64_t kLeastBroadcastBytes = 64 << 20;
 
 /// The beginning of a broadcast file's name. kBroadcastDigits random hex digits follow.
 inline constexpr std::string_view kBroadcastPrefix = ".dlrun-sbcast-";

@@ -55,7 +55,7 @@ Result<std::unique_ptr<CollectiveCheck>> CollectiveCheck::start(
   Program program{.argv = {trainer_path(), "preflight", "--backend", backend, "--timeout",
                            fmt::format("{}", kStepLimit.count())},
                   .env = std::move(env),
-                  .inherited = check->store_->program_end(),
+                  .inherited = check->store_->program_socket(),
                   .dies_with_us = true};
   if (measures_speed(checks)) {
     const auto add = [&](const char* option, const std::optional<std::int64_t>& figure) {
@@ -66,7 +66,7 @@ Result<std::unique_ptr<CollectiveCheck>> CollectiveCheck::start(
   }
   program.env.set("DLRUN_STORE", fmt::format("fd:{}", program.inherited));
   const auto pid = start_program(program);
-  check->store_->release_program_end();
+  check->store_->release_program_socket();
   if (!pid) return tl::unexpected<Error>(pid.error());
   check->pid_ = *pid;
   return check;

@@ -42,7 +42,7 @@ struct ComponentOptions {
   std::string name{};
   ComponentRole role = ComponentRole::kMain;
   ReadyCheck ready{};
-  int retries = 0;                   ///< how often a service may restart; the others go on
+  int retries = 0;  ///< how often a service may restart, while the other components go on
   std::vector<std::string> after{};  ///< components that must be ready before this one starts
   int nodes = 0, ranks = 0;
   std::optional<int> het_group{};   ///< index of its part of a heterogeneous job

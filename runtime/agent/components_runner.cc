@@ -121,7 +121,7 @@ void ComponentsRunner::wait_for_steps(const AttemptEnd& end) {
     return all;
   };
   if (end.code != 0 || all_are_over()) return;
-  context_.on_early_end(end);
+  context_.on_end_before_srun(end);
   const auto until = Clock::now() + kSrunEndLimit;
   while (!all_are_over() && Clock::now() < until && end_signals_ < 2) {
     context_.loop.run_once(kComponentsTick);
@@ -264,7 +264,7 @@ void ComponentsRunner::check_probe(std::size_t index, Clock::time_point now) {
   if (slot.probe->is_ready()) {
     slot.probe.reset();
     announce_ready(index, now);
-  } else if (now >= slot.joined_at + limit) {  // ranks join after the copying of data
+  } else if (now >= slot.joined_at + limit) {  // the time for copying data does not count
     attempt.on_not_ready(
         fmt::format("it was not ready within {} s: {}", limit.count(), slot.probe->problem()), now);
     slot.probe.reset();

@@ -51,9 +51,9 @@ class ComponentsRunner final : public GateHandler {
     std::unique_ptr<ReadyProbe> probe{};    ///< set while lead asks whether the component is ready
     std::optional<ComponentPlace> place{};  ///< where its ranks run, or ran in an earlier start
     Clock::time_point began{};              ///< when its present start began
-    Clock::time_point joined_at{};  ///< when all its ranks had joined; its programs then started
-    bool has_joined = false;        ///< all ranks of its present start have joined
-    bool is_over = false;           ///< its present start is over
+    Clock::time_point joined_at{};          ///< when all its ranks had joined and had their data
+    bool has_joined = false;  ///< all ranks of its present start have joined and have their data
+    bool is_over = false;     ///< its present start is over
     std::optional<Clock::time_point> ended_at{};  ///< when its present start was over
   };
 

@@ -49,9 +49,9 @@ class Survey {
     if (!marks.first) marks.first = at;
     marks.last = at;
     const auto step = progress->reached();
-    if (step && (!marks.best_step || *step > *marks.best_step)) {
-      marks.best_step = step;
-      marks.best = at;
+    if (step && (!marks.furthest_step || *step > *marks.furthest_step)) {
+      marks.furthest_step = step;
+      marks.furthest = at;
     }
   }
 
@@ -59,7 +59,7 @@ class Survey {
   void finish() {
     for (const auto& [attempt, at] : last_result_) wanted_.insert(at);
     for (const auto& [attempt, marks] : progress_)
-      wanted_.insert({marks.first.value_or(0), marks.last, marks.best});
+      wanted_.insert({marks.first.value_or(0), marks.last, marks.furthest});
   }
 
   /// Returns true if the line stays. Must be called for each line, in the order of the file.
@@ -88,8 +88,8 @@ class Survey {
   using Source = std::pair<std::int64_t, std::string>;
   struct Marks {
     std::optional<off_t> first;
-    off_t last = 0, best = 0;
-    std::optional<std::int64_t> best_step;
+    off_t last = 0, furthest = 0;
+    std::optional<std::int64_t> furthest_step;
   };
 
   /// Returns the index of the line's time slot, one of `slots` equal parts of the record's time.

@@ -107,10 +107,10 @@ void Gate::accept_peers() {
     if (unproven_.size() >= places_) {
       // A genuine rank on a busy machine needs time to answer. Until then new connections wait in
       // the kernel's queue.
-      const auto leaves = next_to_leave();
-      const auto held_until = find(leaves)->since + kPlaceHeldFor;
+      const auto evicted = next_to_leave();
+      const auto held_until = find(evicted)->since + kPlaceHeldFor;
       if (now < held_until) return pause_accepting(held_until);
-      lose(leaves, "its place was needed");
+      lose(evicted, "its place was needed");
     }
     sockaddr_storage from{};
     socklen_t length = sizeof from;
@@ -217,7 +217,7 @@ bool Gate::take_bytes(PeerId id) {
     peer = find(id);
     if (peer == nullptr || peer->is_closing) return false;
     if (peer->handshake) return true;  // not proven yet
-    auto message = peer->channel.open(peer->in);
+    auto message = peer->channel.unseal(peer->in);
     if (!message) {
       lose(id, message.error().message);
       return false;

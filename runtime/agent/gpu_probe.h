@@ -51,7 +51,7 @@ class GpuProbe {
   /// Handles the end of a child. Returns true if it was the tool.
   bool on_reaped(pid_t pid, int status);
   /// Returns the process id of the running tool; -1: none.
-  [[nodiscard]] pid_t helper() const { return pid_; }
+  [[nodiscard]] pid_t tool_pid() const { return pid_; }
   /// Returns the readings of the last successful call, once.
   [[nodiscard]] std::optional<std::vector<GpuReading>> take();
 

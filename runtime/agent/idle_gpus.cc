@@ -55,8 +55,8 @@ std::optional<std::string> IdleGpus::take_message(Clock::time_point now) {
       has_worked = has_worked || gpu.has_worked;
       if (now < gpu.busy_at + *limit_ || now > gpu.heard_at + kLargestReportAge) continue;
       ++idle;
-      is_news = is_news || !gpu.is_reported;
-      gpu.is_reported = true;
+      is_news = is_news || !gpu.is_announced;
+      gpu.is_announced = true;
     }
     if (!is_news) continue;
     if (idle == gpus.size() && !has_worked) {

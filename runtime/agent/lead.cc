@@ -109,7 +109,8 @@ std::optional<int> judge_requeue(const LeadOptions& options, const ClaimedRun& r
                                  RecordedHistory& read, const LeadOutputs& outputs) {
   auto& events = outputs.events;
   const auto& last = read.last;
-  if (!options.retry.is_on() || !run.was_claimed_before || !last.has_attempt || last.is_announced)
+  if (!options.retry.is_on() || !run.was_claimed_before || !last.has_attempt ||
+      last.is_restart_recorded)
     return std::nullopt;
   const auto decision = decide_retry(options.retry, read.history, last.cause);
   if (decision.restarts) {

@@ -85,7 +85,7 @@ struct LeadOptions {
   std::vector<ComponentOptions> components;  ///< empty: the job has one program
 };
 
-/// Leads the run to its end and returns the exit code of the process. Blocks signals and writes to
+/// Leads the run to its end and returns the exit code of the process. Blocks signals. Prints to
 /// standard error. Call it once per process.
 [[nodiscard]] int run_lead(const LeadOptions& options, const Env& env);
 

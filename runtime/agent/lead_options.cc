@@ -227,7 +227,7 @@ std::vector<Option> options_of_component(ComponentOptions& component) {
 
 /// The options of `rank` that lead must know.
 struct RankFacts {
-  bool is_trusted = false;
+  bool is_bundled = false;
   std::string checks{};  ///< the value of --preflight
   std::vector<StageItem> stage{};
 };
@@ -236,7 +236,7 @@ Result<RankFacts> facts_of_ranks(const std::vector<std::string>& command) {
   RankFacts facts;
   const auto ranks = std::find(command.begin(), command.end(), "rank");
   const auto program = std::find(ranks, command.end(), "--");
-  facts.is_trusted = std::find(ranks, program, "--trusted") != program;
+  facts.is_bundled = std::find(ranks, program, "--trusted") != program;
   if (const auto checks = std::find(ranks, program, "--preflight"); program - checks > 1)
     facts.checks = checks[1];
   for (auto at = std::find(ranks, program, "--stage"); program - at > 1;
@@ -257,7 +257,7 @@ Result<ComponentOptions> parse_component(const std::vector<std::string>& argumen
   DLRUN_TRY_ASSIGN(component.step, read_options(arguments, options));
   DLRUN_TRY(check_component(component));
   DLRUN_TRY_ASSIGN(auto facts, facts_of_ranks(component.step));
-  component.program_is_bundled = facts.is_trusted;
+  component.program_is_bundled = facts.is_bundled;
   component.node_checks = std::move(facts.checks);
   return component;
 }
@@ -306,7 +306,7 @@ Result<LeadOptions> parse_lead(const std::vector<std::string>& arguments) {
   } else {
     DLRUN_TRY_ASSIGN(lead.command, read_options(arguments, options));
     DLRUN_TRY_ASSIGN(auto facts, facts_of_ranks(lead.command));
-    lead.program_is_bundled = facts.is_trusted;
+    lead.program_is_bundled = facts.is_bundled;
     lead.node_checks = std::move(facts.checks);
     lead.stage = std::move(facts.stage);
   }

@@ -125,12 +125,12 @@ namespace {
 /// Makes one try at an endpoint and waits for its result.
 Result<Link> connect_once(const Endpoint& endpoint, const Key& secret, const Claim& claim,
                           milliseconds limit, const std::function<bool()>& should_stop) {
-  auto attempt = LinkTry::begin(endpoint, secret, claim, limit);
-  if (!attempt) return tl::unexpected<Error>(std::move(attempt.error()));
+  auto one_try = LinkTry::begin(endpoint, secret, claim, limit);
+  if (!one_try) return tl::unexpected<Error>(std::move(one_try.error()));
   for (;;) {
-    DLRUN_TRY(wait_for(attempt->socket(), attempt->is_connecting() ? POLLOUT : POLLIN,
-                       attempt->until(), should_stop));
-    auto link = attempt->advance();
+    DLRUN_TRY(wait_for(one_try->socket(), one_try->is_connecting() ? POLLOUT : POLLIN,
+                       one_try->until(), should_stop));
+    auto link = one_try->advance();
     if (!link) return tl::unexpected<Error>(std::move(link.error()));
     if (*link) return std::move(**link);
   }
@@ -202,7 +202,7 @@ bool Link::receive(const std::function<void(std::string_view)>& on_message) {
     const std::string why = got == 0 ? "lead has closed the connection"
                                      : (got < 0 && !is_empty ? errno_text(errno) : "");
     while (socket_.is_open()) {
-      auto message = channel_.open(in_);
+      auto message = channel_.unseal(in_);
       if (!message) {
         close(message.error().message);
         break;

@@ -76,7 +76,7 @@ struct Hello {
   std::optional<std::chrono::milliseconds> time{};
   std::string unfit{};  ///< why the rank's node failed its checks; empty: it passed
   bool stages = false;  ///< the rank copies data to its node, and sends Staged when it is done
-  /// The longest time in which the rank copies the outputs of its node; 0: it copies none.
+  /// The longest time that the rank may need to copy its node's outputs; 0: it copies none.
   std::chrono::seconds collects{};
 
   [[nodiscard]] Json json() const;

@@ -49,9 +49,9 @@ class MetricsCopy {
 /// Adds a message of lead to the record: values, or the end of the run. copy: nullptr if lead's
 /// messages are the only source of values. Otherwise first copies the new lines of metrics.jsonl,
 /// and then drops the values in lead's message. Final values are not dropped: they get the step of
-/// the last copied line. If the copy fails, no values are dropped. Fails as
-/// MlflowRecord::add_line() does, and as MetricsCopy::copy_new() does after it has added the
-/// message.
+/// the last copied line. After a failed copy no values are dropped. Fails as
+/// MlflowRecord::add_line() does. If the copy fails, adds the message, and then fails as
+/// MetricsCopy::copy_new() does.
 [[nodiscard]] Result<> add_to_mlflow_record(const MlflowRecord& record,
                                             nlohmann::ordered_json message, MetricsCopy* copy);
 

@@ -31,16 +31,17 @@ constexpr std::chrono::milliseconds kPauseBetweenParts{30};
 
 }  // namespace
 
-bool writes_metrics(bool is_own_trainer, const std::vector<std::string>& command) {
-  return is_own_trainer && std::none_of(command.begin(), command.end(), [](std::string_view word) {
+bool writes_metrics(bool program_is_bundled, const std::vector<std::string>& command) {
+  return program_is_bundled &&
+         std::none_of(command.begin(), command.end(), [](std::string_view word) {
            return word == "--metrics" || word.starts_with("--metrics=");
          });
 }
 
 std::optional<MetricsLine> metrics_line_of(std::string_view text, std::optional<int> attempt) {
   auto json = text.empty() ? std::nullopt : json_read::object_of(text);
-  const auto of = json ? json_read::integer(*json, "attempt") : std::nullopt;
-  if (!of || (attempt && *of != *attempt)) return std::nullopt;
+  const auto line_attempt = json ? json_read::integer(*json, "attempt") : std::nullopt;
+  if (!line_attempt || (attempt && *line_attempt != *attempt)) return std::nullopt;
   const auto wall_s = seconds_of_utc(json_read::text(*json, "time"));
   const auto step = position_of(*json);
   json->erase("attempt");  // it is no value of training

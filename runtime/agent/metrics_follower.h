@@ -28,7 +28,7 @@ struct MetricsLine {
 
 /// Returns true if the program writes metrics.jsonl. dlrun's trainer (`rank --trusted`) does,
 /// unless somebody has added `--metrics FILE` to its command line. command: the srun command line.
-[[nodiscard]] bool writes_metrics(bool is_own_trainer, const std::vector<std::string>& command);
+[[nodiscard]] bool writes_metrics(bool program_is_bundled, const std::vector<std::string>& command);
 
 /// Returns the values of a line without its newline. Returns nullopt if the line belongs to another
 /// attempt, or lacks a time, a step or values. attempt: nullopt takes the lines of all attempts.

@@ -86,7 +86,7 @@ class HelperSender {
   ~HelperSender() {
     {
       const std::lock_guard lock(mutex_);
-      last_start_ = Clock::now() + kLastStartLimit;
+      start_until_ = Clock::now() + kLastStartLimit;
     }
     changed_.notify_one();
     thread_.join();
@@ -107,11 +107,11 @@ class HelperSender {
   }
   [[nodiscard]] bool may_start() {
     const std::lock_guard lock(mutex_);
-    return !last_start_ || Clock::now() < *last_start_;
+    return !start_until_ || Clock::now() < *start_until_;
   }
   /// Returns true if the thread has something to do. The caller holds the mutex.
   [[nodiscard]] bool is_due() const {
-    return has_notices_ || last_start_ || (has_values_ && Clock::now() >= next_sync_);
+    return has_notices_ || start_until_ || (has_values_ && Clock::now() >= next_sync_);
   }
 
   void run_thread() {
@@ -163,8 +163,8 @@ class HelperSender {
   std::condition_variable changed_;
   bool has_notices_ = false, has_values_ = false;
   Clock::time_point next_sync_{};
-  std::optional<Clock::time_point> last_start_;  // set: the input has ended
-  std::thread thread_;                           // last, because it uses all other members
+  std::optional<Clock::time_point> start_until_;  // set once the input has ended
+  std::thread thread_;                            // last, because it uses all other members
 };
 
 HelperTargets targets_of(const nlohmann::ordered_json& object) {

@@ -17,10 +17,10 @@ namespace {
 /// process is a shell, which py-spy cannot profile.
 constexpr int kShortestAttachDelaySeconds = 1;
 
-std::vector<std::string> nsys_words(const ProfileOptions& options, const std::string& program,
+std::vector<std::string> nsys_words(const ProfileOptions& options, const std::string& profiler,
                                     const std::string& output) {
-  std::vector<std::string> words{program, "profile", "--output=" + output, "--force-overwrite=true",
-                                 "--wait=all"};
+  std::vector<std::string> words{profiler, "profile", "--output=" + output,
+                                 "--force-overwrite=true", "--wait=all"};
   if (options.delay_s > 0) words.push_back(fmt::format("--delay={}", options.delay_s));
   // Without --kill=none, nsys ends the program at the end of the profile.
   if (options.length_s > 0) {
@@ -31,14 +31,14 @@ std::vector<std::string> nsys_words(const ProfileOptions& options, const std::st
 }
 
 /// Returns the shell command of a profiler that attaches to the process $$.
-std::string attach_command(const ProfileOptions& options, const std::string& program,
+std::string attach_command(const ProfileOptions& options, const std::string& profiler,
                            const std::string& output) {
   if (options.tool == "perf")
-    return fmt::format(R"({} record -g --output {} --pid "$$"{})", shell_quote(program),
+    return fmt::format(R"({} record -g --output {} --pid "$$"{})", shell_quote(profiler),
                        shell_quote(output + ".perf.data"),
                        options.length_s > 0 ? fmt::format(" -- sleep {}", options.length_s) : "");
   return fmt::format(R"({} record --format speedscope --subprocesses --output {} --pid "$$"{})",
-                     shell_quote(program), shell_quote(output + ".speedscope.json"),
+                     shell_quote(profiler), shell_quote(output + ".speedscope.json"),
                      options.length_s > 0 ? fmt::format(" --duration {}", options.length_s) : "");
 }
 
@@ -60,19 +60,19 @@ Result<> ProfileOptions::set_ranks(std::string_view text) {
   return {};
 }
 
-std::vector<std::string> profiled(const ProfileOptions& options, const std::string& program,
+std::vector<std::string> profiled(const ProfileOptions& options, const std::string& profiler,
                                   const std::filesystem::path& output,
                                   const std::vector<std::string>& argv) {
   std::vector<std::string> words;
   if (!options.attaches()) {
-    words = nsys_words(options, program, output.string());
+    words = nsys_words(options, profiler, output.string());
   } else {
     // The profiler must not be a child of the program, which may wait for all its children. The
     // subshell ends at once, so the profiler becomes a child of the agent.
     words = {"sh", "-c",
              fmt::format("( {{ sleep {}; exec {}; }} >{} 2>&1 </dev/null & )\nexec \"$@\"",
                          std::max(options.delay_s, kShortestAttachDelaySeconds),
-                         attach_command(options, program, output.string()),
+                         attach_command(options, profiler, output.string()),
                          shell_quote(output.string() + ".log")),
              "dlrun-profile"};
   }
@@ -83,8 +83,8 @@ std::vector<std::string> profiled(const ProfileOptions& options, const std::stri
 Result<std::vector<std::string>> profile_command(const ProfileOptions& options, const Env& env,
                                                  const std::filesystem::path& folder, int rank,
                                                  const std::vector<std::string>& argv) {
-  const auto program = find_program(options.tool, env);
-  if (!program)
+  const auto profiler = find_program(options.tool, env);
+  if (!profiler)
     return fail(Errc::kNotFound,
                 "profile.tool: {} is not on the PATH of this rank; load the module that brings it "
                 "(environment.modules.load), or put it into the image (PATH={})",
@@ -92,7 +92,7 @@ Result<std::vector<std::string>> profile_command(const ProfileOptions& options, 
   if (folder.empty())
     return fail(Errc::kNotFound, "profile: there is no run directory for the result (DLRUN_RUN)");
   DLRUN_TRY(make_private_directories(folder));
-  return profiled(options, *program, folder / fmt::format("rank-{:04}", rank), argv);
+  return profiled(options, *profiler, folder / fmt::format("rank-{:04}", rank), argv);
 }
 
 }  // namespace dlrun::agent

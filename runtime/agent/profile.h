@@ -24,12 +24,12 @@ struct ProfileOptions {
   [[nodiscard]] Result<> set_ranks(std::string_view text);
 };
 
-/// Returns the command line that runs argv under the profiler. program: path of the profiler.
+/// Returns the command line that runs argv under the profiler. profiler: its path.
 /// output: path of the result without its ending. nsys starts the program itself, and its exit code
 /// is that of the program. With py-spy and perf, the process that the agent starts becomes the
 /// program, and the profiler attaches to it. The messages of these profilers go to output + ".log".
 [[nodiscard]] std::vector<std::string> profiled(const ProfileOptions& options,
-                                                const std::string& program,
+                                                const std::string& profiler,
                                                 const std::filesystem::path& output,
                                                 const std::vector<std::string>& argv);
 

@@ -141,7 +141,7 @@ std::string Channel::seal(std::string_view payload) {
   return frame;
 }
 
-Result<std::optional<std::string>> Channel::open(std::string& buffer) {
+Result<std::optional<std::string>> Channel::unseal(std::string& buffer) {
   if (buffer.size() < 4) return std::nullopt;
   const auto length = read_little_endian(std::string_view(buffer).substr(0, 4));
   if (length > kPayloadLimitBytes) {

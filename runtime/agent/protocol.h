@@ -90,7 +90,7 @@ class Channel {
   /// Removes one whole frame from the front of buffer and returns its payload. Returns nullopt if
   /// more bytes are needed. Fails with kInvalid if the frame is too long or its MAC is wrong; the
   /// connection must then be closed.
-  [[nodiscard]] Result<std::optional<std::string>> open(std::string& buffer);
+  [[nodiscard]] Result<std::optional<std::string>> unseal(std::string& buffer);
 
  private:
   Key outgoing_{};

@@ -104,15 +104,15 @@ std::optional<int> RankRunner::join_lead() {
   tmpdir_problem_ = restore_tmpdir(options_.tmpdir, env_);
   if (options_.checks.has_check_before_hello())
     node_problems_ = node_problems(options_.checks, env_, world_);
-  const bool is_checked = options_.checks.disk && tmpdir_problem_;
-  if (is_checked && world_.local_rank == 0) node_problems_.push_back(*tmpdir_problem_);
+  const bool fails_disk_check = options_.checks.disk && tmpdir_problem_;
+  if (fails_disk_check && world_.local_rank == 0) node_problems_.push_back(*tmpdir_problem_);
   if (const auto joined = say_hello(); !joined) {
     if (const auto code = state_.exit_code()) return code;
     say(joined.error().message);
     return kExitNotJoined;
   }
   open_log();
-  if (tmpdir_problem_ && !is_checked && world_.local_rank == 0) warn(*tmpdir_problem_);
+  if (tmpdir_problem_ && !fails_disk_check && world_.local_rank == 0) warn(*tmpdir_problem_);
   return std::nullopt;
 }
 
@@ -229,12 +229,12 @@ Result<> RankRunner::launch_program() {
                                      world_.rank, program.argv));
     program.may_be_traced = true;
   }
-  if (options_.is_trusted && lead_.is_made()) {
+  if (options_.program_is_bundled && lead_.is_made()) {
     auto store = StoreRelay::create(
         loop_, [this](const MessageToLead& message) { on_program_message(message); });
     if (!store) return tl::unexpected<Error>(std::move(store.error()));
     store_ = std::move(*store);
-    program.inherited = store_->program_end();
+    program.inherited = store_->program_socket();
     program.env.set("DLRUN_STORE", fmt::format("fd:{}", program.inherited));
   }
   // Rank 0 reports for all ranks. The trainer uses the store instead of the file.
@@ -245,7 +245,7 @@ Result<> RankRunner::launch_program() {
     progress_file_ = std::move(*file);
   }
   const auto pid = agent::start_program(program);
-  if (store_) store_->release_program_end();
+  if (store_) store_->release_program_socket();
   if (!pid) return tl::unexpected<Error>(pid.error());
   program_ = *pid;
   state_.on_program_start();

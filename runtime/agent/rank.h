@@ -21,7 +21,7 @@ struct RankOptions {
   NodeChecks checks;                   ///< checks before the program starts
   ProfileOptions profile{};            ///< whether this rank runs under a profiler
   std::string tmpdir{};                ///< TMPDIR of the spec; empty: keep the current one
-  bool is_trusted = false;             ///< the program is dlrun's own and gets the store
+  bool program_is_bundled = false;     ///< the program is dlrun's own and gets the store
   std::vector<StageItem> stage{};      ///< data to copy to the node before the program starts
   std::vector<OutputItem> outputs{};   ///< folders to copy from the node
   std::vector<std::string> program;    ///< the program's argv

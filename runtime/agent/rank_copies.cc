@@ -14,7 +14,7 @@ namespace {
 
 /// A file that was written within this time before the program's end may be torn.
 constexpr std::chrono::milliseconds kTornWithin{3000};
-/// A copy that runs for this time longer than the limits of its items allow hangs, and is killed.
+/// Time beyond the limits of its items after which a copy counts as hung and is killed.
 constexpr std::chrono::seconds kCopyMargin{5};
 
 std::chrono::milliseconds unix_time() {

@@ -82,7 +82,7 @@ class RankRunner final : public RankOutlet {
   void on_program_message(const MessageToLead& message);
   void on_progress(const to_lead::Progress& progress);
   void look_at_progress(bool is_last = false);
-  /// Handles the report in which a trusted program names the rank that makes it fail. Returns false
+  /// Handles the report in which dlrun's trainer names the rank that makes it fail. Returns false
   /// for other reports.
   [[nodiscard]] bool take_blame(const Json& body);
 

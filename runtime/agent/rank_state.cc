@@ -46,7 +46,7 @@ bool RankState::on_signal(int signal, bool came_by_guard, Clock::time_point now)
 
 void RankState::on_answer(std::optional<SignalDecision> decision, Clock::time_point now) {
   lead_.answer_until.reset();
-  if (decision == SignalDecision::kCheckpoint && !std::exchange(has_checkpointed_, true))
+  if (decision == SignalDecision::kCheckpoint && !std::exchange(is_checkpoint_asked_, true))
     signals_.pass_on(SIGUSR1, now);
 }
 

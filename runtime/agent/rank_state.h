@@ -173,7 +173,7 @@ class RankState {
   Phase phase_ = Phase::kJoining;
   Clock::time_point last_tick_;
   SignalRelay signals_;
-  bool has_checkpointed_ = false;  ///< the program was asked to save a checkpoint
+  bool is_checkpoint_asked_ = false;  ///< the program was asked to save a checkpoint
 
   struct Lead {
     bool was_connected = false;  ///< there is or was a connection

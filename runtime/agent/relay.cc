@@ -25,7 +25,7 @@ using std::chrono::milliseconds;
 
 /// Blocks the signals that end the relay, and returns a descriptor that becomes readable when one
 /// of them arrives.
-UniqueFd end_signals() {
+UniqueFd ending_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
@@ -40,12 +40,12 @@ class NodeEnd final : public RelayHandler {
       : owner_of_(owner_of), mux_(RelayMux::End::kAccepts, STDIN_FILENO, STDOUT_FILENO, *this) {}
 
   /// Serves until the connection to `dlrun forward` ends or a signal arrives. signals: from
-  /// end_signals().
+  /// ending_signals().
   Result<> serve(int signals) {
     for (;;) {
       std::vector<pollfd> others{{signals, POLLIN, 0}};
       for (const auto& [channel, dialer] : dialers_) others.push_back({dialer.fd(), POLLOUT, 0});
-      DLRUN_TRY_ASSIGN(const bool goes_on, mux_.run_once(others, wait(Clock::now())));
+      DLRUN_TRY_ASSIGN(const bool goes_on, mux_.run_once(others, next_wait(Clock::now())));
       if (!goes_on || others.front().revents != 0) return {};
       if (Clock::now() >= mux_.last_heard() + kRelaySilence)
         return fail(Errc::kUnavailable, "`dlrun forward` has sent nothing for {} s",
@@ -71,7 +71,7 @@ class NodeEnd final : public RelayHandler {
   };
 
   /// Returns the time until the next try, or until the silence of the other end is too long.
-  [[nodiscard]] milliseconds wait(Clock::time_point now) const {
+  [[nodiscard]] milliseconds next_wait(Clock::time_point now) const {
     auto until = std::max(now, mux_.last_heard() + kRelaySilence);
     for (const auto& [channel, dialing] : dialers_)
       until = std::min(until, std::max(now, dialing.dialer.next_try()));
@@ -119,7 +119,7 @@ void make_raw(int fd) {
 Result<> run_relay(const RelayOptions& options) {
   ignore_write_signals();
   raise_file_limit();
-  const UniqueFd signals = end_signals();
+  const UniqueFd signals = ending_signals();
   if (!signals.is_open()) return fail(Errc::kIo, "signalfd: {}", errno_text(errno));
   make_raw(STDOUT_FILENO);
   return NodeEnd(options.accepts_any_user ? nullptr : owner_of_tcp_peer).serve(signals.get());

@@ -93,10 +93,10 @@ class HistoryReader {
                           },
                           [&](const events::AttemptEnd& end) { take(end); },
                           [&](const events::Ended& end) {
-                            read_.last.has_ended = true;
+                            read_.last.run_has_ended = true;
                             read_.last.is_requeued_after_end = end.requeued;
-                            read_.last.is_completed = end.state == EndState::kCompleted;
-                            if (read_.last.is_completed || end.code != 0)
+                            read_.last.run_is_completed = end.state == EndState::kCompleted;
+                            if (read_.last.run_is_completed || end.code != 0)
                               read_.last.code = recorded_code(end.code);
                           },
                           [&](const events::Restarting& restarting) { take(restarting); },
@@ -108,7 +108,8 @@ class HistoryReader {
     // If the record ends with an `attempt_end` that names silent nodes, lead was lost before Slurm
     // said whether these nodes had failed. This counts as a node failure.
     auto& last = read_.last;
-    if (was_silent_ && !last.is_announced && !last.has_ended) last.cause = Cause::kNodeFailure;
+    if (was_silent_ && !last.is_restart_recorded && !last.run_has_ended)
+      last.cause = Cause::kNodeFailure;
     close();
     return std::move(read_);
   }
@@ -142,7 +143,7 @@ class HistoryReader {
 
   void take(const events::Restarting& restarting) {
     auto& last = read_.last;
-    last.is_announced = true;
+    last.is_restart_recorded = true;
     last.cause = restarting.cause.value().value_or(last.cause);
     if (last.cause == Cause::kPreemption) read_.history.add_preemption();
     read_.history.add_restart();

@@ -73,12 +73,13 @@ class RetryHistory {
 
 /// The last attempt before this start of the job, as recorded in events.jsonl.
 struct LastAttempt {
-  bool has_attempt = false;   ///< false: the record has no attempt
-  bool has_ended = false;     ///< the record has the end of the run (`ended`)
-  bool is_announced = false;  ///< the record has `restarting`: the restart is counted already
+  bool has_attempt = false;    ///< false: the record has no attempt
+  bool run_has_ended = false;  ///< the record has the end of the run (`ended`)
+  /// The record has `restarting`: the restart is counted already.
+  bool is_restart_recorded = false;
   bool is_requeued_after_end = false;  ///< Slurm queued the job again although the run had ended
-  /// If has_ended: the run has completed.
-  bool is_completed = false;
+  /// If run_has_ended: the run has completed.
+  bool run_is_completed = false;
   Cause cause = Cause::kNone;
   int code = 0;
   std::int64_t attempt = 0;

@@ -167,7 +167,7 @@ void AttemptRunner::run_round() {
 
 void AttemptRunner::wait_for_step() {
   if (!step_ || attempt_->step_is_over() || attempt_->end().code != 0) return;
-  on_early_end_(attempt_->end());
+  on_end_before_srun_(attempt_->end());
   const auto until = Clock::now() + kStepEndLimit;
   while (!attempt_->step_is_over() && Clock::now() < until && ends_asked_ < 2) {
     loop_.run_once(kTickEvery);
@@ -288,7 +288,8 @@ void AttemptRunner::on_signal(int signal) {
 /// may send it to request a checkpoint. Only the time left distinguishes the two.
 void AttemptRunner::look_at_limit() {
   if (controller_ == nullptr || options_.retry.signal_before_s == 0) return;
-  if (!limit_.is_pending()) limit_.ask([controller = *controller_] { return controller.job(); });
+  if (!job_facts_.is_pending())
+    job_facts_.ask([controller = *controller_] { return controller.job(); });
 }
 
 void AttemptRunner::on_limit_known(const Result<JobFacts>& facts) {
@@ -304,8 +305,8 @@ void AttemptRunner::on_limit_known(const Result<JobFacts>& facts) {
   const auto requeue_s = std::min<std::int64_t>(kRequeueReserve.count(), left / 4);
   attempt_->end_collecting_by(Clock::now() + std::chrono::seconds(left - requeue_s));
   if (is_service()) return;  // a service ends after the main components
-  attempt_->on_limit_ahead(std::chrono::seconds(std::max<std::int64_t>(left - margin, 0)),
-                           Clock::now());
+  attempt_->end_before_limit(std::chrono::seconds(std::max<std::int64_t>(left - margin, 0)),
+                             Clock::now());
 }
 
 std::vector<Broadcast> AttemptRunner::files_to_broadcast() const {
@@ -377,7 +378,7 @@ void AttemptRunner::tick(Clock::time_point now) {
   answer(store_.expire(now));
   if (step_) step_->tick();
   confirm_node_failure(now);
-  if (const auto facts = limit_.take()) on_limit_known(*facts);
+  if (const auto facts = job_facts_.take()) on_limit_known(*facts);
   if (const auto sent = broadcast_.take()) on_broadcast(*sent);
   if (now >= next_beat_) {
     next_beat_ = now + kBeatEvery;

@@ -39,7 +39,7 @@ struct AttemptContext {
   bool ends_before_limit;  ///< a USR1 near the time limit ends the attempt, for a requeue
   /// Called once after a successful attempt if srun has not exited yet. srun may still wait for
   /// Slurm's controller, or for the reader of its output.
-  std::function<void(const AttemptEnd&)> on_early_end;
+  std::function<void(const AttemptEnd&)> on_end_before_srun;
 };
 
 /// Starts the step, or the steps of all components, and leads them until the attempt is over. After

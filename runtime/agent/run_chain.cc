@@ -58,8 +58,8 @@ Result<std::optional<UnneededJob>> why_unneeded(const std::filesystem::path& run
   }
   const auto read = read_history_file(run / "events.jsonl", options.program_is_bundled);
   if (!read && read.error().code != Errc::kNotFound) return tl::unexpected(read.error());
-  if (read && read->last.has_ended) {
-    const bool is_completed = read->last.is_completed;
+  if (read && read->last.run_has_ended) {
+    const bool is_completed = read->last.run_is_completed;
     return std::optional<UnneededJob>(
         {fmt::format("the run {}; this job of its chain (retry.chain) has nothing to do",
                      is_completed ? "has completed" : "has ended"),

@@ -38,7 +38,7 @@ struct UnneededJob {
                                                               const std::string& own_job);
 
 /// Returns the ids of the jobs `number` + 1 to `job_count` - 1 of the chain, in order. Leaves out
-/// jobs whose journal names no job of Slurm, cannot be read or belongs to another user.
+/// jobs whose submission.json names no job of Slurm, cannot be read or belongs to another user.
 [[nodiscard]] std::vector<std::string> later_jobs(const std::filesystem::path& run, int number,
                                                   int job_count);
 

@@ -353,12 +353,12 @@ void RunLeader::announce_restart(const Plan& plan, const RetryDecision& decision
 
 bool RunLeader::ends_with_allocation(const Plan& plan, AttemptEnd& end) const {
   if (!options_.is_borrowed) return false;
-  const bool is_over = plan.cause == Cause::kTimeout || plan.cause == Cause::kPreemption ||
-                       plan.cause == Cause::kRequeue ||
-                       (plan.cause == Cause::kOom && options_.retry.memory_factor > 0);
-  const bool leaves_nodes = plan.cause == Cause::kNodeFailure ||
+  const bool needs_requeue = plan.cause == Cause::kTimeout || plan.cause == Cause::kPreemption ||
+                             plan.cause == Cause::kRequeue ||
+                             (plan.cause == Cause::kOom && options_.retry.memory_factor > 0);
+  const bool avoids_nodes = plan.cause == Cause::kNodeFailure ||
                             (options_.retry.excludes_bad_nodes && !plan.bad_nodes.empty());
-  if (!is_over && (!leaves_nodes || options_.retry.min_nodes > 0)) return false;
+  if (!needs_requeue && (!avoids_nodes || options_.retry.min_nodes > 0)) return false;
   constexpr std::string_view kWhy = "the run may not queue the allocation's job again";
   end.message += fmt::format("; it does not start again: {}", kWhy);
   say(fmt::format("the run does not start again: {}", kWhy));
@@ -371,9 +371,9 @@ RunLeader::Next RunLeader::where_to(Cause cause, const std::vector<std::string>&
     if (!run_.chain_number) return Next::kRequeue;
     return next_in_chain() ? Next::kChain : Next::kEnd;
   }
-  const bool leaves_nodes =
+  const bool avoids_nodes =
       cause == Cause::kNodeFailure || (options_.retry.excludes_bad_nodes && !bad_nodes.empty());
-  if (!leaves_nodes) return Next::kStep;
+  if (!avoids_nodes) return Next::kStep;
   // Uses the remaining nodes of the allocation if the spec allows fewer nodes. The controller lists
   // them; SLURM_JOB_NODELIST still contains a dead node.
   if (options_.retry.min_nodes == 0) return Next::kRequeue;

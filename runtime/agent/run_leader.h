@@ -69,9 +69,9 @@ class RunLeader {
   void say(std::string_view line) const { outputs_.say(line); }
 
  private:
-  /// The next step after an attempt. kEnd: the run is over. kStep: lead starts another attempt in
-  /// the allocation. kRequeue: lead asks Slurm to requeue the job. kSlurm: Slurm requeues it by
-  /// itself. kChain: this job ends, and the next job of the run's chain continues.
+  /// How the run goes on after an attempt. kEnd: the run is over. kStep: lead starts another
+  /// attempt in the allocation. kRequeue: lead asks Slurm to requeue the job. kSlurm: Slurm
+  /// requeues it by itself. kChain: this job ends, and the next job of the run's chain continues.
   enum class Next { kEnd, kStep, kRequeue, kSlurm, kChain };
   [[nodiscard]] static std::string_view word_of(Next next);
   struct Plan {

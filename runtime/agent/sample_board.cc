@@ -165,13 +165,13 @@ void SampleBoard::judge(Clock::time_point now) {
     median_reached_ = std::exchange(median_next_, std::nullopt);
   if (!median_next_ && !steps.empty()) median_next_ = Reached{median_of(steps), now};
   const bool has_median = work.size() >= 2;
-  const double limit = has_median ? median_of(work) : 0;
+  const double median_work = has_median ? median_of(work) : 0;
   for (Rank& rank : ranks_) {
     rank.lag = median_reached_ && rank.step
                    ? std::max<std::int64_t>(median_reached_->step - *rank.step, 0)
                    : 0;
     // median_of() returns the larger of two values, so two ranks are compared with the faster one.
-    const double usual = work.size() == 2 ? std::min(work[0], work[1]) : limit;
+    const double usual = work.size() == 2 ? std::min(work[0], work[1]) : median_work;
     const bool works_long = has_median && rank.work_ms && *rank.work_ms > usual * kSlowFactor &&
                             *rank.work_ms > usual + kSlowLeastMs;
     rank.is_slow = works_long || rank.lag > 0;
@@ -243,11 +243,12 @@ std::optional<events::RankStatistics> SampleBoard::record(Clock::time_point now)
                                  .work_ms = spread_of(work),
                                  .gpu_watts = power_of_gpus(),
                                  .slow_ranks = static_cast<std::int64_t>(slow.size())};
-  const auto last = slow.begin() + static_cast<std::ptrdiff_t>(std::min(slow.size(), kSlowNamed));
-  std::partial_sort(slow.begin(), last, slow.end(), [](const Rank* a, const Rank* b) {
+  const auto named_end =
+      slow.begin() + static_cast<std::ptrdiff_t>(std::min(slow.size(), kSlowNamed));
+  std::partial_sort(slow.begin(), named_end, slow.end(), [](const Rank* a, const Rank* b) {
     return std::pair(a->lag, a->work_ms.value_or(0)) > std::pair(b->lag, b->work_ms.value_or(0));
   });
-  for (auto at = slow.begin(); at != last; ++at) {
+  for (auto at = slow.begin(); at != named_end; ++at) {
     samples.slow.push_back({.rank = (*at)->rank,
                             .host = nodes_[static_cast<std::size_t>((*at)->node)],
                             .lag = (*at)->lag});

@@ -53,7 +53,7 @@ Sink::~Sink() {
 
 void Sink::push(std::string_view bytes) {
   if (file_) return file_->push_or_drop(std::string(bytes));
-  if (is_gone_) return;
+  if (reader_is_gone_) return;
   held_ += bytes;
   if (!watch_) flush();
 }
@@ -70,7 +70,7 @@ void Sink::flush() {
     if (wrote < 0 && errno == EAGAIN) break;
     if (wrote < 0) {
       // The reader is gone, or the write failed. The program must continue nevertheless.
-      is_gone_ = errno == EPIPE || errno == EBADF || errno == EIO;
+      reader_is_gone_ = errno == EPIPE || errno == EBADF || errno == EIO;
       written_ = held_.size();
       break;
     }

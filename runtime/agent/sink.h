@@ -33,7 +33,7 @@ class Sink {
   /// Returns the number of bytes that are not written yet.
   [[nodiscard]] std::size_t held_bytes() const;
   /// Returns true once a write has shown that the reader is gone.
-  [[nodiscard]] bool is_gone() const { return is_gone_; }
+  [[nodiscard]] bool reader_is_gone() const { return reader_is_gone_; }
 
  private:
   void flush();
@@ -46,7 +46,7 @@ class Sink {
   std::optional<EventLoop::Watch> watch_;  ///< watches fd_, or the eventfd of file_
   /// Set if fd_ is a regular file, which always polls as writable although a write may block.
   std::unique_ptr<BackgroundFile> file_;
-  bool is_gone_ = false;
+  bool reader_is_gone_ = false;
 };
 
 }  // namespace dlrun::agent

@@ -71,7 +71,7 @@ class SrunStep final : public Step {
     std::string words;
     for (const auto& line : words_) words += (words.empty() ? "" : "; ") + line;
     const auto ended = ended_of(status);
-    if (ended.signal != 0 && !is_stopped_) context_.handler.on_srun_killed(ended.signal);
+    if (ended.signal != 0 && !is_stop_called_) context_.handler.on_srun_killed(ended.signal);
     context_.handler.on_step_end(ended.code, words);
   }
 
@@ -79,7 +79,7 @@ class SrunStep final : public Step {
     // On TERM srun ends a step that waits for resources, and passes the signal to the tasks of a
     // running step. On QUIT it ends a running step at once.
     if (pid_ <= 0) return;
-    is_stopped_ = true;
+    is_stop_called_ = true;
     if (!kills) {
       ::kill(pid_, SIGTERM);
       ::kill(pid_, SIGQUIT);
@@ -113,7 +113,7 @@ class SrunStep final : public Step {
 
   StepContext context_;
   pid_t pid_ = -1;
-  bool is_stopped_ = false;  ///< stop() was called
+  bool is_stop_called_ = false;
   std::unique_ptr<Pump> pump_;
   MarkedTextReader reader_;
   std::deque<std::string> words_;

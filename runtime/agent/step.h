@@ -40,7 +40,7 @@ class StepHandler {
   /// Called when a signal has ended srun, and stop() has not sent it.
   virtual void on_srun_killed(int signal) = 0;
   /// Called once srun has ended, or once no process of a local step is left. code: srun's exit
-  /// code, or that of the first agent of a local step that failed. words: the last messages of
+  /// code, or, for a local step, that of the first agent that failed. words: the last messages of
   /// srun, separated by "; "; empty for a local step.
   virtual void on_step_end(int code, std::string_view words) = 0;
 };

@@ -29,9 +29,9 @@ class StoreRelay {
   StoreRelay& operator=(const StoreRelay&) = delete;
 
   /// Returns the program's end of the socket, which the program inherits.
-  [[nodiscard]] int program_end() const { return theirs_.get(); }
+  [[nodiscard]] int program_socket() const { return theirs_.get(); }
   /// Closes this process's copy of the program's end. Call it once the program has started.
-  void release_program_end() { theirs_.reset(); }
+  void release_program_socket() { theirs_.reset(); }
 
   /// Handles the requests that the program wrote before it ended.
   void drain();

@@ -39,7 +39,7 @@ class TensorboardLog {
   static constexpr std::size_t kMostTags = 256;
 
   /// Creates the folder and a new file. With kMetricsFile, call it before the programs start: the
-  /// lines that the file has by then belong to earlier attempts. Fails with kIo.
+  /// lines that metrics.jsonl has by then belong to earlier attempts. Fails with kIo.
   [[nodiscard]] static Result<std::unique_ptr<TensorboardLog>> open(
       const std::filesystem::path& run, int attempt, const std::string& host,
       std::chrono::system_clock::time_point wall, Clock::time_point now,

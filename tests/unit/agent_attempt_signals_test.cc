@@ -191,7 +191,7 @@ TEST_CASE(
   CHECK(scene.notes.broadcasts_of("end") == 0);
   scene.attempt.on_own_signal(SIGUSR1, scene.now);
   scene.attempt.on_limit_near();
-  scene.attempt.on_limit_ahead(seconds(40), scene.now);
+  scene.attempt.end_before_limit(seconds(40), scene.now);
   CHECK(scene.notes.broadcasts_of("end") == 0);
   SUBCASE("a checkpoint is saved") {
     scene.attempt.on_progress(0, {{"checkpoint", 5}}, scene.now);

@@ -118,7 +118,7 @@ TEST_CASE("rank keeps the variables in order and the program's arguments unchang
   REQUIRE(rank.templates.size() == 2);
   CHECK(rank.templates[1].name == "A");
   CHECK(rank.templates[1].value.text() == "--b");
-  CHECK(rank.is_trusted);
+  CHECK(rank.program_is_bundled);
   CHECK(rank.program == Words{"prog", "--env", "", "a b"});
 }
 

@@ -43,12 +43,12 @@ TEST_CASE("two ends that know the secret complete the handshake, and messages pa
   std::string bytes = rank.seal("one");
   bytes += rank.seal("");
   bytes += rank.seal("three");
-  CHECK(*lead.open(bytes) == "one");
-  CHECK(*lead.open(bytes) == "");
-  CHECK(*lead.open(bytes) == "three");
-  CHECK(*lead.open(bytes) == std::nullopt);
+  CHECK(*lead.unseal(bytes) == "one");
+  CHECK(*lead.unseal(bytes) == "");
+  CHECK(*lead.unseal(bytes) == "three");
+  CHECK(*lead.unseal(bytes) == std::nullopt);
   bytes = lead.seal(std::string(kPayloadLimitBytes, 'x'));
-  CHECK((*rank.open(bytes))->size() == kPayloadLimitBytes);
+  CHECK((*rank.unseal(bytes))->size() == kPayloadLimitBytes);
 }
 
 TEST_CASE("a handshake that arrives byte by byte succeeds") {
@@ -136,7 +136,7 @@ TEST_CASE("a frame that is changed, repeated, left out or reordered is refused")
     const std::string second = rank.seal("second");
     std::string bytes = spoil(first, second);
     for (int i = 0; i < 3; ++i) {
-      if (const auto opened = lead.open(bytes); !opened) return true;
+      if (const auto opened = lead.unseal(bytes); !opened) return true;
     }
     return false;
   };
@@ -153,15 +153,15 @@ TEST_CASE("a frame of another connection, or sent back to its sender, is refused
   auto one = shake_hands(secret);
   auto other = shake_hands(secret);
   std::string bytes = one.rank.seal("hello");
-  CHECK_FALSE(other.lead.open(bytes));
+  CHECK_FALSE(other.lead.unseal(bytes));
   bytes = one.lead.seal("hello");
-  CHECK_FALSE(one.lead.open(bytes));
+  CHECK_FALSE(one.lead.unseal(bytes));
 }
 
 TEST_CASE("a frame length above the limit is refused at once") {
   auto [lead, rank, wire] = shake_hands(random_key());
   std::string bytes("\x01\x00\x10\x00", 4);  // 1 MiB + 1
-  CHECK_FALSE(lead.open(bytes));
+  CHECK_FALSE(lead.unseal(bytes));
 }
 
 TEST_CASE("a peer that is not lead is reported as such") {

@@ -201,7 +201,7 @@ TEST_CASE("the number of restarts used, and the bad nodes, are read from the run
   CHECK(read.history.restarts() == 2);
   CHECK(read.history.fruitless() == 1);
   CHECK(read.history.bad_nodes() == std::set<std::string>{"n3"});
-  CHECK(read.last.is_announced);
+  CHECK(read.last.is_restart_recorded);
   CHECK(read.last.attempt == 1);
   CHECK(read.last.cause == Cause::kTimeout);
 }
@@ -233,7 +233,7 @@ TEST_CASE(
   auto read = read_history(
       lines({{{"event", "claimed"}, {"attempt", 0}}, {{"event", "started"}, {"attempt", 0}}}));
   CHECK(read.last.has_attempt);
-  CHECK_FALSE(read.last.is_announced);
+  CHECK_FALSE(read.last.is_restart_recorded);
   CHECK(read.last.cause == Cause::kNodeFailure);
   read = read_history(
       lines({{{"event", "claimed"}, {"attempt", 0}},

@@ -81,10 +81,10 @@ Env path_with_nvidia_smi(const TemporaryDirectory& folder, const std::string& bo
 /// Runs the loop until the probe's helper has ended. Returns the probe's readings.
 std::optional<std::vector<GpuReading>> wait_for(EventLoop& loop, GpuProbe& probe) {
   const auto until = std::chrono::steady_clock::now() + seconds(20);
-  while (probe.helper() > 0 && std::chrono::steady_clock::now() < until) {
+  while (probe.tool_pid() > 0 && std::chrono::steady_clock::now() < until) {
     loop.run_once(milliseconds(20));
     int status = 0;
-    if (const auto pid = ::waitpid(probe.helper(), &status, WNOHANG); pid > 0)
+    if (const auto pid = ::waitpid(probe.tool_pid(), &status, WNOHANG); pid > 0)
       probe.on_reaped(pid, status);
   }
   return probe.take();
@@ -364,12 +364,12 @@ TEST_CASE("a GPU helper that hangs blocks nothing and is killed") {
   REQUIRE(probe);
   const auto begin = Clock::now();
   probe->tick(begin);
-  REQUIRE(probe->helper() > 0);
+  REQUIRE(probe->tool_pid() > 0);
   probe->tick(begin + seconds(10));
-  CHECK(::waitpid(probe->helper(), nullptr, WNOHANG) == 0);
+  CHECK(::waitpid(probe->tool_pid(), nullptr, WNOHANG) == 0);
   probe->tick(begin + seconds(21));
   CHECK_FALSE(wait_for(*loop, *probe));
-  CHECK(probe->helper() == -1);
+  CHECK(probe->tool_pid() == -1);
   CHECK(Clock::now() - begin < seconds(20));
 }
 

@@ -424,17 +424,17 @@ TEST_CASE("only large files for many nodes are broadcast, and a broadcast that f
   scene.write(scene.shared / "small", "s");
   const fs::path large = scene.shared / "large";
   scene.write(large, "");
-  fs::resize_file(large, static_cast<std::uintmax_t>(kBroadcastFromBytes));
+  fs::resize_file(large, static_cast<std::uintmax_t>(kLeastBroadcastBytes));
   scene.write(scene.node / "bin/sbcast", "#!/bin/sh\n");
   REQUIRE(::chmod((scene.node / "bin/sbcast").c_str(), 0755) == 0);
   scene.env.set("PATH", (scene.node / "bin").string());
   const std::vector<StageItem> items{{(scene.shared / "small").string(), "$NODE/small"},
                                      {large.string(), "$NODE/large"}};
-  const auto planned = planned_broadcasts(items, scene.env, kBroadcastFromNodes);
+  const auto planned = planned_broadcasts(items, scene.env, kLeastBroadcastNodes);
   REQUIRE(planned.size() == 1);
   CHECK(planned[0].item == 1);
   CHECK(planned[0].to.parent_path() == fs::canonical(scene.node));
-  CHECK(planned_broadcasts(items, scene.env, kBroadcastFromNodes - 1).empty());
+  CHECK(planned_broadcasts(items, scene.env, kLeastBroadcastNodes - 1).empty());
   scene.env.set("DLRUN_SBCAST_NODES", "2");
   CHECK(planned_broadcasts(items, scene.env, 2).size() == 1);
   scene.env.set("DLRUN_SBCAST_NODES", "0");
@@ -442,7 +442,7 @@ TEST_CASE("only large files for many nodes are broadcast, and a broadcast that f
   auto contained = items;
   contained[1].in_container = true;
   scene.env.unset("DLRUN_SBCAST_NODES");
-  CHECK(planned_broadcasts(contained, scene.env, kBroadcastFromNodes).empty());
+  CHECK(planned_broadcasts(contained, scene.env, kLeastBroadcastNodes).empty());
   const auto sent = broadcast_files(planned, items.size(), scene.env);
   CHECK(sent.copies == std::vector<std::string>{"", planned[0].to.string()});
   scene.write(scene.node / "bin/sbcast", "#!/bin/sh\necho 'sbcast: error: no' >&2; exit 1\n");
