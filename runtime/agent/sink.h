@@ -32,8 +32,6 @@ class Sink {
   void push(std::string_view bytes);
   /// Returns the number of bytes that are not written yet.
   [[nodiscard]] std::size_t held_bytes() const;
-  /// Returns true once a write has shown that the reader is gone.
-  [[nodiscard]] bool reader_is_gone() const { return reader_is_gone_; }
 
  private:
   void flush();
