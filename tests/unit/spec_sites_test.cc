@@ -73,8 +73,8 @@ TEST_CASE(
       CHECK(profile.gpus_per_node.value_or(0) <=
             site->profile.max_gpus_per_node.value_or(1'000'000));
     }
-    const auto& first = site->profile.default_partition;
-    CHECK((first.empty() || site->profile.partitions.contains(first)));
+    const auto& default_partition = site->profile.default_partition;
+    CHECK((default_partition.empty() || site->profile.partitions.contains(default_partition)));
   }
 }
 
