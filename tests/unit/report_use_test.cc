@@ -107,7 +107,8 @@ TEST_CASE("requested and used resources are shown side by side, with a suggestio
   const ResourceRow* memory = row_of(report, "memory of a node");
   REQUIRE(memory != nullptr);
   CHECK(memory->requested == "32 GiB");
-  CHECK(memory->used == "8 GiB");  // two ranks of 4 GiB, which is all that the ranks have together
+  // A node has two ranks of up to 4 GiB; all four ranks together have no more than 8 GiB.
+  CHECK(memory->used == "8 GiB");
   CHECK(memory->advice == "mem: 11G");
   const ResourceRow* cores = row_of(report, "cores of a rank");
   REQUIRE(cores != nullptr);

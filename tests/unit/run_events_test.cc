@@ -1,4 +1,4 @@
-// Tests the bytes of each event of a run's record, and that an event reads what it wrote.
+// Tests the bytes of each event of a run's record, and that the event can be read back from them.
 #include "common/run_events.h"
 
 #include <string>

@@ -121,8 +121,8 @@ TEST_CASE("the journal of a point is its array's, with the job id of the task") 
 }
 
 TEST_CASE(
-    "a user's output pattern is expanded with %A and %a for an array's task, and not with %j, and "
-    "%a is refused for another job") {
+    "for an array's task a user's output pattern is expanded with %A and %a, and not with %j, and "
+    "%a is refused for a job that is no task") {
   CHECK(expand_output_pattern("o_%A_%a", "70_1", "eva") == "o_70_1");
   CHECK_FALSE(expand_output_pattern("o_%j", "70_1", "eva").has_value());
   CHECK_FALSE(expand_output_pattern("o_%a", "70", "eva").has_value());
@@ -306,8 +306,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "an array's open submission is settled by a task's claim, else by its comment, and also "
-    "settles its points") {
+    "an array's open submission is settled by a task's claim, else by the array's comment, and "
+    "so are the submissions of its points") {
   const SweepRecordFixture f;
   const fs::path array = array_path(f.sweep.path, 0);
   Submission intent;

@@ -120,7 +120,8 @@ TEST_CASE("a job that does not fit its site's default partition causes a warning
             "no GPUs per node"));
   CHECK(warnings(site_request("partition: boost_usr_prod, gpus_per_node: 4", sites,
                               "site: leonardo\n")) == "");
-  // Fritz has no default: Slurm sends a job on several nodes to another partition than a small one.
+  // Fritz has no default: Slurm sends jobs on one node and jobs on several nodes to different
+  // partitions.
   CHECK(warnings(site_request("nodes: 4", sites, "site: fritz\n")) == "");
 }
 
