@@ -52,7 +52,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").rstrip("-"))
         with open(sys.argv[2] + ".log", "a") as log:
             log.write(f"{self.path} from {start}\n")
-        request = self.seen[self.path] = self.seen.get(self.path, 0) + 1
+        number = self.seen[self.path] = self.seen.get(self.path, 0) + 1
         if fault == "silent":
             return self.wait()
         if fault.startswith("status-"):
@@ -69,7 +69,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if fault == "bare":
             self.close_connection = True
             return self.wfile.write(content)
-        if fault == "cut-end" and request == 1:
+        if fault == "cut-end" and number == 1:
             self.close_connection = True
             self.send_response(200)
             self.send_header("Transfer-Encoding", "chunked")
@@ -84,7 +84,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_response(200)
             self.end_headers()
             return self.wfile.write(content + b"!")
-        if fault == "cut-other" and request == 1:
+        if fault == "cut-other" and number == 1:
             content = b"x" * (4 * len(content))
         if fault in ("cut-old", "cut-other", "short") or start == 0:
             start = 0
@@ -99,7 +99,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         if fault == "cut-ever":
             rest = rest[:3]
-        elif fault == "stall" or (fault.startswith("cut") and request == 1):
+        elif fault == "stall" or (fault.startswith("cut") and number == 1):
             rest = rest[: len(rest) // 2]
         self.wfile.write(rest)
         if fault == "stall":

@@ -99,9 +99,9 @@ def apply_mark(text, marks, where):
 def commands_of(lines, start):
     """Returns the commands of a block, each with the output that the block shows. A command that
     ends with a backslash continues in the next line."""
-    commands, is_open = [], False
+    commands, continues = [], False
     for number, line in enumerate(lines, start):
-        if is_open:
+        if continues:
             commands[-1].text += "\n" + line
         elif line.startswith("$ "):
             commands.append(Command(number, line[2:]))
@@ -109,7 +109,7 @@ def commands_of(lines, start):
             if commands:
                 commands[-1].output.append(line)
             continue
-        is_open = line.endswith("\\")
+        continues = line.endswith("\\")
     return commands
 
 

@@ -144,7 +144,7 @@ class Job:
         )
         (self.folder / "exp.yaml").write_text(text)
         self._run: pathlib.Path | None = None
-        self.id = ""
+        self.run_id = ""
 
     @property
     def is_submitted(self) -> bool:
@@ -178,7 +178,7 @@ class Job:
 
     def take_run(self, directory: str) -> None:
         self._run = pathlib.Path(directory)
-        self.id = self.run.name
+        self.run_id = self.run.name
 
     # The run's record.
 
@@ -206,12 +206,12 @@ class Job:
         return self.has_event("ended")
 
     def status(self) -> JsonObject:
-        done = self.dlrun("status", self.id, "--json")
+        done = self.dlrun("status", self.run_id, "--json")
         try:
             status: JsonObject = json.loads(done.stdout)
         except ValueError:
             raise Failure(
-                f"dlrun status {self.id}: exit {done.returncode}: {done.stderr}"
+                f"dlrun status {self.run_id}: exit {done.returncode}: {done.stderr}"
             ) from None
         return status
 

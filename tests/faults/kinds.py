@@ -115,7 +115,7 @@ class Kind:
     submit: Callable[[Job, random.Random], str] | None = None
 
 
-def wait_while(job: Job, seconds: float) -> bool:
+def wait_while_running(job: Job, seconds: float) -> bool:
     """Waits for `seconds`. Returns False if the run ends before."""
     return not wait_for(job.has_ended, seconds)
 

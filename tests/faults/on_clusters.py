@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Callable
 
-from kinds import NONE, Injected, Kind, Scene, Truth, causes, wait_while
+from kinds import NONE, Injected, Kind, Scene, Truth, causes, wait_while_running
 from testbed import wait_for
 
 SLOW_MS = 2000  # duration of each of the last 20 steps; Slurm declares a node lost after 10 to 30 s
@@ -31,7 +31,7 @@ def restart(daemon: str, how: str) -> Callable[[Scene], Injected]:
             words=f"{daemon} ({target}): {how}, started again after {length:.1f} s",
         )
         scene.testbed.fault(how, target)
-        wait_while(scene.job, length)
+        wait_while_running(scene.job, length)
         scene.testbed.command("up", "--again")
         return injected
 

@@ -4,7 +4,7 @@ import signal
 from collections.abc import Callable
 
 import processes
-from kinds import ALL, CHEAP, NONE, Injected, Kind, Scene, Truth, causes, wait_while
+from kinds import ALL, CHEAP, NONE, Injected, Kind, Scene, Truth, causes, wait_while_running
 
 # Seconds of a pause: too short to be noticed, and longer than lead's lease.
 SHORT_S, LONG_S = (0.3, 2.0), (14.0, 16.0)
@@ -64,7 +64,7 @@ def pause(what: str, seconds: tuple[float, float]) -> Callable[[Scene], Injected
         )
         injected.landed = process is not None and processes.send(process, signal.SIGSTOP)
         if process and injected.landed:
-            wait_while(scene.job, length)
+            wait_while_running(scene.job, length)
             processes.send(process, signal.SIGCONT)
         return injected
 

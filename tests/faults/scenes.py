@@ -153,11 +153,11 @@ def _wait_for_end(job: Job, limit_s: float) -> bool:
 def _resubmit(job: Job, outcome: Outcome) -> JsonObject | None:
     """Resubmits a run that cannot recover by itself, as its user would. Returns the new run's
     status; None if the resubmission failed."""
-    before = job.id
+    before = job.run_id
     if _is_held(job.status()):
-        job.dlrun("cancel", job.id)
+        job.dlrun("cancel", job.run_id)
         job.testbed.mend()  # Slurm has drained the nodes where the job ran
-    done = job.dlrun("resubmit", job.id, "--json")
+    done = job.dlrun("resubmit", job.run_id, "--json")
     try:
         job.take_run(json.loads(done.stdout)["path"])
     except (ValueError, KeyError):

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 
-from kinds import CHEAP, NONE, TRAINERS, Injected, Kind, Scene, Truth, causes, wait_while
+from kinds import CHEAP, NONE, TRAINERS, Injected, Kind, Scene, Truth, causes, wait_while_running
 from processes import Process
 from testbed import wait_for
 
@@ -130,7 +130,7 @@ def strace_injector(what: str, error: str) -> Callable[[Scene], Injected]:
             HIT_S,
         )
         if not is_once:
-            wait_while(scene.job, FAILING_S)
+            wait_while_running(scene.job, FAILING_S)
         hits = tracer.end()
         injected.landed = bool(hits)
         injected.words += f" in {', '.join(sorted(set(hits)))} ({len(hits)} times)"

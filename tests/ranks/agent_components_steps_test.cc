@@ -168,8 +168,8 @@ TEST_CASE("the first failure of a main component ends the job with its code and 
 }
 
 TEST_CASE(
-    "a service starts again on the same port while the trainer goes on, and its last failure ends "
-    "the job") {
+    "a service that fails starts again on the same port while the trainer goes on, and ends the "
+    "job if no restart is left") {
   ComponentsRun run;
   auto options = kHttpService;
   options[3] = "/";

@@ -218,7 +218,8 @@ TEST_CASE("a program inherits the open descriptors of its task, because PMI2 nee
 }
 
 TEST_CASE(
-    "the helper that sends notices ends soon after lead, also while surroundings.json waits") {
+    "the helper that sends notices ends soon after lead, also while the writing of "
+    "surroundings.json waits for a program") {
   Run run;
   const auto bin = run.folder / "bin";
   fs::create_directories(bin);

@@ -348,7 +348,7 @@ TEST_CASE(
   CHECK(run.events("attempt_end")[0]["first_failed"]["rank"] == 1);
 }
 
-/// A `dlrun-agent rank` without a lead that ended on a terminal of its own.
+/// The end of a `dlrun-agent rank` that ran on a terminal of its own, without a lead.
 struct EndOnTerminal {
   pid_t pid = -1;
   std::string seen;  ///< its output

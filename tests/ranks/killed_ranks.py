@@ -61,7 +61,7 @@ class Run:
     """Runs `dlrun run` in its own folder, with the options of one entry of TRAININGS."""
 
     def __init__(self, dlrun, folder, training):
-        self.dlrun, self.runs = dlrun, folder
+        self.dlrun, self.runs = dlrun, folder / "runs"
         folder.mkdir()
         values = {"every": EVERY, "more": ""} | TRAININGS[training]
         (folder / "exp.yaml").write_text(SPEC.format(**values))
@@ -75,7 +75,7 @@ class Run:
                                         stderr=subprocess.PIPE, text=True)
 
     def folder(self):
-        found = sorted((self.runs / "runs").glob("killed-*"))
+        found = sorted(self.runs.glob("killed-*"))
         return found[0] if found else None
 
     def __enter__(self):

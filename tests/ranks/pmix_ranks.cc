@@ -112,7 +112,8 @@ std::vector<std::string> check_store(Store& store, const World& world) {
   return failures;
 }
 
-/// Checks that opening a store fails if `world` has more ranks than the launcher has started.
+/// Checks that opening a store fails for a world of one rank more than `world`, the world that the
+/// launcher has started.
 void check_wrong_world_size(World world, const Env& env, std::vector<std::string>& failures) {
   ++world.size;
   ++world.local_size;

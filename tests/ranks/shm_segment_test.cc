@@ -178,9 +178,9 @@ TEST_CASE(
 
 TEST_CASE("shm: ranks poll if each has its own processor, and sleep if they share one") {
   const ProcessorSet all = own_processors();
-  std::vector<std::size_t> first;
-  for (std::size_t i = 0; i < all.size() && first.size() < 2; ++i) {
-    if (all[i]) first.push_back(i);
+  std::vector<std::size_t> first_two;
+  for (std::size_t i = 0; i < all.size() && first_two.size() < 2; ++i) {
+    if (all[i]) first_two.push_back(i);
   }
   const auto polls = [&](int size, const auto& processor_of) {
     MemoryStore store;
@@ -198,14 +198,14 @@ TEST_CASE("shm: ranks poll if each has its own processor, and sleep if they shar
         }));
     return answers;
   };
-  CHECK(polls(2, [&](int) { return first[0]; }) == std::vector<int>{0, 0});
+  CHECK(polls(2, [&](int) { return first_two[0]; }) == std::vector<int>{0, 0});
   if (usable_processors() < 2) {
     MESSAGE("skipped: this process has one processor, so ranks cannot be bound to two");
     return;
   }
-  CHECK(polls(2, [&](int rank) { return first[static_cast<std::size_t>(rank)]; }) ==
+  CHECK(polls(2, [&](int rank) { return first_two[static_cast<std::size_t>(rank)]; }) ==
         std::vector<int>{1, 1});
-  CHECK(polls(4, [&](int rank) { return first[static_cast<std::size_t>(rank % 2)]; }) ==
+  CHECK(polls(4, [&](int rank) { return first_two[static_cast<std::size_t>(rank % 2)]; }) ==
         std::vector<int>(4, 0));
 }
 

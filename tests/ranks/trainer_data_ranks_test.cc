@@ -162,7 +162,7 @@ TEST_CASE("samples with several classes train with the sigmoid loss on N ranks a
   TrainOptions options = descent();
   options.loss = Loss::kSigmoid;
   options.learning_rate = 0.5;
-  // By chance the loss is log 2. The ranks add the same numbers in another order, in 22 steps.
+  // Guessing gives the loss log 2. The ranks add the same numbers in another order, in 22 steps.
   check_that_ranks_train_as_one(options, 1e-5, data, 0.6);
   options.loss = Loss::kSoftmax;
   CHECK(has(message_of(train(1, options, {}, "single", data)[0]), "they need --loss sigmoid"));

@@ -217,8 +217,8 @@ void check_that_local_steps_resume(const char* optimizer) {
 }
 
 TEST_CASE(
-    "a run with local steps saves a checkpoint that is due at the next average, and resumes to the "
-    "same bits") {
+    "with local steps, a checkpoint that is due waits for the next average, and the run resumes to "
+    "the same bits") {
   // novograd has a state array with one number for each tensor.
   for (const char* optimizer : {"adam", "novograd"}) check_that_local_steps_resume(optimizer);
 }

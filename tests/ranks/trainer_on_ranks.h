@@ -48,7 +48,7 @@ void check_that_it_resumes(TrainOptions options);
 /// learned: its test loss is below `largest_test_loss`.
 void check_that_ranks_train_as_one(TrainOptions options, double tolerance,
                                    const Split& data = small_data(),
-                                   double largest_test_loss = 2.29);  // chance is log 10
+                                   double largest_test_loss = 2.29);  // guessing gives log 10
 
 /// Returns the number of complete checkpoints below `folder`.
 [[nodiscard]] std::size_t committed_checkpoints(const std::filesystem::path& folder);

@@ -55,7 +55,7 @@ void check_that_rules_train_as_one(const Rules& rules, std::string_view backend 
     options.clip_norm = 0.5;
     const auto one = train(1, options);
     REQUIRE(one[0].outcome.has_value());
-    // The network has learned; chance is log 10.
+    // The network has learned; guessing gives log 10.
     CHECK_MESSAGE(one[0].outcome->test_loss < 2.25, rule.optimizer);
     for (const int size : {2, 4, 7}) {
       CAPTURE(rule.optimizer);

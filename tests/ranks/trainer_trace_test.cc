@@ -197,7 +197,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a timeline with more steps than the run has all steps, tests and averages of local steps") {
+    "if a run has fewer steps than are to be traced, its timeline has all its steps, tests and "
+    "averages of local steps") {
   const TemporaryDirectory folder;
   TrainOptions options = small_options();
   options.batch = 60;

@@ -139,7 +139,7 @@ TEST_CASE("a uv project without an environment ends the job before the ranks sta
   CHECK(has(ran.err, machine.path(".dlrun/uv/current") + "; 'dlrun submit' builds it"));
 }
 
-TEST_CASE("Spack is activated before uv, so that Spack can bring Python, and pixi by its hook") {
+TEST_CASE("pixi is activated by its hook, and Spack before uv, so that Spack can bring Python") {
   const Machine machine;
   REQUIRE(make_private_directories(machine.path(".dlrun/uv/v1/bin")).has_value());
   machine.write(".dlrun/uv/v1/bin/activate", "echo uv; export VIRTUAL_ENV=v1\n");

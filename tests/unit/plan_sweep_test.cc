@@ -60,10 +60,10 @@ TEST_CASE("each point has its own script, and one array runs all points") {
   CHECK(has(sweep.points[3].resolved, "lr: 0.01  # exp.yaml:3:38"));
   CHECK_FALSE(has(sweep.points[3].resolved, "sweep"));
   CHECK(sweep.points[3].place == 3);
-  const auto one_hour = [](const Requested& requested) -> std::optional<double> {
+  const auto gpu_hours = [](const Requested& requested) -> std::optional<double> {
     return static_cast<double>(*requested.gpus * *requested.time_seconds) / 3600;
   };
-  CHECK(sum_of_hours(sweep, one_hour) == doctest::Approx(8));
+  CHECK(sum_of_hours(sweep, gpu_hours) == doctest::Approx(8));
 }
 
 TEST_CASE("a point renders to the same script as a spec with its values and without a sweep") {

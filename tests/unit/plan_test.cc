@@ -223,7 +223,8 @@ TEST_CASE("a folder of the run that pyxis cannot mount is refused at its key") {
           "train.data.path: the folder '/my data' holds ' ' and cannot be mounted"));
 }
 
-TEST_CASE("pmi2 is refused with enroot, because its descriptor does not reach into the container") {
+TEST_CASE(
+    "pmi2 is refused with enroot, because pmi2's descriptor does not reach into the container") {
   const auto text = [](std::string_view runtime) {
     return "resources: {time: 1m}\ncontainer: {runtime: " + std::string(runtime) +
            ", image: /a.sqsh}\nlaunch: {command: [x], mpi: pmi2}";

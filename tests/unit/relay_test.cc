@@ -47,7 +47,7 @@ TEST_CASE("a frame that the relay's protocol does not allow is refused") {
       std::string("\0\0\0\0\0\0\0\1", 8),           // kind 0
       std::string("\x09\0\0\0\0\0\0\1", 8),         // kind 9
       std::string("\x01\0\0\3\0\0\0\1\0\0\0", 11),  // a port of three bytes
-      std::string("\x03\0\0\1\0\0\0\1x", 9),        // an empty kind with a payload
+      std::string("\x03\0\0\1\0\0\0\1x", 9),        // a payload, although the kind has none
       std::string("\x04\0\0\0\0\0\0\1", 8),         // no data
       std::string("\x04\xFF\xFF\xFF\0\0\0\1", 8),   // 16 MiB
       "HTTP/1.1 200 OK"};

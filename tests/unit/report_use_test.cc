@@ -107,7 +107,8 @@ TEST_CASE("requested and used resources are shown side by side, with a suggestio
   const ResourceRow* memory = row_of(report, "memory of a node");
   REQUIRE(memory != nullptr);
   CHECK(memory->requested == "32 GiB");
-  CHECK(memory->used == "8 GiB");  // two ranks of 4 GiB, which is all that the ranks have together
+  // A node has two ranks of up to 4 GiB; all four ranks together have no more than 8 GiB.
+  CHECK(memory->used == "8 GiB");
   CHECK(memory->advice == "mem: 11G");
   const ResourceRow* cores = row_of(report, "cores of a rank");
   REQUIRE(cores != nullptr);
@@ -339,7 +340,9 @@ TEST_CASE("results have few digits, and the unit that their names state") {
   CHECK(readable_name("_s") == " s");
 }
 
-TEST_CASE("the energy of a job is the sum over its attempts, and a job without one is left out") {
+TEST_CASE(
+    "the energy of a job is the sum over its attempts, and a job without a valid value is left "
+    "out") {
   const auto joules = parse_energy(
       "42|1000\n42|500\n43_7|2000\n44|0\n45|\n46|18446744073709551614\nx|5\n47|nan\n48\n");
   CHECK(joules == std::map<std::string, double>{{"42", 1500}, {"43_7", 2000}});
@@ -350,15 +353,15 @@ TEST_CASE("the energy of a run with a chain is that of all its jobs") {
   const auto run = folder / "long-1";
   std::filesystem::create_directories(run / "chain-1");
   std::ofstream(run / "events.jsonl") << events_of_two_attempts();
-  Submission first;
-  first.token = std::string(32, 'a');
-  first.job.id = "42";
-  first.state = Submission::State::kSubmitted;
-  first.chain = 2;
-  REQUIRE(write_submission(run, first));
-  first.job.id = "43";
-  first.chain = 0;
-  REQUIRE(write_submission(run / "chain-1", first));
+  Submission submission;
+  submission.token = std::string(32, 'a');
+  submission.job.id = "42";
+  submission.state = Submission::State::kSubmitted;
+  submission.chain = 2;
+  REQUIRE(write_submission(run, submission));
+  submission.job.id = "43";
+  submission.chain = 0;
+  REQUIRE(write_submission(run / "chain-1", submission));
   const auto sacct = folder / "sacct";
   // A cluster with another name has a job of the same id.
   std::ofstream(sacct) << "#!/bin/sh\ncase \"$*\" in *'-M other'*) echo '42|9000000';; "

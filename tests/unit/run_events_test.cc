@@ -1,4 +1,4 @@
-// Tests the bytes of each event of a run's record, and that an event reads what it wrote.
+// Tests the bytes of each event of a run's record, and that the event can be read back from them.
 #include "common/run_events.h"
 
 #include <string>
@@ -124,7 +124,7 @@ void check_words(int count) {
   CHECK(named == count);
 }
 
-TEST_CASE("an event of a component names it after the attempt, and reads it back") {
+TEST_CASE("an event has its component's name behind the attempt, and the name can be read back") {
   const auto object = object_of({kTime, 1, events::Warning{.message = "m"}, "server"});
   CHECK(object.dump() == R"({"t":"2026-11-21T12:00:00.000Z","event":"warning","attempt":1,)"
                          R"("component":"server","message":"m"})");

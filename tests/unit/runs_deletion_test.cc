@@ -413,7 +413,7 @@ TEST_CASE_FIXTURE(DeletionFixture, "the outputs of a run can be deleted without 
   CHECK(examine_run(run, RunParts::kDiagnostics)->size.files == 0);
 }
 
-TEST_CASE_FIXTURE(DeletionFixture, "a run that was deleted by hand can be taken from the index") {
+TEST_CASE_FIXTURE(DeletionFixture, "a run that was deleted by hand can be removed from the index") {
   const auto run = make_run(kOlder);
   CHECK_FALSE(forget_run(index, run).has_value());
   fs::remove_all(run.path);

@@ -301,7 +301,8 @@ TEST_CASE_FIXTURE(OwnershipFixture,
   CHECK(read_file(run / "events.jsonl", 1U << 20U).value() == claimed);
 }
 
-TEST_CASE_FIXTURE(OwnershipFixture, "a run and its successor have the same owner") {
+TEST_CASE_FIXTURE(OwnershipFixture,
+                  "a run leads to its successor only if both have the same owner") {
   NEEDS_ROOT();
   const auto own = make_run("own"), foreign = make_run("foreign");
   put(foreign / "resubmitted", own.string() + "\n");

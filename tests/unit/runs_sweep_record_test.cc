@@ -109,11 +109,11 @@ TEST_CASE("a sweep's record can be read back, and a damaged record is refused") 
 
 TEST_CASE("the journal of a point is its array's, with the job id of the task") {
   const SweepRecordFixture f;
-  const auto first = read_submission(f.point(2));
-  REQUIRE(first.has_value());
-  CHECK((*first)->job.id == "70_1");
-  CHECK((*first)->task == 1);
-  CHECK((*first)->state == Submission::State::kSubmitted);
+  const auto sent = read_submission(f.point(2));
+  REQUIRE(sent.has_value());
+  CHECK((*sent)->job.id == "70_1");
+  CHECK((*sent)->task == 1);
+  CHECK((*sent)->state == Submission::State::kSubmitted);
   const auto unsent = read_submission(f.point(1));
   REQUIRE(unsent.has_value());
   CHECK((*unsent)->state == Submission::State::kIntent);
@@ -121,8 +121,8 @@ TEST_CASE("the journal of a point is its array's, with the job id of the task") 
 }
 
 TEST_CASE(
-    "a user's output pattern is expanded with %A and %a for an array's task, and not with %j, and "
-    "%a is refused for another job") {
+    "for an array's task a user's output pattern is expanded with %A and %a, and not with %j, and "
+    "%a is refused for a job that is no task") {
   CHECK(expand_output_pattern("o_%A_%a", "70_1", "eva") == "o_70_1");
   CHECK_FALSE(expand_output_pattern("o_%j", "70_1", "eva").has_value());
   CHECK_FALSE(expand_output_pattern("o_%a", "70", "eva").has_value());
@@ -154,7 +154,7 @@ TEST_CASE("if a sweep and a run have had the same job id, the newer one is found
   CHECK(f.id("70") == "mnist-20271121-120000-00cc");
 }
 
-TEST_CASE("a point has the time of its sweep, also if its path names it") {
+TEST_CASE("a point was created when its sweep was, also if the point is given by its path") {
   const SweepRecordFixture f;
   for (const std::string& text : {f.sweep.id + "/1", f.point(1).string()}) {
     const auto found = resolve_run(text, f.index, f.folder.path());
@@ -164,7 +164,8 @@ TEST_CASE("a point has the time of its sweep, also if its path names it") {
   }
 }
 
-TEST_CASE("a point has the time of its sweep, also if the sweep's path in the index has a link") {
+TEST_CASE(
+    "a point was created when its sweep was, also if the sweep's path in the index has a link") {
   const SweepRecordFixture f;
   fs::create_directory_symlink(f.runs, f.folder.path() / "link");
   const RunIndex index(f.folder.path() / "other-state");
@@ -305,8 +306,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "an array's open submission is settled by a task's claim, else by its comment, and also "
-    "settles its points") {
+    "an array's open submission is settled by a task's claim, else by the array's comment, and "
+    "so are the submissions of its points") {
   const SweepRecordFixture f;
   const fs::path array = array_path(f.sweep.path, 0);
   Submission intent;

@@ -148,7 +148,7 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(
     ToolsFixture,
-    "a program with another checksum than dlrun's build is refused, and no copy is left") {
+    "a program whose checksum is not the one in dlrun's build is refused, and no copy is left") {
   char& digit = tools.files[0].sha256[0];
   digit = digit == '0' ? '1' : '0';
   const auto staged = stage_tools(root, runs, tools);

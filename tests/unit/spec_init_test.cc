@@ -1,4 +1,4 @@
-// Tests first specs: they are valid at every site and contain the answers.
+// Tests the specs that `dlrun init` writes: they are valid at every site and contain the answers.
 
 #include <doctest/doctest.h>
 
@@ -51,7 +51,7 @@ TEST_CASE("the commented keys in the spec of init give a valid spec when they ar
     const SiteProfile site = find_site(name, {})->profile;
     InitAnswers answers;
     answers.site = name;
-    std::string text = text_of(answers, site), open;
+    std::string text = text_of(answers, site), uncommented;
     for (std::size_t at = 0; at < text.size();) {
       const auto end = text.find('\n', at);
       std::string line = text.substr(at, end - at);
@@ -63,12 +63,12 @@ TEST_CASE("the commented keys in the spec of init give a valid spec when they ar
       const bool is_section = line == "# environment:" || line == "# container:";
       // The text already sets a command, so the suggested one stays a comment.
       if ((is_key || is_section) && !has(line, "# command:")) line.erase(hash, 2);
-      open += line + "\n";
+      uncommented += line + "\n";
     }
-    INFO(open);
+    INFO(uncommented);
     LoadRequest request;
     request.file = "exp.yaml";
-    request.text = open;
+    request.text = uncommented;
     request.current_dir = "/exp";
     request.env.set("HOME", "/home/u");
     const auto result = load_spec(request);

@@ -119,7 +119,8 @@ TEST_CASE("an address in the place of the map notify.webhook causes one error") 
   CHECK(has(result.error()[0].message, "write `webhook: {secret: NAME}`"));
 }
 
-TEST_CASE("a variable that is named like a secret causes a warning, unless its value is none") {
+TEST_CASE(
+    "a variable that is named like a secret causes a warning, unless its value is no secret") {
   const auto warnings_of = [](const std::string& vars) {
     return format_diagnostics(
         loaded(request_with("environment:\n  vars: {" + vars + "}\n")).warnings);

@@ -73,8 +73,8 @@ TEST_CASE(
       CHECK(profile.gpus_per_node.value_or(0) <=
             site->profile.max_gpus_per_node.value_or(1'000'000));
     }
-    const auto& first = site->profile.default_partition;
-    CHECK((first.empty() || site->profile.partitions.contains(first)));
+    const auto& default_partition = site->profile.default_partition;
+    CHECK((default_partition.empty() || site->profile.partitions.contains(default_partition)));
   }
 }
 
@@ -120,7 +120,8 @@ TEST_CASE("a job that does not fit its site's default partition causes a warning
             "no GPUs per node"));
   CHECK(warnings(site_request("partition: boost_usr_prod, gpus_per_node: 4", sites,
                               "site: leonardo\n")) == "");
-  // Fritz has no default: Slurm sends a job on several nodes to another partition than a small one.
+  // Fritz has no default: Slurm sends jobs on one node and jobs on several nodes to different
+  // partitions.
   CHECK(warnings(site_request("nodes: 4", sites, "site: fritz\n")) == "");
 }
 

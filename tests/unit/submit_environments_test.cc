@@ -189,19 +189,19 @@ TEST_CASE_FIXTURE(
 
 TEST_CASE_FIXTURE(Project, "a missing tool and a missing file are refused with the key's place") {
   context.env.set("PATH", "/usr/bin:/bin");
-  const auto tools = [&](const std::string& environment) {
+  const auto problems = [&](const std::string& environment) {
     return message(check_environments(context, experiment(environment), ModuleLoading::kAllowed));
   };
-  CHECK(has(tools("pixi: ."), "x.yaml:4:"));
-  CHECK(has(tools("pixi: ."), "environment.pixi.project: the program pixi is not on the PATH"));
-  const auto both = tools("uenv: [a], spack: ./.");
+  CHECK(has(problems("pixi: ."), "x.yaml:4:"));
+  CHECK(has(problems("pixi: ."), "environment.pixi.project: the program pixi is not on the PATH"));
+  const auto both = problems("uenv: [a], spack: ./.");
   CHECK(has(both, "environment.spack: the program spack is not on the PATH"));
   CHECK(has(both, "environment.uenv.images: the program uenv is not on the PATH"));
-  CHECK(has(tools("eessi: \"1999.01\""),
+  CHECK(has(problems("eessi: \"1999.01\""),
             "/cvmfs/software.eessi.io/versions/1999.01/init/bash does not exist here"));
   fs::remove(folder / "pyproject.toml");
-  CHECK(has(tools("uv: ."), "has no pyproject.toml; `uv init` makes one"));
-  CHECK(tools("venv: ./venv").empty());
+  CHECK(has(problems("uv: ."), "has no pyproject.toml; `uv init` makes one"));
+  CHECK(problems("venv: ./venv").empty());
 }
 
 TEST_CASE_FIXTURE(Project, "uenv is refused if sbatch does not have the plugin's option") {

@@ -69,12 +69,12 @@ std::vector<double> drawn_for(std::size_t count, std::uint64_t what) {
   return values;
 }
 
-struct Device {
+struct KernelPair {
   std::unique_ptr<Kernels<float>> kernels = make_cpu_kernels<float>(1);
   std::unique_ptr<Kernels<double>> reference = make_cpu_kernels<double>(1);
 };
 
-void check(Device& device, const Window& window, std::size_t n) {
+void check(KernelPair& pair, const Window& window, std::size_t n) {
   CAPTURE(window.size);
   CAPTURE(window.stride);
   CAPTURE(window.padding);
@@ -93,7 +93,7 @@ void check(Device& device, const Window& window, std::size_t n) {
   std::vector<double> dx(inputs);
   std::vector<double> dw(weights);
   std::vector<double> dbias(window.output.channels);
-  LayerKernels<double>& exact = device.reference->layer_kernels();
+  LayerKernels<double>& exact = pair.reference->layer_kernels();
   exact.convolve(window, n, x.data(), w.data(), bias.data(), false, y.data());
   exact.convolve_backward_input(window, n, w.data(), dy.data(), dx.data());
   exact.convolve_backward_weights(window, n, x.data(), dy.data(), dw.data(), dbias.data());
@@ -106,7 +106,7 @@ void check(Device& device, const Window& window, std::size_t n) {
   Guarded own_dx(inputs);
   Guarded own_dw(weights);
   Guarded own_dbias(dbias.size());
-  LayerKernels<float>& layers = device.kernels->layer_kernels();
+  LayerKernels<float>& layers = pair.kernels->layer_kernels();
   constexpr double kClose = 1e-5;
   layers.convolve(window, n, own_x.data(), own_w.data(), own_bias.data(), false, own_y.data());
   CHECK(own_y.distance(y) < kClose);
@@ -137,12 +137,12 @@ TEST_CASE(
   for (const std::size_t size : {1U, 2U, 3U, 5U}) {
     for (const std::size_t stride : {1U, 2U, 3U}) {
       for (const std::size_t padding : {std::size_t{0}, size / 2}) {
-        Device device;  // A new device each time; a single one would keep too many convolutions.
+        KernelPair pair;  // A new pair each time; a single one would keep too many convolutions.
         for (const std::size_t from : {1U, 3U, 4U, 8U, 12U, 16U, 17U, 33U}) {
           for (const std::size_t to : {1U, 4U, 6U, 8U, 16U, 21U}) {
             const std::size_t edge = 8;
-            const std::size_t left = (edge + 2 * padding - size) / stride + 1;
-            check(device, {{edge, edge, from}, {left, left, to}, size, stride, padding}, 5);
+            const std::size_t out = (edge + 2 * padding - size) / stride + 1;
+            check(pair, {{edge, edge, from}, {out, out, to}, size, stride, padding}, 5);
           }
         }
       }
@@ -151,16 +151,16 @@ TEST_CASE(
 }
 
 TEST_CASE("depthwise convolutions match plain loops, and use a fast implementation") {
-  Device device;
+  KernelPair pair;
   for (const std::size_t size : {1U, 3U, 5U}) {
     for (const std::size_t stride : {1U, 2U}) {
       for (const std::size_t channels : {1U, 3U, 8U, 16U, 33U, 96U}) {
-        const std::size_t left = (8 + 2 * (size / 2) - size) / stride + 1;
-        check(device, {{8, 8, channels}, {left, left, channels}, size, stride, size / 2, true}, 5);
+        const std::size_t out = (8 + 2 * (size / 2) - size) / stride + 1;
+        check(pair, {{8, 8, channels}, {out, out, channels}, size, stride, size / 2, true}, 5);
       }
     }
   }
-  for (const std::string& name : device.kernels->layer_kernels().implementations())
+  for (const std::string& name : pair.kernels->layer_kernels().implementations())
     CHECK_MESSAGE(name.find("ref") == std::string::npos, name);
 }
 
@@ -183,21 +183,21 @@ TEST_CASE("convolutions of many channels match plain loops, and use a product or
                         {6, 64, 64, 3, 1, 0, "product"}}) {
     for (const int threads : {1, 2}) {
       CAPTURE(threads);
-      Device device;
-      device.kernels = make_cpu_kernels<float>(threads);
-      const std::size_t left = (c.edge + 2 * c.padding - c.size) / c.stride + 1;
-      check(device, {{c.edge, c.edge, c.from}, {left, left, c.to}, c.size, c.stride, c.padding}, 3);
-      CHECK(device.kernels->layer_kernels().implementations() ==
+      KernelPair pair;
+      pair.kernels = make_cpu_kernels<float>(threads);
+      const std::size_t out = (c.edge + 2 * c.padding - c.size) / c.stride + 1;
+      check(pair, {{c.edge, c.edge, c.from}, {out, out, c.to}, c.size, c.stride, c.padding}, 3);
+      CHECK(pair.kernels->layer_kernels().implementations() ==
             std::vector<std::string>{c.implementation});
     }
   }
 }
 
 TEST_CASE("convolutions of a batch in several groups of images match plain loops") {
-  Device device;
+  KernelPair pair;
   // 9 tiles per image make groups of 28 images. Matrices of 576 KiB make groups of 13 images.
-  check(device, {{12, 12, 64}, {12, 12, 64}, 3, 1, 1}, 30);
-  check(device, {{31, 31, 64}, {16, 16, 64}, 3, 2, 1}, 15);
+  check(pair, {{12, 12, 64}, {12, 12, 64}, 3, 1, 1}, 30);
+  check(pair, {{31, 31, 64}, {16, 16, 64}, 3, 2, 1}, 15);
 }
 
 }  // namespace dlrun::trainer

@@ -1,5 +1,5 @@
-// Compares, on the CPU, the functions with which the GPU computes one element with the CPU's own
-// loops, which use other algorithms.
+// Tests, on the CPU, the functions with which the GPU computes single elements: the results equal
+// those of the CPU's own loops, which use other algorithms.
 
 #include <array>
 #include <cmath>
@@ -196,7 +196,7 @@ TEST_CASE("depthwise convolutions element by element match the CPU's plain loops
   }
 }
 
-TEST_CASE("a stream's numbers can be computed in any order") {
+TEST_CASE("the numbers of a random stream can be computed in any order") {
   Random random(7, Purpose::kDropout, 3);
   const Random start = random;
   for (std::uint64_t i = 0; i < 1000; ++i) CHECK(start.uniform_at(i) == random.uniform());

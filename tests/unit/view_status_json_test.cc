@@ -98,8 +98,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "the field jobs of a sweep lists the jobs of its points' latest runs, and the field job is "
-    "null") {
+    "the field `jobs` of a sweep lists the jobs of its points' latest runs, and the field `job` "
+    "is null") {
   std::vector<Result<RunStatus>> points;
   for (const char* job : {"12_0", "12_1", "13_0", "40", ""}) {
     RunStatus point;

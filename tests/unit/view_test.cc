@@ -54,7 +54,7 @@ struct User {
   }
 };
 
-/// Records all calls.
+/// Records the log and the number of its batches.
 struct Notes final : WatchListener {
   std::string log;
   int batches = 0;
