@@ -37,7 +37,9 @@ enum class LogLevel {
 /// The level and the file of a log.
 struct LogSetting {
   LogLevel level = LogLevel::kOff;
-  std::string file{};  ///< empty: standard error; log_setting_of_job() then chooses a file
+  /// Empty: standard error. If DLRUN_LOG names no file, log_setting_of_job() sets a file of the
+  /// run.
+  std::string file{};
 };
 
 /// Parses the value of DLRUN_LOG: a level ("off", "info" or "debug"), or a level, a colon and a

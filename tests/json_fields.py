@@ -40,7 +40,8 @@ def resolved(schema, name):
             target = target[word]
         return resolved(target, name)
     made = {word: resolved(value, name) for word, value in schema.items() if word != "definitions"}
-    # A property may have any name, even "properties"; only a map of schemas has a list of names.
+    # `properties` is a keyword of JSON Schema here only if a list `required` stands beside it.
+    # Otherwise it is a property that has this name.
     if isinstance(made.get("properties"), dict) and isinstance(made.get("required"), list):
         made.setdefault("additionalProperties", False)
     return made

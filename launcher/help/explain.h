@@ -15,7 +15,8 @@ namespace dlrun {
 /// Returns the JSON of `dlrun explain KEY --json`; cli/OUTPUT.md documents it.
 [[nodiscard]] nlohmann::ordered_json keys_json(const std::vector<const KeyRow*>& rows);
 
-/// Returns the description of one key, without its help.
+/// Returns the facts about one key (type, default, limits, ...), one per line, without its help
+/// text.
 [[nodiscard]] LabelledLines key_lines(const KeyRow& row);
 /// Returns a table of keys.
 [[nodiscard]] TableRows key_rows(const std::vector<const KeyRow*>& rows);

@@ -351,13 +351,14 @@ void ComponentPlanner::merge_prologue(LaunchPlan& plan, const PlannedComponent& 
       known->value = variable.value;  // another component does have GPUs
     }
   }
-  if (other.image_of_gpus) {
-    const bool is_same = !p.image_of_gpus || *p.image_of_gpus == *other.image_of_gpus;
-    p.image_of_gpus = is_same ? *other.image_of_gpus : std::string();
+  if (other.driver_capabilities_image) {
+    const bool is_same = !p.driver_capabilities_image ||
+                         *p.driver_capabilities_image == *other.driver_capabilities_image;
+    p.driver_capabilities_image = is_same ? *other.driver_capabilities_image : std::string();
   }
   // The script exports NVIDIA_DRIVER_CAPABILITIES once for all components. If a component sets this
   // variable, the script must not replace its value by the one for an image.
-  if (has_variable(p.vars, "NVIDIA_DRIVER_CAPABILITIES")) p.image_of_gpus.reset();
+  if (has_variable(p.vars, "NVIDIA_DRIVER_CAPABILITIES")) p.driver_capabilities_image.reset();
   for (const Prologue::Folder& folder : other.made_folders) {
     const bool is_known =
         std::any_of(p.made_folders.begin(), p.made_folders.end(),

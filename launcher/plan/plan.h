@@ -61,7 +61,7 @@ struct Prologue {
   /// The container image in which the script looks up NVIDIA_DRIVER_CAPABILITIES. If the image is
   /// not an absolute path, the script cannot read it and requests all parts of NVIDIA's driver.
   /// nullopt: the script does not set the variable. The key in plan.json has the same name.
-  std::optional<std::string> image_of_gpus;
+  std::optional<std::string> driver_capabilities_image;
   struct Folder {
     std::string path, key;
   };

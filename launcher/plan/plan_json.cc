@@ -46,7 +46,8 @@ using Json = nlohmann::ordered_json;
             {"conda_name", p.conda_name},
             {"venv", p.venv},
             {"vars", variables_json(p.vars)},
-            {"image_of_gpus", p.image_of_gpus ? Json(*p.image_of_gpus) : Json()},
+            {"driver_capabilities_image",
+             p.driver_capabilities_image ? Json(*p.driver_capabilities_image) : Json()},
             {"setup", p.setup},
             {"setup_node", p.setup_node}};
   for (const auto& [name, value] :

@@ -217,7 +217,7 @@ void Planner::environment() {
       add_gpu_variable("NVIDIA_DRIVER_CAPABILITIES", "compute,utility");
     } else if (!is_set_by_user("NVIDIA_DRIVER_CAPABILITIES") &&
                !is_set("NVIDIA_DRIVER_CAPABILITIES")) {
-      p.image_of_gpus = spec_.container.image.value_or("");
+      p.driver_capabilities_image = spec_.container.image.value_or("");
     }
   } else if (runtime_ != "none" && driver == GpuDriver::kByHook && gets_gpus == false) {
     // Otherwise an image that sets this variable fails to start on a node without NVIDIA's tool. If

@@ -123,10 +123,10 @@ void eessi(ScriptText& text, const Prologue& prologue) {
 /// Renders lines that set NVIDIA_DRIVER_CAPABILITIES. NVIDIA's hook prefers the job's value to the
 /// image's value, so the lines set no value if the image sets one. An image in a registry cannot be
 /// examined; the lines then set the variable to `all`. Renders nothing if the plan names no image
-/// in which to look up the variable (image_of_gpus).
+/// in which to look up the variable (driver_capabilities_image).
 void driver_parts(ScriptText& text, const Prologue& prologue) {
-  if (!prologue.image_of_gpus) return;
-  const std::string& image = *prologue.image_of_gpus;
+  if (!prologue.driver_capabilities_image) return;
+  const std::string& image = *prologue.driver_capabilities_image;
   if (!image.starts_with('/')) {  // the image's variables cannot be read before it is fetched
     text.line("export NVIDIA_DRIVER_CAPABILITIES=all", "container: GPUs");
     return;

@@ -16,11 +16,11 @@ namespace dlrun {
 /// the mirror stays locked while sbatch runs, even if this process is killed.
 class MirrorLock {
  public:
-  /// Makes root and the mirror's folder, and takes the lock. Waits for the lock up to `patience`.
-  /// On a file system without locks the lock has no effect. Fails with kUnavailable if another
-  /// submission still holds the lock after `patience`, with kIo if the folder or the lock's file
-  /// cannot be made, and with kInvalid if another user owns or can write one of the two, or if
-  /// `mirror` is no plain name.
+  /// Creates the folder `root` and the mirror's folder in it, and takes the lock. Waits for the
+  /// lock up to `patience`. On a file system without locks the lock has no effect. Fails with
+  /// kUnavailable if another submission still holds the lock after `patience`, with kIo if the
+  /// folder or the lock's file cannot be made, and with kInvalid if another user owns or can write
+  /// one of the two, or if `mirror` is no plain name.
   [[nodiscard]] static Result<MirrorLock> take(
       const std::filesystem::path& root, const std::string& mirror,
       std::chrono::seconds patience = std::chrono::seconds(10));

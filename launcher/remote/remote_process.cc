@@ -80,8 +80,8 @@ int exit_code_of_status(int status) {
 
 }  // namespace
 
-Result<TerminalOutcome> run_on_terminal(const std::vector<std::string>& argv, const Env& env,
-                                        bool shows_errors) {
+Result<TerminalOutcome> run_that_may_ask(const std::vector<std::string>& argv, const Env& env,
+                                         bool shows_errors) {
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
     return fail(Errc::kIo, "cannot make a pipe: {}", errno_text(errno));

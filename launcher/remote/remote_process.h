@@ -21,7 +21,7 @@ namespace dlrun {
 /// The exit code of an ssh that could not connect, or that lost the connection.
 inline constexpr int kSshFailed = 255;
 
-/// How a program that run_on_terminal() started has ended.
+/// How a program that run_that_may_ask() started has ended.
 struct TerminalOutcome {
   int exit_code = 0;
   std::string err;  ///< the captured standard error
@@ -31,8 +31,8 @@ struct TerminalOutcome {
 /// standard input and output are /dev/null. Does not wait for processes that the program leaves
 /// behind. shows_errors: the program's standard error is the caller's; otherwise
 /// TerminalOutcome::err gets it.
-[[nodiscard]] Result<TerminalOutcome> run_on_terminal(const std::vector<std::string>& argv,
-                                                      const Env& env, bool shows_errors);
+[[nodiscard]] Result<TerminalOutcome> run_that_may_ask(const std::vector<std::string>& argv,
+                                                       const Env& env, bool shows_errors);
 
 /// How a command on a host ended.
 struct RemoteOutcome {

@@ -159,7 +159,7 @@ Result<> Ssh::open(bool is_login, std::chrono::seconds patience) const {
   DLRUN_TRY_ASSIGN(const auto lock, lock_opening(*this, patience));
   if (is_open()) return {};
   ::unlink(socket_.c_str());  // the socket of a connection that has ended
-  DLRUN_TRY_ASSIGN(const auto ended, run_on_terminal(opener(), env_, can_ask_));
+  DLRUN_TRY_ASSIGN(const auto ended, run_that_may_ask(opener(), env_, can_ask_));
   if (ended.exit_code == 0 && is_open()) return {};
   return fail(Errc::kUnavailable, "{}", connection_text(*this, ended.err));
 }

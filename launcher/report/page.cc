@@ -91,7 +91,7 @@ std::string timeline(const RunReport& report) {
         fine_duration_text(joined - attempt.claimed));
     legend.has_wait = true;
     if (attempt.joined) {
-      const bool is_again = attempt.ended && attempt.has_ordinary_end();
+      const bool is_again = attempt.ended && attempt.has_planned_end();
       const bool is_good =
           attempt.ended && !is_again &&
           (attempt.reason == EndReason::kOk || attempt.reason == EndReason::kStoppedEarly ||

@@ -93,7 +93,7 @@ void add_surroundings(RunReport& report) {
   }
 }
 
-/// Returns the largest memory of a rank's GPUs at the last sample.
+/// Returns the size of the memory of a rank's GPUs, in use or not: the largest among all ranks.
 std::optional<double> gpu_memory_of(const std::optional<RankSnapshot>& ranks) {
   std::optional<double> most;
   if (!ranks) return most;

@@ -244,7 +244,7 @@ AttemptHistory& RunHistory::attempt_of(std::int64_t number, double t) {
 
 void RunHistory::mark_followed(AttemptHistory& attempt) {
   attempt.is_followed = true;
-  if (!attempt.has_ordinary_end()) return;
+  if (!attempt.has_planned_end()) return;
   for (ShownEvent& event : events_) {
     if (event.attempt == attempt.number && event.kind == events::AttemptEnd::kKind)
       event.is_bad = false;

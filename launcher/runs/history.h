@@ -74,7 +74,7 @@ struct AttemptHistory {
   bool is_followed = false;          ///< another attempt was announced or has begun
   /// Returns true if the attempt ended at the time limit, by a preemption or by a requeue, and
   /// another attempt follows. This end is not a failure.
-  [[nodiscard]] bool has_ordinary_end() const {
+  [[nodiscard]] bool has_planned_end() const {
     return is_followed &&
            (cause == Cause::kTimeout || cause == Cause::kPreemption || cause == Cause::kRequeue);
   }

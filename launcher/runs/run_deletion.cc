@@ -352,8 +352,8 @@ Result<TreeDeletion> delete_run(const RunIndex& index, const IndexEntry& run,
   DLRUN_TRY_ASSIGN(const auto checked, check_until_unchanged(opened, check));
   if (auto locked = each_directory(opened.run.get(), check_not_locked); !locked)
     return within(run.id, locked.error());
-  // The lock is taken after the check, because the check counts a run whose lock is held as
-  // pending.
+  // Take the lock after the check: for a run whose lock is held, the check returns the state
+  // "pending".
   DLRUN_TRY_ASSIGN(const auto lock, SubmissionLock::take(run.path));
   DLRUN_TRY_ASSIGN(const auto stamps, stamps_of(opened.run.get()));
   if (stamps != checked.stamps) return in_use_error(opened);

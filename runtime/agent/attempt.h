@@ -54,9 +54,9 @@ class AttemptOutlet {
   virtual void say(std::string_view line) = 0;
   /// Asks the step to end, or kills it.
   virtual void stop_step(bool kills) = 0;
-  /// Begins to send the large files of `stage` to all nodes. Attempt::on_broadcast() must be called
-  /// when they are sent. Called only if AttemptOptions::broadcasts is set.
-  virtual void begin_broadcast() {}
+  /// Begins to send the large files of `stage` to all nodes. Attempt::on_file_broadcast() must be
+  /// called when they are sent. Called only if AttemptOptions::broadcasts is set.
+  virtual void begin_file_broadcast() {}
   /// Returns the places of the components whose ranks have joined; empty if the job has no
   /// components.
   [[nodiscard]] virtual std::vector<ComponentPlace> places() { return {}; }
@@ -125,7 +125,7 @@ class Attempt {
   /// communication between ranks failed.
   void on_check_failed(int rank, std::string_view words, bool is_own, Clock::time_point now);
   /// Tells the first rank of each node to copy the data. copies: see to_rank::Stage.
-  void on_broadcast(const std::vector<std::string>& copies);
+  void on_file_broadcast(const std::vector<std::string>& copies);
   /// Notes that the rank has copied the data of its node. Starts the programs once all nodes have
   /// their data.
   void on_staged(int rank, std::int64_t files, std::int64_t bytes, Clock::time_point now);
@@ -316,7 +316,7 @@ class Attempt {
   void look_at_running(Clock::time_point now);
   void look_at_step(Clock::time_point now);
   void finish_if_done(Clock::time_point now);
-  void finish_joining(Clock::time_point now);
+  void end_if_step_is_over(Clock::time_point now);
   void finish_running(Clock::time_point now);
   void finish_ending(Clock::time_point now);
   /// Ends an attempt whose step ended before some of its ranks. Waits for connections that are

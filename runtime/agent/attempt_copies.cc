@@ -8,7 +8,7 @@
 
 namespace dlrun::agent {
 
-void Attempt::on_broadcast(const std::vector<std::string>& copies) {
+void Attempt::on_file_broadcast(const std::vector<std::string>& copies) {
   const auto* const joining = in<Joining>();
   if (joining == nullptr) return;
   const auto ranks = joining->staging;  // a copy, because sending can end the phase
@@ -31,7 +31,7 @@ void Attempt::follow_staging(phase::Joining& joining, Clock::time_point now) {
     outlet_.say(fmt::format("staging: {} node{} data; the programs start afterwards", nodes,
                             nodes == 1 ? " copies" : "s copy"));
     outlet_.record(events::Staging{.nodes = nodes});
-    if (options_.broadcasts) outlet_.begin_broadcast();
+    if (options_.broadcasts) outlet_.begin_file_broadcast();
     return;
   }
   outlet_.record(events::Staged{.nodes = joining.staging_nodes,

@@ -144,7 +144,7 @@ void Attempt::on_too_few_files(std::string message, Clock::time_point now) {
 
 void Attempt::finish_if_done(Clock::time_point now) {
   if (is_in<Joining>()) {
-    finish_joining(now);
+    end_if_step_is_over(now);
   } else if (is_in<Running>()) {
     finish_running(now);
   } else if (is_in<Ending>()) {
@@ -152,7 +152,7 @@ void Attempt::finish_if_done(Clock::time_point now) {
   }
 }
 
-void Attempt::finish_joining(Clock::time_point now) {
+void Attempt::end_if_step_is_over(Clock::time_point now) {
   if (!step_end_) return;
   if (!members_.by_rank.empty()) return fail_unended_ranks(now);
   end_.reason = EndReason::kLaunchFailed;

@@ -19,8 +19,8 @@
 #include "runtime/agent/attempt_watch.h"
 #include "runtime/agent/background_call.h"
 #include "runtime/agent/background_file.h"
-#include "runtime/agent/broadcast.h"
 #include "runtime/agent/component_options.h"
+#include "runtime/agent/file_broadcast.h"
 #include "runtime/agent/gate.h"
 #include "runtime/agent/idle_gpus.h"
 #include "runtime/agent/messages.h"
@@ -137,7 +137,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   void stop_step(bool kills) override {
     if (step_) step_->stop(kills);
   }
-  void begin_broadcast() override;
+  void begin_file_broadcast() override;
 
   // GateHandler
   bool on_peer(PeerId peer, const Claim& claim) override;
@@ -192,7 +192,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   /// Returns the files to send to the nodes. Only the first attempt sends files: a later attempt
   /// finds the staged data, or has lost nodes, to which sbcast would still send.
   [[nodiscard]] std::vector<Broadcast> files_to_broadcast() const;
-  void on_broadcast(const BroadcastResult& result);
+  void on_file_broadcast(const BroadcastResult& result);
   /// Asks the controller whether the nodes that srun named have failed, and reports the failed ones
   /// to the attempt.
   void confirm_node_failure(Clock::time_point now);
@@ -261,7 +261,7 @@ class AttemptRunner final : public AttemptOutlet, public GateHandler, public Ste
   std::unique_ptr<Step> step_;
   BackgroundCall<Result<JobFacts>> job_facts_;
   std::vector<Broadcast> broadcasts_;  ///< files to send to the nodes before they stage
-  BackgroundCall<BroadcastResult> broadcast_;
+  BackgroundCall<BroadcastResult> file_broadcast_;
   int ends_asked_ = 0;  ///< number of signals that asked for the end
   SampleBoard samples_{Clock::now()};
   IdleGpus idle_gpus_{options_.idle_gpu_after};

@@ -80,8 +80,8 @@ Result<> check_component(const ComponentOptions& component) {
                 name);
   if (component.retries > 0 && component.role == ComponentRole::kMain)
     return fail(Errc::kUsage,
-                "component '{}': only a service has --component-retry; a main component that fails "
-                "ends the attempt (--retry)",
+                "component '{}': only a service can have --component-retry; if a main component "
+                "fails, the attempt ends, and --retry restarts it",
                 name);
   const auto rank = std::find(component.step.begin(), component.step.end(), "rank");
   const auto program = std::find(rank, component.step.end(), "--");

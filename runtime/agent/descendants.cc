@@ -173,9 +173,9 @@ bool has_children() {
   return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
 }
 
-std::vector<pid_t> descendants(pid_t without) {
+std::vector<pid_t> descendants_without(pid_t excluded) {
   std::vector<pid_t> pids;
-  for (const ProcessState& process : living_descendants(without)) pids.push_back(process.pid);
+  for (const ProcessState& process : living_descendants(excluded)) pids.push_back(process.pid);
   return pids;
 }
 

@@ -17,11 +17,14 @@ void adopt_orphans();
 [[nodiscard]] bool has_children();
 
 /// Returns every living process that descends from this one, parents before their children. Leaves
-/// out zombies, and the process `without` with its descendants. May miss a process whose older
-/// sibling ends at this moment; only has_children() proves that no process is left. The cost grows
-/// with the number of descendants, or with all processes of the machine if the kernel lacks
-/// CONFIG_PROC_CHILDREN.
-[[nodiscard]] std::vector<pid_t> descendants(pid_t without = -1);
+/// out zombies, and the process `excluded` with its descendants (-1: none). May miss a process
+/// whose older sibling ends at this moment; only has_children() proves that no process is left. The
+/// cost grows with the number of descendants, or with all processes of the machine if the kernel
+/// lacks CONFIG_PROC_CHILDREN.
+[[nodiscard]] std::vector<pid_t> descendants_without(pid_t excluded);
+[[nodiscard]] inline std::vector<pid_t> descendants() {
+  return descendants_without(-1);
+}
 
 /// Kills every process that descends from this one, and waits at most two seconds until none is
 /// left. Needs adopt_orphans().

@@ -312,23 +312,23 @@ void AttemptRunner::on_limit_known(const Result<JobFacts>& facts) {
 std::vector<Broadcast> AttemptRunner::files_to_broadcast() const {
   const auto nodes = parse_int(env_.get_or("SLURM_JOB_NUM_NODES", "")).value_or(1);
   if (options_.local || run_.attempt > 0 || options_.stage.empty()) return {};
-  return planned_broadcasts(options_.stage, env_, nodes);
+  return planned_file_broadcasts(options_.stage, env_, nodes);
 }
 
-void AttemptRunner::begin_broadcast() {
+void AttemptRunner::begin_file_broadcast() {
   for (const auto& file : broadcasts_)
     say(fmt::format("staging: sbcast sends {} to all nodes", printable(file.from)));
-  broadcast_.ask([files = broadcasts_, items = options_.stage.size(), env = env_] {
+  file_broadcast_.ask([files = broadcasts_, items = options_.stage.size(), env = env_] {
     return broadcast_files(files, items, env);
   });
 }
 
-void AttemptRunner::on_broadcast(const BroadcastResult& result) {
+void AttemptRunner::on_file_broadcast(const BroadcastResult& result) {
   for (const auto& problem : result.problems) {
     say(problem);
     record(events::Warning{.message = problem});
   }
-  attempt_->on_broadcast(result.copies);
+  attempt_->on_file_broadcast(result.copies);
 }
 
 void AttemptRunner::confirm_node_failure(Clock::time_point now) {
@@ -379,7 +379,7 @@ void AttemptRunner::tick(Clock::time_point now) {
   if (step_) step_->tick();
   confirm_node_failure(now);
   if (const auto facts = job_facts_.take()) on_limit_known(*facts);
-  if (const auto sent = broadcast_.take()) on_broadcast(*sent);
+  if (const auto sent = file_broadcast_.take()) on_file_broadcast(*sent);
   if (now >= next_beat_) {
     next_beat_ = now + kBeatEvery;
     broadcast(to_rank::Beat{});

@@ -319,7 +319,7 @@ std::vector<std::string> RunLeader::ask_for_bad_nodes(AttemptEnd& end) {
 }
 
 void RunLeader::kill_srun_leftovers() const {
-  for (const pid_t pid : descendants(spared_child_)) {
+  for (const pid_t pid : descendants_without(spared_child_)) {
     ::kill(pid, SIGKILL);
     std::ignore = ends_within(pid, kSrunHelperEnd);
   }

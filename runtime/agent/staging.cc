@@ -20,7 +20,7 @@
 #include "common/subprocess.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
-#include "runtime/agent/broadcast.h"
+#include "runtime/agent/file_broadcast.h"
 
 namespace dlrun::agent {
 namespace {

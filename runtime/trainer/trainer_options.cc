@@ -36,8 +36,8 @@ std::vector<Flag<Options>> make_flags() {
   std::vector<Flag<O>> flags{
       {"--dataset",
        text_in<O>(DLRUN_FIELD(data.dataset), "idx|mnist|cifar10|arrays|digits|patches"),
-       "format of the files in --data. Without --data, digits are generated in memory; patches "
-       "always are (digits)"},
+       "format of the files in --data; patches are always generated in memory, and digits are "
+       "without --data (digits)"},
       {"--data",
        {"DIR",
         [](O& o, std::string_view value) -> Result<> {

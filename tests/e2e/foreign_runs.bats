@@ -88,7 +88,7 @@ JSON
     [ -z "$(requests)" ]
 }
 
-@test "a job id that is an option, a list, a path or another's task reaches no Slurm command" {
+@test "a job id that is an option, a list, a path or a pattern reaches no Slurm command" {
     mkdir -p "$dir/bin" && for name in scancel squeue sacct scontrol srun sbatch; do
         printf '#!/bin/sh\necho "%s $*" >>%s\nexit 1\n' "$name" "$dir/calls" >"$dir/bin/$name" &&
             chmod 755 "$dir/bin/$name"

@@ -96,7 +96,7 @@ TEST_CASE("nodes wait while sbcast sends the large files, and then copy their da
     void record(const RunEvent&) override {}
     void say(std::string_view) override {}
     void stop_step(bool) override {}
-    void begin_broadcast() override { ++broadcasts_begun; }
+    void begin_file_broadcast() override { ++broadcasts_begun; }
   } outlet;
   const Attempt::Clock::time_point now{std::chrono::hours(1)};
   AttemptOptions options;
@@ -110,7 +110,7 @@ TEST_CASE("nodes wait while sbcast sends the large files, and then copy their da
   }
   CHECK(outlet.broadcasts_begun == 1);
   CHECK(outlet.sent.empty());
-  attempt.on_broadcast({"/tmp/.dlrun-sbcast-1"});
+  attempt.on_file_broadcast({"/tmp/.dlrun-sbcast-1"});
   REQUIRE(outlet.sent.size() == 2);
   CHECK(outlet.sent[1] == Json{{"type", "stage"}, {"broadcast", {"/tmp/.dlrun-sbcast-1"}}});
 }

@@ -14,10 +14,10 @@
 
 #include "common/files.h"
 #include "common/subprocess.h"
-#include "runtime/agent/broadcast.h"
 #include "runtime/agent/collecting.h"
 #include "runtime/agent/copy_items.h"
 #include "runtime/agent/copy_report.h"
+#include "runtime/agent/file_broadcast.h"
 #include "runtime/agent/file_tree.h"
 #include "runtime/agent/staging.h"
 #include "tests/contains.h"
@@ -430,19 +430,19 @@ TEST_CASE("only large files for many nodes are broadcast, and a broadcast that f
   scene.env.set("PATH", (scene.node / "bin").string());
   const std::vector<StageItem> items{{(scene.shared / "small").string(), "$NODE/small"},
                                      {large.string(), "$NODE/large"}};
-  const auto planned = planned_broadcasts(items, scene.env, kLeastBroadcastNodes);
+  const auto planned = planned_file_broadcasts(items, scene.env, kLeastBroadcastNodes);
   REQUIRE(planned.size() == 1);
   CHECK(planned[0].item == 1);
   CHECK(planned[0].to.parent_path() == fs::canonical(scene.node));
-  CHECK(planned_broadcasts(items, scene.env, kLeastBroadcastNodes - 1).empty());
+  CHECK(planned_file_broadcasts(items, scene.env, kLeastBroadcastNodes - 1).empty());
   scene.env.set("DLRUN_SBCAST_NODES", "2");
-  CHECK(planned_broadcasts(items, scene.env, 2).size() == 1);
+  CHECK(planned_file_broadcasts(items, scene.env, 2).size() == 1);
   scene.env.set("DLRUN_SBCAST_NODES", "0");
-  CHECK(planned_broadcasts(items, scene.env, 1000).empty());
+  CHECK(planned_file_broadcasts(items, scene.env, 1000).empty());
   auto contained = items;
   contained[1].in_container = true;
   scene.env.unset("DLRUN_SBCAST_NODES");
-  CHECK(planned_broadcasts(contained, scene.env, kLeastBroadcastNodes).empty());
+  CHECK(planned_file_broadcasts(contained, scene.env, kLeastBroadcastNodes).empty());
   const auto sent = broadcast_files(planned, items.size(), scene.env);
   CHECK(sent.copies == std::vector<std::string>{"", planned[0].to.string()});
   scene.write(scene.node / "bin/sbcast", "#!/bin/sh\necho 'sbcast: error: no' >&2; exit 1\n");

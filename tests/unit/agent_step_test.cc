@@ -71,7 +71,7 @@ TEST_CASE(
        descendants().size() < 5 && Clock::now() < until;)
     ::usleep(5000);
   CHECK(descendants().size() == 5);
-  CHECK(descendants(*pid).empty());
+  CHECK(descendants_without(*pid).empty());
   CHECK(use_of_descendants_without(-1).processes == 5);
   ::kill(*pid, SIGKILL);
   CHECK(ends_within(*pid, seconds(5)));

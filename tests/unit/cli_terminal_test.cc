@@ -51,8 +51,8 @@ std::string end_of_printing(int file, int stream, Print print) {
                              : fmt::format("exit {}", WEXITSTATUS(status));
 }
 
-/// Returns the writing end of a pipe that nobody reads.
-UniqueFd unread_pipe() {
+/// Returns the writing end of a pipe whose reading end is closed.
+UniqueFd pipe_without_reader() {
   int ends[2];
   REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
   ::close(ends[0]);
@@ -182,7 +182,9 @@ TEST_CASE("a log that arrives byte by byte is shown like one that arrives at onc
   CHECK(found == expected);
 }
 
-TEST_CASE("a full, closed or unread standard error causes neither an exception nor a signal") {
+TEST_CASE(
+    "a standard error that is full or not writable, or whose reader has gone, causes neither an "
+    "exception nor a signal") {
   const Cli cli;
   const auto print_messages = [&cli] {
     print_error(cli, "one");
@@ -193,10 +195,10 @@ TEST_CASE("a full, closed or unread standard error causes neither an exception n
     return 7;
   };
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC)),
-      closed(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+      read_only(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   CHECK(end_of_printing(full.get(), STDERR_FILENO, print_messages) == "exit 7");
-  CHECK(end_of_printing(closed.get(), STDERR_FILENO, print_messages) == "exit 7");
-  CHECK(end_of_printing(unread_pipe().get(), STDERR_FILENO, print_messages) == "exit 7");
+  CHECK(end_of_printing(read_only.get(), STDERR_FILENO, print_messages) == "exit 7");
+  CHECK(end_of_printing(pipe_without_reader().get(), STDERR_FILENO, print_messages) == "exit 7");
 }
 
 TEST_CASE("a failure of standard output is remembered, together with whether its reader has gone") {
@@ -214,7 +216,7 @@ TEST_CASE("a failure of standard output is remembered, together with whether its
       fine(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   CHECK(end_of_printing(fine.get(), STDOUT_FILENO, print_results) == "exit 21");
   CHECK(end_of_printing(full.get(), STDOUT_FILENO, print_results) == "exit 122");
-  CHECK(end_of_printing(unread_pipe().get(), STDOUT_FILENO, print_results) == "exit 112");
+  CHECK(end_of_printing(pipe_without_reader().get(), STDOUT_FILENO, print_results) == "exit 112");
 }
 
 TEST_CASE_FIXTURE(CliFixture,
@@ -222,14 +224,14 @@ TEST_CASE_FIXTURE(CliFixture,
   const auto status = [&] { return call({"status", "no-such-run"}); };
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   CHECK(end_of_printing(full.get(), STDERR_FILENO, status) == "exit 6");
-  CHECK(end_of_printing(unread_pipe().get(), STDERR_FILENO, status) == "exit 6");
+  CHECK(end_of_printing(pipe_without_reader().get(), STDERR_FILENO, status) == "exit 6");
 }
 
 TEST_CASE_FIXTURE(CliFixture, "a command whose reader has gone ends with the code of SIGPIPE") {
   const auto schema = [&] { return call({"schema"}); };
   const auto help = [&] { return call({"submit", "--help"}); };
-  CHECK(end_of_printing(unread_pipe().get(), STDOUT_FILENO, schema) == "exit 141");
-  CHECK(end_of_printing(unread_pipe().get(), STDOUT_FILENO, help) == "exit 141");
+  CHECK(end_of_printing(pipe_without_reader().get(), STDOUT_FILENO, schema) == "exit 141");
+  CHECK(end_of_printing(pipe_without_reader().get(), STDOUT_FILENO, help) == "exit 141");
 }
 
 TEST_CASE_FIXTURE(CliFixture, "a value with newlines cannot forge a message of dlrun") {

@@ -130,7 +130,7 @@ template <typename From, typename To>
   }
 }
 
-/// Computes the transform M x M^T for all channels: multiplies by M on both sides of x. x:
+/// Computes M X M^T, where the matrix X is the tile of a channel, for all channels. X:
 /// [kFrom x kFrom], the result: [kTo x kTo]. from(i, k) and to(i, k) return the address of element
 /// i of channel k. one_side(from, to) multiplies M with a vector.
 template <std::size_t kFrom, std::size_t kTo, typename From, typename To, typename OneSide>

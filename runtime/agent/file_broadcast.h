@@ -37,8 +37,8 @@ struct Broadcast {
 /// Leaves out folders, files for places in containers, and files for places on network file
 /// systems. env: lead's environment. If a variable has another value on another node, the agent of
 /// that node does not find the broadcast file and copies the source itself.
-[[nodiscard]] std::vector<Broadcast> planned_broadcasts(const std::vector<StageItem>& items,
-                                                        const Env& env, std::int64_t nodes);
+[[nodiscard]] std::vector<Broadcast> planned_file_broadcasts(const std::vector<StageItem>& items,
+                                                             const Env& env, std::int64_t nodes);
 
 struct BroadcastResult {
   /// For each item of `stage`, the path of the broadcast copy on the nodes; empty if the item is

@@ -1,4 +1,4 @@
-#include "runtime/agent/broadcast.h"
+#include "runtime/agent/file_broadcast.h"
 
 #include <sys/stat.h>
 
@@ -18,8 +18,8 @@ constexpr std::int64_t kSlowestBytesPerSecond = 10 << 20;
 
 }  // namespace
 
-std::vector<Broadcast> planned_broadcasts(const std::vector<StageItem>& items, const Env& env,
-                                          std::int64_t nodes) {
+std::vector<Broadcast> planned_file_broadcasts(const std::vector<StageItem>& items, const Env& env,
+                                               std::int64_t nodes) {
   const auto least = parse_int(env.get_or("DLRUN_SBCAST_NODES", "")).value_or(kLeastBroadcastNodes);
   if (least < 1 || nodes < least || nodes < 2 || !find_program("sbcast", env)) return {};
   std::vector<Broadcast> files;

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# The ends of `dlrun forward`, on both of Slurm's process trackers.
+# How `dlrun forward` stops: by Ctrl-C, a closed terminal or kill -9, with both process trackers of
+# Slurm.
 
 load helpers
 load trackers
