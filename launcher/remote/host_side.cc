@@ -215,7 +215,7 @@ Result<ServedRequest> serve_mirror(const RemoteRequest& request, const Env& env,
     DLRUN_TRY_ASSIGN(const auto frame, frames.next());
     if (frame && frame->kind == RemoteFrame::Kind::kGo) {
       DLRUN_TRY_ASSIGN(auto next, parse_request(frame->bytes));
-      DLRUN_TRY_ASSIGN(auto git_state, write_git_state(root, request.mirror, next.git_state));
+      DLRUN_TRY_ASSIGN(auto git_state_file, write_git_state(root, request.mirror, next.git_state));
       // Without the list, the next copy only takes longer.
       if (!next.file_list.empty())
         static_cast<void>(write_file_list(root, request.mirror, std::exchange(next.file_list, {})));
@@ -224,7 +224,7 @@ Result<ServedRequest> serve_mirror(const RemoteRequest& request, const Env& env,
       auto served = fork_for_command(std::move(next), env, streams, std::move(frames));
       if (served && !served->exit_code) {
         lock.keep_until_exit();
-        served->git_state = std::move(git_state);
+        served->git_state_file = std::move(git_state_file);
       }
       return served;
     }
@@ -304,7 +304,7 @@ void apply_request(const ServedRequest& served, Context& context) {
   env.unset(kTokenVariable);
   if (!served.request.token.empty()) env.set(kTokenVariable, served.request.token);
   env.unset(kGitStateVariable);
-  if (!served.git_state.empty()) env.set(kGitStateVariable, served.git_state.string());
+  if (!served.git_state_file.empty()) env.set(kGitStateVariable, served.git_state_file.string());
   context.argv = served.request.argv;
   context.argv.insert(context.argv.begin(), "dlrun");
 }
