@@ -9,7 +9,7 @@
 #include "cli/terminal/print.h"
 #include "common/text.h"
 #include "launcher/remote/host_program.h"
-#include "launcher/remote/pending.h"
+#include "launcher/remote/unanswered_submission.h"
 #include "launcher/submit/places.h"
 
 namespace dlrun {

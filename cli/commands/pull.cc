@@ -30,7 +30,7 @@ Result<int> pull_run(Cli& cli, const PullOptions& options) {
   FilePull request;
   request.host = name;
   request.from = found.path;
-  request.to = cli.current_dir / (options.to.empty() ? found.folder : options.to);
+  request.to = cli.current_dir / (options.to.empty() ? found.copy_name : options.to);
   request.pattern = options.pattern;
   request.program = cli.bin_dir / "dlrun";
   DLRUN_TRY_ASSIGN(const auto files, pull(request, ssh.env()));

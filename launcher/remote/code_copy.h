@@ -19,7 +19,7 @@ namespace dlrun {
 struct CodeToCopy {
   CodeTree tree;
   CodeList list;
-  std::vector<LocalPath> paths;  ///< absolute paths of the spec that exist here
+  std::vector<LocalPath> paths;  ///< absolute paths in the spec that exist on this machine
   std::string subfolder;  ///< where the command starts, relative to the top of the repository
   std::string spec;       ///< the spec, relative to `subfolder`; "-": standard input
 };
@@ -32,10 +32,10 @@ struct CodeToCopy {
                                               const std::filesystem::path& current_dir,
                                               const std::string& spec, const Env& env);
 
-/// The connection to the host after copy_under_lock().
-struct LockedCopy {
+/// The process on the host that copy_under_lock() started.
+struct StartedProcess {
   RemoteProcess process;  ///< holds the mirror's lock and waits for the frame kGo
-  std::string files;      ///< the value of RemoteRequest::files in that frame; may be empty
+  std::string file_list;  ///< the value of RemoteRequest::file_list in that frame; may be empty
 };
 
 /// Locks the mirror on the host and copies the code to it. Starts no rsync if the host has all
@@ -46,9 +46,9 @@ struct LockedCopy {
 /// - with kInvalid if the host lacks a path of the spec,
 /// - with kTimeout if the host does not answer within two minutes,
 /// - with kIo if rsync fails, and with kInterrupted after a signal.
-[[nodiscard]] Result<LockedCopy> copy_under_lock(const Ssh& ssh, const std::string& program,
-                                                 const CodeToCopy& code,
-                                                 const std::filesystem::path& own_program,
-                                                 const Interrupt& interrupt);
+[[nodiscard]] Result<StartedProcess> copy_under_lock(const Ssh& ssh, const std::string& program,
+                                                     const CodeToCopy& code,
+                                                     const std::filesystem::path& own_program,
+                                                     const Interrupt& interrupt);
 
 }  // namespace dlrun

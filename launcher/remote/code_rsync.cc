@@ -48,20 +48,20 @@ std::string joined_names(const std::vector<std::string>& names) {
   return text;
 }
 
-bool last_copy_had(const CodeTree& tree, const CodeList& list, const HostFile& host,
-                   const Env& env) {
+bool last_copy_was_of(const CodeTree& tree, const CodeList& list, const HostFile& host,
+                      const Env& env) {
   const auto folder = host_records_folder(env, host.name);
   if (!folder) return false;
   const auto copied = read_untrusted(*folder / list_name(tree), kLargestFileList, Links::kRefuse);
   return copied && *copied == joined_names(list.files);
 }
 
-std::string rsync_shell(const std::filesystem::path& program, const std::string& host) {
-  return quoted_for_rsync(program.string()) + " --rsync-shell " + host;
+std::string rsync_shell(const std::filesystem::path& own_program, const std::string& host) {
+  return quoted_for_rsync(own_program.string()) + " --rsync-shell " + host;
 }
 
 Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& host,
-                   const std::string& mirror, const std::filesystem::path& program,
+                   const std::string& mirror_path, const std::filesystem::path& own_program,
                    const Env& env) {
   DLRUN_TRY_ASSIGN(const auto folder, host_records_folder(env, host.name));
   DLRUN_TRY(make_private_directories(folder));
@@ -74,8 +74,9 @@ Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& h
   names.erase(std::unique(names.begin(), names.end()), names.end());
   // The list also keeps the names of files that no longer exist here, until rsync has deleted these
   // files on the host.
-  const std::string before = joined_names(names), after = joined_names(list.files);
-  if (!earlier || *earlier != before) DLRUN_TRY(write_file_atomic(file, before));
+  const std::string list_while_copying = joined_names(names), list_after = joined_names(list.files);
+  if (!earlier || *earlier != list_while_copying)
+    DLRUN_TRY(write_file_atomic(file, list_while_copying));
   Command command;
   command.argv = {"rsync",
                   "-lpt",
@@ -86,9 +87,9 @@ Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& h
                   "--from0",
                   "--delete-missing-args",
                   "-e",
-                  rsync_shell(program, host.name),
+                  rsync_shell(own_program, host.name),
                   tree.top.string() + "/",
-                  "mirror:" + mirror + "/"};
+                  "mirror:" + mirror_path + "/"};
   command.env = env;
   // rsync ignores a name that starts with '#' or ';'.
   for (const std::string& one : names) command.stdin_text += "./" + one + '\0';
@@ -102,9 +103,9 @@ Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& h
     return fail(Errc::kIo,
                 "{}: the command did not start, because the code could not be copied to {} (exit "
                 "code of rsync: {}): {}",
-                host.name, mirror, ended->exit_code, trim(ended->err));
+                host.name, mirror_path, ended->exit_code, trim(ended->err));
   }
-  if (after != before) DLRUN_TRY(write_file_atomic(file, after));
+  if (list_after != list_while_copying) DLRUN_TRY(write_file_atomic(file, list_after));
   return {};
 }
 

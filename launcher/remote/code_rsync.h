@@ -12,24 +12,24 @@
 namespace dlrun {
 
 /// Copies the listed files. Deletes files on the host that an earlier call copied and that no
-/// longer exist on this machine. Other files on the host stay. mirror: the mirror's absolute path
-/// on the host. program: this dlrun, which rsync calls as its remote shell. Fails with kIo and
-/// rsync's message, and with kNotFound if rsync is missing.
+/// longer exist on this machine. Other files on the host stay. mirror_path: the mirror's absolute
+/// path on the host. own_program: this dlrun, which rsync calls as its remote shell. Fails with kIo
+/// and rsync's message, and with kNotFound if rsync is missing.
 [[nodiscard]] Result<> copy_code(const CodeTree& tree, const CodeList& list, const HostFile& host,
-                                 const std::string& mirror, const std::filesystem::path& program,
-                                 const Env& env);
+                                 const std::string& mirror_path,
+                                 const std::filesystem::path& own_program, const Env& env);
 
 /// Returns true if the last copy to the host was of exactly the files of `list`, and no deleted
 /// file remains to be removed there. Returns true even if rsync failed after it had begun to copy
 /// these files, so the host must still compare their state (is_current()).
-[[nodiscard]] bool last_copy_had(const CodeTree& tree, const CodeList& list, const HostFile& host,
-                                 const Env& env);
+[[nodiscard]] bool last_copy_was_of(const CodeTree& tree, const CodeList& list,
+                                    const HostFile& host, const Env& env);
 
 /// Returns the names as one text, with a NUL after each name.
 [[nodiscard]] std::string joined_names(const std::vector<std::string>& names);
 
 /// Returns the value of rsync's -e, with which rsync starts this dlrun to reach the host.
-[[nodiscard]] std::string rsync_shell(const std::filesystem::path& program,
+[[nodiscard]] std::string rsync_shell(const std::filesystem::path& own_program,
                                       const std::string& host);
 
 }  // namespace dlrun

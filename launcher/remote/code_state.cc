@@ -48,7 +48,7 @@ std::string state_of_files(const std::filesystem::path& top,
     text += name + '\0' + state_of_file(top / name) + '\0';
     for (auto slash = name.rfind('/'); slash != std::string::npos && slash > 0;
          slash = name.rfind('/', slash - 1)) {
-      if (!folders.insert(name.substr(0, slash)).second) break;  // has the folder and its parents
+      if (!folders.insert(name.substr(0, slash)).second) break;  // `folders` has its parents, too
     }
   }
   for (const std::string& folder : folders)

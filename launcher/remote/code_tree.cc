@@ -18,7 +18,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::chrono::seconds kGitLimit{60};
-constexpr int kDeepestModule = 8;
+constexpr int kDeepestSubmodule = 8;
 
 /// Returns this machine's name, so that the copies of two machines have different names.
 std::string machine_name() {
@@ -60,7 +60,8 @@ Result<> add_listed(const std::filesystem::path& folder, const std::string& pref
     if (!name.empty()) files.push_back(prefix + std::string(name));
   }
   std::error_code error;
-  if (!std::filesystem::exists(folder / ".gitmodules", error) || depth >= kDeepestModule) return {};
+  if (!std::filesystem::exists(folder / ".gitmodules", error) || depth >= kDeepestSubmodule)
+    return {};
   DLRUN_TRY_ASSIGN(const auto staged, run_git(folder, env, {"ls-files", "-s", "-z"}, kGitLimit));
   for (const std::string_view line : split(staged.out, '\0')) {
     const auto tab = line.find('\t');
@@ -72,7 +73,7 @@ Result<> add_listed(const std::filesystem::path& folder, const std::string& pref
   return {};
 }
 
-/// Adds the files of `also`: a file, or all files below a folder.
+/// Adds the files of `sync.also`: a file, or all files below a folder.
 Result<> add_also(const CodeTree& tree, const HostFile& host, std::vector<std::string>& files) {
   for (const std::string& name : host.sync_also) {
     std::error_code error;

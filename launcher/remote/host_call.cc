@@ -48,15 +48,15 @@ std::vector<std::string> adapted_arguments(const HostCall& call, const std::stri
   std::vector<std::string> arguments = call.arguments;
   for (std::size_t at = 0; at < arguments.size() && arguments[at] != "--"; ++at) {
     std::string& argument = arguments[at];
-    const auto output = position_of('o', argument);
-    const bool value_is_next = argument == "--output" ||
-                               (output != std::string_view::npos && output + 1 == argument.size());
+    const auto o_position = position_of('o', argument);
+    const bool value_is_next = argument == "--output" || (o_position != std::string_view::npos &&
+                                                          o_position + 1 == argument.size());
     if (!call.output.empty() && value_is_next) {
       if (at + 1 < arguments.size()) arguments[++at] = "-";
     } else if (!call.output.empty() && argument.starts_with("--output=")) {
       argument = "--output=-";
-    } else if (!call.output.empty() && output != std::string_view::npos) {
-      argument = argument.substr(0, output + 1) + "-";
+    } else if (!call.output.empty() && o_position != std::string_view::npos) {
+      argument = argument.substr(0, o_position + 1) + "-";
     } else if (has_value_next(call, argument)) {
       ++at;
     } else if (spec_there != nullptr && at > 0 && argument == call.spec) {
@@ -71,18 +71,18 @@ std::vector<std::string> arguments_for_host(const std::vector<std::string>& argv
   bool is_after_command = false, is_after_dashes = false;
   for (std::size_t at = 1; at < argv.size(); ++at) {
     const std::string& argument = argv[at];
-    const auto host = is_after_command ? std::string_view::npos : position_of('H', argument);
-    const bool is_host_name = !is_after_command && argument == "--host";
-    if (!is_after_dashes && (is_host_name || argument == "--log-file")) {
+    const auto h_position = is_after_command ? std::string_view::npos : position_of('H', argument);
+    const bool is_host_option = !is_after_command && argument == "--host";
+    if (!is_after_dashes && (is_host_option || argument == "--log-file")) {
       ++at;
       continue;
     }
     if (!is_after_dashes && (argument.starts_with("--log-file=") ||
                              (!is_after_command && argument.starts_with("--host="))))
       continue;
-    if (host != std::string_view::npos) {
-      if (host > 1) arguments.push_back(argument.substr(0, host));  // the -v before H
-      if (host + 1 == argument.size()) ++at;
+    if (h_position != std::string_view::npos) {
+      if (h_position > 1) arguments.push_back(argument.substr(0, h_position));  // the -v before H
+      if (h_position + 1 == argument.size()) ++at;
       continue;
     }
     is_after_command = is_after_command || !argument.starts_with('-');

@@ -143,21 +143,21 @@ Result<int> run_with_code(const HostCaller& caller, const Ssh& ssh, const HostCa
   const Interrupt interrupt;
   DLRUN_TRY_ASSIGN(auto locked, copy_under_lock(ssh, program_on_host(context, ssh.host()), code,
                                                 context.bin_dir / "dlrun", interrupt));
-  request.files = std::move(locked.files);
+  request.file_list = std::move(locked.file_list);
   locked.process.send(RemoteFrame{RemoteFrame::Kind::kGo, word_of(request)});
   if (request.has_input) locked.process.forward_input(RemoteProcess::Input::kFramed);
   return follow_command(caller, ssh, call, locked.process, interrupt, {});
 }
 
 /// Runs a command on the caller's terminal.
-Result<int> run_with_own_terminal(const Ssh& ssh, const HostCall& call, const std::string& program,
-                                  RemoteRequest request) {
-  DLRUN_TRY_ASSIGN(const int code, run_with_terminal(ssh, program, std::move(request)));
+Result<int> run_on_callers_terminal(const Ssh& ssh, const HostCall& call,
+                                    const std::string& program, RemoteRequest request) {
+  DLRUN_TRY_ASSIGN(const int exit_code, run_with_terminal(ssh, program, std::move(request)));
   RemoteOutcome end;
   end.has_begun = true;
-  end.exit_code = code;
+  end.exit_code = exit_code;
   DLRUN_TRY(check_end(call, ssh, end));
-  return code;
+  return exit_code;
 }
 
 /// Runs the command on a host that has dlrun already.
@@ -188,7 +188,7 @@ Result<int> run_there(const HostCaller& caller, const Ssh& ssh, const HostCall& 
     DLRUN_TRY(copy_under_lock(ssh, program, *code, context.bin_dir / "dlrun", interrupt));
   }
   if (uses_terminal(caller, call))
-    return run_with_own_terminal(ssh, call, program, std::move(request));
+    return run_on_callers_terminal(ssh, call, program, std::move(request));
   return run_request(caller, ssh, call, request);
 }
 
@@ -204,14 +204,14 @@ Result<std::optional<int>> run_on_host(const HostCaller& caller, const HostCall&
   // a command that reads standard input cannot read the same input twice.
   DLRUN_TRY(
       ensure_installed(caller.context, ssh, uses_terminal(caller, call) || reads_input(call)));
-  auto code = run_there(caller, ssh, call);
-  if (!code && code.error().code == Errc::kNotFound) {
+  auto exit_code = run_there(caller, ssh, call);
+  if (!exit_code && exit_code.error().code == Errc::kNotFound) {
     // Somebody may have deleted the copy of dlrun on the host.
-    DLRUN_TRY_ASSIGN(const bool is_new, ensure_installed(caller.context, ssh, true));
-    if (is_new) code = run_there(caller, ssh, call);
+    DLRUN_TRY_ASSIGN(const bool is_copied_now, ensure_installed(caller.context, ssh, true));
+    if (is_copied_now) exit_code = run_there(caller, ssh, call);
   }
-  if (!code) return tl::unexpected(std::move(code.error()));
-  return std::optional(*code);
+  if (!exit_code) return tl::unexpected(std::move(exit_code.error()));
+  return std::optional(*exit_code);
 }
 
 Result<HostAnswer> ask_host(const Context& context, const Ssh& ssh, std::vector<std::string> argv) {

@@ -88,10 +88,11 @@ Result<> check_root(const std::string& root) {
 /// Accepts those of ssh's durations that are one number without a unit or with s, m, h or d, so
 /// that ssh gets the value unchanged.
 Result<> check_duration(const std::string& text) {
-  const bool is_number =
+  const bool all_but_last_are_digits =
       !text.empty() && text.size() <= 8 && text.front() >= '0' && text.front() <= '9' &&
       std::all_of(text.begin(), text.end() - 1, [](char c) { return c >= '0' && c <= '9'; });
-  if (is_number && std::string_view("0123456789smhd").find(text.back()) != std::string::npos)
+  if (all_but_last_are_digits &&
+      std::string_view("0123456789smhd").find(text.back()) != std::string::npos)
     return {};
   return fail(Errc::kInvalid, "'{}' is not a duration; expected one such as 30m or 4h",
               printable(text));
@@ -200,7 +201,7 @@ Result<HostFile> read_host(std::string_view name, const std::vector<std::filesys
       meant ? fmt::format("; did you mean '{}'?", *meant)
             : fmt::format("; known: {}", known.empty() ? "none" : join(known, " "));
   return fail(Errc::kNotFound,
-              "there is no host '{}'{}\nA host's file, such as {}, may hold one line: ssh: ALIAS "
+              "there is no host '{}'{}\nA host's file, such as {}, needs only one line: ssh: ALIAS "
               "(a Host of ~/.ssh/config)",
               printable(name), hint,
               ((dirs.empty() ? std::filesystem::path("~/.config/dlrun") : dirs.front()) / "hosts" /

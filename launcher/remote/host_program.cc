@@ -89,7 +89,8 @@ Result<RemoteProcess> start_on_host(const Ssh& ssh, const std::string& program,
                                     const RemoteRequest& request) {
   const std::string word = word_of(request);
   const bool is_sent_as_input = word.size() > kLongestArgument || may_hold_secret(request);
-  const auto argv = ssh.command(ssh.start_of(program, is_sent_as_input ? "-" : word), false);
+  const auto argv =
+      ssh.command(ssh.starting_arguments(program, is_sent_as_input ? "-" : word), false);
   constexpr std::chrono::seconds kRsyncPatience{600}, kPatience{20};
   const bool is_rsync = request.mode == RemoteMode::kPipe;
   DLRUN_TRY_ASSIGN(auto session, ssh.take_session(is_rsync, is_rsync ? kRsyncPatience : kPatience));
@@ -103,7 +104,7 @@ Result<RemoteProcess> start_on_host(const Ssh& ssh, const std::string& program,
 Result<int> run_with_terminal(const Ssh& ssh, const std::string& program, RemoteRequest request) {
   request.mode = RemoteMode::kTerminal;
   DLRUN_TRY_ASSIGN(const auto session, ssh.take_session(false));
-  const auto argv = ssh.command(ssh.start_of(program, word_of(request)), true);
+  const auto argv = ssh.command(ssh.starting_arguments(program, word_of(request)), true);
   DLRUN_TRY_ASSIGN(auto process,
                    ForegroundProcess::start(argv, ssh.env(), "", OnSignal::kTermThenKill));
   DLRUN_TRY_ASSIGN(const auto end, process.wait());
@@ -206,8 +207,8 @@ Result<bool> ensure_installed(const Context& context, const Ssh& ssh, bool check
   const std::string hash = hash_of(context);
   DLRUN_TRY_ASSIGN(const auto folder, host_records_folder(ssh.env(), host.name));
   const auto record = folder / "installed";
-  const std::string known = host.ssh + " " + hash;
-  if (!checks_again && read_untrusted(record, kLongest, Links::kRefuse).value_or("") == known)
+  const std::string wanted = host.ssh + " " + hash;
+  if (!checks_again && read_untrusted(record, kLongest, Links::kRefuse).value_or("") == wanted)
     return false;
   const auto found = run_script(
       ssh, fmt::format("uname -sm; test -x ~/.cache/dlrun/{}/bin/dlrun && echo there; :", hash),
@@ -216,7 +217,7 @@ Result<bool> ensure_installed(const Context& context, const Ssh& ssh, bool check
   const bool is_there = found->find("\nthere\n") != std::string::npos;
   if (!is_there) DLRUN_TRY(copy_programs(context, ssh, hash, trim(*found)));
   DLRUN_TRY(make_private_directories(folder));
-  DLRUN_TRY(write_file_atomic(record, known));
+  DLRUN_TRY(write_file_atomic(record, wanted));
   return !is_there;
 }
 

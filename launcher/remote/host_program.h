@@ -11,7 +11,7 @@
 namespace dlrun {
 
 /// Returns the path of dlrun on the host: the one in the host's file, or for `dlrun: auto` a path
-/// below ~/.cache/dlrun/HASH. HASH is a hash of this dlrun, its agent, its trainer and its modules.
+/// below ~/.cache/dlrun/HASH. HASH is a hash of this dlrun and its tools (runs/tools.h).
 [[nodiscard]] std::string program_on_host(const Context& context, const HostFile& host);
 
 /// Starts dlrun on the host with a request. Fails with kUnavailable if other commands use all
@@ -24,12 +24,12 @@ namespace dlrun {
 [[nodiscard]] Result<int> run_with_terminal(const Ssh& ssh, const std::string& program,
                                             RemoteRequest request);
 
-/// Asks the host whether it has this dlrun, and if not, copies dlrun, its agent, its trainer and
-/// its modules there. Does nothing unless the host's file has `dlrun: auto`. Unless checks_again is
-/// true, also does nothing if an earlier call found or made this copy. Returns true if dlrun was
-/// copied now. Fails with kUnavailable if the host cannot be reached, with kInvalid if the host has
-/// another operating system or processor type than this machine, and with kIo and the host's
-/// message if the programs cannot be written or do not start there.
+/// Asks the host whether it has this dlrun, and if not, copies dlrun and its tools there. Does
+/// nothing unless the host's file has `dlrun: auto`. Unless checks_again is true, also does nothing
+/// if an earlier call found or made this copy. Returns true if dlrun was copied now. Fails with
+/// kUnavailable if the host cannot be reached, with kInvalid if the host has another operating
+/// system or processor type than this machine, and with kIo and the host's message if the programs
+/// cannot be written or do not start there.
 [[nodiscard]] Result<bool> ensure_installed(const Context& context, const Ssh& ssh,
                                             bool checks_again);
 

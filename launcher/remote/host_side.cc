@@ -163,10 +163,10 @@ Result<ServedRequest> become(const RemoteRequest& request, const Env& env) {
   return fail(Errc::kIo, "{}: {}", *program, errno_text(errno));
 }
 
-/// Forks. The child gets the command's standard input and a process group of its own. The parent
-/// returns after the end of the child.
-Result<ServedRequest> start_command(RemoteRequest request, const Env& env,
-                                    const HostStreams& streams, FrameReader frames) {
+/// Forks. Returns at once in the child, which has the command's standard input and a process group
+/// of its own. Returns in the parent after the end of the child.
+Result<ServedRequest> fork_for_command(RemoteRequest request, const Env& env,
+                                       const HostStreams& streams, FrameReader frames) {
   DLRUN_TRY_ASSIGN(auto folder, folder_of_request(request, env));
   std::array<int, 2> input{-1, -1};
   if (request.has_input && ::pipe2(input.data(), O_CLOEXEC) != 0)
@@ -215,16 +215,16 @@ Result<ServedRequest> serve_mirror(const RemoteRequest& request, const Env& env,
     DLRUN_TRY_ASSIGN(const auto frame, frames.next());
     if (frame && frame->kind == RemoteFrame::Kind::kGo) {
       DLRUN_TRY_ASSIGN(auto next, parse_request(frame->bytes));
-      DLRUN_TRY_ASSIGN(auto git_state, write_git_state(root, request.mirror, next.git_state));
+      DLRUN_TRY_ASSIGN(auto git_state_file, write_git_state(root, request.mirror, next.git_state));
       // Without the list, the next copy only takes longer.
-      if (!next.files.empty())
-        static_cast<void>(write_file_list(root, request.mirror, std::exchange(next.files, {})));
+      if (!next.file_list.empty())
+        static_cast<void>(write_file_list(root, request.mirror, std::exchange(next.file_list, {})));
       // A command without a token queues no job, so the code may change while it runs.
       if (next.token.empty()) lock.release();
-      auto served = start_command(std::move(next), env, streams, std::move(frames));
+      auto served = fork_for_command(std::move(next), env, streams, std::move(frames));
       if (served && !served->exit_code) {
-        lock.leave_to_process();
-        served->git_state = std::move(git_state);
+        lock.keep_until_exit();
+        served->git_state_file = std::move(git_state_file);
       }
       return served;
     }
@@ -293,7 +293,7 @@ Result<ServedRequest> fork_for_request(std::string_view word, const Env& env,
   DLRUN_TRY(write_all(streams.out, marker));
   if (request.mode == RemoteMode::kPipe) return become(request, env);
   if (request.mode == RemoteMode::kMirror) return serve_mirror(request, env, streams);
-  return start_command(std::move(request), env, streams, {});
+  return fork_for_command(std::move(request), env, streams, {});
 }
 
 void apply_request(const ServedRequest& served, Context& context) {
@@ -304,7 +304,7 @@ void apply_request(const ServedRequest& served, Context& context) {
   env.unset(kTokenVariable);
   if (!served.request.token.empty()) env.set(kTokenVariable, served.request.token);
   env.unset(kGitStateVariable);
-  if (!served.git_state.empty()) env.set(kGitStateVariable, served.git_state.string());
+  if (!served.git_state_file.empty()) env.set(kGitStateVariable, served.git_state_file.string());
   context.argv = served.request.argv;
   context.argv.insert(context.argv.begin(), "dlrun");
 }

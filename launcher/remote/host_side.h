@@ -25,8 +25,9 @@ struct ServedRequest {
   /// the command of the request.
   std::optional<int> exit_code{};
   RemoteRequest request{};
-  std::filesystem::path folder{};     ///< where the command starts
-  std::filesystem::path git_state{};  ///< the file with request.git_state; empty: there is none
+  std::filesystem::path folder{};  ///< where the command starts
+  /// The file with request.git_state; empty: there is none.
+  std::filesystem::path git_state_file{};
 };
 
 /// Serves the request in `word` ("-": the first line of the input is the word). Prints marker_of()

@@ -1,5 +1,6 @@
-// Submits on a host exactly once. dlrun writes the token to this machine's disk before it sends the
-// token. After a cut connection dlrun asks again with the same token.
+// Submits on a host exactly once. dlrun makes a token, which names the submission, and writes it to
+// this machine's disk before it sends it. After a cut connection dlrun asks again with the same
+// token.
 
 #include <unistd.h>
 
@@ -13,7 +14,7 @@
 #include "common/text.h"
 #include "launcher/remote/host_command.h"
 #include "launcher/remote/host_program.h"
-#include "launcher/remote/pending.h"
+#include "launcher/remote/unanswered_submission.h"
 #include "launcher/runs/provenance.h"
 #include "launcher/view/exit_code.h"
 
@@ -30,7 +31,7 @@ constexpr std::array<std::chrono::milliseconds, 5> kPauses{
 /// The answer of the host to one attempt.
 struct Answer : HostAnswer {
   /// The record to delete after the answer was printed; nullopt: no record is to be deleted.
-  std::optional<PendingSubmission> pending{};
+  std::optional<UnansweredSubmission> record{};
 };
 
 /// Reads the whole spec from standard input, because it may have to be sent more than once.
@@ -92,25 +93,25 @@ class HostSubmission {
   /// Makes attempts until the host answers. Fails with kUnavailable if all attempts fail. Makes no
   /// second attempt if the first one fails before the token was sent.
   Result<Answer> ask(const Interrupt& interrupt) {
-    DLRUN_TRY_ASSIGN(auto pending,
-                     PendingSubmission::find_or_make(caller_.context.env, ssh_.host().name,
-                                                     identity_of(caller_.context, call_, input_),
-                                                     join(call_.arguments, " ")));
-    request_.token = pending.token();
-    if (pending.is_repeated())
+    DLRUN_TRY_ASSIGN(auto unanswered,
+                     UnansweredSubmission::find_or_make(caller_.context.env, ssh_.host().name,
+                                                        identity_of(caller_.context, call_, input_),
+                                                        join(call_.arguments, " ")));
+    request_.token = unanswered.token();
+    if (unanswered.is_from_earlier_call())
       caller_.reporter.note(
           fmt::format("an earlier call of this command got no answer from {}; "
                       "dlrun continues that submission",
                       ssh_.host().name));
-    bool is_sent = pending.is_repeated();
+    bool is_sent = unanswered.is_from_earlier_call();
     for (std::size_t attempt = 0;; ++attempt) {
       auto answer = call_once(interrupt, is_sent);
       const bool is_lost =
           !answer ? answer.error().code == Errc::kUnavailable : answer->end.exit_code == kSshFailed;
       const bool is_undecided = answer && answer->end.exit_code == kExitUnavailable;
       if (!is_lost || (!is_sent && attempt == 0)) {
-        if (!is_sent) pending.remove();
-        if (is_sent && answer && !is_undecided) answer->pending.emplace(std::move(pending));
+        if (!is_sent) unanswered.remove();
+        if (is_sent && answer && !is_undecided) answer->record.emplace(std::move(unanswered));
         return answer;
       }
       if (attempt == kPauses.size() || interrupt.requested())
@@ -125,7 +126,7 @@ class HostSubmission {
     request.nonce = random_hex(16);
     request.has_input = false;
     request.git_state.clear();
-    request.files.clear();
+    request.file_list.clear();
     // Options of dlrun itself, such as -v, may stand before the command's name.
     const auto name = std::find(request.argv.begin(), request.argv.end(), call_.command);
     if (name != request.argv.end()) request.argv.insert(name + 1, "--watch");
@@ -141,19 +142,19 @@ class HostSubmission {
     request_.nonce = random_hex(16);
     request_.has_input = call_.spec == "-";
     if (code_ == nullptr) is_sent = true;
-    const auto start = [&]() -> Result<LockedCopy> {
+    const auto start = [&]() -> Result<StartedProcess> {
       if (code_ != nullptr)
         return copy_under_lock(ssh_, program_, *code_, caller_.context.bin_dir / "dlrun",
                                interrupt);
       DLRUN_TRY_ASSIGN(auto started, start_on_host(ssh_, program_, request_));
-      return LockedCopy{std::move(started), {}};
+      return StartedProcess{std::move(started), {}};
     };
     DLRUN_TRY_ASSIGN(auto locked, start());
     RemoteProcess& process = locked.process;
     if (code_ != nullptr) {
       is_sent = true;
       if (git_state_.valid()) request_.git_state = git_state_.get();
-      request_.files = std::move(locked.files);
+      request_.file_list = std::move(locked.file_list);
       process.send(RemoteFrame{RemoteFrame::Kind::kGo, word_of(request_)});
     }
     if (request_.has_input) {
@@ -198,7 +199,7 @@ Result<int> submit_on_host(const HostCaller& caller, const Ssh& ssh, const HostC
     DLRUN_TRY_ASSIGN(input, read_spec_input());
   }
   HostSubmission submission(caller, ssh, call, std::move(request), code, std::move(input));
-  std::optional<PendingSubmission> answered;
+  std::optional<UnansweredSubmission> answered;
   {
     const Interrupt interrupt;
     DLRUN_TRY_ASSIGN(auto answer, submission.ask(interrupt));
@@ -210,11 +211,11 @@ Result<int> submit_on_host(const HostCaller& caller, const Ssh& ssh, const HostC
       output.finish();
       // The record is deleted only after the output. If this process is killed before, the same
       // command still finds the job.
-      if (answer.pending) answer.pending->remove();
+      if (answer.record) answer.record->remove();
       return watches ? int{kExitInterrupted} : answer.end.exit_code;
     }
     output.finish();
-    answered = std::move(answer.pending);
+    answered = std::move(answer.record);
   }
   return run_request(caller, ssh, call, submission.watch_request(), [&answered] {
     if (answered) answered->remove();

@@ -25,7 +25,7 @@ class MirrorLock {
       const std::filesystem::path& root, const std::string& mirror,
       std::chrono::seconds patience = std::chrono::seconds(10));
   /// Keeps the lock until this process and those that it starts have ended.
-  void leave_to_process() { static_cast<void>(fd_.release()); }
+  void keep_until_exit() { static_cast<void>(fd_.release()); }
   /// Releases the lock. Call this before a fork: a child shares the lock, and would keep it.
   void release() { fd_.reset(); }
 

@@ -31,8 +31,8 @@ struct FilePull {
 
 /// A run on a host.
 struct RunOnHost {
-  std::string path;    ///< the run's folder there
-  std::string folder;  ///< the name of the copy's folder, from folder_name_of()
+  std::string path;       ///< the run's folder there
+  std::string copy_name;  ///< the name of the copy's folder here, from folder_name_of()
 };
 /// Asks the host about a run. Fails with kNotFound if the host has no such run, with kInvalid if
 /// its answer is no JSON object, and as ask_host() and folder_name_of() do.

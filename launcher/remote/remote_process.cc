@@ -80,8 +80,8 @@ int exit_code_of_status(int status) {
 
 }  // namespace
 
-Result<TerminalOutcome> run_that_may_ask(const std::vector<std::string>& argv, const Env& env,
-                                         bool shows_errors) {
+Result<ProgramOutcome> run_that_may_ask(const std::vector<std::string>& argv, const Env& env,
+                                        bool shows_errors) {
   std::array<int, 2> ends{-1, -1};
   if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
     return fail(Errc::kIo, "cannot make a pipe: {}", errno_text(errno));
@@ -93,7 +93,7 @@ Result<TerminalOutcome> run_that_may_ask(const std::vector<std::string>& argv, c
       const pid_t pid,
       spawn(argv, env, {null.get(), null.get(), shows_errors ? -1 : write_end.get()}, false));
   write_end.reset();
-  TerminalOutcome end;
+  ProgramOutcome end;
   int status = 0;
   for (bool is_over = false; !is_over;) {
     pollfd wait{read_end.get(), POLLIN, 0};
@@ -172,9 +172,9 @@ Error RemoteProcess::error_of(std::string_view err) const {
 
 bool RemoteProcess::reap(bool waits) {
   while (!is_reaped_) {
-    const pid_t done = ::waitpid(pid_, &status_, waits ? 0 : WNOHANG);
-    if (done == 0) return false;
-    if (done < 0 && errno == EINTR) continue;
+    const pid_t reaped = ::waitpid(pid_, &status_, waits ? 0 : WNOHANG);
+    if (reaped == 0) return false;
+    if (reaped < 0 && errno == EINTR) continue;
     is_reaped_ = true;
   }
   return true;

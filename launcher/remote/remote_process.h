@@ -22,7 +22,7 @@ namespace dlrun {
 inline constexpr int kSshFailed = 255;
 
 /// How a program that run_that_may_ask() started has ended.
-struct TerminalOutcome {
+struct ProgramOutcome {
   int exit_code = 0;
   std::string err;  ///< the captured standard error
 };
@@ -30,14 +30,14 @@ struct TerminalOutcome {
 /// Runs a program that may ask the user through /dev/tty, and waits for its end. The program's
 /// standard input and output are /dev/null. Does not wait for processes that the program leaves
 /// behind. shows_errors: the program's standard error is the caller's; otherwise
-/// TerminalOutcome::err gets it.
-[[nodiscard]] Result<TerminalOutcome> run_that_may_ask(const std::vector<std::string>& argv,
-                                                       const Env& env, bool shows_errors);
+/// ProgramOutcome::err gets it.
+[[nodiscard]] Result<ProgramOutcome> run_that_may_ask(const std::vector<std::string>& argv,
+                                                      const Env& env, bool shows_errors);
 
 /// How a command on a host ended.
 struct RemoteOutcome {
   bool has_begun = false;  ///< dlrun started on the host
-  int exit_code = 0;       ///< ssh's: the command's if has_begun; 255 also for a lost connection
+  int exit_code = 0;       ///< ssh's, so the command's if has_begun; 255: maybe a cut connection
   std::string version;     ///< the version of dlrun on the host
   std::string printed;     ///< the output of ssh and of the host's shell before dlrun started
   int first_signal = 0;    ///< the first signal that was passed to the command, 0: none
@@ -104,8 +104,8 @@ class RemoteProcess {
   void write_some();
   void read_input();
   bool reap(bool waits);
-  /// Returns the error if ssh has ended before the answer. err: the host's standard error after the
-  /// line with which dlrun on the host begins (marker_of()).
+  /// Returns the error for an ssh that has ended before the answer. err: the host's standard error
+  /// after the line with which dlrun on the host begins (marker_of()).
   [[nodiscard]] Error error_of(std::string_view err) const;
 
   pid_t pid_ = -1;

@@ -41,7 +41,7 @@ Result<> set_field(RemoteRequest& request, std::string_view name, std::string va
   } else if (name == "state") {
     request.state = std::move(value);
   } else if (name == "files") {
-    request.files = from_base64url(value).value_or("");
+    request.file_list = from_base64url(value).value_or("");
   } else if (name == "colour_out") {
     request.colour_out = is_yes;
   } else if (name == "colour_err") {
@@ -75,7 +75,7 @@ std::string word_of(const RemoteRequest& request) {
   add("token", request.token);
   add("git_state", base64url(request.git_state));  // its bytes may hold NUL
   add("state", request.state);
-  add("files", base64url(request.files));
+  add("files", base64url(request.file_list));
   add("colour_out", request.colour_out ? "1" : "");
   add("colour_err", request.colour_err ? "1" : "");
   add("has_input", request.has_input ? "1" : "");
@@ -145,8 +145,8 @@ Result<std::string> MarkerFilter::pass(std::string_view bytes) {
   // Does not search the same text again. Otherwise output that comes byte by byte would take
   // quadratic time.
   constexpr std::size_t kLongestVersion = 256;
-  const auto known = std::min(noise_.size(), start_.size() + kLongestVersion);
-  const auto from = noise_.size() - known;
+  const auto overlap = std::min(noise_.size(), start_.size() + kLongestVersion);
+  const auto from = noise_.size() - overlap;
   noise_ += bytes;
   const auto at = noise_.find(start_, from);
   const auto end = at == std::string::npos ? at : noise_.find(">\n", at);

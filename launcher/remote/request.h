@@ -27,10 +27,10 @@ struct RemoteRequest {
   std::string root;       ///< the folder of mirrors, as the host's file has it
   std::string mirror;     ///< the mirror's name below root; empty: there is none
   std::string subfolder;  ///< the folder below the mirror where the command starts
-  std::string token;      ///< the token of a submission; empty: the host makes one
+  std::string token;      ///< of `submit` and `resubmit`, see held_token.h; else empty
   std::string git_state;  ///< git_state_bytes() of the code; empty: unknown
   std::string state;      ///< kMirror: state_of_files() of the code; empty: rsync must run
-  std::string files;      ///< kGo: the list for write_file_list(); empty: the old list stays
+  std::string file_list;  ///< kGo: the list for write_file_list(); empty: the old list stays
   bool colour_out = false, colour_err = false;
   bool has_input = false;  ///< the command reads standard input
   /// kMirror: absolute paths that exist on the caller's machine. The host answers which are
@@ -48,7 +48,7 @@ struct RemoteRequest {
 [[nodiscard]] std::string base64url(std::string_view bytes);
 [[nodiscard]] std::optional<std::string> from_base64url(std::string_view text);
 
-/// Returns the line that the host prints before anything else: "<dlrun NONCE VERSION>\n".
+/// Returns the line that dlrun on the host prints before anything else: "<dlrun NONCE VERSION>\n".
 [[nodiscard]] std::string marker_of(std::string_view nonce, std::string_view version);
 
 /// Drops everything before the marker. Accepts the bytes in pieces.

@@ -66,8 +66,8 @@ class PathCheck {
     if (value.starts_with('~') || value.find("${") != std::string::npos) return;
     const std::filesystem::path path(value);
     const auto whole = (file_.parent_path() / path).lexically_normal();
-    const auto inside = whole.lexically_relative(tree_.top);
-    const bool is_inside = !inside.empty() && *inside.begin() != "..";
+    const auto from_top = whole.lexically_relative(tree_.top);
+    const bool is_inside = !from_top.empty() && *from_top.begin() != "..";
     Diagnostic at{Diagnostic::Severity::kError,
                   {Origin::Kind::kFile, file_.string(), node.line, node.column},
                   "",

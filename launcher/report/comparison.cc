@@ -20,7 +20,7 @@ namespace {
 
 using namespace page;
 
-constexpr std::size_t kKeysInTable = 5;
+constexpr std::size_t kMostKeysInRunsTable = 5;
 constexpr std::size_t kNotesShown = 20;
 constexpr std::size_t kLongestOnOneLine = 24;  // bytes of a value that a cell shows on one line
 
@@ -32,14 +32,14 @@ bool is_wide(const std::vector<RunReport>& reports, const std::string& key) {
 
 /// Returns a table with a row per key and a column per run, for few runs with many different keys.
 std::string differences_html(const std::vector<RunReport>& reports,
-                             const std::vector<std::string>& names) {
+                             const std::vector<std::string>& keys) {
   std::vector<Column> columns{{"", "t"}};
   for (const RunReport& report : reports) columns.push_back({report.label, "w"});
   std::vector<std::vector<std::string>> rows;
-  for (const auto& name : names) {
-    std::vector<std::string> cells{escape_html(name)};
+  for (const auto& key : keys) {
+    std::vector<std::string> cells{escape_html(key)};
     for (const RunReport& report : reports)
-      cells.push_back(escape_html(value_of(report.keys, name)));
+      cells.push_back(escape_html(value_of(report.keys, key)));
     rows.push_back(std::move(cells));
   }
   return table_html(columns, rows);
@@ -301,12 +301,14 @@ std::string comparison_page(const std::vector<RunReport>& reports, const std::st
                             const std::string& made) {
   std::string page = head(title);
   const auto keys = different_keys(reports);
-  const bool has_own_table = keys.size() > kKeysInTable && reports.size() <= kChartColours;
-  const RunColumns chosen = columns_for(reports, has_own_table ? std::vector<std::string>() : keys);
+  const bool keys_have_own_table =
+      keys.size() > kMostKeysInRunsTable && reports.size() <= kChartColours;
+  const RunColumns chosen =
+      columns_for(reports, keys_have_own_table ? std::vector<std::string>() : keys);
   page += fmt::format("<h1>{}</h1>\n<p class=\"soft\">{} runs compared{}</p>\n", escape_html(title),
                       reports.size(), total_cost(reports, chosen.energy));
   page += "<h2>Runs</h2>\n" + runs_table(reports, chosen);
-  if (has_own_table) page += "<h2>Keys that differ</h2>\n" + differences_html(reports, keys);
+  if (keys_have_own_table) page += "<h2>Keys that differ</h2>\n" + differences_html(reports, keys);
   return page + problems_html(reports) + curves_of(reports, keys) + foot(made);
 }
 

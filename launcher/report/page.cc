@@ -23,7 +23,7 @@ using namespace page;
 constexpr std::size_t kEventsShown = 200;
 constexpr std::size_t kRanksShown = 32;
 constexpr std::size_t kSlowShown = 16;
-constexpr std::size_t kPinsShown = 100;
+constexpr std::size_t kEventPinsShown = 100;  // bars in the timeline
 
 std::string utc(double t, bool has_date) {
   const auto whole = static_cast<std::time_t>(t);
@@ -112,7 +112,7 @@ std::string timeline(const RunReport& report) {
     }
     std::size_t pins = 0;
     for (const ShownEvent& event : report.history.events()) {
-      if (event.attempt != attempt.number || !event.is_bad || ++pins > kPinsShown) continue;
+      if (event.attempt != attempt.number || !event.is_bad || ++pins > kEventPinsShown) continue;
       legend.has_pins = true;
       text += fmt::format("<div class=\"pin bad\" style=\"left:{:.2f}%\" title=\"{}\"></div>",
                           part(event.t), escape_html(event.kind + ": " + event.text));
@@ -183,7 +183,7 @@ std::string slow_ranks(const RunReport& report) {
                          : "");
 }
 
-std::string last_ranks_html(const RunReport& report) {
+std::string ranks_at_last_sample(const RunReport& report) {
   if (!report.ranks || report.ranks->rows.empty()) return "";
   auto sorted = report.ranks->outliers_first();
   const std::size_t all = sorted.size();
@@ -342,10 +342,10 @@ std::string origin_html(const RunReport& report) {
 std::string report_page(const RunReport& report, const std::string& made) {
   std::string page = head(report.run.id) + introduction(report) + tiles(report) + timeline(report);
   page += use_table(report);
-  const std::string drawn = charts_html({&report}, {report.label});
-  if (!drawn.empty()) page += "<h2>Over time</h2>\n<div class=\"charts\">\n" + drawn + "</div>\n";
+  const std::string charts = charts_html({&report}, {report.label});
+  if (!charts.empty()) page += "<h2>Over time</h2>\n<div class=\"charts\">\n" + charts + "</div>\n";
   page += slow_ranks(report);
-  page += last_ranks_html(report);
+  page += ranks_at_last_sample(report);
   if (!report.history.events().empty()) page += "<h2>Events</h2>\n" + events_table(report);
   return page + origin_html(report) + foot(made);
 }

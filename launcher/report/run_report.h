@@ -51,9 +51,9 @@ void set_result_from_progress(RunReport& report);
 void insert_parameters(RunReport& report,
                        const std::vector<std::pair<std::string, std::string>>& parameters);
 
-/// Returns the effective spec as paths and values, at most 4096 keys. Fails with kInvalid if
-/// the text is not YAML (the message has line and column), or if it has anchors, which dlrun does
-/// not write.
+/// Returns the keys of the effective spec ("train.batch") with their values, at most 4096. Fails
+/// with kInvalid if the text is not YAML (the message has line and column), or if it has anchors,
+/// which dlrun does not write.
 [[nodiscard]] Result<std::vector<std::pair<std::string, std::string>>> flat_keys(
     std::string_view resolved_yaml);
 

@@ -126,8 +126,8 @@ void add_memory_row(const UseFacts& facts, bool advises, RunUse& use) {
   use.rows.push_back(std::move(row));
 }
 
-/// A value over the time of the samples that have it.
-struct OverTime {
+/// Sums of a value over the samples that have it, and over the time between them.
+struct SampleSums {
   double sum = 0, count = 0;  ///< the sum and the number of the samples
   double area = 0;            ///< the integral of the value over `seconds`
   double seconds = 0;         ///< the time between samples of the same attempt
@@ -135,8 +135,8 @@ struct OverTime {
 
 /// Adds up the samples. value_of(point) returns the value of a sample, or nullopt.
 template <typename Value>
-OverTime over_time(const std::vector<SamplesPoint>& samples, const Value& value_of) {
-  OverTime all;
+SampleSums sums_of_samples(const std::vector<SamplesPoint>& samples, const Value& value_of) {
+  SampleSums all;
   double before = 0;
   const SamplesPoint* point_before = nullptr;
   for (const SamplesPoint& point : samples) {
@@ -160,7 +160,7 @@ OverTime over_time(const std::vector<SamplesPoint>& samples, const Value& value_
 /// grows during an attempt, so the mean of the samples would count the beginning too much.
 std::optional<double> mean_over_time(const std::vector<SamplesPoint>& samples,
                                      std::optional<Spread> SamplesPoint::*field) {
-  const OverTime all = over_time(samples, [field](const SamplesPoint& point) {
+  const SampleSums all = sums_of_samples(samples, [field](const SamplesPoint& point) {
     const auto& spread = point.*field;
     return spread ? std::optional<double>(spread->mean) : std::nullopt;
   });
@@ -250,7 +250,7 @@ std::optional<AskedResources> asked_resources(std::string_view script) {
 }
 
 std::optional<double> gpu_joules_of(const std::vector<SamplesPoint>& samples) {
-  const OverTime watts = over_time(samples, [](const SamplesPoint& point) {
+  const SampleSums watts = sums_of_samples(samples, [](const SamplesPoint& point) {
     return point.gpu_watts && *point.gpu_watts >= 0 ? point.gpu_watts : std::nullopt;
   });
   return watts.seconds > 0 ? std::optional<double>(watts.area) : std::nullopt;

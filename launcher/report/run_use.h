@@ -41,8 +41,8 @@ struct ResourceRow {
 /// The use of all attempts of a run together.
 struct RunUse {
   double seconds = 0;  ///< time of all attempts
-  /// The number of starts of the run's jobs. An attempt that lead starts in the same allocation is
-  /// no start of a job.
+  /// The number of starts of the run's jobs. An attempt that `dlrun-agent lead` starts in the
+  /// same allocation is no start of a job.
   std::size_t starts = 0;
   /// The longest time from a start of a job to the end of the last attempt of this start. Slurm
   /// compares this time with the job's time limit.
@@ -57,7 +57,7 @@ struct UseFacts {
   const RunHistory& history;
   const RunStatus& status;
   const std::optional<AskedResources>& asked;
-  std::optional<double> gpu_memory_bytes{};  ///< memory of the GPUs of one rank
+  std::optional<double> gpu_memory_bytes{};  ///< the size of the memory of one rank's GPUs
 };
 
 /// Returns the use of a run. Gives advice only if the run has completed, because a run that ended

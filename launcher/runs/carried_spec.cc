@@ -62,33 +62,34 @@ std::optional<CarriedSpec> carried_spec(std::string_view script) {
 
 std::optional<CarriedFault> fault_of_carried(std::string_view script) {
   if (carried_spec(script)) return std::nullopt;
-  std::size_t number = 0, title = 0, facts = 0, first = 0;  // line numbers from 1; 0: there is none
+  // Line numbers from 1; 0: there is none.
+  std::size_t number = 0, title_line = 0, facts_line = 0, spec_line = 0;
   std::optional<CarriedFault> wrong;
   bool is_ours = false;
   std::string_view before;
   for (const auto line : split(script, '\n')) {
     ++number;
-    if (line == kTitle) title = number;
+    if (line == kTitle) title_line = number;
     if (line.starts_with(kFactsPrefix)) {
-      facts = number;
+      facts_line = number;
       if (!wrong && !json_read::object_of(line.substr(kFactsPrefix.size())))
         wrong = {number, "what follows '#: ' is no JSON object"};
     }
-    if (line.starts_with(kSpecLinePrefix) && first == 0) {
-      first = number;
+    if (line.starts_with(kSpecLinePrefix) && spec_line == 0) {
+      spec_line = number;
       is_ours = before.starts_with(kFactsPrefix);
     }
     before = line;
   }
-  is_ours = is_ours || (title != 0 && (facts != 0 || first != 0));
+  is_ours = is_ours || (title_line != 0 && (facts_line != 0 || spec_line != 0));
   if (!is_ours) return std::nullopt;
   if (wrong) return wrong;
-  if (facts == 0)
-    return CarriedFault{title, "the line that starts with '#: ' is missing after this one"};
-  if (first == 0)
-    return CarriedFault{facts,
+  if (facts_line == 0)
+    return CarriedFault{title_line, "the line that starts with '#: ' is missing after this one"};
+  if (spec_line == 0)
+    return CarriedFault{facts_line,
                         "the spec's lines, which start with '#| ', are missing after this one"};
-  return CarriedFault{facts, "its 'folder' or 'runs' is missing"};
+  return CarriedFault{facts_line, "its 'folder' or 'runs' is missing"};
 }
 
 namespace {

@@ -14,7 +14,7 @@
 namespace dlrun {
 namespace {
 
-constexpr std::size_t kDeletedLimit = 64U << 10U;
+constexpr std::size_t kLargestDeletionRecord = 64U << 10U;
 
 }  // namespace
 
@@ -35,7 +35,7 @@ Result<> DeletedRuns::add(const DeletedRun& deleted) const {
 }
 
 std::optional<DeletedRun> DeletedRuns::read(const std::string& id) const {
-  const auto file = read_file_and_owner(directory_ / id, kDeletedLimit, Links::kRefuse);
+  const auto file = read_file_and_owner(directory_ / id, kLargestDeletionRecord, Links::kRefuse);
   if (!file || file->owner != ::geteuid()) return std::nullopt;
   const auto json = json_read::object_of(file->text);
   if (!json || json_read::text(*json, "id") != id) return std::nullopt;
@@ -73,13 +73,13 @@ std::optional<DeletedRun> DeletedRuns::find(std::string_view text) const {
 }
 
 void DeletedRuns::forget_old(std::chrono::system_clock::time_point now) const {
-  const auto limit = std::chrono::system_clock::to_time_t(now - kDeletedRunsKept);
+  const auto oldest_kept = std::chrono::system_clock::to_time_t(now - kDeletedRunsKept);
   std::error_code error;
   for (std::filesystem::directory_iterator files(directory_, error);
        !error && files != std::filesystem::directory_iterator(); files.increment(error)) {
     struct stat info {};
     if (::lstat(files->path().c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
-        info.st_mtim.tv_sec < limit)
+        info.st_mtim.tv_sec < oldest_kept)
       static_cast<void>(::unlink(files->path().c_str()));
   }
 }

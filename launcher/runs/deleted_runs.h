@@ -32,10 +32,10 @@ class DeletedRuns {
   /// Remembers the run. Replaces an earlier record of the same id.
   [[nodiscard]] Result<> add(const DeletedRun& deleted) const;
 
-  /// Returns the deleted run that has this id, path or name; for a name, the newest. Returns
+  /// Returns the deleted run that has this id, path or name; for a name, newest_of_name(). Returns
   /// nullopt if there is none.
   [[nodiscard]] std::optional<DeletedRun> find(std::string_view text) const;
-  /// Returns the newest deleted run of this name.
+  /// Returns the deleted run of this name that was created last.
   [[nodiscard]] std::optional<DeletedRun> newest_of_name(std::string_view name) const;
 
   /// Forgets the runs that were deleted more than kDeletedRunsKept ago. Ignores errors.

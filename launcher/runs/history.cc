@@ -84,7 +84,8 @@ std::string short_text(std::string text) {
   return text;
 }
 
-std::string count_of(std::int64_t count, std::string_view what) {
+/// Returns text such as "1 rank" or "3 ranks".
+std::string count_text(std::int64_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
@@ -109,13 +110,13 @@ std::string event_text(const events::ComponentReady& ready) {
   return fmt::format("after {}, at {}", seconds_text(ready.seconds), ready.addr);
 }
 std::string event_text(const events::ComponentRestart& restart) {
-  return fmt::format("after code {}; {} left", restart.code, count_of(restart.left, "restart"));
+  return fmt::format("after code {}; {} left", restart.code, count_text(restart.left, "restart"));
 }
 std::string event_text(const events::Started& started) {
-  return started.ranks > 0 ? count_of(started.ranks, "rank") : "the step";
+  return started.ranks > 0 ? count_text(started.ranks, "rank") : "the step";
 }
 std::string event_text(const events::Joined& joined) {
-  return fmt::format("{} on {} within {}", count_of(joined.ranks, "rank"), joined.hosts,
+  return fmt::format("{} on {} within {}", count_text(joined.ranks, "rank"), joined.hosts,
                      seconds_text(joined.seconds));
 }
 std::string event_text(const events::Checked&) {
@@ -124,12 +125,12 @@ std::string event_text(const events::Checked&) {
 /// Returns text such as "12 files, 1.5 GiB, on 4 nodes in 40 s".
 std::string copies_text(std::int64_t files, std::int64_t bytes, std::int64_t nodes,
                         double seconds) {
-  return fmt::format("{}, {}, on {} in {}", count_of(files, "file"),
-                     bytes_text(static_cast<double>(bytes)), count_of(nodes, "node"),
+  return fmt::format("{}, {}, on {} in {}", count_text(files, "file"),
+                     bytes_text(static_cast<double>(bytes)), count_text(nodes, "node"),
                      seconds_text(seconds));
 }
 std::string event_text(const events::Staging& staging) {
-  return count_of(staging.nodes, "node");
+  return count_text(staging.nodes, "node");
 }
 std::string event_text(const events::Staged& staged) {
   return copies_text(staged.files, staged.bytes, staged.nodes, staged.seconds);
@@ -139,7 +140,7 @@ std::string event_text(const events::OutputsCopied& copied) {
 }
 std::string event_text(const events::Missing& missing) {
   return fmt::format("{} did not connect within {}",
-                     count_of(static_cast<std::int64_t>(missing.ranks.size()), "rank"),
+                     count_text(static_cast<std::int64_t>(missing.ranks.size()), "rank"),
                      seconds_text(missing.seconds));
 }
 std::string event_text(const events::Progress&) {
@@ -182,7 +183,7 @@ std::string event_text(const events::Restarting& restarting) {
       : restarting.by == RestartedBy::kChain ? "in the next job of the chain"
                                              : "in the same allocation",
       restarting.memory_mib > 0 ? fmt::format(" with {} MiB", restarting.memory_mib) : "",
-      count_of(restarting.left, "restart"),
+      count_text(restarting.left, "restart"),
       restarting.exclude.empty() ? "" : "; without " + join(restarting.exclude, ", "));
 }
 std::string event_text(const events::Ended& ended) {
@@ -368,7 +369,7 @@ Result<bool> RunHistory::read_more(const std::filesystem::path& run) {
     offset_ = parts_.tail_begin;
     // The tail may begin inside a line. The '-' makes the fragment invalid JSON, so it counts as a
     // damaged line and not as an event.
-    tail_ = "-";
+    unfinished_line_ = "-";
   }
   const off_t end = offset_ < parts_.head_end ? parts_.head_end : info.st_size;
   std::string bytes(static_cast<std::size_t>(std::min<off_t>(end - offset_, kReadBytes)), '\0');
@@ -379,14 +380,14 @@ Result<bool> RunHistory::read_more(const std::filesystem::path& run) {
     return false;
   }
   offset_ += got;
-  tail_.append(bytes, 0, static_cast<std::size_t>(got));
-  const auto newline = tail_.rfind('\n');
+  unfinished_line_.append(bytes, 0, static_cast<std::size_t>(got));
+  const auto newline = unfinished_line_.rfind('\n');
   if (newline == std::string::npos) {
-    if (tail_.size() > kLongestLineBytes) tail_.clear();
+    if (unfinished_line_.size() > kLongestLineBytes) unfinished_line_.clear();
     return true;
   }
-  const std::string lines = tail_.substr(0, newline + 1);
-  tail_.erase(0, newline + 1);
+  const std::string lines = unfinished_line_.substr(0, newline + 1);
+  unfinished_line_.erase(0, newline + 1);
   add(lines);
   return true;
 }

@@ -104,7 +104,7 @@ class RunHistory {
   [[nodiscard]] std::size_t damaged_lines() const { return damaged_lines_; }
   /// Returns the number of bytes at the end that are not a whole line: the line is being written,
   /// or its writer was killed.
-  [[nodiscard]] std::size_t torn_bytes() const { return tail_.size(); }
+  [[nodiscard]] std::size_t torn_bytes() const { return unfinished_line_.size(); }
 
  private:
   void add(const RecordedEvent& recorded);
@@ -129,7 +129,7 @@ class RunHistory {
   /// read_more() reads what a large file contained when reading began.
   std::size_t stride_ = 1;
   std::size_t frequent_seen_ = 0;
-  std::string tail_;
+  std::string unfinished_line_;
 };
 
 /// Returns the seconds until `steps` are done at the pace of about the last minute; nullopt if the

@@ -22,9 +22,9 @@
 #include "launcher/remote/host_program.h"
 #include "launcher/remote/host_side.h"
 #include "launcher/remote/mirror_lock.h"
-#include "launcher/remote/pending.h"
 #include "launcher/remote/request.h"
 #include "launcher/remote/ssh.h"
+#include "launcher/remote/unanswered_submission.h"
 #include "launcher/submit/held_token.h"
 #include "tests/temporary_directory.h"
 #include "tests/unit/remote_helpers.h"
@@ -67,7 +67,7 @@ TEST_CASE(
   request.token = kNonce;
   request.git_state = std::string("root\0commit\0\0patch", 18);
   request.state = "5eed";
-  request.files = std::string("a\0b c\0", 6);
+  request.file_list = std::string("a\0b c\0", 6);
   request.colour_out = true;
   request.has_input = true;
   request.paths = {"/a", "/b c"};
@@ -87,7 +87,7 @@ TEST_CASE(
   CHECK(back->token == request.token);
   CHECK(back->git_state == request.git_state);
   CHECK(back->state == request.state);
-  CHECK(back->files == request.files);
+  CHECK(back->file_list == request.file_list);
   CHECK(back->colour_out);
   CHECK_FALSE(back->colour_err);
   CHECK(back->has_input);
@@ -457,23 +457,24 @@ TEST_CASE("a submission without an answer keeps its token, for the same command 
   env.set("XDG_STATE_HOME", folder.path().string());
   std::string token;
   {
-    auto first = PendingSubmission::find_or_make(env, "far", "submit exp.yaml", "submit");
+    auto first = UnansweredSubmission::find_or_make(env, "far", "submit exp.yaml", "submit");
     REQUIRE(first);
-    CHECK_FALSE(first->is_repeated());
+    CHECK_FALSE(first->is_from_earlier_call());
     token = first->token();
     // The first is still in progress, so the same command is another submission.
-    auto beside = PendingSubmission::find_or_make(env, "far", "submit exp.yaml", "submit");
+    auto beside = UnansweredSubmission::find_or_make(env, "far", "submit exp.yaml", "submit");
     REQUIRE(beside);
     CHECK(beside->token() != token);
     beside->remove();
   }
-  auto other = PendingSubmission::find_or_make(env, "far", "submit exp.yaml --set a=b", "submit");
+  auto other =
+      UnansweredSubmission::find_or_make(env, "far", "submit exp.yaml --set a=b", "submit");
   REQUIRE(other);
-  CHECK_FALSE(other->is_repeated());
+  CHECK_FALSE(other->is_from_earlier_call());
   other->remove();
-  auto again = PendingSubmission::find_or_make(env, "far", "submit exp.yaml", "submit");
+  auto again = UnansweredSubmission::find_or_make(env, "far", "submit exp.yaml", "submit");
   REQUIRE(again);
-  CHECK(again->is_repeated());
+  CHECK(again->is_from_earlier_call());
   CHECK(again->token() == token);
   CHECK(unanswered_commands(env, "far").size() == 1);
   again->remove();

@@ -1,4 +1,4 @@
-#include "launcher/remote/pending.h"
+#include "launcher/remote/unanswered_submission.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -55,15 +55,17 @@ std::string field_of(const std::filesystem::path& file, const char* field) {
 
 }  // namespace
 
-Result<PendingSubmission> PendingSubmission::find_or_make(const Env& env, const std::string& host,
-                                                          const std::string& command,
-                                                          const std::string& shown) {
+Result<UnansweredSubmission> UnansweredSubmission::find_or_make(const Env& env,
+                                                                const std::string& host,
+                                                                const std::string& identity,
+                                                                const std::string& shown) {
   DLRUN_TRY_ASSIGN(const auto folder, folder_of(env, host));
-  const std::string hash = sha256_of_text(command);
+  const std::string hash = sha256_of_text(identity);
   for (const auto& file : records_in(folder)) {
     if (field_of(file, "command") != hash) continue;
     UniqueFd lock = lock_record(file);
-    if (lock.is_open()) return PendingSubmission(file.stem().string(), file, std::move(lock), true);
+    if (lock.is_open())
+      return UnansweredSubmission(file.stem().string(), file, std::move(lock), true);
   }
   DLRUN_TRY(make_private_directories(folder));
   const std::string token = random_hex(16);
@@ -78,10 +80,10 @@ Result<PendingSubmission> PendingSubmission::find_or_make(const Env& env, const 
         Errc::kUnavailable,
         "another dlrun has started the same submission at this moment; this one sent nothing");
   }
-  return PendingSubmission(token, file, std::move(lock), false);
+  return UnansweredSubmission(token, file, std::move(lock), false);
 }
 
-void PendingSubmission::remove() {
+void UnansweredSubmission::remove() {
   ::unlink(file_.c_str());
 }
 
