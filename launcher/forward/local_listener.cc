@@ -125,16 +125,16 @@ Result<Listeners> listen_for(const Env& env, const std::vector<ForwardedPort>& p
                              bool only_sockets,
                              const std::function<void(const std::string&)>& warn) {
   Listeners listeners;
-  const bool is_remote = env.has("SSH_CONNECTION");
+  const bool is_ssh_login = env.has("SSH_CONNECTION");
   for (const ForwardedPort& port : ports) {
     if (only_sockets && port.local)
       return fail(
           Errc::kUsage,
           "--socket: {}:{} names a port of this machine, and a unix socket has none; give {}",
           port.port, *port.local, port.port);
-    if (!only_sockets && (port.local || !is_remote)) {
+    if (!only_sockets && (port.local || !is_ssh_login)) {
       DLRUN_TRY_ASSIGN(auto listener, listen_on_loopback(port));
-      if (is_remote) {
+      if (is_ssh_login) {
         warn(
             fmt::format("every user of this machine can connect to 127.0.0.1:{}; without :{} "
                         "dlrun uses a socket that only you can open",

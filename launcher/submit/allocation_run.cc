@@ -30,7 +30,8 @@ Result<> start_script(const Context& context, const Job& job, const Allocation& 
   DLRUN_TRY(write_submission(run.path, submission));
   DLRUN_TRY(write_secrets(run.path, job.settings.secrets));
   Env env = job_environment(context, run.path, submission.token, job.settings.secrets);
-  set_allocation_variables(env, job.experiment->plan, allocation, slurm_cluster_name(context.env));
+  set_allocation_variables(env, job.experiment->plan, allocation,
+                           configured_cluster_name(context.env));
   DLRUN_TRY_ASSIGN(auto process,
                    DetachedProcess::start(submission.argv, env, folder, run.path / "local.out"));
   submission.job.id = local_job_id(process.pid()).value_or("");
