@@ -155,7 +155,7 @@ class ClientSide final : public RelayHandler {
       const int on = 1;
       // Has no effect on a unix socket, which does not need the option.
       ::setsockopt(client.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      ports_[mux_.open(std::move(client), listener.port)] = listener.port;
+      ports_[mux_.open(std::move(client), listener.node_port)] = listener.node_port;
     }
     // Forgets the channels of clients that have left before a program accepted them.
     std::erase_if(ports_, [this](const auto& one) { return !mux_.has(one.first); });

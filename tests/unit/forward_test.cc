@@ -34,10 +34,10 @@ mode_t mode_of(const fs::path& path) {
 }
 
 TEST_CASE("a forwarded port is PORT or PORT:LOCAL, and other texts are refused as wrong usage") {
-  CHECK(parse_forwarded_port("8888")->port == 8888);
-  CHECK_FALSE(parse_forwarded_port("8888")->local);
-  CHECK(parse_forwarded_port("8888:9000")->local == 9000);
-  CHECK(parse_forwarded_port("65535:0")->local == 0);
+  CHECK(parse_forwarded_port("8888")->node_port == 8888);
+  CHECK_FALSE(parse_forwarded_port("8888")->local_port);
+  CHECK(parse_forwarded_port("8888:9000")->local_port == 9000);
+  CHECK(parse_forwarded_port("65535:0")->local_port == 0);
   for (const char* wrong : {"", ":", "0", "65536", "-1", "+80", "80:", ":80", "80:x", "80:65536",
                             "80:-1", "a:80", "80:80:80", "8888 ", "0x50"}) {
     CAPTURE(wrong);
@@ -84,9 +84,9 @@ TEST_CASE(
 TEST_CASE("a port that another program of this machine has is refused, and a free one is named") {
   const auto first = listen_on_loopback({8888, 0});
   REQUIRE(first);
-  CHECK(first->local > 0);
-  CHECK(first->port == 8888);
-  const auto second = listen_on_loopback({8888, first->local});
+  CHECK(first->local_port > 0);
+  CHECK(first->node_port == 8888);
+  const auto second = listen_on_loopback({8888, first->local_port});
   REQUIRE_FALSE(second);
   CHECK(second.error().code == Errc::kUsage);
   const std::string& message = second.error().message;
