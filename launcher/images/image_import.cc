@@ -66,7 +66,7 @@ Result<StoredImage> fetch(const Env& env, const ImageStore& store, const std::st
   DLRUN_TRY_ASSIGN(auto child, ForegroundProcess::start(
                                    {"enroot", "import", "--output", file.path().string(), uri}, env,
                                    store.folder(), OnSignal::kTermThenKill));
-  child.release();
+  child.let_run();
   DLRUN_TRY_ASSIGN(const auto end, child.wait());
   if (end.first_signal != 0)
     return fail(Errc::kInterrupted, "interrupted; no part of {} is kept", uri);

@@ -37,7 +37,7 @@ Result<> start_script(const Context& context, const Job& job, const Allocation& 
   submission.job.id = local_job_id(process.pid()).value_or("");
   submission.state = Submission::State::kSubmitted;
   DLRUN_TRY(write_submission(run.path, submission));
-  return process.release();
+  return process.let_run();
 }
 
 /// Returns the id of the job that has the allocation: wish.job, or else the job of this shell.
