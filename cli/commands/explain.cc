@@ -32,7 +32,7 @@ int explain_keys(const Cli& cli, const std::vector<const KeyRow*>& rows, bool js
     print(cli, "{}\n  {}\n\n", styled(Style::kBold, rows[0]->path), rows[0]->help);
     print(cli, labelled(key_lines(*rows[0]), kLabelWidth));
   } else {
-    print(cli, table(key_rows(rows)));
+    print(cli, table(keys_table(rows)));
   }
   return kExitOk;
 }

@@ -38,13 +38,14 @@ class ForwardPrinter final : public ForwardEvents {
   void on_ready() override {
     for (const LocalListener& listener : listeners_) {
       if (listener.path.empty()) {
-        print(cli_, "http://127.0.0.1:{} is port {} of {}\n", listener.local, listener.port, node_);
+        print(cli_, "http://127.0.0.1:{} is port {} of {}\n", listener.local_port,
+              listener.node_port, node_);
         continue;
       }
-      print(cli_, "{} is port {} of {}\n", listener.path, listener.port, node_);
+      print(cli_, "{} is port {} of {}\n", listener.path, listener.node_port, node_);
       print_note(cli_, fmt::format("on your laptop: ssh -N -L {0}:{1} {2}, then open "
                                    "http://127.0.0.1:{0}",
-                                   listener.port, listener.path, login_host()));
+                                   listener.node_port, listener.path, login_host()));
     }
     flush_output();
     print_note(cli_, "the forwarding ends with Ctrl-C or with the job");
@@ -57,7 +58,7 @@ class ForwardPrinter final : public ForwardEvents {
   void on_answered(std::uint16_t port) override {
     print_note(cli_, fmt::format("port {} of {} answers now", port, node_));
   }
-  void on_full() override {
+  void on_shortage() override {
     print_warning(cli_,
                   "this process has as many open files as it may have, so further connections "
                   "wait; `ulimit -n` shows the limit");

@@ -73,7 +73,7 @@ Result<int> ssh_config(Cli& cli, const SshConfigOptions& options) {
                                           ? target_with_cpus(cli.env, run, status, options.node)
                                           : job_target(cli.env, run, status, options.node));
   DLRUN_TRY_ASSIGN(const auto agent, stage_agent(cli, runs_folder_of(run.path)));
-  DLRUN_TRY_ASSIGN(const auto keys, ssh_keys(cli.env, run.path, ssh_host_name(run.id, "")));
+  DLRUN_TRY_ASSIGN(const auto keys, ensure_ssh_keys(cli.env, run.path, ssh_host_name(run.id, "")));
   return options.connect ? connect(cli, run, status, target, keys, agent)
                          : print_config(cli, run, target, keys, agent, options);
 }

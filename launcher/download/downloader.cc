@@ -287,7 +287,7 @@ CURLcode Downloader::State::set_up(Transfer& transfer) {
   set(CURLOPT_MAXREDIRS, kMostRedirections);
   set(CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
   set(CURLOPT_LOW_SPEED_LIMIT, kSlowestBytesPerSecond);
-  set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(options.stall.count()));
+  set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(options.stalls_after.count()));
   set(CURLOPT_WRITEFUNCTION, &take_piece);
   set(CURLOPT_WRITEDATA, static_cast<void*>(&transfer));
   set(CURLOPT_NOPROGRESS, 0L);
@@ -403,7 +403,7 @@ Result<> Downloader::State::check_result(const Transfer& transfer, CURLcode code
         break;  // no connection to the target of a redirection, or on a resumption
       return fail(Errc::kIo,
                   "{}: {} the server sent nothing, or less than {} bytes a second, for {} s", url,
-                  how_far(transfer), kSlowestBytesPerSecond, options.stall.count());
+                  how_far(transfer), kSlowestBytesPerSecond, options.stalls_after.count());
     case CURLE_UNSUPPORTED_PROTOCOL:
       if (!message.starts_with("Protocol")) break;  // the response is not HTTP
       return fail(

@@ -40,7 +40,7 @@ struct DownloadProgress {
 struct DownloadOptions {
   /// A server that sends less than 100 bytes a second for this long has stalled: the download
   /// fails.
-  std::chrono::seconds stall{60};
+  std::chrono::seconds stalls_after{60};
   /// Called about every 100 ms. Returns false to stop the download.
   std::function<bool(const DownloadProgress&)> go_on = [](const DownloadProgress&) { return true; };
 };

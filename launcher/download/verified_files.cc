@@ -97,15 +97,15 @@ Result<bool> VerifiedFiles::check(const Download& download, const GoOn& go_on) {
   DLRUN_TRY_ASSIGN(const auto file, open_untrusted(path, Links::kFollow));
   std::int64_t bytes = 0;
   DLRUN_TRY_ASSIGN(
-      const auto found,
+      const auto sha256,
       sha256_of_stream(file.get(), path.string(), [&](std::string_view piece) -> Result<> {
         bytes += static_cast<std::int64_t>(piece.size());
         if (go_on(bytes, stamp->size)) return {};
         return fail(Errc::kInterrupted, "interrupted; nothing was downloaded");
       }));
-  if (found != download.sha256)
+  if (sha256 != download.sha256)
     return fail(Errc::kInvalid, "{}: has the sha256 {}, but the spec says {}. {}",
-                printable(path.string()), found, download.sha256, kAdvice);
+                printable(path.string()), sha256, download.sha256, kAdvice);
   known_[download.file] = {download.sha256, *stamp};
   return true;
 }

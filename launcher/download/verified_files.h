@@ -25,7 +25,8 @@ class VerifiedFiles {
   /// owns or can write.
   explicit VerifiedFiles(std::filesystem::path folder);
 
-  /// Returns true if the record says that the file has the checksum. Does not read the file.
+  /// Returns true if the record says that the file has the checksum, and the file has not changed
+  /// since. Does not read the file.
   [[nodiscard]] bool knows(const Download& download) const;
 
   /// Receives the number of bytes that were read, and the file's size. Returns false to stop.

@@ -19,8 +19,8 @@ namespace {
 constexpr double kWidth = 520, kHeight = 250;
 constexpr double kLeft = 58, kRight = 20, kTop = 10, kBottom = 42;
 constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - kTop - kBottom;
-constexpr std::size_t kPointsDrawn = 360;
-constexpr std::size_t kDotsDrawn = 30;
+constexpr std::size_t kMostPoints = 360;
+constexpr std::size_t kMostDots = 30;
 constexpr double kLogarithmicFrom = 100;  // ratio of the largest to the smallest value
 
 /// Returns the points of each part in order. Leaves out points that are not finite.
@@ -43,9 +43,9 @@ std::vector<ChartPoint> thinned(const std::vector<ChartPoint>& points) {
   for (const auto& part : parts) {
     // Each part gets its share of the points, but at least two.
     const std::size_t share =
-        all <= kPointsDrawn
+        all <= kMostPoints
             ? part.size()
-            : std::min(part.size(), std::max<std::size_t>(2, kPointsDrawn * part.size() / all));
+            : std::min(part.size(), std::max<std::size_t>(2, kMostPoints * part.size() / all));
     for (std::size_t at = 0; at < share; ++at) {
       const std::size_t begin = at * part.size() / share, end = (at + 1) * part.size() / share;
       ChartPoint mean{0, 0, part.front().part};
@@ -93,12 +93,12 @@ Axis y_axis(const Chart& chart, Extent extent) {
     axis.low = std::max(axis.low, std::numeric_limits<double>::min());
     return axis;
   }
-  if (chart.begins_at_zero) extent.low = std::min(extent.low, 0.0);
+  if (chart.y_begins_at_zero) extent.low = std::min(extent.low, 0.0);
   if (chart.y_unit == ChartUnit::kPercent) extent.high = std::max(extent.high, 100.0);
   if (extent.high - extent.low < 1e-12 * std::max(1.0, std::abs(extent.high))) {
     const double margin = extent.high == 0 ? 1 : std::abs(extent.high) * 0.1;
     extent.high += margin;
-    if (!chart.begins_at_zero) extent.low -= margin;
+    if (!chart.y_begins_at_zero) extent.low -= margin;
   }
   const auto ticks = round_ticks(extent.low, extent.high, 4);
   const double step = ticks.size() > 1 ? ticks[1] - ticks[0] : extent.high - extent.low;
@@ -140,7 +140,7 @@ class Drawing {
   [[nodiscard]] bool is_logarithmic() const { return y_.is_logarithmic; }
 
  private:
-  void add_series();
+  void add_series_and_bands();
   void decide_axes();
   [[nodiscard]] std::vector<double> y_ticks() const;
   [[nodiscard]] double x_of(double value) const {
@@ -170,11 +170,11 @@ class Drawing {
 };
 
 Drawing::Drawing(const Chart& chart) : chart_(chart) {
-  add_series();
+  add_series_and_bands();
   if (has_curve_) decide_axes();
 }
 
-void Drawing::add_series() {
+void Drawing::add_series_and_bands() {
   for (const ChartSeries& one : chart_.series) {
     ChartSeries drawn = one;
     drawn.points = thinned(one.points);
@@ -308,7 +308,7 @@ std::string Drawing::dots(const ChartSeries& one, const std::vector<ChartPoint>&
 std::string Drawing::curves() const {
   std::string drawn;
   for (const ChartSeries& one : series_) {
-    const bool has_dots = one.has_dots && one.points.size() <= kDotsDrawn;
+    const bool has_dots = one.has_dots && one.points.size() <= kMostDots;
     for (const auto& points : scaled_parts(one.points)) {
       if (points.size() > 1)
         drawn +=
@@ -361,11 +361,11 @@ std::vector<double> round_ticks(double low, double high, std::size_t count) {
 std::string figure_html(const Chart& chart) {
   const Drawing drawing(chart);
   if (!drawing.has_curve()) return "";
-  std::string unit = chart.unit;
-  if (drawing.is_logarithmic()) unit += unit.empty() ? "logarithmic" : ", logarithmic";
+  std::string subtitle = chart.subtitle;
+  if (drawing.is_logarithmic()) subtitle += subtitle.empty() ? "logarithmic" : ", logarithmic";
   return fmt::format(
       "<figure><figcaption><b>{}</b>{}{}</figcaption>\n{}</figure>\n", escape_html(chart.title),
-      unit.empty() ? "" : fmt::format(" <span class=\"unit\">{}</span>", escape_html(unit)),
+      subtitle.empty() ? "" : fmt::format(" <span class=\"unit\">{}</span>", escape_html(subtitle)),
       drawing.legend(), drawing.svg());
 }
 

@@ -33,9 +33,10 @@ enum class ChartUnit { kPlain, kBytes, kPercent };
 /// One figure.
 struct Chart {
   std::string title;
-  std::string unit;  ///< shown beside the title, with ", logarithmic" if the y axis is logarithmic
+  /// Shown beside the title, with ", logarithmic" if the y axis is logarithmic.
+  std::string subtitle;
   ChartUnit y_unit = ChartUnit::kPlain;
-  bool begins_at_zero = false;
+  bool y_begins_at_zero = false;
   /// The y axis is logarithmic if all values are positive and span more than two powers of ten.
   bool may_be_logarithmic = false;
   bool x_is_time = false;        ///< true: x is in seconds since the start; false: in x_unit

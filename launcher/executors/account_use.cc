@@ -13,12 +13,14 @@ namespace {
 constexpr std::size_t kMostNames = 1000;
 
 /// Runs a query. Returns its output; nullopt if the program is missing, fails or takes too long.
-std::optional<std::string> ask_slurm_for(const SlurmQuery& query, std::vector<std::string> argv) {
+std::optional<std::string> ask_slurm_for(const SlurmQuerySettings& settings,
+                                         std::vector<std::string> argv) {
   Command command;
   command.argv = std::move(argv);
-  if (!query.cluster.empty()) command.argv.insert(command.argv.begin() + 1, {"-M", query.cluster});
-  command.env = scrubbed_for_slurm(query.env, munge_is_available());
-  command.timeout = query.at_most;
+  if (!settings.cluster.empty())
+    command.argv.insert(command.argv.begin() + 1, {"-M", settings.cluster});
+  command.env = scrubbed_for_slurm(settings.env, munge_is_available());
+  command.timeout = settings.at_most;
   if (!find_program(command.argv[0], command.env)) return std::nullopt;
   auto done = run_command(command);
   if (!done || done->exit_code != 0) return std::nullopt;
@@ -66,25 +68,26 @@ std::map<std::string, double> tres_minutes(std::string_view text) {
 
 /// Returns the values of one column of the user's associations, each once; empty without an answer
 /// of sacctmgr.
-std::vector<std::string> association_column(const SlurmQuery& query, const char* column) {
+std::vector<std::string> association_column(const SlurmQuerySettings& settings,
+                                            const char* column) {
   std::vector<std::string> names;
-  const std::string user = name_of_user(query.env);
+  const std::string user = name_of_user(settings.env);
   if (user.empty()) return names;
   // sacctmgr has no -M; the cluster is a condition of the query.
   std::vector<std::string> argv{
       "sacctmgr", "-n", "-P", "show", "assoc", "user=" + user, std::string("format=") + column};
-  if (!query.cluster.empty()) argv.push_back("cluster=" + query.cluster);
-  const auto out = ask_slurm_for({query.env, "", query.at_most}, std::move(argv));
+  if (!settings.cluster.empty()) argv.push_back("cluster=" + settings.cluster);
+  const auto out = ask_slurm_for({settings.env, "", settings.at_most}, std::move(argv));
   if (out) add_names(names, *out);
   return names;
 }
 
 /// Returns the user's default account; empty if sacctmgr does not name one.
-std::string default_account(const SlurmQuery& query) {
-  const std::string user = name_of_user(query.env);
+std::string default_account(const SlurmQuerySettings& settings) {
+  const std::string user = name_of_user(settings.env);
   if (user.empty()) return {};
   const auto out = ask_slurm_for(
-      {query.env, "", query.at_most},
+      {settings.env, "", settings.at_most},
       {"sacctmgr", "-n", "-P", "show", "user", "name=" + user, "format=DefaultAccount"});
   std::vector<std::string> names;
   if (out) add_names(names, *out);
@@ -118,26 +121,26 @@ std::optional<AccountUse> parse_sshare(std::string_view out, std::string_view ac
   return use;
 }
 
-std::optional<AccountUse> account_use(const SlurmQuery& query, std::string account) {
-  if (account.empty()) account = default_account(query);
+std::optional<AccountUse> account_use(const SlurmQuerySettings& settings, std::string account) {
+  if (account.empty()) account = default_account(settings);
   if (account.empty() || account.front() == '-') return std::nullopt;
-  const auto out =
-      ask_slurm_for(query, {"sshare", "-n", "-P", "-A", account, "-o", std::string(kSshareFormat)});
+  const auto out = ask_slurm_for(
+      settings, {"sshare", "-n", "-P", "-A", account, "-o", std::string(kSshareFormat)});
   return out ? parse_sshare(*out, account) : std::nullopt;
 }
 
-std::vector<std::string> partition_names(const SlurmQuery& query) {
+std::vector<std::string> partition_names(const SlurmQuerySettings& settings) {
   std::vector<std::string> names;
-  if (const auto out = ask_slurm_for(query, {"sinfo", "-h", "-o", "%R"})) add_names(names, *out);
+  if (const auto out = ask_slurm_for(settings, {"sinfo", "-h", "-o", "%R"})) add_names(names, *out);
   return names;
 }
 
-std::vector<std::string> account_names(const SlurmQuery& query) {
-  return association_column(query, "Account");
+std::vector<std::string> account_names(const SlurmQuerySettings& settings) {
+  return association_column(settings, "Account");
 }
 
-std::vector<std::string> qos_names(const SlurmQuery& query) {
-  return association_column(query, "QOS");
+std::vector<std::string> qos_names(const SlurmQuerySettings& settings) {
+  return association_column(settings, "QOS");
 }
 
 }  // namespace dlrun

@@ -19,7 +19,7 @@ struct AccountLimit {
   /// The user whose use the limit bounds; empty: the limit bounds the use of the whole account.
   std::string holder;
   double limit_minutes = 0, used_minutes = 0;
-  double reserved_minutes = 0;  ///< minutes that running jobs can still use up to their time limits
+  double reserved_minutes = 0;  ///< what running jobs may still use until their time limits
   /// Returns the limit minus the used and the reserved minutes; at least 0.
   [[nodiscard]] double left_minutes() const;
 };
@@ -36,7 +36,7 @@ inline constexpr std::string_view kSshareFormat = "Account,User,GrpTRESMins,GrpT
                                                      std::string_view account);
 
 /// The settings of queries to Slurm.
-struct SlurmQuery {
+struct SlurmQuerySettings {
   const Env& env;                     ///< the submitter's environment
   std::string cluster;                ///< the cluster's name for -M; empty: the default cluster
   std::chrono::milliseconds at_most;  ///< the time limit of each query
@@ -45,13 +45,14 @@ struct SlurmQuery {
 /// Returns the limits of the account and how much of each is used. An empty `account` means the
 /// user's default account, which sacctmgr names. Returns nullopt without accounting, without
 /// priority/multifactor, and without an answer in time.
-[[nodiscard]] std::optional<AccountUse> account_use(const SlurmQuery& query, std::string account);
+[[nodiscard]] std::optional<AccountUse> account_use(const SlurmQuerySettings& settings,
+                                                    std::string account);
 
 /// Returns the partitions that sinfo shows, each once; empty without an answer.
-[[nodiscard]] std::vector<std::string> partition_names(const SlurmQuery& query);
+[[nodiscard]] std::vector<std::string> partition_names(const SlurmQuerySettings& settings);
 /// Returns the accounts of the user, each once; empty without an answer.
-[[nodiscard]] std::vector<std::string> account_names(const SlurmQuery& query);
+[[nodiscard]] std::vector<std::string> account_names(const SlurmQuerySettings& settings);
 /// Returns the QOSs that the user may ask for, each once; empty without an answer.
-[[nodiscard]] std::vector<std::string> qos_names(const SlurmQuery& query);
+[[nodiscard]] std::vector<std::string> qos_names(const SlurmQuerySettings& settings);
 
 }  // namespace dlrun

@@ -108,7 +108,7 @@ CurlChild::End CurlChild::read_to_end(
       const ssize_t count = ::read(response.get(), block_.data(), block_.size());
       if (count < 0 && errno != EINTR) return End::kStopped;
       if (count == 0) response.reset();
-      if (count > 0 && !take(block_.data(), static_cast<std::size_t>(count))) return End::kRefused;
+      if (count > 0 && !take(block_.data(), static_cast<std::size_t>(count))) return End::kNotTaken;
     }
     if (ready[1].revents != 0) collect(output, output_);
     if (ready[2].revents != 0) collect(errors, errors_);

@@ -33,9 +33,9 @@ class CurlChild {
   [[nodiscard]] bool start(std::string_view settings, std::string_view body);
 
   enum class End {
-    kAll,      ///< curl has closed its outputs
-    kRefused,  ///< take() returned false
-    kStopped,  ///< go_on() returned false, or the outputs cannot be read
+    kAll,       ///< curl has closed its outputs
+    kNotTaken,  ///< take() returned false
+    kStopped,   ///< go_on() returned false, or the outputs cannot be read
   };
   /// Reads curl's outputs to their end. Calls take() for each piece of the response, and go_on() at
   /// least ten times a second.

@@ -1,7 +1,7 @@
 #pragma once
 // Loads libcurl at run time, when it is first needed. dlrun therefore starts without libcurl's
-// forty libraries, and runs on machines without libcurl. The portable dlrun cannot load libraries;
-// its functions of CurlLibrary call the program curl (curl_library_portable.cc).
+// forty libraries, and runs on machines without libcurl. The portable dlrun cannot load libraries:
+// there, the functions in CurlLibrary call the program curl (curl_library_portable.cc).
 
 #include <string_view>
 

@@ -52,7 +52,7 @@ Transfer& transfer_of(CURL* handle) {
 }
 
 CURLcode set_long(Transfer& to, CURLoption option, long value) {
-  // Numbers for the two options that old headers lack (downloader.cc).
+  // Numbers, as in downloader.cc, because libcurl 7.85 deprecated the names of these options.
   constexpr int kProtocols = CURLOPTTYPE_LONG + 181, kRedirProtocols = CURLOPTTYPE_LONG + 182;
   switch (static_cast<int>(option)) {
     case CURLOPT_FAILONERROR:
@@ -332,7 +332,7 @@ CURLcode perform_transfer(CURL* handle) {
         return transfer.progress == nullptr ||
                transfer.progress(transfer.progress_data, 0, 0, 0, 0) == 0;
       });
-  if (end == CurlChild::End::kRefused) return CURLE_WRITE_ERROR;
+  if (end == CurlChild::End::kNotTaken) return CURLE_WRITE_ERROR;
   if (end == CurlChild::End::kStopped) return CURLE_ABORTED_BY_CALLBACK;
   const int code = child.wait().value_or(static_cast<int>(CURLE_ABORTED_BY_CALLBACK));
   const auto numbers = split(child.output(), ' ');

@@ -78,7 +78,7 @@ Result<DetachedProcess> DetachedProcess::start(const std::vector<std::string>& a
     ssize_t got = 0;
     while ((got = ::read(read_end.get(), &byte, 1)) < 0 && errno == EINTR) {
     }
-    if (got != 1) ::_exit(143);  // never released
+    if (got != 1) ::_exit(143);  // let_run() was never called
     if (!folder.empty() && ::chdir(folder.c_str()) != 0) ::_exit(126);
     ::execve(program->c_str(), arguments.argv.data(), arguments.env.data());
     ::_exit(errno == ENOENT ? 127 : 126);
@@ -86,7 +86,7 @@ Result<DetachedProcess> DetachedProcess::start(const std::vector<std::string>& a
   return DetachedProcess(pid, std::move(write_end));
 }
 
-Result<> DetachedProcess::release() {
+Result<> DetachedProcess::let_run() {
   const BlockedSigpipe blocked;  // the waiting process may have ended
   const ssize_t written = ::write(gate_.get(), "g", 1);
   gate_.reset();

@@ -15,8 +15,8 @@
 namespace dlrun {
 
 /// A program in a session of its own, without a terminal. The program waits at its start until
-/// release(), so that the caller can first record the program's pid. If the caller dies before
-/// release(), the program exits.
+/// let_run(), so that the caller can first record the program's pid. If the caller dies before
+/// let_run(), the program exits.
 class DetachedProcess {
  public:
   /// Starts the program. Its standard input is /dev/null. Its outputs are appended to `log`, which
@@ -30,7 +30,7 @@ class DetachedProcess {
 
   [[nodiscard]] pid_t pid() const { return pid_; }
   /// Lets the program run. Fails with kIo if the waiting process has already ended.
-  [[nodiscard]] Result<> release();
+  [[nodiscard]] Result<> let_run();
 
  private:
   DetachedProcess(pid_t pid, UniqueFd gate) : pid_(pid), gate_(std::move(gate)) {}

@@ -48,8 +48,8 @@ struct JobReport {
 /// The answer to a query about several jobs.
 struct QueryAnswer {
   std::vector<JobReport> reports;  ///< lacks the jobs that the executor does not know any more
-  /// Why accounting did not answer about the missing jobs; empty if it answered or no job is
-  /// missing.
+  /// Why accounting did not answer about the missing jobs; empty if it answered. Has no meaning if
+  /// no job is missing.
   std::string why_no_accounting;
 };
 
@@ -61,7 +61,7 @@ struct SubmitRequest {
   std::filesystem::path directory;   ///< the folder from which sbatch is called
   Env env;                           ///< the job's whole environment
   /// For messages: each option's key in the spec, such as "--hint" -> "resources.hint".
-  std::map<std::string, std::string> keys;
+  std::map<std::string, std::string> keys_of_options;
 };
 
 /// Starts, queries and ends jobs. Every call may block on the network, for a bounded time.

@@ -1,4 +1,4 @@
-// The child blocks on a pipe between fork and exec until release(). wait() installs signal handlers
+// The child blocks on a pipe between fork and exec until let_run(). wait() installs signal handlers
 // that pass signals on, and reaps the child.
 #include "launcher/executors/foreground.h"
 
@@ -133,7 +133,7 @@ Result<ForegroundProcess> ForegroundProcess::start(const std::vector<std::string
     ssize_t got = 0;
     while ((got = ::read(read_end.get(), &byte, 1)) < 0 && errno == EINTR) {
     }
-    if (got != 1) ::_exit(143);  // never released
+    if (got != 1) ::_exit(143);  // let_run() was never called
     if (!folder.empty() && ::chdir(folder.c_str()) != 0) ::_exit(126);
     ::execve(program->c_str(), arguments.data(), environment.data());
     ::_exit(errno == ENOENT ? 127 : 126);
@@ -141,7 +141,7 @@ Result<ForegroundProcess> ForegroundProcess::start(const std::vector<std::string
   return ForegroundProcess(argv, pid, std::move(write_end), on_signal);
 }
 
-void ForegroundProcess::release() {
+void ForegroundProcess::let_run() {
   if (gate_.is_open()) {
     // wait() reports a child that has already ended.
     const BlockedSigpipe blocked;
@@ -158,7 +158,7 @@ Result<ForegroundEnd> ForegroundProcess::wait() {
   const Handlers handlers;
   log_debug("a command starts", {{"argv", argv_}, {"pid", pid_}});
   const auto start = std::chrono::steady_clock::now();
-  release();
+  let_run();
   int status = 0;
   pid_t reaped = 0;
   while ((reaped = ::waitpid(pid_, &status, 0)) < 0 && errno == EINTR) {

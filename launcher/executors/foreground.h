@@ -31,10 +31,10 @@ struct ForegroundEnd {
 };
 
 /// A child in the caller's process group with the caller's standard streams. The child waits at its
-/// start until release(), so that the caller can record the child's pid before argv runs. Not
+/// start until let_run(), so that the caller can record the child's pid before argv runs. Not
 /// thread-safe; a process may have only one ForegroundProcess at a time. If the caller dies, the
-/// child gets SIGTERM, or exits by itself if it was never released. The destructor sends SIGTERM to
-/// a child that still lives, and reaps it.
+/// child gets SIGTERM, or exits by itself if let_run() was never called. The destructor sends
+/// SIGTERM to a child that still lives, and reaps it.
 class ForegroundProcess {
  public:
   /// Starts the child. env: its whole environment. directory: its working directory; empty: the
@@ -50,7 +50,7 @@ class ForegroundProcess {
 
   [[nodiscard]] pid_t pid() const { return pid_; }
   /// Lets the child run argv. wait() does this too.
-  void release();
+  void let_run();
   /// Waits for the child's end. Handles the caller's signals as `on_signal` says.
   [[nodiscard]] Result<ForegroundEnd> wait();
 

@@ -52,7 +52,7 @@ constexpr std::size_t kLargestCache = 16U << 20U;
 
 struct StoredAnswer {
   std::int64_t time_ms = 0;
-  bool is_answer = false;
+  bool is_answer = false;  ///< false: `text` is the message of an error
   std::string text;
 };
 

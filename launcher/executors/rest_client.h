@@ -24,7 +24,7 @@ inline constexpr std::chrono::seconds kRestQueryTimeout{30};
 /// Checks which user listens at the other end of a connection to this machine. Accepts root, slurm,
 /// slurmrestd, slurm.conf's SlurmUser, the caller and server.user. owner: the user who owns the
 /// server's socket; nullopt: the kernel does not report the owner, and the server is accepted.
-/// Fails with kRefused and the name of any other user.
+/// For any other user, fails with kRefused; the message names this user.
 [[nodiscard]] Result<> check_server_owner(const RestServer& server, std::optional<uid_t> owner);
 
 /// A client for one slurmrestd. Every request has a time limit. The first call also asks the server
@@ -46,7 +46,7 @@ class RestClient {
 
   /// Checks that slurmrestd reaches a controller, and that the controller accepts the caller.
   /// Returns Slurm's release. Fails with kUnavailable if no controller answers.
-  [[nodiscard]] Result<std::string> ready();
+  [[nodiscard]] Result<std::string> release_if_ready();
 
   enum class AcceptUnknownJob { kNo, kYes };
   /// Sends a GET for a path below the version's path ("jobs", "job/42"). Fails if the response does

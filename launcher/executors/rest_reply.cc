@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 /// Sized for a cluster with 50,000 jobs of about 400 values each. rest_client.cc limits the bytes.
 constexpr JsonLimits kReplyLimits{.depth = 64, .values = 40'000'000, .members = 1'000'000};
 
-constexpr std::array<const char*, 12> kFields = {
+constexpr std::array<const char*, 12> kJobFields = {
     "job_id", "array_job_id", "array_task_id", "array_task_string", "job_state", "state_reason",
     "nodes",  "start_time",   "dependency",    "comment",           "exit_code", "user_id"};
 constexpr std::int64_t kInvalidJobId = 2017;  // ESLURM_INVALID_JOB_ID
@@ -296,7 +296,7 @@ std::string reduced_rest_jobs(std::string_view body, std::int64_t uid) {
   for (const Json& job : list_at(answer, "jobs")) {
     if (!is_of_user(job, uid)) continue;
     Json one;
-    for (const char* field : kFields) {
+    for (const char* field : kJobFields) {
       if (const auto found = job.find(field); found != job.end()) one[field] = *found;
     }
     jobs.push_back(std::move(one));

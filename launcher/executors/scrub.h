@@ -9,12 +9,12 @@
 
 namespace dlrun {
 
-/// Returns env without the variables of an outer job, of other launchers, and of Slurm's own
-/// defaults. Examples: SBATCH_* overrides the #SBATCH lines, SQUEUE_STATES hides running jobs,
-/// PYXIS_CONTAINER_IMAGE starts the batch script itself in the image, and an inherited
-/// SLURM_CPU_BIND pins every rank to the submitter's cores. Keeps SLURM_CONF and SLURM_CLUSTERS,
-/// which locate Slurm. Keeps SLURM_JWT only without munge, when it is the only way to authenticate.
-/// Removes the name of the log file from DLRUN_LOG.
+/// Returns env without the variables of an outer job, of other launchers, and those with which a
+/// user sets defaults of Slurm's commands. Examples: SBATCH_* overrides the #SBATCH lines,
+/// SQUEUE_STATES hides running jobs, PYXIS_CONTAINER_IMAGE starts the batch script itself in the
+/// image, and an inherited SLURM_CPU_BIND pins every rank to the submitter's cores. Keeps
+/// SLURM_CONF and SLURM_CLUSTERS, which locate Slurm. Keeps SLURM_JWT only without munge, when it
+/// is the only way to authenticate. Removes the name of the log file from DLRUN_LOG.
 [[nodiscard]] Env scrubbed_for_slurm(const Env& env, bool munge_is_available);
 
 /// Returns true if munged's socket exists on this machine.

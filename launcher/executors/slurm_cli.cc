@@ -75,13 +75,13 @@ class SlurmCli final : public Executor {
     }
     // If the job has ended and was purged, only accounting knows it. Many clusters have no
     // accounting or keep no comments.
-    std::vector<std::string> past = {"sacct", "-P",
-                                     "-n",    "-X",
-                                     "-u",    std::to_string(::getuid()),
-                                     "-S",    "now-7days",
-                                     "-o",    std::string(kSacctFormat)};
-    add_cluster(past, cluster);
-    auto accounting = call(std::move(past), kQueryTimeout, env_);
+    std::vector<std::string> sacct_argv = {"sacct", "-P",
+                                           "-n",    "-X",
+                                           "-u",    std::to_string(::getuid()),
+                                           "-S",    "now-7days",
+                                           "-o",    std::string(kSacctFormat)};
+    add_cluster(sacct_argv, cluster);
+    auto accounting = call(std::move(sacct_argv), kQueryTimeout, env_);
     if (accounting && accounting->exit_code == 0) {
       for (const auto& report : parse_sacct(accounting->out, cluster)) {
         if (is_comment_of(report.comment, comment)) return whole_job(report.job);
@@ -128,7 +128,7 @@ class SlurmCli final : public Executor {
   }
 
   /// Returns the ids to query, each once: the array's id in place of the ids of its tasks.
-  static std::vector<std::string> whole_jobs(const std::vector<std::string>& ids) {
+  static std::vector<std::string> ids_to_query(const std::vector<std::string>& ids) {
     std::vector<std::string> whole;
     for (const std::string& id : ids) whole.push_back(id.substr(0, id.find('_')));
     std::sort(whole.begin(), whole.end());
@@ -223,7 +223,7 @@ class SlurmCli final : public Executor {
   Result<> query_cluster(const std::string& cluster, const std::vector<std::string>& ids,
                          std::chrono::milliseconds max_age, QueryAnswer& answer) {
     const auto selection = [&]() -> std::vector<std::string> {
-      const auto jobs = whole_jobs(ids);
+      const auto jobs = ids_to_query(ids);
       if (jobs.size() > kMostListedJobs) return {"-u", std::to_string(::getuid())};
       // If several jobs are listed, squeue leaves out those that it does not know. If one job is
       // listed, squeue fails if it does not know the job.
@@ -269,14 +269,14 @@ class SlurmCli final : public Executor {
   /// answer.why_no_accounting if accounting does not answer.
   void add_past_reports(const std::string& cluster, std::set<std::string> unanswered,
                         QueryAnswer& answer) {
-    const std::vector<std::string> missing = whole_jobs({unanswered.begin(), unanswered.end()});
+    const std::vector<std::string> missing = ids_to_query({unanswered.begin(), unanswered.end()});
     const std::span<const std::string> all(missing);
     for (std::size_t first = 0; first < all.size(); first += kMostListedJobs) {
       const auto listed = all.subspan(first, std::min(kMostListedJobs, all.size() - first));
-      std::vector<std::string> past = {
+      std::vector<std::string> sacct_argv = {
           "sacct", "-P", "-n", "-X", "-o", std::string(kSacctFormat), "-j", join(listed, ",")};
-      add_cluster(past, cluster);
-      const auto accounting = call(std::move(past), kQueryTimeout, env_);
+      add_cluster(sacct_argv, cluster);
+      const auto accounting = call(std::move(sacct_argv), kQueryTimeout, env_);
       if (!accounting || accounting->exit_code != 0) {
         answer.why_no_accounting =
             accounting ? slurm_message(accounting->err) : accounting.error().message;

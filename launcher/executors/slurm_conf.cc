@@ -15,7 +15,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kConfLimit = 16U << 20U;
-constexpr std::size_t kDefaultArraySize = 1001;
+constexpr std::size_t kDefaultMaxArraySize = 1001;
 constexpr std::chrono::seconds kScontrolTimeout{15};
 
 bool equal_without_case(std::string_view a, std::string_view b) {
@@ -69,7 +69,7 @@ std::string cluster_name_in(std::string_view slurm_conf) {
   return value_in(slurm_conf, "ClusterName");
 }
 
-std::string slurm_cluster_name(const Env& env) {
+std::string configured_cluster_name(const Env& env) {
   return cluster_name_in(slurm_conf(env));
 }
 
@@ -77,13 +77,13 @@ std::string slurm_conf_value(const Env& env, std::string_view key) {
   return value_in(slurm_conf(env), key);
 }
 
-std::optional<std::size_t> array_size_in(std::string_view text) {
+std::optional<std::size_t> max_array_size_in(std::string_view text) {
   const auto size = parse_int(value_in(text, "MaxArraySize"));
   return size && *size > 0 ? std::optional(static_cast<std::size_t>(*size)) : std::nullopt;
 }
 
-std::size_t configured_array_size(const Env& env) {
-  return array_size_in(slurm_conf(env)).value_or(kDefaultArraySize);
+std::size_t configured_max_array_size(const Env& env) {
+  return max_array_size_in(slurm_conf(env)).value_or(kDefaultMaxArraySize);
 }
 
 std::string answering_cluster_name(const Env& env) {
@@ -91,8 +91,8 @@ std::string answering_cluster_name(const Env& env) {
 }
 
 std::size_t max_array_size(const Env& env, const std::string& cluster) {
-  const auto answer = array_size_in(shown_config(env, cluster));
-  return answer ? *answer : configured_array_size(env);
+  const auto answer = max_array_size_in(shown_config(env, cluster));
+  return answer ? *answer : configured_max_array_size(env);
 }
 
 }  // namespace dlrun

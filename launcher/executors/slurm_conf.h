@@ -14,7 +14,7 @@ namespace dlrun {
 /// Returns ClusterName from the slurm.conf that Slurm's commands would read: $SLURM_CONF, else
 /// slurm.conf in /etc/slurm or /etc/slurm-llnl, else the copy that a configless node has. Returns
 /// an empty text if there is no such file, or if it cannot be read.
-[[nodiscard]] std::string slurm_cluster_name(const Env& env);
+[[nodiscard]] std::string configured_cluster_name(const Env& env);
 
 /// Returns the name of the cluster whose controller answers Slurm's commands (scontrol show
 /// config). SLURM_CLUSTERS may choose another cluster than that of slurm.conf. Returns an empty
@@ -27,13 +27,13 @@ namespace dlrun {
 [[nodiscard]] std::size_t max_array_size(const Env& env, const std::string& cluster);
 
 /// Returns MaxArraySize from this machine's slurm.conf, else Slurm's default. Used for rendering.
-[[nodiscard]] std::size_t configured_array_size(const Env& env);
+[[nodiscard]] std::size_t configured_max_array_size(const Env& env);
 
 /// Returns MaxArraySize from the text of a slurm.conf or from scontrol's output; nullopt if the
 /// text does not have it.
-[[nodiscard]] std::optional<std::size_t> array_size_in(std::string_view text);
-/// Returns the value of a key in the slurm.conf that slurm_cluster_name() reads; empty if the key
-/// is missing.
+[[nodiscard]] std::optional<std::size_t> max_array_size_in(std::string_view text);
+/// Returns the value of a key in the slurm.conf that configured_cluster_name() reads; empty if the
+/// key is missing.
 [[nodiscard]] std::string slurm_conf_value(const Env& env, std::string_view key);
 
 /// Returns the value of ClusterName in the text of a slurm.conf. The case of keys does not matter,

@@ -12,9 +12,9 @@
 namespace dlrun {
 
 struct ForwardedPort {
-  std::uint16_t port = 0;  ///< the program's port on the node
+  std::uint16_t node_port = 0;  ///< the program's port on the node
   /// The port to listen on, on this machine; 0: any free port; nullopt: the user gave none.
-  std::optional<std::uint16_t> local;
+  std::optional<std::uint16_t> local_port;
 
   friend bool operator==(const ForwardedPort&, const ForwardedPort&) = default;
 };

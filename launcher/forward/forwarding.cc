@@ -27,7 +27,7 @@ namespace dlrun {
 namespace {
 
 constexpr std::size_t kKeptBytesOfMessages = 4096;
-constexpr std::chrono::milliseconds kPauseIfFull{500};
+constexpr std::chrono::milliseconds kPauseIfShort{500};
 
 /// Blocks the signals that end the forwarding, and makes them readable from fd(), while this object
 /// exists.
@@ -81,9 +81,10 @@ bool pass_lines(int pipe, std::string& messages,
 }
 
 /// This machine's end of the relay: accepts clients and carries their connections to the relay.
-class ClientEnd final : public RelayHandler {
+class ClientSide final : public RelayHandler {
  public:
-  ClientEnd(PipedProcess& relay, const std::vector<LocalListener>& listeners, ForwardEvents& events)
+  ClientSide(PipedProcess& relay, const std::vector<LocalListener>& listeners,
+             ForwardEvents& events)
       : relay_(relay),
         listeners_(listeners),
         events_(events),
@@ -103,7 +104,7 @@ class ClientEnd final : public RelayHandler {
         mux_.tell_alive();
         next_beat_ = now + kRelayBeat;
       }
-      auto goes_on = mux_.run_once(others, is_paused ? kPauseIfFull : kRelayBeat);
+      auto goes_on = mux_.run_once(others, is_paused ? kPauseIfShort : kRelayBeat);
       result.was_ready = is_ready_;
       if (others[1].revents != 0) is_stderr_open = read_messages(result.messages);
       if (!goes_on) return tl::unexpected(goes_on.error());
@@ -145,8 +146,8 @@ class ClientEnd final : public RelayHandler {
       if (!client.is_open() && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
       if (!client.is_open() && is_shortage(errno)) {
         // The client stays in the kernel's queue, and the connections that are open continue.
-        paused_until_ = RelayMux::Clock::now() + kPauseIfFull;
-        if (!std::exchange(has_been_full_, true)) events_.on_full();
+        paused_until_ = RelayMux::Clock::now() + kPauseIfShort;
+        if (!std::exchange(has_told_shortage_, true)) events_.on_shortage();
         break;
       }
       if (!client.is_open())
@@ -154,7 +155,7 @@ class ClientEnd final : public RelayHandler {
       const int on = 1;
       // Has no effect on a unix socket, which does not need the option.
       ::setsockopt(client.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      ports_[mux_.open(std::move(client), listener.port)] = listener.port;
+      ports_[mux_.open(std::move(client), listener.node_port)] = listener.node_port;
     }
     // Forgets the channels of clients that have left before a program accepted them.
     std::erase_if(ports_, [this](const auto& one) { return !mux_.has(one.first); });
@@ -177,7 +178,7 @@ class ClientEnd final : public RelayHandler {
   std::map<std::uint32_t, std::uint16_t> ports_;
   std::set<std::uint16_t> waited_;  ///< the ports that on_waiting() has reported
   bool is_ready_ = false;
-  bool has_been_full_ = false;  ///< on_full() was called
+  bool has_told_shortage_ = false;  ///< on_shortage() was called
   RelayMux::Clock::time_point next_beat_{}, paused_until_{};
   RelayMux mux_;
 };
@@ -194,7 +195,7 @@ Result<ForwardingOutcome> forward_ports(const std::vector<std::string>& argv, co
   DLRUN_TRY_ASSIGN(
       auto relay,
       PipedProcess::start(argv, scrubbed_for_slurm(env, munge_is_available()), Streams::kPiped));
-  const auto served = ClientEnd(relay, listeners, events).serve(signals, result);
+  const auto served = ClientSide(relay, listeners, events).serve(signals, result);
   // A step that has not started does not notice the end of its input, and a program that is no
   // relay need not read its input. end() then sends SIGTERM at once.
   const bool at_once = !served || (!result.was_ready && result.signal != 0);
@@ -224,19 +225,19 @@ Result<ForwardingOutcome> run_with_inherited_streams(
 
 Result<RunState> state_after_forwarding(const Env& env, const KnownServers& servers,
                                         const IndexEntry& run, const std::string& node,
-                                        const ForwardingOutcome& end) {
+                                        const ForwardingOutcome& outcome) {
   // Slurm ends the steps of a job shortly before it reports the end of the job.
   constexpr int kTries = 20;
   constexpr std::chrono::milliseconds kPause{250};
-  for (int i = 0; i < kTries && end.was_ready; ++i) {
+  for (int i = 0; i < kTries && outcome.was_ready; ++i) {
     if (i > 0) std::this_thread::sleep_for(kPause);
     const auto status = RunInspector(env, servers).inspect(run.path);
     if (status && is_over(*status)) return status->state;
   }
-  const std::string_view messages = trim(end.messages);
+  const std::string_view messages = trim(outcome.messages);
   return fail(Errc::kRefused, "{}: {} on {} (srun ended with code {}){}{}", run.id,
-              end.was_ready ? "the forwarding ended" : "Slurm started no step", node, end.exit_code,
-              messages.empty() ? "" : ": ", messages);
+              outcome.was_ready ? "the forwarding ended" : "Slurm started no step", node,
+              outcome.exit_code, messages.empty() ? "" : ": ", messages);
 }
 
 }  // namespace dlrun

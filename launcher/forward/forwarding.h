@@ -35,7 +35,7 @@ class ForwardEvents {
   /// A program now listens on the port of on_waiting().
   virtual void on_answered(std::uint16_t port) = 0;
   /// This process can open no more files, so that further clients wait. Called once.
-  virtual void on_full() = 0;
+  virtual void on_shortage() = 0;
   /// The relay has closed a client's connection that no program has accepted. reason: for people.
   virtual void on_given_up(std::uint16_t port, std::string_view reason) = 0;
 };
@@ -63,7 +63,7 @@ struct ForwardingOutcome {
 [[nodiscard]] Result<RunState> state_after_forwarding(const Env& env, const KnownServers& servers,
                                                       const IndexEntry& run,
                                                       const std::string& node,
-                                                      const ForwardingOutcome& end);
+                                                      const ForwardingOutcome& outcome);
 
 /// Starts argv with the standard input and output of this process, and waits for the end of the
 /// program. If this process gets SIGINT, SIGTERM or SIGHUP, or if the program closes its standard

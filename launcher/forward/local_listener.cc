@@ -42,7 +42,7 @@ LocalListener try_loopback(std::uint16_t local) {
     errno = error;
     return listener;
   }
-  listener.local = ntohs(address.sin_port);
+  listener.local_port = ntohs(address.sin_port);
   return listener;
 }
 
@@ -61,23 +61,23 @@ std::uint16_t free_port_above(std::uint16_t local) {
 }  // namespace
 
 Result<LocalListener> listen_on_loopback(const ForwardedPort& port) {
-  const std::uint16_t local = port.local.value_or(port.port);
+  const std::uint16_t local = port.local_port.value_or(port.node_port);
   LocalListener listener = try_loopback(local);
   const int error = errno;
-  listener.port = port.port;
+  listener.node_port = port.node_port;
   if (listener.socket.is_open()) return listener;
   if (error == EADDRINUSE) {
     const std::uint16_t unused = free_port_above(local);
     return fail(Errc::kUsage,
                 "127.0.0.1:{}: another program on this machine has this port; {} is free: give "
                 "{}:{}",
-                local, unused, port.port, unused);
+                local, unused, port.node_port, unused);
   }
   if (error == EACCES) {
     return fail(Errc::kUsage,
                 "127.0.0.1:{}: only root may listen on this port; give {}:LOCAL with a port from "
                 "1024 on, or {}:0 for any free one",
-                local, port.port, port.port);
+                local, port.node_port, port.node_port);
   }
   return fail(Errc::kIo, "127.0.0.1:{}: {}", local, errno_text(error));
 }
@@ -104,10 +104,10 @@ SocketFolder::~SocketFolder() {
   if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 
-Result<LocalListener> listen_in(const SocketFolder& folder, std::uint16_t port) {
+Result<LocalListener> listen_in(const SocketFolder& folder, std::uint16_t node_port) {
   LocalListener listener;
-  listener.port = port;
-  listener.path = (folder.path() / std::to_string(port)).string();
+  listener.node_port = node_port;
+  listener.path = (folder.path() / std::to_string(node_port)).string();
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (listener.path.size() >= sizeof address.sun_path)
@@ -125,20 +125,20 @@ Result<Listeners> listen_for(const Env& env, const std::vector<ForwardedPort>& p
                              bool only_sockets,
                              const std::function<void(const std::string&)>& warn) {
   Listeners listeners;
-  const bool is_remote = env.has("SSH_CONNECTION");
+  const bool is_ssh_login = env.has("SSH_CONNECTION");
   for (const ForwardedPort& port : ports) {
-    if (only_sockets && port.local)
+    if (only_sockets && port.local_port)
       return fail(
           Errc::kUsage,
           "--socket: {}:{} names a port of this machine, and a unix socket has none; give {}",
-          port.port, *port.local, port.port);
-    if (!only_sockets && (port.local || !is_remote)) {
+          port.node_port, *port.local_port, port.node_port);
+    if (!only_sockets && (port.local_port || !is_ssh_login)) {
       DLRUN_TRY_ASSIGN(auto listener, listen_on_loopback(port));
-      if (is_remote) {
+      if (is_ssh_login) {
         warn(
             fmt::format("every user of this machine can connect to 127.0.0.1:{}; without :{} "
                         "dlrun uses a socket that only you can open",
-                        listener.local, *port.local));
+                        listener.local_port, *port.local_port));
       }
       listeners.all.push_back(std::move(listener));
       continue;
@@ -147,7 +147,7 @@ Result<Listeners> listen_for(const Env& env, const std::vector<ForwardedPort>& p
       DLRUN_TRY_ASSIGN(auto folder, SocketFolder::make(env));
       listeners.folder.emplace(std::move(folder));
     }
-    DLRUN_TRY_ASSIGN(auto listener, listen_in(*listeners.folder, port.port));
+    DLRUN_TRY_ASSIGN(auto listener, listen_in(*listeners.folder, port.node_port));
     listeners.all.push_back(std::move(listener));
   }
   return listeners;

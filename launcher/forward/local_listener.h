@@ -19,9 +19,9 @@ namespace dlrun {
 /// A listening socket. The socket accepts clients from the moment it exists.
 struct LocalListener {
   UniqueFd socket;
-  std::uint16_t port = 0;   ///< the program's port on the node
-  std::uint16_t local = 0;  ///< the TCP port on 127.0.0.1; 0: a unix socket
-  std::string path;         ///< the path of the unix socket; empty: TCP
+  std::uint16_t node_port = 0;   ///< the program's port on the node
+  std::uint16_t local_port = 0;  ///< the TCP port on 127.0.0.1; 0: a unix socket
+  std::string path;              ///< the path of the unix socket; empty: TCP
 };
 
 /// Listens on 127.0.0.1. Fails with kUsage if the port is taken (the message names a free one) or
@@ -44,8 +44,8 @@ class SocketFolder {
   std::filesystem::path path_;
 };
 
-/// Listens on a unix socket in the folder, named after the port. Fails with kIo.
-[[nodiscard]] Result<LocalListener> listen_in(const SocketFolder& folder, std::uint16_t port);
+/// Listens on a unix socket in the folder, named after the port on the node. Fails with kIo.
+[[nodiscard]] Result<LocalListener> listen_in(const SocketFolder& folder, std::uint16_t node_port);
 
 /// The listening sockets, and the folder of those that are unix sockets.
 struct Listeners {

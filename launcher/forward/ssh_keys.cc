@@ -42,8 +42,8 @@ Result<> make_keys(const Env& env, const std::filesystem::path& folder, const st
 
 }  // namespace
 
-Result<SshKeys> ssh_keys(const Env& env, const std::filesystem::path& run,
-                         const std::string& host) {
+Result<SshKeys> ensure_ssh_keys(const Env& env, const std::filesystem::path& run,
+                                const std::string& host) {
   SshKeys keys{run / "ssh"};
   std::error_code error;
   if (!std::filesystem::exists(std::filesystem::symlink_status(keys.folder, error))) {

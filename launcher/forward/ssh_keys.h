@@ -21,7 +21,7 @@ struct SshKeys {
 /// several processes make keys at the same time, all use the keys of the process that was first.
 /// Fails with kNotFound if this machine has no ssh-keygen, and with kInvalid if the folder is not
 /// the caller's own.
-[[nodiscard]] Result<SshKeys> ssh_keys(const Env& env, const std::filesystem::path& run,
-                                       const std::string& host);
+[[nodiscard]] Result<SshKeys> ensure_ssh_keys(const Env& env, const std::filesystem::path& run,
+                                              const std::string& host);
 
 }  // namespace dlrun

@@ -14,7 +14,7 @@ Result<> check_sshd(const Env& env, const AttachTarget& target,
   constexpr std::string_view kPrefix = "dlrun-agent: ";
   Command command;
   command.argv = relay_step(target, agent.string());
-  command.argv.pop_back();
+  command.argv.pop_back();  // the agent's command `relay`
   command.argv.insert(command.argv.end(), {"sshd", "--check"});
   command.env = scrubbed_for_slurm(env, munge_is_available());
   DLRUN_TRY_ASSIGN(const auto done, run_command(command));

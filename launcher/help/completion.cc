@@ -12,7 +12,7 @@ namespace completion {
 ValueKind value_kind_of(const OptionHelp& option) {
   if (option.value.empty()) return ValueKind::kNothing;
   if (option.value == "DIR" || option.value == "FILE") return ValueKind::kPath;
-  if (option.value == "KEY=VALUE") return ValueKind::kSet;
+  if (option.value == "KEY=VALUE") return ValueKind::kKeyAndValue;
   if (option.value == "SITE") return ValueKind::kSite;
   return ValueKind::kValue;
 }
@@ -37,8 +37,8 @@ std::string with_backquotes(std::string_view text) {
   return result;
 }
 
-SetCompletions set_completions() {
-  SetCompletions completions;
+SetOptionCompletions completions_of_set_option() {
+  SetOptionCompletions completions;
   std::vector<std::string> switches, paths;
   for (const KeyRow& row : spec_keys()) {
     if (!row.is_supported()) continue;

@@ -60,7 +60,7 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
 }
 
 /// Returns the functions that complete one word, and the value of --set.
-std::string helpers(const SetCompletions& set) {
+std::string helpers(const SetOptionCompletions& set) {
   std::string values;
   for (const auto& [keys, words] : set.values)
     values += fmt::format("    {}) words='{}' ;;\n", keys, words);
@@ -70,7 +70,7 @@ std::string helpers(const SetCompletions& set) {
 
 /// Returns the start of the function that bash calls. This part finds the command. It completes the
 /// name of a command, the host of -H, and a value of --set that bash has split.
-std::string beginning(const CommandTable& table, const SetCompletions& set) {
+std::string beginning(const CommandTable& table, const SetOptionCompletions& set) {
   std::string text =
       "_dlrun() {\n  local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} "
       "command='' i\n";
@@ -142,7 +142,7 @@ std::string cases_of_options(const CommandTable& table) {
       "        compopt -o nospace +o filenames\n"
       "      fi\n"
       "      return ;;\n",
-      cases_of(table, ValueKind::kSet));
+      cases_of(table, ValueKind::kKeyAndValue));
   if (const auto sites = cases_of(table, ValueKind::kSite); !sites.empty()) {
     text += fmt::format(
         "    {})\n"
@@ -170,7 +170,7 @@ constexpr std::string_view kEnd =
 }  // namespace
 
 std::string bash(const CommandTable& table) {
-  const SetCompletions set = set_completions();
+  const SetOptionCompletions set = completions_of_set_option();
   return first_comment("bash") + "# shellcheck shell=bash\n" + helpers(set) +
          beginning(table, set) + cases_of_commands(table) + cases_of_options(table) +
          std::string(kEnd);

@@ -12,7 +12,7 @@ namespace {
 
 /// Returns the functions that complete runs, keys and the values of --set.
 std::string helpers() {
-  const SetCompletions set = set_completions();
+  const SetOptionCompletions set = completions_of_set_option();
   std::string text =
       "function __dlrun_runs\n    set -l state $HOME/.local/state\n    set -q XDG_STATE_HOME; and "
       "set state $XDG_STATE_HOME\n"
@@ -51,7 +51,7 @@ std::string option_arguments(const OptionHelp& option) {
   }
   if (value_kind_of(option) == ValueKind::kPath) {
     text += " -rF";
-  } else if (value_kind_of(option) == ValueKind::kSet) {
+  } else if (value_kind_of(option) == ValueKind::kKeyAndValue) {
     text += " -x -a '(__dlrun_set)'";
   } else if (value_kind_of(option) == ValueKind::kSite) {
     text += " -x -a '(dlrun completion --list sites 2>/dev/null)'";

@@ -12,7 +12,7 @@
 namespace dlrun::completion {
 
 /// The kind of value that an option accepts, derived from the value's name in --help.
-enum class ValueKind { kNothing, kValue, kPath, kSet, kSite };
+enum class ValueKind { kNothing, kValue, kPath, kKeyAndValue, kSite };
 [[nodiscard]] ValueKind value_kind_of(const OptionHelp& option);
 
 /// Returns the values that the first positional accepts; empty if it accepts any text.
@@ -25,14 +25,14 @@ enum class ValueKind { kNothing, kValue, kPath, kSet, kSite };
 [[nodiscard]] std::string with_backquotes(std::string_view text);
 
 /// The completions of --set.
-struct SetCompletions {
+struct SetOptionCompletions {
   /// Each key ends with '=', or with '.' if a name that the user chooses comes next.
   std::vector<std::string> keys;
   std::vector<std::pair<std::string, std::string>>
       values;         ///< keys ("a|b"), and the values that they accept, with blanks between them
   std::string paths;  ///< keys whose value is a path
 };
-[[nodiscard]] SetCompletions set_completions();
+[[nodiscard]] SetOptionCompletions completions_of_set_option();
 
 /// Returns the first comment of a script: the command that generated it.
 [[nodiscard]] std::string first_comment(std::string_view shell);

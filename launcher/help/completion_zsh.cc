@@ -26,7 +26,7 @@ std::string_view action(ValueKind kind) {
       return ":value:";
     case ValueKind::kPath:
       return ":path:_files";
-    case ValueKind::kSet:
+    case ValueKind::kKeyAndValue:
       return ":key:_dlrun_set";
     case ValueKind::kSite:
       return ":site:_dlrun_sites";
@@ -36,7 +36,7 @@ std::string_view action(ValueKind kind) {
 
 /// Returns the functions that complete runs, sites, keys and the values of --set.
 std::string zsh_helpers() {
-  const SetCompletions set = set_completions();
+  const SetOptionCompletions set = completions_of_set_option();
   std::string text =
       "_dlrun_runs() {\n  local state=${XDG_STATE_HOME:-$HOME/.local/state}/dlrun/runs\n  local -a "
       "runs\n"

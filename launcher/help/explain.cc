@@ -133,7 +133,7 @@ LabelledLines key_lines(const KeyRow& row) {
   return lines;
 }
 
-TableRows key_rows(const std::vector<const KeyRow*>& rows) {
+TableRows keys_table(const std::vector<const KeyRow*>& rows) {
   TableRows table{{"KEY", "MEANING"}};
   for (const KeyRow* row : rows)
     table.push_back(

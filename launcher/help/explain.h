@@ -19,7 +19,7 @@ namespace dlrun {
 /// text.
 [[nodiscard]] LabelledLines key_lines(const KeyRow& row);
 /// Returns a table of keys.
-[[nodiscard]] TableRows key_rows(const std::vector<const KeyRow*>& rows);
+[[nodiscard]] TableRows keys_table(const std::vector<const KeyRow*>& rows);
 
 /// The value of a key.
 struct ExplainedValue {
@@ -28,7 +28,7 @@ struct ExplainedValue {
   std::string where;  ///< the origin as text
 };
 
-/// Returns the values that the layers of the spec set (see load_spec()), then those that the site
+/// Returns the values from the layers of the spec (see load_spec()), then those that the site
 /// file and the preset add to the script, then those that dlrun chose. Masks secrets: *** replaces
 /// the value of a variable that is named like a secret, and "..." replaces tokens and passwords in
 /// other values. plan: the plan of the same spec.

@@ -14,13 +14,13 @@ struct RegistryAnswer {
   /// The current digest of the name; empty if this version of enroot cannot query digests, or if
   /// the registry does not answer.
   std::string digest;
-  std::string unreachable;  ///< curl's error if enroot reports that the registry did not answer;
-                            ///< otherwise empty
+  std::string connection_error;  ///< curl's error if enroot reports that the registry did not
+                                 ///< answer; otherwise empty
 };
 
 /// Returns curl's error in the output of enroot if the host was not found or did not answer;
 /// otherwise "".
-[[nodiscard]] std::string unreachable_in(std::string_view words) {
+[[nodiscard]] std::string connection_error_in(std::string_view words) {
   for (const std::string_view line : split(words, '\n')) {
     const auto at = line.find("curl: (");
     if (at == std::string_view::npos) continue;
@@ -38,7 +38,7 @@ struct RegistryAnswer {
   command.env = env;
   const auto asked = run_command(command);
   if (!asked) return {};
-  if (asked->exit_code != 0) return {"", unreachable_in(asked->err)};
+  if (asked->exit_code != 0) return {"", connection_error_in(asked->err)};
   const std::string_view text = trim(asked->out);
   return {std::string(text.substr(0, 7) == "sha256:" ? text.substr(7) : text), ""};
 }
@@ -66,16 +66,16 @@ Result<StoredImage> fetch(const Env& env, const ImageStore& store, const std::st
   DLRUN_TRY_ASSIGN(auto child, ForegroundProcess::start(
                                    {"enroot", "import", "--output", file.path().string(), uri}, env,
                                    store.folder(), OnSignal::kTermThenKill));
-  child.release();
+  child.let_run();
   DLRUN_TRY_ASSIGN(const auto end, child.wait());
   if (end.first_signal != 0)
     return fail(Errc::kInterrupted, "interrupted; no part of {} is kept", uri);
   if (end.exit_code != 0) {
-    if (!registry.unreachable.empty()) {
+    if (!registry.connection_error.empty()) {
       return fail(Errc::kUnavailable,
                   "the registry of {} cannot be reached from here: {}. Import the image on a "
                   "machine with access to the internet, and copy its file",
-                  uri, registry.unreachable);
+                  uri, registry.connection_error);
     }
     return fail(Errc::kNotFound,
                 "enroot could not import {} (exit code {}); see the messages of enroot above", uri,

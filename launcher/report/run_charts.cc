@@ -67,7 +67,7 @@ class RunCharts {
                                               bool over_time) const;
   [[nodiscard]] std::string reported(const Reported& what) const;
   [[nodiscard]] std::string throughput() const;
-  [[nodiscard]] std::string sampled(std::string title, std::string unit, ChartUnit y_unit,
+  [[nodiscard]] std::string sampled(std::string title, std::string subtitle, ChartUnit y_unit,
                                     std::optional<Spread> SamplesPoint::*field) const;
   [[nodiscard]] std::string power() const;
 
@@ -121,8 +121,8 @@ std::string RunCharts::reported(const Reported& what) const {
 std::string RunCharts::throughput() const {
   Chart chart;
   chart.title = "Throughput";
-  chart.unit = "samples per second, all ranks";
-  chart.begins_at_zero = chart.x_is_time = true;
+  chart.subtitle = "samples per second, all ranks";
+  chart.y_begins_at_zero = chart.x_is_time = true;
   for (std::size_t at = 0; at < reports_.size(); ++at) {
     chart.series.push_back(
         {is_one_ ? "samples/s" : names_[at], at,
@@ -132,15 +132,15 @@ std::string RunCharts::throughput() const {
   return figure_html(chart);
 }
 
-std::string RunCharts::sampled(std::string title, std::string unit, ChartUnit y_unit,
+std::string RunCharts::sampled(std::string title, std::string subtitle, ChartUnit y_unit,
                                std::optional<Spread> SamplesPoint::*field) const {
   Chart chart;
   chart.title = std::move(title);
-  chart.unit = (unit.empty() ? "" : std::move(unit) + "; ") +
-               (is_one_ ? "mean of the ranks, and a band from the least to the greatest"
-                        : "mean of the ranks");
+  chart.subtitle = (subtitle.empty() ? "" : std::move(subtitle) + "; ") +
+                   (is_one_ ? "mean of the ranks, and a band from the least to the greatest"
+                            : "mean of the ranks");
   chart.y_unit = y_unit;
-  chart.begins_at_zero = chart.x_is_time = true;
+  chart.y_begins_at_zero = chart.x_is_time = true;
   for (std::size_t at = 0; at < reports_.size(); ++at)
     add_spread(chart, *reports_[at], names_[at], at, field, is_one_);
   if (is_one_) chart.marks = attempt_marks(*reports_[0]);
@@ -150,8 +150,8 @@ std::string RunCharts::sampled(std::string title, std::string unit, ChartUnit y_
 std::string RunCharts::power() const {
   Chart chart;
   chart.title = "GPU power";
-  chart.unit = "watts, all GPUs";
-  chart.begins_at_zero = chart.x_is_time = true;
+  chart.subtitle = "watts, all GPUs";
+  chart.y_begins_at_zero = chart.x_is_time = true;
   for (std::size_t at = 0; at < reports_.size(); ++at) {
     ChartSeries series{is_one_ ? "GPU power" : names_[at], at, {}};
     for (const SamplesPoint& point : reports_[at]->history.samples()) {

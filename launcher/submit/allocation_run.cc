@@ -30,13 +30,14 @@ Result<> start_script(const Context& context, const Job& job, const Allocation& 
   DLRUN_TRY(write_submission(run.path, submission));
   DLRUN_TRY(write_secrets(run.path, job.settings.secrets));
   Env env = job_environment(context, run.path, submission.token, job.settings.secrets);
-  set_allocation_variables(env, job.experiment->plan, allocation, slurm_cluster_name(context.env));
+  set_allocation_variables(env, job.experiment->plan, allocation,
+                           configured_cluster_name(context.env));
   DLRUN_TRY_ASSIGN(auto process,
                    DetachedProcess::start(submission.argv, env, folder, run.path / "local.out"));
   submission.job.id = local_job_id(process.pid()).value_or("");
   submission.state = Submission::State::kSubmitted;
   DLRUN_TRY(write_submission(run.path, submission));
-  return process.release();
+  return process.let_run();
 }
 
 /// Returns the id of the job that has the allocation: wish.job, or else the job of this shell.

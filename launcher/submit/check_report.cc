@@ -46,7 +46,7 @@ void add_account(const Context& context, Reporter& reporter, const Job& job, Che
 Result<std::string> ask_slurm(const Context& context, RunInspector& inspector, const Job& job,
                               const std::string& script) {
   SubmitRequest request = test_request(context, job.settings, script);
-  request.keys = keys_of_options(job);
+  request.keys_of_options = keys_of_options(job);
   auto verdict = inspector.executor_of(job.settings.server).test(request);
   if (!verdict) return tl::unexpected(explained_refusal(context, job, std::move(verdict.error())));
   return verdict;

@@ -188,7 +188,7 @@ Result<> check_request(Work& work) {
   DLRUN_TRY_ASSIGN(auto request, submit_request(work.context, job.settings,
                                                 std::filesystem::path(job.runs_dir) / job.name,
                                                 "TOKEN", job.script));
-  request.keys = keys_of_options(job);
+  request.keys_of_options = keys_of_options(job);
   return work.inspector.executor_of(job.settings.server).check(request);
 }
 

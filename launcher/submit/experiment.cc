@@ -80,7 +80,7 @@ Result<LoadRequest> load_request(const Context& context, const SpecOptions& opti
   LoadRequest request = request_for(context, options.file);
   request.sets = options.sets;
   request.env = context.env;
-  request.cluster_name = slurm_cluster_name(context.env);
+  request.cluster_name = configured_cluster_name(context.env);
   if (options.file == "-") {
     request.file = "<stdin>";
     DLRUN_TRY_ASSIGN(request.text, read_standard_input());

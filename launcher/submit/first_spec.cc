@@ -67,7 +67,7 @@ void name_flags(std::vector<Diagnostic>& found) {
   request.env = context.env;
   request.current_dir = context.current_dir;
   request.config_dirs = config_folders(context);
-  request.cluster_name = slurm_cluster_name(context.env);
+  request.cluster_name = configured_cluster_name(context.env);
   return request;
 }
 

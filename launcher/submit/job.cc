@@ -136,7 +136,7 @@ Result<Job> job_of_spec_file(const Context& context, Reporter& reporter,
 Result<std::optional<SweepPlan>> plan_arrays(const Context& context, Job& job, bool asks_slurm) {
   if (!job.is_sweep()) return std::optional<SweepPlan>();
   const auto size = asks_slurm ? max_array_size(context.env, job.settings.clusters.value_or(""))
-                               : configured_array_size(context.env);
+                               : configured_max_array_size(context.env);
   DLRUN_TRY_ASSIGN(auto sweep, prepare_sweep(*job.experiment, size));
   job.script = sweep.arrays.front().script;
   job.settings.is_array = true;

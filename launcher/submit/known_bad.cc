@@ -8,7 +8,7 @@
 #include "common/json_read.h"
 #include "common/text.h"
 #include "common/untrusted_file.h"
-#include "launcher/executors/known_nodes.h"
+#include "launcher/executors/existing_nodes.h"
 #include "launcher/executors/slurm_conf.h"
 #include "launcher/plan/bad_nodes_exclusion.h"
 
@@ -37,7 +37,8 @@ Result<BadNodesExclusion> decide(const Context& context, const KnownBad& known_b
   DLRUN_TRY_ASSIGN(auto remembered, read_bad_nodes(known_bad.file, now()));
   if (asks_slurm && !remembered.empty())
     DLRUN_TRY(remove_unknown_nodes(context, cluster.value_or(""), remembered));
-  return exclude_bad_nodes(remembered, cluster.value_or(slurm_cluster_name(context.env)), script);
+  return exclude_bad_nodes(remembered, cluster.value_or(configured_cluster_name(context.env)),
+                           script);
 }
 
 }  // namespace

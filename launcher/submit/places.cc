@@ -32,7 +32,7 @@ std::optional<std::string> site_of_cluster(const Context& context, Reporter& rep
 std::string site_here(const Context& context, Reporter& reporter, const std::string& clusters) {
   if (const std::string named = context.env.get_or("DLRUN_SITE", ""); !named.empty()) return named;
   return site_of_cluster(context, reporter,
-                         clusters.empty() ? slurm_cluster_name(context.env) : clusters)
+                         clusters.empty() ? configured_cluster_name(context.env) : clusters)
       .value_or("generic");
 }
 

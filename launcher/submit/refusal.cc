@@ -23,7 +23,7 @@ struct RefusalRow {
   const char* option;
   const char* short_option;
   std::string_view what;  ///< plural
-  std::vector<std::string> (*names)(const SlurmQuery& query);
+  std::vector<std::string> (*names)(const SlurmQuerySettings& settings);
 };
 
 const std::array<RefusalRow, 3>& refusal_rows() {
@@ -71,9 +71,9 @@ Error explained_refusal(const Context& context, const Job& job, Error error) {
   if (row == rows.end()) return error;
   const LoadedSpec& loaded = job.experiment->loaded;
   const std::string refused = sbatch_value(job.script, row->option, row->short_option).value_or("");
-  const SlurmQuery query{context.env, job.settings.clusters.value_or(""), kNamesLimit};
+  const SlurmQuerySettings settings{context.env, job.settings.clusters.value_or(""), kNamesLimit};
   // A slurmrestd may belong to another Slurm than the commands of this machine.
-  const auto names = job.settings.server ? std::vector<std::string>() : row->names(query);
+  const auto names = job.settings.server ? std::vector<std::string>() : row->names(settings);
   const auto origin = loaded.spec.origins.find(row->key);
   const Origin where = origin != loaded.spec.origins.end()
                            ? origin->second

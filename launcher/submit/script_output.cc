@@ -63,7 +63,7 @@ std::string script_with_spec(const Experiment& prepared, const std::string& scri
 }
 
 Result<SweepPlan> sweep_to_render(const Context& context, const Experiment& prepared) {
-  return prepare_sweep(prepared, configured_array_size(context.env));
+  return prepare_sweep(prepared, configured_max_array_size(context.env));
 }
 
 Result<> write_script(const std::filesystem::path& path, const std::string& script, bool force) {

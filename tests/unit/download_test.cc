@@ -387,7 +387,7 @@ TEST_CASE("a dangling symbolic link in place of the file or its folder is refuse
 
 TEST_CASE("a server that stalls is an error after the time limit") {
   Scene scene;
-  scene.options.stall = std::chrono::seconds(1);
+  scene.options.stalls_after = std::chrono::seconds(1);
   CHECK(
       scene.refused(scene.of("stall/f"), Errc::kIo) ==
       scene.server.url("stall/f") +

@@ -21,7 +21,7 @@
 
 using namespace dlrun;
 
-TEST_CASE("a foreground child that is never released does nothing and ends") {
+TEST_CASE("a foreground child without a call of let_run() does nothing and ends") {
   pid_t pid = 0;
   {
     auto child = ForegroundProcess::start({"sh", "-c", "exit 3"}, Env::of_process(), "",
@@ -81,13 +81,13 @@ TEST_CASE("a detached program writes into its log, and does nothing before it is
   REQUIRE(process.has_value());
   CHECK(local_job_id(process->pid()).has_value());
   CHECK(read_file(log, 1000).value_or("?").empty());
-  REQUIRE(process->release().has_value());
+  REQUIRE(process->let_run().has_value());
   CHECK(::waitpid(process->pid(), nullptr, 0) == process->pid());
   CHECK(read_file(log, 1000).value_or("?") ==
         fmt::format("hello\n{}\nwrong\n", folder.path().string()));
 }
 
-TEST_CASE("a detached program that is never released ends without running") {
+TEST_CASE("let_run() fails if the detached process has already ended") {
   const TemporaryDirectory folder;
   pid_t pid = -1;
   {
@@ -133,9 +133,9 @@ TEST_CASE("the release of a detached program that was killed is an error") {
   REQUIRE(process.has_value());
   REQUIRE(::kill(process->pid(), SIGKILL) == 0);
   REQUIRE(::waitpid(process->pid(), nullptr, 0) == process->pid());
-  const auto released = process->release();
-  REQUIRE_FALSE(released.has_value());
-  CHECK(released.error().code == Errc::kIo);
+  const auto result = process->let_run();
+  REQUIRE_FALSE(result.has_value());
+  CHECK(result.error().code == Errc::kIo);
 }
 
 TEST_CASE("a missing program is an error before anything is started") {
@@ -186,7 +186,7 @@ TEST_CASE(
   CHECK(local->query({{reused}}, {})->reports.empty());
   CHECK(local->cancel(reused, "a1").error().code == Errc::kNotFound);
   CHECK(process_start_ticks(child->pid()).has_value());
-  child->release();
+  child->let_run();
   wait_for_program(*child);
   CHECK(local->cancel(job, "a1").has_value());
   CHECK(child->wait()->signal == SIGTERM);
@@ -199,7 +199,7 @@ TEST_CASE(
   REQUIRE(child.has_value());
   const JobId job = local_job(*child);
   const auto local = make_local(Env::of_process());
-  child->release();
+  child->let_run();
   wait_for_program(*child);
   for (const char* token : {"", "a", "a11", "b2"}) {
     const auto refused = local->cancel(job, token);

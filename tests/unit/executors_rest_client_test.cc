@@ -43,8 +43,8 @@ TEST_CASE(
   CHECK(fake.client().version().value() == RestVersion::k45);
   CHECK(fake.client("v0.0.42").version().value() == RestVersion::k42);
   auto client = fake.client();
-  CHECK(client.ready().value() == "26.05.3");
-  CHECK(client.ready().has_value());
+  CHECK(client.release_if_ready().value() == "26.05.3");
+  CHECK(client.release_if_ready().has_value());
   const auto requests = fake.server.requests();
   REQUIRE(requests.size() == 5);  // the client asks for the versions only once
   CHECK(requests[2] == "/openapi/v3 from 0");
@@ -127,7 +127,7 @@ TEST_CASE("an incomplete object and a response of 33 MiB are errors") {
 TEST_CASE("a controller that does not respond is unavailable, although the ping has status 200") {
   const FakeSlurmrestd fake;
   fake.server.serve("ping", R"({"pings": [{"responding": false}]})");
-  const auto ready = fake.client().ready();
+  const auto ready = fake.client().release_if_ready();
   REQUIRE_FALSE(ready.has_value());
   CHECK(ready.error().code == Errc::kUnavailable);
   CHECK(has(ready.error().message, "Slurm's controller is unreachable"));

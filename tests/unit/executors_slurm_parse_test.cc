@@ -160,11 +160,11 @@ TEST_CASE("the cluster's name is read from slurm.conf as Slurm reads it") {
 }
 
 TEST_CASE("MaxArraySize is read from slurm.conf or scontrol, and an invalid value is ignored") {
-  CHECK(array_size_in("ClusterName=x\nMaxArraySize=8 # few\n") == 8);
-  CHECK(array_size_in("MailProg                = /bin/mail\nMaxArraySize            = 1001\n") ==
-        1001);
-  CHECK_FALSE(array_size_in("MaxArraySize=many\n").has_value());
-  CHECK_FALSE(array_size_in("MaxArraySizes=8\n").has_value());
+  CHECK(max_array_size_in("ClusterName=x\nMaxArraySize=8 # few\n") == 8);
+  CHECK(max_array_size_in(
+            "MailProg                = /bin/mail\nMaxArraySize            = 1001\n") == 1001);
+  CHECK_FALSE(max_array_size_in("MaxArraySize=many\n").has_value());
+  CHECK_FALSE(max_array_size_in("MaxArraySizes=8\n").has_value());
 }
 
 TEST_CASE("a job's CPUs on a node are counted, also in lines for several nodes and with ranges") {

@@ -34,10 +34,10 @@ mode_t mode_of(const fs::path& path) {
 }
 
 TEST_CASE("a forwarded port is PORT or PORT:LOCAL, and other texts are refused as wrong usage") {
-  CHECK(parse_forwarded_port("8888")->port == 8888);
-  CHECK_FALSE(parse_forwarded_port("8888")->local);
-  CHECK(parse_forwarded_port("8888:9000")->local == 9000);
-  CHECK(parse_forwarded_port("65535:0")->local == 0);
+  CHECK(parse_forwarded_port("8888")->node_port == 8888);
+  CHECK_FALSE(parse_forwarded_port("8888")->local_port);
+  CHECK(parse_forwarded_port("8888:9000")->local_port == 9000);
+  CHECK(parse_forwarded_port("65535:0")->local_port == 0);
   for (const char* wrong : {"", ":", "0", "65536", "-1", "+80", "80:", ":80", "80:x", "80:65536",
                             "80:-1", "a:80", "80:80:80", "8888 ", "0x50"}) {
     CAPTURE(wrong);
@@ -84,9 +84,9 @@ TEST_CASE(
 TEST_CASE("a port that another program of this machine has is refused, and a free one is named") {
   const auto first = listen_on_loopback({8888, 0});
   REQUIRE(first);
-  CHECK(first->local > 0);
-  CHECK(first->port == 8888);
-  const auto second = listen_on_loopback({8888, first->local});
+  CHECK(first->local_port > 0);
+  CHECK(first->node_port == 8888);
+  const auto second = listen_on_loopback({8888, first->local_port});
   REQUIRE_FALSE(second);
   CHECK(second.error().code == Errc::kUsage);
   const std::string& message = second.error().message;
@@ -153,7 +153,7 @@ class Notes final : public ForwardEvents {
   void on_slurm_message(std::string_view line) override { lines.emplace_back(line); }
   void on_waiting(std::uint16_t) override {}
   void on_answered(std::uint16_t) override {}
-  void on_full() override {}
+  void on_shortage() override {}
   void on_given_up(std::uint16_t, std::string_view) override {}
   bool is_ready = false;
   std::vector<std::string> lines;
@@ -196,7 +196,7 @@ TEST_CASE("a relay that no longer reads ends the forwarding, and SIGPIPE keeps i
     CHECK(sigismember(&blocked, signal) == 0);
 }
 
-/// Leaves this process no free descriptor as soon as the relay runs, until on_full().
+/// Leaves this process no free descriptor as soon as the relay runs, until on_shortage().
 class FewFiles final : public ForwardEvents {
  public:
   void on_ready() override {
@@ -210,11 +210,11 @@ class FewFiles final : public ForwardEvents {
   void on_waiting(std::uint16_t) override {}
   void on_answered(std::uint16_t) override {}
   void on_given_up(std::uint16_t, std::string_view) override {}
-  void on_full() override {
-    ++times_full;
+  void on_shortage() override {
+    ++shortages;
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &before_) == 0);
   }
-  int times_full = 0;
+  int shortages = 0;
 
  private:
   rlimit before_{};
@@ -242,7 +242,7 @@ TEST_CASE("without free descriptors a forwarding accepts clients later, and says
                                  Env::of_process(), listeners, events);
   REQUIRE(end);
   CHECK(end->exit_code == 0);
-  CHECK(events.times_full == 1);
+  CHECK(events.shortages == 1);
 }
 
 TEST_CASE("a host's name for ssh has no character that ssh treats specially") {
@@ -283,7 +283,7 @@ TEST_CASE("a path that ssh's configuration cannot express is refused") {
 TEST_CASE("a run's ssh keys are made once, and only their owner can read them") {
   TemporaryDirectory run;
   const auto env = Env::of_process();
-  const auto made = ssh_keys(env, run.path(), "dlrun-a");
+  const auto made = ensure_ssh_keys(env, run.path(), "dlrun-a");
   REQUIRE(made);
   CHECK(mode_of(made->folder) == 0700);
   CHECK(mode_of(made->user_key()) == 0600);
@@ -293,18 +293,18 @@ TEST_CASE("a run's ssh keys are made once, and only their owner can read them") 
   CHECK(hosts->starts_with("dlrun-a ssh-ed25519 "));
   const auto key = read_file(made->user_key(), 4096);
   REQUIRE(key);
-  CHECK(ssh_keys(env, run.path(), "dlrun-a"));
+  CHECK(ensure_ssh_keys(env, run.path(), "dlrun-a"));
   CHECK(read_file(made->user_key(), 4096).value() == *key);
   CHECK(std::distance(fs::directory_iterator(run.path()), fs::directory_iterator()) == 1);
   fs::permissions(made->folder, fs::perms::others_write, fs::perm_options::add);
-  CHECK_FALSE(ssh_keys(env, run.path(), "dlrun-a"));
+  CHECK_FALSE(ensure_ssh_keys(env, run.path(), "dlrun-a"));
 }
 
 TEST_CASE("without ssh-keygen the message names the package") {
   TemporaryDirectory run;
   Env env;
   env.set("PATH", run.path().string());
-  const auto made = ssh_keys(env, run.path(), "dlrun-a");
+  const auto made = ensure_ssh_keys(env, run.path(), "dlrun-a");
   REQUIRE_FALSE(made);
   CHECK(made.error().code == Errc::kNotFound);
   CHECK(made.error().message.find("openssh-client") != std::string::npos);

@@ -1,4 +1,4 @@
-#include "launcher/executors/known_nodes.h"
+#include "launcher/executors/existing_nodes.h"
 
 #include <set>
 
