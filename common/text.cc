@@ -116,7 +116,7 @@ std::optional<std::string_view> nearest(std::string_view word,
   return best;
 }
 
-std::size_t utf8_length(std::string_view text) {
+std::size_t utf8_character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
   if (lead < 0x80) return 1;
@@ -134,7 +134,7 @@ std::size_t utf8_length(std::string_view text) {
 
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
+    const std::size_t length = utf8_character_length(text);
     if (length == 0) return false;
     text.remove_prefix(length);
   }
@@ -246,7 +246,7 @@ std::string printable(std::string_view text) {
   std::string safe;
   safe.reserve(text.size());
   while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
+    const std::size_t length = utf8_character_length(text);
     if (length == 0 || (length == 1 && is_control(text[0]))) {
       safe += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
       text.remove_prefix(1);

@@ -17,7 +17,7 @@ namespace dlrun {
 /// Formats memory in use: "512 B", "35 MiB"; with one decimal below 10: "3.4 GiB".
 [[nodiscard]] std::string memory_text(double bytes);
 /// Formats memory in use with three significant digits: "3.42 GiB".
-[[nodiscard]] std::string memory_figure(double bytes);
+[[nodiscard]] std::string fine_memory_text(double bytes);
 
 /// The unit of a chart's axis. A number of bytes divided by `divisor` is the number in this unit.
 struct ByteScale {
