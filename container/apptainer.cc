@@ -85,7 +85,7 @@ class Apptainer final : public ContainerBackend {
 
   [[nodiscard]] ContainerEntry entry(const ContainerStep& step) const override {
     const ContainerSpec& spec = step.spec;
-    std::vector<std::string> names = step.job_names;
+    std::vector<std::string> names = step.exported_names;
     names.insert(names.end(), {"DLRUN_RUN", "DLRUN_JOB"});
     ContainerEntry entry;
     entry.batch = fmt::format(

@@ -61,7 +61,7 @@ enter_container() { # IMAGE CH-RUN-OPTIONS... -- COMMAND...
 )sh";
 
 /// Returns the name of a registry's image in the form of ch-image: [REGISTRY/]IMAGE[:TAG].
-[[nodiscard]] std::string registry_name(const std::string& image) {
+[[nodiscard]] std::string ch_image_name(const std::string& image) {
   constexpr std::string_view kScheme = "docker://";
   const std::string name = apptainer_image(image);
   return name.starts_with(kScheme) ? name.substr(kScheme.size()) : name;
@@ -108,7 +108,7 @@ class Charliecloud final : public ContainerBackend {
               "container.image: charliecloud starts from a folder or a squashfs file; "
               "write ./NAME for one that is beside the spec. `ch-image pull {0}` and `ch-convert "
               "{0} ./image` make a folder from an image in a registry",
-              printable(registry_name(*spec.image))));
+              printable(ch_image_name(*spec.image))));
     }
     if (spec.name) refuse("container.name", "container.name: charliecloud keeps no containers");
     if (spec.save) {
@@ -125,7 +125,7 @@ class Charliecloud final : public ContainerBackend {
 
   [[nodiscard]] ContainerEntry entry(const ContainerStep& step) const override {
     const ContainerSpec& spec = step.spec;
-    std::vector<std::string> names = step.job_names;
+    std::vector<std::string> names = step.exported_names;
     names.insert(names.end(), {"DLRUN_RUN", "DLRUN_JOB"});
     ContainerEntry entry;
     entry.batch = fmt::format(

@@ -37,7 +37,7 @@ struct ContainerStep {
   std::vector<std::string> env_names;
   /// The names in env_names that the script exports; for an interactive session, also the names of
   /// the secrets.
-  std::vector<std::string> job_names;
+  std::vector<std::string> exported_names;
   bool has_gpus = false;  ///< the step may have GPUs
 };
 
@@ -66,7 +66,7 @@ struct ContainerEntry {
 };
 
 /// A container option in the user's launch.srun: its name without leading dashes, and its value.
-using ContainerUserOption = std::pair<std::string, std::optional<std::string>>;
+using UserContainerOption = std::pair<std::string, std::optional<std::string>>;
 
 struct ContainerProblem {
   std::string key;  ///< the key of the spec, such as "container.mounts[0]"
@@ -121,7 +121,7 @@ class ContainerBackend {
   /// user, which the function removes from user_options. Returns none if the backend uses only
   /// entry().
   [[nodiscard]] virtual std::vector<ContainerOption> step_options(
-      const ContainerStep&, std::vector<ContainerUserOption>&) const {
+      const ContainerStep&, std::vector<UserContainerOption>&) const {
     return {};
   }
   /// Returns script text that enters the container; empty if the backend uses only step_options().

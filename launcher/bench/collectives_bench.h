@@ -50,10 +50,10 @@ struct MeasuredCollectives {
 /// to 1024.
 [[nodiscard]] Result<std::vector<int>> parse_rank_counts(const std::string& text);
 
-/// Measures each backend with each number of ranks, one after the other; each takes at most ten
-/// minutes. Calls `on_left_out` at once for each backend that is left out. Fails with kUsage if the
-/// trainer refuses the operation or the sizes, with kTimeout after ten minutes, and with
-/// kInterrupted after Ctrl-C.
+/// Measures each backend with each number of ranks, one after the other. Calls `on_left_out` at
+/// once for each backend that is left out. Fails with kUsage if the trainer refuses the operation
+/// or the sizes, with kTimeout if one backend takes more than ten minutes with one number of ranks,
+/// and with kInterrupted after Ctrl-C.
 [[nodiscard]] Result<MeasuredCollectives> measure_collectives(
     const Env& env, const std::filesystem::path& trainer, const CollectivesRequest& request,
     const std::function<void(const CollectiveLeftOut&)>& on_left_out);

@@ -31,7 +31,7 @@ std::string refusal(const ContainerBackend& backend, const ContainerSpec& spec) 
 
 TEST_CASE("pyxis: an image in a registry is passed in enroot's form, whichever form the spec has") {
   const auto image_option = [](std::string image) {
-    std::vector<ContainerUserOption> users_options;
+    std::vector<UserContainerOption> users_options;
     return pyxis_backend()
         .step_options(step_of(std::move(image)), users_options)
         .front()
@@ -68,7 +68,7 @@ TEST_CASE("enroot: mounts are fstab lines, with the options that create their ta
 
 TEST_CASE("enroot: the job's variables are passed on by name, never by value") {
   ContainerStep step = step_of("/a.sqsh");
-  step.job_names = {"NCCL_DEBUG", "TOKEN_OF_MINE"};
+  step.exported_names = {"NCCL_DEBUG", "TOKEN_OF_MINE"};
   const ContainerEntry entry = enroot_backend().entry(step);
   CHECK(has(entry.batch, "| TOKEN_OF_MINE) dlrun_options+=(--env \"$dlrun_name\")"));
   CHECK(has(entry.session, "| TOKEN_OF_MINE)"));
@@ -102,7 +102,7 @@ TEST_CASE(
 
 TEST_CASE("enroot: the image's entry point runs only if container.entrypoint is true") {
   ContainerStep step = step_of("/a.sqsh");
-  step.job_names = {"MINE"};
+  step.exported_names = {"MINE"};
   const std::string alone = enroot_backend().entry(step).batch;
   CHECK(has(alone, "command-alone.conf"));
   CHECK(has(alone, "|| { mkdir -p \"${rc%/*}\" && echo \"$own\" >\"$rc\"; }"));
@@ -161,7 +161,7 @@ TEST_CASE(
     "refused") {
   ContainerStep step = step_of("/a.sif");
   step.has_gpus = true;
-  step.job_names = {"A", "B"};
+  step.exported_names = {"A", "B"};
   step.spec.mounts.push_back({"/d", "/in", {"ro"}});
   std::string text = words(apptainer_backend().entry(step));
   for (const char* word : {"--bind /d:/in:ro\n", "--no-home\n", "--nv\n", "--pwd /\n"})
@@ -204,7 +204,7 @@ TEST_CASE(
 TEST_CASE(
     "charliecloud: each key becomes its option, and keys that it cannot express are refused") {
   ContainerStep step = step_of("/images/a");
-  step.job_names = {"A"};
+  step.exported_names = {"A"};
   step.spec.mounts.push_back({"/d d", "/in", {"rw"}});
   CHECK(refusal(charliecloud_backend(), step.spec).empty());
   std::string text = words(charliecloud_backend().entry(step));
