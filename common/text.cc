@@ -84,7 +84,7 @@ std::optional<double> parse_double(std::string_view text) {
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   // Transpositions of neighbours need only the last three rows of the table.
-  std::vector<std::size_t> before(b.size() + 1);
+  std::vector<std::size_t> two_above(b.size() + 1);
   std::vector<std::size_t> above(b.size() + 1);
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) above[j] = j;
@@ -94,9 +94,9 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
       const std::size_t substitution = above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
       row[j] = std::min({above[j] + 1, row[j - 1] + 1, substitution});
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        row[j] = std::min(row[j], before[j - 2] + 1);
+        row[j] = std::min(row[j], two_above[j - 2] + 1);
     }
-    std::swap(before, above);
+    std::swap(two_above, above);
     std::swap(above, row);
   }
   return above[b.size()];

@@ -123,22 +123,22 @@ class Charliecloud final : public ContainerBackend {
     return found;
   }
 
-  [[nodiscard]] ContainerEntry entry(const ContainerStep& step) const override {
+  [[nodiscard]] ContainerEntrance entrance(const ContainerStep& step) const override {
     const ContainerSpec& spec = step.spec;
     std::vector<std::string> names = step.exported_names;
     names.insert(names.end(), {"DLRUN_RUN", "DLRUN_JOB"});
-    ContainerEntry entry;
-    entry.batch = fmt::format(
+    ContainerEntrance entrance;
+    entrance.batch = fmt::format(
         "# container.runtime: charliecloud. Every task starts its own container.\ndlrun_image={}  "
         "# "
         "container.image\n",
         shell_quote(spec.image.value_or("")));
-    entry.batch += filled(
+    entrance.batch += filled(
         kEnterCharliecloud,
         {{"@NAMES@", join(names, " ")}, {"@WRITABLE@", spec.writable.value_or(false) ? "y" : "n"}});
-    entry.session = entry.attach = entry.batch;
+    entrance.session = entrance.attach = entrance.batch;
     const auto add = [&](std::string text, std::string key) {
-      entry.words.push_back({std::move(text), std::move(key)});
+      entrance.words.push_back({std::move(text), std::move(key)});
     };
     add("bash -c \"$(declare -f make_mount_point enter_container); enter_container \\\"\\$@\\\"\" "
         "enter_container "
@@ -152,7 +152,7 @@ class Charliecloud final : public ContainerBackend {
     if (spec.remap_root.value_or(false)) add("--uid=0 --gid=0", "container.remap_root");
     add(shell_quote("--cd=" + spec.workdir.value_or("/")), "container.workdir");
     add("--", "");
-    return entry;
+    return entrance;
   }
 };
 

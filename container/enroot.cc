@@ -284,7 +284,7 @@ class Enroot final : public ContainerBackend {
     return found;
   }
 
-  [[nodiscard]] ContainerEntry entry(const ContainerStep& step) const override {
+  [[nodiscard]] ContainerEntrance entrance(const ContainerStep& step) const override {
     const ContainerSpec& spec = step.spec;
     const std::string name =
         spec.name ? shell_quote(*spec.name) : "\"dlrun-$SLURM_JOB_ID-$SLURMD_NODENAME\"";
@@ -307,37 +307,37 @@ class Enroot final : public ContainerBackend {
     const std::string image =
         fmt::format("dlrun_image={}  # container.image\n", shell_quote(spec.image.value_or("")));
     const std::string_view hold = spec.name ? kHoldNamedContainer : kHoldContainer;
-    ContainerEntry entry;
-    entry.batch =
+    ContainerEntrance entrance;
+    entrance.batch =
         "# container.runtime: enroot without pyxis. Every node makes the container and holds it "
         "until the job is over; every\n"
         "# task enters it.\n" +
         image + std::string(kTellFailure) + fill(hold) + fill(kEnterEnroot) + fill(kStartHolders);
-    entry.tells_failures = true;
-    entry.attach = fill(kEnterEnroot);
-    entry.session = image + fill(kEnterEnroot) + std::string(kTellFailure) + fill(hold, true) +
-                    (spec.name ? std::string(kHoldInSession) : fill(kStartHolders, true));
-    entry.words.push_back(
+    entrance.tells_failures = true;
+    entrance.attach = fill(kEnterEnroot);
+    entrance.session = image + fill(kEnterEnroot) + std::string(kTellFailure) + fill(hold, true) +
+                       (spec.name ? std::string(kHoldInSession) : fill(kStartHolders, true));
+    entrance.words.push_back(
         {"bash -c \"$(declare -f enter_container); enter_container \\\"\\$@\\\"\" enter_container",
          "container.runtime"});
     for (const Mount& mount : all_mounts(step)) {
       std::string text = fstab_path(mount.source) + ":" + fstab_path(mount.target);
       if (!mount.flags.empty()) text += ":x-create=auto,rbind," + join(mount.flags, ",");
-      entry.words.push_back({"--mount " + shell_quote(text),
-                             mount.is_own ? "folders that dlrun mounts" : "container.mounts"});
+      entrance.words.push_back({"--mount " + shell_quote(text),
+                                mount.is_own ? "folders that dlrun mounts" : "container.mounts"});
     }
-    entry.words.push_back({"--", ""});
+    entrance.words.push_back({"--", ""});
     if (!saved_variables.empty()) {
-      entry.words.push_back(
+      entrance.words.push_back(
           {fmt::format("sh -c {} sh",
                        shell_quote(filled(kRestoreVariables, {{"@NAMES@", saved_variables}}))),
            "container.entrypoint: the job's variables override the entry point's"});
     }
     if (spec.workdir) {
-      entry.words.push_back(
+      entrance.words.push_back(
           {"sh -c 'cd \"$0\" && exec \"$@\"' " + shell_quote(*spec.workdir), "container.workdir"});
     }
-    return entry;
+    return entrance;
   }
 };
 

@@ -63,8 +63,9 @@ std::string curve(const std::string& points, std::string_view name) {
 std::string legend(int base_ranks, bool is_modelled) {
   std::string parts = svg::element("tspan", {{"fill", "#0072b2"}}, "measured");
   if (is_modelled) parts += svg::element("tspan", {{"dx", "16"}, {"fill", "#d55e00"}}, "modelled");
-  parts += svg::element("tspan", {{"dx", "16"}, {"fill", "#777"}},
-                        fmt::format("every rank as fast as with {}", base_ranks));
+  parts += svg::element(
+      "tspan", {{"dx", "16"}, {"fill", "#777"}},
+      fmt::format("every rank as fast as with {} rank{}", base_ranks, base_ranks == 1 ? "" : "s"));
   return svg::element("text", {{"x", svg::whole(kPlotLeft)}, {"y", "42"}}, parts) + "\n";
 }
 

@@ -168,11 +168,11 @@ std::vector<UserContainerOption> Planner::plan_container() {
     std::erase(container.exported_names, variable.name);
   }
   plan_.runtime = runtime_;
-  plan_.entry = backend.entry(container);
+  plan_.entrance = backend.entrance(container);
   // An interactive session finds the secrets in its environment and passes them into the
   // container. The ranks of a job get them from the agent instead.
   for (const SecretSource& secret : plan_.secrets) container.exported_names.push_back(secret.name);
-  plan_.entry.session = backend.entry(container).session;
+  plan_.entrance.session = backend.entrance(container).session;
   for (ContainerOption& option : backend.step_options(container, user_options)) {
     plan_.container.push_back(
         {std::move(option.option), std::move(option.value), std::move(option.key)});

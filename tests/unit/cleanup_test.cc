@@ -451,7 +451,7 @@ TEST_CASE_FIXTURE(CleanupFixture, "runs are measured with their checkpoints, the
   CHECK(measured[0].size.bytes >= 2'000'000);
   CHECK(measured[0].size.checkpoint_bytes >= 1'000'000);
   CHECK(measured[0].size.checkpoint_bytes < 2'000'000);
-  CHECK(usage_json(measured[0])["files"] == 4);
+  CHECK(disk_usage_json(measured[0])["files"] == 4);
   CHECK(measured[1].run.id == small.id);
 }
 
