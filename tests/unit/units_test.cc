@@ -96,9 +96,9 @@ TEST_CASE("a number of any size is printed in few characters") {
   CHECK(cores_text(1.5) == "1.50");
   CHECK(whole_percent_text(75.4) == "75 %");
   for (const auto& format :
-       {bytes_text, memory_text, fine_memory_text, duration_text, fine_duration_text, step_time_text,
-        whole_rate_text, value_text, short_number, rate_text, measurement_text, cores_text,
-        power_text, energy_text, percent_text, whole_percent_text}) {
+       {bytes_text, memory_text, fine_memory_text, duration_text, fine_duration_text,
+        step_time_text, whole_rate_text, value_text, short_number, rate_text, measurement_text,
+        cores_text, power_text, energy_text, percent_text, whole_percent_text}) {
     for (const double value : {1e308, -1e308}) {
       const std::string text = format(value);
       CHECK_MESSAGE(text.size() < 24, text);
